@@ -8,10 +8,10 @@ use crate::{
     answer::{Answer, Answerer, Request},
     args::CheckArguments,
     database::Access,
+    database_name::CatalogSource,
     exit::{Exit, Failure},
     host::now,
     setup::Setup,
-    source::CatalogSource,
     statements,
 };
 

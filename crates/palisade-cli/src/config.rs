@@ -8,7 +8,7 @@ use std::{
 
 use palisade::{
     answer::Action,
-    ident,
+    did_you_mean,
     limits::Limits,
     session::Principal,
     token::{Lifetime, LifetimeSyntaxError},
@@ -19,10 +19,10 @@ use toml::Spanned;
 
 use crate::{
     database::Database,
+    database_name::Source,
     exit::Failure,
     secret::Secret,
     snippet::{Note, render},
-    source::Source,
     target::{Acknowledged, Engine, Target},
 };
 
@@ -209,7 +209,7 @@ impl ConfigFile {
             return Ok((config, database));
         }
         let names = self.connections.keys().map(String::as_str);
-        let help = match ident::closest(name, names) {
+        let help = match did_you_mean::closest(name, names) {
             Some(close) => format!("did you mean `connection:{close}`?"),
             None if self.connections.is_empty() => {
                 format!("write `[connections.{name}]` with a `url`")
@@ -580,7 +580,7 @@ impl Reader<'_> {
         let (told, help) = match words.split_first() {
             Some((unknown, known)) if message.starts_with("unknown ") => (
                 message.split(", expected").next().unwrap_or(message),
-                match ident::closest(unknown, known.iter().copied()) {
+                match did_you_mean::closest(unknown, known.iter().copied()) {
                     Some(close) => format!("did you mean `{close}`?"),
                     None => format!("write one of these here: `{}`", known.join("`, `")),
                 },

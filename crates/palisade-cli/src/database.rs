@@ -6,7 +6,7 @@ use palisade::{catalog::Catalog, dialect::Dialect};
 use palisade_sqlite::{IntrospectError, OpenError, SqliteBackend, catalog_from_ddl};
 use tokio::runtime::Runtime;
 
-use crate::{backend::AnyBackend, exit::Failure, host, source::stem, target::Target};
+use crate::{backend::AnyBackend, database_name::stem, exit::Failure, host, target::Target};
 
 /// A database with everything that opening it needs.
 #[derive(Clone)]

@@ -8,10 +8,10 @@ use crate::{
     account::{self, Account},
     args::{DoctorArguments, Format},
     database::{Access, Database},
+    database_name::Source,
     exit::{Exit, Failure},
     host, output,
     setup::Setup,
-    source::Source,
     target::{Engine, Target},
     weakness::Weak,
 };

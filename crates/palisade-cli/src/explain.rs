@@ -8,10 +8,10 @@ use crate::{
     answer::{Answer, Answerer, Request},
     args::ExplainArguments,
     database::Access,
+    database_name::{CatalogSource, Source},
     exit::{Exit, Failure},
     host::now,
     setup::Setup,
-    source::{CatalogSource, Source},
     statements,
 };
 

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use palisade::{
+    did_you_mean,
     error::Error,
-    ident,
     policy::{PolicyFile, PolicyProblem, PolicySources},
 };
 
@@ -123,7 +123,7 @@ impl Policies {
         let mut sources = PolicySources::default();
         for name in names {
             if !is_known_name(&name) {
-                let help = match ident::closest(&name, NAMES.iter().copied()) {
+                let help = match did_you_mean::closest(&name, NAMES.iter().copied()) {
                     Some(close) => format!("did you mean `{close}`?"),
                     None => format!("a policy folder holds `*.cedar` and {}", list_names(NAMES)),
                 };

@@ -7,11 +7,11 @@ use palisade::{catalog::Catalog, policy::PolicySet};
 use crate::{
     args::{PolicyArguments, PolicyCommand, PolicyFolderArguments},
     database::Access,
+    database_name::CatalogSource,
     exit::{Exit, Failure},
     output,
     policies::{self, STARTER},
     setup::Setup,
-    source::CatalogSource,
 };
 
 /// Runs the command.

@@ -16,10 +16,10 @@ use crate::{
     args::QueryArguments,
     backend::AnyBackend,
     database::{Access, Database},
+    database_name::Source,
     exit::{Exit, Failure},
     host::{self, Machine},
     setup::Setup,
-    source::Source,
     statements,
 };
 

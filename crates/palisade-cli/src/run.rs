@@ -14,10 +14,10 @@ use crate::{
     answer::{Answer, Verdict},
     args::RunArguments,
     database::Access,
+    database_name::Source,
     exit::{Exit, Failure},
     query::Gate,
     setup::Setup,
-    source::Source,
     statements,
 };
 

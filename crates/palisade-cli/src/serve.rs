@@ -15,11 +15,11 @@ use crate::{
     args::ServeArguments,
     backend::AnyBackend,
     database::{Access, Database},
+    database_name::Source,
     exit::{Exit, Failure},
     host,
     query::guard,
     setup::Setup,
-    source::Source,
     watch,
 };
 

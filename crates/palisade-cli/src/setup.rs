@@ -18,10 +18,10 @@ use crate::{
     audit::AuditFile,
     config::{Config, ConfigFile},
     database::{Access, Database, catalog_of_schema},
+    database_name::{CatalogSource, Source},
     exit::Failure,
     policies::Policies,
     secret::Secret,
-    source::{CatalogSource, Source},
     target::Target,
 };
 

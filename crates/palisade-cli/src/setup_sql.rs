@@ -4,10 +4,10 @@ use crate::{
     account,
     args::SetupSqlArguments,
     database::{Access, Database},
+    database_name::Source,
     exit::{Exit, Failure},
     host, output,
     setup::Setup,
-    source::Source,
     target::Engine,
 };
 

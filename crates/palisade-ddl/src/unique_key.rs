@@ -1,4 +1,4 @@
-//! DeclaredKey keys as texts have them.
+//! Unique keys as texts have them.
 
 use crate::{DdlError, cursor::Cursor};
 use palisade::{

@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, sync::Arc};
 use palisade::{
     code::Code,
     dialect::Dialect,
+    did_you_mean,
     guard::{Backend, Guard},
-    ident,
     rejection::Rejection,
     session::{Session, Transport},
 };
@@ -180,7 +180,7 @@ impl<B: Backend> Connections<B> {
         match arguments.remove(ARGUMENT) {
             Some(Value::String(name)) => named.get(&name).ok_or_else(|| {
                 let names = named.keys().map(String::as_str);
-                invalid(match ident::closest(&name, names) {
+                invalid(match did_you_mean::closest(&name, names) {
                     Some(close) => {
                         format!("there is no such `{ARGUMENT}`; did you mean `{close}`?")
                     }

@@ -4,6 +4,7 @@
 use palisade::{
     code::Code,
     dialect::Dialect,
+    did_you_mean,
     firewall::VisibleRelation,
     ident,
     policy::template::{Template, TemplateParameter},
@@ -195,7 +196,7 @@ fn unknown(relations: &[VisibleRelation], table: &str) -> Rejection {
     let names = relations.iter().map(|relation| relation.name.as_str());
     Rejection::new(
         Code::NameUnknownRelation,
-        match ident::closest(table, names) {
+        match did_you_mean::closest(table, names) {
             Some(name) => format!("there is no table or view `{table}`; did you mean `{name}`?"),
             None => format!("there is no table or view `{table}`"),
         },

@@ -14,11 +14,10 @@ use tokio::{runtime::Handle, time::timeout};
 use crate::{
     config::MysqlConfig,
     connect::{ConnectError, Connector, Session},
-    examine,
     execute::{self, Facts},
     introspect::{self, IntrospectError, Product, Snapshot},
-    schema::Known,
-    write,
+    schema_change::Known,
+    weaknesses, write,
 };
 
 /// How long reading the catalog may take.
@@ -52,7 +51,7 @@ impl MysqlBackend {
         let mut lease = pool.lease().await?;
         let conn = lease.session()?.ready().await?;
         if !config.accepts_powerful
-            && let Some(privileges) = examine::powerful(conn).await?
+            && let Some(privileges) = weaknesses::powerful(conn).await?
         {
             return Err(ConnectError::Powerful(privileges));
         }

@@ -40,7 +40,7 @@ use crate::{
     estimate, fault,
     introspect::Product,
     origin, params,
-    schema::{Known, Look, Verdict, is_system},
+    schema_change::{Known, Look, Verdict, is_system},
     settings::identifier,
     write,
 };

@@ -6,31 +6,31 @@
 
 pub mod account;
 mod backend;
+mod cascade_count;
 mod cells;
 mod config;
 mod connect;
 mod estimate;
-mod examine;
 mod execute;
 mod fault;
 mod grants;
 pub mod introspect;
 mod origin;
 mod params;
-mod reach;
-mod schema;
+mod schema_change;
 mod settings;
 #[cfg(test)]
 mod tests;
 mod tls;
+mod weaknesses;
 mod write;
 
 pub use backend::MysqlBackend;
+pub use cascade_count::columns_read;
 pub use config::MysqlConfig;
 pub use connect::{ConnectError, Obstacle, connect};
-pub use examine::{Weakness, WeaknessKind, examine, examine_beside};
 pub use introspect::{IntrospectError, catalog};
 pub use mysql_async::Conn;
 pub use palisade_pool::ConfigError;
-pub use reach::columns_read;
 pub use tls::SslMode;
+pub use weaknesses::{Weakness, WeaknessKind, examine, examine_beside};

@@ -29,6 +29,7 @@ use palisade::{
 use palisade_pool::{Changes, Ended, Task, Work, commit};
 
 use crate::{
+    cascade_count::{self, Reached},
     cells::Reading,
     connect::Session,
     estimate,
@@ -36,7 +37,6 @@ use crate::{
     fault,
     introspect::{IntrospectError, Product, keys_are_known, optional, query, text, triggers_of},
     params,
-    reach::{self, Reached},
     settings::{identifier, literal},
 };
 
@@ -140,7 +140,7 @@ pub(crate) async fn change(
     }
     let mut reached = Reached::default();
     for count in changes.cascade_counts {
-        reached = reach::find(conn, facts.catalog, count, changes.max_affected).await?;
+        reached = cascade_count::find(conn, facts.catalog, count, changes.max_affected).await?;
     }
     let mut took = ControlFlow::Continue(());
     let mut result = conn

@@ -12,12 +12,12 @@
 //! the configuration ([`ConfigError`], [`CertificateFiles`], [`tls`]).
 
 mod config;
+mod deadline;
 mod pool;
-mod run;
-mod task;
+mod statement_task;
 pub mod tls;
 
 pub use config::{CONNECT_TIMEOUT, CertificateFiles, ConfigError};
+pub use deadline::{Ended, Failed, Statement};
 pub use pool::{Connector, Lease, PATIENCE, Pool, PoolError, PoolSize};
-pub use run::{Ended, Failed, Statement};
-pub use task::{Changes, Task, Work, commit};
+pub use statement_task::{Changes, Task, Work, commit};

@@ -14,12 +14,12 @@ use tokio_postgres::Client;
 use crate::{
     config::PostgresConfig,
     connect::{ConnectError, Connector, Session, cleaning},
-    examine,
     execute::{self, Ground},
     introspect::{self, IntrospectError},
-    outside::Outside,
-    schema::Schema,
+    schema_change::Schema,
+    second_look::Outside,
     settings::Features,
+    weaknesses,
     wire::MAX_MESSAGE_BYTES,
     write::{self, Facts},
 };
@@ -56,7 +56,7 @@ impl PostgresBackend {
         let mut lease = pool.lease().await?;
         let client = &lease.session()?.client;
         if !config.accepts_superuser
-            && let Some(role) = examine::superuser(client).await?
+            && let Some(role) = weaknesses::superuser(client).await?
         {
             return Err(ConnectError::Superuser(role));
         }

@@ -36,7 +36,7 @@ use crate::{
     config::SettingName,
     connect::Session,
     estimate, fault, params,
-    schema::{Look, Origin, Schema, is_system},
+    schema_change::{Look, Origin, Schema, is_system},
     settings::{self, Features, Own},
     write,
 };

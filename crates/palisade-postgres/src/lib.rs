@@ -10,24 +10,24 @@ mod cells;
 mod config;
 mod connect;
 mod estimate;
-mod examine;
 mod execute;
 mod fault;
 pub mod introspect;
-mod outside;
 mod params;
-mod schema;
+mod schema_change;
+mod second_look;
 mod settings;
 #[cfg(test)]
 mod tests;
 mod tls;
+mod weaknesses;
 mod wire;
 mod write;
 
 pub use backend::PostgresBackend;
 pub use config::{PostgresConfig, SettingName};
 pub use connect::{ConnectError, connect};
-pub use examine::{Weakness, WeaknessKind, examine};
 pub use introspect::{IntrospectError, catalog};
 pub use palisade_pool::ConfigError;
 pub use tls::SslMode;
+pub use weaknesses::{Weakness, WeaknessKind, examine};

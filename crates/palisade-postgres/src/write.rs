@@ -37,10 +37,9 @@ use crate::{
     cells::Reading,
     estimate,
     execute::{self, Opened},
-    fault,
-    outside::Outside,
-    params,
-    schema::Schema,
+    fault, params,
+    schema_change::Schema,
+    second_look::Outside,
 };
 
 /// With what the printed text of a definition begins.

@@ -2,7 +2,7 @@
 
 use serde::{Serialize, Serializer};
 
-use crate::detectors::english::DETECTORS;
+use crate::detectors::registry::DETECTORS;
 
 /// How sure a finding is, and how bad.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]

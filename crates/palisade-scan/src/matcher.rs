@@ -14,7 +14,7 @@ use crate::{
     decode,
     decode::{Decoded, Encoding, Encodings, Sign},
     detector::Detector,
-    detectors::english::DETECTORS,
+    detectors::registry::DETECTORS,
     normalize::normalize,
 };
 use aho_corasick::{AhoCorasick, AhoCorasickKind};

@@ -19,10 +19,10 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 use crate::{
     define,
     execute::{self, Facts, Task},
+    implicit_calls::OwnFunctions,
     introspect::{self, IntrospectError},
     load,
-    own::OwnFunctions,
-    schema::{self, SchemaSnapshot},
+    schema_snapshot::{self, SchemaSnapshot},
     write::{self, Changes},
 };
 
@@ -150,7 +150,7 @@ impl SqliteBackend {
     /// If the database cannot be read any more.
     pub fn schema_version(&self) -> Result<i64, OpenError> {
         self.source.with(Access::Read, |conn| {
-            schema::version(conn).map_err(|e| self.source.error(&e))
+            schema_snapshot::version(conn).map_err(|e| self.source.error(&e))
         })?
     }
 

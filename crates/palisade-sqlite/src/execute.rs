@@ -50,7 +50,7 @@ use rusqlite::{
     types::{ToSqlOutput, ValueRef},
 };
 
-use crate::{keyed::add_keyed_hash, own::OwnFunctions, schema::SchemaSnapshot};
+use crate::{implicit_calls::OwnFunctions, keyed::add_keyed_hash, schema_snapshot::SchemaSnapshot};
 
 /// The least that one value may hold, in bytes, however small the cells that reach the caller:
 /// values that an expression takes apart are larger than what it gives.

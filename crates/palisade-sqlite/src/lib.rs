@@ -5,14 +5,14 @@
 //! transaction of their own. [`introspect`] reads a catalog from a database or from the text of its schema.
 
 mod backend;
-mod ddl;
 mod define;
 mod execute;
+mod implicit_calls;
 pub mod introspect;
 mod keyed;
 mod load;
-mod own;
-mod schema;
+mod schema_snapshot;
+mod schema_text;
 #[cfg(test)]
 mod tests;
 mod write;

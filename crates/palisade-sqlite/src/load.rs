@@ -18,7 +18,7 @@ use rusqlite::{
     limits::Limit,
 };
 
-use crate::ddl;
+use crate::schema_text;
 
 /// Bytes of script looked at.
 pub(crate) const MAX_SCRIPT_BYTES: usize = 64 * 1024 * 1024;
@@ -152,7 +152,7 @@ pub(crate) fn load(conn: &mut Connection, script: &str) -> Result<(), LoadError>
     }
     let refused = Arc::new(Mutex::new(None));
     prepare(conn, Arc::clone(&refused)).map_err(connection)?;
-    for (line, statement) in ddl::statements(script) {
+    for (line, statement) in schema_text::statements(script) {
         if let Err(error) = conn.execute_batch(statement) {
             // A poisoned lock still holds what was recorded.
             let action = refused

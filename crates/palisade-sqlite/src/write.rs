@@ -32,7 +32,7 @@ use rusqlite::{
 
 use crate::{
     execute::{self, Denied, Facts, Task, bind, engine, second_lock, unavailable, with_authorizer},
-    own::OwnFunctions,
+    implicit_calls::OwnFunctions,
 };
 
 /// How deep triggers and foreign keys may set off each other.

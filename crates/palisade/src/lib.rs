@@ -61,6 +61,7 @@ pub mod catalog;
 pub mod code;
 pub mod danger;
 pub mod dialect;
+pub mod did_you_mean;
 mod digest;
 pub mod error;
 pub mod firewall;

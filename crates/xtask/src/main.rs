@@ -8,6 +8,7 @@ mod eval;
 #[path = "../../palisade-testkit/src/servers/find.rs"]
 mod find;
 mod functions;
+mod fuzz;
 mod licences;
 mod run;
 mod second_opinion;
@@ -41,7 +42,7 @@ fn main() -> ExitCode {
         Some("servers") => servers::all(),
         Some("docs") => docs::build(&args.collect::<Vec<_>>()),
         Some("bench") => run::cargo(&["bench", "--package", "palisade-benches"]),
-        Some("fuzz") => test::fuzz(args.next().as_deref().unwrap_or("60")),
+        Some("fuzz") => fuzz::run_targets(args.next().as_deref().unwrap_or("60")),
         Some("eval") => eval::run(args),
         Some("measure") => clients::measure(),
         Some("second-opinion") => second_opinion::run(),

@@ -1,10 +1,8 @@
 //! Everything that must pass.
 
-use std::process::Command;
-
 use crate::{
     clients, docs, licences,
-    run::{Result, cargo, exists, root, run},
+    run::{Result, cargo, root},
     second_opinion, servers,
 };
 
@@ -31,28 +29,6 @@ pub(crate) fn all() -> Result {
     let notes = servers::test_optional()?;
     for note in notes.into_iter().chain(second_opinion::where_possible()?) {
         println!("\n{note}");
-    }
-    Ok(())
-}
-
-/// Every fuzz target for `seconds`.
-pub(crate) fn fuzz(seconds: &str) -> Result {
-    if !exists("cargo", &["fuzz", "--version"]) {
-        cargo(&["install", "cargo-fuzz", "--locked"])?;
-    }
-    for target in ["parse_total", "print_roundtrip", "check_total"] {
-        run(Command::new("cargo").args([
-            "+nightly",
-            "fuzz",
-            "run",
-            // The core forbids unsafe code, and a sanitiser's frames would not fit the stacks.
-            "--sanitizer",
-            "none",
-            target,
-            "--",
-            &format!("-max_total_time={seconds}"),
-            "-rss_limit_mb=4096",
-        ]))?;
     }
     Ok(())
 }

@@ -18,13 +18,13 @@ use crate::{
     answer::{Answer, Answerer as _, Request, Verdict},
     args::{DemoArguments, PolicyArguments, SecretArguments},
     database::Access,
+    database_name::Source,
     exit::{Exit, Failure},
     human::{self, Paint},
     output,
     policies::{self, DEMO},
     query::Gate,
     setup::Setup,
-    source::Source,
 };
 
 const SCHEMA: &str = include_str!("schema.sql");

@@ -8,13 +8,13 @@
     reason = "tests"
 )]
 
-mod examine;
 mod locks;
 mod owned;
 mod planted;
 mod pool;
-mod schema;
+mod schema_change;
 mod values;
+mod weaknesses;
 mod write;
 
 use std::collections::BTreeSet;

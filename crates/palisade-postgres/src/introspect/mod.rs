@@ -16,7 +16,7 @@ use palisade::{
 use tokio_postgres::Client;
 
 pub(crate) use self::{columns::Columns, read::USER_SCHEMA};
-use crate::{schema::Schema, settings};
+use crate::{schema_change::Schema, settings};
 
 /// The oldest server that is read, as `server_version_num` counts.
 const MIN_VERSION: i32 = 15_00_00;

@@ -8,15 +8,15 @@
     reason = "tests"
 )]
 
-mod examine;
 mod locks;
 mod planted;
 mod pool;
 mod pooler;
 mod principal;
-mod schema;
+mod schema_change;
 mod tls;
 mod values;
+mod weaknesses;
 mod write;
 
 use std::{collections::BTreeSet, sync::OnceLock};

@@ -1,6 +1,6 @@
 //! What is looked for, as data.
 
-pub(crate) mod english;
 pub(crate) mod obfuscation;
 pub(crate) mod other_languages;
 pub(crate) mod output_steering;
+pub(crate) mod registry;

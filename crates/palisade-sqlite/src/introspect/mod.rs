@@ -23,8 +23,8 @@ use palisade::{
 use rusqlite::Connection;
 
 use crate::{
-    ddl,
     load::{self, LoadError},
+    schema_text,
 };
 
 /// The collation of a column whose collation the engine does not tell, as those of views: compare
@@ -94,7 +94,9 @@ pub fn catalog(conn: &Connection, database: &str) -> Result<Catalog, IntrospectE
         let found = triggers.get(&Dialect::Sqlite.fold(&def.name));
         def.triggers = found.cloned().unwrap_or_default();
         let text = texts.get(&Dialect::Sqlite.fold(&def.name));
-        if def.kind == RelationKind::Table && text.is_some_and(|text| ddl::replaces_rows(text)) {
+        if def.kind == RelationKind::Table
+            && text.is_some_and(|text| schema_text::replaces_rows(text))
+        {
             def.triggers.push(Trigger {
                 schema: "main".to_owned(),
                 function: REPLACES.to_owned(),
@@ -251,7 +253,7 @@ fn relation(
         false => None,
     };
     let definition = match listed.kind {
-        RelationKind::View => text.and_then(ddl::view_query).map(str::to_owned),
+        RelationKind::View => text.and_then(schema_text::view_query).map(str::to_owned),
         RelationKind::Table
         | RelationKind::Materialized
         | RelationKind::Virtual
@@ -265,7 +267,7 @@ fn relation(
             let generated = match (column.hidden, text) {
                 (0, _) => None,
                 (_, text) => Some(
-                    text.and_then(|text| ddl::generated_expression(text, &column.name))
+                    text.and_then(|text| schema_text::generated_expression(text, &column.name))
                         .ok_or_else(|| IntrospectError::Generated {
                             relation: name.clone(),
                             column: column.name.clone(),

@@ -8,7 +8,7 @@ use palisade::{
 };
 use rusqlite::Connection;
 
-use crate::ddl;
+use crate::schema_text;
 
 /// Triggers by the folded name of their table or view.
 pub(super) fn read(conn: &Connection) -> rusqlite::Result<HashMap<String, Vec<Trigger>>> {
@@ -19,7 +19,7 @@ pub(super) fn read(conn: &Connection) -> rusqlite::Result<HashMap<String, Vec<Tr
     while let Some(row) = rows.next()? {
         let table: String = row.get(0)?;
         let text: Option<String> = row.get(2)?;
-        let (on, columns) = match text.as_deref().and_then(ddl::trigger_event) {
+        let (on, columns) = match text.as_deref().and_then(schema_text::trigger_event) {
             Some((change, columns)) => (BTreeSet::from([change]), columns),
             None => (Change::ALL.into(), BTreeSet::new()),
         };

@@ -35,8 +35,8 @@ use crate::{
     load,
 };
 
+mod implicit_calls;
 mod layers;
-mod own;
 mod planted;
 mod write;
 

@@ -21,6 +21,6 @@ mod guarded_writes;
 mod insert_select;
 mod new_rows;
 mod on_conflict;
-mod returning;
 mod sqlite;
 mod unknown_outcome;
+mod with_returning;

@@ -5,7 +5,7 @@ use serde::{
     ser::{SerializeMap, SerializeSeq},
 };
 
-use crate::answer::session::ScannedRows;
+use crate::answer::scan_session::ScannedRows;
 
 /// An answer as an agent gets it.
 ///
@@ -187,7 +187,7 @@ impl Serialize for Rows<'_> {
 
 struct Row<'a> {
     answer: &'a ScannedRows,
-    cells: &'a [crate::answer::session::Cell],
+    cells: &'a [crate::answer::scan_session::Cell],
 }
 
 impl Serialize for Row<'_> {

@@ -10,17 +10,17 @@ mod unscanned;
 
 pub mod envelope;
 mod marker;
-pub mod session;
+pub mod scan_session;
 
 pub use envelope::{CONTENT_POLICY, Envelope, ModelEnvelope};
 pub use marker::Marker;
+pub use scan_session::{
+    Action, EmptyReason, Finding, Notice, ScanSession, ScannedRows, TruncationReason,
+};
 #[cfg(feature = "scan")]
 pub use scanned::{Detector, Severity};
 #[cfg(feature = "scan")]
 pub(in crate::answer) use scanned::{detect, spell_out};
-pub use session::{
-    Action, EmptyReason, Finding, Notice, ScanSession, ScannedRows, TruncationReason,
-};
 #[cfg(not(feature = "scan"))]
 pub use unscanned::{Detector, Severity};
 #[cfg(not(feature = "scan"))]

@@ -27,10 +27,10 @@ impl DefaultValue {
     /// column's own type. What is computed is not known.
     #[must_use]
     pub fn by(text: &str, class: TypeClass, type_name: &str, dialect: Dialect) -> Self {
-        let text = strip_quotes(text.trim());
+        let text = strip_parens(text.trim());
         let (literal, cast) = match (dialect, text.rsplit_once("::")) {
             (Dialect::Postgres, Some((literal, cast))) => {
-                (strip_quotes(literal.trim()), Some(cast))
+                (strip_parens(literal.trim()), Some(cast))
             }
             (Dialect::Sqlite | Dialect::Postgres | Dialect::Mysql, _) => (text, None),
         };
@@ -84,7 +84,7 @@ impl DefaultValue {
 }
 
 /// `text` without parentheses around the whole of it.
-fn strip_quotes(text: &str) -> &str {
+fn strip_parens(text: &str) -> &str {
     let Some(inner) = text.strip_prefix('(').and_then(|t| t.strip_suffix(')')) else {
         return text;
     };

@@ -5,15 +5,15 @@
 //! The rest of the firewall looks things up by the keys of [`Dialect::fold`]. Nothing here decides.
 
 mod builder;
-#[cfg(test)]
-pub(crate) mod ddl;
+mod cascades;
 mod default;
-mod foreign_key_action;
 pub mod functions;
 mod generated;
 mod key_equality;
 mod snapshot;
 mod system_relations;
+#[cfg(test)]
+pub(crate) mod test_ddl;
 mod triggers;
 mod types;
 mod unique_key;
@@ -21,8 +21,8 @@ mod unique_key;
 use std::{borrow::Cow, collections::HashMap, sync::Arc};
 
 pub use builder::{CatalogBuilder, CatalogError, ColumnDef, RelationDef, RoutineDef};
+pub use cascades::Cascade;
 pub use default::DefaultValue;
-pub use foreign_key_action::Cascade;
 pub(crate) use generated::{computed_from, may_fail};
 pub use snapshot::SnapshotError;
 pub use system_relations::{

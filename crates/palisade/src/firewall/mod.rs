@@ -30,8 +30,8 @@ use crate::{
     access::AccessSet,
     catalog::Catalog,
     code::Code,
+    did_you_mean,
     error::Error,
-    ident,
     limits::Limits,
     policy::{PolicySet, PolicySources, authorize, template::Template},
     rejection::Rejection,
@@ -188,7 +188,7 @@ impl Firewall {
             let names = permitted.iter().map(|template| template.name.as_str());
             return Err(Rejection::new(
                 Code::TemplateUnknown,
-                match ident::closest(name, names) {
+                match did_you_mean::closest(name, names) {
                     Some(close) => {
                         format!("there is no template `{name}`; did you mean `{close}`?")
                     }

@@ -517,7 +517,7 @@ fn a_column_that_is_assigned_to_itself_sets_off_its_triggers() {
                 }],
                 ..PolicySources::default()
             };
-            let catalog = crate::catalog::ddl::postgres(schema, "main").unwrap();
+            let catalog = crate::catalog::test_ddl::postgres(schema, "main").unwrap();
             let builder = Firewall::builder(catalog, sources).allow_changes();
             let firewall = builder.build().unwrap();
             let session = Session::new(Principal::new("Agent", "a"));
@@ -563,7 +563,7 @@ fn what_a_foreign_key_s_action_compares_is_read() {
             }],
             ..PolicySources::default()
         };
-        let catalog = crate::catalog::ddl::postgres(schema, "main").unwrap();
+        let catalog = crate::catalog::test_ddl::postgres(schema, "main").unwrap();
         let builder = Firewall::builder(catalog, sources).allow_changes();
         let secret = crate::token::TokenSecret::new("a secret that is long enough for a test");
         let firewall = builder.token_secret(secret).build().unwrap();
@@ -590,7 +590,7 @@ fn columns_are_shown_as_they_come() {
     let schema = "CREATE TABLE c (id integer PRIMARY KEY, ssn varchar(20), n integer NOT NULL, s smallint, r real, e integer);
         CREATE VIEW v AS SELECT id, ssn AS social, n, s, r, e, upper(ssn) AS loud FROM c;
         CREATE VIEW w AS SELECT id, social, n, s, r, e, loud FROM v;";
-    let catalog = crate::catalog::ddl::postgres(schema, "main").unwrap();
+    let catalog = crate::catalog::test_ddl::postgres(schema, "main").unwrap();
     let mut text = "permit(principal, action, resource);\n".to_owned();
     for (column, mask) in [
         ("ssn", "last(4)"),

@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use crate::guard::{failure::BackendError, ticket::Ticket};
+use crate::guard::{backend_error::BackendError, ticket::Ticket};
 use crate::{catalog::Catalog, dialect::Dialect, value::RowSink};
 
 /// A database behind the gate: a driver and nothing else. It holds no policy; what it adds is the

@@ -1,7 +1,7 @@
 //! What a backend holds against the engine's estimates of a statement, before it runs.
 
 use crate::{
-    guard::failure::BackendError,
+    guard::backend_error::BackendError,
     limits::{Estimate, EstimateCaps},
     rewrite::RewrittenStatement,
 };

@@ -1,9 +1,9 @@
 //! The one gate to a database: decide, run what was printed, scan, record.
 
 mod backend;
+mod backend_error;
 mod estimates;
-mod failure;
-mod failures;
+mod failure_quota;
 mod live;
 mod refresh;
 mod request;
@@ -13,14 +13,14 @@ use std::{borrow::Cow, sync::Arc, time::Duration};
 
 pub use crate::limits::Estimate;
 pub use backend::{Backend, Completion, Introspect};
+pub use backend_error::{BackendError, BackendErrorKind};
 pub use estimates::Estimates;
-pub use failure::{BackendError, BackendErrorKind};
 pub use refresh::RefreshError;
 pub use request::Request;
 pub use ticket::{OpenTicket, Ticket};
 
-use failure::describe_failure;
-use failures::Failures;
+use backend_error::describe_failure;
+use failure_quota::Failures;
 use live::{Current, Live};
 use request::Asked;
 

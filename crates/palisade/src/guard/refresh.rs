@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::{
     error::Error,
     firewall::Firewall,
-    guard::{Guard, backend::Backend, failure::BackendError, live::Live},
+    guard::{Guard, backend::Backend, backend_error::BackendError, live::Live},
     policy::PolicySources,
 };
 

@@ -2,7 +2,7 @@
 
 use crate::{
     catalog::Catalog,
-    guard::failure::{BackendError, BackendErrorKind},
+    guard::backend_error::{BackendError, BackendErrorKind},
     rewrite::{CascadeCount, Precheck, RewrittenStatement},
 };
 

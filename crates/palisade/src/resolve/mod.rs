@@ -41,10 +41,10 @@ use crate::{
     value::Placeholder,
 };
 
-pub(crate) use change::guard::{Admission, Placement, Prefix, TermPlacement, WriteGuard};
 pub(crate) use change::join_visibility::{Seeing, joins_that_see};
 pub(crate) use change::self_assignment::{is_itself, is_named, stays};
 pub(crate) use change::side_effects::{Link, links, sets_off_triggers};
+pub(crate) use change::write_filter::{Admission, Placement, Prefix, TermPlacement, WriteFilter};
 pub(crate) use change::{Conflict, Target, is_default};
 pub(crate) use ddl::{ResolvedDdl, resolve_ddl};
 pub(crate) use expr::cast::is_engine_type;

@@ -4,14 +4,14 @@ use std::borrow::Cow;
 
 use crate::resolve::Resolver;
 use crate::{
-    code::Code, dialect::Dialect, ident, policy::obligation::Visibility, rejection::Rejection,
-    syntax::encode,
+    code::Code, dialect::Dialect, did_you_mean, ident, policy::obligation::Visibility,
+    rejection::Rejection, syntax::encode,
 };
 
 impl<'a> Resolver<'a> {
     pub(in crate::resolve) fn unknown_relation(&self, shown: &str) -> Rejection {
         let names = self.visible.names();
-        let message = match ident::closest(shown, names.iter().map(String::as_str)) {
+        let message = match did_you_mean::closest(shown, names.iter().map(String::as_str)) {
             Some(name) => {
                 let dialect = self.catalog.dialect();
                 // The name alone is right: it was looked for in another schema than the one that it is in.
@@ -43,7 +43,7 @@ pub(in crate::resolve) fn unknown_column(
     candidates: &[String],
     dialect: Dialect,
 ) -> Rejection {
-    let message = match ident::closest(shown, candidates.iter().map(String::as_str)) {
+    let message = match did_you_mean::closest(shown, candidates.iter().map(String::as_str)) {
         Some(name) => {
             let name = quote_if_needed(name, dialect);
             format!("there is no column `{shown}`; did you mean `{name}`?")

@@ -7,7 +7,7 @@ use std::{
 
 use sqlparser::ast::Query;
 
-use crate::resolve::{Admission, Output, Target, TokenParameter, WriteGuard};
+use crate::resolve::{Admission, Output, Target, TokenParameter, WriteFilter};
 use crate::{
     access::AccessSet, catalog::RelationId, policy::obligation::RelationDecision, syntax::Explain,
     value::Placeholder,
@@ -71,7 +71,7 @@ impl ResolvedStatement {
 #[derive(Debug, Default)]
 pub(crate) struct WriteForm {
     /// Around the condition of the target, or of ON CONFLICT … DO UPDATE.
-    pub(crate) guard: Option<WriteGuard>,
+    pub(crate) guard: Option<WriteFilter>,
     /// Around the rows of an INSERT.
     pub(crate) admission: Option<Admission>,
 }

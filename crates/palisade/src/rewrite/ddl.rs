@@ -9,7 +9,7 @@ use crate::rewrite::{
     authorized::AuthorizedDefinition,
     change::precheck::foreign_keys,
     pipeline::Context,
-    source::replace::has_obligations,
+    relation_source::replace::has_obligations,
     statement::{Prepared, RewrittenStatement},
 };
 use crate::{

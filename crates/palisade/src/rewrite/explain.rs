@@ -1,6 +1,6 @@
 //! EXPLAIN: the reads of which no query plan is shown.
 
-use crate::rewrite::source::replace::has_obligations;
+use crate::rewrite::relation_source::replace::has_obligations;
 use crate::{
     access::AccessSet, catalog::Catalog, code::Code, rejection::Rejection, resolve::Reference,
 };

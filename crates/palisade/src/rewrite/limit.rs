@@ -154,7 +154,7 @@ impl Cap<'_> {
             None::<TableFactor>,
             None,
         );
-        once.limit_clause = Some(super::source::fence(self.dialect));
+        once.limit_clause = Some(super::relation_source::fence(self.dialect));
         let computed = TableFactor::Derived {
             lateral: false,
             subquery: Box::new(once),

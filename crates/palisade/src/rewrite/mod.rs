@@ -13,7 +13,7 @@ mod limit;
 mod output;
 mod pipeline;
 mod refusal;
-mod source;
+mod relation_source;
 mod statement;
 #[cfg(test)]
 mod tests;
@@ -29,6 +29,6 @@ pub(crate) use change::precheck::foreign_keys::keys_read;
 pub(crate) use ddl::rewrite_definition;
 pub(crate) use output::columns::{ViewBelow, columns_below};
 pub(crate) use pipeline::{Context, rewrite};
-pub(crate) use source::cache::SourceCache;
-pub(crate) use source::mask::type_name as type_of_mask;
-pub(crate) use source::row_filter::columns as columns_of_condition;
+pub(crate) use relation_source::cache::SourceCache;
+pub(crate) use relation_source::mask::type_name as type_of_mask;
+pub(crate) use relation_source::row_filter::columns as columns_of_condition;

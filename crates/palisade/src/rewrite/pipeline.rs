@@ -17,12 +17,12 @@ use crate::rewrite::{
     authorized::Authorized,
     change::{
         self, ChangeRewriter, FailureRisk,
-        guard_cache::PrintedGuards,
         precheck::{
             self, Violation, ViolationQuery,
             cascade_count::{self, CascadeOrigin, CascadeProbe},
             foreign_keys,
         },
+        write_filter_cache::PrintedFilters,
     },
     explain::unplannable_read,
     limit,
@@ -32,7 +32,7 @@ use crate::rewrite::{
         parameters::{self, Binding},
     },
     refusal::not_as_decided,
-    source::{
+    relation_source::{
         self,
         cache::{PrintedSource, PrintedSources, SourceCache},
         replace::{has_obligations, replace_references},
@@ -114,7 +114,7 @@ pub(in crate::rewrite) struct Draft<'a> {
     pub(in crate::rewrite) context: Context<'a>,
     pub(in crate::rewrite) facts: Facts<'a>,
     pub(in crate::rewrite) sources: PrintedSources,
-    pub(in crate::rewrite) guards: PrintedGuards,
+    pub(in crate::rewrite) guards: PrintedFilters,
     pub(in crate::rewrite) expected: ExpectedAccess,
 }
 
@@ -257,7 +257,7 @@ fn choose_sources<'a>(
         let is_target = targets.iter().any(|target| target.reference == Some(index));
         let is_known = sources.iter().any(|(id, _)| *id == reference.relation);
         if has_obligations(reference) && !is_target && !is_known {
-            let place = source::Place {
+            let place = relation_source::Place {
                 catalog,
                 // Keys have no place among the parameters of a change, and nothing masked is read in one.
                 keyed: targets.is_empty(),
@@ -300,7 +300,7 @@ fn choose_sources<'a>(
             is_plannable,
         },
         sources,
-        guards: PrintedGuards::default(),
+        guards: PrintedFilters::default(),
         expected,
     };
     Ok(Sourced { draft, query })
@@ -413,7 +413,7 @@ impl Draft<'_> {
     /// Fills `query`, made of parts of the statement, with the trees behind its names, and numbers its parameters.
     fn complete(&self, query: &mut Query) -> Result<Binding, Rejection> {
         let (dialect, limits) = (self.context.catalog.dialect(), self.context.limits);
-        source::cache::put_trees(query, &self.sources, dialect, limits)?;
+        relation_source::cache::put_trees(query, &self.sources, dialect, limits)?;
         self.guards.put_trees(query, dialect);
         parameters::bind_in_place(
             query,
@@ -488,7 +488,7 @@ impl<'a> Prechecked<'a> {
             .into_iter()
             .zip(&forms);
         for ((change, form), target) in changes.zip(&draft.facts.targets) {
-            change::guard::put_guards(change, form, target.reference)?;
+            change::write_filter::put_guards(change, form, target.reference)?;
         }
         let catalog = draft.context.catalog;
         let with = query.with.as_ref();
@@ -662,7 +662,7 @@ impl<'a> Numbered<'a> {
 /// The source subquery of `reference`, from the cache where it has no parameters.
 fn source_of(
     reference: &Reference,
-    place: source::Place<'_>,
+    place: relation_source::Place<'_>,
     is_fenced: bool,
     cache: &SourceCache,
     expected: &mut ExpectedAccess,
@@ -671,11 +671,12 @@ fn source_of(
     let mut with_parameters = None;
     let printed = cache.get_or_print(reference, is_fenced, place.keyed, || {
         let mut functions = BTreeSet::new();
-        let tree = source::source_query(reference, place, is_fenced, &mut functions)?;
+        let tree = relation_source::source_query(reference, place, is_fenced, &mut functions)?;
         let relation = place.catalog.relation(reference.relation);
-        let reads = relation.map(|relation| source::columns_read(reference, relation));
+        let reads = relation.map(|relation| relation_source::columns_read(reference, relation));
         let (reads, dialect) = (reads.unwrap_or_default(), place.catalog.dialect());
-        let printed = source::cache::print_source(&tree, &functions, reads, dialect, limits)?;
+        let printed =
+            relation_source::cache::print_source(&tree, &functions, reads, dialect, limits)?;
         if printed.is_none() {
             with_parameters = Some((tree, functions));
         }

@@ -19,7 +19,7 @@ use sqlparser::ast::SelectItem;
 use crate::rewrite::{
     ast,
     output::parameters,
-    source::{mask, row_filter},
+    relation_source::{mask, row_filter},
 };
 use crate::{
     catalog::{

@@ -23,6 +23,7 @@ use regex::Regex;
 /// The modules of the core, each layer above those that may import from it (ARCHITECTURE.md).
 const LAYERS: &[&[&str]] = &[
     &[
+        "did_you_mean",
         "ident",
         "dialect",
         "code",

@@ -48,7 +48,7 @@ const ROOMS: &[(&str, &[&[&str]])] = &[
                 "",
                 "builder",
                 "system_relations",
-                "foreign_key_action",
+                "cascades",
                 "generated",
                 "key_equality",
             ],
@@ -76,7 +76,7 @@ const ROOMS: &[(&str, &[&[&str]])] = &[
                 "source/mask",
             ],
             &[
-                "change/guard_cache",
+                "change/write_filter_cache",
                 "change/precheck",
                 "change/determinism",
                 "change/upsert/on_conflict",

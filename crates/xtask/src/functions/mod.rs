@@ -7,13 +7,13 @@
 
 mod mysql;
 mod postgres;
-mod table;
 #[cfg(test)]
-mod tables;
+mod table_checks;
+mod table_format;
 
 use std::path::PathBuf;
 
-use self::table::{Change, Found, Table};
+use self::table_format::{Change, Found, Table};
 use crate::run::{Result, root};
 
 const HELP: &str = "\

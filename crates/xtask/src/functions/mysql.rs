@@ -8,7 +8,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use super::table::Found;
+use super::table_format::Found;
 use crate::run::{Result, exists};
 
 /// Error codes of the servers

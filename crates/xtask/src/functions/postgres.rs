@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use super::table::Found;
+use super::table_format::Found;
 use crate::run::Result;
 
 /// One line for each overload: schema, or `@` and the extension; name; `prokind`; whether it returns

@@ -84,7 +84,7 @@ mod tests {
     use std::sync::Arc;
 
     use crate::{
-        catalog::{Catalog, ddl},
+        catalog::{Catalog, test_ddl},
         policy::{ColumnFlow, PolicyFile, PolicySet, PolicySources},
     };
 
@@ -93,7 +93,7 @@ mod tests {
         let schema =
             "CREATE TABLE logs (id integer PRIMARY KEY, year integer) PARTITION BY RANGE (id);
             CREATE TABLE logs_1 PARTITION OF logs FOR VALUES FROM (1) TO (9);";
-        let catalog: Catalog = ddl::postgres(schema, "main").unwrap();
+        let catalog: Catalog = test_ddl::postgres(schema, "main").unwrap();
         let catalog = Arc::new(catalog);
         for (forbid, warned) in [
             (

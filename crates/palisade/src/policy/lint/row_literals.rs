@@ -89,13 +89,13 @@ mod tests {
     use std::sync::Arc;
 
     use crate::{
-        catalog::{Catalog, ddl},
+        catalog::{Catalog, test_ddl},
         policy::{ColumnFlow, PolicyErrors, PolicyFile, PolicySet, PolicySources},
     };
 
     fn load(condition: &str) -> Result<PolicySet, PolicyErrors> {
         let schema = "CREATE TABLE t (id integer PRIMARY KEY, u uuid, vc text);";
-        let catalog: Catalog = ddl::postgres(schema, "main").unwrap();
+        let catalog: Catalog = test_ddl::postgres(schema, "main").unwrap();
         let text = format!(
             "permit(principal, action, resource);\nforbid(principal, action == Action::\"see\", resource is row::public::t)\nwhen {{ {condition} }};"
         );

@@ -5,7 +5,7 @@ use std::{fmt, ops::Range};
 use cedar_policy::ffi::DetailedError;
 use serde::de::DeserializeOwned;
 
-use crate::ident;
+use crate::did_you_mean;
 
 /// One thing wrong with, or odd about, a policy folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -99,7 +99,7 @@ pub(in crate::policy) fn probably<'a>(
     };
     let swapped = letters(wanted);
     let candidates: Vec<&str> = candidates.into_iter().collect();
-    ident::closest(wanted, candidates.iter().copied()).or_else(|| {
+    did_you_mean::closest(wanted, candidates.iter().copied()).or_else(|| {
         candidates
             .into_iter()
             .find(|candidate| letters(candidate) == swapped)

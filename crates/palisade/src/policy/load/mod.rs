@@ -666,7 +666,7 @@ mod tests {
 
     #[test]
     fn truths_that_are_numbers_say_so() {
-        let catalog = crate::catalog::ddl::mysql(
+        let catalog = crate::catalog::test_ddl::mysql(
             "CREATE TABLE t (id int PRIMARY KEY, active BOOLEAN NOT NULL);",
             "main",
         );

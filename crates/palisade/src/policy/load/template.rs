@@ -9,7 +9,7 @@ use toml::Spanned;
 use crate::policy::load::diagnostic::{PolicyProblem, Source};
 use crate::{
     dialect::Dialect,
-    ident,
+    did_you_mean,
     limits::Limits,
     syntax,
     value::{Params, Placeholder, Value},
@@ -93,7 +93,7 @@ impl Template {
         let known = |name: &String| self.parameters.iter().any(|p| p.name == *name);
         if let Some(unknown) = given.keys().find(|name| !known(name)) {
             let names = self.parameters.iter().map(|p| p.name.as_str());
-            return Err(match ident::closest(unknown, names) {
+            return Err(match did_you_mean::closest(unknown, names) {
                 Some(close) => {
                     format!("there is no parameter `{unknown}`; did you mean `{close}`?")
                 }

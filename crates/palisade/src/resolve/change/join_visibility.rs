@@ -13,7 +13,7 @@ use crate::resolve::{
     Resolver,
     change::{
         Target,
-        guard::{Conjunct, conjuncts},
+        write_filter::{Conjunct, conjuncts},
     },
     scope::{Found, Scope},
 };

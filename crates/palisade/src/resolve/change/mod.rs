@@ -6,7 +6,6 @@
 
 pub(in crate::resolve) mod condition;
 pub(in crate::resolve) mod conflict_key;
-pub(in crate::resolve) mod guard;
 pub(in crate::resolve) mod insert;
 pub(in crate::resolve) mod join_visibility;
 pub(in crate::resolve) mod merge;
@@ -14,6 +13,7 @@ pub(in crate::resolve) mod returning;
 pub(in crate::resolve) mod self_assignment;
 pub(in crate::resolve) mod side_effects;
 pub(in crate::resolve) mod target;
+pub(in crate::resolve) mod write_filter;
 
 use sqlparser::ast::{
     Assignment, AssignmentTarget, Delete, Expr, FromTable, Ident, ObjectName, ObjectNamePart,
@@ -24,7 +24,8 @@ use sqlparser::ast::{
 use crate::resolve::{
     Mode, Resolver,
     change::{
-        guard::WriteGuard, self_assignment::stays, side_effects::Updated, target::target_name,
+        self_assignment::stays, side_effects::Updated, target::target_name,
+        write_filter::WriteFilter,
     },
     names::unknown_column,
     query::{Ctes, not_reading},
@@ -286,7 +287,7 @@ impl<'a> Resolver<'a> {
     }
 
     /// The guard of the change that is read, where this is our own output.
-    pub(in crate::resolve) fn guard(&self) -> Option<&'a WriteGuard> {
+    pub(in crate::resolve) fn guard(&self) -> Option<&'a WriteFilter> {
         match self.mode {
             Mode::Rewritten { forms: _, writes } => writes
                 .get(self.targets.len())

@@ -9,7 +9,7 @@ use sqlparser::ast::{
 
 use crate::resolve::{
     Reference, Resolver,
-    change::guard::Conjunct,
+    change::write_filter::Conjunct,
     from::mark_schema,
     refuse_unsupported,
     scope::{Columns, Source},

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use crate::policy::obligation::Predicate;
-use crate::rewrite::source::row_filter;
+use crate::rewrite::relation_source::row_filter;
 
 /// Whether `rest`, which is `add` once assigned columns are known, says something of a column that is not
 /// `shown` and that neither `seen`, of every row that may be seen, nor `add` by itself says.

@@ -24,7 +24,7 @@ use crate::rewrite::{
         },
     },
     refusal::not_as_decided,
-    source::{row_filter, row_filter::ColumnSet},
+    relation_source::{row_filter, row_filter::ColumnSet},
 };
 use crate::{
     catalog::{Change, Column, Relation, RelationId},

@@ -12,12 +12,12 @@ use crate::rewrite::{
     ast,
     change::{
         ChangeRewriter,
-        new_row::{converted, insert_ignore, storage, stored_text},
+        new_row::{column_storage, converted, insert_ignore, mysql_charset},
         precheck::{Violation, ViolationQuery},
         refusal::{unassigned_column, undecided_row},
     },
-    source,
-    source::row_filter,
+    relation_source,
+    relation_source::row_filter,
 };
 use crate::{
     catalog::{Column, Relation, TypeClass},
@@ -79,12 +79,13 @@ impl ChangeRewriter<'_> {
             let is_looked_at = looked.contains(index);
             let mut typed = None;
             if is_looked_at {
-                let behind = storage::storage_column(column, self.catalog);
+                let behind = column_storage::storage_column(column, self.catalog);
                 typed = converted::cast_to_stored(plain.clone(), &behind, dialect);
                 if typed.is_none() {
                     return Err(undecided_row(relation, Some(column)));
                 }
-                let kept = storage::whole_text_conditions(&plain, &behind, dialect, functions);
+                let kept =
+                    column_storage::whole_text_conditions(&plain, &behind, dialect, functions);
                 frame.conditions.extend(kept);
                 if insert.ignore {
                     frame.conditions.extend(insert_ignore::unchanged_conditions(
@@ -93,7 +94,7 @@ impl ChangeRewriter<'_> {
                 }
             }
             if dialect == Dialect::Mysql && column.class == TypeClass::Text && is_looked_at {
-                let is_whole = stored_text::is_whole(&plain, column, functions);
+                let is_whole = mysql_charset::is_whole(&plain, column, functions);
                 let is_whole = frame.add_column(self, is_whole);
                 frame.conditions.push(is_whole);
             }
@@ -104,7 +105,7 @@ impl ChangeRewriter<'_> {
         }
         let condition = ast::join_by(frame.conditions, &BinaryOperator::And, true);
         let mut rows = ast::select(frame.inner, ast::table(dialect, &[&name]), None);
-        rows.limit_clause = Some(source::fence(dialect));
+        rows.limit_clause = Some(relation_source::fence(dialect));
         let derived = TableFactor::Derived {
             lateral: false,
             subquery: Box::new(rows),

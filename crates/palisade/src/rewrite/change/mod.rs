@@ -14,8 +14,6 @@
 pub(in crate::rewrite) mod determinism;
 pub(in crate::rewrite) mod disclosure;
 pub(in crate::rewrite) mod dispatch;
-pub(in crate::rewrite) mod guard;
-pub(in crate::rewrite) mod guard_cache;
 pub(in crate::rewrite) mod insert;
 pub(in crate::rewrite) mod insert_select;
 pub(in crate::rewrite) mod merge;
@@ -25,6 +23,8 @@ pub(in crate::rewrite) mod refusal;
 pub(in crate::rewrite) mod update;
 pub(in crate::rewrite) mod upsert;
 pub(in crate::rewrite) mod walk;
+pub(in crate::rewrite) mod write_filter;
+pub(in crate::rewrite) mod write_filter_cache;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -35,17 +35,17 @@ use sqlparser::{
 
 use crate::rewrite::{
     change::{
-        guard_cache::PrintedGuards,
         new_row::{
+            column_storage,
             converted::{StoredValue, stored_value},
             fold::{Constant, constant},
-            storage,
         },
         precheck::{ProbedRows, ViolationQuery},
+        write_filter_cache::PrintedFilters,
     },
     output::parameter_values::ParameterValues,
-    source::cache::SourceCache,
-    source::row_filter::ColumnSet,
+    relation_source::cache::SourceCache,
+    relation_source::row_filter::ColumnSet,
 };
 use crate::{
     access::AccessSet,
@@ -76,7 +76,7 @@ pub(in crate::rewrite) struct ChangeRewriter<'j> {
     pub(in crate::rewrite) visible: &'j dyn Visible,
     pub(in crate::rewrite) known: &'j SourceCache,
     /// What stands for the conditions of guards.
-    pub(in crate::rewrite) conditions: &'j PrintedGuards,
+    pub(in crate::rewrite) conditions: &'j PrintedFilters,
     pub(in crate::rewrite) limits: &'j Limits,
     pub(in crate::rewrite) failing: FailureRisk,
 }
@@ -99,7 +99,7 @@ pub(in crate::rewrite) struct RewrittenChange {
     pub(in crate::rewrite) looked: ProbedRows,
     /// Rows that may have to refuse it.
     pub(in crate::rewrite) violations: Vec<ViolationQuery>,
-    /// PrintedGuards of the rows with which an INSERT conflicts, where they are known.
+    /// PrintedFilters of the rows with which an INSERT conflicts, where they are known.
     pub(in crate::rewrite) met: Option<Vec<Expr>>,
 }
 
@@ -141,14 +141,14 @@ impl ChangeRewriter<'_> {
             return None;
         }
         let dialect = self.catalog.dialect();
-        let column = storage::storage_column(column, self.catalog);
+        let column = column_storage::storage_column(column, self.catalog);
         constant(value, &column, dialect, &|expr| self.parameter(expr))
     }
 
     /// What `column` holds once it is given `value`.
     pub(in crate::rewrite) fn stored_value(&self, value: &Expr, column: &Column) -> StoredValue {
         let dialect = self.catalog.dialect();
-        let column = storage::storage_column(column, self.catalog);
+        let column = column_storage::storage_column(column, self.catalog);
         stored_value(value, &column, dialect, &|expr| self.parameter(expr))
     }
 

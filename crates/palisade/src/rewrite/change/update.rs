@@ -14,7 +14,7 @@ use crate::rewrite::{
         },
         refusal::{not_admitted, undecided_row},
     },
-    source::row_filter,
+    relation_source::row_filter,
 };
 use crate::{
     catalog::{Change, Relation, computed_from},

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::rewrite::source::mask;
+use crate::rewrite::relation_source::mask;
 use crate::{
     answer::OutputColumn,
     catalog::{Catalog, ColumnId, without_labels},

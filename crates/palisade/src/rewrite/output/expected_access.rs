@@ -5,7 +5,9 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use crate::rewrite::{source, source::cache::SourceText, source::replace::has_obligations};
+use crate::rewrite::{
+    relation_source, relation_source::cache::SourceText, relation_source::replace::has_obligations,
+};
 use crate::{
     access::AccessSet,
     catalog::{Catalog, Change, ColumnId, RelationId, RelationKind, system_relation},
@@ -288,7 +290,9 @@ impl ExpectedAccess {
         let whole = reference.body.is_some() || (self.whole_rows && !form);
         let columns = match ready {
             Some(ready) if !whole => Arc::clone(&ready.reads),
-            None if form && !whole && !is_target => source::columns_read(reference, relation),
+            None if form && !whole && !is_target => {
+                relation_source::columns_read(reference, relation)
+            }
             Some(_) | None => {
                 let read = |id: &ColumnId| whole || access.uses(*id);
                 let columns = relation.column_ids().filter(|(id, _)| read(id));
@@ -305,7 +309,7 @@ impl ExpectedAccess {
             }
             self.whole_rows |= body.resolved.whole_rows;
             if form {
-                self.allow_ctes([source::unused_name(catalog, reference.relation)].iter());
+                self.allow_ctes([relation_source::unused_name(catalog, reference.relation)].iter());
             }
             for inner in &body.resolved.references {
                 self.allow_reference(inner, (false, None), catalog, access);

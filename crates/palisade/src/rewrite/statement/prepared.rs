@@ -19,7 +19,7 @@ use crate::rewrite::{
     },
     pipeline::{Context, Draft, Parts, Printed, UnprintedCount, UnprintedPrecheck},
     refusal::{not_as_decided, refuse_unresolved},
-    source,
+    relation_source,
     statement::{Effect, RewrittenStatement},
 };
 use crate::{
@@ -122,7 +122,7 @@ impl Prepared {
             explain: None,
         };
         let mode = Mode::Rewritten {
-            forms: &source::cache::source_forms(&draft.sources),
+            forms: &relation_source::cache::source_forms(&draft.sources),
             writes: &forms,
         };
         let check =
@@ -144,11 +144,17 @@ impl Prepared {
         let cascade_counts = draft.verify_counts(cascade_counts)?;
         let (sources, guards) = (&draft.sources, &draft.guards);
         let text = |skeleton| {
-            source::cache::fill_texts(guards.fill_texts(skeleton, dialect)?, sources, dialect)
+            relation_source::cache::fill_texts(
+                guards.fill_texts(skeleton, dialect)?,
+                sources,
+                dialect,
+            )
         };
         let sql = text(skeleton)?;
         if let Some(whole) = whole
-            && !source::cache::reads_back_whole(&whole, &sql, sources, guards, dialect, limits)?
+            && !relation_source::cache::reads_back_whole(
+                &whole, &sql, sources, guards, dialect, limits,
+            )?
         {
             return Err(not_as_decided("it reads back otherwise as a whole"));
         }
@@ -469,7 +475,7 @@ impl Draft<'_> {
             reserved => reserved,
         };
         let access = &facts.access;
-        let if_empty = source::if_empty(references);
+        let if_empty = relation_source::if_empty(references);
         let is_read = facts.targets.is_empty();
         let permitted_changes = facts.permit.max_affected().unwrap_or(u64::MAX);
         // A permit is used once.
@@ -515,7 +521,7 @@ impl Draft<'_> {
             limits: limits.clone(),
             policies,
             relations: relations(access, catalog),
-            sources: source::cache::texts(&sources)
+            sources: relation_source::cache::texts(&sources)
                 .filter_map(|(id, text)| Some((catalog.relation(id)?.uid.clone(), text)))
                 .collect(),
             sql,

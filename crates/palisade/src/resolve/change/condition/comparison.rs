@@ -5,7 +5,7 @@ use sqlparser::ast::{Array, BinaryOperator, Expr, Query};
 use crate::resolve::change::condition::{
     TargetRows,
     rows::RowColumn,
-    shape::{bare, is_constant, is_null, only_item},
+    trivial::{bare, is_constant, is_null, only_item},
 };
 
 /// How two sides are compared, where the comparison has to hold.

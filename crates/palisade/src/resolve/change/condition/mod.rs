@@ -7,8 +7,8 @@
 mod atom;
 mod comparison;
 pub(in crate::resolve) mod rows;
-mod shape;
 mod subquery;
+mod trivial;
 mod variation;
 
 use std::collections::BTreeSet;
@@ -17,7 +17,7 @@ use sqlparser::ast::{BinaryOperator, Expr, UnaryOperator};
 
 use crate::resolve::change::condition::{
     comparison::SideRelation,
-    shape::{
+    trivial::{
         arguments, collect, essence, is_any_pattern, is_any_regex, is_constant, is_null, is_only,
         matches_text, text,
     },

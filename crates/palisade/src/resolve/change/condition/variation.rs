@@ -7,7 +7,7 @@ use sqlparser::ast::{Array, BinaryOperator, CaseWhen, Expr, Function, UnaryOpera
 use crate::resolve::change::condition::{
     TargetRows,
     comparison::SideRelation,
-    shape::{arguments, is_constant, is_null, is_number, matches_text, only_item},
+    trivial::{arguments, is_constant, is_null, is_number, matches_text, only_item},
 };
 
 /// Calls that give the first of their arguments that is not NULL.

@@ -13,7 +13,7 @@ use crate::rewrite::{
     change::new_row::{
         fold,
         fold::{Constant, exact_decimal},
-        stored_text,
+        mysql_charset,
     },
 };
 use crate::{
@@ -89,7 +89,7 @@ pub(in crate::rewrite) fn cast_to_stored(
     match (column.class, dialect) {
         // Its filters look at the storage class of each value.
         (TypeClass::Integer | TypeClass::Boolean | TypeClass::Text, Dialect::Sqlite) => Some(expr),
-        (TypeClass::Text, Dialect::Mysql) => Some(stored_text::stored_text(expr, column)),
+        (TypeClass::Text, Dialect::Mysql) => Some(mysql_charset::stored_text(expr, column)),
         (TypeClass::Integer, Dialect::Postgres) => cast(DataType::BigInt(None)),
         (TypeClass::Integer | TypeClass::Boolean, Dialect::Mysql) => cast(DataType::Signed),
         (TypeClass::Boolean, Dialect::Postgres) => cast(DataType::Boolean),

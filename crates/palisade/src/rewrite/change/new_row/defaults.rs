@@ -7,9 +7,9 @@ use sqlparser::ast::{Expr, UnaryOperator, Value as SqlValue, ValueWithSpan};
 use crate::rewrite::change::{
     ChangeRewriter,
     new_row::{
+        column_storage,
         converted::{StoredValue, stored_value},
         fold::Constant,
-        storage,
     },
 };
 use crate::{
@@ -64,7 +64,7 @@ impl ChangeRewriter<'_> {
             }
             DefaultValue::Boolean(value) => literal(SqlValue::Boolean(*value)),
         };
-        let column = storage::storage_column(column, self.catalog);
+        let column = column_storage::storage_column(column, self.catalog);
         stored_value(&value, &column, self.catalog.dialect(), &|_| None)
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use sqlparser::ast::{Expr, UnaryOperator, Value as SqlValue};
 
-use crate::rewrite::change::new_row::storage;
+use crate::rewrite::change::new_row::column_storage;
 use crate::{
     catalog::{Column, TypeClass},
     dialect::Dialect,
@@ -88,7 +88,9 @@ pub(in crate::rewrite) fn stored_as(
 ) -> Option<Literal> {
     match (column.class, value) {
         // A year of two digits is stored with four.
-        (TypeClass::Integer, Value::Integer(value)) if !storage::has_type(column, "year") => {
+        (TypeClass::Integer, Value::Integer(value))
+            if !column_storage::has_type(column, "year") =>
+        {
             Some(Literal::Integer(value))
         }
         (TypeClass::Boolean, Value::Bool(value)) => Some(Literal::Boolean(value)),
@@ -104,7 +106,7 @@ pub(in crate::rewrite) fn stored_as(
         }
         (TypeClass::Text, Value::Text(bytes)) => {
             let text = String::from_utf8(bytes).ok()?;
-            storage::stores_whole_text(&text, column, dialect).then_some(Literal::Text(text))
+            column_storage::stores_whole_text(&text, column, dialect).then_some(Literal::Text(text))
         }
         (TypeClass::Enum, Value::Text(bytes)) if dialect == Dialect::Postgres => {
             String::from_utf8(bytes).ok().map(Literal::Text)

@@ -12,7 +12,7 @@ use crate::rewrite::{
         new_row::fold::Constant,
         upsert::proposed_rows::{given_columns, proposed_rows},
     },
-    source::row_filter,
+    relation_source::row_filter,
 };
 use crate::{
     catalog::{Column, Relation, TypeClass},

@@ -5,7 +5,7 @@ use sqlparser::ast::{
     Value,
 };
 
-use crate::rewrite::{ast, source::typed_null};
+use crate::rewrite::{ast, relation_source::typed_null};
 use crate::{
     catalog::{Catalog, Column, TypeClass, TypeKind},
     dialect::Dialect,

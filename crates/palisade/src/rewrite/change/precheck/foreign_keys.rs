@@ -26,7 +26,7 @@ use crate::rewrite::{
         new_row::{converted::StoredValue, fold::Constant},
         precheck::{ProbedRows, Violation, ViolationQuery},
     },
-    source::{row_filter, row_filter::ColumnSet},
+    relation_source::{row_filter, row_filter::ColumnSet},
 };
 use crate::{
     catalog::{
@@ -36,7 +36,7 @@ use crate::{
     dialect::Dialect,
     policy::obligation::RowFilter,
     rejection::Rejection,
-    resolve::{Link, WriteGuard, links, stays},
+    resolve::{Link, WriteFilter, links, stays},
     syntax::{encode, key},
 };
 
@@ -75,7 +75,7 @@ impl ChangeRewriter<'_> {
     /// Puts that into the guard of a change, and gives what must be looked for before it.
     pub(in crate::rewrite) fn guard_dependents(
         &self,
-        guard: &mut Option<WriteGuard>,
+        guard: &mut Option<WriteFilter>,
         untouched: Expr,
         relation: &Relation,
         reads: &ColumnSet,
@@ -88,7 +88,7 @@ impl ChangeRewriter<'_> {
             .iter()
             .map(|guard| ast::parens(guard.condition.clone()));
         let conditions = own.chain([untouched.clone()]).collect();
-        *guard = Some(WriteGuard {
+        *guard = Some(WriteFilter {
             condition: ast::join_by(conditions, &BinaryOperator::And, true),
             placement: self.placement(relation, &columns)?,
         });

@@ -17,10 +17,12 @@ use std::{
 
 use sqlparser::ast::{Expr, Ident};
 
-use crate::rewrite::{change::upsert::on_conflict::Proposed, source::row_filter::ColumnSet};
+use crate::rewrite::{
+    change::upsert::on_conflict::Proposed, relation_source::row_filter::ColumnSet,
+};
 use crate::{
     catalog::{Change, Relation, RelationId},
-    resolve::WriteGuard,
+    resolve::WriteFilter,
     value::Value,
 };
 
@@ -67,7 +69,7 @@ impl Precheck {
 pub(in crate::rewrite) enum ViolationQuery {
     /// Rows of the target that pass `within`, if they are not `admitted`.
     Target {
-        within: Option<Box<WriteGuard>>,
+        within: Option<Box<WriteFilter>>,
         admitted: Box<Expr>,
         violation: Violation,
     },
@@ -78,7 +80,7 @@ pub(in crate::rewrite) enum ViolationQuery {
     },
     /// Rows that conflict with what an upsert proposes.
     Conflicts {
-        within: Option<Box<WriteGuard>>,
+        within: Option<Box<WriteFilter>>,
         admitted: Box<Expr>,
         proposed: Box<Proposed>,
     },

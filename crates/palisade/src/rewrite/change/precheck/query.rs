@@ -11,7 +11,7 @@ use sqlparser::ast::{
 use crate::rewrite::{
     ast, change,
     change::precheck::ViolationQuery,
-    change::{guard, upsert::on_conflict::Proposed},
+    change::{upsert::on_conflict::Proposed, write_filter},
     refusal::not_as_decided,
 };
 use crate::{
@@ -19,7 +19,7 @@ use crate::{
     code::Code,
     dialect::Dialect,
     rejection::Rejection,
-    resolve::{Placement, WriteForm, WriteGuard},
+    resolve::{Placement, WriteFilter, WriteForm},
     syntax::{encode, key},
 };
 
@@ -122,12 +122,12 @@ struct ReachedRows {
 /// Those of an UPDATE that is kept `within`.
 fn rows_of_update(
     update: &Update,
-    within: Option<&WriteGuard>,
+    within: Option<&WriteFilter>,
     target: Option<usize>,
 ) -> Result<ReachedRows, Rejection> {
     let mut update = update.clone();
     if let Some(within) = within {
-        guard::filter_update(&mut update, within, target)?;
+        write_filter::filter_update(&mut update, within, target)?;
     }
     let Update {
         update_token: _,
@@ -161,7 +161,7 @@ fn rows_of_update(
 /// Those of a DELETE that is kept `within`.
 fn rows_of_delete(
     delete: &Delete,
-    within: Option<&WriteGuard>,
+    within: Option<&WriteFilter>,
     target: Option<usize>,
 ) -> Result<ReachedRows, Rejection> {
     let Delete {
@@ -181,7 +181,7 @@ fn rows_of_delete(
     };
     let (mut tables, mut condition) = (tables.clone(), selection.clone());
     if let Some(within) = within {
-        guard::filter_rows(&mut tables, &mut condition, within, target)?;
+        write_filter::filter_rows(&mut tables, &mut condition, within, target)?;
     }
     tables.extend(using.iter().flatten().cloned());
     Ok(ReachedRows {
@@ -254,7 +254,7 @@ pub(in crate::rewrite) fn target_as(
 
 fn conflicting_rows(
     insert: &Insert,
-    within: Option<&WriteGuard>,
+    within: Option<&WriteFilter>,
     admitted: &Expr,
     proposed: &Proposed,
     dialect: Dialect,
@@ -276,7 +276,7 @@ fn conflicting_rows(
     let mut conditions = vec![reached.clone(), ast::not_true(admitted.clone())];
     if let Some(own) = proposed.condition(insert, dialect) {
         // It may fail, and is tried on no other rows than in the change.
-        let fence = WriteGuard {
+        let fence = WriteFilter {
             condition: reached,
             placement: Placement::Around,
         };

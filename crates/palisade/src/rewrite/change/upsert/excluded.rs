@@ -9,7 +9,7 @@ use crate::rewrite::{
         ChangeRewriter,
         upsert::proposed_rows::{given_columns, proposed_rows},
     },
-    source::row_filter,
+    relation_source::row_filter,
 };
 use crate::{
     catalog::{Change, Column, Relation},

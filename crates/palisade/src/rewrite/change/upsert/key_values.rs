@@ -6,7 +6,7 @@ use crate::rewrite::{
     ast,
     change::{
         ChangeRewriter, determinism,
-        new_row::{fold::Constant, storage},
+        new_row::{column_storage, fold::Constant},
     },
 };
 use crate::{
@@ -63,7 +63,7 @@ impl ChangeRewriter<'_> {
                     })
             }
             // 5 is 2005 there.
-            (Dialect::Mysql, _) if storage::has_type(column, "year") => self
+            (Dialect::Mysql, _) if column_storage::has_type(column, "year") => self
                 .integer(value)
                 .filter(|year| (1901..=2155).contains(year))
                 .map(|_| KeyValue::Equal(nested)),
@@ -292,7 +292,7 @@ fn is_plain_date(value: &Expr) -> bool {
 /// Whether a text that is written is equal to what MySQL's `column` makes of it, or is refused by it.
 pub(in crate::rewrite) fn is_stored_unchanged(text: &str, column: &Column) -> bool {
     let name = column.type_name.to_ascii_lowercase();
-    let digits = storage::declared_length(&name).unwrap_or(0);
+    let digits = column_storage::declared_length(&name).unwrap_or(0);
     let (whole, fraction) = match text.split_once('.') {
         Some((whole, fraction)) => (whole, fraction),
         None => (text, ""),
@@ -306,12 +306,12 @@ pub(in crate::rewrite) fn is_stored_unchanged(text: &str, column: &Column) -> bo
         }
         TypeClass::Time => is_short && matches_pattern(whole, "00:00:00"),
         // A text that is no label may be the number of one.
-        TypeClass::Enum if storage::has_type(column, "enum") => labels(&column.type_name)
+        TypeClass::Enum if column_storage::has_type(column, "enum") => labels(&column.type_name)
             .is_some_and(|labels| labels.iter().any(|label| label.eq_ignore_ascii_case(text))),
-        TypeClass::Blob if storage::has_type(column, "binary") => {
+        TypeClass::Blob if column_storage::has_type(column, "binary") => {
             digits > 0 && text.len() == digits
         }
-        TypeClass::Blob => storage::has_type(column, "varbinary"),
+        TypeClass::Blob => column_storage::has_type(column, "varbinary"),
         TypeClass::Uuid => is_canonical_uuid(&text.to_ascii_lowercase()),
         TypeClass::Integer
         | TypeClass::Number
@@ -342,7 +342,7 @@ fn matches_pattern(text: &str, form: &str) -> bool {
 
 /// Whether MySQL keeps a number of this column as a double, whole.
 pub(in crate::rewrite) fn is_double(column: &Column) -> bool {
-    storage::has_type(column, "double") && !column.type_name.contains('(')
+    column_storage::has_type(column, "double") && !column.type_name.contains('(')
 }
 
 /// The labels of MySQL's `enum('a','b')`.

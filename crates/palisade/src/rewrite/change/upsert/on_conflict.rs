@@ -12,7 +12,7 @@ use sqlparser::ast::{
 use crate::rewrite::{
     ast,
     change::{determinism, new_row::fold::Constant},
-    source::typed_null,
+    relation_source::typed_null,
 };
 use crate::{
     catalog::{Catalog, Column, Relation, TypeClass},

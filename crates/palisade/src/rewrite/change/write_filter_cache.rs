@@ -16,7 +16,7 @@ use quick_cache::Weighter;
 use sqlparser::ast::{Expr, Ident, Query, VisitMut, VisitorMut};
 
 use crate::rewrite::{
-    ast, output::parameters, refusal::not_as_decided, source::row_filter::ColumnSet,
+    ast, output::parameters, refusal::not_as_decided, relation_source::row_filter::ColumnSet,
 };
 use crate::{
     catalog::RelationId,
@@ -29,14 +29,14 @@ use crate::{
 
 /// The condition of a guard, with the columns that it looks at and the functions that it calls.
 #[derive(Debug)]
-pub(in crate::rewrite) struct PrintedGuard {
+pub(in crate::rewrite) struct PrintedFilter {
     tree: Expr,
     text: String,
     pub(in crate::rewrite) reads: ColumnSet,
     pub(in crate::rewrite) functions: BTreeSet<String>,
 }
 
-impl PrintedGuard {
+impl PrintedFilter {
     /// `tree`, if it holds no parameter: those are numbered anew in each statement.
     ///
     /// # Errors
@@ -65,28 +65,28 @@ impl PrintedGuard {
 
 /// Of which filters of a relation a guard is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(in crate::rewrite) struct GuardFilters {
+pub(in crate::rewrite) struct FilterParts {
     pub(in crate::rewrite) seen: bool,
     pub(in crate::rewrite) changed: bool,
 }
 
 /// What a condition is made from. An address is that of one thing alone as long as somebody holds on to it, and
-/// [`CachedGuard`] does.
+/// [`CachedFilter`] does.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(in crate::rewrite) struct GuardKey {
+pub(in crate::rewrite) struct FilterKey {
     relation: RelationId,
     seen: Option<usize>,
     changed: usize,
-    filters: GuardFilters,
+    filters: FilterParts,
     qualifier: Option<String>,
 }
 
-impl GuardKey {
+impl FilterKey {
     pub(in crate::rewrite) fn new(
         relation: RelationId,
         seen: Option<&Arc<RelationDecision>>,
         changed: &Arc<WriteDecision>,
-        filters: GuardFilters,
+        filters: FilterParts,
         qualifier: Option<&Ident>,
     ) -> Self {
         Self {
@@ -101,8 +101,8 @@ impl GuardKey {
 
 /// A condition, and the things whose addresses it is found by. They may go; their addresses stay taken.
 #[derive(Debug, Clone)]
-pub(in crate::rewrite) struct CachedGuard {
-    pub(in crate::rewrite) condition: Arc<PrintedGuard>,
+pub(in crate::rewrite) struct CachedFilter {
+    pub(in crate::rewrite) condition: Arc<PrintedFilter>,
     pub(in crate::rewrite) _seen: Option<Weak<RelationDecision>>,
     pub(in crate::rewrite) _changed: Weak<WriteDecision>,
 }
@@ -110,14 +110,14 @@ pub(in crate::rewrite) struct CachedGuard {
 #[derive(Clone)]
 pub(in crate::rewrite) struct Weight;
 
-impl Weighter<GuardKey, CachedGuard> for Weight {
-    fn weight(&self, key: &GuardKey, kept: &CachedGuard) -> u64 {
+impl Weighter<FilterKey, CachedFilter> for Weight {
+    fn weight(&self, key: &FilterKey, kept: &CachedFilter) -> u64 {
         /// Bytes of a tree for each of its text, about.
         const TREE: usize = 24;
         let condition = &kept.condition;
         let functions: usize = condition.functions.iter().map(|f| 48 + f.len()).sum();
-        let bytes = size_of::<GuardKey>()
-            + size_of::<CachedGuard>()
+        let bytes = size_of::<FilterKey>()
+            + size_of::<CachedFilter>()
             + key.qualifier.as_ref().map_or(0, String::len)
             + condition.text.len() * TREE
             + functions;
@@ -127,16 +127,16 @@ impl Weighter<GuardKey, CachedGuard> for Weight {
 
 /// The conditions of a statement for which names stand.
 #[derive(Debug, Default)]
-pub(in crate::rewrite) struct PrintedGuards(RefCell<Vec<Arc<PrintedGuard>>>);
+pub(in crate::rewrite) struct PrintedFilters(RefCell<Vec<Arc<PrintedFilter>>>);
 
 /// What such names begin with, after the character that no text holds.
 const GUARD: &str = "guard ";
 
-impl PrintedGuards {
+impl PrintedFilters {
     /// The name that stands for `condition`.
     pub(in crate::rewrite) fn placeholder(
         &self,
-        condition: Arc<PrintedGuard>,
+        condition: Arc<PrintedFilter>,
         dialect: Dialect,
     ) -> Expr {
         let mut all = self.0.borrow_mut();
@@ -211,7 +211,7 @@ fn placeholder_name(index: usize, dialect: Dialect) -> Ident {
 }
 
 struct Filling<'f> {
-    all: &'f [Arc<PrintedGuard>],
+    all: &'f [Arc<PrintedFilter>],
     dialect: Dialect,
 }
 
@@ -254,31 +254,31 @@ mod tests {
             })
         };
         let changed = || Arc::new(WriteDecision::nothing());
-        let filters = |seen, changed| GuardFilters { seen, changed };
+        let filters = |seen, changed| FilterParts { seen, changed };
         let (seen, other_seen) = (seen(), seen());
         let (changed, other_changed) = (changed(), changed());
         let (table, other_table) = (RelationId(1), RelationId(2));
         let (t, u) = (Ident::new("t"), Ident::new("u"));
         let both = filters(true, true);
         let keys = [
-            GuardKey::new(table, Some(&seen), &changed, both, Some(&t)),
-            GuardKey::new(other_table, Some(&seen), &changed, both, Some(&t)),
-            GuardKey::new(table, Some(&other_seen), &changed, both, Some(&t)),
-            GuardKey::new(table, None, &changed, both, Some(&t)),
-            GuardKey::new(table, Some(&seen), &other_changed, both, Some(&t)),
-            GuardKey::new(table, Some(&seen), &changed, filters(true, false), Some(&t)),
-            GuardKey::new(table, Some(&seen), &changed, filters(false, true), Some(&t)),
-            GuardKey::new(table, Some(&seen), &changed, both, Some(&u)),
-            GuardKey::new(table, Some(&seen), &changed, both, None),
+            FilterKey::new(table, Some(&seen), &changed, both, Some(&t)),
+            FilterKey::new(other_table, Some(&seen), &changed, both, Some(&t)),
+            FilterKey::new(table, Some(&other_seen), &changed, both, Some(&t)),
+            FilterKey::new(table, None, &changed, both, Some(&t)),
+            FilterKey::new(table, Some(&seen), &other_changed, both, Some(&t)),
+            FilterKey::new(table, Some(&seen), &changed, filters(true, false), Some(&t)),
+            FilterKey::new(table, Some(&seen), &changed, filters(false, true), Some(&t)),
+            FilterKey::new(table, Some(&seen), &changed, both, Some(&u)),
+            FilterKey::new(table, Some(&seen), &changed, both, None),
         ];
-        let apart: std::collections::HashSet<&GuardKey> = keys.iter().collect();
+        let apart: std::collections::HashSet<&FilterKey> = keys.iter().collect();
         assert_eq!(apart.len(), keys.len(), "{keys:?}");
     }
 
     #[test]
     fn conditions_stand_where_their_names_stood() {
         for dialect in Dialect::ALL {
-            let conditions = PrintedGuards::default();
+            let conditions = PrintedFilters::default();
             let places: Vec<Expr> = (0..11)
                 .map(|n| {
                     let tree = ast::binary(
@@ -288,7 +288,7 @@ mod tests {
                     );
                     let limits = Limits::default();
                     let (reads, functions) = (ColumnSet::new(), BTreeSet::new());
-                    let made = PrintedGuard::new(&tree, reads, functions, dialect, &limits);
+                    let made = PrintedFilter::new(&tree, reads, functions, dialect, &limits);
                     conditions.placeholder(made.unwrap().unwrap(), dialect)
                 })
                 .collect();

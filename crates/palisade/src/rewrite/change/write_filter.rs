@@ -11,10 +11,10 @@ use crate::rewrite::{
     ast,
     change::{
         ChangeRewriter,
-        guard_cache::{GuardFilters, GuardKey, PrintedGuard},
+        write_filter_cache::{FilterKey, FilterParts, PrintedFilter},
     },
     refusal::not_as_decided,
-    source::{row_filter, row_filter::ColumnSet},
+    relation_source::{row_filter, row_filter::ColumnSet},
 };
 use crate::{
     catalog::Relation,
@@ -23,7 +23,7 @@ use crate::{
     policy::obligation::{Predicate, RowFilter},
     rejection::Rejection,
     resolve::{
-        Conflict, Placement, Prefix, Seeing, TermPlacement, WriteForm, WriteGuard, joins_that_see,
+        Conflict, Placement, Prefix, Seeing, TermPlacement, WriteFilter, WriteForm, joins_that_see,
         reference_index,
     },
 };
@@ -37,7 +37,7 @@ impl ChangeRewriter<'_> {
         qualified: bool,
         reads: &mut ColumnSet,
         functions: &mut BTreeSet<String>,
-    ) -> Result<Option<WriteGuard>, Rejection> {
+    ) -> Result<Option<WriteFilter>, Rejection> {
         let mut distinct: Vec<&RowFilter> = Vec::new();
         for filter in filters {
             if **filter != RowFilter::Everything && !distinct.contains(filter) {
@@ -60,7 +60,7 @@ impl ChangeRewriter<'_> {
         };
         let placement = self.placement(relation, &looked)?;
         reads.append(&mut looked);
-        Ok(Some(WriteGuard {
+        Ok(Some(WriteFilter {
             condition,
             placement,
         }))
@@ -102,12 +102,12 @@ impl ChangeRewriter<'_> {
         filters: &[&RowFilter],
         relation: &Relation,
         qualified: bool,
-    ) -> Result<Option<Arc<PrintedGuard>>, Rejection> {
+    ) -> Result<Option<Arc<PrintedFilter>>, Rejection> {
         let seen = self.permit.relations().get(&relation.id);
         let Some(changed) = self.permit.writes().get(&relation.id) else {
             return Ok(None);
         };
-        let mut of = GuardFilters {
+        let mut of = FilterParts {
             seen: false,
             changed: false,
         };
@@ -121,14 +121,14 @@ impl ChangeRewriter<'_> {
             }
         }
         let qualifier = qualified.then_some(&self.target.qualifier);
-        let key = GuardKey::new(relation.id, seen, changed, of, qualifier);
+        let key = FilterKey::new(relation.id, seen, changed, of, qualifier);
         if let Some(known) = self.known.guard(&key) {
             return Ok(Some(known));
         }
         let mut functions = BTreeSet::new();
         let (tree, reads) = self.print_filters(filters, relation, qualified, &mut functions)?;
         let dialect = self.catalog.dialect();
-        let made = PrintedGuard::new(&tree, reads, functions, dialect, self.limits)?;
+        let made = PrintedFilter::new(&tree, reads, functions, dialect, self.limits)?;
         if let Some(condition) = &made {
             self.known.keep_guard(key, condition, seen, changed);
         }
@@ -275,7 +275,7 @@ pub(in crate::rewrite) fn put_guards(
 /// Puts the guard around what an UPDATE says of its rows.
 pub(in crate::rewrite) fn filter_update(
     update: &mut Update,
-    guard: &WriteGuard,
+    guard: &WriteFilter,
     target: Option<usize>,
 ) -> Result<(), Rejection> {
     let tables = std::slice::from_mut(&mut update.table);
@@ -286,7 +286,7 @@ pub(in crate::rewrite) fn filter_update(
 pub(in crate::rewrite) fn filter_rows(
     tables: &mut [TableWithJoins],
     condition: &mut Option<Expr>,
-    guard: &WriteGuard,
+    guard: &WriteFilter,
     target: Option<usize>,
 ) -> Result<(), Rejection> {
     *condition = Some(guard.wrap(condition.take(), 0));
@@ -295,7 +295,7 @@ pub(in crate::rewrite) fn filter_rows(
 
 fn filter_joins(
     tables: &mut [TableWithJoins],
-    guard: &WriteGuard,
+    guard: &WriteFilter,
     target: Option<usize>,
 ) -> Result<(), Rejection> {
     if guard.joins() == 0 {

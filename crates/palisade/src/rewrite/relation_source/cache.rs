@@ -24,8 +24,8 @@ use sqlparser::ast::{
 
 use crate::rewrite::{
     change::{
-        guard_cache,
-        guard_cache::{PrintedGuard, PrintedGuards},
+        write_filter_cache,
+        write_filter_cache::{PrintedFilter, PrintedFilters},
     },
     output::parameters,
     refusal::not_as_decided,
@@ -93,7 +93,11 @@ struct CachedSource {
 /// Printed source subqueries and guards, by the decisions they were made from, and the texts that were read back; bounded in bytes.
 pub(crate) struct SourceCache {
     forms: Cache<SourceKey, CachedSource, Weight>,
-    guards: Cache<guard_cache::GuardKey, guard_cache::CachedGuard, guard_cache::Weight>,
+    guards: Cache<
+        write_filter_cache::FilterKey,
+        write_filter_cache::CachedFilter,
+        write_filter_cache::Weight,
+    >,
     pub(in crate::rewrite) readings: Readings,
 }
 
@@ -108,7 +112,7 @@ impl Default for SourceCache {
         let items = usize::try_from(FORM_BYTES / TYPICAL_BYTES).unwrap_or(usize::MAX);
         Self {
             forms: Cache::with_weighter(items, FORM_BYTES, Weight),
-            guards: Cache::with_weighter(items, FORM_BYTES, guard_cache::Weight),
+            guards: Cache::with_weighter(items, FORM_BYTES, write_filter_cache::Weight),
             readings: Readings::default(),
         }
     }
@@ -179,20 +183,20 @@ impl SourceCache {
     /// The condition of a guard that was made from this.
     pub(in crate::rewrite) fn guard(
         &self,
-        key: &guard_cache::GuardKey,
-    ) -> Option<Arc<PrintedGuard>> {
+        key: &write_filter_cache::FilterKey,
+    ) -> Option<Arc<PrintedFilter>> {
         self.guards.get(key).map(|kept| kept.condition)
     }
 
     /// Keeps a condition that was made from these decisions.
     pub(in crate::rewrite) fn keep_guard(
         &self,
-        key: guard_cache::GuardKey,
-        condition: &Arc<PrintedGuard>,
+        key: write_filter_cache::FilterKey,
+        condition: &Arc<PrintedFilter>,
         seen: Option<&Arc<RelationDecision>>,
         changed: &Arc<WriteDecision>,
     ) {
-        let kept = guard_cache::CachedGuard {
+        let kept = write_filter_cache::CachedFilter {
             condition: Arc::clone(condition),
             _seen: seen.map(Arc::downgrade),
             _changed: Arc::downgrade(changed),
@@ -320,7 +324,7 @@ pub(in crate::rewrite) fn reads_back_whole(
     query: &Query,
     text: &str,
     forms: &PrintedSources,
-    guards: &PrintedGuards,
+    guards: &PrintedFilters,
     dialect: Dialect,
     limits: &Limits,
 ) -> Result<bool, Rejection> {

@@ -13,7 +13,7 @@ use crate::{
     config::PostgresConfig,
     connect::Connector,
     fault,
-    schema::{self, Look, Schema},
+    schema_change::{self, Look, Schema},
     settings,
 };
 
@@ -39,7 +39,7 @@ impl Outside {
         schema: &Schema,
         task: &Task<'_>,
     ) -> Result<(), BackendError> {
-        let here = schema::server(inside).await?;
+        let here = schema_change::server(inside).await?;
         let time = task.limits.statement_timeout();
         self.0
             .look(time, async |session| {
@@ -65,7 +65,7 @@ async fn verify(
         .await
         .map_err(|e| fault::engine(&e))?;
     // Where a URL names several servers, what one has locked holds on no other.
-    if schema::server(client).await? != here {
+    if schema_change::server(client).await? != here {
         return Err(BackendError::unavailable(
             "the session that looks at the schema is with another server",
         ));

@@ -20,7 +20,7 @@ use rusqlite::{
     hooks::{AuthAction, AuthContext, Authorization},
 };
 
-use crate::ddl;
+use crate::schema_text;
 
 /// The folded names of functions, by the folded names of the tables that call them.
 #[derive(Debug, Default)]
@@ -75,7 +75,7 @@ impl OwnFunctions {
             .collect();
         if !own.is_empty() {
             for text in texts {
-                for name in ddl::callable(text) {
+                for name in schema_text::callable(text) {
                     own.remove(&Dialect::Sqlite.fold(&name));
                 }
             }

@@ -11,9 +11,9 @@ use sqlparser::ast::{BinaryOperator, Expr};
 
 use crate::rewrite::{
     ast,
-    source::{
-        comparison,
-        comparison::{ComparedSide, no_form},
+    relation_source::{
+        predicate_sql,
+        predicate_sql::{ComparedSide, no_form},
     },
 };
 use crate::{
@@ -229,12 +229,12 @@ impl<'f> Filter<'f> {
                     None,
                 )
             }
-            Predicate::Column(index) => comparison::is_true(self.column(*index)?, self.dialect),
+            Predicate::Column(index) => predicate_sql::is_true(self.column(*index)?, self.dialect),
             Predicate::Has(index) => Expr::IsNotNull(Box::new(ast::column(
                 self.dialect,
                 &self.column(*index)?.name,
             ))),
-            Predicate::Compare(left, comparison, right) => comparison::compare(
+            Predicate::Compare(left, comparison, right) => predicate_sql::compare(
                 self.compared_side(left)?,
                 *comparison,
                 self.compared_side(right)?,
@@ -242,7 +242,7 @@ impl<'f> Filter<'f> {
             )?,
             Predicate::In(_, literals) if literals.is_empty() => ast::boolean(false),
             Predicate::In(Operand::Column(index), literals) => {
-                comparison::in_list(self.column(*index)?, literals, self.dialect)?
+                predicate_sql::in_list(self.column(*index)?, literals, self.dialect)?
             }
             Predicate::In(Operand::Literal(literal), literals) => {
                 ast::boolean(literals.contains(literal))
@@ -251,7 +251,7 @@ impl<'f> Filter<'f> {
                 if self.dialect == Dialect::Sqlite {
                     self.functions.insert("glob".to_owned());
                 }
-                comparison::like(self.column(*index)?, pieces, self.dialect)?
+                predicate_sql::like(self.column(*index)?, pieces, self.dialect)?
             }
         })
     }

@@ -1,10 +1,10 @@
-//! Source sources: what stands in the place of a relation with obligations.
+//! What stands in the place of a relation with obligations.
 
 pub(in crate::rewrite) mod cache;
-pub(in crate::rewrite) mod comparison;
 pub(in crate::rewrite) mod keyed_hash;
 pub(in crate::rewrite) mod mask;
 pub(in crate::rewrite) mod mask_expr;
+pub(in crate::rewrite) mod predicate_sql;
 pub(in crate::rewrite) mod replace;
 pub(in crate::rewrite) mod row_filter;
 pub(in crate::rewrite) mod typed_null;
@@ -18,8 +18,8 @@ use sqlparser::ast::{
 
 use crate::rewrite::{
     ast,
-    source::cache::{PrintedSource, PrintedSources},
-    source::replace::{has_obligations, replace_references},
+    relation_source::cache::{PrintedSource, PrintedSources},
+    relation_source::replace::{has_obligations, replace_references},
 };
 use crate::{
     answer::EmptyReason,

@@ -7,7 +7,7 @@ use sqlparser::ast::{Query, TableFactor, VisitMut, VisitorMut};
 use crate::rewrite::{
     ast,
     refusal::not_as_decided,
-    source::cache::{self, PrintedSource, PrintedSources},
+    relation_source::cache::{self, PrintedSource, PrintedSources},
 };
 use crate::{
     catalog::RelationId,

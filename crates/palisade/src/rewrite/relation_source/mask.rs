@@ -7,7 +7,7 @@ use sqlparser::ast::{BinaryOperator, DataType, Expr, TimezoneInfo};
 
 use crate::rewrite::{
     ast,
-    source::{keyed_hash, mask_expr, typed_null},
+    relation_source::{keyed_hash, mask_expr, typed_null},
 };
 use crate::{
     catalog::{Catalog, Column, TypeClass},

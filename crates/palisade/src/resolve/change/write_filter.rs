@@ -10,7 +10,7 @@ use sqlparser::ast::{
 
 /// The condition of rows, and how it stands with the statement's own conditions.
 #[derive(Debug, Clone)]
-pub(crate) struct WriteGuard {
+pub(crate) struct WriteFilter {
     pub(crate) condition: Expr,
     pub(crate) placement: Placement,
 }
@@ -87,7 +87,7 @@ fn collect<'e>(expr: &'e Expr, out: &mut Vec<&'e Expr>) {
     }
 }
 
-impl WriteGuard {
+impl WriteFilter {
     /// The guard around the statement's own condition, which is that of `place`.
     pub(crate) fn wrap(&self, own: Option<Expr>, place: usize) -> Expr {
         let guard = nest(self.condition.clone());
@@ -403,8 +403,8 @@ mod tests {
         parser.parse_expr().unwrap()
     }
 
-    fn guard(placement: Placement) -> WriteGuard {
-        WriteGuard {
+    fn guard(placement: Placement) -> WriteFilter {
+        WriteFilter {
             condition: expr("t.tenant = 7"),
             placement,
         }
