@@ -32,6 +32,7 @@ pub use cedar::schema::schema_text;
 pub use decide::functions::FunctionDecision;
 pub(crate) use decide::system_relations::named_in as system_relations_named;
 pub use decide::writes::{ActionDecision, ColumnWrite, WriteDecision};
+pub use lint::Lint;
 pub use load::annotation::{ANNOTATIONS, Annotation};
 pub use load::classification::ColumnFlow;
 pub use load::diagnostic::{PolicyErrors, PolicyProblem, SourceSpan};
@@ -69,7 +70,20 @@ impl PolicySet {
         catalog: &Arc<Catalog>,
         flow: &ColumnFlow,
     ) -> Result<Self, PolicyErrors> {
-        let loaded = Arc::new(load::load(sources, catalog, flow)?);
+        Self::load_and_lint(sources, catalog, flow, Lint::Sample)
+    }
+
+    /// As [`load`](Self::load), with the policies tried on as many relations as `lint` says.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load).
+    pub fn load_and_lint(
+        sources: &PolicySources,
+        catalog: &Arc<Catalog>,
+        flow: &ColumnFlow,
+        lint: Lint,
+    ) -> Result<Self, PolicyErrors> {
+        let loaded = Arc::new(load::load(sources, catalog, flow, lint)?);
         Ok(Self {
             loaded,
             sessions: Mutex::default(),

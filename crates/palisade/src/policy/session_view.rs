@@ -12,7 +12,7 @@ use crate::policy::{
     cedar::{
         entities::resource,
         failure::Failure,
-        request::{Subject, decide},
+        request::{Subject, decide_among},
         schema,
         schema::PolicyAction,
     },
@@ -312,7 +312,14 @@ impl SessionView {
             return Ok(None);
         };
         let resource = resource("Template", name)?;
-        let verdict = decide(&self.loaded, subject, PolicyAction::Run, resource)?;
+        let verdict = decide_among(
+            &self.loaded,
+            subject,
+            PolicyAction::Run,
+            resource,
+            &subject.entities,
+            subject.context.clone(),
+        )?;
         Ok(verdict.permitted.then_some((template, verdict.policies)))
     }
 

@@ -5,10 +5,14 @@ use std::{
     sync::Arc,
 };
 
-use cedar_policy::{EntityUid, Schema};
+use cedar_policy::EntityUid;
 
 use crate::policy::{
-    cedar::{by_action::Slices, entities::Store, schema::PolicyAction},
+    cedar::{
+        by_action::Slices,
+        entities::Store,
+        schema::{PolicyAction, Schemas},
+    },
     inheritance::Inheritance,
     load::{
         annotation::Annotations,
@@ -23,7 +27,7 @@ use crate::{catalog::Catalog, token::TokenSecret};
 #[derive(Debug, Clone)]
 pub(in crate::policy) struct Loaded {
     pub(in crate::policy) catalog: Arc<Catalog>,
-    pub(in crate::policy) schema: Schema,
+    pub(in crate::policy) schemas: Schemas,
     pub(in crate::policy) policies: Slices,
     /// The actions some of whose policies look at the time.
     pub(in crate::policy) timed: BTreeSet<PolicyAction>,
@@ -49,6 +53,8 @@ pub(in crate::policy) struct Loaded {
     pub(in crate::policy) store: Store,
     /// Columns that a policy names, which therefore are decided one by one.
     pub(in crate::policy) named_columns: BTreeSet<String>,
+    /// Row types that a policy's scope names.
+    pub(in crate::policy) named_row_types: BTreeSet<String>,
     /// Tables that a policy names.
     pub(in crate::policy) named_tables: BTreeSet<String>,
     /// Whether entities' attributes may name tables.

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use cedar_policy::{Context, RestrictedExpression};
+use cedar_policy::{Context, EntityUid, RestrictedExpression};
 
 use crate::policy::{
     cedar::{
@@ -213,8 +213,8 @@ impl<'a> Asking<'a> {
             (HAS_WHERE.to_owned(), has_where)
         });
         for table in self.relatives(relation) {
-            let table = ("Table", table.uid.as_str());
-            self.ask(action, table, more.clone(), &|| {
+            let uid = resource("Table", &table.uid)?;
+            self.ask(action, table, uid, more.clone(), &|| {
                 format!("a policy forbids this statement on `{}`", relation.name)
             })?;
         }
@@ -242,7 +242,8 @@ impl<'a> Asking<'a> {
         for table in self.relatives(relation) {
             let own = table.position(&column.key).and_then(|at| table.column(at));
             let Some(own) = own else { continue };
-            self.ask(action, ("Column", own.uid.as_str()), more.clone(), &|| {
+            let uid = resource("Column", &own.uid)?;
+            self.ask(action, table, uid, more.clone(), &|| {
                 format!("a policy forbids using the column `{}` so", column.name)
             })?;
         }
@@ -301,18 +302,20 @@ impl<'a> Asking<'a> {
     fn ask(
         &self,
         action: PolicyAction,
-        (kind, id): (&str, &str),
+        relation: &Relation,
+        resource: EntityUid,
         more: Option<(String, RestrictedExpression)>,
         message: &dyn Fn() -> String,
     ) -> Result<(), Rejection> {
         // Its decisions may be others at another time.
         let _ = self.session_view.steady(&[action]);
+        let entities = self.subject.entities_about(self.loaded, relation)?;
         let verdict = decide_among(
             self.loaded,
             self.subject,
             action,
-            resource(kind, id)?,
-            &self.subject.store.entities,
+            resource,
+            &entities,
             self.context(more)?,
         )?;
         self.refuse_if_forbidden(verdict, message)

@@ -10,7 +10,7 @@ use crate::policy::{
     cedar::{
         by_action::Slices,
         context_use::{TIME, looks_at},
-        entities::{action_uid, resource},
+        entities::{action_uid, resource, without_columns},
         failure::Failure,
         request::Subject,
         schema,
@@ -69,19 +69,21 @@ fn is_decided(
     action: PolicyAction,
     table: &Relation,
 ) -> Result<bool, Failure> {
-    let Some(policies) = loaded.policies.for_action(action) else {
-        return Ok(false);
-    };
+    let schema = &loaded.schemas.fixed;
+    let resource = resource("Table", &table.uid)?;
+    let entities = subject.entities_about(loaded, table)?;
+    let policies = loaded.policies.about(action, &resource, &entities, true)?;
+    let entities = without_columns(&entities, schema)?;
     let request = PartialRequest::new(
         PartialEntityUid::from_concrete(subject.uid.clone()),
         action_uid(action)?,
-        PartialEntityUid::from_concrete(resource("Table", &table.uid)?),
+        PartialEntityUid::from_concrete(resource),
         None,
-        &loaded.schema,
+        schema,
     )
     .map_err(Failure::new)?;
     let response = policies
-        .tpe(&request, &subject.store.partial, &loaded.schema)
+        .tpe(&request, &entities, schema)
         .map_err(Failure::new)?;
     // Where something permits it anyway, a permit still adds what it demands, and that it names one of the engine's own.
     let matters = |id: &PolicyId| {

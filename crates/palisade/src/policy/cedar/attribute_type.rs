@@ -6,7 +6,7 @@ use crate::{
 };
 
 /// The Cedar type of a column's values in row policies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(in crate::policy) enum AttributeType {
     /// `Long`.
     Long,

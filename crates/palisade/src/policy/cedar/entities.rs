@@ -1,4 +1,4 @@
-//! Entities: those of the catalog and those of the operator, in one store that is built once.
+//! Entities: those of the catalog and those of the operator, each decision with the few that it can reach.
 
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
@@ -10,10 +10,10 @@ use cedar_policy::{
     Entities, Entity, EntityId, EntityTypeName, EntityUid, PartialEntities, RestrictedExpression,
     Schema, ffi::DetailedError,
 };
-use serde_json::value::RawValue;
+use serde_json::{Value, value::RawValue};
 
 use crate::catalog::{
-    Catalog, RelationKind, SystemRelation, functions::FunctionDef, system_schemas,
+    Catalog, Relation, RelationKind, SystemRelation, functions::FunctionDef, system_schemas,
 };
 use crate::policy::{
     cedar::{
@@ -28,55 +28,145 @@ use crate::policy::{
     },
 };
 
-/// The entities that decisions see. Cheap to clone.
+/// The entities that policies can reach beside the resource that they are asked about.
 ///
-/// Functions are in none: an engine has thousands, a session asks about few, and whatever is in here
-/// is copied for each principal whom the operator's entities do not hold. A decision about a function
-/// adds its entity.
+/// A decision sees its principal, what that leads to, what conditions name, and its resource with what that is in. So it costs
+/// the same in a catalog of ten thousand tables as in one of ten.
 #[derive(Debug, Clone)]
 pub(in crate::policy) struct Store {
-    /// For requests about one resource.
-    pub(in crate::policy) entities: Arc<Entities>,
-    /// The same without columns, for requests about functions.
-    pub(in crate::policy) few: Arc<Entities>,
-    /// The same without columns, for partial evaluation of row policies. A row policy that
-    /// asks for columns' attributes has no SQL form then.
-    pub(in crate::policy) partial: Arc<PartialEntities>,
+    /// The operator's.
+    pub(in crate::policy) operator: Arc<Entities>,
+    nodes: Arc<HashMap<EntityUid, Node>>,
+    /// Those that conditions name.
+    named: Arc<BTreeSet<EntityUid>>,
+}
+
+/// An entity, and those that its attributes and parents name.
+#[derive(Debug)]
+struct Node {
+    entity: Entity,
+    leads_to: BTreeSet<EntityUid>,
 }
 
 impl Store {
-    /// The store of `entities`, which conform to `schema`.
+    /// The store of the operator's entities `given`, where conditions name `named`.
+    ///
+    /// # Errors
+    /// If one of `given` is there twice, or does not fit `schema`.
     pub(in crate::policy) fn new(
-        entities: Entities,
+        catalog: &Catalog,
+        (tags, templates): (&Tags, &Templates),
+        given: Vec<Entity>,
+        named: BTreeSet<EntityUid>,
         schema: &Schema,
     ) -> Result<Self, Box<DetailedError>> {
-        let few = entities
-            .iter()
-            .filter(|entity| entity.uid().type_name().to_string() != "Column")
-            .cloned();
-        let few = Entities::from_entities(few, None).map_err(|error| box_error(&error))?;
-        let partial = PartialEntities::from_concrete(few.clone(), schema)
+        let operator = Entities::from_entities(given.iter().cloned(), Some(schema))
             .map_err(|error| box_error(&error))?;
+        let mut nodes = HashMap::new();
+        let mut wanted: HashSet<EntityUid> = named.iter().cloned().collect();
+        for entity in given {
+            let leads_to = references(&entity)?;
+            wanted.extend(leads_to.iter().cloned());
+            nodes.insert(entity.uid(), Node { entity, leads_to });
+        }
+        for entity in reachable_entities(catalog, tags, templates, &wanted)? {
+            let leads_to = references(&entity)?;
+            nodes.insert(entity.uid(), Node { entity, leads_to });
+        }
         Ok(Self {
-            entities: Arc::new(entities),
-            few: Arc::new(few),
-            partial: Arc::new(partial),
+            operator: Arc::new(operator),
+            nodes: Arc::new(nodes),
+            named: Arc::new(named),
         })
     }
 
-    /// The store in which `principal` exists, if only without attributes and parents. Where its type
-    /// demands attributes it stays absent: reading one is then an evaluation error, which denies.
-    pub(in crate::policy) fn with_principal(&self, principal: &EntityUid, schema: &Schema) -> Self {
-        if self.entities.get(principal).is_some() {
-            return self.clone();
+    /// What decisions about `principal` see whatever the resource. One whom the operator's entities do not hold exists there without
+    /// attributes and parents. Where its type demands attributes it stays absent: reading one is then an evaluation error, which
+    /// denies.
+    ///
+    /// # Errors
+    /// If Cedar does not take them together, which would be a defect of ours.
+    pub(in crate::policy) fn around(
+        &self,
+        principal: &EntityUid,
+        schema: &Schema,
+    ) -> Result<Entities, Failure> {
+        let mut reached = BTreeSet::new();
+        let mut pending: Vec<&EntityUid> = self.named.iter().chain([principal]).collect();
+        while let Some(uid) = pending.pop() {
+            if let Some(node) = self.nodes.get(uid)
+                && reached.insert(uid)
+            {
+                pending.extend(&node.leads_to);
+            }
+        }
+        let nodes = reached.iter().filter_map(|uid| self.nodes.get(uid));
+        let known = nodes.map(|node| node.entity.clone());
+        let entities = Entities::from_entities(known, Some(schema)).map_err(Failure::new)?;
+        if reached.contains(principal) {
+            return Ok(entities);
         }
         let bare = Entity::new_no_attrs(principal.clone(), HashSet::new());
-        let added = Entities::clone(&self.entities)
-            .add_entities([bare], Some(schema))
-            .ok();
-        added
-            .and_then(|entities| Self::new(entities, schema).ok())
-            .unwrap_or_else(|| self.clone())
+        let added = entities.clone().add_entities([bare], Some(schema));
+        Ok(added.unwrap_or(entities))
+    }
+}
+
+/// Entities of `around` with `more`, those that are there already left as they are.
+///
+/// # Errors
+/// If Cedar does not take them together, which would be a defect of ours.
+pub(in crate::policy) fn add(
+    around: &Entities,
+    more: Vec<Entity>,
+    schema: &Schema,
+) -> Result<Entities, Failure> {
+    let new = more
+        .into_iter()
+        .filter(|entity| around.get(&entity.uid()).is_none());
+    around
+        .clone()
+        .add_entities(new, Some(schema))
+        .map_err(Failure::new)
+}
+
+/// What row policies see, evaluated with the row unknown: no columns. A row policy that asks for columns' attributes has no SQL
+/// form then.
+///
+/// # Errors
+/// If Cedar does not take them, which would be a defect of ours.
+pub(in crate::policy) fn without_columns(
+    entities: &Entities,
+    schema: &Schema,
+) -> Result<PartialEntities, Failure> {
+    let few = entities
+        .iter()
+        .filter(|entity| entity.uid().type_name().to_string() != "Column")
+        .cloned();
+    let few = Entities::from_entities(few, None).map_err(Failure::new)?;
+    PartialEntities::from_concrete(few, schema).map_err(Failure::new)
+}
+
+/// The entities that attributes, tags and parents of an entity name.
+fn references(entity: &Entity) -> Result<BTreeSet<EntityUid>, Box<DetailedError>> {
+    let json = entity.to_json_value().map_err(|error| box_error(&error))?;
+    let mut out = BTreeSet::new();
+    collect_uids(&json, &mut out);
+    Ok(out)
+}
+
+/// Every entity that a policy's conditions or an entity names, as Cedar writes them down.
+pub(in crate::policy) fn collect_uids(json: &Value, out: &mut BTreeSet<EntityUid>) {
+    match json {
+        Value::Object(fields) => {
+            let text = |name: &str| fields.get(name).and_then(Value::as_str);
+            if let (Some(kind), Some(id)) = (text("type"), text("id")) {
+                out.extend(uid(kind, id));
+            }
+            fields.values().for_each(|field| collect_uids(field, out));
+        }
+        Value::Array(items) => items.iter().for_each(|item| collect_uids(item, out)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }
 
@@ -128,66 +218,114 @@ pub(in crate::policy) fn catalog_ids(
     ids
 }
 
-/// The entities of the catalog, functions aside, and the templates.
+/// The entities of the catalog that are `wanted`, with what they are in.
 ///
 /// # Errors
 /// If Cedar takes one of them for malformed, which would be a defect of ours.
-pub(in crate::policy) fn catalog_entities(
+fn reachable_entities(
     catalog: &Catalog,
     tags: &Tags,
     templates: &Templates,
+    wanted: &HashSet<EntityUid>,
 ) -> Result<Vec<Entity>, Box<DetailedError>> {
-    let mut out = Vec::new();
-    let database = parse_uid("Database", catalog.database())?;
-    out.push(entity(database.clone(), [], None)?);
-    for name in templates.names() {
-        out.push(entity(parse_uid("Template", name)?, [], None)?);
-    }
-    let mut schemas = BTreeSet::from([catalog.fold_relation(catalog.default_schema())]);
-    schemas.extend(system_schema_ids(catalog));
-    schemas.extend(
-        catalog
-            .relations()
-            .iter()
-            .map(|relation| relation.schema_key.to_string())
-            .chain(
-                catalog
-                    .every_function()
-                    .filter_map(|def| def.schema.clone()),
-            ),
-    );
-    for name in &schemas {
-        let schema = parse_uid("Schema", &schema::schema_id(catalog, name))?;
-        out.push(entity(schema, [], Some(database.clone()))?);
-    }
-    for relation in catalog.relations() {
-        let kind = match relation.kind {
-            RelationKind::Table => "table",
-            RelationKind::View => "view",
-            RelationKind::Materialized => "materialized-view",
-            RelationKind::System if relation.system.is_some() => SYSTEM,
-            RelationKind::Virtual | RelationKind::System => continue,
-        };
-        let schema = parse_uid("Schema", &schema::schema_id(catalog, &relation.schema))?;
-        let table = parse_uid("Table", &relation.uid)?;
-        let attributes = [
-            ("tags", set(tags.of_relation(relation.id))),
-            ("kind", RestrictedExpression::new_string(kind.to_owned())),
-        ];
-        out.push(entity(table.clone(), attributes, Some(schema))?);
-        for (id, column) in relation.column_ids() {
-            let attributes = [
-                ("tags", set(tags.of_column(id))),
-                ("nullable", RestrictedExpression::new_bool(column.nullable)),
-            ];
-            out.push(entity(
-                parse_uid("Column", &column.uid)?,
-                attributes,
-                Some(table.clone()),
-            )?);
+    let mut out: HashMap<EntityUid, Entity> = HashMap::new();
+    let mut keep = |entities: Vec<Entity>| {
+        out.extend(entities.into_iter().map(|entity| (entity.uid(), entity)));
+    };
+    let of_type = |kind: &str| wanted.iter().any(|uid| uid.type_name().to_string() == kind);
+    if of_type("Template") {
+        for name in templates.names() {
+            keep(vec![entity(parse_uid("Template", name)?, [], None)?]);
         }
     }
+    if of_type("Database") || of_type("Schema") {
+        let mut schemas = BTreeSet::from([catalog.fold_relation(catalog.default_schema())]);
+        schemas.extend(system_schema_ids(catalog));
+        let relations = catalog.relations().iter();
+        schemas.extend(relations.map(|relation| relation.schema_key.to_string()));
+        schemas.extend(
+            catalog
+                .every_function()
+                .filter_map(|def| def.schema.clone()),
+        );
+        for name in &schemas {
+            keep(schema_entities(catalog, name)?);
+        }
+    }
+    if !(of_type("Table") || of_type("Column")) {
+        return Ok(out.into_values().collect());
+    }
+    for relation in catalog.relations() {
+        let is_wanted = |kind: &str, id: &str| uid(kind, id).is_some_and(|u| wanted.contains(&u));
+        let mut columns = relation.columns.iter();
+        if is_wanted("Table", &relation.uid) || columns.any(|c| is_wanted("Column", &c.uid)) {
+            keep(relation_entities(catalog, tags, relation)?);
+        }
+    }
+    Ok(out.into_values().collect())
+}
+
+/// A schema and the database.
+fn schema_entities(catalog: &Catalog, schema: &str) -> Result<Vec<Entity>, Box<DetailedError>> {
+    let database = parse_uid("Database", catalog.database())?;
+    let schema = parse_uid("Schema", &schema::schema_id(catalog, schema))?;
+    Ok(vec![
+        entity(schema, [], Some(database.clone()))?,
+        entity(database, [], None)?,
+    ])
+}
+
+/// A relation, its columns, and what it is in; nothing where policies cannot name it.
+///
+/// # Errors
+/// As [`Store::new`].
+pub(in crate::policy) fn relation_entities(
+    catalog: &Catalog,
+    tags: &Tags,
+    relation: &Relation,
+) -> Result<Vec<Entity>, Box<DetailedError>> {
+    let kind = match relation.kind {
+        RelationKind::Table => "table",
+        RelationKind::View => "view",
+        RelationKind::Materialized => "materialized-view",
+        RelationKind::System if relation.system.is_some() => SYSTEM,
+        RelationKind::Virtual | RelationKind::System => return Ok(Vec::new()),
+    };
+    let mut out = schema_entities(catalog, &relation.schema)?;
+    let schema = parse_uid("Schema", &schema::schema_id(catalog, &relation.schema))?;
+    let table = parse_uid("Table", &relation.uid)?;
+    let attributes = [
+        ("tags", set(tags.of_relation(relation.id))),
+        ("kind", RestrictedExpression::new_string(kind.to_owned())),
+    ];
+    out.push(entity(table.clone(), attributes, Some(schema))?);
+    for (id, column) in relation.column_ids() {
+        let attributes = [
+            ("tags", set(tags.of_column(id))),
+            ("nullable", RestrictedExpression::new_bool(column.nullable)),
+        ];
+        out.push(entity(
+            parse_uid("Column", &column.uid)?,
+            attributes,
+            Some(table.clone()),
+        )?);
+    }
     Ok(out)
+}
+
+/// What the rows of `relation` are in.
+///
+/// # Errors
+/// If one of the names is none of a type, which would be a defect of ours.
+pub(in crate::policy) fn row_ancestors(
+    catalog: &Catalog,
+    relation: &Relation,
+) -> Result<Vec<EntityUid>, Failure> {
+    Ok(vec![
+        resource("Table", &relation.uid)?,
+        resource("Schema", &schema::schema_id(catalog, &relation.schema))?,
+        resource("Database", catalog.database())?,
+    ])
 }
 
 /// The schemas of the engine's own.
@@ -199,65 +337,73 @@ fn system_schema_ids(catalog: &Catalog) -> impl Iterator<Item = String> {
 /// What `kind` is of the engine's own relations.
 const SYSTEM: &str = "system";
 
-/// The entities of a relation of the engine's own that no policy names, and of one of its columns.
+/// A relation of the engine's own that no policy names, one of its columns, and what they are in.
 ///
 /// # Errors
-/// As [`catalog_entities`].
+/// As [`Store::new`].
 pub(in crate::policy) fn system_entities(
     catalog: &Catalog,
     system: &SystemRelation,
     column: &str,
-) -> Result<[Entity; 2], Box<DetailedError>> {
+) -> Result<Vec<Entity>, Box<DetailedError>> {
     let tags = || ("tags", set(std::iter::empty()));
     let kind = RestrictedExpression::new_string(SYSTEM.to_owned());
     let nullable = RestrictedExpression::new_bool(true);
     let schema = parse_uid("Schema", &schema::schema_id(catalog, &system.schema))?;
     let table = parse_uid("Table", &system.uid())?;
-    Ok([
-        entity(table.clone(), [tags(), ("kind", kind)], Some(schema))?,
-        entity(
-            parse_uid("Column", column)?,
-            [tags(), ("nullable", nullable)],
-            Some(table),
-        )?,
-    ])
+    let mut out = schema_entities(catalog, &system.schema)?;
+    out.push(entity(
+        table.clone(),
+        [tags(), ("kind", kind)],
+        Some(schema),
+    )?);
+    out.push(entity(
+        parse_uid("Column", column)?,
+        [tags(), ("nullable", nullable)],
+        Some(table),
+    )?);
+    Ok(out)
 }
 
-/// The entity of a function.
+/// A function, and what it is in.
 ///
 /// # Errors
-/// As [`catalog_entities`].
-pub(in crate::policy) fn function_entity(
+/// As [`Store::new`].
+pub(in crate::policy) fn function_entities(
     catalog: &Catalog,
     def: &FunctionDef,
-) -> Result<Entity, Box<DetailedError>> {
+) -> Result<Vec<Entity>, Box<DetailedError>> {
     let schema = def.schema.as_deref().unwrap_or(catalog.default_schema());
+    let mut out = schema_entities(catalog, schema)?;
     let schema = parse_uid("Schema", &schema::schema_id(catalog, schema))?;
     let safety = RestrictedExpression::new_string(def.safety.name().to_owned());
-    entity(
+    out.push(entity(
         parse_uid("Function", &def.uid)?,
         [("safety", safety)],
         Some(schema),
-    )
+    )?);
+    Ok(out)
 }
 
 /// A relation that is to be, in its schema.
 ///
 /// # Errors
-/// As [`catalog_entities`].
-pub(in crate::policy) fn new_table_entity(
+/// As [`Store::new`].
+pub(in crate::policy) fn new_table_entities(
     catalog: &Catalog,
     schema: &str,
     uid: &str,
     view: bool,
-) -> Result<Entity, Box<DetailedError>> {
+) -> Result<Vec<Entity>, Box<DetailedError>> {
     let kind = if view { "view" } else { "table" };
     let attributes = [
         ("tags", set(std::iter::empty())),
         ("kind", RestrictedExpression::new_string(kind.to_owned())),
     ];
+    let mut out = schema_entities(catalog, schema)?;
     let schema = parse_uid("Schema", &schema::schema_id(catalog, schema))?;
-    entity(parse_uid("Table", uid)?, attributes, Some(schema))
+    out.push(entity(parse_uid("Table", uid)?, attributes, Some(schema))?);
+    Ok(out)
 }
 
 /// The operator's entities, each checked against `schema`.
@@ -539,8 +685,6 @@ mod tests {
         let mut sources = sources(permit);
         sources.classification = None;
         let set = PolicySet::load(&sources, &catalog, &ColumnFlow::default()).unwrap();
-        let function = |entity: &Entity| entity.uid().type_name().to_string() == "Function";
-        assert!(!set.loaded.store.entities.iter().any(function));
         for who in ["bot", "unknown"] {
             let view = set.session(&fixture::agent(who));
             for (name, permitted) in [("public.f77", true), ("public.f78", false)] {

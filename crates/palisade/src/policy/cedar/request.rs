@@ -1,20 +1,33 @@
 //! One question to Cedar, answered so that a policy that fails to evaluate denies.
 
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
 use cedar_policy::{
-    Authorizer, Context, Decision, Entities, EntityUid, Request, RestrictedExpression,
+    Authorizer, Context, Decision, Entities, EntityUid, PartialEntities, Request,
+    RestrictedExpression,
 };
 
 use crate::policy::{
     cedar::{
         context_use::{HAS_WHERE, STATEMENT, TIME},
         entities,
-        entities::{Store, action_uid},
+        entities::action_uid,
         failure::Failure,
         schema::PolicyAction,
     },
     set::Loaded,
 };
-use crate::{code::Code, moment::utc, rejection::Rejection, session::Session, token::Epoch};
+use crate::{
+    catalog::{Relation, RelationId},
+    code::Code,
+    moment::utc,
+    rejection::Rejection,
+    session::Session,
+    token::Epoch,
+};
 
 /// Who asks, with the entities in which the principal exists.
 #[derive(Debug, Clone)]
@@ -22,10 +35,18 @@ pub(in crate::policy) struct Subject {
     /// The span of the tokens' lifetime that the session is in, where tokens expire.
     pub(in crate::policy) epoch: Option<Epoch>,
     pub(in crate::policy) uid: EntityUid,
-    pub(in crate::policy) store: Store,
     pub(in crate::policy) context: Context,
     pub(in crate::policy) circumstances: Circumstances,
+    /// What a decision sees whatever the resource.
+    pub(in crate::policy) entities: Arc<Entities>,
+    /// The same for row policies.
+    pub(in crate::policy) partial: Arc<PartialEntities>,
+    /// The same with a relation and its columns.
+    by_relation: Arc<Mutex<HashMap<RelationId, Arc<Entities>>>>,
 }
+
+/// How many relations' entities a subject remembers; when more come, all are forgotten.
+const RELATIONS: usize = 64;
 
 impl Subject {
     /// Who asks in `session`.
@@ -36,7 +57,8 @@ impl Subject {
         let principal = session.principal();
         let uid = entities::uid(principal.kind(), principal.id()).filter(|uid| {
             loaded
-                .schema
+                .schemas
+                .fixed
                 .principals()
                 .any(|kind| kind == uid.type_name())
         });
@@ -49,15 +71,59 @@ impl Subject {
                     )),
             );
         };
-        let store = loaded.store.with_principal(&uid, &loaded.schema);
+        Ok(Self::with_uid(loaded, uid, session)?)
+    }
+
+    /// The principal `uid` in the circumstances of `session`.
+    ///
+    /// # Errors
+    /// If Cedar does not take the context, or the entities together.
+    pub(in crate::policy) fn with_uid(
+        loaded: &Loaded,
+        uid: EntityUid,
+        session: &Session,
+    ) -> Result<Self, Failure> {
         let circumstances = Circumstances::new(session);
+        let entities = loaded.store.around(&uid, &loaded.schemas.fixed)?;
+        let partial = entities::without_columns(&entities, &loaded.schemas.fixed)?;
         Ok(Self {
             epoch: session.epoch(),
             uid,
-            store,
             context: circumstances.context()?,
             circumstances,
+            entities: Arc::new(entities),
+            partial: Arc::new(partial),
+            by_relation: Arc::default(),
         })
+    }
+
+    /// What a decision about `relation`, or one of its columns, sees.
+    ///
+    /// # Errors
+    /// If Cedar does not take them together, which would be a defect of ours.
+    pub(in crate::policy) fn entities_about(
+        &self,
+        loaded: &Loaded,
+        relation: &Relation,
+    ) -> Result<Arc<Entities>, Failure> {
+        // A poisoned lock guards a map of finished values; the panic was elsewhere.
+        let known = || {
+            self.by_relation
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+        };
+        if let Some(entities) = known().get(&relation.id) {
+            return Ok(Arc::clone(entities));
+        }
+        let own = entities::relation_entities(&loaded.catalog, &loaded.tags, relation)
+            .map_err(|error| Failure::new(error.message))?;
+        let entities = Arc::new(entities::add(&self.entities, own, &loaded.schemas.fixed)?);
+        let mut known = known();
+        if known.len() >= RELATIONS {
+            known.clear();
+        }
+        known.insert(relation.id, Arc::clone(&entities));
+        Ok(entities)
     }
 }
 
@@ -117,7 +183,7 @@ impl Circumstances {
     }
 }
 
-/// Whether the subject may do `action` to `resource`.
+/// Whether the subject may do `action` to `resource`, which is `relation` or one of its columns.
 ///
 /// # Errors
 /// If the request does not fit the schema, or any policy of the action fails to evaluate.
@@ -125,20 +191,15 @@ pub(in crate::policy) fn decide(
     loaded: &Loaded,
     subject: &Subject,
     action: PolicyAction,
+    relation: &Relation,
     resource: EntityUid,
 ) -> Result<Verdict, Failure> {
+    let entities = subject.entities_about(loaded, relation)?;
     let context = subject.context.clone();
-    decide_among(
-        loaded,
-        subject,
-        action,
-        resource,
-        &subject.store.entities,
-        context,
-    )
+    decide_among(loaded, subject, action, resource, &entities, context)
 }
 
-/// As [`decide`], where `entities` exist and `context` holds.
+/// Whether the subject may do `action` to `resource`, where `entities` exist and `context` holds.
 ///
 /// # Errors
 /// As [`decide`].
@@ -150,21 +211,19 @@ pub(in crate::policy) fn decide_among(
     entities: &Entities,
     context: Context,
 ) -> Result<Verdict, Failure> {
-    let policies = if context.get(STATEMENT).is_some() {
-        loaded.policies.for_action(action)
-    } else {
-        loaded.policies.for_action_before_statement(action)
-    };
-    let policies = policies.ok_or_else(|| Failure::new("no policies for the action"))?;
+    let knows_statement = context.get(STATEMENT).is_some();
+    let policies = loaded
+        .policies
+        .about(action, &resource, entities, knows_statement)?;
     let request = Request::new(
         subject.uid.clone(),
         action_uid(action)?,
         resource,
         context,
-        Some(&loaded.schema),
+        Some(&loaded.schemas.fixed),
     )
     .map_err(Failure::new)?;
-    let response = Authorizer::new().is_authorized(&request, policies, entities);
+    let response = Authorizer::new().is_authorized(&request, &policies, entities);
     let mut failed: Vec<(String, String)> = response
         .diagnostics()
         .errors()

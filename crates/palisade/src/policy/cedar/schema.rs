@@ -1,13 +1,20 @@
 //! The Cedar schema of a catalog: the fixed types and actions, and one row type a relation.
 
-use std::{collections::BTreeMap, fmt::Write as _};
+use std::{
+    collections::{BTreeMap, HashMap},
+    fmt::Write as _,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use cedar_policy::{Schema, SchemaFragment};
 
 use crate::policy::cedar::{
     attribute_type::{attribute_type, shows_presence},
     context_use::{ESTIMATED_COST, ESTIMATED_ROWS, HAS_WHERE, STATEMENT, TIME, USAGE},
+    failure::Failure,
 };
 use crate::{
-    catalog::{Catalog, Relation, RelationKind},
+    catalog::{Catalog, Relation, RelationId, RelationKind},
     dialect::Dialect,
     ident,
 };
@@ -121,20 +128,16 @@ impl PolicyAction {
 /// each row type to its relation.
 #[must_use]
 pub fn schema_text(catalog: &Catalog) -> String {
-    let mut rows: BTreeMap<String, Vec<&Relation>> = BTreeMap::new();
-    for relation in catalog
+    let relations: Vec<&Relation> = catalog
         .relations()
         .iter()
         .filter(|relation| has_entity(relation))
-    {
-        let schema = mangle(&relation.schema_key);
-        rows.entry(schema).or_default().push(relation);
-    }
-    let row_types: Vec<String> = rows
-        .values()
-        .flatten()
-        .map(|relation| row_type(relation))
         .collect();
+    fixed_text(catalog) + &rows_text(catalog, &relations)
+}
+
+/// The types and actions that every catalog has, those of rows aside.
+pub(in crate::policy) fn fixed_text(catalog: &Catalog) -> String {
     let mut out = FIXED.to_owned();
     if let Some(example) = example(catalog.dialect()) {
         let _ = writeln!(
@@ -153,17 +156,28 @@ pub fn schema_text(catalog: &Catalog) -> String {
     action(&mut out, &read, " in [\"read\"]", "Column");
     action(&mut out, &[PolicyAction::ReadToken], "", "Column");
     action(&mut out, &[PolicyAction::Write], "", "Column");
+    out
+}
+
+/// The types of the rows of `relations`, and the actions on them.
+pub(in crate::policy) fn rows_text(catalog: &Catalog, relations: &[&Relation]) -> String {
+    let mut rows: BTreeMap<String, Vec<&Relation>> = BTreeMap::new();
+    for relation in relations {
+        let schema = mangle(&relation.schema_key);
+        rows.entry(schema).or_default().push(relation);
+    }
+    let row_types: Vec<String> = rows
+        .values()
+        .flatten()
+        .map(|relation| row_type(relation))
+        .collect();
+    let mut out = String::new();
     // Without a relation there is nothing to see, and Cedar admits no empty list.
     if row_types.is_empty() {
         out.push_str("action \"see\", \"change\", \"add\";\n");
     } else {
         let list = format!("[{}]", row_types.join(", "));
-        action(
-            &mut out,
-            &[PolicyAction::See, PolicyAction::Change, PolicyAction::Add],
-            "",
-            &list,
-        );
+        action(&mut out, &ROW_ACTIONS, "", &list);
     }
     for (schema, relations) in &rows {
         // Writing to a String cannot fail; likewise below.
@@ -174,6 +188,76 @@ pub fn schema_text(catalog: &Catalog) -> String {
         out.push_str("}\n");
     }
     out
+}
+
+/// The actions on rows.
+pub(in crate::policy) const ROW_ACTIONS: [PolicyAction; 3] =
+    [PolicyAction::See, PolicyAction::Change, PolicyAction::Add];
+
+/// What Cedar checks policies and requests against. A schema of every row type of a large catalog takes seconds, so each use
+/// gets the row types that it looks at.
+#[derive(Debug, Clone)]
+pub(in crate::policy) struct Schemas {
+    /// The operator's types and all of the catalog's but those of rows.
+    pub(in crate::policy) fixed: Schema,
+    /// The same, to which row types are added.
+    fragment: SchemaFragment,
+    /// By the relation whose rows a schema knows.
+    by_relation: Arc<Mutex<HashMap<RelationId, Arc<Schema>>>>,
+}
+
+/// How many relations' schemas are remembered; when more come, all are forgotten.
+const SCHEMAS: usize = 256;
+
+impl Schemas {
+    pub(in crate::policy) fn new(fixed: Schema, fragment: SchemaFragment) -> Self {
+        Self {
+            fixed,
+            fragment,
+            by_relation: Arc::default(),
+        }
+    }
+
+    /// With the row types of `relations`.
+    ///
+    /// # Errors
+    /// If Cedar does not take them beside the operator's, which would be a defect of ours.
+    pub(in crate::policy) fn with_rows(
+        &self,
+        catalog: &Catalog,
+        relations: &[&Relation],
+    ) -> Result<Schema, Failure> {
+        let rows = rows_text(catalog, relations);
+        let (rows, _) = SchemaFragment::from_cedarschema_str(&rows).map_err(Failure::new)?;
+        Schema::from_schema_fragments([self.fragment.clone(), rows]).map_err(Failure::new)
+    }
+
+    /// With the row type of `relation`.
+    ///
+    /// # Errors
+    /// As [`with_rows`](Self::with_rows).
+    pub(in crate::policy) fn of_rows(
+        &self,
+        catalog: &Catalog,
+        relation: &Relation,
+    ) -> Result<Arc<Schema>, Failure> {
+        // A poisoned lock guards a map of finished values; the panic was elsewhere.
+        let known = || {
+            self.by_relation
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+        };
+        if let Some(schema) = known().get(&relation.id) {
+            return Ok(Arc::clone(schema));
+        }
+        let schema = Arc::new(self.with_rows(catalog, &[relation])?);
+        let mut known = known();
+        if known.len() >= SCHEMAS {
+            known.clear();
+        }
+        known.insert(relation.id, Arc::clone(&schema));
+        Ok(schema)
+    }
 }
 
 /// A relation of the engine's own.

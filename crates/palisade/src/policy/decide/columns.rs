@@ -29,7 +29,7 @@ pub(in crate::policy) fn columns(
         let decision = match classes.get(&class) {
             Some(decision) => decision.clone(),
             None => {
-                let decision = column_decision(loaded, subject, &column.uid)?;
+                let decision = column_decision(loaded, subject, relation, &column.uid)?;
                 classes.insert(class, decision.clone());
                 decision
             }
@@ -43,20 +43,27 @@ pub(in crate::policy) fn columns(
 fn column_decision(
     loaded: &Loaded,
     subject: &Subject,
+    relation: &Relation,
     uid: &str,
 ) -> Result<ColumnDecision, Failure> {
     let column = resource("Column", uid)?;
-    let plain = decide(loaded, subject, PolicyAction::ReadPlain, column.clone())?;
+    let plain = decide(
+        loaded,
+        subject,
+        PolicyAction::ReadPlain,
+        relation,
+        column.clone(),
+    )?;
     if plain.permitted {
         return Ok(ColumnDecision {
             level: ColumnLevel::Plain,
             policies: plain.policies,
         });
     }
-    if let Some(token) = token_decision(loaded, subject, &column, &plain)? {
+    if let Some(token) = token_decision(loaded, subject, (relation, &column), &plain)? {
         return Ok(token);
     }
-    let masked = decide(loaded, subject, PolicyAction::ReadMasked, column)?;
+    let masked = decide(loaded, subject, PolicyAction::ReadMasked, relation, column)?;
     let policies: BTreeSet<String> = plain.policies.into_iter().chain(masked.policies).collect();
     let level = if masked.permitted {
         ColumnLevel::Masked(demanded_mask(loaded, policies.iter()))
@@ -73,20 +80,27 @@ fn column_decision(
 pub(in crate::policy) fn forbids(
     loaded: &Loaded,
     subject: &Subject,
+    relation: &Relation,
     uid: &str,
 ) -> Result<ColumnDecision, Failure> {
     let column = resource("Column", uid)?;
-    let plain = decide(loaded, subject, PolicyAction::ReadPlain, column.clone())?;
+    let plain = decide(
+        loaded,
+        subject,
+        PolicyAction::ReadPlain,
+        relation,
+        column.clone(),
+    )?;
     if plain.permitted || plain.policies.is_empty() {
         return Ok(ColumnDecision {
             level: ColumnLevel::Plain,
             policies: Vec::new(),
         });
     }
-    if let Some(token) = token_decision(loaded, subject, &column, &plain)? {
+    if let Some(token) = token_decision(loaded, subject, (relation, &column), &plain)? {
         return Ok(token);
     }
-    let masked = decide(loaded, subject, PolicyAction::ReadMasked, column)?;
+    let masked = decide(loaded, subject, PolicyAction::ReadMasked, relation, column)?;
     if !masked.permitted && !masked.policies.is_empty() {
         return Ok(ColumnDecision {
             level: ColumnLevel::Hidden,
@@ -105,14 +119,20 @@ pub(in crate::policy) fn forbids(
 fn token_decision(
     loaded: &Loaded,
     subject: &Subject,
-    column: &EntityUid,
+    (relation, column): (&Relation, &EntityUid),
     plain: &Verdict,
 ) -> Result<Option<ColumnDecision>, Failure> {
     let asks_for_a_mask = loaded.demands(&plain.policies).mask.is_some();
     if asks_for_a_mask || !loaded.policies.permits(PolicyAction::ReadToken) {
         return Ok(None);
     }
-    let token = decide(loaded, subject, PolicyAction::ReadToken, column.clone())?;
+    let token = decide(
+        loaded,
+        subject,
+        PolicyAction::ReadToken,
+        relation,
+        column.clone(),
+    )?;
     if !token.permitted {
         return Ok(None);
     }

@@ -1,6 +1,6 @@
 //! What a session may create, alter and drop.
 
-use cedar_policy::{Context, Entities};
+use cedar_policy::Context;
 
 use crate::policy::{
     cedar::{
@@ -64,7 +64,6 @@ pub(in crate::policy) fn verdict(
     context: Context,
 ) -> Result<Verdict, Failure> {
     let action = action(access.definition);
-    let entities = &subject.store.entities;
     match &access.object {
         DefinedObject::Relation(id) => {
             let relation = loaded
@@ -75,20 +74,20 @@ pub(in crate::policy) fn verdict(
                 return Ok(Verdict::default());
             };
             let table = resource("Table", &relation.uid)?;
-            decide_among(loaded, subject, action, table, entities, context)
+            let entities = subject.entities_about(loaded, relation)?;
+            decide_among(loaded, subject, action, table, &entities, context)
         }
         DefinedObject::New { schema, name, view } => {
             let uid = ident::qualify([schema.as_str(), name.as_str()]);
             let table = resource("Table", &uid)?;
             // One that is there, seen or not, is what policies say of it.
-            if loaded.catalog.find(schema, name).is_some() {
-                decide_among(loaded, subject, action, table, entities, context)
+            if let Some(relation) = loaded.catalog.find(schema, name) {
+                let entities = subject.entities_about(loaded, relation)?;
+                decide_among(loaded, subject, action, table, &entities, context)
             } else {
-                let entity = entities::new_table_entity(&loaded.catalog, schema, &uid, *view)
+                let own = entities::new_table_entities(&loaded.catalog, schema, &uid, *view)
                     .map_err(|error| Failure::new(error.message))?;
-                let entities = Entities::clone(entities)
-                    .add_entities([entity], Some(&loaded.schema))
-                    .map_err(Failure::new)?;
+                let entities = entities::add(&subject.entities, own, &loaded.schemas.fixed)?;
                 decide_among(loaded, subject, action, table, &entities, context)
             }
         }

@@ -1,6 +1,6 @@
 //! Whether a function may be called.
 
-use cedar_policy::{Context, Entities};
+use cedar_policy::Context;
 
 use crate::catalog::functions::FunctionDef;
 use crate::policy::{
@@ -53,17 +53,9 @@ pub(in crate::policy) fn verdict(
     def: &FunctionDef,
     context: Context,
 ) -> Result<Verdict, Failure> {
-    // A policy that reads a column by way of an attribute needs all of them.
-    let known = if loaded.columns_in_attributes {
-        &subject.store.entities
-    } else {
-        &subject.store.few
-    };
-    let entity = entities::function_entity(&loaded.catalog, def)
+    let own = entities::function_entities(&loaded.catalog, def)
         .map_err(|error| Failure::new(error.message))?;
-    let entities = Entities::clone(known)
-        .add_entities([entity], Some(&loaded.schema))
-        .map_err(Failure::new)?;
+    let entities = entities::add(&subject.entities, own, &loaded.schemas.fixed)?;
     let function = resource("Function", &def.uid)?;
     decide_among(
         loaded,

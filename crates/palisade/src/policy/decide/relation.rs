@@ -102,7 +102,13 @@ fn own_decision(
     relation: &Relation,
 ) -> Result<RelationDecision, Failure> {
     let table = resource("Table", &relation.uid)?;
-    let select = decide(loaded, subject, PolicyAction::Select, table.clone())?;
+    let select = decide(
+        loaded,
+        subject,
+        PolicyAction::Select,
+        relation,
+        table.clone(),
+    )?;
     if let Some(known) = relation.system {
         return system_decision(loaded, subject, relation, known, &table, select);
     }
@@ -168,7 +174,7 @@ fn decide_unselectable(
     table: cedar_policy::EntityUid,
     select: Verdict,
 ) -> Result<RelationDecision, Failure> {
-    let discover = decide(loaded, subject, PolicyAction::Discover, table)?;
+    let discover = decide(loaded, subject, PolicyAction::Discover, relation, table)?;
     // Cedar names policies in a denial only if they forbid.
     let code = if select.policies.is_empty() {
         Code::PolicyNoPermit
@@ -249,7 +255,7 @@ fn decide_forbidden_part<'a>(
     }
     if loaded.policies.forbids(PolicyAction::Select) {
         let table = resource("Table", &below.uid)?;
-        let select = decide(loaded, subject, PolicyAction::Select, table)?;
+        let select = decide(loaded, subject, PolicyAction::Select, below, table)?;
         // Cedar names policies in a denial only if they forbid.
         if !select.permitted && !select.policies.is_empty() {
             let table = resource("Table", &relation.uid)?;
@@ -272,7 +278,7 @@ fn decide_forbidden_part<'a>(
             *decided = match known.get(&key) {
                 Some(decision) => decision.clone(),
                 None => {
-                    let decision = columns::forbids(loaded, subject, &column.uid)?;
+                    let decision = columns::forbids(loaded, subject, below, &column.uid)?;
                     known.insert(key, decision.clone());
                     decision
                 }

@@ -8,7 +8,7 @@ use cedar_policy::{Effect, EntityTypeName, PartialEntityUid, PartialRequest, Pol
 use crate::catalog::Relation;
 use crate::policy::{
     cedar::{
-        entities::action_uid,
+        entities::{action_uid, row_ancestors},
         failure::Failure,
         request::Subject,
         residual::{Untranslatable, translate},
@@ -49,21 +49,20 @@ pub(in crate::policy) fn rows(
     relation: &Relation,
     action: PolicyAction,
 ) -> Result<Rows, Failure> {
-    let policies = loaded
-        .policies
-        .for_action(action)
-        .ok_or_else(|| Failure::new("no policies for the action"))?;
     let row_type: EntityTypeName = schema::row_type(relation).parse().map_err(Failure::new)?;
+    let ancestors = row_ancestors(&loaded.catalog, relation)?;
+    let policies = loaded.policies.about_rows(action, &row_type, &ancestors)?;
+    let schema = loaded.schemas.of_rows(&loaded.catalog, relation)?;
     let request = PartialRequest::new(
         PartialEntityUid::from_concrete(subject.uid.clone()),
         action_uid(action)?,
         PartialEntityUid::new(row_type, None),
         Some(subject.context.clone()),
-        &loaded.schema,
+        &schema,
     )
     .map_err(Failure::new)?;
     let response = policies
-        .tpe(&request, &subject.store.partial, &loaded.schema)
+        .tpe(&request, &subject.partial, &schema)
         .map_err(Failure::new)?;
 
     let failed = sort_ids(response.error_permits().chain(response.error_forbids()));

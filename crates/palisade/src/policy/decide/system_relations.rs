@@ -5,7 +5,7 @@
 //! but nothing is masked in it: a column is plain or hidden. A relation that tells of names alone may also be read by a
 //! session that sees everything of the catalog, unless a forbid says otherwise.
 
-use cedar_policy::{Context, Effect, Entities, EntityUid};
+use cedar_policy::{Context, Effect, EntityUid};
 
 use crate::policy::{
     cedar::{
@@ -109,13 +109,19 @@ pub(in crate::policy) fn decide_name_relation(
     relation: &Relation,
 ) -> Result<Option<RelationDecision>, Failure> {
     let table = resource("Table", &relation.uid)?;
-    if is_forbidden(&decide(loaded, subject, PolicyAction::Select, table)?) {
+    if is_forbidden(&decide(
+        loaded,
+        subject,
+        PolicyAction::Select,
+        relation,
+        table,
+    )?) {
         return Ok(None);
     }
     let mut columns = Vec::with_capacity(relation.columns.len());
     for (index, column) in relation.columns.iter().enumerate() {
         let mut decided = if loaded.policies.forbids(PolicyAction::ReadPlain) {
-            forbids(loaded, subject, &column.uid)?
+            forbids(loaded, subject, relation, &column.uid)?
         } else {
             ColumnDecision {
                 level: ColumnLevel::Plain,
@@ -192,9 +198,7 @@ pub(in crate::policy) fn verdict(
     let column = ident::qualify([known.schema.as_str(), known.name.as_str(), name]);
     let added = entities::system_entities(&loaded.catalog, known, &column)
         .map_err(|error| Failure::new(error.message))?;
-    let entities = Entities::clone(&subject.store.entities)
-        .add_entities(added, Some(&loaded.schema))
-        .map_err(Failure::new)?;
+    let entities = entities::add(&subject.entities, added, &loaded.schemas.fixed)?;
     let asked = match action {
         PolicyAction::ReadPlain => resource("Column", &column)?,
         _ => resource("Table", &known.uid())?,

@@ -210,13 +210,13 @@ fn own_decision(
             Change::Insert | Change::Truncate => subject.context.clone(),
             Change::Update | Change::Delete => subject.circumstances.with_condition(has_where)?,
         };
-        let entities = &subject.store.entities;
+        let entities = subject.entities_about(loaded, relation)?;
         decide_among(
             loaded,
             subject,
             action(change),
             table.clone(),
-            entities,
+            &entities,
             context,
         )
     };
@@ -269,6 +269,7 @@ fn column_write(
             loaded,
             subject,
             PolicyAction::Write,
+            other,
             resource("Column", &column.uid)?,
         )?;
         let forbidden = !verdict.permitted && !verdict.policies.is_empty();

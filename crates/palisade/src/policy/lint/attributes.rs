@@ -8,12 +8,13 @@ use cedar_policy::{
 };
 use serde_json::Value;
 
-use crate::catalog::{Catalog, Column, Relation};
+use crate::catalog::{Catalog, Column};
 use crate::policy::{
     cedar::{
         attribute_type::{attribute_type, shows_presence},
         by_action::covers,
         entities::action_uid,
+        named_relations::NamedRelations,
         schema,
         schema::PolicyAction,
     },
@@ -28,19 +29,14 @@ use crate::policy::{
 pub(in crate::policy) fn check(
     located: &[Located<'_>],
     catalog: &Catalog,
-    schema: &Schema,
+    (schema, named): (&Schema, &NamedRelations<'_>),
     principals: &Source<'_>,
     problems: &mut Vec<PolicyProblem>,
 ) -> BTreeSet<String> {
     let types = Types {
         catalog,
         schema,
-        rows: catalog
-            .relations()
-            .iter()
-            .filter(|relation| schema::has_entity(relation))
-            .map(|relation| (schema::row_type(relation), relation))
-            .collect(),
+        named,
         declared: read_declarations(principals),
     };
     let mut out = BTreeSet::new();
@@ -60,8 +56,7 @@ pub(in crate::policy) fn check(
 struct Types<'a> {
     catalog: &'a Catalog,
     schema: &'a Schema,
-    /// Relations by their row types.
-    rows: BTreeMap<String, &'a Relation>,
+    named: &'a NamedRelations<'a>,
     /// The attributes of the other types; a type whose attributes are declared in a way not read here is left out.
     declared: BTreeMap<String, Shape>,
 }
@@ -104,8 +99,11 @@ impl Types<'_> {
     fn policy(&self, policy: &Policy, origin: &Origin<'_>, out: &mut Vec<PolicyProblem>) {
         // One that cannot be written down is refused by Cedar's validation, which reads the same.
         let Ok(json) = policy.to_json() else { return };
-        let mut possible = self.scope(policy);
         let conditions = json.get("conditions").and_then(Value::as_array);
+        if conditions.is_none_or(Vec::is_empty) {
+            return;
+        }
+        let mut possible = self.scope(policy);
         for condition in conditions.into_iter().flatten() {
             let Some(body) = condition.get("body") else {
                 continue;
@@ -119,19 +117,28 @@ impl Types<'_> {
 
     /// The types that the policy's scope admits.
     fn scope(&self, policy: &Policy) -> Possible {
+        let scope = policy.resource_constraint();
         let mut principals = BTreeSet::new();
         let mut resources = BTreeSet::new();
         for action in PolicyAction::ALL
             .iter()
             .filter(|action| covers(policy, **action))
         {
-            let Ok(action) = action_uid(*action) else {
+            // All actions are of the same principals.
+            let (Ok(of_principals), Ok(uid)) =
+                (action_uid(PolicyAction::Select), action_uid(*action))
+            else {
                 continue;
             };
-            let of_action = self.schema.principals_for_action(&action);
+            let of_action = self.schema.principals_for_action(&of_principals);
             principals.extend(of_action.into_iter().flatten().map(ToString::to_string));
-            let of_action = self.schema.resources_for_action(&action);
-            resources.extend(of_action.into_iter().flatten().map(ToString::to_string));
+            if schema::ROW_ACTIONS.contains(action) {
+                let rows = self.named.with_rows_in_scope(&scope);
+                resources.extend(rows.into_iter().map(schema::row_type));
+            } else {
+                let of_action = self.schema.resources_for_action(&uid);
+                resources.extend(of_action.into_iter().flatten().map(ToString::to_string));
+            }
         }
         let is = |kind: &EntityTypeName| {
             let kind = kind.to_string();
@@ -144,7 +151,7 @@ impl Types<'_> {
                 principals.retain(is(&kind));
             }
         }
-        let (kind, within) = match policy.resource_constraint() {
+        let (kind, within) = match scope {
             ResourceConstraint::Any => (None, None),
             ResourceConstraint::Eq(uid) => (Some(uid.type_name().clone()), None),
             ResourceConstraint::In(uid) => (None, Some(uid)),
@@ -166,7 +173,7 @@ impl Types<'_> {
 
     /// Whether an entity of the type `kind` may be in this one.
     fn may_be_in(&self, kind: &str, ancestor: &str, id: &str) -> bool {
-        match (self.rows.get(kind), ancestor) {
+        match (self.named.with_row_type(kind), ancestor) {
             (Some(relation), "Table") => relation.uid == id,
             (Some(relation), "Schema") => schema::schema_id(self.catalog, &relation.schema) == id,
             (Some(_) | None, _) => true,
@@ -378,7 +385,7 @@ impl Types<'_> {
     }
 
     fn attribute(&self, kind: &str, name: &str) -> Found<'_> {
-        let Some(relation) = self.rows.get(kind) else {
+        let Some(relation) = self.named.with_row_type(kind) else {
             return match self.declared.get(kind) {
                 Some(shape) if !shape.0.contains_key(name) => Found::Nothing,
                 Some(_) | None => Found::Value,
@@ -397,7 +404,7 @@ impl Types<'_> {
     }
 
     fn names(&self, kind: &str) -> Vec<&str> {
-        match self.rows.get(kind) {
+        match self.named.with_row_type(kind) {
             Some(relation) => {
                 let dialect = self.catalog.dialect();
                 let columns = relation.columns.iter();

@@ -11,3 +11,13 @@ pub(in crate::policy) mod row_literals;
 pub(in crate::policy) mod statement_attributes;
 pub(in crate::policy) mod system_permits;
 pub(in crate::policy) mod view_changes;
+
+/// On how many relations policies are tried as they are loaded, beside what each says by itself.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Lint {
+    /// On some hundreds, those first that policies name. The warnings say where there are more.
+    #[default]
+    Sample,
+    /// On all: `palisade policy check`. The time grows with relations times kinds of principals.
+    EveryRelation,
+}

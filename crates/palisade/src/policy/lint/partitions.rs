@@ -1,11 +1,11 @@
 //! Forbids of one partition or child: since a row that is read through a parent is not told by where it is stored, they hold
 //! for the whole parent.
 
-use cedar_policy::{Effect, EntityUid, ResourceConstraint};
+use cedar_policy::Effect;
 
-use crate::catalog::{Catalog, Relation};
+use crate::catalog::Catalog;
 use crate::policy::{
-    cedar::{by_action::covers, schema, schema::PolicyAction},
+    cedar::{by_action::covers, named_relations::NamedRelations, schema::PolicyAction},
     load::{diagnostic::PolicyProblem, source::Located},
 };
 
@@ -21,6 +21,7 @@ const OF_READING: [PolicyAction; 4] = [
 pub(in crate::policy) fn check(
     located: &[Located<'_>],
     catalog: &Catalog,
+    named: &NamedRelations<'_>,
     warnings: &mut Vec<PolicyProblem>,
 ) {
     for Located { policy, origin } in located {
@@ -28,11 +29,7 @@ pub(in crate::policy) fn check(
         if policy.effect() != Effect::Forbid || !of_reading {
             continue;
         }
-        let scope = policy.resource_constraint();
-        let named = catalog
-            .relations()
-            .iter()
-            .find(|relation| is_named(&scope, relation));
+        let named = named.in_scope(&policy.resource_constraint());
         let parent = named.and_then(|child| {
             let parent = catalog.relation(*child.parents.first()?)?;
             Some((child, parent))
@@ -47,26 +44,6 @@ pub(in crate::policy) fn check(
                 parent.uid
             );
             warnings.push(origin.problem(message).with_help(Some(help)));
-        }
-    }
-}
-
-/// Whether a scope names `relation`, its rows or one of its columns.
-pub(in crate::policy) fn is_named(scope: &ResourceConstraint, relation: &Relation) -> bool {
-    let is = |uid: &EntityUid| {
-        let id = uid.id().unescaped();
-        match uid.type_name().to_string().as_str() {
-            "Table" => id == relation.uid,
-            "Column" => relation.columns.iter().any(|column| column.uid == id),
-            _ => false,
-        }
-    };
-    match scope {
-        ResourceConstraint::Any => false,
-        ResourceConstraint::In(uid) | ResourceConstraint::Eq(uid) => is(uid),
-        ResourceConstraint::Is(kind) => kind.to_string() == schema::row_type(relation),
-        ResourceConstraint::IsIn(kind, uid) => {
-            kind.to_string() == schema::row_type(relation) || is(uid)
         }
     }
 }

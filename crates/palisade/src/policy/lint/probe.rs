@@ -12,7 +12,7 @@ use crate::policy::{
     cedar::{
         entities,
         failure::Failure,
-        request::{Circumstances, Subject, decide},
+        request::{Subject, decide},
         residual::Untranslatable,
         schema,
         schema::PolicyAction,
@@ -25,7 +25,7 @@ use crate::policy::{
         writes,
         writes::WriteDecision,
     },
-    lint::constraint_oracles::Oracles,
+    lint::{Lint, constraint_oracles::Oracles},
     load::{
         diagnostic::{PolicyProblem, Source},
         source::Origins,
@@ -43,6 +43,7 @@ use crate::{
 pub(in crate::policy) fn check(
     loaded: &Loaded,
     origins: &Origins<'_>,
+    lint: Lint,
     problems: &mut Vec<PolicyProblem>,
     warnings: &mut Vec<PolicyProblem>,
 ) {
@@ -54,13 +55,10 @@ pub(in crate::policy) fn check(
         loaded.annotations.values().any(|annotations| {
             !matches!(annotations.mask, None | Some(Mask::Null | Mask::Fixed(_)))
         }) || loaded.policies.permits(PolicyAction::ReadToken);
-    for subject in subjects(loaded, context_matters) {
-        for relation in loaded
-            .catalog
-            .relations()
-            .iter()
-            .filter(|r| schema::has_entity(r))
-        {
+    let subjects = subjects(loaded, context_matters);
+    let relations = relations_to_try(loaded, lint, subjects.len(), warnings);
+    for subject in subjects {
+        for relation in relations.iter().copied() {
             let Some(table) = entities::uid("Table", &relation.uid) else {
                 continue;
             };
@@ -98,7 +96,7 @@ pub(in crate::policy) fn check(
             match rows(loaded, &subject, relation, PolicyAction::See) {
                 Ok(rows) => {
                     findings.note_untranslatable(rows.untranslatable, &relation.uid);
-                    let select = decide(loaded, &subject, PolicyAction::Select, table);
+                    let select = decide(loaded, &subject, PolicyAction::Select, relation, table);
                     if let Some(select) = select.ok().filter(|select| select.permitted) {
                         // At which times rows are seen is not tried out.
                         let seen = rows.filter != RowFilter::Nothing
@@ -450,6 +448,47 @@ impl Findings {
     }
 }
 
+/// How many pairs of a relation and a principal a sample has.
+const SAMPLE: usize = 1_000;
+
+/// The relations that policies are tried on: all, or of many those first that policies name.
+fn relations_to_try<'l>(
+    loaded: &'l Loaded,
+    lint: Lint,
+    subjects: usize,
+    warnings: &mut Vec<PolicyProblem>,
+) -> Vec<&'l Relation> {
+    let relations = loaded.catalog.relations().iter();
+    let all: Vec<&Relation> = relations.filter(|r| schema::has_entity(r)).collect();
+    let wanted = SAMPLE / subjects.max(1);
+    match lint {
+        Lint::EveryRelation => return all,
+        Lint::Sample if all.len() <= wanted => return all,
+        Lint::Sample => {}
+    }
+    let is_named = |relation: &&&Relation| {
+        let mut columns = relation.columns.iter();
+        loaded.named_tables.contains(&relation.uid)
+            || columns.any(|column| loaded.named_columns.contains(&column.uid))
+            || loaded.named_row_types.contains(&schema::row_type(relation))
+    };
+    let (mut sample, others): (Vec<&Relation>, Vec<&Relation>) = all.iter().partition(is_named);
+    sample.extend(others);
+    sample.truncate(wanted.max(1));
+    let message = format!(
+        "the policies were tried on {} of {} relations",
+        sample.len(),
+        all.len()
+    );
+    let source = Source {
+        name: "policies",
+        text: "",
+    };
+    let help = "`palisade policy check` tries them on all";
+    warnings.push(source.problem_of_file(message).with_help(Some(help)));
+    sample
+}
+
 /// How many kinds of principals the entities may contribute to these checks. Decisions about the
 /// others deny just the same; they are not reported in advance.
 const KINDS: usize = 64;
@@ -463,7 +502,8 @@ const LATE: Duration = Duration::from_secs(16_725_268_800);
 /// context, each comes over every transport and in every template; where they look at the time, without one and at several.
 fn subjects(loaded: &Loaded, context_matters: bool) -> Vec<Subject> {
     let kinds: BTreeSet<String> = loaded
-        .schema
+        .schemas
+        .fixed
         .principals()
         .map(ToString::to_string)
         .collect();
@@ -471,7 +511,7 @@ fn subjects(loaded: &Loaded, context_matters: bool) -> Vec<Subject> {
     let mut uids: Vec<EntityUid> = Vec::new();
     let mut entities: Vec<_> = loaded
         .store
-        .entities
+        .operator
         .iter()
         .filter(|entity| kinds.contains(&entity.uid().type_name().to_string()))
         .collect();
@@ -482,7 +522,7 @@ fn subjects(loaded: &Loaded, context_matters: bool) -> Vec<Subject> {
             entity.attrs().map(|(name, _)| name.to_string()).collect();
         let ancestors: BTreeSet<String> = loaded
             .store
-            .entities
+            .operator
             .ancestors(&uid)
             .into_iter()
             .flatten()
@@ -497,8 +537,8 @@ fn subjects(loaded: &Loaded, context_matters: bool) -> Vec<Subject> {
         // A type that demands attributes has no such principal.
         let unknown = entities::uid(kind, "(of whom nothing is known)");
         let exists = |uid: &EntityUid| {
-            let store = loaded.store.with_principal(uid, &loaded.schema);
-            store.entities.get(uid).is_some()
+            let around = loaded.store.around(uid, &loaded.schemas.fixed);
+            around.is_ok_and(|entities| entities.get(uid).is_some())
         };
         uids.extend(unknown.filter(exists));
     }
@@ -521,7 +561,6 @@ fn subjects(loaded: &Loaded, context_matters: bool) -> Vec<Subject> {
     };
     let mut out = Vec::new();
     for uid in uids {
-        let store = loaded.store.with_principal(&uid, &loaded.schema);
         for transport in transports {
             for template in &templates {
                 for moment in moments {
@@ -533,16 +572,7 @@ fn subjects(loaded: &Loaded, context_matters: bool) -> Vec<Subject> {
                     if let Some(moment) = moment {
                         session = session.at(*moment);
                     }
-                    let circumstances = Circumstances::new(&session);
-                    if let Ok(context) = circumstances.context() {
-                        out.push(Subject {
-                            epoch: None,
-                            uid: uid.clone(),
-                            store: store.clone(),
-                            context,
-                            circumstances,
-                        });
-                    }
+                    out.extend(Subject::with_uid(loaded, uid.clone(), &session));
                 }
             }
         }

@@ -2,23 +2,19 @@
 
 use std::collections::BTreeSet;
 
-use cedar_policy::{Policy, ResourceConstraint};
 use serde_json::Value;
 
 use crate::policy::{
-    cedar::{by_action::covers, schema, schema::PolicyAction},
+    cedar::{by_action::covers, named_relations::NamedRelations, schema::PolicyAction},
     lint::compared_literals::collect_compared,
     load::{diagnostic::PolicyProblem, source::Located},
 };
-use crate::{
-    catalog::{Catalog, Relation, TypeClass},
-    value::is_canonical_uuid,
-};
+use crate::{catalog::TypeClass, value::is_canonical_uuid};
 
 /// Reports the texts that have no form in SQL, and those that are no uuid as columns of uuids are compared.
 pub(in crate::policy) fn check(
     located: &[Located<'_>],
-    catalog: &Catalog,
+    named: &NamedRelations<'_>,
     problems: &mut Vec<PolicyProblem>,
 ) {
     for Located { policy, origin } in located {
@@ -27,11 +23,13 @@ pub(in crate::policy) fn check(
             continue;
         }
         let compared: BTreeSet<_> = collect_compared(policy, attribute).into_iter().collect();
+        if compared.is_empty() {
+            continue;
+        }
+        let meant = named.with_rows_in_scope(&policy.resource_constraint());
         for (name, text) in compared {
-            let mut classes = catalog
-                .relations()
+            let mut classes = meant
                 .iter()
-                .filter(|relation| schema::has_entity(relation) && is_meant(policy, relation))
                 .filter_map(|relation| relation.column(relation.position(&name)?))
                 .map(|column| column.class)
                 .peekable();
@@ -52,19 +50,6 @@ pub(in crate::policy) fn check(
                 problems.push(origin.at_text(&text, message).with_help(help));
             }
         }
-    }
-}
-
-/// Whether the policy's scope admits rows of `relation`.
-fn is_meant(policy: &Policy, relation: &Relation) -> bool {
-    match policy.resource_constraint() {
-        ResourceConstraint::Is(kind) | ResourceConstraint::IsIn(kind, _) => {
-            kind.to_string() == schema::row_type(relation)
-        }
-        ResourceConstraint::In(uid) if uid.type_name().to_string() == "Table" => {
-            uid.id().unescaped() == relation.uid
-        }
-        ResourceConstraint::Any | ResourceConstraint::In(_) | ResourceConstraint::Eq(_) => true,
     }
 }
 

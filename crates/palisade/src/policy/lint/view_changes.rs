@@ -2,10 +2,9 @@
 
 use cedar_policy::Effect;
 
-use crate::catalog::{Catalog, RelationKind};
+use crate::catalog::RelationKind;
 use crate::policy::{
-    cedar::{by_action::covers, schema::PolicyAction},
-    lint::partitions::is_named,
+    cedar::{by_action::covers, named_relations::NamedRelations, schema::PolicyAction},
     load::{diagnostic::PolicyProblem, source::Located},
 };
 
@@ -23,7 +22,7 @@ const OF_CHANGING: [PolicyAction; 7] = [
 /// Warns of each permit of changes, and of nothing else, whose scope names a view.
 pub(in crate::policy) fn check(
     located: &[Located<'_>],
-    catalog: &Catalog,
+    named: &NamedRelations<'_>,
     warnings: &mut Vec<PolicyProblem>,
 ) {
     for Located { policy, origin } in located {
@@ -34,14 +33,14 @@ pub(in crate::policy) fn check(
         {
             continue;
         }
-        let scope = policy.resource_constraint();
-        let view = catalog.relations().iter().find(|relation| {
-            let is_view = matches!(
-                relation.kind,
-                RelationKind::View | RelationKind::Materialized
-            );
-            is_view && is_named(&scope, relation)
-        });
+        let view = named
+            .in_scope(&policy.resource_constraint())
+            .filter(|relation| {
+                matches!(
+                    relation.kind,
+                    RelationKind::View | RelationKind::Materialized
+                )
+            });
         if let Some(view) = view {
             let message = format!(
                 "`{}` is a view, and nothing is changed through views: this permits nothing",

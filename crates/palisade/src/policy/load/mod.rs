@@ -5,6 +5,7 @@ pub(in crate::policy) mod classification;
 pub(in crate::policy) mod diagnostic;
 pub(in crate::policy) mod source;
 pub mod template;
+pub(in crate::policy) mod validation;
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -12,8 +13,7 @@ use std::{
 };
 
 use cedar_policy::{
-    ActionConstraint, Effect, Entities, EntityUid, Policy, PolicySet as CedarPolicies,
-    ResourceConstraint, Schema, SchemaFragment, ValidationMode, ValidationWarning, Validator,
+    Effect, EntityNamespace, EntityUid, Policy, ResourceConstraint, Schema, SchemaFragment,
     ffi::DetailedError,
 };
 
@@ -23,20 +23,22 @@ use crate::policy::{
         context_use::{HAS_WHERE, looks_at_estimates},
         entities,
         entities::Store,
+        named_relations::NamedRelations,
         schema,
-        schema::{DEFAULT_PRINCIPALS, PolicyAction},
+        schema::{DEFAULT_PRINCIPALS, PolicyAction, ROW_NAMESPACE, Schemas},
     },
     inheritance::Inheritance,
     lint::{
-        attributes, closed_words, entity_ids, partitions, probe, row_literals,
+        Lint, attributes, closed_words, entity_ids, partitions, probe, row_literals,
         statement_attributes, system_permits, view_changes,
     },
     load::{
         annotation::Annotations,
-        classification::{ColumnFlow, Tags},
+        classification::ColumnFlow,
         diagnostic::{PolicyErrors, PolicyProblem, Source},
         source::{Located, Origins},
         template::Templates,
+        validation::Validation,
     },
     obligation::Mask,
     set::Loaded,
@@ -58,6 +60,7 @@ pub(in crate::policy) fn load(
     sources: &PolicySources,
     catalog: &Arc<Catalog>,
     flow: &ColumnFlow,
+    lint: Lint,
 ) -> Result<Loaded, PolicyErrors> {
     let mut problems = Vec::new();
     let (located, annotations) = policies(sources, catalog.dialect(), &mut problems);
@@ -69,7 +72,7 @@ pub(in crate::policy) fn load(
             .as_deref()
             .unwrap_or(DEFAULT_PRINCIPALS),
     };
-    let schema = cedar_schema(&principals, catalog, &mut problems);
+    let schemas = cedar_schemas(&principals, catalog, &mut problems);
     let classification = sources.classification.as_deref();
     let classification = classification.map(|text| Source {
         name: CLASSIFICATION_FILE,
@@ -81,28 +84,37 @@ pub(in crate::policy) fn load(
         text,
     });
     let templates = Templates::read(templates.as_ref(), catalog.dialect(), &mut problems);
-    let schema = require_no_problems(schema, &mut problems)?;
+    let schemas = require_no_problems(schemas, &mut problems)?;
+    let schema = &schemas.fixed;
 
     let entities = sources.entities.as_deref().map(|text| Source {
         name: ENTITIES_FILE,
         text,
     });
     let given = entities
-        .map(|source| entities::operator_entities(&source, &schema, &mut problems))
+        .map(|source| entities::operator_entities(&source, schema, &mut problems))
         .unwrap_or_default();
     let mut warnings = Vec::new();
     let origins: Origins<'_> = located
         .iter()
         .map(|l| (l.policy.id().to_string(), l.origin.clone()))
         .collect();
-    let refused = attributes::check(&located, catalog, &schema, &principals, &mut problems);
+    let named = NamedRelations::new(catalog);
+    let types = (schema, &named);
+    let refused = attributes::check(&located, catalog, types, &principals, &mut problems);
     let others: Vec<_> = located
         .iter()
         .filter(|l| !refused.contains(l.policy.id().as_ref() as &str))
         .cloned()
         .collect();
-    let stage = (&schema, &principals, catalog.dialect());
-    validate(&others, &origins, stage, &mut problems, &mut warnings);
+    let validation = Validation {
+        catalog,
+        named: &named,
+        schemas: &schemas,
+        principals: &principals,
+        origins: &origins,
+    };
+    validation.check(&others, &mut problems, &mut warnings);
     let known = entities.map(|_| given.iter().map(cedar_policy::Entity::uid).collect());
     entity_ids::check(
         &located,
@@ -123,9 +135,9 @@ pub(in crate::policy) fn load(
         entity_ids::parents(&source, &given, &located, &mut warnings);
     }
     system_permits::check(&located, catalog, &mut warnings);
-    row_literals::check(&located, catalog, &mut problems);
-    partitions::check(&located, catalog, &mut warnings);
-    view_changes::check(&located, catalog, &mut warnings);
+    row_literals::check(&located, &named, &mut problems);
+    partitions::check(&located, catalog, &named, &mut warnings);
+    view_changes::check(&located, &named, &mut warnings);
     let of_statements = statement_attributes::check(&located, &mut problems);
     let of_estimates: Vec<_> = located
         .iter()
@@ -138,14 +150,14 @@ pub(in crate::policy) fn load(
             warnings.push(located.origin.problem(message));
         }
     }
-    let store = merge_entities(
-        catalog,
-        (&tags, &templates),
-        given,
-        entities,
-        &schema,
-        &mut problems,
-    );
+    let in_conditions = named_in_conditions(&located);
+    let source = entities.unwrap_or(Source {
+        name: ENTITIES_FILE,
+        text: "",
+    });
+    let store = Store::new(catalog, (&tags, &templates), given, in_conditions, schema)
+        .map_err(|error| problems.extend(source.cedar_problems(*error, 0, None)))
+        .ok();
     let policies = Slices::new(located.iter().map(|l| &l.policy))
         .map_err(|error| problems.push(principals.problem_of_file(error.to_string())))
         .ok();
@@ -154,7 +166,7 @@ pub(in crate::policy) fn load(
     let loaded = Loaded {
         catalog: Arc::clone(catalog),
         timed: time_dependent::actions(&policies),
-        schema,
+        schemas,
         policies,
         demands_approval: annotations.values().any(|found| found.approval),
         annotations,
@@ -170,6 +182,7 @@ pub(in crate::policy) fn load(
         store,
         named_columns: named_ids(&located, "Column"),
         named_tables: named_ids(&located, "Table"),
+        named_row_types: named_types(&located),
         tables_in_attributes: principals.text.contains("Table"),
         columns_in_attributes: principals.text.contains("Column"),
         inheritance: Inheritance::new(catalog),
@@ -179,7 +192,7 @@ pub(in crate::policy) fn load(
         warnings,
     };
     let mut warnings = Vec::new();
-    probe::check(&loaded, &origins, &mut problems, &mut warnings);
+    probe::check(&loaded, &origins, lint, &mut problems, &mut warnings);
     require_no_problems(Some(()), &mut problems)?;
     let mut loaded = loaded;
     loaded.warnings.extend(warnings);
@@ -269,18 +282,32 @@ fn require_secret(
     }
 }
 
-/// The operator's types and the catalog's, as one schema.
-fn cedar_schema(
+/// The operator's types and the catalog's.
+fn cedar_schemas(
     principals: &Source<'_>,
     catalog: &Catalog,
     problems: &mut Vec<PolicyProblem>,
-) -> Option<Schema> {
-    if let Err(error) = SchemaFragment::from_cedarschema_str(principals.text) {
-        problems.extend(principals.cedar_problems(DetailedError::from(&error), 0, None));
+) -> Option<Schemas> {
+    let (declared, _) = SchemaFragment::from_cedarschema_str(principals.text)
+        .map_err(|error| {
+            problems.extend(principals.cedar_problems(DetailedError::from(&error), 0, None));
+        })
+        .ok()?;
+    let of_rows =
+        |name: &EntityNamespace| name.to_string().split("::").next() == Some(ROW_NAMESPACE);
+    if declared.namespaces().flatten().any(|name| of_rows(&name)) {
+        let message =
+            format!("the namespace `{ROW_NAMESPACE}` holds the types of the catalog's rows");
+        problems.push(
+            principals
+                .problem_of_file(message)
+                .with_help(Some("give it another name")),
+        );
         return None;
     }
     // The operator's text comes first, so that positions in it are those of its file.
-    let text = format!("{}\n{}", principals.text, schema::schema_text(catalog));
+    let fixed = format!("{}\n{}", principals.text, schema::fixed_text(catalog));
+    let text = fixed.clone() + &schema::rows_text(catalog, &[]);
     let schema = match Schema::from_cedarschema_str(&text) {
         Ok((schema, _)) => schema,
         Err(error) => {
@@ -298,134 +325,27 @@ fn cedar_schema(
             .push(principals.problem_of_file("every type must be declared here, none `external`"));
         return None;
     }
-    Some(schema)
+    let (fragment, _) = SchemaFragment::from_cedarschema_str(&fixed)
+        .map_err(|error| problems.push(principals.problem_of_file(error.to_string())))
+        .ok()?;
+    Some(Schemas::new(schema, fragment))
 }
 
-fn validate(
-    located: &[Located<'_>],
-    origins: &Origins<'_>,
-    (schema, principals, dialect): (&Schema, &Source<'_>, Dialect),
-    problems: &mut Vec<PolicyProblem>,
-    warnings: &mut Vec<PolicyProblem>,
-) {
-    let Ok(policies) = CedarPolicies::from_policies(located.iter().map(|l| l.policy.clone()))
-    else {
-        // Ids are unique by now; `Slices` reports if not.
-        return;
-    };
-    let result = Validator::new(schema.clone()).validate(&policies, ValidationMode::Strict);
-    // Without relations no row action applies to anything.
-    let has_rows = schema.resources().any(|kind| kind.namespace() != "");
-    let place = |id: &cedar_policy::PolicyId, error: DetailedError| match origins
-        .get(id.as_ref() as &str)
-    {
-        Some(origin) => {
-            let range = origin.range.clone();
-            origin
-                .source
-                .cedar_problems(error, range.start, Some(range))
-        }
-        None => Source {
-            name: PRINCIPALS_FILE,
-            text: "",
-        }
-        .cedar_problems(error, 0, None),
-    };
-    for error in result.validation_errors() {
-        let found = place(error.policy_id(), DetailedError::from(error));
-        let explain = |problem| explain(problem, principals, dialect);
-        problems.extend(found.into_iter().map(explain));
-    }
-    for warning in result.validation_warnings() {
-        let policy = policies.policy(warning.policy_id());
-        let mut found = place(warning.policy_id(), DetailedError::from(warning));
-        if let (ValidationWarning::InvalidActionApplication(_), Some(policy)) = (warning, policy) {
-            let help = group_of_actions(policy);
-            found = found
-                .into_iter()
-                .map(|problem| problem.with_help(help.clone()))
-                .collect();
-        }
-        // A forbid whose scope fits no action forbids nothing, which is never meant.
-        let scope = matches!(warning, ValidationWarning::InvalidActionApplication(_));
-        let forbids = policy.map(Policy::effect) == Some(Effect::Forbid);
-        if scope && forbids && has_rows {
-            problems.extend(found);
-        } else {
-            warnings.extend(found);
+/// What conditions name, whatever they do with it. What a scope names is compared and no more.
+fn named_in_conditions(located: &[Located<'_>]) -> BTreeSet<EntityUid> {
+    let mut out = BTreeSet::new();
+    for Located { policy, .. } in located {
+        match policy.to_json() {
+            Ok(json) => {
+                if let Some(conditions) = json.get("conditions") {
+                    entities::collect_uids(conditions, &mut out);
+                }
+            }
+            // One that cannot be written down may look at whatever it names.
+            Err(_) => out.extend(policy.entity_literals()),
         }
     }
-    for list in [problems, warnings] {
-        list.sort_by_key(|problem| (problem.file.clone(), problem.line, problem.column));
-    }
-}
-
-/// What to write where a policy's scope asks for a group as if it were an action: nothing is ever asked about the group.
-fn group_of_actions(policy: &Policy) -> Option<String> {
-    let ActionConstraint::Eq(uid) = policy.action_constraint() else {
-        return None;
-    };
-    let id = uid.id().unescaped();
-    let is_group = PolicyAction::ALL.iter().all(|action| action.name() != id);
-    is_group.then(|| format!("`{id}` is a group of actions: write `action in {uid}`"))
-}
-
-/// A mistake that Cedar found, with what to do about it where Cedar does not know.
-fn explain(problem: PolicyProblem, principals: &Source<'_>, dialect: Dialect) -> PolicyProblem {
-    let PolicyProblem { message, .. } = &problem;
-    let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
-    let numbers = |side: &str| side == "Long";
-    let truths = |side: &str| side == "Bool" || side.starts_with("__cedar::internal::");
-    let sides = message
-        .strip_prefix("the types ")
-        .and_then(|rest| rest.strip_suffix(" are not compatible"))
-        .and_then(|rest| rest.split_once(" and "));
-    let help = match (quoted.as_slice(), sides) {
-        ([.., attribute, kind], _)
-            if message.contains("on entity type") && message.ends_with("not found") =>
-        {
-            let others = attributes::find_declaring_types(principals, attribute, kind);
-            others.first().map(|other| {
-                format!(
-                    "`{other}` has it: ask `principal is {other} &&` before, or declare it of `{kind}` too"
-                )
-            })
-        }
-        (_, Some((left, right)))
-            if dialect == Dialect::Mysql
-                && (numbers(left) && truths(right) || truths(left) && numbers(right)) =>
-        {
-            Some("BOOLEAN is a number there: compare with `1` or `0`".to_owned())
-        }
-        _ => None,
-    };
-    let message = message
-        .replace("__cedar::internal::True", "Bool")
-        .replace("__cedar::internal::False", "Bool");
-    PolicyProblem { message, ..problem }.with_help(help)
-}
-
-fn merge_entities(
-    catalog: &Catalog,
-    (tags, templates): (&Tags, &Templates),
-    given: Vec<cedar_policy::Entity>,
-    source: Option<Source<'_>>,
-    schema: &Schema,
-    problems: &mut Vec<PolicyProblem>,
-) -> Option<Store> {
-    let source = source.unwrap_or(Source {
-        name: ENTITIES_FILE,
-        text: "",
-    });
-    let store = entities::catalog_entities(catalog, tags, templates).and_then(|mut entities| {
-        entities.extend(given);
-        let entities = Entities::from_entities(entities, Some(schema))
-            .map_err(|error| entities::box_error(&error))?;
-        Store::new(entities, schema)
-    });
-    store
-        .map_err(|error| problems.extend(source.cedar_problems(*error, 0, None)))
-        .ok()
+    out
 }
 
 fn named_resources(located: &[Located<'_>]) -> HashMap<String, EntityUid> {
@@ -454,6 +374,19 @@ fn find_condition_permits(located: &[Located<'_>]) -> BTreeSet<String> {
         .filter(|l| looks(&l.policy))
         .map(|l| l.policy.id().to_string())
         .collect()
+}
+
+/// The types that scopes name.
+fn named_types(located: &[Located<'_>]) -> BTreeSet<String> {
+    let kinds = located
+        .iter()
+        .filter_map(|l| match l.policy.resource_constraint() {
+            ResourceConstraint::Is(kind) | ResourceConstraint::IsIn(kind, _) => {
+                Some(kind.to_string())
+            }
+            ResourceConstraint::Any | ResourceConstraint::In(_) | ResourceConstraint::Eq(_) => None,
+        });
+    kinds.collect()
 }
 
 /// The ids of this type that policies name.

@@ -17,6 +17,7 @@ use crate::policy::{
         schema::PolicyAction,
     },
     obligation::{Comparison, Literal, Operand, PatternPiece, Predicate, RowFilter},
+    set::Loaded,
     tests::fixture::{agent, column, set, sources},
 };
 use crate::{
@@ -152,7 +153,13 @@ fn compare(set: &PolicySet, session: &Session, condition: &str) -> u32 {
     let relation = relation.unwrap();
     let decision = set.session(session).relation(relation.id).unwrap();
     let rows = table(relation, condition);
-    let subject = subject(set, session, relation, &rows);
+    let mut loaded = Loaded::clone(&set.loaded);
+    // Requests name rows here.
+    loaded.schemas.fixed = loaded
+        .schemas
+        .with_rows(set.catalog(), &[relation])
+        .unwrap();
+    let subject = subject(&loaded, session, relation, &rows);
     let mut compared = 0;
     for (n, row) in rows.iter().enumerate() {
         let admitted = match &decision.rows {
@@ -161,7 +168,7 @@ fn compare(set: &PolicySet, session: &Session, condition: &str) -> u32 {
             RowFilter::Where(predicate) => truth(predicate, row) == Some(true),
         };
         let row_uid = row_uid(relation, n);
-        let verdict = decide(&set.loaded, &subject, PolicyAction::See, row_uid).unwrap();
+        let verdict = decide(&loaded, &subject, PolicyAction::See, relation, row_uid).unwrap();
         assert_eq!(
             admitted, verdict.permitted,
             "{condition} as {session:?} on {row:?}: {:?}",
@@ -237,8 +244,7 @@ fn table(relation: &Relation, condition: &str) -> Vec<Vec<Cell>> {
 }
 
 /// The session's subject in a store that holds the rows as entities.
-fn subject(set: &PolicySet, session: &Session, relation: &Relation, rows: &[Vec<Cell>]) -> Subject {
-    let loaded = &set.loaded;
+fn subject(loaded: &Loaded, session: &Session, relation: &Relation, rows: &[Vec<Cell>]) -> Subject {
     let parent = crate::policy::cedar::entities::uid("Table", &relation.uid).unwrap();
     let entities = rows.iter().enumerate().map(|(n, row)| {
         let cells = relation.columns.iter().zip(row);
@@ -258,21 +264,13 @@ fn subject(set: &PolicySet, session: &Session, relation: &Relation, rows: &[Vec<
     let uid =
         crate::policy::cedar::entities::uid(session.principal().kind(), session.principal().id())
             .unwrap();
-    let mut store = loaded.store.with_principal(&uid, &loaded.schema);
-    let known = cedar_policy::Entities::clone(&store.entities);
-    store.entities = known
-        .add_entities(entities, Some(&loaded.schema))
+    let mut subject = Subject::with_uid(loaded, uid, session).unwrap();
+    let known = cedar_policy::Entities::clone(&subject.entities);
+    subject.entities = known
+        .add_entities(entities, Some(&loaded.schemas.fixed))
         .unwrap()
         .into();
-    let circumstances = crate::policy::cedar::request::Circumstances::new(session);
-    let context = circumstances.context().unwrap();
-    Subject {
-        epoch: None,
-        uid,
-        store,
-        context,
-        circumstances,
-    }
+    subject
 }
 
 fn expression(literal: &Literal) -> RestrictedExpression {
