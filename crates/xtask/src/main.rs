@@ -21,11 +21,14 @@ const HELP: &str = "\
 Usage: cargo xtask <TASK>
 
 Tasks:
-  test            formatting, lints, licences, every test, and real MCP clients; installs what is missing
+  test [PART...]  formatting, lints, licences, every test, and real MCP clients; installs what is missing;
+                  with a part, or --quick, less: `test --help` lists them
   servers         finds or fetches the database servers of the tests: PostgreSQL, MariaDB, and where
                   they can be had PostgreSQL 18 and MySQL 9
   docs [--write]  the manual: checks its links and builds it into target/book; with --write its outputs and tables anew
-  bench           benches of a decision and of the query path, each beside its baseline, and their ratios
+  bench [BENCH [ARG...]]
+                  benches of a decision and of the query path, each beside its baseline, and their ratios;
+                  `bench scale [sqlite] [postgres] [mariadb]`: time and memory as tables and policies grow
   fuzz [SECONDS]  every fuzz target for SECONDS each (60); needs the nightly toolchain
   eval DIR        the firewall on a folder of public statements, attacks and texts; `eval --help` says more
   measure         start to first answer and memory of `palisade serve`
@@ -35,13 +38,29 @@ Tasks:
 Example:
   cargo xtask test";
 
+/// Every bench, or the named one with its arguments. `scale` has processes and servers of its own, and is run where it is named.
+fn bench(args: &[String]) -> run::Result {
+    let benches = ["check", "decide", "query", "resolve", "introspect"];
+    let mut all = vec!["bench", "--package", "palisade-benches"];
+    match args.split_first() {
+        None => benches
+            .iter()
+            .for_each(|name| all.extend(["--bench", name])),
+        Some((name, rest)) => {
+            all.extend(["--bench", name, "--"]);
+            all.extend(rest.iter().map(String::as_str));
+        }
+    }
+    run::cargo(&all)
+}
+
 fn main() -> ExitCode {
     let mut args = std::env::args().skip(1);
     let result = match args.next().as_deref() {
-        Some("test") => test::all(),
+        Some("test") => test::test(&args.collect::<Vec<_>>()),
         Some("servers") => servers::all(),
         Some("docs") => docs::build(&args.collect::<Vec<_>>()),
-        Some("bench") => run::cargo(&["bench", "--package", "palisade-benches"]),
+        Some("bench") => bench(&args.collect::<Vec<_>>()),
         Some("fuzz") => fuzz::run_targets(args.next().as_deref().unwrap_or("60")),
         Some("eval") => eval::run(args),
         Some("measure") => clients::measure(),

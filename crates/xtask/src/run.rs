@@ -21,13 +21,15 @@ pub(crate) fn cargo(args: &[&str]) -> Result {
     run(Command::new(cargo).args(args))
 }
 
-/// Runs `command` in the top folder, its output passed through.
+/// Runs `command` in its folder or the top folder, its output passed through.
 pub(crate) fn run(command: &mut Command) -> Result {
     let shown = show(command);
     println!("\n==> {shown}");
+    if command.get_current_dir().is_none() {
+        command.current_dir(root());
+    }
     let start = Instant::now();
     let status = command
-        .current_dir(root())
         .stdin(Stdio::null())
         .status()
         .map_err(|error| format!("`{shown}` cannot be started: {error}"))?;

@@ -7,6 +7,7 @@ use crate::{
     apt::{self, Source},
     find::{self, Kind},
     run::{Result, cargo},
+    test::FEATURES,
 };
 
 /// What the tests cannot do without.
@@ -58,7 +59,9 @@ pub(crate) fn install_needed() -> Result {
 pub(crate) fn test_optional() -> Result<Vec<String>> {
     let (words, notes) = optional();
     if !words.is_empty() {
-        let mut args = vec!["test", "--workspace", "--tests", "--", "--ignored"];
+        let mut args = vec!["test", "--workspace", "--tests"];
+        args.extend(FEATURES);
+        args.extend(["--", "--ignored"]);
         args.extend(words);
         cargo(&args)?;
     }
