@@ -18,37 +18,31 @@ pub(crate) type Embedded = (&'static str, &'static str);
 
 /// The policies used where the operator gives none.
 pub(crate) const STARTER: &[Embedded] = &[
-    (
-        "base.cedar",
-        include_str!("../../../policies/starter/base.cedar"),
-    ),
+    ("base.cedar", include_str!("../policies/starter/base.cedar")),
     (
         "classification.toml",
-        include_str!("../../../policies/starter/classification.toml"),
+        include_str!("../policies/starter/classification.toml"),
     ),
     (
         "principals.cedarschema",
-        include_str!("../../../policies/starter/principals.cedarschema"),
+        include_str!("../policies/starter/principals.cedarschema"),
     ),
 ];
 
 /// The policies of the demonstration.
 pub(crate) const DEMO: &[Embedded] = &[
-    (
-        "base.cedar",
-        include_str!("../../../policies/demo/base.cedar"),
-    ),
+    ("base.cedar", include_str!("../policies/demo/base.cedar")),
     (
         "classification.toml",
-        include_str!("../../../policies/demo/classification.toml"),
+        include_str!("../policies/demo/classification.toml"),
     ),
     (
         "entities.json",
-        include_str!("../../../policies/demo/entities.json"),
+        include_str!("../policies/demo/entities.json"),
     ),
     (
         "principals.cedarschema",
-        include_str!("../../../policies/demo/principals.cedarschema"),
+        include_str!("../policies/demo/principals.cedarschema"),
     ),
 ];
 

@@ -10,6 +10,7 @@ mod find;
 mod functions;
 mod fuzz;
 mod licences;
+mod packages;
 mod run;
 mod second_opinion;
 mod servers;

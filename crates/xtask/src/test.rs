@@ -11,7 +11,7 @@ use std::{
 use serde_json::Value;
 
 use crate::{
-    clients, docs, licences,
+    clients, docs, licences, packages,
     run::{Result, cargo, root, run},
     second_opinion, servers,
 };
@@ -158,6 +158,7 @@ fn all() -> Result {
         cargo(&[&lints[..], FEATURES, &["--", "--deny", "warnings"]].concat())
     })?;
     progress.step("licences", licences::check)?;
+    progress.step("packages", packages::check)?;
     progress.step("the manual", || docs::build(&[]))?;
     progress.step("servers", servers::install_needed)?;
     let binaries = progress.value("building", build)?;

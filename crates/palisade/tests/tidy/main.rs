@@ -254,3 +254,27 @@ fn files_to_find_are_there() {
         assert!(root.join(file).is_file(), "{file} is not there");
     }
 }
+
+#[test]
+fn published_crates_hold_what_they_include() {
+    let include = Regex::new(r#"include_(?:str|bytes)!\("([^"]+)"\)"#).unwrap();
+    let crates = core().join("../..");
+    let mut found = 0;
+    for manifest in fs::read_dir(&crates).unwrap() {
+        let folder = manifest.unwrap().path();
+        let text = fs::read_to_string(folder.join("Cargo.toml")).unwrap();
+        if text.contains("publish = false") {
+            continue;
+        }
+        for path in sources(&folder.join("src")) {
+            let text = fs::read_to_string(&path).unwrap();
+            for file in include.captures_iter(&text) {
+                let depth = path.strip_prefix(&folder).unwrap().components().count() - 1;
+                let up = file[1].split('/').take_while(|part| *part == "..").count();
+                assert!(up <= depth, "{}: {}", path.display(), &file[1]);
+                found += 1;
+            }
+        }
+    }
+    assert!(found > 5, "{found}");
+}
