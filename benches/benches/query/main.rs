@@ -31,7 +31,7 @@ use palisade::{
     audit::NoAudit,
     catalog::Catalog,
     firewall::{Decision, Firewall},
-    guard::{Backend, Guard, Outcome},
+    guard::{Backend, Guard},
     host::Host,
     limits::Limits,
     policy::{PolicyFile, PolicySources},
@@ -193,9 +193,9 @@ fn decide(firewall: &Firewall, sql: &str, session: &Session) -> RewrittenStateme
 }
 
 async fn query_json<B: Backend>(guard: &Guard<B>, sql: &str, session: &Session) -> Vec<u8> {
-    match guard.query(sql, &Params::None, session).await {
-        Outcome::Rows(envelope) => serde_json::to_vec(&envelope).unwrap(),
-        Outcome::Rejected(why) => panic!("{sql}: {why:?}"),
+    match guard.query(sql, &Params::None, session).await.into_result() {
+        Ok(envelope) => serde_json::to_vec(&envelope).unwrap(),
+        Err(why) => panic!("{sql}: {why:?}"),
     }
 }
 

@@ -25,7 +25,7 @@ use std::{
 use palisade::{
     audit::NoAudit,
     firewall::Firewall,
-    guard::{Backend, Guard, Outcome},
+    guard::{Backend, Guard},
     host::Host,
     policy::PolicySources,
     session::{Principal, Session},
@@ -191,8 +191,8 @@ async fn measure<B: Backend>(start: Instant, backend: B, sources: PolicySources)
         let sql = world::statement(n);
         let outcome = guard.query(&sql, &Params::None, &session).await;
         first.push(ms(start));
-        match outcome {
-            Outcome::Rows(_) => {}
+        match outcome.into_result() {
+            Ok(_) => {}
             other => panic!("{other:?}"),
         }
     }

@@ -123,9 +123,9 @@ impl Gate {
 fn answer((outcome, report): (Outcome, Report)) -> Answer {
     Answer {
         id: None,
-        verdict: match outcome {
-            Outcome::Rows(envelope) => Verdict::Rows(envelope),
-            Outcome::Rejected(refusal) => Verdict::Refused(refusal),
+        verdict: match outcome.into_result() {
+            Ok(envelope) => Verdict::Rows(envelope),
+            Err(refusal) => Verdict::Refused(refusal),
         },
         rewritten: report.rewritten,
         policies: report.policies,

@@ -265,8 +265,8 @@ impl Runner {
             Request::statement(&case.sql, &case.params, &session).with_limits(&case.limits);
         let (outcome, report) =
             block_on(guard.answer(request)).ok_or("the backend did not answer at once")?;
-        Ok(match outcome {
-            Outcome::Rows(envelope) => Answer {
+        Ok(match outcome.into_result() {
+            Ok(envelope) => Answer {
                 code: None,
                 json: serde_json::to_value(envelope.answer()).map_err(|e| e.to_string())?,
                 text: envelope.delimited_text(),
@@ -274,7 +274,7 @@ impl Runner {
                 policies: sort_names(&report.policies),
                 detail: None,
             },
-            Outcome::Rejected(refusal) => Answer {
+            Err(refusal) => Answer {
                 rewritten: report.rewritten,
                 policies: sort_names(&report.policies),
                 ..answer_of_refusal(&refusal.rejection)

@@ -309,10 +309,7 @@ impl<B: Backend + 'static> Connection<B> {
 
 /// The result of a statement.
 fn rows(outcome: Outcome) -> Result<CallToolResult, Refusal> {
-    match outcome {
-        Outcome::Rows(envelope) => answer::rows(&envelope).map_err(refusal),
-        Outcome::Rejected(refusal) => Err(refusal),
-    }
+    answer::rows(&outcome.into_result()?).map_err(refusal)
 }
 
 impl<B: Backend> Shared<B> {

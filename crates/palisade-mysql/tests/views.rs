@@ -86,9 +86,9 @@ async fn views(server: &'static Server) {
             format!("SELECT {columns} FROM {view} AS v GROUP BY 1, 2 ORDER BY 1"),
         ] {
             let outcome = guard.query(&sql, &Params::None, &session).await;
-            let answer = match outcome {
-                Outcome::Rows(envelope) => serde_json::to_value(&envelope).unwrap()["rows"].clone(),
-                Outcome::Rejected(refusal) => {
+            let answer = match outcome.into_result() {
+                Ok(envelope) => serde_json::to_value(&envelope).unwrap()["rows"].clone(),
+                Err(refusal) => {
                     Value::from(refusal.rejection.operator_detail().unwrap_or_default())
                 }
             };
@@ -144,12 +144,16 @@ async fn views_without_obligations(server: &'static Server) {
         ("SELECT label FROM listed", "people"),
         ("SELECT v.label FROM listed v", "people"),
     ] {
-        match guard.query(sql, &Params::None, &session).await {
-            Outcome::Rows(envelope) => {
+        match guard
+            .query(sql, &Params::None, &session)
+            .await
+            .into_result()
+        {
+            Ok(envelope) => {
                 let rows = serde_json::to_value(&envelope).unwrap()["rows"].clone();
                 assert_eq!(rows, json!([{"label": label}]), "{sql}");
             }
-            Outcome::Rejected(refusal) => {
+            Err(refusal) => {
                 let detail = refusal.rejection.operator_detail();
                 failures.push(format!("{sql}: {} {detail:?}", refusal.rejection));
             }

@@ -118,12 +118,12 @@ async fn guard_over(
 /// The rows as JSON, or the code of the refusal and what the operator is told.
 async fn ask(guard: &Guard<PostgresBackend>, sql: &str, params: Params) -> String {
     let session = Session::new(Principal::new("Agent", "a"));
-    match guard.query(sql, &params, &session).await {
-        Outcome::Rows(envelope) => {
+    match guard.query(sql, &params, &session).await.into_result() {
+        Ok(envelope) => {
             let json: serde_json::Value = serde_json::to_value(&envelope).unwrap();
             json["rows"].to_string()
         }
-        Outcome::Rejected(refusal) => format!(
+        Err(refusal) => format!(
             "{:?} {}",
             refusal.rejection.code(),
             refusal.rejection.operator_detail().unwrap_or_default()

@@ -129,9 +129,10 @@ pub fn require_permitted(catalog: &Catalog, sql: &str) -> RewrittenStatement {
 pub fn answer(guard: &Guard<SqliteBackend>, sql: &str) -> serde_json::Value {
     let session = Session::new(Principal::new("Agent", "a"));
     let future = std::pin::pin!(guard.query(sql, &Params::None, &session));
-    match future.poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(Outcome::Rows(envelope)) => serde_json::to_value(&envelope).unwrap_or_default(),
-        Poll::Ready(Outcome::Rejected(refusal)) => {
+    let answered = future.poll(&mut Context::from_waker(Waker::noop()));
+    match answered.map(Outcome::into_result) {
+        Poll::Ready(Ok(envelope)) => serde_json::to_value(&envelope).unwrap_or_default(),
+        Poll::Ready(Err(refusal)) => {
             serde_json::to_value(refusal.rejection.for_agent()).unwrap_or_default()
         }
         Poll::Pending => serde_json::Value::Null,

@@ -115,11 +115,11 @@ fn session() -> Session {
 }
 
 fn describe_outcome(outcome: Outcome) -> Value {
-    match outcome {
-        Outcome::Rows(envelope) => serde_json::to_value(&envelope)
+    match outcome.into_result() {
+        Ok(envelope) => serde_json::to_value(&envelope)
             .map(|answer| answer.get("rows").cloned().unwrap_or_default())
             .unwrap_or_default(),
-        Outcome::Rejected(refusal) => match (
+        Err(refusal) => match (
             refusal.rejection.code(),
             refusal.rejection.operator_detail(),
         ) {

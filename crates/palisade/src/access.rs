@@ -6,6 +6,7 @@ use crate::catalog::{Change, ColumnId, RelationId};
 
 /// How a column is used. One column may be used in several ways by one statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum Usage {
     /// Its values reach the answer.
     Output,
@@ -196,6 +197,7 @@ pub struct ChangeAccess {
 
 /// A change of the schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum Definition {
     /// Something new.
     Create,

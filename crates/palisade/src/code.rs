@@ -50,6 +50,7 @@ macro_rules! codes {
         incident $incident:ident, detail $detail:ident, $summary:literal, $remediation:literal;)*) => {
         /// Why a statement or its answer was refused. The slug is stable; texts may be reworded.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[non_exhaustive]
         pub enum Code {
             $(#[doc = $summary] $variant,)*
         }

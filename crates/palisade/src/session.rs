@@ -78,6 +78,7 @@ impl fmt::Display for Principal {
 
 /// How the statement reached the firewall; policies see it as `context.transport`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[non_exhaustive]
 pub enum Transport {
     /// Called in the embedder's own process.
     #[default]

@@ -208,6 +208,7 @@ impl Params {
 
 /// A placeholder in a statement.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum Placeholder {
     /// `?`, `?3`: counted from 1.
     Number(u32),

@@ -72,11 +72,14 @@ impl Stand {
     /// What an agent gets: the envelope or the refusal, rows in a fixed order, for theirs is no part of
     /// the promise.
     pub(crate) async fn answer(&self, sql: &str, params: &Params) -> serde_json::Value {
-        let mut answer = match self.guard.query(sql, params, &session()).await {
-            Outcome::Rows(envelope) => serde_json::to_value(&envelope).unwrap(),
-            Outcome::Rejected(refusal) => {
-                serde_json::to_value(refusal.rejection.for_agent()).unwrap()
-            }
+        let mut answer = match self
+            .guard
+            .query(sql, params, &session())
+            .await
+            .into_result()
+        {
+            Ok(envelope) => serde_json::to_value(&envelope).unwrap(),
+            Err(refusal) => serde_json::to_value(refusal.rejection.for_agent()).unwrap(),
         };
         if let Some(rows) = answer.get_mut("rows").and_then(|rows| rows.as_array_mut()) {
             rows.sort_by_key(ToString::to_string);

@@ -2,7 +2,7 @@
 //! in one of them, a child table stores some.
 
 use palisade::{
-    guard::{Guard, Outcome},
+    guard::Guard,
     session::{Principal, Session},
     value::Params,
 };
@@ -53,8 +53,12 @@ async fn gate(script: &str, policies: &str) -> Guard<PostgresBackend> {
 /// The rows, or the code of the refusal; nothing of either names the child.
 async fn answer(gate: &Guard<PostgresBackend>, sql: &str) -> Result<Value, String> {
     let session = Session::new(Principal::new("Agent", "a"));
-    match gate.execute(sql, &Params::None, &session).await {
-        Outcome::Rows(envelope) => {
+    match gate
+        .execute(sql, &Params::None, &session)
+        .await
+        .into_result()
+    {
+        Ok(envelope) => {
             let envelope = serde_json::to_value(&envelope).unwrap();
             assert!(
                 !envelope.to_string().contains("canary"),
@@ -62,7 +66,7 @@ async fn answer(gate: &Guard<PostgresBackend>, sql: &str) -> Result<Value, Strin
             );
             Ok(envelope.get("rows").unwrap().clone())
         }
-        Outcome::Rejected(refusal) => {
+        Err(refusal) => {
             let message = refusal.rejection.message();
             assert!(!message.contains("canary"), "{sql}: {message}");
             Err(refusal.rejection.code().slug().to_owned())

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use palisade::{
     catalog::{SystemClass, system_relation},
     dialect::Dialect,
-    guard::{Backend, Guard, Outcome},
+    guard::{Backend, Guard},
     ident,
     policy::PolicySources,
     session::{Principal, Session},
@@ -52,9 +52,9 @@ async fn ask<B: Backend>(guard: &Guard<B>, who: &str, sql: &str) -> Result<Value
     } else {
         guard.execute(sql, &Params::None, &session).await
     };
-    match outcome {
-        Outcome::Rows(envelope) => Ok(serde_json::to_value(&envelope).unwrap()),
-        Outcome::Rejected(refusal) => Err(format!(
+    match outcome.into_result() {
+        Ok(envelope) => Ok(serde_json::to_value(&envelope).unwrap()),
+        Err(refusal) => Err(format!(
             "{} {}",
             refusal.rejection.code().slug(),
             refusal.rejection.operator_detail().unwrap_or_default()

@@ -2,7 +2,7 @@
 //! no hidden row is changed or disclosed.
 
 use palisade::{
-    guard::{Backend, Guard, Outcome},
+    guard::{Backend, Guard},
     policy::PolicySources,
     session::{Principal, Session},
     value::Params,
@@ -375,9 +375,13 @@ async fn hold_pairs<B: Backend>(gate: &Guard<B>, bare: &dyn Fn(&str) -> String, 
             let kept = format!("SELECT id FROM c{n}");
             let before = bare(&kept);
             let sql = format!("DELETE FROM p{n} WHERE id = 1");
-            let result = match gate.execute(&sql, &Params::None, &session).await {
-                Outcome::Rows(rows) => Ok(rows.affected_rows().unwrap()),
-                Outcome::Rejected(refusal) => Err(refusal.rejection.code().slug()),
+            let result = match gate
+                .execute(&sql, &Params::None, &session)
+                .await
+                .into_result()
+            {
+                Ok(rows) => Ok(rows.affected_rows().unwrap()),
+                Err(refusal) => Err(refusal.rejection.code().slug()),
             };
             if result != expected {
                 problems.push(format!("{theirs}, {own}, {tenant}: {result:?}"));
@@ -414,9 +418,13 @@ async fn hold<B: Backend>(gate: &Guard<B>, bare: &dyn Fn(&str) -> String, rows: 
             bare(&format!("{TAKE_AWAY}{SEEN}{hidden}"));
             let kept = || KEPT.iter().map(|sql| bare(sql)).collect::<Vec<_>>();
             let before = kept();
-            let (result, text) = match gate.execute(sql, &Params::None, &session).await {
-                Outcome::Rows(rows) => (Ok(rows.affected_rows().unwrap()), String::new()),
-                Outcome::Rejected(refusal) => (
+            let (result, text) = match gate
+                .execute(sql, &Params::None, &session)
+                .await
+                .into_result()
+            {
+                Ok(rows) => (Ok(rows.affected_rows().unwrap()), String::new()),
+                Err(refusal) => (
                     Err(refusal.rejection.code().slug()),
                     format!(
                         "{} {:?}",
@@ -507,11 +515,15 @@ async fn on_postgres_what_a_key_compares_in_its_own_way_is_not_looked_for() {
     bare("INSERT INTO p99 VALUES (1, 'a'); INSERT INTO c99 VALUES (1, 'a ', 2)");
     let session = Session::new(Principal::new("Agent", "a"));
     let sql = "DELETE FROM p99 WHERE id = 1";
-    match gate.execute(sql, &Params::None, &session).await {
-        Outcome::Rejected(refusal) => {
+    match gate
+        .execute(sql, &Params::None, &session)
+        .await
+        .into_result()
+    {
+        Err(refusal) => {
             assert_eq!(Err(refusal.rejection.code().slug()), UNSOUGHT);
         }
-        Outcome::Rows(_) => panic!("it ran"),
+        Ok(_) => panic!("it ran"),
     }
 }
 

@@ -152,12 +152,12 @@ async fn counts(server: &Server) {
                     .allow_changes(),
             )
             .await;
-        match few.0 {
-            Outcome::Rejected(refusal) if refusal.rejection.code() == Code::LimitAffectedRows => {}
-            Outcome::Rejected(refusal) => {
+        match few.0.into_result() {
+            Err(refusal) if refusal.rejection.code() == Code::LimitAffectedRows => {}
+            Err(refusal) => {
                 panic!("{sql}: {:?}", refusal.rejection.operator_detail())
             }
-            Outcome::Rows(_) => panic!("{sql}: it ran"),
+            Ok(_) => panic!("{sql}: it ran"),
         }
         assert_eq!(database.query(ALL), before, "{sql}");
         let enough = guard

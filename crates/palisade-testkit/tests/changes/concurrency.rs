@@ -83,9 +83,9 @@ where
 }
 
 async fn refusal(running: JoinHandle<Outcome>) -> Rejection {
-    match running.await.unwrap() {
-        Outcome::Rejected(refusal) => refusal.rejection,
-        Outcome::Rows(rows) => panic!("{:?} rows were changed", rows.affected_rows()),
+    match running.await.unwrap().into_result() {
+        Err(refusal) => refusal.rejection,
+        Ok(rows) => panic!("{:?} rows were changed", rows.affected_rows()),
     }
 }
 
@@ -224,9 +224,9 @@ async fn changes_both(config: PostgresConfig) {
     // What looks at the schema is used again.
     for _ in 0..2 {
         let outcome = gate.execute(CHANGE, &Params::None, &session()).await;
-        match outcome {
-            Outcome::Rows(rows) => assert_eq!(rows.affected_rows(), Some(2)),
-            Outcome::Rejected(refusal) => panic!("{:?}", refusal.rejection),
+        match outcome.into_result() {
+            Ok(rows) => assert_eq!(rows.affected_rows(), Some(2)),
+            Err(refusal) => panic!("{:?}", refusal.rejection),
         }
     }
 }
@@ -324,9 +324,13 @@ async fn refuses_on_mysql(server: &'static Server) {
         server.query(&database, CONTENTS).unwrap(),
         "1\t1\tann\n2\t1\tbob"
     );
-    match gate.execute(CHANGE, &Params::None, &session()).await {
-        Outcome::Rows(rows) => assert_eq!(rows.affected_rows(), Some(2)),
-        Outcome::Rejected(refusal) => panic!("{}", refusal.rejection),
+    match gate
+        .execute(CHANGE, &Params::None, &session())
+        .await
+        .into_result()
+    {
+        Ok(rows) => assert_eq!(rows.affected_rows(), Some(2)),
+        Err(refusal) => panic!("{}", refusal.rejection),
     }
 }
 

@@ -73,9 +73,9 @@ async fn run<B: Backend>(
         return Some(format!("{ran}\n  changed {before:?}\n  to {after:?}"));
     }
     let verdict = (case.expect.on_data).map_or(case.expect.verdict, Verdict::Reject);
-    match (&outcome, verdict) {
-        (Outcome::Rows(envelope), Verdict::Allow) => {
-            let answer = serde_json::to_string(envelope).unwrap();
+    match (outcome.into_result(), verdict) {
+        (Ok(envelope), Verdict::Allow) => {
+            let answer = serde_json::to_string(&envelope).unwrap();
             if let Some(word) = case.expect.never.iter().find(|word| answer.contains(*word)) {
                 return Some(format!("{ran}\n  gave {word}: {answer}"));
             }
@@ -87,10 +87,10 @@ async fn run<B: Backend>(
                 )
             })
         }
-        (Outcome::Rejected(refusal), Verdict::Reject(code)) => (refusal.rejection.code() != code)
+        (Err(refusal), Verdict::Reject(code)) => (refusal.rejection.code() != code)
             .then(|| format!("{ran}\n  {code}, got {}", refusal.rejection)),
-        (Outcome::Rows(_), Verdict::Reject(code)) => Some(format!("{ran}\n  {code}, and it ran")),
-        (Outcome::Rejected(refusal), Verdict::Allow) => Some(format!(
+        (Ok(_), Verdict::Reject(code)) => Some(format!("{ran}\n  {code}, and it ran")),
+        (Err(refusal), Verdict::Allow) => Some(format!(
             "{ran}\n  {} {:?}",
             refusal.rejection,
             refusal.rejection.operator_detail()
@@ -228,9 +228,9 @@ async fn rows_that_a_with_changes_count_as_all_others_do() {
                     .allow_changes(),
             )
             .await;
-        match outcome {
-            Outcome::Rows(envelope) => assert_eq!(envelope.affected_rows(), Some(rows), "{sql}"),
-            Outcome::Rejected(refusal) => panic!("{sql}: {}", refusal.rejection),
+        match outcome.into_result() {
+            Ok(envelope) => assert_eq!(envelope.affected_rows(), Some(rows), "{sql}"),
+            Err(refusal) => panic!("{sql}: {}", refusal.rejection),
         }
     }
 }
@@ -283,9 +283,13 @@ async fn rows_that_triggers_change_are_not_told_of() {
             ),
             false => format!("DELETE FROM source WHERE id = {id}"),
         };
-        match guard.execute(&sql, &Params::None, &session).await {
-            Outcome::Rows(envelope) => assert_eq!(envelope.affected_rows(), told, "{sql}"),
-            Outcome::Rejected(refusal) => panic!("{sql}: {}", refusal.rejection),
+        match guard
+            .execute(&sql, &Params::None, &session)
+            .await
+            .into_result()
+        {
+            Ok(envelope) => assert_eq!(envelope.affected_rows(), told, "{sql}"),
+            Err(refusal) => panic!("{sql}: {}", refusal.rejection),
         }
     }
 }
@@ -329,13 +333,13 @@ async fn cascades_are_capped<B: Backend + Clone>(
         other => panic!("{other:?}"),
     }
     assert_eq!(kids(), "3");
-    match delete(2, 3).await {
-        Outcome::Rows(envelope) => assert_eq!(envelope.affected_rows(), Some(1)),
-        Outcome::Rejected(refusal) => panic!("{}", refusal.rejection),
+    match delete(2, 3).await.into_result() {
+        Ok(envelope) => assert_eq!(envelope.affected_rows(), Some(1)),
+        Err(refusal) => panic!("{}", refusal.rejection),
     }
-    match delete(1, 4).await {
-        Outcome::Rows(envelope) => assert_eq!(envelope.affected_rows(), Some(1)),
-        Outcome::Rejected(refusal) => panic!("{}", refusal.rejection),
+    match delete(1, 4).await.into_result() {
+        Ok(envelope) => assert_eq!(envelope.affected_rows(), Some(1)),
+        Err(refusal) => panic!("{}", refusal.rejection),
     }
     assert_eq!(kids(), "0");
 }
@@ -386,14 +390,14 @@ async fn what_writes_is_not_run_to_look() {
         );
         sources
     };
-    let refused = |outcome: Outcome, sql: &str| match outcome {
-        Outcome::Rejected(refusal) => assert_eq!(
+    let refused = |outcome: Outcome, sql: &str| match outcome.into_result() {
+        Err(refusal) => assert_eq!(
             refusal.rejection.code(),
             Code::WriteRowNotAdmitted,
             "{sql}: {:?}",
             refusal.rejection.operator_detail()
         ),
-        Outcome::Rows(_) => panic!("{sql}: it ran"),
+        Ok(_) => panic!("{sql}: it ran"),
     };
     let of = |catalog: &str| {
         let mut cases = corpus.cases.iter();

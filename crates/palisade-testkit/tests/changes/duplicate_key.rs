@@ -2,7 +2,7 @@
 //! every key, as the columns compare.
 
 use palisade::{
-    guard::{Backend, Guard, Outcome},
+    guard::{Backend, Guard},
     session::{Principal, Session},
     value::{Params, Value},
 };
@@ -43,9 +43,9 @@ async fn changed<B: Backend>(
     params: &Params,
 ) -> Result<u64, &'static str> {
     let session = Session::new(Principal::new("Agent", "a"));
-    match gate.execute(sql, params, &session).await {
-        Outcome::Rows(rows) => Ok(rows.affected_rows().unwrap()),
-        Outcome::Rejected(refusal) => {
+    match gate.execute(sql, params, &session).await.into_result() {
+        Ok(rows) => Ok(rows.affected_rows().unwrap()),
+        Err(refusal) => {
             println!("{sql}\n  {}", refusal.rejection);
             println!("  {:?}", refusal.rejection.operator_detail());
             Err(refusal.rejection.code().slug())

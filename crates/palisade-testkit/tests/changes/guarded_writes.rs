@@ -3,7 +3,7 @@
 
 use palisade::{
     firewall::Decision,
-    guard::{Backend, Guard, Outcome},
+    guard::{Backend, Guard},
     policy::PolicySources,
     session::{Principal, Session},
     value::Params,
@@ -91,9 +91,13 @@ impl Bare for TestDatabase<'_> {
 /// What is told of a statement, and the rows that may be seen after it.
 async fn told<B: Backend>(gate: &Guard<B>, database: &dyn Bare, sql: &str) -> String {
     let session = Session::new(Principal::new("Agent", "a"));
-    let answer = match gate.execute(sql, &Params::None, &session).await {
-        Outcome::Rows(rows) => format!("{:?} rows", rows.affected_rows()),
-        Outcome::Rejected(refusal) => format!(
+    let answer = match gate
+        .execute(sql, &Params::None, &session)
+        .await
+        .into_result()
+    {
+        Ok(rows) => format!("{:?} rows", rows.affected_rows()),
+        Err(refusal) => format!(
             "{} {:?}",
             refusal.rejection,
             refusal.rejection.operator_detail()

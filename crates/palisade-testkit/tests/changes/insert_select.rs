@@ -1,7 +1,7 @@
 //! REPLACE, ON DUPLICATE KEY UPDATE and INSERT IGNORE of a query's rows, over row policies: the first two are refused.
 
 use palisade::{
-    guard::{Backend, Guard, Outcome},
+    guard::{Backend, Guard},
     session::{Principal, Session},
     value::Params,
 };
@@ -40,9 +40,13 @@ fn gate<B: Backend>(backend: B, schema: &str, policies: &str) -> Guard<B> {
 /// How many rows are changed, or the code of the refusal.
 async fn changed<B: Backend>(gate: &Guard<B>, sql: &str) -> Done {
     let session = Session::new(Principal::new("Agent", "a"));
-    match gate.execute(sql, &Params::None, &session).await {
-        Outcome::Rows(rows) => Ok(rows.affected_rows().unwrap()),
-        Outcome::Rejected(refusal) => {
+    match gate
+        .execute(sql, &Params::None, &session)
+        .await
+        .into_result()
+    {
+        Ok(rows) => Ok(rows.affected_rows().unwrap()),
+        Err(refusal) => {
             println!("{sql}\n  {}", refusal.rejection);
             println!("  {:?}", refusal.rejection.operator_detail());
             Err(refusal.rejection.code().slug())

@@ -1,7 +1,7 @@
 //! Which rows an upsert meets, by keys of tables of one's own: what is looked for before is what the engine finds.
 
 use palisade::{
-    guard::{Backend, Guard, Outcome},
+    guard::{Backend, Guard},
     session::{Principal, Session},
     value::Params,
 };
@@ -38,9 +38,13 @@ async fn on_postgres(script: &str, policies: &str, sql: &str) -> Result<u64, &'s
 /// How many rows are changed, or the code of the refusal.
 async fn changed<B: Backend>(gate: &Guard<B>, sql: &str) -> Result<u64, &'static str> {
     let session = Session::new(Principal::new("Agent", "a"));
-    match gate.execute(sql, &Params::None, &session).await {
-        Outcome::Rows(rows) => Ok(rows.affected_rows().unwrap()),
-        Outcome::Rejected(refusal) => {
+    match gate
+        .execute(sql, &Params::None, &session)
+        .await
+        .into_result()
+    {
+        Ok(rows) => Ok(rows.affected_rows().unwrap()),
+        Err(refusal) => {
             println!("{sql}\n  {}", refusal.rejection);
             println!("  {:?}", refusal.rejection.operator_detail());
             Err(refusal.rejection.code().slug())

@@ -2,7 +2,6 @@
 //! may be seen, and nothing else happens.
 
 use palisade::{
-    guard::Outcome,
     session::{Principal, Session},
     value::Params,
 };
@@ -27,15 +26,19 @@ async fn check(script: &str, policies: &str, steps: &[Step<'_>]) {
         let file = TestFile::new(script);
         let backend = file.backend();
         let gate = changing_gate(backend, sources.clone());
-        let told = match gate.execute(step.sql, &Params::None, &session).await {
-            Outcome::Rows(rows) => {
+        let told = match gate
+            .execute(step.sql, &Params::None, &session)
+            .await
+            .into_result()
+        {
+            Ok(rows) => {
                 let answer = serde_json::to_value(&rows).unwrap();
                 match answer.pointer("/notices/0/notice") {
                     Some(notice) => notice.to_string(),
                     None => answer.get("rows").unwrap().to_string(),
                 }
             }
-            Outcome::Rejected(refusal) => {
+            Err(refusal) => {
                 let detail = refusal.rejection.operator_detail().unwrap_or_default();
                 format!(
                     "{} {} {detail}",

@@ -21,9 +21,13 @@ use crate::database::TestFile;
 
 async fn refused<B: Backend>(guard: &Guard<B>, sql: &str) -> Refusal {
     let session = Session::new(Principal::new("Agent", "a"));
-    match guard.execute(sql, &Params::None, &session).await {
-        Outcome::Rejected(refusal) => refusal,
-        Outcome::Rows(rows) => panic!("{sql} gave {}", rows.delimited_text()),
+    match guard
+        .execute(sql, &Params::None, &session)
+        .await
+        .into_result()
+    {
+        Err(refusal) => refusal,
+        Ok(rows) => panic!("{sql} gave {}", rows.delimited_text()),
     }
 }
 

@@ -1,7 +1,7 @@
 //! A change in WITH that gives rows to another change, on PostgreSQL: refused where policy looks at a column that it gives back.
 
 use palisade::{
-    guard::{Backend, Guard, Outcome},
+    guard::{Backend, Guard},
     session::{Principal, Session},
     value::Params,
 };
@@ -97,9 +97,13 @@ const STATEMENTS: &[(&str, Done)] = &[
 
 async fn changed<B: Backend>(gate: &Guard<B>, sql: &str) -> Done {
     let session = Session::new(Principal::new("Agent", "a"));
-    match gate.execute(sql, &Params::None, &session).await {
-        Outcome::Rows(rows) => Ok(rows.affected_rows().unwrap()),
-        Outcome::Rejected(refusal) => {
+    match gate
+        .execute(sql, &Params::None, &session)
+        .await
+        .into_result()
+    {
+        Ok(rows) => Ok(rows.affected_rows().unwrap()),
+        Err(refusal) => {
             println!("{sql}\n  {}", refusal.rejection);
             println!("  {:?}", refusal.rejection.operator_detail());
             Err(refusal.rejection.code().slug())

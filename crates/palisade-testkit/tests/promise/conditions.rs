@@ -9,7 +9,7 @@ use palisade::{
     code::Code,
     dialect::Dialect,
     firewall::{Decision, Firewall},
-    guard::{Guard, Outcome},
+    guard::Guard,
     policy::PolicySources,
     session::{Principal, Session},
     value::Params,
@@ -391,9 +391,9 @@ async fn a_merge_on_a_constant_changes_no_row() {
             "MERGE INTO t USING o ON o.x = 1 WHEN MATCHED THEN DELETE",
             "MERGE INTO t USING t AS u ON u.id = t.id WHEN MATCHED THEN DELETE",
         ] {
-            let refused = match guard.execute(sql, &Params::None, &session).await {
-                Outcome::Rejected(refusal) => refusal.rejection.code(),
-                Outcome::Rows(envelope) => panic!("{sql}: {:?} rows", envelope.affected_rows()),
+            let refused = match guard.execute(sql, &Params::None, &session).await.into_result() {
+                Err(refusal) => refusal.rejection.code(),
+                Ok(envelope) => panic!("{sql}: {:?} rows", envelope.affected_rows()),
             };
             assert!(
                 matches!(refused, Code::WriteUnconditional | Code::PolicyNoPermit),
@@ -402,9 +402,9 @@ async fn a_merge_on_a_constant_changes_no_row() {
             assert_eq!(kept(), "20", "{sql}");
         }
         let sql = "MERGE INTO t USING o ON t.id = o.x WHEN MATCHED THEN UPDATE SET s = 'kept'";
-        match guard.execute(sql, &Params::None, &session).await {
-            Outcome::Rows(envelope) => assert_eq!(envelope.affected_rows(), Some(1)),
-            Outcome::Rejected(refusal) => panic!("{sql}: {}", refusal.rejection),
+        match guard.execute(sql, &Params::None, &session).await.into_result() {
+            Ok(envelope) => assert_eq!(envelope.affected_rows(), Some(1)),
+            Err(refusal) => panic!("{sql}: {}", refusal.rejection),
         }
     }
     // What was kept from the server would have changed all of them.

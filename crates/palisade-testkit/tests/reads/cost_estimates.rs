@@ -96,9 +96,9 @@ fn cost(max: u64) -> Limits {
 /// `ran`, or the code of the refusal.
 async fn outcome<B: Backend>(guard: &Guard<B>, sql: &str, params: &Params) -> String {
     let session = Session::new(Principal::new("Agent", "a"));
-    match guard.execute(sql, params, &session).await {
-        Outcome::Rows(_) => "ran".to_owned(),
-        Outcome::Rejected(refusal) => match refusal.rejection.operator_detail() {
+    match guard.execute(sql, params, &session).await.into_result() {
+        Ok(_) => "ran".to_owned(),
+        Err(refusal) => match refusal.rejection.operator_detail() {
             Some(detail) if refusal.rejection.code().slug() == "internal" => detail.to_owned(),
             Some(_) | None => refusal.rejection.code().slug().to_owned(),
         },
@@ -277,15 +277,14 @@ async fn forbids_rows<B: Backend>(guard: &Guard<B>, placeholder: &str) {
     }
     let session = Session::new(Principal::new("Agent", "a"));
     let sql = "SELECT count(*) FROM big";
-    match guard
-        .answer(Request::statement(sql, &Params::None, &session).with_limits(&Limits::default()))
-        .await
-    {
-        (Outcome::Rejected(refusal), report) => {
+    let request = Request::statement(sql, &Params::None, &session).with_limits(&Limits::default());
+    let (outcome, report) = guard.answer(request).await;
+    match outcome.into_result() {
+        Err(refusal) => {
             assert_eq!(refusal.rejection.message(), "ask for fewer rows");
             assert_eq!(report.policies, ["many"]);
         }
-        (Outcome::Rows(_), _) => panic!("it ran"),
+        Ok(_) => panic!("it ran"),
     }
     let other = Session::new(Principal::new("Agent", "b"));
     let outcome = guard.query(sql, &Params::None, &other).await;

@@ -80,9 +80,9 @@ async fn literals_keep_their_meaning(server: &'static Server) {
     };
     for sql in CHANGES {
         bare.query(sql);
-        match ask(sql).await {
-            Outcome::Rows(_) => {}
-            Outcome::Rejected(refusal) => panic!("{sql}: {}", refusal.rejection),
+        match ask(sql).await.into_result() {
+            Ok(_) => {}
+            Err(refusal) => panic!("{sql}: {}", refusal.rejection),
         }
         assert_eq!(rows(&gated), rows(&bare), "{sql}");
     }

@@ -15,6 +15,7 @@ use crate::{dialect::Dialect, digest::sha256_hex, ident};
 
 /// A catalog that contradicts itself.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum CatalogError {
     /// Two relations with one name.
     #[error("the catalog names relation `{0}` twice")]

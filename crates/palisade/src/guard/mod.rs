@@ -42,11 +42,25 @@ pub use crate::value::RowSink;
 
 /// What the agent gets.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum Outcome {
     /// Scanned rows.
     Rows(Envelope),
     /// A refusal.
     Rejected(Refusal),
+}
+
+impl Outcome {
+    /// The rows, or why there are none.
+    ///
+    /// # Errors
+    /// The refusal.
+    pub fn into_result(self) -> Result<Envelope, Refusal> {
+        match self {
+            Self::Rows(envelope) => Ok(envelope),
+            Self::Rejected(refusal) => Err(refusal),
+        }
+    }
 }
 
 /// A refusal on its way out.

@@ -1,7 +1,7 @@
 //! Columns that a statement leaves out get the values that the firewall expects.
 
 use palisade::{
-    guard::{Backend, Guard, Outcome},
+    guard::{Backend, Guard},
     session::{Principal, Session},
     value::Params,
 };
@@ -35,9 +35,9 @@ async fn check<B: Backend>(
         for insert in inserts {
             id += 1;
             let sql = insert.replace("{id}", &id.to_string());
-            let found = match gate.execute(&sql, &none, &session).await {
-                Outcome::Rows(rows) => Ok(rows.affected_rows().unwrap()),
-                Outcome::Rejected(refusal) => Err(refusal.rejection.code().slug()),
+            let found = match gate.execute(&sql, &none, &session).await.into_result() {
+                Ok(rows) => Ok(rows.affected_rows().unwrap()),
+                Err(refusal) => Err(refusal.rejection.code().slug()),
             };
             assert_eq!(found, *expected, "{policy}: {sql}");
         }
@@ -203,9 +203,9 @@ async fn refuses<B: Backend>(gate: &Guard<B>, insert: &str) {
     let session = Session::new(Principal::new("Agent", "a"));
     let none = Params::from_json(&json!(null)).unwrap();
     for _ in 0..2 {
-        match gate.execute(insert, &none, &session).await {
-            Outcome::Rows(_) => panic!("{insert}"),
-            Outcome::Rejected(refusal) => assert!(
+        match gate.execute(insert, &none, &session).await.into_result() {
+            Ok(_) => panic!("{insert}"),
+            Err(refusal) => assert!(
                 ["write.row-not-admitted", "database.schema-changed"]
                     .contains(&refusal.rejection.code().slug()),
                 "{}",

@@ -52,9 +52,9 @@ async fn run<B: Backend>(gate: &Guard<B>, cases: &[Case]) {
     let session = Session::new(Principal::new("Agent", "a"));
     for (sql, params, expected) in cases {
         let params = Params::from_json(params).unwrap();
-        let found = match gate.execute(sql, &params, &session).await {
-            Outcome::Rows(rows) => Ok(rows.affected_rows().unwrap()),
-            Outcome::Rejected(refusal) => {
+        let found = match gate.execute(sql, &params, &session).await.into_result() {
+            Ok(rows) => Ok(rows.affected_rows().unwrap()),
+            Err(refusal) => {
                 println!("{sql}\n  {}", refusal.rejection);
                 println!("  {:?}", refusal.rejection.operator_detail());
                 Err(refusal.rejection.code().slug())

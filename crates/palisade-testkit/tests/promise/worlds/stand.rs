@@ -8,7 +8,7 @@ use palisade::{
     code::Code,
     dialect::Dialect,
     firewall::{Decision, Firewall},
-    guard::{Backend, Guard, Outcome},
+    guard::{Backend, Guard},
     limits::Limits,
     policy::{PolicyFile, PolicySources},
     rewrite::RewrittenStatement,
@@ -119,9 +119,9 @@ impl<B: Backend, D: Bare> Stand<B, D> {
         params: &Params,
         session: &Session,
     ) -> serde_json::Value {
-        let mut answer = match self.guard.execute(sql, params, session).await {
-            Outcome::Rows(envelope) => serde_json::to_value(&envelope).unwrap(),
-            Outcome::Rejected(refusal) => {
+        let mut answer = match self.guard.execute(sql, params, session).await.into_result() {
+            Ok(envelope) => serde_json::to_value(&envelope).unwrap(),
+            Err(refusal) => {
                 let mut told = serde_json::to_value(refusal.rejection.for_agent()).unwrap();
                 if let Some(message) = told["message"].as_str() {
                     told["message"] = alike(&message.replace(&self.schema, "schema")).into();

@@ -69,9 +69,13 @@ async fn go_with_other_text(server: &Server) {
                         format!("SELECT concat(plain, hidden) AS c {from}"),
                     ] {
                         let session = Session::new(Principal::new("Agent", "a"));
-                        match guard.query(&sql, &Params::None, &session).await {
-                            Outcome::Rows(_) => combined += 1,
-                            Outcome::Rejected(refusal) => panic!(
+                        match guard
+                            .query(&sql, &Params::None, &session)
+                            .await
+                            .into_result()
+                        {
+                            Ok(_) => combined += 1,
+                            Err(refusal) => panic!(
                                 "{mask} of {hidden_type}: {sql}: {} {:?}",
                                 refusal.rejection,
                                 refusal.rejection.operator_detail()

@@ -256,9 +256,10 @@ async fn come_out<B: Backend + Clone>(backend: &B, schema: &str, edges: &[Edge])
     let envelope = match guard
         .query("SELECT * FROM t", &Params::None, &session)
         .await
+        .into_result()
     {
-        Outcome::Rows(envelope) => envelope,
-        Outcome::Rejected(refusal) => panic!(
+        Ok(envelope) => envelope,
+        Err(refusal) => panic!(
             "{} {:?}",
             refusal.rejection,
             refusal.rejection.operator_detail()

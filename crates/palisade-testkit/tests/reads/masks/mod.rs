@@ -168,9 +168,13 @@ async fn masked<B: Backend + Clone>(
     let columns: Vec<String> = (0..types.len()).map(|n| format!("c{n}")).collect();
     let sql = format!("SELECT {} FROM t ORDER BY id", columns.join(", "));
     let session = Session::new(Principal::new("Agent", "a"));
-    let envelope = match guard.query(&sql, &Params::None, &session).await {
-        Outcome::Rows(envelope) => envelope,
-        Outcome::Rejected(refusal) => panic!(
+    let envelope = match guard
+        .query(&sql, &Params::None, &session)
+        .await
+        .into_result()
+    {
+        Ok(envelope) => envelope,
+        Err(refusal) => panic!(
             "{mask}: {} {:?}",
             refusal.rejection,
             refusal.rejection.operator_detail()

@@ -255,13 +255,17 @@ async fn total<B: Backend + Clone>(backend: &B, schema: &str, hostile: &[Hostile
             };
             let guard = guard_over(firewall, backend.clone());
             let sql = format!("SELECT id, c{column} FROM t ORDER BY id");
-            match guard.query(&sql, &Params::None, &session).await {
-                Outcome::Rows(envelope) => {
+            match guard
+                .query(&sql, &Params::None, &session)
+                .await
+                .into_result()
+            {
+                Ok(envelope) => {
                     let answer = serde_json::to_value(&envelope).unwrap();
                     let rows = answer["rows"].as_array().unwrap();
                     assert!(rows.len() > values.len(), "{type_name}: {expression}");
                 }
-                Outcome::Rejected(refusal) => panic!(
+                Err(refusal) => panic!(
                     "{type_name}: {expression}: {} {:?}",
                     refusal.rejection,
                     refusal.rejection.operator_detail()

@@ -147,8 +147,8 @@ impl<B: Backend> Asking<B> {
                     .allow_changes(),
             )
             .await;
-        match outcome {
-            Outcome::Rows(envelope) => {
+        match outcome.into_result() {
+            Ok(envelope) => {
                 let answer = serde_json::to_string(&envelope).unwrap();
                 assert!(!answer.contains("canary"), "{sql}: {answer}");
                 let answer: Value = serde_json::from_str(&answer).unwrap();
@@ -164,10 +164,10 @@ impl<B: Backend> Asking<B> {
                 })
                 .collect()
             }
-            Outcome::Rejected(refusal) if refusal.rejection.code() == Code::TokenForeign => {
+            Err(refusal) if refusal.rejection.code() == Code::TokenForeign => {
                 json!("token.foreign")
             }
-            Outcome::Rejected(refusal) => panic!(
+            Err(refusal) => panic!(
                 "{sql}: {} {:?} {:?}",
                 refusal.rejection,
                 refusal.rejection.operator_detail(),

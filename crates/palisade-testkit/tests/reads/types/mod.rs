@@ -200,9 +200,9 @@ async fn find_both<B: Backend>(
 
 /// The rows, or why there are none.
 fn told(outcome: Outcome) -> Result<Json, String> {
-    match outcome {
-        Outcome::Rows(envelope) => Ok(serde_json::to_value(&envelope).unwrap()["rows"].clone()),
-        Outcome::Rejected(refusal) => Err(format!(
+    match outcome.into_result() {
+        Ok(envelope) => Ok(serde_json::to_value(&envelope).unwrap()["rows"].clone()),
+        Err(refusal) => Err(format!(
             "{} {} {}",
             refusal.rejection.code(),
             refusal.rejection.message(),

@@ -25,6 +25,7 @@ use crate::{
 /// on PostgreSQL a masked `varchar(n)`, `char(n)`, enum, uuid or json column becomes `text`. An expression gives what
 /// it gives. The other masks keep the type, but for its length and precision.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum Mask {
     /// The point in time at the beginning of the part it is in; NULL outside the years 1 to 9999.
     Date(DatePart),
