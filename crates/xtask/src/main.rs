@@ -15,6 +15,7 @@ mod run;
 mod second_opinion;
 mod servers;
 mod test;
+mod versions;
 
 use std::process::ExitCode;
 
@@ -34,6 +35,7 @@ Tasks:
   eval DIR        the firewall on a folder of public statements, attacks and texts; `eval --help` says more
   measure         start to first answer and memory of `palisade serve`
   second-opinion  PostgreSQL's own parser beside ours, over the corpus; builds it first, which needs libclang
+  versions        builds with the lowest and the newest versions that the manifests admit; needs the nightly toolchain
   functions       brings the tables of functions in step with running servers; says what is new
 
 Example:
@@ -66,6 +68,7 @@ fn main() -> ExitCode {
         Some("eval") => eval::run(args),
         Some("measure") => clients::measure(),
         Some("second-opinion") => second_opinion::run(),
+        Some("versions") => versions::check(),
         Some("functions") => functions::run(args.collect()),
         Some("help" | "--help" | "-h") | None => {
             println!("{HELP}");

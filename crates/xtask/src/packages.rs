@@ -8,6 +8,7 @@ const OWN: &[&str] = &[
     "palisade-benches",
     "palisade-corpus",
     "palisade-eval",
+    "palisade-examples",
     "palisade-testkit",
     "xtask",
 ];

@@ -1,0 +1,25 @@
+//! Decides and runs nothing: what would be run in place of a statement, or why it is refused.
+//!
+//! ```sh
+//! cargo run --package palisade-examples --bin decide-only -- 'SELECT name, ssn FROM customers'
+//! ```
+
+use std::error::Error;
+
+use palisade::{
+    firewall::Decision,
+    session::{Principal, Session},
+    value::Params,
+};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let sql = std::env::args().nth(1).ok_or("usage: decide-only SQL")?;
+    let catalog = palisade_sqlite::catalog_from_ddl(palisade_examples::SCHEMA, "main")?;
+    let firewall = palisade_examples::firewall(catalog)?;
+    let session = Session::new(Principal::new("Agent", "support-bot"));
+    match firewall.check(&sql, &Params::None, &session)? {
+        Decision::Allow(statement) => println!("{}", statement.sql().unwrap_or("a change")),
+        Decision::Reject(why) => println!("{}", serde_json::to_string(&why.for_agent())?),
+    }
+    Ok(())
+}

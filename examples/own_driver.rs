@@ -1,0 +1,59 @@
+//! Runs what was decided over a driver of its own, and scans the rows. The duties are listed at `palisade::danger::RawParts`.
+//!
+//! ```sh
+//! cargo run --package palisade-examples --bin own-driver -- 'SELECT name, ssn FROM customers'
+//! ```
+
+use std::{error::Error, time::Instant};
+
+use palisade::{
+    answer::{Action, Marker, ScanSession},
+    firewall::Decision,
+    host::Host as _,
+    session::{Principal, Session},
+    value::{Params, Value},
+};
+use palisade_examples::System;
+use rusqlite::types::ValueRef;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let sql = std::env::args().nth(1).ok_or("usage: own-driver SQL")?;
+    let database = rusqlite::Connection::open_in_memory()?;
+    database.execute_batch(palisade_examples::SCHEMA)?;
+    let firewall = palisade_examples::firewall(palisade_sqlite::catalog(&database, "main")?)?;
+    let session = Session::new(Principal::new("Agent", "support-bot"));
+    let statement = match firewall.check(&sql, &Params::None, &session)? {
+        Decision::Allow(statement) => statement,
+        Decision::Reject(why) => {
+            println!("{}", serde_json::to_string(&why.for_agent())?);
+            return Ok(());
+        }
+    };
+    let text = statement.sql().ok_or("this program changes nothing")?;
+    // A fresh marker for each answer: rows cannot hold what nobody knew before.
+    let marker = Marker::from_bytes(System(Instant::now()).random()?);
+    let mut scan = ScanSession::new(statement.scan_plan(), Action::Flag, marker);
+    let mut query = database.prepare(text)?;
+    let columns = query.column_count();
+    let mut rows = query.query([])?;
+    while let Some(row) = rows.next()? {
+        let cells: Result<Vec<Value>, _> =
+            (0..columns).map(|at| row.get_ref(at).map(value)).collect();
+        if scan.push(cells?).is_break() {
+            break;
+        }
+    }
+    let answer = scan.finish().map_err(|why| why.to_string())?;
+    println!("{}", serde_json::to_string(&answer)?);
+    Ok(())
+}
+
+fn value(cell: ValueRef<'_>) -> Value {
+    match cell {
+        ValueRef::Null => Value::Null,
+        ValueRef::Integer(number) => Value::Integer(number),
+        ValueRef::Real(number) => Value::Real(number),
+        ValueRef::Text(text) => Value::text(String::from_utf8_lossy(text)),
+        ValueRef::Blob(bytes) => Value::Blob(bytes.to_vec().into()),
+    }
+}

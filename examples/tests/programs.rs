@@ -1,0 +1,126 @@
+//! Each example is run: a masked row and a filtered one on the way out, a refusal, and what an MCP client gets.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use std::{
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    net::TcpStream,
+    process::{Child, Command, Stdio},
+};
+
+const SQL: &str = "SELECT name, ssn FROM customers ORDER BY id";
+
+fn printed(program: &str, sql: &str) -> String {
+    let output = Command::new(program).arg(sql).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn has_masked_rows(text: &str) {
+    for word in ["Ann", "Bob", "3456", "4321"] {
+        assert!(text.contains(word), "{word}: {text}");
+    }
+    for word in ["Eve", "900-12", "9999"] {
+        assert!(!text.contains(word), "{word}: {text}");
+    }
+}
+
+#[test]
+fn decides_only() {
+    let program = env!("CARGO_BIN_EXE_decide-only");
+    let text = printed(program, SQL);
+    assert!(
+        text.contains("tenant_id") && text.contains("LIMIT"),
+        "{text}"
+    );
+    let text = printed(program, "SELECT nothing FROM customers");
+    assert!(text.contains("name.unknown-column"), "{text}");
+}
+
+#[test]
+fn runs_over_a_driver_of_its_own() {
+    let program = env!("CARGO_BIN_EXE_own-driver");
+    has_masked_rows(&printed(program, SQL));
+    let text = printed(program, "DELETE FROM customers");
+    assert!(text.contains("\"code\""), "{text}");
+}
+
+#[test]
+fn asks_the_gate() {
+    let program = env!("CARGO_BIN_EXE_guard-on-sqlite");
+    has_masked_rows(&printed(program, SQL));
+    let text = printed(program, "DROP TABLE customers");
+    assert!(text.contains("\"code\""), "{text}");
+}
+
+/// A program that is ended with the test.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn start(program: &str) -> Running {
+    let mut command = Command::new(program);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    Running(command.spawn().unwrap())
+}
+
+fn initialize() -> String {
+    let params = r#"{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"test","version":"0"}}"#;
+    format!(r#"{{"jsonrpc":"2.0","id":1,"method":"initialize","params":{params}}}"#)
+}
+
+fn call(tool: &str) -> String {
+    let params = format!(r#"{{"name":"{tool}","arguments":{{"sql":"{SQL}"}}}}"#);
+    format!(r#"{{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{params}}}"#)
+}
+
+#[test]
+fn serves_a_tool_of_its_own() {
+    let mut server = start(env!("CARGO_BIN_EXE_own-mcp-server"));
+    let mut lines = BufReader::new(server.0.stdout.take().unwrap()).lines();
+    let mut input = server.0.stdin.take().unwrap();
+    writeln!(input, "{}", initialize()).unwrap();
+    assert!(lines.next().unwrap().unwrap().contains("\"tools\""));
+    writeln!(
+        input,
+        r#"{{"jsonrpc":"2.0","method":"notifications/initialized"}}"#
+    )
+    .unwrap();
+    writeln!(input, "{}", call("ask_customers")).unwrap();
+    has_masked_rows(&lines.next().unwrap().unwrap());
+}
+
+#[test]
+fn is_mounted_in_another_server() {
+    let mut server = start(env!("CARGO_BIN_EXE_mounted-in-axum"));
+    let mut lines = BufReader::new(server.0.stdout.take().unwrap()).lines();
+    let address = lines.next().unwrap().unwrap();
+    let address = address
+        .trim_start_matches("http://")
+        .trim_end_matches("/mcp");
+    let ask = |request: String| {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    let get = format!("GET /health HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
+    assert!(ask(get).ends_with("well"));
+    let post = |body: String| {
+        let length = body.len();
+        ask(format!(
+            "POST /mcp HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\ncontent-type: application/json\r\n\
+             accept: application/json, text/event-stream\r\nmcp-protocol-version: 2025-06-18\r\ncontent-length: {length}\r\n\r\n{body}"
+        ))
+    };
+    let answer = post(initialize());
+    assert!(answer.contains("\"tools\""), "{answer}");
+    has_masked_rows(&post(call("query")));
+}
