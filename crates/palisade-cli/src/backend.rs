@@ -6,18 +6,17 @@ use palisade::{
     guard::{Backend, BackendError, Completion, Introspect, RowSink, Ticket},
     limits::Limits,
 };
-use palisade_mysql::MysqlBackend;
-use palisade_postgres::PostgresBackend;
-use palisade_sqlite::SqliteBackend;
+
+use crate::{mysql, postgres, sqlite};
 
 /// A database of any engine that is served.
 pub(crate) enum AnyBackend {
     /// A file.
-    Sqlite(SqliteBackend),
+    Sqlite(sqlite::Backend),
     /// A server's.
-    Postgres(PostgresBackend),
+    Postgres(postgres::Backend),
     /// A server's.
-    Mysql(MysqlBackend),
+    Mysql(mysql::Backend),
 }
 
 impl AnyBackend {
@@ -29,7 +28,7 @@ impl AnyBackend {
         let gives = match self {
             Self::Sqlite(_) => (false, false),
             Self::Postgres(_) => (true, true),
-            Self::Mysql(backend) => (backend.estimates_cost(), true),
+            Self::Mysql(backend) => (mysql::estimates_cost(backend), true),
         };
         let lacks = |key| Err(format!("this database gives no estimate for `{key}`"));
         match (caps.cost, caps.rows, gives) {

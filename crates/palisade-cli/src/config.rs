@@ -13,7 +13,6 @@ use palisade::{
     session::Principal,
     token::{Lifetime, LifetimeSyntaxError},
 };
-use palisade_postgres::SettingName;
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -21,6 +20,7 @@ use crate::{
     database::Database,
     database_name::Source,
     exit::Failure,
+    postgres::SettingName,
     secret::Secret,
     snippet::{Note, render},
     target::{Acknowledged, Engine, Target},
@@ -395,9 +395,6 @@ impl Reader<'_> {
                 }
             }
         }
-        let handed = hand_principal
-            .map(|name| self.check_session_setting(&name))
-            .transpose()?;
         let is_pooled = match pooled.map(Spanned::into_inner) {
             Some(Pooled::Transaction) => true,
             None => false,
@@ -420,6 +417,9 @@ impl Reader<'_> {
                 let target = Target::parse(engine, &text, secret).map_err(|problem| {
                     self.error_without_source(&problem.message, url.span(), &problem.help)
                 })?;
+                let handed = hand_principal
+                    .map(|name| self.check_session_setting(&name))
+                    .transpose()?;
                 if let Some(path) = target.tls().relative() {
                     return Err(at_url(
                         &format!("`{}` means another file in another folder", path.display()),

@@ -2,11 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use palisade::{catalog::Catalog, dialect::Dialect};
-use palisade_sqlite::{IntrospectError, OpenError, SqliteBackend, catalog_from_ddl};
+use palisade::{catalog::Catalog, dialect::Dialect, guard::Introspect as _};
 use tokio::runtime::Runtime;
 
-use crate::{backend::AnyBackend, database_name::stem, exit::Failure, host, target::Target};
+use crate::{
+    backend::AnyBackend, database_name::stem, exit::Failure, host, sqlite, target::Target,
+};
 
 /// A database with everything that opening it needs.
 #[derive(Clone)]
@@ -55,15 +56,11 @@ impl Database {
 
     /// Opens it, connections on `runtime`.
     pub(crate) fn open(&self, access: Access, runtime: &Runtime) -> Result<AnyBackend, Failure> {
-        let sqlite = |backend: SqliteBackend| {
-            AnyBackend::Sqlite(match access {
-                Access::Read => backend,
-                Access::Write => backend.writable(),
-            })
-        };
         match self {
-            Self::Sqlite(path) => open_file(path).map(sqlite),
-            Self::Memory(script) => memory(script.as_deref(), &self.name()).map(sqlite),
+            Self::Sqlite(path) => sqlite::open(path, access).map(AnyBackend::Sqlite),
+            Self::Memory(script) => {
+                sqlite::memory(script.as_deref(), &self.name(), access).map(AnyBackend::Sqlite)
+            }
             Self::Server(target) => runtime.block_on(target.open(access)),
         }
     }
@@ -71,48 +68,20 @@ impl Database {
     /// What it holds. Nothing else is asked of it, so that any account will do.
     pub(crate) fn catalog(&self) -> Result<Catalog, Failure> {
         match self {
-            Self::Sqlite(path) => Ok(open_file(path)?.catalog().clone()),
-            Self::Memory(script) => Ok(memory(script.as_deref(), &self.name())?.catalog().clone()),
+            Self::Sqlite(_) | Self::Memory(_) => {
+                let opened = self.open(Access::Read, &host::runtime()?)?;
+                Ok(opened.catalog().clone())
+            }
             Self::Server(target) => host::runtime()?.block_on(target.catalog()),
         }
     }
-}
-
-fn open_file(path: &Path) -> Result<SqliteBackend, Failure> {
-    SqliteBackend::open_file(path, &stem(path)).map_err(|error| {
-        let hint = match &error {
-            OpenError::File { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
-                "\n  help: `palisade demo` makes a database to try things on"
-            }
-            OpenError::NotADatabase { .. } => {
-                "\n  help: the schema as text goes to `--catalog` of `check` and `explain`"
-            }
-            OpenError::Corrupt { .. } => {
-                "\n  help: restore it from a copy, or try `sqlite3 FILE .recover`"
-            }
-            OpenError::File { .. }
-            | OpenError::NotAFile { .. }
-            | OpenError::Unreadable { .. }
-            | OpenError::Introspect(_) => "",
-        };
-        Failure::Unavailable(format!("{error}{hint}"))
-    })
-}
-
-fn memory(script: Option<&Path>, name: &str) -> Result<SqliteBackend, Failure> {
-    let text = script.map(read).transpose()?.unwrap_or_default();
-    let shown = script.unwrap_or(Path::new("memory"));
-    SqliteBackend::in_memory(&text, name).map_err(|error| match error {
-        OpenError::Introspect(error) => not_loaded(shown, &error),
-        other => Failure::Unavailable(other.to_string()),
-    })
 }
 
 /// The catalog that a file of `CREATE` statements describes.
 pub(crate) fn catalog_of_schema(path: &Path, dialect: Dialect) -> Result<Catalog, Failure> {
     let (text, name) = (read(path)?, stem(path));
     match dialect {
-        Dialect::Sqlite => catalog_from_ddl(&text, &name).map_err(|error| not_loaded(path, &error)),
+        Dialect::Sqlite => sqlite::catalog_of_schema(path, &text, &name),
         Dialect::Postgres => palisade_ddl::postgres(&text, &name)
             .map_err(|error| not_understood(path, &error, "pg_dump --schema-only")),
         Dialect::Mysql => palisade_ddl::mysql(&text, &name)
@@ -120,7 +89,8 @@ pub(crate) fn catalog_of_schema(path: &Path, dialect: Dialect) -> Result<Catalog
     }
 }
 
-fn read(path: &Path) -> Result<String, Failure> {
+/// The text of a schema.
+pub(crate) fn read(path: &Path) -> Result<String, Failure> {
     std::fs::read_to_string(path).map_err(|error| {
         Failure::Usage(format!(
             "cannot read the schema `{}`: {error}",
@@ -129,15 +99,8 @@ fn read(path: &Path) -> Result<String, Failure> {
     })
 }
 
-/// That SQLite does not take the statements of a file.
-fn not_loaded(path: &Path, error: &IntrospectError) -> Failure {
-    match error {
-        IntrospectError::Load(why) => not_understood(path, why, "sqlite3 FILE .schema"),
-        other => Failure::Usage(format!("`{}`: {other}", path.display())),
-    }
-}
-
-fn not_understood(path: &Path, why: &dyn std::fmt::Display, printer: &str) -> Failure {
+/// That the text of a schema is none.
+pub(crate) fn not_understood(path: &Path, why: &dyn std::fmt::Display, printer: &str) -> Failure {
     Failure::Usage(format!(
         "`{}`: {why}\n  help: give `CREATE` statements, as `{printer}` prints them",
         path.display()

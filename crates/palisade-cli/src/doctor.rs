@@ -5,12 +5,12 @@ use std::fmt::Write as _;
 use serde::Serialize;
 
 use crate::{
-    account::{self, Account},
+    account::Account,
     args::{DoctorArguments, Format},
     database::{Access, Database},
     database_name::Source,
     exit::{Exit, Failure},
-    host, output,
+    host, mysql, output, postgres,
     setup::Setup,
     target::{Engine, Target},
     weakness::Weak,
@@ -25,7 +25,7 @@ pub(crate) fn run(arguments: &DoctorArguments) -> Result<Exit, Failure> {
         Database::Server(target) => look(&setup, target, access)?,
         Database::Sqlite(_) | Database::Memory(_) => {
             // It opens, or this says why it does not.
-            drop(database.open(Access::Read, &host::runtime()?)?);
+            let _opened = database.open(Access::Read, &host::runtime()?)?;
             Finding {
                 database: database.name(),
                 dialect: database.dialect().name(),
@@ -72,8 +72,8 @@ fn look<'a>(setup: &Setup, target: &'a Target, access: Access) -> Result<Finding
         version,
         weaknesses,
     } = match target.engine() {
-        Engine::Postgres => runtime.block_on(account::postgres::look(setup, target, access))?,
-        Engine::Mysql => runtime.block_on(account::mysql::look(setup, target, access))?,
+        Engine::Postgres => runtime.block_on(postgres::look(setup, target, access))?,
+        Engine::Mysql => runtime.block_on(mysql::look(setup, target, access))?,
     };
     Ok(Finding {
         database: target.database().to_owned(),

@@ -1,5 +1,12 @@
 //! `palisade`: a SQL firewall for AI agents, on the command line. Exit codes: [`exit::Exit`].
 
+#![cfg_attr(
+    not(feature = "postgres"),
+    expect(dead_code, reason = "PostgreSQL needs all that servers do")
+)]
+
+#[cfg(not(all(feature = "mysql", feature = "postgres", feature = "sqlite")))]
+mod absent;
 mod account;
 mod answer;
 mod args;
@@ -17,11 +24,13 @@ mod explain;
 mod host;
 mod human;
 mod json;
+#[cfg_attr(not(feature = "mysql"), path = "absent/mysql.rs")]
 mod mysql;
 mod needs;
 mod output;
 mod policies;
 mod policy;
+#[cfg_attr(not(feature = "postgres"), path = "absent/postgres.rs")]
 mod postgres;
 mod query;
 mod run;
@@ -30,6 +39,8 @@ mod serve;
 mod setup;
 mod setup_sql;
 mod snippet;
+#[cfg_attr(not(feature = "sqlite"), path = "absent/sqlite.rs")]
+mod sqlite;
 mod statements;
 mod target;
 mod watch;

@@ -4,7 +4,8 @@ use std::{path::Path, time::Duration};
 
 use palisade::catalog::Catalog;
 use palisade_mysql::{
-    ConfigError, Conn, ConnectError, IntrospectError, MysqlBackend, MysqlConfig, Obstacle, examine,
+    ConfigError, Conn, ConnectError, IntrospectError, MysqlConfig, Obstacle, Weakness,
+    WeaknessKind, examine,
 };
 use tokio::time::timeout;
 
@@ -12,8 +13,11 @@ use crate::{
     database::Access,
     exit::Failure,
     target::{LOOK_WHETHER_IT_RUNS, Parts, Problem, Target, TlsFiles},
-    weakness::Weak,
+    weakness::{Excess, Weak},
 };
+
+pub(crate) use crate::account::mysql::{look, sql};
+pub(crate) use palisade_mysql::MysqlBackend as Backend;
 
 /// How long reading a catalog may take.
 const CATALOG_TIME: Duration = Duration::from_secs(60);
@@ -56,7 +60,7 @@ pub(crate) fn parse(url: &str) -> Result<Parts, Problem> {
 }
 
 /// A backend, if the account can do no more than is acknowledged.
-pub(crate) async fn open(target: &Target, access: Access) -> Result<MysqlBackend, Failure> {
+pub(crate) async fn open(target: &Target, access: Access) -> Result<Backend, Failure> {
     let mut config = config(target)?;
     let mut conn = open_connection(target, &config).await?;
     let found = examine(&mut conn)
@@ -71,7 +75,7 @@ pub(crate) async fn open(target: &Target, access: Access) -> Result<MysqlBackend
     if access == Access::Write {
         config = config.writable();
     }
-    MysqlBackend::connect(config)
+    Backend::connect(config)
         .await
         .map_err(|error| unavailable(target, &error))
 }
@@ -82,6 +86,16 @@ pub(crate) async fn catalog(target: &Target, conn: &mut Conn) -> Result<Catalog,
         .await
         .map_err(|_| unavailable(target, &ConnectError::Late(CATALOG_TIME)))?
         .map_err(|error| unavailable(target, &error.into()))
+}
+
+/// What the database of `target` holds.
+pub(crate) async fn read_catalog(target: &Target) -> Result<Catalog, Failure> {
+    catalog(target, &mut connection(target).await?).await
+}
+
+/// Whether the engine behind `backend` tells what a plan costs.
+pub(crate) fn estimates_cost(backend: &Backend) -> bool {
+    backend.estimates_cost()
 }
 
 /// A connection for what the operator asks about the database itself.
@@ -141,4 +155,31 @@ fn unavailable(target: &Target, error: &ConnectError) -> Failure {
         (None, _) => None,
     };
     target.unavailable(error, help.as_deref())
+}
+
+impl From<Weakness> for Weak {
+    fn from(weakness: Weakness) -> Self {
+        use WeaknessKind as Kind;
+        let (kind, excess) = match weakness.kind {
+            Kind::Powerful => ("superuser", Excess::Superuser),
+            Kind::CanWrite => ("can-write", Excess::Write),
+            // Nobody has these who was not given them.
+            Kind::CanCreate => ("can-create", Excess::Write),
+            Kind::CanGrant => ("can-grant", Excess::Write),
+            Kind::Unknown => ("unknown-privilege", Excess::Write),
+            // What active roles may do is found by itself; others are put on with a statement that is no query.
+            Kind::Role => ("role", Excess::Nothing),
+            Kind::SystemTables => ("system-tables", Excess::Nothing),
+            Kind::CanExecute => ("can-execute", Excess::Nothing),
+            Kind::Plaintext => ("plaintext", Excess::Nothing),
+            Kind::NoConnectionLimit => ("no-connection-limit", Excess::Nothing),
+            Kind::UntestedVersion => ("untested-version", Excess::Nothing),
+        };
+        Self {
+            kind,
+            description: weakness.description,
+            remedy: weakness.remedy,
+            excess,
+        }
+    }
 }

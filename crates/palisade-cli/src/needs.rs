@@ -4,13 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use palisade::{
-    catalog::{Cascade, Catalog, Change, Relation, RelationKind},
+    catalog::{Catalog, Change, Relation, RelationKind},
     dialect::Dialect,
     firewall::{Firewall, NeededReads, PermittedChange, VisibleRelation},
     policy::PolicySources,
     session::Principal,
 };
-use palisade_mysql::columns_read;
 
 use crate::{exit::Failure, setup::Setup};
 
@@ -304,58 +303,8 @@ impl Needs {
         }
     }
 
-    /// Adds what servers have an account read: what ON DUPLICATE KEY UPDATE assigns, to MariaDB, and what it takes from
-    /// the row that was to be inserted, to MySQL.
-    pub(crate) fn read_upserted(&mut self) {
-        for (key, changes) in &self.changes {
-            if !changes.insert.is_empty() && !changes.update.is_empty() {
-                let read = self.relations.entry(key.clone()).or_default();
-                read.extend(changes.update.iter().cloned());
-            }
-        }
-    }
-
-    /// Adds what an account of MySQL's or MariaDB's reads so that rows which foreign keys change are counted.
-    pub(crate) fn read_reached(&mut self, catalog: &Catalog) {
-        let permitted = |relation: &Relation| {
-            let key = (relation.schema.clone(), relation.name.clone());
-            self.changes.get(&key)
-        };
-        // Where no policy permits what a key does, what it would follow is refused.
-        let may = |cascade: &Cascade<'_>| {
-            permitted(cascade.child).is_some_and(|changes| match cascade.change {
-                Change::Delete => changes.delete,
-                Change::Update => (cascade.key.columns.iter()).any(|c| changes.update.contains(c)),
-                Change::Insert | Change::Truncate => false,
-            })
-        };
-        let mut found = BTreeSet::new();
-        for relation in catalog.relations() {
-            let Some(changes) = permitted(relation) else {
-                continue;
-            };
-            let read = |change, columns| columns_read(catalog, relation, change, columns, may);
-            if changes.delete {
-                found.extend(read(Change::Delete, BTreeSet::new()));
-            }
-            let updated = (relation.column_ids())
-                .filter(|(_, column)| changes.update.contains(&*column.name))
-                .map(|(id, _)| id.index);
-            let updated: BTreeSet<u16> = updated.collect();
-            if !updated.is_empty() {
-                found.extend(read(Change::Update, updated));
-            }
-        }
-        for (id, index) in found {
-            if let Some(relation) = catalog.relation(id)
-                && let Some(column) = relation.column(index)
-            {
-                self.grant(relation, [column.name.to_string()].into_iter());
-            }
-        }
-    }
-
-    fn grant(&mut self, relation: &Relation, columns: impl Iterator<Item = String>) {
+    /// Has `columns` of `relation` read.
+    pub(crate) fn grant(&mut self, relation: &Relation, columns: impl Iterator<Item = String>) {
         let key = (relation.schema.clone(), relation.name.clone());
         let granted = match relation.system {
             Some(_) => &mut self.system,

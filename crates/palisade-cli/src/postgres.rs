@@ -7,7 +7,7 @@ use std::{
 };
 
 use palisade::catalog::Catalog;
-use palisade_postgres::{ConnectError, PostgresBackend, PostgresConfig, examine};
+use palisade_postgres::{ConnectError, PostgresConfig, Weakness, WeaknessKind, examine};
 use percent_encoding::percent_decode_str;
 use tokio::time::timeout;
 use tokio_postgres::{Client, config::Host};
@@ -17,8 +17,11 @@ use crate::{
     exit::Failure,
     secret::Password,
     target::{LOOK_WHETHER_IT_RUNS, NAME_THE_PASSWORD, Parts, Problem, Target, TlsFiles},
-    weakness::Weak,
+    weakness::{Excess, Weak},
 };
+
+pub(crate) use crate::account::postgres::{look, sql};
+pub(crate) use palisade_postgres::{PostgresBackend as Backend, SettingName};
 
 /// How long reading a catalog may take.
 const CATALOG_TIME: Duration = Duration::from_secs(60);
@@ -64,7 +67,7 @@ pub(crate) fn parse(url: &str) -> Result<Parts, Problem> {
 }
 
 /// A backend, if the account can do no more than is acknowledged.
-pub(crate) async fn open(target: &Target, access: Access) -> Result<PostgresBackend, Failure> {
+pub(crate) async fn open(target: &Target, access: Access) -> Result<Backend, Failure> {
     let url = login(target)?;
     let client = open_connection(target, &url).await?;
     let fault = |error| unavailable(target, &ConnectError::Engine(error));
@@ -98,7 +101,7 @@ pub(crate) async fn open(target: &Target, access: Access) -> Result<PostgresBack
     if let Some(name) = target.handed() {
         config = config.hand_principal(name.clone());
     }
-    PostgresBackend::connect(config)
+    Backend::connect(config)
         .await
         .map_err(|error| unavailable(target, &error))
 }
@@ -109,6 +112,11 @@ pub(crate) async fn catalog(target: &Target, client: &Client) -> Result<Catalog,
         .await
         .map_err(|_| unavailable(target, &ConnectError::Late(CATALOG_TIME)))?
         .map_err(|error| unavailable(target, &error.into()))
+}
+
+/// What the database of `target` holds.
+pub(crate) async fn read_catalog(target: &Target) -> Result<Catalog, Failure> {
+    catalog(target, &client(target).await?).await
 }
 
 /// A connection for what the operator asks about the database itself.
@@ -265,6 +273,34 @@ fn with_password(url: &str, password: &Password) -> Option<String> {
         && before.get_dbname() == after.get_dbname()
         && after.get_password() == Some(password.reveal().as_bytes());
     same.then_some(whole)
+}
+
+impl From<Weakness> for Weak {
+    fn from(weakness: Weakness) -> Self {
+        use WeaknessKind as Kind;
+        let (kind, excess) = match weakness.kind {
+            Kind::Superuser => ("superuser", Excess::Superuser),
+            Kind::RoleAttribute => ("role-attribute", Excess::Write),
+            Kind::PredefinedRole => ("predefined-role", Excess::Write),
+            Kind::ServerFunction => ("server-function", Excess::Write),
+            Kind::Owner => ("owner", Excess::Write),
+            Kind::CanWrite => ("can-write", Excess::Write),
+            // `TEMPORARY` is everybody's in every new database, and a read-only transaction makes nothing.
+            Kind::CanCreate => ("can-create", Excess::Nothing),
+            Kind::SecurityDefiner => ("security-definer", Excess::Nothing),
+            Kind::Plaintext => ("plaintext", Excess::Nothing),
+            Kind::NotReadOnly => ("not-read-only", Excess::Nothing),
+            Kind::NoTimeout => ("no-timeout", Excess::Nothing),
+            Kind::NoConnectionLimit => ("no-connection-limit", Excess::Nothing),
+            Kind::UntestedVersion => ("untested-version", Excess::Nothing),
+        };
+        Self {
+            kind,
+            description: weakness.description,
+            remedy: weakness.remedy,
+            excess,
+        }
+    }
 }
 
 #[cfg(test)]

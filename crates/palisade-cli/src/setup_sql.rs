@@ -1,12 +1,11 @@
 //! `palisade setup-sql`: the account that the policies in force need, as SQL.
 
 use crate::{
-    account,
     args::SetupSqlArguments,
     database::{Access, Database},
     database_name::Source,
     exit::{Exit, Failure},
-    host, output,
+    host, mysql, output, postgres,
     setup::Setup,
     target::Engine,
 };
@@ -35,10 +34,8 @@ pub(crate) fn run(arguments: &SetupSqlArguments) -> Result<Exit, Failure> {
     });
     let runtime = host::runtime()?;
     let text = match target.engine() {
-        Engine::Postgres => {
-            runtime.block_on(account::postgres::sql(&setup, target, role, access))?
-        }
-        Engine::Mysql => runtime.block_on(account::mysql::sql(&setup, target, role, access))?,
+        Engine::Postgres => runtime.block_on(postgres::sql(&setup, target, role, access))?,
+        Engine::Mysql => runtime.block_on(mysql::sql(&setup, target, role, access))?,
     };
     output::text(&text)?;
     Ok(Exit::Permitted)

@@ -6,13 +6,13 @@ use std::{
 };
 
 use palisade::{catalog::Catalog, dialect::Dialect};
-use palisade_postgres::SettingName;
 
 use crate::{
     backend::AnyBackend,
     database::Access,
     exit::Failure,
-    mysql, postgres,
+    mysql,
+    postgres::{self, SettingName},
     secret::{Password, Secret},
     weakness::{Excess, Weak},
 };
@@ -251,14 +251,8 @@ impl Target {
     /// What the database holds, whoever the account is: no statement of anybody's is run.
     pub(crate) async fn catalog(&self) -> Result<Catalog, Failure> {
         match self.engine {
-            Engine::Postgres => {
-                let client = postgres::client(self).await?;
-                postgres::catalog(self, &client).await
-            }
-            Engine::Mysql => {
-                let mut conn = mysql::connection(self).await?;
-                mysql::catalog(self, &mut conn).await
-            }
+            Engine::Postgres => postgres::read_catalog(self).await,
+            Engine::Mysql => mysql::read_catalog(self).await,
         }
     }
 

@@ -1,7 +1,5 @@
 //! What an account may do beyond what it is for, of whichever engine.
 
-use palisade_mysql as mysql;
-use palisade_postgres as postgres;
 use serde::Serialize;
 
 /// Something that should be otherwise.
@@ -27,61 +25,6 @@ pub(crate) enum Excess {
     Write,
     /// Nothing that the gate's own transactions do not take away.
     Nothing,
-}
-
-impl From<postgres::Weakness> for Weak {
-    fn from(weakness: postgres::Weakness) -> Self {
-        use postgres::WeaknessKind as Kind;
-        let (kind, excess) = match weakness.kind {
-            Kind::Superuser => ("superuser", Excess::Superuser),
-            Kind::RoleAttribute => ("role-attribute", Excess::Write),
-            Kind::PredefinedRole => ("predefined-role", Excess::Write),
-            Kind::ServerFunction => ("server-function", Excess::Write),
-            Kind::Owner => ("owner", Excess::Write),
-            Kind::CanWrite => ("can-write", Excess::Write),
-            // `TEMPORARY` is everybody's in every new database, and a read-only transaction makes nothing.
-            Kind::CanCreate => ("can-create", Excess::Nothing),
-            Kind::SecurityDefiner => ("security-definer", Excess::Nothing),
-            Kind::Plaintext => ("plaintext", Excess::Nothing),
-            Kind::NotReadOnly => ("not-read-only", Excess::Nothing),
-            Kind::NoTimeout => ("no-timeout", Excess::Nothing),
-            Kind::NoConnectionLimit => ("no-connection-limit", Excess::Nothing),
-            Kind::UntestedVersion => ("untested-version", Excess::Nothing),
-        };
-        Self {
-            kind,
-            description: weakness.description,
-            remedy: weakness.remedy,
-            excess,
-        }
-    }
-}
-
-impl From<mysql::Weakness> for Weak {
-    fn from(weakness: mysql::Weakness) -> Self {
-        use mysql::WeaknessKind as Kind;
-        let (kind, excess) = match weakness.kind {
-            Kind::Powerful => ("superuser", Excess::Superuser),
-            Kind::CanWrite => ("can-write", Excess::Write),
-            // Nobody has these who was not given them.
-            Kind::CanCreate => ("can-create", Excess::Write),
-            Kind::CanGrant => ("can-grant", Excess::Write),
-            Kind::Unknown => ("unknown-privilege", Excess::Write),
-            // What active roles may do is found by itself; others are put on with a statement that is no query.
-            Kind::Role => ("role", Excess::Nothing),
-            Kind::SystemTables => ("system-tables", Excess::Nothing),
-            Kind::CanExecute => ("can-execute", Excess::Nothing),
-            Kind::Plaintext => ("plaintext", Excess::Nothing),
-            Kind::NoConnectionLimit => ("no-connection-limit", Excess::Nothing),
-            Kind::UntestedVersion => ("untested-version", Excess::Nothing),
-        };
-        Self {
-            kind,
-            description: weakness.description,
-            remedy: weakness.remedy,
-            excess,
-        }
-    }
 }
 
 /// What the policies let somebody see and the account cannot read: statements about it fail.

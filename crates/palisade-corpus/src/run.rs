@@ -16,7 +16,7 @@ use palisade::{
     dialect::Dialect,
     error::Error,
     firewall::{Decision, Firewall, FirewallBuilder},
-    guard::{Guard, Outcome, Request, RowSink},
+    guard::{Guard, Request, RowSink},
     rejection::Rejection,
     rewrite::{Effect, RewrittenStatement},
     session::Session,

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::run::{Result, cargo, root, run};
+use crate::run::{FULL, Result, cargo, root, run};
 
 /// The Python client and the MCP inspector list the tools, run a query and see a refusal, over a file and
 /// over servers of PostgreSQL and MariaDB.
@@ -107,7 +107,14 @@ impl Drop for TestServer {
 /// Prints the time from start to the first answer, and the resident memory after some, of the
 /// release build.
 pub(crate) fn measure() -> Result {
-    cargo(&["build", "--release", "--package", "palisade-cli"])?;
+    cargo(&[
+        "build",
+        "--release",
+        "--package",
+        "palisade-cli",
+        FULL[0],
+        FULL[1],
+    ])?;
     let binary = root().join("target/release/palisade");
     let demo = fresh_folder("target/clients/measure")?;
     run(Command::new(&binary)

@@ -7,7 +7,7 @@ use std::{
     process::Command,
 };
 
-use crate::run::{Result, cargo, exists, root, run};
+use crate::run::{FULL, Result, cargo, exists, root, run};
 
 /// The version of the program that builds the book. A later one may make other pages.
 const MDBOOK: &str = "0.5.4";
@@ -39,7 +39,9 @@ pub(crate) fn build(args: &[String]) -> Result {
 fn write() -> Result {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
     run(Command::new(cargo)
-        .args(["test", "--workspace", "--test", "cli", "--", "manual"])
+        .args(["test", "--workspace", "--test", "cli"])
+        .args(FULL)
+        .args(["--", "manual"])
         .env("PALISADE_WRITE_DOCS", "1"))
 }
 

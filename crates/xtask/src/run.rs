@@ -15,6 +15,9 @@ pub(crate) fn root() -> PathBuf {
     here.ancestors().nth(2).unwrap_or(here).to_path_buf()
 }
 
+/// Has cargo build the binary with every engine.
+pub(crate) const FULL: [&str; 2] = ["--features", "palisade-cli/full"];
+
 /// Runs cargo in the top folder.
 pub(crate) fn cargo(args: &[&str]) -> Result {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());

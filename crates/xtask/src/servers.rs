@@ -6,8 +6,7 @@ use std::{fs, os::unix::fs::PermissionsExt as _, path::Path, process::Command};
 use crate::{
     apt::{self, Source},
     find::{self, Kind},
-    run::{Result, cargo},
-    test::FEATURES,
+    run::{FULL, Result, cargo},
 };
 
 /// What the tests cannot do without.
@@ -60,7 +59,7 @@ pub(crate) fn test_optional() -> Result<Vec<String>> {
     let (words, notes) = optional();
     if !words.is_empty() {
         let mut args = vec!["test", "--workspace", "--tests"];
-        args.extend(FEATURES);
+        args.extend(FULL);
         args.extend(["--", "--ignored"]);
         args.extend(words);
         cargo(&args)?;

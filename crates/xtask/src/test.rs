@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::{
     clients, docs, licences, packages,
-    run::{Result, cargo, root, run},
+    run::{FULL, Result, cargo, root, run},
     second_opinion, servers,
 };
 
@@ -155,8 +155,9 @@ fn all() -> Result {
     progress.step("formatting", || cargo(&["fmt", "--all", "--check"]))?;
     progress.step("lints", || {
         let lints = ["clippy", "--workspace", "--all-targets"];
-        cargo(&[&lints[..], FEATURES, &["--", "--deny", "warnings"]].concat())
+        cargo(&[&lints[..], &FULL, &["--", "--deny", "warnings"]].concat())
     })?;
+    progress.step("lints of each engine alone", lint_engines)?;
     progress.step("licences", licences::check)?;
     progress.step("packages", packages::check)?;
     progress.step("the manual", || docs::build(&[]))?;
@@ -171,7 +172,10 @@ fn all() -> Result {
         .collect();
     run_binaries(&mut progress, &every)?;
     progress.step("examples in comments", || {
-        cargo(&[&["test", "--workspace", "--doc"][..], FEATURES].concat())
+        cargo(&[&["test", "--workspace", "--doc"][..], &FULL].concat())
+    })?;
+    progress.step("the binary with SQLite alone", || {
+        cargo(&["test", "--workspace", "--test", "engines"])
     })?;
     // Last, so that what was not run is the last thing said.
     let notes = progress.value("second versions of servers", servers::test_optional)?;
@@ -183,8 +187,32 @@ fn all() -> Result {
     Ok(())
 }
 
-/// Features of what is linted and tested: all.
-pub(crate) const FEATURES: &[&str] = &[];
+/// Lints the binary with each engine alone, and with none.
+fn lint_engines() -> Result {
+    // The whole workspace, so that what the binary needs is compiled once.
+    let lints = [
+        "clippy",
+        "--workspace",
+        "--lib",
+        "--bins",
+        "--no-default-features",
+    ];
+    for engine in [
+        "",
+        "palisade-cli/sqlite",
+        "palisade-cli/postgres",
+        "palisade-cli/mysql",
+    ] {
+        cargo(
+            &[
+                &lints[..],
+                &["--features", engine, "--", "--deny", "warnings"],
+            ]
+            .concat(),
+        )?;
+    }
+    Ok(())
+}
 
 /// A test program.
 struct Binary {
@@ -203,12 +231,12 @@ struct Chosen<'a> {
 /// Builds the programs and the tests of the workspace.
 fn build() -> Result<Vec<Binary>> {
     // The binary first: tests and clients start it.
-    cargo(&[&["build", "--workspace", "--bins"][..], FEATURES].concat())?;
+    cargo(&[&["build", "--workspace", "--bins"][..], &FULL].concat())?;
     let program = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
     let output = Command::new(program)
         .args(["test", "--workspace", "--tests", "--no-run"])
         .args(["--message-format", "json-render-diagnostics"])
-        .args(FEATURES)
+        .args(FULL)
         .current_dir(root())
         .stdin(Stdio::null())
         .stderr(Stdio::inherit())

@@ -1,6 +1,8 @@
 //! The account behind the gate: its rights, the rights it needs, and the SQL that makes one.
 
+#[cfg(feature = "mysql")]
 pub(crate) mod mysql;
+#[cfg(feature = "postgres")]
 pub(crate) mod postgres;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -6,7 +6,7 @@ use std::{
 };
 
 use palisade::{
-    catalog::{Catalog, RelationKind},
+    catalog::{Cascade, Catalog, Change, Relation, RelationKind},
     dialect::Dialect,
     ident,
     policy::PolicySources,
@@ -18,7 +18,7 @@ use palisade_mysql::{
         Assigning, assignable, client_host, current, having, invoker_views, readable_system,
         unreadable, version,
     },
-    examine_beside,
+    columns_read, examine_beside,
     introspect::tells_triggers,
 };
 
@@ -164,6 +164,59 @@ async fn of_server(
     needs.read_upserted();
     needs.read_reached(firewall.catalog());
     Ok((catalog, needs))
+}
+
+impl Needs {
+    /// Adds what the servers have an account read: what ON DUPLICATE KEY UPDATE assigns, to MariaDB, and what it takes from
+    /// the row that was to be inserted, to MySQL.
+    fn read_upserted(&mut self) {
+        for (key, changes) in &self.changes {
+            if !changes.insert.is_empty() && !changes.update.is_empty() {
+                let read = self.relations.entry(key.clone()).or_default();
+                read.extend(changes.update.iter().cloned());
+            }
+        }
+    }
+
+    /// Adds what the account reads so that rows which foreign keys change are counted.
+    fn read_reached(&mut self, catalog: &Catalog) {
+        let permitted = |relation: &Relation| {
+            let key = (relation.schema.clone(), relation.name.clone());
+            self.changes.get(&key)
+        };
+        // Where no policy permits what a key does, what it would follow is refused.
+        let may = |cascade: &Cascade<'_>| {
+            permitted(cascade.child).is_some_and(|changes| match cascade.change {
+                Change::Delete => changes.delete,
+                Change::Update => (cascade.key.columns.iter()).any(|c| changes.update.contains(c)),
+                Change::Insert | Change::Truncate => false,
+            })
+        };
+        let mut found = BTreeSet::new();
+        for relation in catalog.relations() {
+            let Some(changes) = permitted(relation) else {
+                continue;
+            };
+            let read = |change, columns| columns_read(catalog, relation, change, columns, may);
+            if changes.delete {
+                found.extend(read(Change::Delete, BTreeSet::new()));
+            }
+            let updated = (relation.column_ids())
+                .filter(|(_, column)| changes.update.contains(&*column.name))
+                .map(|(id, _)| id.index);
+            let updated: BTreeSet<u16> = updated.collect();
+            if !updated.is_empty() {
+                found.extend(read(Change::Update, updated));
+            }
+        }
+        for (id, index) in found {
+            if let Some(relation) = catalog.relation(id)
+                && let Some(column) = relation.column(index)
+            {
+                self.grant(relation, [column.name.to_string()].into_iter());
+            }
+        }
+    }
 }
 
 /// What the policies let somebody see and the account cannot read.

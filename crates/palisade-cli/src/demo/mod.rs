@@ -12,7 +12,6 @@ use palisade::{
     session::{Principal, Session, Transport},
     value::Params,
 };
-use palisade_sqlite::create_database;
 
 use crate::{
     answer::{Answer, Answerer as _, Request, Verdict},
@@ -25,6 +24,7 @@ use crate::{
     policies::{self, DEMO},
     query::Gate,
     setup::Setup,
+    sqlite,
 };
 
 const SCHEMA: &str = include_str!("schema.sql");
@@ -37,6 +37,7 @@ const FOLDER: &str = "demo-policies";
 
 /// Runs the command.
 pub(crate) fn run(arguments: &DemoArguments) -> Result<Exit, Failure> {
+    sqlite::require()?;
     let dir = arguments.dir.clone().unwrap_or_default();
     let place = Place {
         database: dir.join(DATABASE),
@@ -186,8 +187,7 @@ impl Place {
                 }
             }
         }
-        create_database(&self.database, SCHEMA)
-            .map_err(|error| fault(&self.database, &error.to_string()))?;
+        sqlite::create(&self.database, SCHEMA).map_err(|error| fault(&self.database, &error))?;
         if has_policies {
             Ok(())
         } else {

@@ -277,7 +277,8 @@ async fn forbids_rows<B: Backend>(guard: &Guard<B>, placeholder: &str) {
     }
     let session = Session::new(Principal::new("Agent", "a"));
     let sql = "SELECT count(*) FROM big";
-    let request = Request::statement(sql, &Params::None, &session).with_limits(&Limits::default());
+    let limits = Limits::default();
+    let request = Request::statement(sql, &Params::None, &session).with_limits(&limits);
     let (outcome, report) = guard.answer(request).await;
     match outcome.into_result() {
         Err(refusal) => {

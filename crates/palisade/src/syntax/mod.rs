@@ -17,6 +17,7 @@ mod reparse_cache;
 mod stack;
 mod statement_kind;
 mod unsupported;
+mod visit;
 
 pub(crate) use dialect::{ROWS_FROM, is_exclusion, is_hexadecimal};
 pub(crate) use explain::Explain;
@@ -30,3 +31,7 @@ pub(crate) use prescan::{Outline, placeholder_name};
 pub(crate) use print::{print_definition, print_stable, read_query};
 pub(crate) use reparse_cache::Readings;
 pub(crate) use stack::with_stack;
+pub(crate) use visit::{
+    TreeVisitor, TreeVisitorMut, each_expr, each_expr_mut, each_relation, visit_tree,
+    visit_tree_mut,
+};

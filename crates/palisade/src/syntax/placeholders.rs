@@ -2,9 +2,13 @@
 
 use std::{collections::BTreeSet, ops::ControlFlow};
 
-use sqlparser::ast::{Value, ValueWithSpan, Visit, Visitor};
+use sqlparser::ast::{Value, ValueWithSpan};
 
-use crate::syntax::{parse::ParsedQuery, prescan::placeholder_name};
+use crate::syntax::{
+    parse::ParsedQuery,
+    prescan::placeholder_name,
+    visit::{TreeVisitor, visit_tree},
+};
 use crate::value::Placeholder;
 
 /// The parameters of `parsed`.
@@ -13,7 +17,7 @@ pub(crate) fn placeholders(parsed: &ParsedQuery<'_>) -> BTreeSet<Placeholder> {
         parsed,
         found: BTreeSet::new(),
     };
-    let _ = Visit::visit(&*parsed.query, &mut all);
+    let _ = visit_tree(&*parsed.query, &mut all);
     all.found
 }
 
@@ -22,9 +26,7 @@ struct All<'p> {
     found: BTreeSet<Placeholder>,
 }
 
-impl Visitor for All<'_> {
-    type Break = ();
-
+impl TreeVisitor for All<'_> {
     fn pre_visit_value(&mut self, value: &ValueWithSpan) -> ControlFlow<()> {
         if let Value::Placeholder(text) = &value.value {
             let number = self.parsed.outline.positional.get(&value.span.start);

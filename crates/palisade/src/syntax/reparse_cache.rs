@@ -17,9 +17,12 @@
 use std::{fmt, fmt::Write as _, ops::ControlFlow, sync::Arc};
 
 use quick_cache::{Weighter, sync::Cache};
-use sqlparser::ast::{Query, Value, ValueWithSpan, VisitMut, VisitorMut};
+use sqlparser::ast::{Query, Value, ValueWithSpan};
 
-use crate::syntax::print::{TYPICAL_BYTES, print_stable, refuse_unstable};
+use crate::syntax::{
+    print::{TYPICAL_BYTES, print_stable, refuse_unstable},
+    visit::{TreeVisitorMut, visit_tree_mut},
+};
 use crate::{dialect::Dialect, limits::Limits, rejection::Rejection};
 
 /// Texts that were read back, without literals, each with the tree it gave; bounded in bytes.
@@ -111,14 +114,14 @@ impl Literals {
 
     /// Takes the plain literals out of `query`.
     fn take(&mut self, query: &mut Query) {
-        let _ = VisitMut::visit(query, &mut Taking(self));
+        let _ = visit_tree_mut(query, &mut Taking(self));
     }
 
     /// Puts them back.
     fn put_back(mut self, query: &mut Query) {
         if !self.texts.is_empty() {
             let left = self.texts.len();
-            let _ = VisitMut::visit(query, &mut PuttingBack(&mut self, left));
+            let _ = visit_tree_mut(query, &mut PuttingBack(&mut self, left));
         }
     }
 
@@ -178,9 +181,7 @@ fn is_plain_text(text: &str) -> bool {
 
 struct Taking<'l>(&'l mut Literals);
 
-impl VisitorMut for Taking<'_> {
-    type Break = ();
-
+impl TreeVisitorMut for Taking<'_> {
     fn pre_visit_value(&mut self, value: &mut ValueWithSpan) -> ControlFlow<()> {
         let text = match &mut value.value {
             Value::Number(digits, false) if is_plain_number(digits) => digits,
@@ -200,9 +201,7 @@ impl VisitorMut for Taking<'_> {
 /// With how many are left.
 struct PuttingBack<'l>(&'l mut Literals, usize);
 
-impl VisitorMut for PuttingBack<'_> {
-    type Break = ();
-
+impl TreeVisitorMut for PuttingBack<'_> {
     fn pre_visit_value(&mut self, value: &mut ValueWithSpan) -> ControlFlow<()> {
         if let Value::Number(text, false) | Value::SingleQuotedString(text) = &mut value.value
             && let Some(index) = Literals::index(text)

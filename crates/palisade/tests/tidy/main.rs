@@ -185,6 +185,22 @@ fn foreign_crates_stay_where_they_belong() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
+/// Each type that visits by the parser's own traits, or a closure that its helpers are given, is another copy of its derived
+/// visits: hundreds of functions.
+#[test]
+fn one_file_visits_by_the_parser() {
+    let visits =
+        Regex::new(r"\b(Visitor(Mut)?|visit_(expressions|relations|statements)(_mut)?)\b").unwrap();
+    let mut found = Vec::new();
+    for path in sources(&core()) {
+        let text = code(&path);
+        if text.contains("sqlparser") && visits.is_match(&text) {
+            found.push(path.strip_prefix(core()).unwrap().to_owned());
+        }
+    }
+    assert_eq!(found, [Path::new("syntax/visit.rs")]);
+}
+
 #[test]
 fn files_are_small() {
     let root = core().join("../../..");

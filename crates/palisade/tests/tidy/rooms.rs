@@ -28,7 +28,7 @@ const ROOMS: &[(&str, &[&[&str]])] = &[
     (
         "syntax",
         &[
-            &["stack", "identifier", "statement_kind"],
+            &["stack", "identifier", "statement_kind", "visit"],
             &["dialect"],
             &["lexer", "parser_drift", "explain"],
             &["prescan", "fingerprint"],

@@ -1,7 +1,6 @@
 //! Masked text beside text of other character sets and collations, on MySQL and MariaDB.
 
 use palisade::{
-    guard::Outcome,
     session::{Principal, Session},
     value::Params,
 };

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use palisade::{
-    guard::{Backend, Outcome},
+    guard::Backend,
     session::{Principal, Session},
     value::Params,
 };

@@ -10,7 +10,7 @@ use palisade::{
     audit::NoAudit,
     error::Error,
     firewall::Firewall,
-    guard::{Backend, Guard, Outcome},
+    guard::{Backend, Guard},
     policy::PolicySources,
     session::{Principal, Session},
     token::TokenSecret,

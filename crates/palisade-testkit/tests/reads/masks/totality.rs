@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use palisade::{
     error::Error,
-    guard::{Backend, Outcome},
+    guard::Backend,
     session::{Principal, Session},
     value::Params,
 };

@@ -16,7 +16,7 @@ use palisade::{
     code::Code,
     dialect::Dialect,
     firewall::{Decision, Firewall},
-    guard::{Backend, Guard, Outcome, Request},
+    guard::{Backend, Guard, Request},
     host::Host,
     policy::{PolicyFile, PolicySources},
     session::{Principal, Session},

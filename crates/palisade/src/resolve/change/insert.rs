@@ -6,7 +6,7 @@ use sqlparser::ast::{
     Assignment, ConflictTarget, DoUpdate, Expr, Function, FunctionArg, FunctionArgExpr,
     FunctionArgumentList, FunctionArguments, Ident, Insert, InsertAliases, ObjectName,
     ObjectNamePart, OnConflict, OnConflictAction, OnInsert, Parens, Query, SetExpr,
-    TableAliasWithoutColumns, TableObject, Values, visit_expressions_mut,
+    TableAliasWithoutColumns, TableObject, Values,
 };
 
 use crate::resolve::{
@@ -25,6 +25,7 @@ use crate::{
     lineage::Lineage,
     policy::obligation::ColumnLevel,
     rejection::Rejection,
+    syntax::each_expr_mut,
 };
 
 impl<'a> Resolver<'a> {
@@ -425,7 +426,7 @@ impl<'a> Resolver<'a> {
     ) -> Result<(), Rejection> {
         let mut inside = false;
         for Assignment { target: _, value } in assignments {
-            let mut spell = |expr: &mut Expr| {
+            let _ = each_expr_mut(value, &mut |expr| {
                 if let Expr::CompoundIdentifier(parts) = expr
                     && let [row, column] = parts.as_slice()
                     && self.table_key(row) == row_key
@@ -445,9 +446,8 @@ impl<'a> Resolver<'a> {
                             negated: _
                         }
                 );
-                ControlFlow::<()>::Continue(())
-            };
-            let _ = visit_expressions_mut(value, &mut spell);
+                ControlFlow::Continue(())
+            });
         }
         if inside {
             return Err(refuse_unsupported(

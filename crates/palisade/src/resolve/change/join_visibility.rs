@@ -5,7 +5,7 @@
 
 use sqlparser::ast::{
     BinaryOperator, Expr, Join, JoinConstraint, JoinOperator, ObjectName, ObjectNamePart,
-    TableFactor, TableWithJoins, visit_expressions,
+    TableFactor, TableWithJoins,
 };
 use std::{collections::BTreeSet, ops::ControlFlow};
 
@@ -17,7 +17,7 @@ use crate::resolve::{
     },
     scope::{Found, Scope},
 };
-use crate::{catalog::Relation, dialect::Dialect, rejection::Rejection};
+use crate::{catalog::Relation, dialect::Dialect, rejection::Rejection, syntax::each_expr};
 
 /// What stands in FROM where the target is in sight.
 pub(crate) enum Seeing<'t> {
@@ -230,12 +230,12 @@ impl<'a> Resolver<'a> {
         let part = |part: &Expr| {
             self.is_leakproof(part, scope).then(|| {
                 let mut named = BTreeSet::new();
-                let _ = visit_expressions(part, |expr| {
+                let _ = each_expr(part, &mut |expr| {
                     let (qualifier, name) = match expr {
                         Expr::Identifier(name) => (None, name),
                         Expr::CompoundIdentifier(parts) => match parts.as_slice() {
                             [qualifier, name] => (Some(self.table_key(qualifier)), name),
-                            _ => return ControlFlow::<()>::Continue(()),
+                            _ => return ControlFlow::Continue(()),
                         },
                         _ => return ControlFlow::Continue(()),
                     };
@@ -261,7 +261,7 @@ impl<'a> Resolver<'a> {
             Dialect::Sqlite | Dialect::Postgres => return true,
             Dialect::Mysql => {}
         }
-        let other = visit_expressions(condition, |expr| match expr {
+        let other = each_expr(condition, &mut |expr| match expr {
             Expr::BinaryOp {
                 left: _,
                 op,

@@ -3,10 +3,10 @@
 
 use std::ops::ControlFlow;
 
-use sqlparser::ast::{BinaryOperator, Expr, visit_expressions};
+use sqlparser::ast::{BinaryOperator, Expr};
 
 use crate::resolve::{Resolver, scope::Scope};
-use crate::{code::Code, rejection::Rejection};
+use crate::{code::Code, rejection::Rejection, syntax::each_expr};
 
 /// Which sources of a SELECT are tied to which by conditions.
 #[derive(Default)]
@@ -78,12 +78,12 @@ impl<'a> Resolver<'a> {
     /// answer a refusal too many, not a leak.
     fn tie_named(&self, expr: &Expr, scope: &Scope<'a, '_>, links: &mut Links) {
         let mut named = None;
-        let _ = visit_expressions(expr, |expr| {
+        let _ = each_expr(expr, &mut |expr| {
             let (qualifier, name) = match expr {
                 Expr::Identifier(name) => (None, name),
                 Expr::CompoundIdentifier(parts) => match parts.as_slice() {
                     [qualifier, name] => (Some(self.table_key(qualifier)), name),
-                    _ => return ControlFlow::<()>::Continue(()),
+                    _ => return ControlFlow::Continue(()),
                 },
                 _ => return ControlFlow::Continue(()),
             };

@@ -1,8 +1,8 @@
 //! Common table expressions: WITH, and the names of its queries.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, ops::ControlFlow};
 
-use sqlparser::ast::{Cte, Ident, TableAlias, Visit, visit_relations};
+use sqlparser::ast::{Cte, Ident, TableAlias, Visit};
 
 use crate::resolve::{
     Position, Resolver,
@@ -13,7 +13,7 @@ use crate::resolve::{
     refuse_unsupported,
     scope::{Output, Scope},
 };
-use crate::{code::Code, dialect::Dialect, rejection::Rejection};
+use crate::{code::Code, dialect::Dialect, rejection::Rejection, syntax::each_relation};
 
 /// The common table expressions in force, innermost first.
 #[derive(Clone, Copy)]
@@ -201,13 +201,13 @@ pub(in crate::resolve) fn relations_named(
     resolver: &Resolver<'_>,
 ) -> BTreeSet<String> {
     let mut named = BTreeSet::new();
-    let _ = visit_relations(part, |name| {
+    let _ = each_relation(part, &mut |name| {
         if let [part] = name.0.as_slice()
             && let Some(ident) = part.as_ident()
         {
             named.insert(resolver.table_key(ident).into_owned());
         }
-        std::ops::ControlFlow::<()>::Continue(())
+        ControlFlow::Continue(())
     });
     named
 }

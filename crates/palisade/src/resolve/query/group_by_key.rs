@@ -9,7 +9,6 @@ use std::{collections::BTreeSet, ops::ControlFlow};
 
 use sqlparser::ast::{
     Expr, Function, Ident, ObjectNamePart, SelectItem, SelectItemQualifiedWildcardKind, Visit,
-    Visitor,
 };
 
 use crate::resolve::{
@@ -21,6 +20,7 @@ use crate::{
     catalog::{ColumnId, Relation, RelationKind},
     dialect::Dialect,
     policy::obligation::ColumnLevel,
+    syntax::{TreeVisitor, visit_tree},
 };
 
 impl<'a> Resolver<'a> {
@@ -253,7 +253,7 @@ impl<'r, 'a> Used<'r, 'a> {
 
     /// With what stands in `part` of the SELECT.
     pub(in crate::resolve) fn and(mut self, part: &impl Visit) -> Self {
-        let _ = part.visit(&mut self);
+        let _ = visit_tree(part, &mut self);
         self
     }
 
@@ -290,9 +290,7 @@ impl<'r, 'a> Used<'r, 'a> {
     }
 }
 
-impl Visitor for Used<'_, '_> {
-    type Break = ();
-
+impl TreeVisitor for Used<'_, '_> {
     fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
         match expr {
             Expr::Function(call) if self.resolver.aggregates(call) => self.inside += 1,

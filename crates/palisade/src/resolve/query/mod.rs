@@ -7,12 +7,12 @@ pub(in crate::resolve) mod recursive_cte;
 pub(in crate::resolve) mod select;
 pub(in crate::resolve) mod view;
 
-use std::sync::Arc;
+use std::{ops::ControlFlow, sync::Arc};
 
 use sqlparser::ast::{
     Expr, Fetch, LimitClause, Offset, OrderBy, OrderByExpr, OrderByKind, OrderByOptions,
-    OrderBySort, Parens, Query, SetExpr, SetOperator, SetQuantifier, Value, Values, VisitMut,
-    VisitorMut, With,
+    OrderBySort, Parens, Query, SetExpr, SetOperator, SetQuantifier, Value, ValueWithSpan, Values,
+    With,
 };
 
 use crate::resolve::{
@@ -23,8 +23,13 @@ use crate::resolve::{
     token::OtherValues,
 };
 use crate::{
-    access::Usage, catalog::ColumnId, code::Code, dialect::Dialect, rejection::Rejection,
-    syntax::output_name, value::Placeholder,
+    access::Usage,
+    catalog::ColumnId,
+    code::Code,
+    dialect::Dialect,
+    rejection::Rejection,
+    syntax::{TreeVisitorMut, output_name, visit_tree_mut},
+    value::Placeholder,
 };
 
 pub(in crate::resolve) use cte::Ctes;
@@ -483,7 +488,7 @@ impl<'a> Resolver<'a> {
             dialect: self.catalog.dialect(),
             numbers: &self.placeholders,
         };
-        let _ = VisitMut::visit(query, &mut visitor);
+        let _ = visit_tree_mut(query, &mut visitor);
         Ok(())
     }
 }
@@ -493,20 +498,15 @@ struct Numbering<'p> {
     numbers: &'p std::collections::BTreeMap<Placeholder, u32>,
 }
 
-impl VisitorMut for Numbering<'_> {
-    type Break = ();
-
-    fn pre_visit_value(
-        &mut self,
-        value: &mut sqlparser::ast::ValueWithSpan,
-    ) -> std::ops::ControlFlow<()> {
+impl TreeVisitorMut for Numbering<'_> {
+    fn pre_visit_value(&mut self, value: &mut ValueWithSpan) -> ControlFlow<()> {
         if let Value::Placeholder(text) = &mut value.value
             && let Some(name) = crate::syntax::placeholder_name(text)
             && let Some(number) = self.numbers.get(&name)
         {
             *text = self.dialect.placeholder(*number);
         }
-        std::ops::ControlFlow::Continue(())
+        ControlFlow::Continue(())
     }
 }
 

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use sqlparser::ast::{
     DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, ObjectNamePart,
-    TableFactor, TypedString, Value, ValueWithSpan, Visit, Visitor,
+    TableFactor, TypedString, Value, ValueWithSpan,
 };
 
 use crate::resolve::{
@@ -16,6 +16,7 @@ use crate::{
     catalog::ColumnId,
     dialect::Dialect,
     lineage::{Lineage, TokenLineage},
+    syntax::{TreeVisitor, visit_tree},
 };
 
 /// Of what a value is made.
@@ -129,7 +130,7 @@ impl<'a> Resolver<'a> {
             has_constants: false,
             provenance: Provenance::Null,
         };
-        let _ = Visit::visit(expr, &mut parts);
+        let _ = visit_tree(expr, &mut parts);
         match parts.provenance {
             Provenance::Null | Provenance::Constants if parts.has_constants => {
                 Provenance::Constants
@@ -244,9 +245,7 @@ struct Parts<'r, 'a, 's> {
     provenance: Provenance,
 }
 
-impl Visitor for Parts<'_, '_, '_> {
-    type Break = ();
-
+impl TreeVisitor for Parts<'_, '_, '_> {
     fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<()> {
         match factor {
             TableFactor::Table {

@@ -2,12 +2,17 @@
 
 use std::{collections::BTreeSet, ops::ControlFlow};
 
-use sqlparser::ast::{BinaryOperator, Expr, Query, Visit as _, Visitor};
+use sqlparser::ast::{BinaryOperator, Expr, Query};
 
 use crate::resolve::{
     Resolver, expr::ExprContext, query::Ctes, scope::Scope, token::compares as is_comparison,
 };
-use crate::{access::Usage, catalog::ColumnId, rejection::Rejection};
+use crate::{
+    access::Usage,
+    catalog::ColumnId,
+    rejection::Rejection,
+    syntax::{TreeVisitor, visit_tree},
+};
 
 impl<'a> Resolver<'a> {
     /// Counts `columns`, which are compared as `left` and `right`, as joined by where these are of different sources.
@@ -76,7 +81,7 @@ impl<'a> Resolver<'a> {
                 depth: 0,
                 found: BTreeSet::new(),
             };
-            let _ = side.visit(&mut named);
+            let _ = visit_tree(side, &mut named);
             named.found
         });
         let other = |one: &JoinedSource| right.iter().any(|other| other != one);
@@ -100,9 +105,7 @@ struct Sources<'r, 'a, 's> {
     found: BTreeSet<JoinedSource>,
 }
 
-impl Visitor for Sources<'_, '_, '_> {
-    type Break = ();
-
+impl TreeVisitor for Sources<'_, '_, '_> {
     fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
         self.depth += 1;
         self.found.insert(JoinedSource::Below);

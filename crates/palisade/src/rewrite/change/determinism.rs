@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, ops::ControlFlow};
 use sqlparser::ast::{
     BinaryOperator, CaseWhen, CastKind, Expr, Function, FunctionArg, FunctionArgExpr,
     FunctionArgumentList, FunctionArguments, ObjectNamePart, Parens, Query, SetExpr, UnaryOperator,
-    Values, Visit, Visitor,
+    Values,
 };
 
 use crate::rewrite::{
@@ -20,7 +20,7 @@ use crate::{
     limits::Limits,
     policy::obligation::Literal,
     resolve::{Visible, is_default},
-    syntax::key,
+    syntax::{TreeVisitor, key, visit_tree},
 };
 
 /// Whether a value is a literal or a parameter.
@@ -45,7 +45,7 @@ pub(in crate::rewrite) fn is_settled(
     limits: &Limits,
 ) -> bool {
     let dialect = catalog.dialect();
-    if is_default(value) || value.visit(&mut Determinism { dialect }).is_break() {
+    if is_default(value) || visit_tree(value, &mut Determinism { dialect }).is_break() {
         return false;
     }
     // PostgreSQL gives a parameter the type of its first use, which may stand elsewhere.
@@ -81,9 +81,7 @@ struct Determinism {
     dialect: Dialect,
 }
 
-impl Visitor for Determinism {
-    type Break = ();
-
+impl TreeVisitor for Determinism {
     fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
         ControlFlow::Break(())
     }

@@ -7,7 +7,6 @@ use std::{
 
 use sqlparser::ast::{
     DoUpdate, Expr, Insert, OnConflict, OnConflictAction, OnInsert, SetExpr, TableFactor, Values,
-    Visit, Visitor,
 };
 
 use crate::rewrite::{
@@ -35,7 +34,7 @@ use crate::{
     },
     rejection::Rejection,
     resolve::{Admission, Conflict, Reference, WriteForm, is_default, reference_index},
-    syntax::encode,
+    syntax::{TreeVisitor, encode, visit_tree},
 };
 
 impl ChangeRewriter<'_> {
@@ -237,7 +236,7 @@ impl ChangeRewriter<'_> {
                 }),
         })) = &insert.on
         {
-            let _ = Visit::visit(condition, &mut read);
+            let _ = visit_tree(condition, &mut read);
         }
         // The conflicting row of the only one is met before anything is changed.
         let is_one = match insert.source.as_deref().map(|source| &*source.body) {
@@ -368,9 +367,7 @@ impl ReadRelations<'_> {
     }
 }
 
-impl Visitor for ReadRelations<'_> {
-    type Break = ();
-
+impl TreeVisitor for ReadRelations<'_> {
     fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<()> {
         if let TableFactor::Table {
             name,

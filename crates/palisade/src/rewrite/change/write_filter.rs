@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, ops::ControlFlow, sync::Arc};
 
 use sqlparser::ast::{
     BinaryOperator, Delete, DoUpdate, Expr, FromTable, Ident, OnConflict, OnConflictAction,
-    OnInsert, SetExpr, Statement, TableFactor, TableWithJoins, Update, VisitMut, VisitorMut,
+    OnInsert, SetExpr, Statement, TableFactor, TableWithJoins, Update,
 };
 
 use crate::rewrite::{
@@ -26,6 +26,7 @@ use crate::{
         Conflict, Placement, Prefix, Seeing, TermPlacement, WriteFilter, WriteForm, joins_that_see,
         reference_index,
     },
+    syntax::{TreeVisitorMut, visit_tree_mut},
 };
 
 impl ChangeRewriter<'_> {
@@ -203,7 +204,7 @@ impl ChangeRewriter<'_> {
     /// A condition over the target, whose columns are told from those of other tables beside it.
     fn qualify(&self, mut condition: Expr, qualified: bool) -> Expr {
         if qualified {
-            let _ = VisitMut::visit(
+            let _ = visit_tree_mut(
                 &mut condition,
                 &mut Qualifier {
                     qualifier: &self.target.qualifier,
@@ -336,9 +337,7 @@ struct Qualifier<'q> {
     qualifier: &'q Ident,
 }
 
-impl VisitorMut for Qualifier<'_> {
-    type Break = ();
-
+impl TreeVisitorMut for Qualifier<'_> {
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         if let Expr::Identifier(name) = expr {
             *expr = Expr::CompoundIdentifier(vec![self.qualifier.clone(), name.clone()]);

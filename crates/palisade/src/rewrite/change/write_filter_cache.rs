@@ -13,7 +13,7 @@ use std::{
 };
 
 use quick_cache::Weighter;
-use sqlparser::ast::{Expr, Ident, Query, VisitMut, VisitorMut};
+use sqlparser::ast::{Expr, Ident, Query};
 
 use crate::rewrite::{
     ast, output::parameters, refusal::not_as_decided, relation_source::row_filter::ColumnSet,
@@ -24,7 +24,7 @@ use crate::{
     limits::Limits,
     policy::{WriteDecision, obligation::RelationDecision},
     rejection::Rejection,
-    syntax,
+    syntax::{self, TreeVisitorMut, visit_tree_mut},
 };
 
 /// The condition of a guard, with the columns that it looks at and the functions that it calls.
@@ -201,7 +201,7 @@ impl PrintedFilters {
     pub(in crate::rewrite) fn put_trees(&self, query: &mut Query, dialect: Dialect) {
         let all = self.0.borrow();
         if !all.is_empty() {
-            let _ = VisitMut::visit(query, &mut Filling { all: &all, dialect });
+            let _ = visit_tree_mut(query, &mut Filling { all: &all, dialect });
         }
     }
 }
@@ -215,9 +215,7 @@ struct Filling<'f> {
     dialect: Dialect,
 }
 
-impl VisitorMut for Filling<'_> {
-    type Break = ();
-
+impl TreeVisitorMut for Filling<'_> {
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         if let Expr::Identifier(ident) = expr
             && ident.value.starts_with('\0')

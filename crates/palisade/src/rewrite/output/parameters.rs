@@ -10,7 +10,7 @@ use std::{
 };
 
 use sqlparser::{
-    ast::{Expr, Query, Value as SqlValue, ValueWithSpan, Visit, VisitMut, Visitor, VisitorMut},
+    ast::{Expr, Query, Value as SqlValue, ValueWithSpan, Visit},
     tokenizer::Location,
 };
 
@@ -19,6 +19,7 @@ use crate::{
     dialect::Dialect,
     rejection::Rejection,
     resolve::{TokenParameter, token_index},
+    syntax::{TreeVisitor, TreeVisitorMut, visit_tree, visit_tree_mut},
     value::Placeholder,
 };
 
@@ -96,10 +97,10 @@ pub(in crate::rewrite) fn renumber(
         places: Vec::new(),
         unknown: false,
     };
-    let _ = VisitMut::visit(query, &mut visitor);
+    let _ = visit_tree_mut(query, &mut visitor);
     let places = std::mem::take(&mut visitor.places);
     for source in sources {
-        let _ = VisitMut::visit(&mut **source, &mut visitor);
+        let _ = visit_tree_mut(&mut **source, &mut visitor);
     }
     let (own, unknown) = (visitor.own, visitor.unknown);
     if unknown {
@@ -141,7 +142,7 @@ pub(in crate::rewrite) fn bind_in_place(
         own: Vec::new(),
         places: Vec::new(),
     };
-    match VisitMut::visit(query, &mut visitor) {
+    match visit_tree_mut(query, &mut visitor) {
         ControlFlow::Continue(()) => Ok(Binding {
             agent: Vec::new(),
             own: visitor.own,
@@ -179,9 +180,7 @@ impl Numbering<'_> {
     }
 }
 
-impl VisitorMut for Numbering<'_> {
-    type Break = ();
-
+impl TreeVisitorMut for Numbering<'_> {
     fn pre_visit_value(&mut self, value: &mut ValueWithSpan) -> ControlFlow<()> {
         let SqlValue::Placeholder(text) = &mut value.value else {
             return ControlFlow::Continue(());
@@ -219,7 +218,7 @@ impl Binding {
             }
             Dialect::Mysql => {
                 let mut all = All(Vec::new());
-                let _ = Visit::visit(again, &mut all);
+                let _ = visit_tree(again, &mut all);
                 if all.0.len() != places.len() {
                     return Err(not_as_decided("a parameter has no place"));
                 }
@@ -244,7 +243,7 @@ impl Binding {
 /// How many placeholders of the statement's own stand in `node`.
 pub(in crate::rewrite) fn count(node: &impl Visit) -> usize {
     let mut all = All(Vec::new());
-    let _ = Visit::visit(node, &mut all);
+    let _ = visit_tree(node, &mut all);
     let own = |text: &String| !text.starts_with(SECRET);
     all.0.iter().filter(|(text, _)| own(text)).count()
 }
@@ -252,7 +251,7 @@ pub(in crate::rewrite) fn count(node: &impl Visit) -> usize {
 /// How often each placeholder stands in `node`, by its text.
 pub(in crate::rewrite) fn uses(node: &impl Visit) -> BTreeMap<String, usize> {
     let mut all = All(Vec::new());
-    let _ = Visit::visit(node, &mut all);
+    let _ = visit_tree(node, &mut all);
     let mut uses = BTreeMap::new();
     for (text, _) in all.0 {
         *uses.entry(text).or_default() += 1;
@@ -263,14 +262,14 @@ pub(in crate::rewrite) fn uses(node: &impl Visit) -> BTreeMap<String, usize> {
 /// Whether any placeholder stands in `query`, the statement's own or ours.
 pub(in crate::rewrite) fn has_placeholders(query: &Query) -> bool {
     let mut all = All(Vec::new());
-    let _ = Visit::visit(query, &mut all);
+    let _ = visit_tree(query, &mut all);
     !all.0.is_empty()
 }
 
 /// The number of each `?` in a query that was read from a text, by its place there.
 pub(in crate::rewrite) fn positions(query: &Query) -> HashMap<Location, u32> {
     let mut all = All(Vec::new());
-    let _ = Visit::visit(query, &mut all);
+    let _ = visit_tree(query, &mut all);
     let mut places: Vec<Location> = all
         .0
         .into_iter()
@@ -284,7 +283,7 @@ pub(in crate::rewrite) fn positions(query: &Query) -> HashMap<Location, u32> {
 /// The numbers that stand in `query` after `sigil`, each with its rank from 1.
 fn count_numbers(query: &Query, sigil: char) -> BTreeMap<u32, u32> {
     let mut all = All(Vec::new());
-    let _ = Visit::visit(query, &mut all);
+    let _ = visit_tree(query, &mut all);
     let numbers: BTreeMap<u32, u32> = all
         .0
         .iter()
@@ -296,9 +295,7 @@ fn count_numbers(query: &Query, sigil: char) -> BTreeMap<u32, u32> {
 
 struct All(Vec<(String, Location)>);
 
-impl Visitor for All {
-    type Break = ();
-
+impl TreeVisitor for All {
     fn pre_visit_value(&mut self, value: &ValueWithSpan) -> ControlFlow<()> {
         if let SqlValue::Placeholder(text) = &value.value {
             self.0.push((text.clone(), value.span.start));
@@ -332,9 +329,7 @@ impl Renumbering<'_> {
     }
 }
 
-impl VisitorMut for Renumbering<'_> {
-    type Break = ();
-
+impl TreeVisitorMut for Renumbering<'_> {
     fn pre_visit_value(&mut self, value: &mut ValueWithSpan) -> ControlFlow<()> {
         let SqlValue::Placeholder(text) = &mut value.value else {
             return ControlFlow::Continue(());

@@ -18,9 +18,7 @@ use std::{
 };
 
 use quick_cache::{Weighter, sync::Cache};
-use sqlparser::ast::{
-    ObjectName, ObjectNamePart, Query, TableAlias, TableFactor, VisitMut, VisitorMut,
-};
+use sqlparser::ast::{ObjectName, ObjectNamePart, Query, TableAlias, TableFactor};
 
 use crate::rewrite::{
     change::{
@@ -37,7 +35,7 @@ use crate::{
     policy::{WriteDecision, obligation::RelationDecision},
     rejection::Rejection,
     resolve::{Reference, SourceForm, ViewBody, form_name, form_place},
-    syntax::{self, Readings},
+    syntax::{self, Readings, TreeVisitorMut, visit_tree_mut},
 };
 
 /// The text of a source form, with what the engine calls and reads to compute it.
@@ -312,7 +310,7 @@ pub(in crate::rewrite) fn put_trees(
         limits,
         failed: None,
     };
-    let _ = VisitMut::visit(query, &mut filling);
+    let _ = visit_tree_mut(query, &mut filling);
     filling.failed.map_or(Ok(()), Err)
 }
 
@@ -342,9 +340,7 @@ struct Filling<'f> {
     failed: Option<Rejection>,
 }
 
-impl VisitorMut for Filling<'_> {
-    type Break = ();
-
+impl TreeVisitorMut for Filling<'_> {
     fn post_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
         let TableFactor::Table {
             name,

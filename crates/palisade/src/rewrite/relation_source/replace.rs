@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use sqlparser::ast::{Query, TableFactor, VisitMut, VisitorMut};
+use sqlparser::ast::{Query, TableFactor};
 
 use crate::rewrite::{
     ast,
@@ -14,6 +14,7 @@ use crate::{
     dialect::Dialect,
     rejection::Rejection,
     resolve::{self, Reference, Target},
+    syntax::{TreeVisitorMut, visit_tree_mut},
 };
 
 /// Whether a source subquery must stand in the place of `reference`.
@@ -46,7 +47,7 @@ pub(in crate::rewrite) fn replace_references(
         seen: vec![0; references.len()],
         placeholders: 0,
     };
-    let _ = VisitMut::visit(query, &mut visitor);
+    let _ = visit_tree_mut(query, &mut visitor);
     if visitor.seen.iter().any(|count| *count != 1) {
         return Err(not_as_decided("a reference does not stand exactly once"));
     }
@@ -71,9 +72,7 @@ impl ReferenceReplacer<'_> {
     }
 }
 
-impl VisitorMut for ReferenceReplacer<'_> {
-    type Break = ();
-
+impl TreeVisitorMut for ReferenceReplacer<'_> {
     fn post_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
         let TableFactor::Table {
             name,

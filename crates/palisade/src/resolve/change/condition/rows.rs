@@ -8,7 +8,6 @@ use std::{
 use sqlparser::ast::{
     Expr, Function, GroupByExpr, Ident, Join, JoinConstraint, JoinOperator, ObjectName,
     ObjectNamePart, Query, Select, SelectItem, TableAlias, TableFactor, TableWithJoins,
-    visit_expressions, visit_expressions_mut,
 };
 
 use crate::{
@@ -16,6 +15,7 @@ use crate::{
     dialect::Dialect,
     policy::obligation::ColumnLevel,
     resolve::{Resolver, from::reference_index},
+    syntax::{each_expr, each_expr_mut},
 };
 
 /// A column that a name means.
@@ -283,7 +283,7 @@ impl<'r, 'a> TargetRows<'r, 'a> {
         while let Expr::Nested(inner) = expr {
             expr = *inner;
         }
-        let _ = visit_expressions_mut(&mut expr, |part: &mut Expr| {
+        let _ = each_expr_mut(&mut expr, &mut |part| {
             if matches!(part, Expr::Identifier(_) | Expr::CompoundIdentifier(_))
                 && let Some(named) = self.column(part)
             {
@@ -292,14 +292,14 @@ impl<'r, 'a> TargetRows<'r, 'a> {
                     Ident::with_quote('"', named.key),
                 ]);
             }
-            ControlFlow::<()>::Continue(())
+            ControlFlow::Continue(())
         });
         expr.to_string()
     }
 
     /// Whether the target's row is named in it anywhere.
     pub(super) fn names_target(&self, expr: &Expr) -> bool {
-        let found = visit_expressions(expr, |part| {
+        let found = each_expr(expr, &mut |part| {
             let named = match part {
                 Expr::Identifier(_) | Expr::CompoundIdentifier(_) => self.column(part),
                 Expr::QualifiedWildcard(ObjectName(parts), _) => parts
@@ -353,7 +353,7 @@ impl<'r, 'a> TargetRows<'r, 'a> {
     }
 
     pub(super) fn has_aggregate(&self, expr: &Expr) -> bool {
-        let found = visit_expressions(expr, |part| match part {
+        let found = each_expr(expr, &mut |part| match part {
             Expr::Function(function) if function.over.is_none() => {
                 let name = self.name_of(function);
                 let mut named = self.resolver.catalog.functions_named(&name);

@@ -15,9 +15,7 @@ use std::{
     ops::ControlFlow,
 };
 
-use sqlparser::ast::{
-    Assignment, AssignmentTarget, BinaryOperator, Expr, Ident, TableFactor, VisitMut, VisitorMut,
-};
+use sqlparser::ast::{Assignment, AssignmentTarget, BinaryOperator, Expr, Ident, TableFactor};
 
 use crate::rewrite::{
     ast,
@@ -37,7 +35,7 @@ use crate::{
     policy::obligation::RowFilter,
     rejection::Rejection,
     resolve::{Link, WriteFilter, links, stays},
-    syntax::{encode, key},
+    syntax::{TreeVisitorMut, encode, key, visit_tree_mut},
 };
 
 /// Foreign keys that are looked through for one change.
@@ -307,7 +305,7 @@ impl Child<'_, '_> {
                     row_filter::expression(predicate, child, dialect, self.functions)?
                 }
             };
-            let _ = VisitMut::visit(&mut condition, &mut Qualifier { qualifier: alias });
+            let _ = visit_tree_mut(&mut condition, &mut Qualifier { qualifier: alias });
             if !conditions.contains(&condition) {
                 conditions.push(condition);
             }
@@ -464,9 +462,7 @@ struct Qualifier<'q> {
     qualifier: &'q Ident,
 }
 
-impl VisitorMut for Qualifier<'_> {
-    type Break = ();
-
+impl TreeVisitorMut for Qualifier<'_> {
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         if let Expr::Identifier(name) = expr {
             *expr = Expr::CompoundIdentifier(vec![self.qualifier.clone(), name.clone()]);

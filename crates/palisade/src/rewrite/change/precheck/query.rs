@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, ops::ControlFlow};
 use sqlparser::ast::{
     BinaryOperator, Cte, Delete, Expr, FromTable, GroupByExpr, Ident, Insert, ObjectName,
     ObjectNamePart, OrderBy, OrderByExpr, OrderByKind, Query, SetExpr, Statement, TableFactor,
-    TableObject, TableWithJoins, Update, UpdateTableFromKind, Visit, Visitor, With,
+    TableObject, TableWithJoins, Update, UpdateTableFromKind, With,
 };
 
 use crate::rewrite::{
@@ -20,7 +20,7 @@ use crate::{
     dialect::Dialect,
     rejection::Rejection,
     resolve::{Placement, WriteFilter, WriteForm},
-    syntax::{encode, key},
+    syntax::{TreeVisitor, encode, key, visit_tree},
 };
 
 /// The query that finds a row of `change` that is not admitted. `target` is its own among the references, and `with` stands
@@ -340,7 +340,7 @@ pub(in crate::rewrite) fn prepend_ctes(
         dialect,
         found: BTreeSet::new(),
     };
-    let _ = Visit::visit(query, &mut names);
+    let _ = visit_tree(query, &mut names);
     let name = |cte: &Cte| key(&cte.alias.name, dialect).into_owned();
     // Each reads what stands before it, or beside it where they are recursive.
     let mut needed = BTreeSet::new();
@@ -349,7 +349,7 @@ pub(in crate::rewrite) fn prepend_ctes(
         .find(|cte| names.found.contains(&name(cte)) && !needed.contains(&name(cte)))
     {
         needed.insert(name(cte));
-        let _ = Visit::visit(cte, &mut names);
+        let _ = visit_tree(cte, &mut names);
     }
     let mut tables = Vec::with_capacity(needed.len());
     for cte in cte_tables.iter().filter(|cte| needed.contains(&name(cte))) {
@@ -386,9 +386,7 @@ struct CteNames {
     found: BTreeSet<String>,
 }
 
-impl Visitor for CteNames {
-    type Break = ();
-
+impl TreeVisitor for CteNames {
     fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<()> {
         if let TableFactor::Table {
             name: ObjectName(parts),

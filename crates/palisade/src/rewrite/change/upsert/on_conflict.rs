@@ -6,7 +6,7 @@ use sqlparser::ast::{
     BinaryOperator, ConflictTarget, DataType, DoUpdate, ExactNumberInfo, Expr, Function,
     FunctionArg, FunctionArgExpr, FunctionArguments, Ident, Insert, ObjectName, OnConflict,
     OnConflictAction, OnInsert, Parens, Query, SelectItem, SetExpr, TableFactor, UnaryOperator,
-    Values, Visit as _, VisitMut, Visitor, VisitorMut,
+    Values,
 };
 
 use crate::rewrite::{
@@ -18,7 +18,7 @@ use crate::{
     catalog::{Catalog, Column, Relation, TypeClass},
     dialect::Dialect,
     resolve::{EXCLUDED, Target},
-    syntax::key,
+    syntax::{TreeVisitor, TreeVisitorMut, key, visit_tree, visit_tree_mut},
 };
 
 /// Which of the values that an upsert gives are looked at, and as what.
@@ -251,7 +251,7 @@ impl Proposed {
             dialect,
             depth: 0,
         };
-        let _ = VisitMut::visit(&mut condition, &mut naming);
+        let _ = visit_tree_mut(&mut condition, &mut naming);
         Some(condition)
     }
 
@@ -422,7 +422,7 @@ impl UsedColumns {
             used: Self::default(),
             depth: 0,
         };
-        match condition.visit(&mut looking) {
+        match visit_tree(condition, &mut looking) {
             ControlFlow::Continue(()) => Ok(looking.used),
             ControlFlow::Break(()) => Err(UnknownRows::Condition),
         }
@@ -438,9 +438,7 @@ struct ColumnSearch<'l> {
     depth: usize,
 }
 
-impl Visitor for ColumnSearch<'_> {
-    type Break = ();
-
+impl TreeVisitor for ColumnSearch<'_> {
     fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
         self.depth += 1;
         ControlFlow::Continue(())
@@ -551,9 +549,7 @@ struct ExcludedRenamer<'n> {
     depth: usize,
 }
 
-impl VisitorMut for ExcludedRenamer<'_> {
-    type Break = ();
-
+impl TreeVisitorMut for ExcludedRenamer<'_> {
     fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
         self.depth += 1;
         ControlFlow::Continue(())

@@ -1,0 +1,46 @@
+//! PostgreSQL, where it was not built in.
+
+use palisade::catalog::Catalog;
+
+use crate::{
+    absent::absent,
+    account::Account,
+    database::Access,
+    exit::Failure,
+    setup::Setup,
+    target::{Parts, Problem, Target},
+};
+
+pub(crate) use crate::absent::Absent as Backend;
+
+const NAME: &str = "PostgreSQL";
+
+/// The name of a setting of the server's: there is none.
+#[derive(Debug, Clone)]
+pub(crate) enum SettingName {}
+
+impl SettingName {
+    pub(crate) fn parse(_: &str) -> Option<Self> {
+        None
+    }
+}
+
+pub(crate) fn parse(_: &str) -> Result<Parts, Problem> {
+    Err(absent(NAME))
+}
+
+pub(crate) async fn open(_: &Target, _: Access) -> Result<Backend, Failure> {
+    Err(absent(NAME).into())
+}
+
+pub(crate) async fn read_catalog(_: &Target) -> Result<Catalog, Failure> {
+    Err(absent(NAME).into())
+}
+
+pub(crate) async fn look(_: &Setup, _: &Target, _: Access) -> Result<Account, Failure> {
+    Err(absent(NAME).into())
+}
+
+pub(crate) async fn sql(_: &Setup, _: &Target, _: &str, _: Access) -> Result<String, Failure> {
+    Err(absent(NAME).into())
+}

@@ -1,0 +1,31 @@
+//! SQLite, where it was not built in.
+
+use std::path::Path;
+
+use palisade::catalog::Catalog;
+
+use crate::{absent::absent, database::Access, exit::Failure};
+
+pub(crate) use crate::absent::Absent as Backend;
+
+const NAME: &str = "SQLite";
+
+pub(crate) fn require() -> Result<(), Failure> {
+    Err(absent(NAME).into())
+}
+
+pub(crate) fn open(_: &Path, _: Access) -> Result<Backend, Failure> {
+    Err(absent(NAME).into())
+}
+
+pub(crate) fn memory(_: Option<&Path>, _: &str, _: Access) -> Result<Backend, Failure> {
+    Err(absent(NAME).into())
+}
+
+pub(crate) fn catalog_of_schema(_: &Path, _: &str, _: &str) -> Result<Catalog, Failure> {
+    Err(absent(NAME).into())
+}
+
+pub(crate) fn create(_: &Path, _: &str) -> Result<(), String> {
+    Err(absent(NAME).message)
+}
