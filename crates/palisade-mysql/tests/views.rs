@@ -9,7 +9,6 @@
 )]
 
 use palisade::{
-    guard::Outcome,
     policy::{PolicyFile, PolicySources},
     session::{Principal, Session},
     value::Params,

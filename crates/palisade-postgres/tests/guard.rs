@@ -13,7 +13,7 @@ use std::{sync::Arc, time::Duration};
 use palisade::{
     audit::NoAudit,
     firewall::Firewall,
-    guard::{Guard, Outcome},
+    guard::Guard,
     host::Host,
     policy::{PolicyFile, PolicySources},
     session::{Principal, Session},

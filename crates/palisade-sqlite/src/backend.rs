@@ -22,6 +22,7 @@ use crate::{
     implicit_calls::OwnFunctions,
     introspect::{self, IntrospectError},
     load,
+    reader::{Readers, SchemaCheck},
     schema_snapshot::{self, SchemaSnapshot},
     write::{self, Changes},
 };
@@ -86,8 +87,8 @@ pub struct SqliteBackend {
 
 #[derive(Clone)]
 enum Source {
-    /// A file, by its absolute path; each request opens it anew.
-    File(PathBuf),
+    /// A file, by its absolute path. Each request that changes something opens it anew.
+    File(PathBuf, Arc<Readers>),
     /// A database in memory, one request at a time.
     Memory(Arc<Mutex<Connection>>),
 }
@@ -114,7 +115,7 @@ impl SqliteBackend {
                 path: path.display().to_string(),
             });
         }
-        Self::new(Source::File(absolute), database)
+        Self::new(Source::File(absolute, Arc::default()), database)
     }
 
     /// A database in memory that holds what `script` makes, under the rules of
@@ -202,9 +203,7 @@ impl SqliteBackend {
         sink: &mut (dyn RowSink + Send),
     ) -> Result<(), BackendError> {
         self.source
-            .with(Access::Read, |conn| {
-                execute::execute(conn, &self.facts(), task, sink)
-            })
+            .with_reader(|conn, check| execute::execute(conn, check, &self.facts(), task, sink))
             .map_err(|error| explain_open_error(&error))?
     }
 
@@ -250,12 +249,12 @@ impl Introspect for SqliteBackend {
     }
 
     async fn is_current(&self) -> Result<bool, BackendError> {
-        let read = |conn: &mut Connection| {
+        let read = |conn: &mut Connection, _: &mut SchemaCheck| {
             SchemaSnapshot::read(conn)
                 .map(|schema| schema == *self.schema)
                 .map_err(|error| self.source.error(&error))
         };
-        let read = self.source.with(Access::Read, read);
+        let read = self.source.with_reader(read);
         let is_current = read.and_then(std::convert::identity);
         is_current.map_err(|error| explain_open_error(&error))
     }
@@ -322,7 +321,7 @@ fn explain_open_error(error: &OpenError) -> BackendError {
 impl Source {
     fn name(&self) -> String {
         match self {
-            Self::File(path) => path.display().to_string(),
+            Self::File(path, _) => path.display().to_string(),
             Self::Memory(_) => "the database in memory".to_owned(),
         }
     }
@@ -334,7 +333,7 @@ impl Source {
         work: impl FnOnce(&mut Connection) -> T,
     ) -> Result<T, OpenError> {
         match self {
-            Self::File(path) => {
+            Self::File(path, _) => {
                 let mode = match access {
                     Access::Read => OpenFlags::SQLITE_OPEN_READ_ONLY,
                     Access::Write => OpenFlags::SQLITE_OPEN_READ_WRITE,
@@ -352,6 +351,22 @@ impl Source {
                 execute::restrict(&conn).map_err(|e| self.error(&e))?;
                 Ok(work(&mut conn))
             }
+        }
+    }
+
+    /// Calls `work` with a connection that reads, which another request may have used before, and what is known of its schema.
+    fn with_reader<T>(
+        &self,
+        work: impl FnOnce(&mut Connection, &mut SchemaCheck) -> T,
+    ) -> Result<T, OpenError> {
+        match self {
+            Self::File(path, readers) => {
+                let mut reader = readers.take(path).map_err(|e| self.error(&e))?;
+                let result = work(&mut reader.conn, &mut reader.check);
+                readers.put_back(reader);
+                Ok(result)
+            }
+            Self::Memory(_) => self.with(Access::Read, |conn| work(conn, &mut SchemaCheck::anew())),
         }
     }
 

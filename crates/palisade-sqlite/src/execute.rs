@@ -50,7 +50,10 @@ use rusqlite::{
     types::{ToSqlOutput, ValueRef},
 };
 
-use crate::{implicit_calls::OwnFunctions, keyed::add_keyed_hash, schema_snapshot::SchemaSnapshot};
+use crate::{
+    implicit_calls::OwnFunctions, keyed::add_keyed_hash, reader::SchemaCheck,
+    schema_snapshot::SchemaSnapshot,
+};
 
 /// The least that one value may hold, in bytes, however small the cells that reach the caller:
 /// values that an expression takes apart are larger than what it gives.
@@ -120,7 +123,7 @@ impl<'a> From<&OpenTicket<'a>> for Task<'a> {
 
 /// What a statement runs on.
 pub(crate) struct Facts<'a> {
-    pub(crate) schema: &'a SchemaSnapshot,
+    pub(crate) schema: &'a Arc<SchemaSnapshot>,
     pub(crate) catalog: &'a Arc<Catalog>,
     pub(crate) own: &'a Arc<OwnFunctions>,
 }
@@ -130,12 +133,13 @@ pub(crate) struct Facts<'a> {
 /// `conn` must be [`restrict`]ed. Afterwards it has neither a transaction nor an authorizer.
 pub(crate) fn execute(
     conn: &mut Connection,
+    check: &mut SchemaCheck,
     facts: &Facts<'_>,
     task: &Task<'_>,
     sink: &mut (dyn RowSink + Send),
 ) -> Result<(), BackendError> {
     start_clock(conn, task).map_err(unavailable)?;
-    let result = in_transaction(conn, facts, task, sink);
+    let result = in_transaction(conn, check, facts, task, sink);
     result.and(reset(conn).map_err(unavailable))
 }
 
@@ -161,12 +165,13 @@ pub(crate) fn reset(conn: &mut Connection) -> rusqlite::Result<()> {
 
 fn in_transaction(
     conn: &mut Connection,
+    check: &mut SchemaCheck,
     facts: &Facts<'_>,
     task: &Task<'_>,
     sink: &mut (dyn RowSink + Send),
 ) -> Result<(), BackendError> {
     conn.execute_batch("BEGIN").map_err(|e| engine(&e))?;
-    check_schema(conn, facts.schema)?;
+    check.check(conn, facts.schema)?;
     limit(conn, task, &HashSet::new()).map_err(unavailable)?;
     if task.functions.contains(SQLITE_FUNCTION) {
         add_keyed_hash(conn).map_err(unavailable)?;
@@ -340,6 +345,19 @@ pub(crate) fn restrict(conn: &Connection) -> rusqlite::Result<()> {
     conn.execute_batch("PRAGMA query_only=ON; PRAGMA mmap_size=0; PRAGMA cell_size_check=ON;")
 }
 
+/// The limits that [`limit`] lowers.
+pub(crate) const LIMITS: [Limit; 9] = [
+    Limit::SQLITE_LIMIT_LENGTH,
+    Limit::SQLITE_LIMIT_SQL_LENGTH,
+    Limit::SQLITE_LIMIT_LIKE_PATTERN_LENGTH,
+    Limit::SQLITE_LIMIT_EXPR_DEPTH,
+    Limit::SQLITE_LIMIT_COMPOUND_SELECT,
+    Limit::SQLITE_LIMIT_VDBE_OP,
+    Limit::SQLITE_LIMIT_ATTACHED,
+    Limit::SQLITE_LIMIT_TRIGGER_DEPTH,
+    Limit::SQLITE_LIMIT_WORKER_THREADS,
+];
+
 /// Lowers the engine's limits. After the schema is parsed, since they hold for its texts too. `own` are functions that
 /// changed tables call.
 pub(crate) fn limit(
@@ -353,20 +371,18 @@ pub(crate) fn limit(
     } else {
         task.limits.max_cell_bytes.max(MIN_VALUE_BYTES)
     };
-    for (limit, value) in [
-        (
-            Limit::SQLITE_LIMIT_LENGTH,
-            i32::try_from(value_bytes).unwrap_or(i32::MAX),
-        ),
-        (Limit::SQLITE_LIMIT_SQL_LENGTH, MAX_SQL_BYTES),
-        (Limit::SQLITE_LIMIT_LIKE_PATTERN_LENGTH, MAX_PATTERN_BYTES),
-        (Limit::SQLITE_LIMIT_EXPR_DEPTH, 1000),
-        (Limit::SQLITE_LIMIT_COMPOUND_SELECT, 500),
-        (Limit::SQLITE_LIMIT_VDBE_OP, MAX_INSTRUCTIONS),
-        (Limit::SQLITE_LIMIT_ATTACHED, 0),
-        (Limit::SQLITE_LIMIT_TRIGGER_DEPTH, 1),
-        (Limit::SQLITE_LIMIT_WORKER_THREADS, 0),
-    ] {
+    let values = [
+        i32::try_from(value_bytes).unwrap_or(i32::MAX),
+        MAX_SQL_BYTES,
+        MAX_PATTERN_BYTES,
+        1000,
+        500,
+        MAX_INSTRUCTIONS,
+        0,
+        1,
+        0,
+    ];
+    for (limit, value) in LIMITS.into_iter().zip(values) {
         conn.set_limit(limit, value)?;
     }
     Ok(())

@@ -11,6 +11,7 @@ mod implicit_calls;
 pub mod introspect;
 mod keyed;
 mod load;
+mod reader;
 mod schema_snapshot;
 mod schema_text;
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::{fmt::Write as _, sync::Arc, time::Duration};
 use palisade::{
     audit::NoAudit,
     firewall::{Decision, Firewall},
-    guard::{Guard, Outcome},
+    guard::Guard,
     host::Host,
     limits::Limits,
     policy::{PolicyFile, PolicySources},

@@ -322,10 +322,11 @@ fn functions_of(
             }
         })
         .collect();
+    let mut known: HashSet<String> = functions.iter().map(|def| def.uid.clone()).collect();
     // What no statement can call, and policies must be able to name.
     for trigger in relations.iter().flat_map(|relation| &relation.triggers) {
         let uid = trigger.uid(dialect);
-        if functions.iter().all(|def| def.uid != uid) {
+        if known.insert(uid.clone()) {
             functions.push(FunctionDef {
                 uid,
                 schema: Some(trigger.schema.clone()),

@@ -1,7 +1,7 @@
 //! What depends on the time of a request: decided each time, and never remembered. Everything else of such a
 //! session is what it is without a time.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use cedar_policy::{PartialEntityUid, PartialRequest, PolicyId};
 
@@ -22,15 +22,19 @@ use crate::policy::{
 
 /// The actions some of whose policies look at the time.
 pub(in crate::policy) fn actions(policies: &Slices) -> BTreeSet<PolicyAction> {
-    PolicyAction::ALL
-        .iter()
-        .copied()
-        .filter(|action| {
-            let policies = policies.for_action(*action);
-            policies
-                .is_some_and(|policies| policies.policies().any(|policy| looks_at(policy, TIME)))
-        })
-        .collect()
+    let mut known: HashMap<PolicyId, bool> = HashMap::new();
+    let mut out = BTreeSet::new();
+    for action in PolicyAction::ALL {
+        let policies = policies.for_action(*action).into_iter();
+        let mut policies = policies.flat_map(|policies| policies.policies());
+        if policies.any(|policy| {
+            let known = known.entry(policy.id().clone());
+            *known.or_insert_with(|| looks_at(policy, TIME))
+        }) {
+            out.insert(*action);
+        }
+    }
+    out
 }
 
 /// Whether what is decided about reading `relation` is the same at any time: by partial evaluation without a

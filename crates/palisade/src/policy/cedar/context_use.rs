@@ -20,9 +20,9 @@ pub(in crate::policy) const TIME: &str = "time";
 /// The attribute of the context that says whether an `UPDATE` or `DELETE` has a condition.
 pub(in crate::policy) const HAS_WHERE: &str = "has_where";
 
-/// Whether the conditions of `policy` look at what the engine expects of a statement.
-pub(in crate::policy) fn looks_at_estimates(policy: &Policy) -> bool {
-    collect_mentions(policy).iter().any(|mention| {
+/// Whether conditions look at what the engine expects of a statement.
+pub(in crate::policy) fn looks_at_estimates(conditions: &Value) -> bool {
+    collect_mentions(conditions).iter().any(|mention| {
         mention.attribute == STATEMENT
             && mention
                 .part
@@ -34,24 +34,28 @@ pub(in crate::policy) fn looks_at_estimates(policy: &Policy) -> bool {
 /// Whether the conditions of `policy` look at this attribute of the context, or at the context as a whole.
 pub(in crate::policy) fn looks_at(policy: &Policy, attribute: &str) -> bool {
     // One that cannot be written down may look at anything.
-    policy
-        .to_json()
-        .map_or(true, |json| mentions(&json, attribute))
+    policy.has_non_scope_constraint()
+        && policy
+            .to_json()
+            .map_or(true, |json| mentions(&json, attribute))
 }
 
 /// `policy` as far as it is the same whatever the statement is. What a forbid says of the statement is taken to be otherwise
 /// than the forbid needs it: `unless { context has statement && … }` forbids nothing before there is a statement.
 pub(in crate::policy) fn whatever_the_statement(policy: &Policy) -> Policy {
-    let looks = looks_at(policy, STATEMENT) || looks_at(policy, USAGE);
-    if policy.effect() == Effect::Permit || !looks {
+    if policy.effect() == Effect::Permit || !policy.has_non_scope_constraint() {
         return policy.clone();
     }
     // One that cannot be written down, or read again, forbids as it stands.
-    keep_certain(policy).unwrap_or_else(|| policy.clone())
+    match policy.to_json() {
+        Ok(json) if mentions(&json, STATEMENT) || mentions(&json, USAGE) => {
+            keep_certain(policy, json).unwrap_or_else(|| policy.clone())
+        }
+        Ok(_) | Err(_) => policy.clone(),
+    }
 }
 
-fn keep_certain(policy: &Policy) -> Option<Policy> {
-    let mut json = policy.to_json().ok()?;
+fn keep_certain(policy: &Policy, mut json: Value) -> Option<Policy> {
     for condition in json.get_mut("conditions")?.as_array_mut()? {
         let wanted = condition.get("kind")?.as_str()? == "when";
         let body = condition.get_mut("body")?;
@@ -90,13 +94,10 @@ pub(in crate::policy) struct Mention {
     pub(in crate::policy) part: Option<String>,
 }
 
-/// The attributes of the context that the conditions of `policy` name.
-pub(in crate::policy) fn collect_mentions(policy: &Policy) -> BTreeSet<Mention> {
+/// The attributes of the context that conditions name.
+pub(in crate::policy) fn collect_mentions(conditions: &Value) -> BTreeSet<Mention> {
     let mut out = BTreeSet::new();
-    // A policy that cannot be written down is not looked at here.
-    if let Ok(json) = policy.to_json() {
-        collect(&json, &mut out);
-    }
+    collect(conditions, &mut out);
     out
 }
 
@@ -147,7 +148,8 @@ fn context_attribute(json: &Value) -> Option<&str> {
     access.get("attr")?.as_str()
 }
 
-fn mentions(json: &Value, attribute: &str) -> bool {
+/// Whether a policy, as Cedar writes it down, looks at this attribute of the context, or at the context as a whole.
+pub(in crate::policy) fn mentions(json: &Value, attribute: &str) -> bool {
     match json {
         Value::Object(fields) => {
             // `{".": {"left": {"Var": "context"}, "attr": …}}`, and the same of `has`.
@@ -178,7 +180,7 @@ mod tests {
             (context.statement has rows || !(context.usage.contains(\"filter\") && resource.joins == 1)) } \
             unless { [context.statement.kind].contains(principal.kind) };";
         let policy = Policy::parse(None, text).unwrap();
-        let found: Vec<String> = collect_mentions(&policy)
+        let found: Vec<String> = collect_mentions(&policy.to_json().unwrap())
             .into_iter()
             .map(|m| {
                 [Some(m.attribute), m.part]

@@ -40,9 +40,13 @@ pub(in crate::policy) fn check(
         declared: read_declarations(principals),
     };
     let mut out = BTreeSet::new();
-    for Located { policy, origin } in located {
+    for located in located {
+        let Located { policy, origin, .. } = located;
         let mut found = Vec::new();
-        types.policy(policy, origin, &mut found);
+        // One that cannot be written down is refused by Cedar's validation, which reads the same.
+        if let Some(conditions) = located.conditions().and_then(Value::as_array) {
+            types.policy(policy, conditions, origin, &mut found);
+        }
         found.dedup();
         if !found.is_empty() {
             out.insert(policy.id().to_string());
@@ -96,15 +100,18 @@ enum Found<'a> {
 }
 
 impl Types<'_> {
-    fn policy(&self, policy: &Policy, origin: &Origin<'_>, out: &mut Vec<PolicyProblem>) {
-        // One that cannot be written down is refused by Cedar's validation, which reads the same.
-        let Ok(json) = policy.to_json() else { return };
-        let conditions = json.get("conditions").and_then(Value::as_array);
-        if conditions.is_none_or(Vec::is_empty) {
+    fn policy(
+        &self,
+        policy: &Policy,
+        conditions: &[Value],
+        origin: &Origin<'_>,
+        out: &mut Vec<PolicyProblem>,
+    ) {
+        if conditions.is_empty() {
             return;
         }
         let mut possible = self.scope(policy);
-        for condition in conditions.into_iter().flatten() {
+        for condition in conditions {
             let Some(body) = condition.get("body") else {
                 continue;
             };

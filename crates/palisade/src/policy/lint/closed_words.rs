@@ -43,8 +43,9 @@ pub(in crate::policy) fn check(
         tags: tags.all().map(str::to_owned).collect(),
         templates: templates.names().map(str::to_owned).collect(),
     };
-    for Located { policy, origin } in located {
-        let compared: BTreeSet<_> = collect_compared(policy, Path::from_json)
+    for located in located {
+        let Located { policy, origin, .. } = located;
+        let compared: BTreeSet<_> = collect_compared(located, Path::from_json)
             .into_iter()
             .collect();
         for (path, word) in compared {

@@ -1,7 +1,8 @@
 //! What the conditions of a policy compare with literals, by Cedar's JSON.
 
-use cedar_policy::Policy;
 use serde_json::Value;
+
+use crate::policy::load::source::Located;
 
 /// The operators that hold or not by what literals they are given.
 const OPERATORS: [&str; 5] = ["==", "!=", "contains", "containsAll", "containsAny"];
@@ -9,17 +10,12 @@ const OPERATORS: [&str; 5] = ["==", "!=", "contains", "containsAll", "containsAn
 /// Gives each expression that a condition of `policy` compares with literals to `name`; what it calls those that are of interest, with
 /// each literal.
 pub(in crate::policy) fn collect_compared<N>(
-    policy: &Policy,
+    policy: &Located<'_>,
     name: impl Fn(&Value) -> Option<N>,
 ) -> Vec<(N, String)> {
     let mut found = Vec::new();
     // A policy that cannot be written down is not looked at here.
-    if let Some(conditions) = policy
-        .to_json()
-        .ok()
-        .as_ref()
-        .and_then(|json| json.get("conditions"))
-    {
+    if let Some(conditions) = policy.conditions() {
         collect(conditions, &name, &mut found);
     }
     found

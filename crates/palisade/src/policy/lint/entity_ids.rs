@@ -26,7 +26,7 @@ pub(in crate::policy) fn check(
     warnings: &mut Vec<PolicyProblem>,
 ) {
     let ids = catalog_ids(catalog, templates);
-    for Located { policy, origin } in located {
+    for Located { policy, origin, .. } in located {
         let mut literals = policy.entity_literals();
         literals.sort_by_key(ToString::to_string);
         literals.dedup();

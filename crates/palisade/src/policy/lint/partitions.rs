@@ -24,7 +24,7 @@ pub(in crate::policy) fn check(
     named: &NamedRelations<'_>,
     warnings: &mut Vec<PolicyProblem>,
 ) {
-    for Located { policy, origin } in located {
+    for Located { policy, origin, .. } in located {
         let of_reading = OF_READING.into_iter().any(|action| covers(policy, action));
         if policy.effect() != Effect::Forbid || !of_reading {
             continue;

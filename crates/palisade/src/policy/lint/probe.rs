@@ -449,7 +449,7 @@ impl Findings {
 }
 
 /// How many pairs of a relation and a principal a sample has.
-const SAMPLE: usize = 1_000;
+const SAMPLE: usize = 400;
 
 /// The relations that policies are tried on: all, or of many those first that policies name.
 fn relations_to_try<'l>(

@@ -17,12 +17,13 @@ pub(in crate::policy) fn check(
     named: &NamedRelations<'_>,
     problems: &mut Vec<PolicyProblem>,
 ) {
-    for Located { policy, origin } in located {
+    for located in located {
+        let Located { policy, origin, .. } = located;
         let of_rows = [PolicyAction::See, PolicyAction::Change, PolicyAction::Add];
         if !of_rows.into_iter().any(|action| covers(policy, action)) {
             continue;
         }
-        let compared: BTreeSet<_> = collect_compared(policy, attribute).into_iter().collect();
+        let compared: BTreeSet<_> = collect_compared(located, attribute).into_iter().collect();
         if compared.is_empty() {
             continue;
         }

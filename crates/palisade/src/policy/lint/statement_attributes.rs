@@ -7,7 +7,7 @@ use cedar_policy::Effect;
 use crate::policy::{
     cedar::{
         by_action::covers,
-        context_use::{Mention, STATEMENT, USAGE, collect_mentions, looks_at},
+        context_use::{Mention, STATEMENT, USAGE, collect_mentions, mentions},
         schema,
         schema::PolicyAction,
     },
@@ -25,9 +25,15 @@ pub(in crate::policy) fn check(
 ) -> BTreeSet<String> {
     let mut out = BTreeSet::new();
     for located in located {
-        let Located { policy, origin } = located;
+        let Located {
+            policy,
+            origin,
+            json,
+        } = located;
         let found = problems.len();
-        for mention in collect_mentions(policy) {
+        // A policy that cannot be written down names none.
+        let mentions_of = located.conditions().map(collect_mentions);
+        for mention in mentions_of.unwrap_or_default() {
             problems.extend(explain_missing(located, &mention));
         }
         if problems.len() > found {
@@ -35,7 +41,7 @@ pub(in crate::policy) fn check(
         }
         let Some(attribute) = [USAGE, STATEMENT]
             .into_iter()
-            .find(|attribute| looks_at(policy, attribute))
+            .find(|attribute| json.as_ref().is_none_or(|json| mentions(json, attribute)))
         else {
             continue;
         };
@@ -69,7 +75,7 @@ fn knows(action: PolicyAction, attribute: &str) -> bool {
 
 /// What is wrong with looking at an attribute: that there is none of this name, or never for one of the policy's actions.
 fn explain_missing(located: &Located<'_>, mention: &Mention) -> Option<PolicyProblem> {
-    let Located { policy, origin } = located;
+    let Located { policy, origin, .. } = located;
     let attribute = mention.attribute.as_str();
     let none = |wanted: &str, path: &str, names: &[&str]| {
         let help = match probably(wanted, names.iter().copied()) {
@@ -104,7 +110,7 @@ fn explain_missing(located: &Located<'_>, mention: &Mention) -> Option<PolicyPro
 
 /// Where the attribute is missing whatever the statement, the policy would be without effect.
 fn report_unknown(located: &Located<'_>, attribute: &str, action: PolicyAction) -> PolicyProblem {
-    let Located { policy, origin } = located;
+    let Located { policy, origin, .. } = located;
     let known = PolicyAction::ALL
         .iter()
         .filter(|action| knows(**action, attribute));

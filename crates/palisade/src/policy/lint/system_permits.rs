@@ -14,7 +14,7 @@ pub(in crate::policy) fn check(
     catalog: &Catalog,
     warnings: &mut Vec<PolicyProblem>,
 ) {
-    for Located { policy, origin } in located {
+    for Located { policy, origin, .. } in located {
         // One of calls, too, may mean functions.
         let reads = covers(policy, PolicyAction::Select) && !covers(policy, PolicyAction::Call);
         if policy.effect() != Effect::Permit || !reads {

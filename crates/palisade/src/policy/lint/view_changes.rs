@@ -25,7 +25,7 @@ pub(in crate::policy) fn check(
     named: &NamedRelations<'_>,
     warnings: &mut Vec<PolicyProblem>,
 ) {
-    for Located { policy, origin } in located {
+    for Located { policy, origin, .. } in located {
         let mut covered = PolicyAction::ALL
             .iter()
             .filter(|action| covers(policy, **action));

@@ -137,6 +137,8 @@ struct Unclassified {
 struct Names<'a> {
     dialect: Dialect,
     relations: Vec<(&'a Relation, [String; 2])>,
+    by_uid: HashMap<&'a str, RelationId>,
+    columns_by_uid: HashMap<&'a str, ColumnId>,
 }
 
 impl<'a> Names<'a> {
@@ -148,7 +150,14 @@ impl<'a> Names<'a> {
             .iter()
             .map(|relation| (relation, [lower(&relation.schema), lower(&relation.name)]))
             .collect();
-        Self { dialect, relations }
+        let all = || catalog.relations().iter();
+        let columns = all().flat_map(Relation::column_ids);
+        Self {
+            dialect,
+            relations,
+            by_uid: all().map(|r| (r.uid.as_str(), r.id)).collect(),
+            columns_by_uid: columns.map(|(id, c)| (c.uid.as_str(), id)).collect(),
+        }
     }
 
     fn relations(
@@ -160,12 +169,7 @@ impl<'a> Names<'a> {
         match selector(source, entry, "schema.table", 2, problems) {
             None => Vec::new(),
             Some(Selector::Name(name)) => {
-                let found: Vec<_> = self
-                    .relations
-                    .iter()
-                    .filter(|(relation, _)| self.same(&relation.uid, name.get_ref()))
-                    .map(|(relation, _)| relation.id)
-                    .collect();
+                let found = self.find(&self.by_uid, name.get_ref());
                 if found.is_empty() {
                     let known = self
                         .relations
@@ -198,10 +202,7 @@ impl<'a> Names<'a> {
         match selector(source, entry, "schema.table.column", 3, problems) {
             None => Vec::new(),
             Some(Selector::Name(name)) => {
-                let found: Vec<_> = columns()
-                    .filter(|(_, column)| self.same(&column.uid, name.get_ref()))
-                    .map(|(id, _)| id)
-                    .collect();
+                let found = self.find(&self.columns_by_uid, name.get_ref());
                 if found.is_empty() {
                     let known = columns().map(|(_, column)| column.uid.as_str());
                     problems.push(report_unknown(source, "column", name, known));
@@ -223,9 +224,14 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// Whether the operator's spelling means this uid. A quoted part folds like any other.
-    fn same(&self, uid: &str, written: &str) -> bool {
-        uid == written || uid == self.dialect.fold(written)
+    /// What the operator's spelling means, as it is and folded. A quoted part folds like any other.
+    fn find<T: Copy>(&self, known: &HashMap<&str, T>, written: &str) -> Vec<T> {
+        let folded = self.dialect.fold(written);
+        let as_folded = (folded != written).then_some(folded.as_str());
+        let spellings = std::iter::once(written).chain(as_folded);
+        spellings
+            .filter_map(|uid| known.get(uid).copied())
+            .collect()
     }
 }
 

@@ -13,7 +13,7 @@ use std::{
 };
 
 use cedar_policy::{
-    Effect, EntityNamespace, EntityUid, Policy, ResourceConstraint, Schema, SchemaFragment,
+    Effect, EntityNamespace, EntityUid, ResourceConstraint, Schema, SchemaFragment,
     ffi::DetailedError,
 };
 
@@ -141,7 +141,7 @@ pub(in crate::policy) fn load(
     let of_statements = statement_attributes::check(&located, &mut problems);
     let of_estimates: Vec<_> = located
         .iter()
-        .filter(|located| looks_at_estimates(&located.policy))
+        .filter(|located| located.conditions().is_some_and(looks_at_estimates))
         .collect();
     if catalog.dialect() == Dialect::Sqlite {
         for located in &of_estimates {
@@ -267,7 +267,7 @@ fn require_secret(
         ),
         Some(_) => return,
     };
-    for Located { policy, origin } in located {
+    for Located { policy, origin, .. } in located {
         let mask = annotations
             .get(policy.id().as_ref() as &str)
             .and_then(|annotations| annotations.mask.as_ref());
@@ -334,15 +334,11 @@ fn cedar_schemas(
 /// What conditions name, whatever they do with it. What a scope names is compared and no more.
 fn named_in_conditions(located: &[Located<'_>]) -> BTreeSet<EntityUid> {
     let mut out = BTreeSet::new();
-    for Located { policy, .. } in located {
-        match policy.to_json() {
-            Ok(json) => {
-                if let Some(conditions) = json.get("conditions") {
-                    entities::collect_uids(conditions, &mut out);
-                }
-            }
+    for located in located {
+        match located.conditions() {
+            Some(conditions) => entities::collect_uids(conditions, &mut out),
             // One that cannot be written down may look at whatever it names.
-            Err(_) => out.extend(policy.entity_literals()),
+            None => out.extend(located.policy.entity_literals()),
         }
     }
     out
@@ -364,14 +360,14 @@ fn named_resources(located: &[Located<'_>]) -> HashMap<String, EntityUid> {
 /// The policies whose conditions look at `context.has_where`: in what they say, not in a comment.
 fn find_condition_permits(located: &[Located<'_>]) -> BTreeSet<String> {
     let attribute = format!("\"attr\":\"{HAS_WHERE}\"");
-    let looks = |policy: &Policy| {
-        // One that cannot be written down has not spoken of it.
-        let json = policy.to_json().map(|json| json.to_string());
-        json.is_ok_and(|json| json.contains(&attribute))
+    // One that cannot be written down has not spoken of it.
+    let looks = |located: &Located<'_>| {
+        let conditions = located.conditions();
+        conditions.is_some_and(|conditions| conditions.to_string().contains(&attribute))
     };
     located
         .iter()
-        .filter(|l| looks(&l.policy))
+        .filter(|l| looks(l))
         .map(|l| l.policy.id().to_string())
         .collect()
 }

@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, ops::Range};
 
 use cedar_policy::{Policy, PolicyId, ffi::DetailedError};
+use serde_json::Value;
 
 use crate::policy::load::diagnostic::{PolicyProblem, Source};
 
@@ -19,7 +20,16 @@ pub(in crate::policy) struct Origin<'a> {
 #[derive(Debug, Clone)]
 pub(in crate::policy) struct Located<'a> {
     pub(in crate::policy) policy: Policy,
+    /// As Cedar writes it down, where it can.
+    pub(in crate::policy) json: Option<Value>,
     pub(in crate::policy) origin: Origin<'a>,
+}
+
+impl Located<'_> {
+    /// Its conditions, as Cedar writes them down; none where it cannot.
+    pub(in crate::policy) fn conditions(&self) -> Option<&Value> {
+        self.json.as_ref()?.get("conditions")
+    }
 }
 
 /// Where policies stand, by their ids.
@@ -43,6 +53,7 @@ pub(in crate::policy) fn parse<'a>(
                     None => policy,
                 };
                 out.push(Located {
+                    json: policy.to_json().ok(),
                     policy,
                     origin: Origin { source, range },
                 });

@@ -80,8 +80,8 @@ impl<'a> Validation<'a> {
         let mut without = Vec::new();
         let mut with: Vec<(&Policy, Vec<&Relation>)> = Vec::new();
         let mut alike = HashMap::new();
-        for Located { policy, .. } in located {
-            let met = self.relations_met(policy, &mut alike);
+        for Located { policy, json, .. } in located {
+            let met = self.relations_met(policy, json.as_ref(), &mut alike);
             if met.is_empty() {
                 without.push(policy);
             } else {
@@ -107,14 +107,15 @@ impl<'a> Validation<'a> {
     fn relations_met(
         &self,
         policy: &Policy,
+        json: Option<&Value>,
         alike: &mut HashMap<BTreeSet<String>, Vec<&'a Relation>>,
     ) -> Vec<&'a Relation> {
         // One that cannot be written down may look at anything.
-        let Ok(json) = policy.to_json() else {
+        let Some(json) = json else {
             return self.named.all.clone();
         };
         let mut words = Words::default();
-        words.collect(&json);
+        words.collect(json);
         let mut out: Vec<&'a Relation> = words
             .row_types
             .iter()
