@@ -2,7 +2,10 @@
 
 use std::{fmt::Write as _, path::Path};
 
-use palisade::{catalog::Catalog, policy::PolicySet};
+use palisade::{
+    catalog::Catalog,
+    policy::{Lint, PolicySet},
+};
 
 use crate::{
     args::{PolicyArguments, PolicyCommand, PolicyFolderArguments},
@@ -50,7 +53,7 @@ fn print_starter(dir: Option<&Path>) -> Result<String, Failure> {
 /// Problems end the command; what is odd is printed and does not.
 fn check(arguments: &PolicyFolderArguments) -> Result<String, Failure> {
     let (setup, catalog) = setup(arguments)?;
-    let firewall = setup.firewall(catalog, Access::Write)?;
+    let firewall = setup.linted_firewall(catalog, Access::Write, Lint::EveryRelation)?;
     let mut out = String::new();
     let warnings = firewall.policies().warnings();
     for warning in warnings {

@@ -9,6 +9,7 @@ use palisade::{
     dialect::Dialect,
     firewall::Firewall,
     limits::Limits,
+    policy::Lint,
     session::Principal,
     token::{Lifetime, TokenSecret},
 };
@@ -213,8 +214,19 @@ impl Setup {
 
     /// A firewall over `catalog`.
     pub(crate) fn firewall(&self, catalog: Catalog, access: Access) -> Result<Firewall, Failure> {
-        let builder =
-            Firewall::builder(catalog, self.policies.sources.clone()).limits(self.limits.clone());
+        self.linted_firewall(catalog, access, Lint::Sample)
+    }
+
+    /// A firewall over `catalog`, whose policies are tried on as many relations as `lint` says.
+    pub(crate) fn linted_firewall(
+        &self,
+        catalog: Catalog,
+        access: Access,
+        lint: Lint,
+    ) -> Result<Firewall, Failure> {
+        let builder = Firewall::builder(catalog, self.policies.sources.clone())
+            .limits(self.limits.clone())
+            .lint(lint);
         let builder = match &self.token_secret {
             Some(secret) => builder.token_secret(secret.clone()),
             None => builder,

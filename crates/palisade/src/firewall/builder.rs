@@ -9,7 +9,7 @@ use crate::{
         Firewall, column_lineage, session_catalog::ViewCache, statement_cache::StatementCache,
     },
     limits::Limits,
-    policy::{PolicySet, PolicySources, system_relations_named},
+    policy::{Lint, PolicySet, PolicySources, system_relations_named},
     rewrite::SourceCache,
     token::TokenSecret,
 };
@@ -22,6 +22,7 @@ pub struct FirewallBuilder {
     limits: Limits,
     changes: bool,
     cache_bytes: u64,
+    lint: Lint,
 }
 
 /// Bytes that rewritten statements may take until the oldest are forgotten.
@@ -62,6 +63,12 @@ impl FirewallBuilder {
         }
     }
 
+    /// On how many relations the policies are tried; [`Lint::Sample`] if not called. A reload tries a sample.
+    #[must_use]
+    pub fn lint(self, lint: Lint) -> Self {
+        Self { lint, ..self }
+    }
+
     /// Loads and checks everything.
     ///
     /// # Errors
@@ -70,7 +77,7 @@ impl FirewallBuilder {
         let named = system_relations_named(&self.policies, self.catalog.dialect());
         let catalog = Arc::new(self.catalog.with_system(named));
         let flow = column_lineage::columns(&catalog, &self.limits);
-        let policies = PolicySet::load(&self.policies, &catalog, &flow)?;
+        let policies = PolicySet::load_and_lint(&self.policies, &catalog, &flow, self.lint)?;
         let names = catalog
             .relations()
             .iter()
@@ -106,6 +113,7 @@ impl Firewall {
             limits: Limits::default(),
             changes: false,
             cache_bytes: CACHE_BYTES,
+            lint: Lint::Sample,
         }
     }
 }
