@@ -47,8 +47,8 @@ struct Checked {
     marks: [i64; 2],
 }
 
-/// Which file it is, and when it was last written, as the system tells. Of a file that another took the place of, and of one that
-/// was written over, it is another.
+/// Which file it is, and when it was last written, as the system tells. It changes where the file is written over, and where another
+/// takes its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Stamp {
     main: FileStamp,
@@ -95,7 +95,7 @@ impl Stamp {
 }
 
 impl Readers {
-    /// A connection to the file at `path`: one that waited, or a new one.
+    /// A connection to the file at `path`, which waited or is new.
     ///
     /// # Errors
     /// If the file cannot be opened.

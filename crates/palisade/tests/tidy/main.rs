@@ -258,7 +258,7 @@ fn no_foreign_type_is_public() {
 
 #[test]
 fn files_to_find_are_there() {
-    let root = core().join("../..");
+    let root = core().join("../../..");
     let page = fs::read_to_string(root.join("docs/internals/finding-your-way.md")).unwrap();
     let link = Regex::new(r"\]\(\.\./\.\./([^)]+)\)").unwrap();
     let files: Vec<&str> = link

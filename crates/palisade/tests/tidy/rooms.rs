@@ -52,7 +52,7 @@ const ROOMS: &[(&str, &[&[&str]])] = &[
                 "generated",
                 "key_equality",
             ],
-            &["snapshot", "ddl"],
+            &["snapshot", "test_ddl"],
         ],
     ),
     (
@@ -68,12 +68,12 @@ const ROOMS: &[(&str, &[&[&str]])] = &[
         &[
             &["ast", "authorized", "refusal", "change/walk", "output"],
             &[
-                "source/comparison",
-                "source/mask_expr",
-                "source/typed_null",
-                "source/keyed_hash",
-                "source/row_filter",
-                "source/mask",
+                "relation_source/predicate_sql",
+                "relation_source/mask_expr",
+                "relation_source/typed_null",
+                "relation_source/keyed_hash",
+                "relation_source/row_filter",
+                "relation_source/mask",
             ],
             &[
                 "change/write_filter_cache",
@@ -82,7 +82,7 @@ const ROOMS: &[(&str, &[&[&str]])] = &[
                 "change/upsert/on_conflict",
                 "change/new_row",
             ],
-            &["source", "output/columns", "limit"],
+            &["relation_source", "output/columns", "limit"],
             &[
                 "change",
                 "change/precheck/foreign_keys",
@@ -107,7 +107,7 @@ const ROOMS: &[(&str, &[&[&str]])] = &[
     (
         "guard",
         &[
-            &["request", "failures", "failure"],
+            &["request", "failure_quota", "backend_error"],
             &["ticket"],
             &["backend", "estimates", "live"],
             &[""],

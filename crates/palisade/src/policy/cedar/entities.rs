@@ -86,7 +86,7 @@ impl Store {
     ///
     /// # Errors
     /// If Cedar does not take them together, which would be a defect of ours.
-    pub(in crate::policy) fn around(
+    pub(in crate::policy) fn collect_around(
         &self,
         principal: &EntityUid,
         schema: &Schema,

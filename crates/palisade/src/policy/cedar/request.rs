@@ -84,7 +84,7 @@ impl Subject {
         session: &Session,
     ) -> Result<Self, Failure> {
         let circumstances = Circumstances::new(session);
-        let entities = loaded.store.around(&uid, &loaded.schemas.fixed)?;
+        let entities = loaded.store.collect_around(&uid, &loaded.schemas.fixed)?;
         let partial = entities::without_columns(&entities, &loaded.schemas.fixed)?;
         Ok(Self {
             epoch: session.epoch(),

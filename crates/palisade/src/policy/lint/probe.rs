@@ -537,7 +537,7 @@ fn subjects(loaded: &Loaded, context_matters: bool) -> Vec<Subject> {
         // A type that demands attributes has no such principal.
         let unknown = entities::uid(kind, "(of whom nothing is known)");
         let exists = |uid: &EntityUid| {
-            let around = loaded.store.around(uid, &loaded.schemas.fixed);
+            let around = loaded.store.collect_around(uid, &loaded.schemas.fixed);
             around.is_ok_and(|entities| entities.get(uid).is_some())
         };
         uids.extend(unknown.filter(exists));

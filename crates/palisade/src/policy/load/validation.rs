@@ -23,7 +23,6 @@ use crate::policy::{
     },
     lint::attributes,
     load::{
-        PRINCIPALS_FILE,
         diagnostic::{PolicyProblem, Source},
         source::{Located, Origins},
     },
@@ -222,7 +221,7 @@ impl<'a> Validation<'a> {
                     .cedar_problems(error, range.start, Some(range))
             }
             None => Source {
-                name: PRINCIPALS_FILE,
+                name: self.principals.name,
                 text: "",
             }
             .cedar_problems(error, 0, None),
