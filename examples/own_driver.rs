@@ -54,6 +54,6 @@ fn value(cell: ValueRef<'_>) -> Value {
         ValueRef::Integer(number) => Value::Integer(number),
         ValueRef::Real(number) => Value::Real(number),
         ValueRef::Text(text) => Value::text(String::from_utf8_lossy(text)),
-        ValueRef::Blob(bytes) => Value::Blob(bytes.to_vec().into()),
+        ValueRef::Blob(bytes) => Value::Blob(bytes.to_vec()),
     }
 }

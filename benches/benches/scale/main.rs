@@ -74,7 +74,9 @@ fn main() {
         let folder = tempfile::tempdir().unwrap();
         grid("sqlite", &|tables| {
             let path = folder.path().join(format!("{tables}.db"));
-            palisade_sqlite::create_database(&path, &world::schema(tables)).unwrap();
+            let database = rusqlite::Connection::open(&path).unwrap();
+            let script = format!("BEGIN; {} COMMIT;", world::schema(tables));
+            database.execute_batch(&script).unwrap();
             path.to_str().unwrap().to_owned()
         });
     }

@@ -233,7 +233,7 @@ fn validate(
     policies: &[&Policy],
     schema: Schema,
 ) -> Result<(PolicySet, ValidationResult), Failure> {
-    let policies = policies.iter().map(|policy| Policy::clone(policy));
+    let policies = policies.iter().copied().cloned();
     let policies = PolicySet::from_policies(policies).map_err(Failure::new)?;
     let result = Validator::new(schema).validate(&policies, ValidationMode::Strict);
     Ok((policies, result))
