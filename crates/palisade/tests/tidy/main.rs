@@ -260,7 +260,7 @@ fn no_foreign_type_is_public() {
 fn files_to_find_are_there() {
     let root = core().join("../../..");
     let page = fs::read_to_string(root.join("docs/internals/finding-your-way.md")).unwrap();
-    let link = Regex::new(r"\]\(\.\./\.\./([^)]+)\)").unwrap();
+    let link = Regex::new(r"\| `([^`]+/[^`]+)` \|").unwrap();
     let files: Vec<&str> = link
         .captures_iter(&page)
         .filter_map(|found| Some(found.get(1)?.as_str()))
