@@ -446,6 +446,54 @@ fn another_file_in_its_place_is_noticed() {
     );
 }
 
+/// Ways by which another database, of the same schema version, comes to stand under a path.
+#[test]
+fn a_kept_connection_notices_another_database() {
+    let other = SHOP.replace("ssn IS NOT NULL", "ssn IS NULL");
+    let ways: [fn(&PathBuf, &PathBuf); 3] = [
+        |other, path| {
+            std::fs::remove_file(path).unwrap();
+            std::fs::copy(other, path).unwrap();
+        },
+        |other, path| std::fs::rename(other, path).unwrap(),
+        // Written over in its place, as `cp` does.
+        |other, path| std::fs::write(path, std::fs::read(other).unwrap()).unwrap(),
+    ];
+    for (n, replace) in ways.into_iter().enumerate() {
+        let shop = Shop::new();
+        let query = shop.query("SELECT id FROM main.users");
+        for _ in 0..3 {
+            assert_eq!(query.run().unwrap().rows.len(), 2, "{n}");
+        }
+        let path = shop.dir.path().join("other.db");
+        create_database(&path, &other).unwrap();
+        replace(&path, &shop.path());
+        for _ in 0..3 {
+            assert_eq!(query.fails().detail, "the schema changed", "{n}");
+        }
+    }
+}
+
+#[test]
+fn a_kept_connection_has_nothing_of_the_request_before() {
+    let shop = Shop::new();
+    let long = "SELECT hex(zeroblob(300000)) FROM main.users";
+    let mut small = shop.query(long);
+    small.limits.max_cell_bytes = 1;
+    for _ in 0..3 {
+        small.fails();
+        assert_eq!(shop.query(long).run().unwrap().rows.len(), 2);
+        // A writer waits for no reader that is kept.
+        let writer = Connection::open(shop.path()).unwrap();
+        writer.execute_batch("UPDATE bare SET y = 7").unwrap();
+        let seen = shop.query("SELECT y FROM main.bare").run().unwrap().rows;
+        assert!(
+            seen.iter().all(|row| row == &[Value::Integer(7)]),
+            "{seen:?}"
+        );
+    }
+}
+
 #[test]
 fn memory_serves_many_requests() {
     let backend = SqliteBackend::in_memory(SHOP, "shop").unwrap();

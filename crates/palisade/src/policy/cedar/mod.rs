@@ -6,6 +6,7 @@ pub(in crate::policy) mod constant;
 pub(in crate::policy) mod context_use;
 pub(in crate::policy) mod entities;
 pub(in crate::policy) mod failure;
+pub(in crate::policy) mod mentioned_rows;
 pub(in crate::policy) mod named_relations;
 pub(in crate::policy) mod request;
 pub(in crate::policy) mod residual;

@@ -12,6 +12,7 @@ use crate::policy::cedar::{
     attribute_type::{attribute_type, shows_presence},
     context_use::{ESTIMATED_COST, ESTIMATED_ROWS, HAS_WHERE, STATEMENT, TIME, USAGE},
     failure::Failure,
+    mentioned_rows::MentionedRows,
 };
 use crate::{
     catalog::{Catalog, Relation, RelationId, RelationKind},
@@ -202,6 +203,8 @@ pub(in crate::policy) struct Schemas {
     pub(in crate::policy) fixed: Schema,
     /// The same, to which row types are added.
     fragment: SchemaFragment,
+    /// Which other row types the policies of a relation's rows name.
+    mentioned: MentionedRows,
     /// By the relation whose rows a schema knows.
     by_relation: Arc<Mutex<HashMap<RelationId, Arc<Schema>>>>,
 }
@@ -214,8 +217,14 @@ impl Schemas {
         Self {
             fixed,
             fragment,
+            mentioned: MentionedRows::default(),
             by_relation: Arc::default(),
         }
+    }
+
+    /// With what policies name, which is known after the types are.
+    pub(in crate::policy) fn with_mentioned(self, mentioned: MentionedRows) -> Self {
+        Self { mentioned, ..self }
     }
 
     /// With the row types of `relations`.
@@ -232,7 +241,7 @@ impl Schemas {
         Schema::from_schema_fragments([self.fragment.clone(), rows]).map_err(Failure::new)
     }
 
-    /// With the row type of `relation`.
+    /// With the row type of `relation`, and those that policies of its rows name.
     ///
     /// # Errors
     /// As [`with_rows`](Self::with_rows).
@@ -250,7 +259,13 @@ impl Schemas {
         if let Some(schema) = known().get(&relation.id) {
             return Ok(Arc::clone(schema));
         }
-        let schema = Arc::new(self.with_rows(catalog, &[relation])?);
+        let relations: Vec<&Relation> = self
+            .mentioned
+            .beside(relation)
+            .into_iter()
+            .filter_map(|id| catalog.relation(id))
+            .collect();
+        let schema = Arc::new(self.with_rows(catalog, &relations)?);
         let mut known = known();
         if known.len() >= SCHEMAS {
             known.clear();

@@ -236,6 +236,19 @@ mod tests {
     }
 
     #[test]
+    fn a_condition_may_name_the_rows_of_another_relation() {
+        let others = "permit(principal, action == Action::\"see\", resource) unless { resource is row::main::tickets };\n";
+        assert_eq!(rows(others, "bot", "customers"), RowFilter::Everything);
+        assert_eq!(rows(others, "bot", "tickets"), RowFilter::Nothing);
+        let one = "permit(principal, action == Action::\"see\", resource is row::main::customers)
+            unless { resource is row::main::tickets && resource.id == 1 };\n";
+        assert_eq!(rows(one, "bot", "customers"), RowFilter::Everything);
+        let named = "permit(principal, action == Action::\"see\", resource in Table::\"main.customers\")
+            unless { resource is row::main::tickets };\n";
+        assert_eq!(rows(named, "bot", "customers"), RowFilter::Everything);
+    }
+
+    #[test]
     fn permits_are_alternatives() {
         let permit = |id: &str, n: u8| {
             format!(

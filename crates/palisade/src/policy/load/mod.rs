@@ -23,9 +23,10 @@ use crate::policy::{
         context_use::{HAS_WHERE, looks_at_estimates},
         entities,
         entities::Store,
+        mentioned_rows::MentionedRows,
         named_relations::NamedRelations,
         schema,
-        schema::{DEFAULT_PRINCIPALS, PolicyAction, ROW_NAMESPACE, Schemas},
+        schema::{DEFAULT_PRINCIPALS, PolicyAction, ROW_ACTIONS, ROW_NAMESPACE, Schemas},
     },
     inheritance::Inheritance,
     lint::{
@@ -163,10 +164,16 @@ pub(in crate::policy) fn load(
         .ok();
     let (store, policies) = require_no_problems(store.zip(policies), &mut problems)?;
 
+    let mut mentioned = MentionedRows::default();
+    for l in &located {
+        if ROW_ACTIONS.iter().any(|action| covers(&l.policy, *action)) {
+            mentioned.add(&named, &l.policy.resource_constraint(), l.json.as_ref());
+        }
+    }
     let loaded = Loaded {
         catalog: Arc::clone(catalog),
         timed: time_dependent::actions(&policies),
-        schemas,
+        schemas: schemas.with_mentioned(mentioned),
         policies,
         demands_approval: annotations.values().any(|found| found.approval),
         annotations,

@@ -18,8 +18,9 @@ use crate::policy::{
         attribute_type::{AttributeType, attribute_type, shows_presence},
         by_action::covers,
         failure::Failure,
+        mentioned_rows::row_types,
         named_relations::NamedRelations,
-        schema::{PolicyAction, ROW_ACTIONS, ROW_NAMESPACE, Schemas},
+        schema::{PolicyAction, ROW_ACTIONS, Schemas},
     },
     lint::attributes,
     load::{
@@ -113,10 +114,9 @@ impl<'a> Validation<'a> {
         let Some(json) = json else {
             return self.named.all.clone();
         };
-        let mut words = Words::default();
-        words.collect(json);
-        let mut out: Vec<&'a Relation> = words
-            .row_types
+        let mut attributes = BTreeSet::new();
+        collect_attributes(json, &mut attributes);
+        let mut out: Vec<&'a Relation> = row_types(json)
             .iter()
             .filter_map(|kind| self.named.with_row_type(kind))
             .collect();
@@ -131,7 +131,7 @@ impl<'a> Validation<'a> {
         };
         if of_rows && !is_pinned {
             let kinds = alike
-                .entry(words.attributes)
+                .entry(attributes)
                 .or_insert_with_key(|attributes| {
                     let mut seen = HashSet::new();
                     let all = self.named.all.iter().copied();
@@ -239,38 +239,26 @@ fn validate(
     Ok((policies, result))
 }
 
-/// What a policy says that its meaning for a row type depends on.
-#[derive(Default)]
-struct Words {
-    row_types: BTreeSet<String>,
-    attributes: BTreeSet<String>,
-}
-
-impl Words {
-    fn collect(&mut self, json: &Value) {
-        match json {
-            Value::Object(fields) => {
-                match fields.get("attr") {
-                    Some(Value::String(name)) => {
-                        self.attributes.insert(name.clone());
-                    }
-                    Some(Value::Array(names)) => {
-                        let names = names.iter().filter_map(Value::as_str);
-                        self.attributes.extend(names.map(str::to_owned));
-                    }
-                    Some(_) | None => {}
+/// The attributes that a policy looks at.
+fn collect_attributes(json: &Value, out: &mut BTreeSet<String>) {
+    match json {
+        Value::Object(fields) => {
+            match fields.get("attr") {
+                Some(Value::String(name)) => {
+                    out.insert(name.clone());
                 }
-                fields.values().for_each(|field| self.collect(field));
-            }
-            Value::Array(items) => items.iter().for_each(|item| self.collect(item)),
-            Value::String(word) => {
-                let rest = word.strip_prefix(ROW_NAMESPACE);
-                if rest.is_some_and(|rest| rest.starts_with("::")) {
-                    self.row_types.insert(word.clone());
+                Some(Value::Array(names)) => {
+                    let names = names.iter().filter_map(Value::as_str);
+                    out.extend(names.map(str::to_owned));
                 }
+                Some(_) | None => {}
             }
-            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+            fields
+                .values()
+                .for_each(|field| collect_attributes(field, out));
         }
+        Value::Array(items) => items.iter().for_each(|item| collect_attributes(item, out)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }
 
