@@ -1,4 +1,5 @@
-//! Palisade's MCP server mounted beside the routes of an axum server. It prints its address, and serves MCP at `/mcp`.
+//! Palisade's MCP server mounted beside the routes of an axum server. It prints its address, and serves MCP at `/mcp`. Who asks is
+//! told by each request's key, so that one server tells principals apart.
 //!
 //! ```sh
 //! cargo run --package palisade-examples --bin mounted-in-axum
@@ -6,17 +7,47 @@
 
 use std::{error::Error, sync::Arc};
 
-use axum::{Router, routing::get};
+use axum::{
+    Router,
+    extract::Request,
+    http::{header::AUTHORIZATION, request::Parts},
+    middleware::{Next, from_fn},
+    response::Response,
+    routing::get,
+};
 use palisade::session::Principal;
-use palisade_mcp::{PalisadeServer, ServeOptions};
+use palisade_mcp::{PalisadeServer, PrincipalSource, ServeOptions};
 use rmcp::transport::streamable_http_server::{
     StreamableHttpServerConfig, StreamableHttpService, session::local::LocalSessionManager,
 };
 
+/// Keys of two agents. A server of one's own looks them up, or verifies a token.
+const KEYS: [(&str, &str); 2] = [
+    ("Bearer key-of-support", "support-bot"),
+    ("Bearer key-of-billing", "billing-bot"),
+];
+
+/// Puts the principal of a request beside it. A request without a known key has none, and reaches no data.
+async fn authenticate(mut request: Request, next: Next) -> Response {
+    let key = request.headers().get(AUTHORIZATION);
+    let known = KEYS
+        .iter()
+        .find(|(known, _)| key.is_some_and(|key| key == known));
+    if let Some((_, name)) = known {
+        request
+            .extensions_mut()
+            .insert(Principal::new("Agent", *name));
+    }
+    next.run(request).await
+}
+
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
     let options = ServeOptions {
-        principal: Principal::new("Agent", "support-bot"),
+        principal: PrincipalSource::by_request(|request| {
+            let parts = request.get::<Parts>()?;
+            parts.extensions.get::<Principal>().cloned()
+        }),
         connection: "example".to_owned(),
         writable: false,
     };
@@ -31,7 +62,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     );
     let router = Router::new()
         .route("/health", get(|| async { "well" }))
-        .nest_service("/mcp", mcp);
+        .nest_service("/mcp", mcp)
+        .layer(from_fn(authenticate));
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
     println!("http://{}/mcp", listener.local_addr()?);
     axum::serve(listener, router).await?;

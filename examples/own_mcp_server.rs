@@ -11,7 +11,6 @@ use palisade::{
     session::{Principal, Session},
     value::Params,
 };
-use palisade_sqlite::SqliteBackend;
 use rmcp::{
     ErrorData, ServerHandler, ServiceExt as _,
     handler::server::wrapper::Parameters,
@@ -21,7 +20,7 @@ use rmcp::{
 };
 
 struct Customers {
-    guard: Guard<SqliteBackend>,
+    guard: Guard,
 }
 
 #[derive(Debug, serde::Deserialize, schemars::JsonSchema)]

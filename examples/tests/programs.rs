@@ -113,14 +113,19 @@ fn is_mounted_in_another_server() {
     };
     let get = format!("GET /health HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
     assert!(ask(get).ends_with("well"));
-    let post = |body: String| {
+    let post = |key: &str, body: String| {
         let length = body.len();
         ask(format!(
-            "POST /mcp HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\ncontent-type: application/json\r\n\
+            "POST /mcp HTTP/1.1\r\nhost: {address}\r\nauthorization: Bearer {key}\r\nconnection: close\r\ncontent-type: application/json\r\n\
              accept: application/json, text/event-stream\r\nmcp-protocol-version: 2025-06-18\r\ncontent-length: {length}\r\n\r\n{body}"
         ))
     };
-    let answer = post(initialize());
+    let answer = post("key-of-support", initialize());
     assert!(answer.contains("\"tools\""), "{answer}");
-    has_masked_rows(&post(call("query")));
+    has_masked_rows(&post("key-of-support", call("query")));
+    let other = post("key-of-billing", call("query"));
+    assert!(other.contains("Eve") && !other.contains("Ann"), "{other}");
+    let none = post("key-of-nobody", call("query"));
+    assert!(none.contains("policy.no-permit"), "{none}");
+    assert!(!none.contains("Ann") && !none.contains("Eve"), "{none}");
 }

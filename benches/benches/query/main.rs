@@ -185,21 +185,21 @@ async fn bench<B: Backend + Clone>(
     }
 }
 
-fn decide(firewall: &Firewall, sql: &str, session: &Session) -> RewrittenStatement {
+fn decide(firewall: &Firewall, sql: &str, session: &Session) -> Arc<RewrittenStatement> {
     match firewall.check(sql, &Params::None, session).unwrap() {
-        Decision::Allow(statement) => *statement,
+        Decision::Allow(statement) => Arc::from(statement),
         Decision::Reject(why) => panic!("{sql}: {why}"),
     }
 }
 
-async fn query_json<B: Backend>(guard: &Guard<B>, sql: &str, session: &Session) -> Vec<u8> {
+async fn query_json(guard: &Guard, sql: &str, session: &Session) -> Vec<u8> {
     match guard.query(sql, &Params::None, session).await.into_result() {
         Ok(envelope) => serde_json::to_vec(&envelope).unwrap(),
         Err(why) => panic!("{sql}: {why:?}"),
     }
 }
 
-async fn run_unscanned<B: Backend>(backend: &B, statement: &RewrittenStatement) -> Vec<u8> {
+async fn run_unscanned<B: Backend>(backend: &B, statement: &Arc<RewrittenStatement>) -> Vec<u8> {
     let mut sink = JsonSink::default();
     backend
         .execute(palisade::danger::ticket(statement), &mut sink)

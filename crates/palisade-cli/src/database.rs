@@ -1,13 +1,14 @@
 //! A database that the operator lets us reach, and how it is opened.
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
-use palisade::{catalog::Catalog, dialect::Dialect, guard::Introspect as _};
+use palisade::{catalog::Catalog, dialect::Dialect, guard::Backend};
 use tokio::runtime::Runtime;
 
-use crate::{
-    backend::AnyBackend, database_name::stem, exit::Failure, host, sqlite, target::Target,
-};
+use crate::{database_name::stem, exit::Failure, host, sqlite, target::Target};
 
 /// A database with everything that opening it needs.
 #[derive(Clone)]
@@ -55,12 +56,14 @@ impl Database {
     }
 
     /// Opens it, connections on `runtime`.
-    pub(crate) fn open(&self, access: Access, runtime: &Runtime) -> Result<AnyBackend, Failure> {
+    pub(crate) fn open(
+        &self,
+        access: Access,
+        runtime: &Runtime,
+    ) -> Result<Arc<dyn Backend>, Failure> {
         match self {
-            Self::Sqlite(path) => sqlite::open(path, access).map(AnyBackend::Sqlite),
-            Self::Memory(script) => {
-                sqlite::memory(script.as_deref(), &self.name(), access).map(AnyBackend::Sqlite)
-            }
+            Self::Sqlite(path) => sqlite::open(path, access),
+            Self::Memory(script) => sqlite::memory(script.as_deref(), &self.name(), access),
             Self::Server(target) => runtime.block_on(target.open(access)),
         }
     }

@@ -1,8 +1,7 @@
-//! The clock and the randomness of this machine, lent to the core.
+//! The runtime and the time of this machine.
 
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-
-use palisade::{host::Host, session::Session};
+use palisade::{host::Host as _, session::Session};
+use palisade_host::Machine;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::{STACK, exit::Failure};
@@ -19,38 +18,4 @@ pub(crate) fn runtime() -> Result<Runtime, Failure> {
 /// `session` as a gate on this machine would ask for it, for a decision without one.
 pub(crate) fn now(session: &Session) -> Session {
     session.clone().at(Machine::new().unix_time())
-}
-
-/// The machine the program runs on.
-#[derive(Debug)]
-pub(crate) struct Machine {
-    start: Instant,
-}
-
-impl Machine {
-    /// Durations count from here.
-    pub(crate) fn new() -> Self {
-        Self {
-            start: Instant::now(),
-        }
-    }
-}
-
-impl Host for Machine {
-    fn unix_time(&self) -> Duration {
-        // A clock set before 1970 is wrong anyway; a record with time 0 shows it.
-        SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default()
-    }
-
-    fn monotonic(&self) -> Duration {
-        self.start.elapsed()
-    }
-
-    fn random(&self) -> Result<[u8; 16], String> {
-        let mut bytes = [0; 16];
-        getrandom::fill(&mut bytes).map_err(|error| format!("no random bytes: {error}"))?;
-        Ok(bytes)
-    }
 }

@@ -95,7 +95,7 @@ pub(crate) fn refusal(answer: &Answer, paint: Paint) -> String {
     let agent = refusal.rejection.for_agent();
     let _ = writeln!(out, "{} {}", paint.bad("REFUSED"), agent.code);
     out.push_str(&label("message", agent.message, paint));
-    out.push_str(&label("what to do", agent.remediation_hint, paint));
+    out.push_str(&label("what to do", &agent.remediation_hint, paint));
     if let Some(detail) = refusal
         .rejection
         .operator_detail()

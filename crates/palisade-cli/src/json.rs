@@ -1,5 +1,7 @@
 //! An answer as one JSON object: the agent's envelope and, beside it, the operator's part.
 
+use std::borrow::Cow;
+
 use palisade::{answer::ScannedRows, code::Code, firewall::Trace};
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -33,8 +35,8 @@ pub(crate) fn line(answer: &Answer) -> Result<String, serde_json::Error> {
         refusal: agent.as_ref().map(|agent| RefusalPart {
             retryable: agent.retryable,
             retry_after_ms: agent.retry_after_ms,
-            remediation_hint: agent.remediation_hint,
-            next_valid_actions: agent.next_valid_actions,
+            remediation_hint: &agent.remediation_hint,
+            next_valid_actions: &agent.next_valid_actions,
             incident: refusal.and_then(|refusal| refusal.incident.as_deref()),
         }),
         trace: answer.trace.as_ref(),
@@ -66,7 +68,7 @@ struct RefusalPart<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     retry_after_ms: Option<u64>,
     remediation_hint: &'a str,
-    next_valid_actions: &'a [&'a str],
+    next_valid_actions: &'a [Cow<'a, str>],
     incident: Option<&'a str>,
 }
 

@@ -10,8 +10,6 @@ mod absent;
 mod account;
 mod answer;
 mod args;
-mod audit;
-mod backend;
 mod batch;
 mod check;
 mod config;

@@ -1,11 +1,11 @@
 //! A MySQL or MariaDB database: how its URL is read, its account let in.
 
-use std::{path::Path, time::Duration};
+use std::{path::Path, sync::Arc, time::Duration};
 
-use palisade::catalog::Catalog;
+use palisade::{catalog::Catalog, guard::Backend};
 use palisade_mysql::{
-    ConfigError, Conn, ConnectError, IntrospectError, MysqlConfig, Obstacle, Weakness,
-    WeaknessKind, examine,
+    ConfigError, Conn, ConnectError, IntrospectError, MysqlBackend, MysqlConfig, Obstacle,
+    Weakness, WeaknessKind, examine,
 };
 use tokio::time::timeout;
 
@@ -17,7 +17,6 @@ use crate::{
 };
 
 pub(crate) use crate::account::mysql::{look, sql};
-pub(crate) use palisade_mysql::MysqlBackend as Backend;
 
 /// How long reading a catalog may take.
 const CATALOG_TIME: Duration = Duration::from_secs(60);
@@ -60,7 +59,7 @@ pub(crate) fn parse(url: &str) -> Result<Parts, Problem> {
 }
 
 /// A backend, if the account can do no more than is acknowledged.
-pub(crate) async fn open(target: &Target, access: Access) -> Result<Backend, Failure> {
+pub(crate) async fn open(target: &Target, access: Access) -> Result<Arc<dyn Backend>, Failure> {
     let mut config = config(target)?;
     let mut conn = open_connection(target, &config).await?;
     let found = examine(&mut conn)
@@ -75,9 +74,10 @@ pub(crate) async fn open(target: &Target, access: Access) -> Result<Backend, Fai
     if access == Access::Write {
         config = config.writable();
     }
-    Backend::connect(config)
+    let opened = MysqlBackend::connect(config)
         .await
-        .map_err(|error| unavailable(target, &error))
+        .map_err(|error| unavailable(target, &error))?;
+    Ok(Arc::new(opened))
 }
 
 /// What the server holds, as far as the account sees it.
@@ -91,11 +91,6 @@ pub(crate) async fn catalog(target: &Target, conn: &mut Conn) -> Result<Catalog,
 /// What the database of `target` holds.
 pub(crate) async fn read_catalog(target: &Target) -> Result<Catalog, Failure> {
     catalog(target, &mut connection(target).await?).await
-}
-
-/// Whether the engine behind `backend` tells what a plan costs.
-pub(crate) fn estimates_cost(backend: &Backend) -> bool {
-    backend.estimates_cost()
 }
 
 /// A connection for what the operator asks about the database itself.

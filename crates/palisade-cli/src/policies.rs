@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use palisade::{
-    did_you_mean,
     error::Error,
-    policy::{PolicyFile, PolicyProblem, PolicySources},
+    policy::{PolicyProblem, PolicySources},
 };
+use palisade_host::{PolicyFolder, add_policy_file};
 
 use crate::{
     exit::Failure,
@@ -60,19 +60,6 @@ const ENTITIES: &str = "entities.json";
 const CLASSIFICATION: &str = "classification.toml";
 const TEMPLATES: &str = "templates.toml";
 
-/// Names a policy folder may hold beside `*.cedar`. `tests` and `README.md` are for people.
-const NAMES: &[&str] = &[
-    PRINCIPALS,
-    ENTITIES,
-    CLASSIFICATION,
-    TEMPLATES,
-    "tests",
-    "README.md",
-];
-
-/// Bytes of one file.
-const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
-
 impl Policies {
     /// The starter policies.
     pub(crate) fn starter() -> Self {
@@ -82,7 +69,7 @@ impl Policies {
     fn embedded(files: &[Embedded]) -> Self {
         let mut sources = PolicySources::default();
         for (name, text) in files {
-            add(&mut sources, name, (*text).to_owned());
+            add_policy_file(&mut sources, name, (*text).to_owned());
         }
         Self {
             sources,
@@ -92,52 +79,16 @@ impl Policies {
 
     /// Reads a folder. A file it has no use for is an error: it may be a policy with a misspelt name.
     pub(crate) fn read(folder: &Path) -> Result<Self, Failure> {
-        let shown = folder.display();
-        let fault = |why: String| {
-            Failure::Configuration(format!(
-                "error: cannot read the policy folder `{shown}`: {why}"
-            ))
-        };
-        let entries = std::fs::read_dir(folder).map_err(|error| {
-            let help =
-                "\n  help: `palisade policy print-starter --dir DIR` writes one to begin with";
-            fault(format!("{error}{help}"))
+        let read = PolicyFolder::read(folder).map_err(|error| {
+            let help = error
+                .help
+                .as_deref()
+                .map(|help| format!("\n  help: {help}"));
+            Failure::Configuration(format!("error: {error}{}", help.unwrap_or_default()))
         })?;
-        let mut names = Vec::new();
-        for entry in entries {
-            let name = entry.map_err(|error| fault(error.to_string()))?.file_name();
-            names.push(name.into_string().map_err(|name| {
-                fault(format!(
-                    "the name `{}` is not UTF-8",
-                    name.to_string_lossy()
-                ))
-            })?);
-        }
-        names.sort();
-        let mut sources = PolicySources::default();
-        for name in names {
-            if !is_known_name(&name) {
-                let help = match did_you_mean::closest(&name, NAMES.iter().copied()) {
-                    Some(close) => format!("did you mean `{close}`?"),
-                    None => format!("a policy folder holds `*.cedar` and {}", list_names(NAMES)),
-                };
-                return Err(fault(format!(
-                    "`{name}` has no meaning there\n  help: {help}"
-                )));
-            }
-            if name != "tests" && name != "README.md" {
-                let text =
-                    file(&folder.join(&name)).map_err(|why| fault(format!("`{name}`: {why}")))?;
-                add(&mut sources, &name, text);
-            }
-        }
-        if sources.policies.is_empty() {
-            let help = "\n  help: without a policy nothing is permitted; `palisade policy print-starter --dir DIR` writes some";
-            return Err(fault(format!("there is no `*.cedar` file in it{help}")));
-        }
         Ok(Self {
-            sources,
-            folder: Some(folder.to_owned()),
+            sources: read.sources,
+            folder: Some(read.path),
         })
     }
 
@@ -207,41 +158,4 @@ pub(crate) fn write(files: &[Embedded], folder: &Path) -> Result<(), Failure> {
         std::fs::write(folder.join(name), text).map_err(|error| fault(error.to_string()))?;
     }
     Ok(())
-}
-
-/// Whether a folder may hold something by this name.
-fn is_known_name(name: &str) -> bool {
-    NAMES.contains(&name) || (name.ends_with(".cedar") && !name.starts_with('.'))
-}
-
-fn list_names(names: &[&str]) -> String {
-    names
-        .iter()
-        .map(|name| format!("`{name}`"))
-        .collect::<Vec<_>>()
-        .join(", ")
-}
-
-fn file(path: &Path) -> Result<String, String> {
-    let metadata = std::fs::metadata(path).map_err(|error| error.to_string())?;
-    if !metadata.is_file() {
-        return Err("it is not a file".to_owned());
-    }
-    if metadata.len() > MAX_FILE_BYTES {
-        return Err(format!("it is longer than {MAX_FILE_BYTES} bytes"));
-    }
-    std::fs::read_to_string(path).map_err(|error| error.to_string())
-}
-
-fn add(sources: &mut PolicySources, name: &str, text: String) {
-    match name {
-        PRINCIPALS => sources.principals_schema = Some(text),
-        ENTITIES => sources.entities = Some(text),
-        CLASSIFICATION => sources.classification = Some(text),
-        TEMPLATES => sources.templates = Some(text),
-        other => sources.policies.push(PolicyFile {
-            name: other.to_owned(),
-            text,
-        }),
-    }
 }

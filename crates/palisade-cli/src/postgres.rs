@@ -3,11 +3,14 @@
 use std::{
     net::{IpAddr, SocketAddr},
     str::FromStr,
+    sync::Arc,
     time::Duration,
 };
 
-use palisade::catalog::Catalog;
-use palisade_postgres::{ConnectError, PostgresConfig, Weakness, WeaknessKind, examine};
+use palisade::{catalog::Catalog, guard::Backend};
+use palisade_postgres::{
+    ConnectError, PostgresBackend, PostgresConfig, Weakness, WeaknessKind, examine,
+};
 use percent_encoding::percent_decode_str;
 use tokio::time::timeout;
 use tokio_postgres::{Client, config::Host};
@@ -21,7 +24,7 @@ use crate::{
 };
 
 pub(crate) use crate::account::postgres::{look, sql};
-pub(crate) use palisade_postgres::{PostgresBackend as Backend, SettingName};
+pub(crate) use palisade_postgres::SettingName;
 
 /// How long reading a catalog may take.
 const CATALOG_TIME: Duration = Duration::from_secs(60);
@@ -67,7 +70,7 @@ pub(crate) fn parse(url: &str) -> Result<Parts, Problem> {
 }
 
 /// A backend, if the account can do no more than is acknowledged.
-pub(crate) async fn open(target: &Target, access: Access) -> Result<Backend, Failure> {
+pub(crate) async fn open(target: &Target, access: Access) -> Result<Arc<dyn Backend>, Failure> {
     let url = login(target)?;
     let client = open_connection(target, &url).await?;
     let fault = |error| unavailable(target, &ConnectError::Engine(error));
@@ -101,9 +104,10 @@ pub(crate) async fn open(target: &Target, access: Access) -> Result<Backend, Fai
     if let Some(name) = target.handed() {
         config = config.hand_principal(name.clone());
     }
-    Backend::connect(config)
+    let opened = PostgresBackend::connect(config)
         .await
-        .map_err(|error| unavailable(target, &error))
+        .map_err(|error| unavailable(target, &error))?;
+    Ok(Arc::new(opened))
 }
 
 /// What the database holds.

@@ -3,22 +3,22 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use palisade::{
-    guard::{self, Guard, Introspect as _, Outcome, Refusal, Report},
+    guard::{self, Backend, Guard, Outcome, Refusal, Report},
     limits::Limits,
     policy::template::Template,
     session::Session,
     value::Value,
 };
+use palisade_host::Machine;
 use tokio::runtime::Runtime;
 
 use crate::{
     answer::{Answer, Answerer, Request, Verdict},
     args::QueryArguments,
-    backend::AnyBackend,
     database::{Access, Database},
     database_name::Source,
     exit::{Exit, Failure},
-    host::{self, Machine},
+    host,
     setup::Setup,
     statements,
 };
@@ -44,7 +44,7 @@ pub(crate) fn run(arguments: &QueryArguments, access: Access) -> Result<Exit, Fa
 
 /// A gate to a database and the runtime it answers on.
 pub(crate) struct Gate {
-    guard: Guard<AnyBackend>,
+    guard: Guard,
     access: Access,
     limits: Limits,
     runtime: Runtime,
@@ -75,15 +75,15 @@ pub(crate) fn guard(
     database: &Database,
     access: Access,
     runtime: &Runtime,
-) -> Result<Guard<AnyBackend>, Failure> {
+) -> Result<Guard, Failure> {
     let backend = database.open(access, runtime)?;
-    backend.estimates(&setup.limits).map_err(|why| {
+    require_estimates(&*backend, &setup.limits).map_err(|why| {
         Failure::Configuration(format!(
             "error: {why}\n  help: leave it out of `[limits]`, or write it at the connections whose databases estimate"
         ))
     })?;
     let firewall = setup.firewall(backend.catalog().clone(), access)?;
-    let guard = Guard::new(
+    let guard = Guard::over(
         Arc::new(firewall),
         backend,
         Arc::new(Machine::new()),
@@ -92,6 +92,22 @@ pub(crate) fn guard(
     Ok(guard
         .on_finding(setup.on_finding)
         .with_name(setup.name_of(database)))
+}
+
+/// Whether the engine gives the estimates that `limits` cap; which it does not, if not.
+fn require_estimates(backend: &dyn Backend, limits: &Limits) -> Result<(), String> {
+    let Some(caps) = limits.estimate_caps() else {
+        return Ok(());
+    };
+    let gives = backend.gives_estimates();
+    let lacks = |key| Err(format!("this database gives no estimate for `{key}`"));
+    if caps.cost.is_some() && !gives.cost {
+        lacks("max_cost")
+    } else if caps.rows.is_some() && !gives.rows {
+        lacks("max_estimated_rows")
+    } else {
+        Ok(())
+    }
 }
 
 impl Gate {

@@ -13,7 +13,6 @@ use tracing_subscriber::{
 
 use crate::{
     args::ServeArguments,
-    backend::AnyBackend,
     database::{Access, Database},
     database_name::Source,
     exit::{Exit, Failure},
@@ -95,7 +94,7 @@ fn databases(arguments: &ServeArguments) -> Result<Vec<(Setup, Database)>, Failu
 }
 
 /// A gate, open, and what the server needs to know of it.
-type Gate = (Arc<Guard<AnyBackend>>, ServeOptions);
+type Gate = (Arc<Guard>, ServeOptions);
 
 /// Opens a database. As long as `runtime` runs, its policies and its schema are watched.
 fn gate(
@@ -136,7 +135,7 @@ fn gate(
     ));
     runtime.spawn(watch::schema(Arc::clone(&guard), name.clone()));
     let options = ServeOptions {
-        principal: setup.principal,
+        principal: setup.principal.into(),
         connection: name,
         writable: access == Access::Write,
     };
@@ -144,7 +143,7 @@ fn gate(
 }
 
 /// One database has no need of a name that can be chosen.
-fn server(mut gates: Vec<Gate>) -> Result<PalisadeServer<AnyBackend>, Failure> {
+fn server(mut gates: Vec<Gate>) -> Result<PalisadeServer, Failure> {
     match (gates.pop(), gates.is_empty()) {
         (Some((guard, options)), true) => Ok(PalisadeServer::new(guard, options)),
         (last, _) => PalisadeServer::over(gates.into_iter().chain(last)).map_err(|error| {

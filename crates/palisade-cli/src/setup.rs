@@ -13,10 +13,10 @@ use palisade::{
     session::Principal,
     token::{Lifetime, TokenSecret},
 };
+use palisade_host::AuditFile;
 
 use crate::{
     args::{PolicyArguments, SecretArguments},
-    audit::AuditFile,
     config::{Config, ConfigFile},
     database::{Access, Database, catalog_of_schema},
     database_name::{CatalogSource, Source},
@@ -174,7 +174,12 @@ impl Setup {
             .cloned()
             .unwrap_or_else(|| Principal::new("Agent", "default"));
         let audit: Arc<dyn AuditSink> = match audit.or(config.audit.as_deref()) {
-            Some(path) => Arc::new(AuditFile::open(path)?),
+            Some(path) => Arc::new(AuditFile::open(path).map_err(|why| {
+                Failure::Usage(format!(
+                    "cannot write the audit log `{}`: {why}",
+                    path.display()
+                ))
+            })?),
             None => Arc::new(NoAudit),
         };
         let token_secret = config.token_secret.as_ref().map(Secret::read).transpose()?;

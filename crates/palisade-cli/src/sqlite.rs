@@ -1,9 +1,9 @@
 //! A SQLite database: a file, one in memory, or the text of a schema.
 
-use std::path::Path;
+use std::{path::Path, sync::Arc};
 
-use palisade::catalog::Catalog;
-use palisade_sqlite::{IntrospectError, OpenError, catalog_from_ddl};
+use palisade::{catalog::Catalog, guard::Backend};
+use palisade_sqlite::{IntrospectError, OpenError, SqliteBackend, catalog_from_ddl};
 
 use crate::{
     database::{Access, not_understood, read},
@@ -11,16 +11,14 @@ use crate::{
     exit::Failure,
 };
 
-pub(crate) use palisade_sqlite::SqliteBackend as Backend;
-
 /// Refuses a build without it.
 pub(crate) fn require() -> Result<(), Failure> {
     Ok(())
 }
 
 /// A backend over a file.
-pub(crate) fn open(path: &Path, access: Access) -> Result<Backend, Failure> {
-    let opened = Backend::open_file(path, &stem(path)).map_err(|error| {
+pub(crate) fn open(path: &Path, access: Access) -> Result<Arc<dyn Backend>, Failure> {
+    let opened = SqliteBackend::open_file(path, &stem(path)).map_err(|error| {
         let hint = match &error {
             OpenError::File { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
                 "\n  help: `palisade demo` makes a database to try things on"
@@ -46,21 +44,21 @@ pub(crate) fn memory(
     script: Option<&Path>,
     name: &str,
     access: Access,
-) -> Result<Backend, Failure> {
+) -> Result<Arc<dyn Backend>, Failure> {
     let text = script.map(read).transpose()?.unwrap_or_default();
     let shown = script.unwrap_or(Path::new("memory"));
-    let opened = Backend::in_memory(&text, name).map_err(|error| match error {
+    let opened = SqliteBackend::in_memory(&text, name).map_err(|error| match error {
         OpenError::Introspect(error) => not_loaded(shown, &error),
         other => Failure::Unavailable(other.to_string()),
     })?;
     Ok(with_access(opened, access))
 }
 
-fn with_access(backend: Backend, access: Access) -> Backend {
-    match access {
+fn with_access(backend: SqliteBackend, access: Access) -> Arc<dyn Backend> {
+    Arc::new(match access {
         Access::Read => backend,
         Access::Write => backend.writable(),
-    }
+    })
 }
 
 /// The catalog that `text`, the file at `path`, describes.

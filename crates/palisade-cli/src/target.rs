@@ -3,12 +3,12 @@
 use std::{
     fmt,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
-use palisade::{catalog::Catalog, dialect::Dialect};
+use palisade::{catalog::Catalog, dialect::Dialect, guard::Backend};
 
 use crate::{
-    backend::AnyBackend,
     database::Access,
     exit::Failure,
     mysql,
@@ -241,10 +241,10 @@ impl Target {
     }
 
     /// A backend, if the account can do no more than is acknowledged.
-    pub(crate) async fn open(&self, access: Access) -> Result<AnyBackend, Failure> {
+    pub(crate) async fn open(&self, access: Access) -> Result<Arc<dyn Backend>, Failure> {
         match self.engine {
-            Engine::Postgres => postgres::open(self, access).await.map(AnyBackend::Postgres),
-            Engine::Mysql => mysql::open(self, access).await.map(AnyBackend::Mysql),
+            Engine::Postgres => postgres::open(self, access).await,
+            Engine::Mysql => mysql::open(self, access).await,
         }
     }
 

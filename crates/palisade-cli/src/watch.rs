@@ -9,7 +9,7 @@ use tokio::{
     time::{Interval, MissedTickBehavior, interval},
 };
 
-use crate::{backend::AnyBackend, policies::Policies};
+use crate::policies::Policies;
 
 /// How often the policy folder is looked at.
 const POLICIES: Duration = Duration::from_secs(1);
@@ -20,11 +20,7 @@ const SCHEMA: Duration = Duration::from_secs(15);
 
 /// Loads the policies of the folder that `policies` were read from whenever they change, and at once on a
 /// hangup signal. A set that is wrong changes nothing, and the log says where it is wrong. Runs for ever.
-pub(crate) async fn policies(
-    guard: Arc<Guard<AnyBackend>>,
-    connection: String,
-    policies: Policies,
-) {
+pub(crate) async fn policies(guard: Arc<Guard>, connection: String, policies: Policies) {
     let Some(folder) = policies.folder().map(ToOwned::to_owned) else {
         return;
     };
@@ -53,7 +49,7 @@ pub(crate) async fn policies(
     }
 }
 
-async fn load(guard: &Arc<Guard<AnyBackend>>, connection: &str, read: Result<Policies, String>) {
+async fn load(guard: &Arc<Guard>, connection: &str, read: Result<Policies, String>) {
     const STAY: &str = "the policies do not load; those in force stay";
     let policies = match read {
         Ok(policies) => policies,
@@ -89,7 +85,7 @@ async fn load(guard: &Arc<Guard<AnyBackend>>, connection: &str, read: Result<Pol
 }
 
 /// Looks whether the schema changed, again and again. Runs for ever.
-pub(crate) async fn schema(guard: Arc<Guard<AnyBackend>>, connection: String) {
+pub(crate) async fn schema(guard: Arc<Guard>, connection: String) {
     let mut ticks = every(SCHEMA);
     let mut told = String::new();
     // The first is at once, when nothing can have changed.

@@ -2,11 +2,8 @@
 
 use std::{
     collections::{BTreeMap, btree_map::Entry},
-    future::Future,
     path::{Path, PathBuf},
-    pin::pin,
     sync::Arc,
-    task::{Context, Poll, Waker},
 };
 
 use palisade::{
@@ -263,8 +260,7 @@ impl Runner {
         let session = Session::new(case.principal.clone());
         let request =
             Request::statement(&case.sql, &case.params, &session).with_limits(&case.limits);
-        let (outcome, report) =
-            block_on(guard.answer(request)).ok_or("the backend did not answer at once")?;
+        let (outcome, report) = pollster::block_on(guard.answer(request));
         Ok(match outcome.into_result() {
             Ok(envelope) => Answer {
                 code: None,
@@ -468,17 +464,5 @@ fn value(cell: ValueRef<'_>) -> Value {
         ValueRef::Real(r) => Value::Real(r),
         ValueRef::Text(text) => Value::Text(text.to_vec()),
         ValueRef::Blob(bytes) => Value::Blob(bytes.to_vec()),
-    }
-}
-
-/// Polls a future that never waits.
-fn block_on<F: Future>(future: F) -> Option<F::Output> {
-    let mut future = pin!(future);
-    match future
-        .as_mut()
-        .poll(&mut Context::from_waker(Waker::noop()))
-    {
-        Poll::Ready(output) => Some(output),
-        Poll::Pending => None,
     }
 }

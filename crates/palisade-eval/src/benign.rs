@@ -1,6 +1,6 @@
 //! Honest queries: permitted where everything may be read, and the rows the same.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use palisade::{
     code::Code, dialect::Dialect, firewall::Firewall, limits::Limits, rewrite::RewrittenStatement,
@@ -136,7 +136,7 @@ fn compare(
     arguments: &Arguments,
     database: &dyn Database,
     query: &BenignQuery,
-    statement: &RewrittenStatement,
+    statement: &Arc<RewrittenStatement>,
 ) -> (Rows, String) {
     let timeout = Duration::from_millis(arguments.timeout);
     let original = match database.original(&query.sql, timeout) {

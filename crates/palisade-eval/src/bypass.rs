@@ -1,5 +1,7 @@
 //! Attacks: refused, or run without showing what is protected.
 
+use std::sync::Arc;
+
 use palisade::{
     catalog::Catalog,
     code::Code,
@@ -238,7 +240,12 @@ impl Stand {
     }
 
     /// How a permitted attack was caught when it ran, or how it was not.
-    fn ran(&self, case: &BypassCase, statement: &RewrittenStatement, forms: &[&str]) -> Caught {
+    fn ran(
+        &self,
+        case: &BypassCase,
+        statement: &Arc<RewrittenStatement>,
+        forms: &[&str],
+    ) -> Caught {
         match (case.must, case.oracle) {
             (Must::Deny, Oracle::Resource) => match self.first.database.rewritten(statement) {
                 Ok(answer) => stopped_at_rows(&answer, statement),
@@ -268,7 +275,7 @@ impl Stand {
     fn check_answers(
         &self,
         case: &BypassCase,
-        statement: &RewrittenStatement,
+        statement: &Arc<RewrittenStatement>,
         forms: &[&str],
     ) -> Caught {
         let (first, how) = match self.first.database.rewritten(statement) {

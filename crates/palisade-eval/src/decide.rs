@@ -1,6 +1,9 @@
 //! One decision. A fault of the firewall, or a panic, is a finding about one statement, not the end of the run.
 
-use std::panic::{self, AssertUnwindSafe};
+use std::{
+    panic::{self, AssertUnwindSafe},
+    sync::Arc,
+};
 
 use palisade::{
     firewall::{Decision, Firewall},
@@ -15,7 +18,7 @@ use palisade::{
 #[derive(Debug)]
 pub(crate) enum Verdict {
     /// It may be run.
-    Allow(Box<RewrittenStatement>),
+    Allow(Arc<RewrittenStatement>),
     /// It may not.
     Reject(Rejection),
     /// Nothing: an invariant of the firewall did not hold.
@@ -31,7 +34,7 @@ pub(crate) fn decide(firewall: &Firewall, sql: &str, limits: Option<&Limits>) ->
         firewall.check_within(sql, &Params::None, &session, limits)
     }));
     match decision {
-        Ok(Ok(Decision::Allow(statement))) => Verdict::Allow(statement),
+        Ok(Ok(Decision::Allow(statement))) => Verdict::Allow(Arc::from(statement)),
         Ok(Ok(Decision::Reject(rejection))) => Verdict::Reject(rejection),
         Ok(Err(error)) => Verdict::Broken(error.to_string()),
         Err(_) => Verdict::Broken("the firewall panicked".to_owned()),

@@ -1,7 +1,7 @@
 //! What the evaluation needs of an engine: load a schema, read its catalog, run a statement as it was
 //! written and as it was rewritten.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use palisade::{
     catalog::Catalog, dialect::Dialect, guard::BackendError, rewrite::RewrittenStatement,
@@ -36,7 +36,7 @@ pub(crate) trait Database {
     ///
     /// # Errors
     /// As the backend gives it.
-    fn rewritten(&self, statement: &RewrittenStatement) -> Result<Answer, BackendError>;
+    fn rewritten(&self, statement: &Arc<RewrittenStatement>) -> Result<Answer, BackendError>;
 }
 
 /// The engines at hand.

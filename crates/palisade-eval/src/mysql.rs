@@ -1,6 +1,6 @@
 //! MySQL, as MariaDB speaks it: one throw-away server, a database for each schema.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use mysql_async::{Conn, Row, consts::ColumnType, prelude::Queryable as _};
 use palisade::{
@@ -95,7 +95,7 @@ impl Database for MysqlDatabase {
         self.bare(sql, timeout).map_err(|error| error.to_string())
     }
 
-    fn rewritten(&self, statement: &RewrittenStatement) -> Result<Answer, BackendError> {
+    fn rewritten(&self, statement: &Arc<RewrittenStatement>) -> Result<Answer, BackendError> {
         let mut answer = Answer::default();
         self.runtime.block_on(
             self.backend

@@ -1,6 +1,9 @@
 //! PostgreSQL: one throw-away server, a database for each schema.
 
-use std::{sync::OnceLock, time::Duration};
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use palisade::{
     catalog::Catalog,
@@ -119,7 +122,7 @@ impl Database for PostgresDatabase {
             .map_err(|error| message(&error))
     }
 
-    fn rewritten(&self, statement: &RewrittenStatement) -> Result<Answer, BackendError> {
+    fn rewritten(&self, statement: &Arc<RewrittenStatement>) -> Result<Answer, BackendError> {
         let mut answer = Answer::default();
         self.runtime.block_on(
             self.backend

@@ -1,17 +1,17 @@
 //! SQLite: a file for each schema.
 
 use std::{
-    future::Future,
     path::PathBuf,
-    pin::pin,
-    sync::atomic::{AtomicUsize, Ordering},
-    task::{Context, Poll, Waker},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::{Duration, Instant},
 };
 
 use palisade::{
     catalog::Catalog,
-    guard::{Backend as _, BackendError, BackendErrorKind},
+    guard::{Backend as _, BackendError},
     rewrite::RewrittenStatement,
     value::Value,
 };
@@ -94,31 +94,11 @@ impl Database for SqliteDatabase {
         Ok(answer)
     }
 
-    fn rewritten(&self, statement: &RewrittenStatement) -> Result<Answer, BackendError> {
+    fn rewritten(&self, statement: &Arc<RewrittenStatement>) -> Result<Answer, BackendError> {
         let mut answer = Answer::default();
-        let result = {
-            let future = pin!(
-                self.backend
-                    .execute(palisade::danger::ticket(statement), &mut answer)
-            );
-            poll_once(future)
-        };
-        match result {
-            Some(Ok(_)) => Ok(answer),
-            Some(Err(error)) => Err(error),
-            None => Err(BackendError {
-                kind: BackendErrorKind::Unavailable,
-                detail: "the backend of SQLite waits, which it never should".to_owned(),
-            }),
-        }
-    }
-}
-
-/// The output of a future that never waits.
-fn poll_once<F: Future>(future: std::pin::Pin<&mut F>) -> Option<F::Output> {
-    match future.poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(output) => Some(output),
-        Poll::Pending => None,
+        let ticket = palisade::danger::ticket(statement);
+        pollster::block_on(self.backend.execute(ticket, &mut answer))?;
+        Ok(answer)
     }
 }
 

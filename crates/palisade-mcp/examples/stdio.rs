@@ -64,7 +64,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         Arc::new(NoAudit),
     );
     let options = ServeOptions {
-        principal: Principal::new("Agent", "default"),
+        principal: Principal::new("Agent", "default").into(),
         connection: "example".to_owned(),
         writable: false,
     };

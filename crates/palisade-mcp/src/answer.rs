@@ -113,7 +113,7 @@ pub(crate) fn refusal(
     };
     let usual = match (agent.code, templates) {
         (Code::TemplateUnknown, Templates::None) => &["query"],
-        (_, Templates::Listed | Templates::None) => agent.next_valid_actions,
+        (_, Templates::Listed | Templates::None) => agent.code.next_valid_actions(),
     };
     let next_valid_actions = next(agent.code, context.tool, usual, offered);
     let mut body = json!({
@@ -305,7 +305,7 @@ mod tests {
             (Code::Internal, ToolName::Execute, Offered::Changing, &[]),
         ] {
             let rejection = Rejection::new(code, "no");
-            let usual = rejection.for_agent().next_valid_actions;
+            let usual = rejection.code().next_valid_actions();
             assert_eq!(
                 next(code, tool, usual, offered),
                 expected,

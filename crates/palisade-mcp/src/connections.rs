@@ -6,14 +6,17 @@ use palisade::{
     code::Code,
     dialect::Dialect,
     did_you_mean,
-    guard::{Backend, Guard},
+    guard::Guard,
     rejection::Rejection,
     session::{Session, Transport},
 };
-use rmcp::model::JsonObject;
+use rmcp::model::{Extensions, JsonObject};
 use serde_json::Value;
 
-use crate::{options::ServeOptions, queue::Queue};
+use crate::{
+    options::{PrincipalSource, ServeOptions},
+    queue::Queue,
+};
 
 /// Characters of a connection's name.
 const MAX_NAME: usize = 64;
@@ -38,49 +41,58 @@ pub enum ConnectionsError {
 }
 
 /// A database behind its gate.
-pub(crate) struct Connection<B> {
+pub(crate) struct Connection {
     pub(crate) name: String,
-    pub(crate) guard: Arc<Guard<B>>,
-    pub(crate) session: Session,
+    pub(crate) guard: Arc<Guard>,
+    principal: PrincipalSource,
     /// Whether the operator lets this server change anything here.
     writable: bool,
     /// Who may run next. One whose caller gave up counts until the engine has let go of it.
     pub(crate) queue: Queue,
 }
 
-impl<B> Connection<B> {
-    fn new(guard: Arc<Guard<B>>, options: ServeOptions) -> Self {
+impl Connection {
+    fn new(guard: Arc<Guard>, options: ServeOptions) -> Self {
         Self {
             name: options.connection,
             guard,
-            session: Session::new(options.principal).over(Transport::Stdio),
+            principal: options.principal,
             writable: options.writable,
             queue: Queue::default(),
         }
     }
 }
 
-impl<B: Backend> Connection<B> {
+impl Connection {
     /// Whether `execute` is offered: the operator lets the server change what policy permits, and by now some policy
     /// permits something.
-    pub(crate) fn is_changeable(&self) -> bool {
-        self.writable && self.guard.firewall().may_change(&self.session)
+    pub(crate) fn is_changeable(&self, request: &Extensions) -> bool {
+        self.writable
+            && self
+                .session(request)
+                .is_some_and(|session| self.guard.firewall().may_change(&session))
+    }
+
+    /// The session of a request; none if it has no principal.
+    pub(crate) fn session(&self, request: &Extensions) -> Option<Session> {
+        let principal = self.principal.principal(request)?;
+        Some(Session::new(principal).over(Transport::Stdio))
     }
 }
 
 /// One connection, which every call means, or several by name.
-pub(crate) enum Connections<B> {
-    One(Arc<Connection<B>>),
-    Several(BTreeMap<String, Arc<Connection<B>>>),
+pub(crate) enum Connections {
+    One(Arc<Connection>),
+    Several(BTreeMap<String, Arc<Connection>>),
 }
 
-impl<B: Backend> Connections<B> {
-    pub(crate) fn one(guard: Arc<Guard<B>>, options: ServeOptions) -> Self {
+impl Connections {
+    pub(crate) fn one(guard: Arc<Guard>, options: ServeOptions) -> Self {
         Self::One(Arc::new(Connection::new(guard, options)))
     }
 
     pub(crate) fn several(
-        all: impl IntoIterator<Item = (Arc<Guard<B>>, ServeOptions)>,
+        all: impl IntoIterator<Item = (Arc<Guard>, ServeOptions)>,
     ) -> Result<Self, ConnectionsError> {
         let mut named = BTreeMap::new();
         for (guard, options) in all {
@@ -115,7 +127,7 @@ impl<B: Backend> Connections<B> {
     /// Bytes of the longest statement that any of them looks at.
     pub(crate) fn max_query_bytes(&self) -> usize {
         let most =
-            |connection: &Arc<Connection<B>>| connection.guard.firewall().limits().max_query_bytes;
+            |connection: &Arc<Connection>| connection.guard.firewall().limits().max_query_bytes;
         match self {
             Self::One(connection) => most(connection),
             Self::Several(named) => named.values().map(most).max().unwrap_or_default(),
@@ -124,9 +136,8 @@ impl<B: Backend> Connections<B> {
 
     /// Whether any of them has templates.
     pub(crate) fn have_templates(&self) -> bool {
-        let have = |connection: &Arc<Connection<B>>| {
-            connection.guard.firewall().policies().has_templates()
-        };
+        let have =
+            |connection: &Arc<Connection>| connection.guard.firewall().policies().has_templates();
         match self {
             Self::One(connection) => have(connection),
             Self::Several(named) => named.values().any(have),
@@ -134,21 +145,21 @@ impl<B: Backend> Connections<B> {
     }
 
     /// On what the list of tools depends, by now: a reload of policies can change it.
-    pub(crate) fn standing(&self) -> Standing {
+    pub(crate) fn standing(&self, request: &Extensions) -> Standing {
         Standing {
             changeable: match self {
-                Self::One(connection) => vec![connection.is_changeable()],
-                Self::Several(named) => named.values().map(|c| c.is_changeable()).collect(),
+                Self::One(connection) => vec![connection.is_changeable(request)],
+                Self::Several(named) => named.values().map(|c| c.is_changeable(request)).collect(),
             },
             templates: self.have_templates(),
         }
     }
 
     /// What is offered to a caller by now.
-    pub(crate) fn offer(&self) -> Offer<'_> {
+    pub(crate) fn offer(&self, request: &Extensions) -> Offer<'_> {
         match self {
             Self::One(connection) => Offer::One {
-                changeable: connection.is_changeable(),
+                changeable: connection.is_changeable(request),
             },
             Self::Several(named) => Offer::Several(
                 named
@@ -156,7 +167,7 @@ impl<B: Backend> Connections<B> {
                     .map(|connection| Choice {
                         name: &connection.name,
                         dialect: connection.guard.firewall().catalog().dialect(),
-                        changeable: connection.is_changeable(),
+                        changeable: connection.is_changeable(request),
                     })
                     .collect(),
             ),
@@ -164,10 +175,7 @@ impl<B: Backend> Connections<B> {
     }
 
     /// The connection that a call means; the argument that says so is taken out.
-    pub(crate) fn choose(
-        &self,
-        arguments: &mut JsonObject,
-    ) -> Result<&Arc<Connection<B>>, Rejection> {
+    pub(crate) fn choose(&self, arguments: &mut JsonObject) -> Result<&Arc<Connection>, Rejection> {
         let named = match self {
             Self::One(connection) => return Ok(connection),
             Self::Several(named) => named,

@@ -13,7 +13,9 @@
 //! Over several databases, every tool takes `connection`, one of their names; each has its own gate, policies, principal
 //! and room, and a call reaches one of them. Over a single one there is no such argument.
 //!
-//! Every tool reaches the database through the guard and in no other way. The principal is fixed when the server starts: nothing a client sends changes it.
+//! Every tool reaches the database through the guard and in no other way. The operator's
+//! [`PrincipalSource`] says who asks: one principal for a server, or one for each request by what the transport knows of it. No
+//! header and no argument chooses one by itself.
 //!
 //! What a client says of itself (`clientInfo`, and `palisade/purpose` in the `_meta` of a call) is recorded as a claim. Where a
 //! reload of policies makes tools come or go, clients are told (`notifications/tools/list_changed`).
@@ -44,6 +46,9 @@ mod serve;
 mod server;
 
 pub use connections::ConnectionsError;
-pub use options::ServeOptions;
+pub use options::{PrincipalSource, ServeOptions};
+/// The protocol whose types this crate shows.
+pub use rmcp;
+
 pub use serve::{ServeError, serve, serve_stdio};
 pub use server::PalisadeServer;

@@ -1,6 +1,5 @@
 //! A server over two streams, until the client goes away.
 
-use palisade::guard::Backend;
 use rmcp::{
     service::{QuitReason, ServerInitializeError, serve_server},
     transport::io::stdio_pipes,
@@ -28,9 +27,7 @@ pub enum ServeError {
 ///
 /// # Errors
 /// If the client does not speak MCP, or the loop breaks. A client that goes away is no error.
-pub async fn serve_stdio<B: Backend + 'static>(
-    server: PalisadeServer<B>,
-) -> Result<(), ServeError> {
+pub async fn serve_stdio(server: PalisadeServer) -> Result<(), ServeError> {
     let (read, write) = stdio_pipes();
     serve(server, read, write).await
 }
@@ -43,9 +40,8 @@ pub async fn serve_stdio<B: Backend + 'static>(
 ///
 /// # Errors
 /// As [`serve_stdio`].
-pub async fn serve<B, R, W>(server: PalisadeServer<B>, read: R, write: W) -> Result<(), ServeError>
+pub async fn serve<R, W>(server: PalisadeServer, read: R, write: W) -> Result<(), ServeError>
 where
-    B: Backend + 'static,
     R: AsyncRead + Send + Unpin + 'static,
     W: AsyncWrite + Send + Unpin + 'static,
 {

@@ -12,7 +12,7 @@ use std::{
 use palisade::{
     code::Code,
     firewall::VisibleRelation,
-    guard::{Backend, Guard, Outcome, Refusal, Request},
+    guard::{Guard, Outcome, Refusal, Request},
     limits::Limits,
     rejection::Rejection,
     session::{Claims, Session},
@@ -20,8 +20,8 @@ use palisade::{
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
-        CallToolRequestParams, CallToolResponse, CallToolResult, Implementation, JsonObject,
-        ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig,
+        CallToolRequestParams, CallToolResponse, CallToolResult, Extensions, Implementation,
+        JsonObject, ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig,
         SubscriptionFilter, Tool,
     },
     service::{NotificationContext, RequestContext, SubscriptionContext},
@@ -57,21 +57,29 @@ const STEP: Duration = Duration::from_millis(250);
 const LOOK: Duration = Duration::from_millis(250);
 
 /// An MCP server over one [`Guard`] or several. Clones share everything.
-pub struct PalisadeServer<B> {
-    shared: Arc<Shared<B>>,
+pub struct PalisadeServer {
+    shared: Arc<Shared>,
     /// Which client it is for, where each has a pair of streams; else 0.
     door: u64,
 }
 
-struct Shared<B> {
-    connections: Connections<B>,
+/// Who asks, and what of the connection may be changed by this principal.
+struct Asked {
+    session: Session,
+    is_changeable: bool,
+    /// Which pair of streams it came through.
+    door: u64,
+}
+
+struct Shared {
+    connections: Connections,
     /// Incidents numbered here: those the guard could not number because it was not reached or fell.
     incidents: AtomicU64,
     /// How many pairs of streams were served.
     doors: AtomicU64,
 }
 
-impl<B> Clone for PalisadeServer<B> {
+impl Clone for PalisadeServer {
     fn clone(&self) -> Self {
         Self {
             shared: Arc::clone(&self.shared),
@@ -80,18 +88,21 @@ impl<B> Clone for PalisadeServer<B> {
     }
 }
 
-impl<B: Backend> std::fmt::Debug for PalisadeServer<B> {
+impl std::fmt::Debug for PalisadeServer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("PalisadeServer")
-            .field("connections", &self.shared.connections.offer())
+            .field(
+                "connections",
+                &self.shared.connections.offer(&Extensions::default()),
+            )
             .finish_non_exhaustive()
     }
 }
 
-impl<B: Backend + 'static> PalisadeServer<B> {
+impl PalisadeServer {
     /// A server that asks `guard` as the principal in `options`.
     #[must_use]
-    pub fn new(guard: Arc<Guard<B>>, options: ServeOptions) -> Self {
+    pub fn new(guard: Arc<Guard>, options: ServeOptions) -> Self {
         Self::serving(Connections::one(guard, options))
     }
 
@@ -101,12 +112,12 @@ impl<B: Backend + 'static> PalisadeServer<B> {
     /// # Errors
     /// If there is none, or a name is not one or belongs to two.
     pub fn over(
-        connections: impl IntoIterator<Item = (Arc<Guard<B>>, ServeOptions)>,
+        connections: impl IntoIterator<Item = (Arc<Guard>, ServeOptions)>,
     ) -> Result<Self, ConnectionsError> {
         Connections::several(connections).map(Self::serving)
     }
 
-    fn serving(connections: Connections<B>) -> Self {
+    fn serving(connections: Connections) -> Self {
         Self {
             shared: Arc::new(Shared {
                 connections,
@@ -132,8 +143,8 @@ impl<B: Backend + 'static> PalisadeServer<B> {
     }
 
     /// Whether other tools are offered than were `seen`, which become those.
-    fn has_changed(&self, seen: &mut Standing) -> bool {
-        let now = self.shared.connections.standing();
+    fn has_changed(&self, request: &Extensions, seen: &mut Standing) -> bool {
+        let now = self.shared.connections.standing(request);
         let before = std::mem::replace(seen, now);
         before != *seen
     }
@@ -143,33 +154,46 @@ impl<B: Backend + 'static> PalisadeServer<B> {
         &self,
         tool: ToolName,
         mut arguments: JsonObject,
+        request: &Extensions,
         claims: Claims,
     ) -> CallToolResult {
         let shared = &self.shared;
-        if tool == ToolName::Execute && !shared.connections.offer().changeable() {
-            return shared.refusal(tool, None, refusal(read_only()));
+        let refuse = |connection: Option<&Connection>, refusal| {
+            let is_changeable =
+                connection.is_some_and(|connection| connection.is_changeable(request));
+            shared.refusal(tool, connection, is_changeable, refusal)
+        };
+        if tool == ToolName::Execute && !shared.connections.offer(request).changeable() {
+            return refuse(None, refusal(read_only()));
         }
         let connection = match shared.connections.choose(&mut arguments) {
             Ok(connection) => connection,
-            Err(rejection) => return shared.refusal(tool, None, refusal(rejection)),
+            Err(rejection) => return refuse(None, refusal(rejection)),
+        };
+        let Some(session) = connection.session(request) else {
+            return refuse(None, refusal(nobody_asks()));
+        };
+        let asked = Asked {
+            is_changeable: connection.is_changeable(request),
+            session: session.claiming(claims),
+            door: self.door,
         };
         let result = match Call::read(tool, arguments) {
-            Ok(call) => run_on(connection, call, claims, self.door).await,
+            Ok(call) => run_on(connection, call, asked).await,
             Err(rejection) => Err(refusal(rejection)),
         };
-        result.unwrap_or_else(|refusal| shared.refusal(tool, Some(connection), refusal))
+        result.unwrap_or_else(|refusal| refuse(Some(connection), refusal))
     }
 }
 
 /// Runs `call` on a blocking thread: backends may block, deciding takes the processor, and a panic there ends that
 /// thread's work and nothing else. How many run at once, and so how many are decided, is the queue's to say.
-async fn run_on<B: Backend + 'static>(
-    connection: &Arc<Connection<B>>,
+async fn run_on(
+    connection: &Arc<Connection>,
     call: Call,
-    claims: Claims,
-    door: u64,
+    asked: Asked,
 ) -> Result<CallToolResult, Refusal> {
-    let session = connection.session.clone().claiming(claims);
+    let session = &asked.session;
     let began = Instant::now();
     let timeout = connection.guard.firewall().limits().statement_timeout();
     let deadline = began + timeout.max(PATIENCE);
@@ -177,12 +201,12 @@ async fn run_on<B: Backend + 'static>(
         caller: Caller {
             principal: session.principal().to_string(),
             client: session.client().map(str::to_owned),
-            door,
+            door: asked.door,
         },
         may_be_tried: call.may_be_tried(),
         bytes: call.bytes(),
     };
-    let call = Arc::new(call);
+    let (call, asked) = (Arc::new(call), Arc::new(asked));
     loop {
         let place = connection.queue.place(ask.clone(), deadline).await;
         let place = place.map_err(|busy| refusal(too_busy(busy)))?;
@@ -191,10 +215,14 @@ async fn run_on<B: Backend + 'static>(
             Kind::Full => left(timeout, began.elapsed(), deadline),
             Kind::Trial => TRIAL,
         };
-        let (theirs, call, session) = (Arc::clone(connection), Arc::clone(&call), session.clone());
+        let (theirs, call, asked) = (
+            Arc::clone(connection),
+            Arc::clone(&call),
+            Arc::clone(&asked),
+        );
         let handle = Handle::current();
         let job = spawn_blocking(move || {
-            let result = theirs.call(&call, &session, time, &handle);
+            let result = theirs.call(&call, &asked, time, &handle);
             drop(place);
             result
         });
@@ -228,22 +256,23 @@ fn left(timeout: Duration, waited: Duration, deadline: Instant) -> Duration {
     timeout.min(STEP * u32::try_from(steps.max(1)).unwrap_or(u32::MAX))
 }
 
-impl<B: Backend + 'static> Connection<B> {
+impl Connection {
     /// Runs `call`, blocking; a statement of it for so long at most.
     fn call(
         &self,
         call: &Call,
-        session: &Session,
+        asked: &Asked,
         time: Duration,
         handle: &Handle,
     ) -> Result<CallToolResult, Refusal> {
+        let session = &asked.session;
         match call {
             Call::ListTables => {
-                let relations = self.relations(handle)?;
+                let relations = self.relations(session, handle)?;
                 answer::metadata(&metadata::list(&relations)).map_err(refusal)
             }
             Call::DescribeTable(table) => {
-                let relations = self.relations(handle)?;
+                let relations = self.relations(session, handle)?;
                 let firewall = self.guard.firewall();
                 let catalog = firewall.catalog();
                 let description =
@@ -267,7 +296,7 @@ impl<B: Backend + 'static> Connection<B> {
                 rows(handle.block_on(self.guard.answer(request)).0)
             }
             Call::Execute(call) => {
-                if !self.is_changeable() {
+                if !asked.is_changeable {
                     return Err(refusal(read_only()));
                 }
                 // What a change gives leaves whole, or the change is taken back.
@@ -296,14 +325,18 @@ impl<B: Backend + 'static> Connection<B> {
 
     /// The relations that exist for the session by now. Where the database cannot be looked at, those that it
     /// had.
-    fn relations(&self, handle: &Handle) -> Result<Vec<VisibleRelation>, Refusal> {
+    fn relations(
+        &self,
+        session: &Session,
+        handle: &Handle,
+    ) -> Result<Vec<VisibleRelation>, Refusal> {
         if let Err(error) = handle.block_on(self.guard.refresh_if_due()) {
             tracing::warn!(
                 connection = self.name,
                 "the schema may be out of date: {error}"
             );
         }
-        self.guard.relations(&self.session)
+        self.guard.relations(session)
     }
 }
 
@@ -312,17 +345,19 @@ fn rows(outcome: Outcome) -> Result<CallToolResult, Refusal> {
     answer::rows(&outcome.into_result()?).map_err(refusal)
 }
 
-impl<B: Backend> Shared<B> {
+impl Shared {
     /// The result for a refusal by `connection`, or before one was chosen.
     fn refusal(
         &self,
         tool: ToolName,
-        connection: Option<&Connection<B>>,
+        connection: Option<&Connection>,
+        is_changeable: bool,
         mut refusal: Refusal,
     ) -> CallToolResult {
-        let offered = match connection {
-            Some(connection) if connection.is_changeable() => Offered::Changing,
-            Some(_) | None => Offered::Reading,
+        let offered = if is_changeable {
+            Offered::Changing
+        } else {
+            Offered::Reading
         };
         let connection = connection
             .map(|connection| connection.name.as_str())
@@ -365,7 +400,7 @@ impl<B: Backend> Shared<B> {
     }
 }
 
-impl<B: Backend + 'static> ServerHandler for PalisadeServer<B> {
+impl ServerHandler for PalisadeServer {
     fn get_info(&self) -> ServerConfig {
         let capabilities = ServerCapabilities::builder()
             .enable_tools()
@@ -377,31 +412,35 @@ impl<B: Backend + 'static> ServerHandler for PalisadeServer<B> {
                     .with_title("Palisade")
                     .with_description("A SQL firewall for AI agents"),
             )
-            .with_instructions(declare::instructions(&self.shared.connections.offer()))
+            .with_instructions(declare::instructions(
+                &self.shared.connections.offer(&Extensions::default()),
+            ))
     }
 
     async fn list_tools(
         &self,
         request: Option<PaginatedRequestParams>,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         if request.is_some_and(|request| request.cursor.is_some()) {
             return Err(ErrorData::invalid_params("there is no such page", None));
         }
         Ok(ListToolsResult::with_all_items(declare::tools(
-            &self.shared.connections.offer(),
+            &self.shared.connections.offer(&context.extensions),
             self.shared.connections.have_templates(),
         )))
     }
 
     /// A client that has shaken hands is told of other tools as long as it is there.
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
-        let (server, peer) = (self.clone(), context.peer);
+        let (server, peer, request) = (self.clone(), context.peer, context.extensions);
         tokio::spawn(async move {
-            let mut seen = server.shared.connections.standing();
+            let mut seen = server.shared.connections.standing(&request);
             while !peer.is_transport_closed() {
                 sleep(LOOK).await;
-                if server.has_changed(&mut seen) && peer.notify_tool_list_changed().await.is_err() {
+                if server.has_changed(&request, &mut seen)
+                    && peer.notify_tool_list_changed().await.is_err()
+                {
                     return;
                 }
             }
@@ -418,14 +457,15 @@ impl<B: Backend + 'static> ServerHandler for PalisadeServer<B> {
 
     /// Others ask to be told.
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
-        let mut seen = self.shared.connections.standing();
+        let request = context.request_context().extensions.clone();
+        let mut seen = self.shared.connections.standing(&request);
         let wants = context.accepted().tools_list_changed == Some(true);
         loop {
             tokio::select! {
                 () = context.cancelled() => return Ok(()),
                 () = sleep(LOOK) => {}
             }
-            if self.has_changed(&mut seen)
+            if self.has_changed(&request, &mut seen)
                 && wants
                 && context.sink().notify_tool_list_changed().await.is_err()
             {
@@ -436,7 +476,7 @@ impl<B: Backend + 'static> ServerHandler for PalisadeServer<B> {
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
         let tool = ToolName::from_name(name)?;
-        declare::tool(tool, &self.shared.connections.offer())
+        declare::tool(tool, &self.shared.connections.offer(&Extensions::default()))
     }
 
     async fn call_tool(
@@ -449,7 +489,7 @@ impl<B: Backend + 'static> ServerHandler for PalisadeServer<B> {
         };
         let claims = claims(&context);
         tokio::select! {
-            result = self.run(tool, request.arguments.unwrap_or_default(), claims) => Ok(result.into()),
+            result = self.run(tool, request.arguments.unwrap_or_default(), &context.extensions, claims) => Ok(result.into()),
             // The engine's own time-out ends what is running; nobody waits for it here.
             () = context.ct.cancelled() => Err(ErrorData::internal_error("cancelled", None)),
         }
@@ -473,6 +513,13 @@ fn refusal(rejection: Rejection) -> Refusal {
         rejection,
         incident: None,
     }
+}
+
+fn nobody_asks() -> Rejection {
+    Rejection::new(
+        Code::PolicyNoPermit,
+        "the request says of no principal that it asks, so nothing is permitted",
+    )
 }
 
 fn read_only() -> Rejection {

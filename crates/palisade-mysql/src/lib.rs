@@ -30,6 +30,8 @@ pub use cascade_count::columns_read;
 pub use config::MysqlConfig;
 pub use connect::{ConnectError, Obstacle, connect};
 pub use introspect::{IntrospectError, catalog};
+/// The driver whose connections this crate takes.
+pub use mysql_async;
 pub use mysql_async::Conn;
 pub use palisade_pool::ConfigError;
 pub use tls::SslMode;

@@ -19,7 +19,7 @@ use palisade_testkit::{
     servers::{MariaDbServer, MySqlServer, Server},
 };
 
-async fn database(server: &'static Server, label: &str) -> (Guard<MysqlBackend>, Ddl, String) {
+async fn database(server: &'static Server, label: &str) -> (Guard, Ddl, String) {
     let database = server.fresh_database(label).unwrap();
     let agent = format!("agent_{database}@'127.0.0.1'");
     let rights =

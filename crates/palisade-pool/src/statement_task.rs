@@ -45,7 +45,7 @@ impl<'a> Task<'a> {
     ///
     /// # Errors
     /// If it changes something and the backend is not writable.
-    pub fn admit(ticket: &OpenTicket<'a>, is_writable: bool) -> Result<Option<Self>, BackendError> {
+    pub fn admit(ticket: &'a OpenTicket, is_writable: bool) -> Result<Option<Self>, BackendError> {
         if !is_writable {
             BackendError::unless_reading(ticket.statement())?;
         }
@@ -53,8 +53,8 @@ impl<'a> Task<'a> {
     }
 }
 
-impl<'a> From<&OpenTicket<'a>> for Task<'a> {
-    fn from(ticket: &OpenTicket<'a>) -> Self {
+impl<'a> From<&'a OpenTicket> for Task<'a> {
+    fn from(ticket: &'a OpenTicket) -> Self {
         let statement = ticket.statement();
         Self {
             sql: ticket.sql(),
@@ -95,8 +95,8 @@ impl Work<'_> {
     }
 }
 
-impl<'a> From<&OpenTicket<'a>> for Work<'a> {
-    fn from(ticket: &OpenTicket<'a>) -> Self {
+impl<'a> From<&'a OpenTicket> for Work<'a> {
+    fn from(ticket: &'a OpenTicket) -> Self {
         let statement = ticket.statement();
         match statement.effect() {
             Effect::Read => Self::Read,

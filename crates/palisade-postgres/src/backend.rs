@@ -5,7 +5,10 @@ use std::{fmt, sync::Arc, time::Duration};
 use palisade::{
     catalog::Catalog,
     dialect::Dialect,
-    guard::{Backend, BackendError, BackendErrorKind, Completion, Introspect, RowSink, Ticket},
+    guard::{
+        Backend, BackendError, BackendErrorKind, BackendFuture, Completion, GivenEstimates,
+        RowSink, Ticket,
+    },
 };
 use palisade_pool::{Ended, Failed, Pool, Statement, Task, Work};
 use tokio::{runtime::Handle, time::timeout};
@@ -208,34 +211,47 @@ impl Backend for PostgresBackend {
         Dialect::Postgres
     }
 
-    async fn execute(
-        &self,
-        ticket: Ticket<'_>,
-        sink: &mut (dyn RowSink + Send),
-    ) -> Result<Completion, BackendError> {
-        let ticket = ticket.open(&self.catalog)?;
-        match Task::admit(&ticket, self.config.is_writable)? {
-            Some(task) => self.run(&task, sink).await,
-            None => Ok(Completion::default()),
-        }
-    }
-}
-
-impl Introspect for PostgresBackend {
     fn catalog(&self) -> &Catalog {
         &self.catalog
     }
 
-    async fn is_current(&self) -> Result<bool, BackendError> {
-        let look = async |session: &mut Session| introspect::fingerprint(&session.client).await;
-        let read = self.pool.look(CATALOG_TIME, look).await?;
-        Ok(read == self.schema.fingerprint())
+    fn is_current(&self) -> BackendFuture<'_, bool> {
+        Box::pin(async move {
+            let look = async |session: &mut Session| introspect::fingerprint(&session.client).await;
+            let read = self.pool.look(CATALOG_TIME, look).await?;
+            Ok(read == self.schema.fingerprint())
+        })
     }
 
-    async fn refreshed(&self) -> Result<Option<Self>, BackendError> {
-        self.refresh()
-            .await
-            .map_err(|error| BackendError::unavailable(error.to_string()))
+    fn refreshed(&self) -> BackendFuture<'_, Option<Arc<dyn Backend>>> {
+        Box::pin(async move {
+            let now = self
+                .refresh()
+                .await
+                .map_err(|error| BackendError::unavailable(error.to_string()))?;
+            Ok(now.map(|now| Arc::new(now) as Arc<dyn Backend>))
+        })
+    }
+
+    fn gives_estimates(&self) -> GivenEstimates {
+        GivenEstimates {
+            cost: true,
+            rows: true,
+        }
+    }
+
+    fn execute<'a>(
+        &'a self,
+        ticket: Ticket,
+        sink: &'a mut (dyn RowSink + Send),
+    ) -> BackendFuture<'a, Completion> {
+        Box::pin(async move {
+            let ticket = ticket.open(&self.catalog)?;
+            match Task::admit(&ticket, self.config.is_writable)? {
+                Some(task) => self.run(&task, sink).await,
+                None => Ok(Completion::default()),
+            }
+        })
     }
 }
 

@@ -30,4 +30,6 @@ pub use connect::{ConnectError, connect};
 pub use introspect::{IntrospectError, catalog};
 pub use palisade_pool::ConfigError;
 pub use tls::SslMode;
+/// The driver whose connections this crate takes.
+pub use tokio_postgres;
 pub use weaknesses::{Weakness, WeaknessKind, examine};

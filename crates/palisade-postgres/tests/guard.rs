@@ -66,14 +66,11 @@ impl Host for Fixed {
     }
 }
 
-async fn guard() -> Guard<PostgresBackend> {
+async fn guard() -> Guard {
     guard_with("", |config| config).await
 }
 
-async fn guard_with(
-    more: &str,
-    configure: impl FnOnce(PostgresConfig) -> PostgresConfig,
-) -> Guard<PostgresBackend> {
+async fn guard_with(more: &str, configure: impl FnOnce(PostgresConfig) -> PostgresConfig) -> Guard {
     guard_over(SCHEMA, more, configure).await
 }
 
@@ -81,7 +78,7 @@ async fn guard_over(
     schema: &str,
     more: &str,
     configure: impl FnOnce(PostgresConfig) -> PostgresConfig,
-) -> Guard<PostgresBackend> {
+) -> Guard {
     let server = PostgresServer::start_shared().unwrap();
     let database = server.fresh_database("guard").unwrap();
     server.load(&database, schema).unwrap().clean().unwrap();
@@ -116,7 +113,7 @@ async fn guard_over(
 }
 
 /// The rows as JSON, or the code of the refusal and what the operator is told.
-async fn ask(guard: &Guard<PostgresBackend>, sql: &str, params: Params) -> String {
+async fn ask(guard: &Guard, sql: &str, params: Params) -> String {
     let session = Session::new(Principal::new("Agent", "a"));
     match guard.query(sql, &params, &session).await.into_result() {
         Ok(envelope) => {

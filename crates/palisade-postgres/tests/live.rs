@@ -19,7 +19,7 @@ use palisade_testkit::{
     servers::PostgresServer,
 };
 
-async fn database(label: &str) -> (Guard<PostgresBackend>, Ddl) {
+async fn database(label: &str) -> (Guard, Ddl) {
     let server = PostgresServer::start_shared().unwrap();
     let database = server.fresh_database(label).unwrap();
     let role = format!("reader_{database}");

@@ -10,7 +10,8 @@ use palisade::{
     catalog::Catalog,
     dialect::Dialect,
     guard::{
-        Backend, BackendError, BackendErrorKind, Completion, Estimate, Introspect, RowSink, Ticket,
+        Backend, BackendError, BackendErrorKind, BackendFuture, Completion, Estimate,
+        GivenEstimates, OpenTicket, RowSink, Ticket,
     },
     rewrite::Effect,
 };
@@ -24,6 +25,7 @@ use crate::{
     load,
     reader::{Readers, SchemaCheck},
     schema_snapshot::{self, SchemaSnapshot},
+    worker::{self, Crossing, RowSender},
     write::{self, Changes},
 };
 
@@ -196,8 +198,37 @@ impl SqliteBackend {
         }
     }
 
-    /// Runs `task`, blocking.
-    pub(crate) fn execute_now(
+    fn is_current_now(&self) -> Result<bool, OpenError> {
+        self.source.with_reader(|conn, _| {
+            SchemaSnapshot::read(conn)
+                .map(|schema| schema == *self.schema)
+                .map_err(|error| self.source.error(&error))
+        })?
+    }
+
+    /// Runs the statement of `ticket`, blocking.
+    fn execute_now<T: Send>(
+        &self,
+        ticket: &OpenTicket,
+        rows: &mut RowSender<T>,
+    ) -> Result<Completion, BackendError> {
+        let statement = ticket.statement();
+        let task = Task {
+            stop: rows.stop(),
+            ..Task::from(ticket)
+        };
+        let changes = Changes::from(ticket);
+        match statement.effect() {
+            Effect::Read | Effect::Explain => self.read_now(&task, rows)?,
+            Effect::Write => return self.write_now(&task, &changes, rows),
+            Effect::Define => self.define_now(&task, &changes, statement.relations())?,
+            Effect::Nothing => {}
+        }
+        Ok(Completion::default())
+    }
+
+    /// Runs `task`, which reads, blocking.
+    pub(crate) fn read_now(
         &self,
         task: &Task<'_>,
         sink: &mut (dyn RowSink + Send),
@@ -242,55 +273,61 @@ impl SqliteBackend {
     }
 }
 
-/// The futures do all their work, as [`execute`](Backend::execute)'s does.
-impl Introspect for SqliteBackend {
-    fn catalog(&self) -> &Catalog {
-        &self.catalog
-    }
-
-    async fn is_current(&self) -> Result<bool, BackendError> {
-        let read = |conn: &mut Connection, _: &mut SchemaCheck| {
-            SchemaSnapshot::read(conn)
-                .map(|schema| schema == *self.schema)
-                .map_err(|error| self.source.error(&error))
-        };
-        let read = self.source.with_reader(read);
-        let is_current = read.and_then(std::convert::identity);
-        is_current.map_err(|error| explain_open_error(&error))
-    }
-
-    async fn refreshed(&self) -> Result<Option<Self>, BackendError> {
-        self.refresh().map_err(|error| explain_open_error(&error))
-    }
-}
-
-/// The future does all its work, blocking, when it is first polled: this crate brings no runtime. On
-/// a runtime whose threads must not block, poll it where blocking is fine.
+/// Statements run on threads of this crate's own, so that a future never blocks the thread that polls it, and any runtime will do. A
+/// future that is dropped stops its statement, and takes back a change that is not committed yet.
 impl Backend for SqliteBackend {
     fn dialect(&self) -> Dialect {
         Dialect::Sqlite
     }
 
-    async fn execute(
-        &self,
-        ticket: Ticket<'_>,
-        sink: &mut (dyn RowSink + Send),
-    ) -> Result<Completion, BackendError> {
-        let ticket = ticket.open(&self.catalog)?;
-        let statement = ticket.statement();
-        if !self.writable {
-            BackendError::unless_reading(statement)?;
-        }
-        // The engine tells none: whoever asks for caps gets no answer without them.
-        BackendError::unless_admitted(statement, Estimate::default())?;
-        let (task, changes) = (Task::from(&ticket), Changes::from(&ticket));
-        match statement.effect() {
-            Effect::Read | Effect::Explain => self.execute_now(&task, sink)?,
-            Effect::Write => return self.write_now(&task, &changes, sink),
-            Effect::Define => self.define_now(&task, &changes, statement.relations())?,
-            Effect::Nothing => {}
-        }
-        Ok(Completion::default())
+    fn catalog(&self) -> &Catalog {
+        &self.catalog
+    }
+
+    fn is_current(&self) -> BackendFuture<'_, bool> {
+        let this = self.clone();
+        Box::pin(async move {
+            let is_current = worker::run(move || this.is_current_now()).await?;
+            is_current.map_err(|error| explain_open_error(&error))
+        })
+    }
+
+    fn refreshed(&self) -> BackendFuture<'_, Option<Arc<dyn Backend>>> {
+        let this = self.clone();
+        Box::pin(async move {
+            let now = worker::run(move || this.refresh()).await?;
+            let now = now.map_err(|error| explain_open_error(&error))?;
+            Ok(now.map(|now| Arc::new(now) as Arc<dyn Backend>))
+        })
+    }
+
+    fn gives_estimates(&self) -> GivenEstimates {
+        GivenEstimates::default()
+    }
+
+    fn execute<'a>(
+        &'a self,
+        ticket: Ticket,
+        sink: &'a mut (dyn RowSink + Send),
+    ) -> BackendFuture<'a, Completion> {
+        let this = self.clone();
+        Box::pin(async move {
+            let ticket = ticket.open(&self.catalog)?;
+            let statement = ticket.statement();
+            if !self.writable {
+                BackendError::unless_reading(statement)?;
+            }
+            // The engine tells none: whoever asks for caps gets no answer without them.
+            BackendError::unless_admitted(statement, Estimate::default())?;
+            let crossing = match statement.effect() {
+                Effect::Read | Effect::Explain | Effect::Define => Crossing::Batches,
+                // Before the change is kept it is known whether its rows are taken.
+                Effect::Write => Crossing::Rows,
+                Effect::Nothing => return Ok(Completion::default()),
+            };
+            let work = move |rows: &mut RowSender<_>| this.execute_now(&ticket, rows);
+            worker::feed(Some(sink), crossing, work).await?
+        })
     }
 }
 

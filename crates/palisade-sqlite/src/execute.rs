@@ -52,7 +52,7 @@ use rusqlite::{
 
 use crate::{
     implicit_calls::OwnFunctions, keyed::add_keyed_hash, reader::SchemaCheck,
-    schema_snapshot::SchemaSnapshot,
+    schema_snapshot::SchemaSnapshot, worker::Stop,
 };
 
 /// The least that one value may hold, in bytes, however small the cells that reach the caller:
@@ -105,10 +105,12 @@ pub(crate) struct Task<'a> {
     pub(crate) limits: &'a Limits,
     /// Whether it asks for a plan.
     pub(crate) is_explain: bool,
+    /// Set when nobody waits for it any more.
+    pub(crate) stop: Stop,
 }
 
-impl<'a> From<&OpenTicket<'a>> for Task<'a> {
-    fn from(ticket: &OpenTicket<'a>) -> Self {
+impl<'a> From<&'a OpenTicket> for Task<'a> {
+    fn from(ticket: &'a OpenTicket) -> Self {
         let statement = ticket.statement();
         Self {
             sql: ticket.sql(),
@@ -117,6 +119,7 @@ impl<'a> From<&OpenTicket<'a>> for Task<'a> {
             functions: statement.engine_functions(),
             limits: statement.limits(),
             is_explain: statement.effect() == Effect::Explain,
+            stop: Stop::default(),
         }
     }
 }
@@ -149,7 +152,11 @@ pub(crate) fn start_clock(conn: &mut Connection, task: &Task<'_>) -> rusqlite::R
     reset(conn)?;
     let deadline = Deadline::from_now(task.limits.statement_timeout());
     conn.busy_timeout(deadline.left())?;
-    conn.progress_handler(INSTRUCTIONS, Some(move || deadline.is_passed()))
+    let stop = task.stop.clone();
+    conn.progress_handler(
+        INSTRUCTIONS,
+        Some(move || deadline.is_passed() || stop.is_set()),
+    )
 }
 
 /// Takes off what a statement put on.

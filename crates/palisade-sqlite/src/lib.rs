@@ -16,9 +16,13 @@ mod schema_snapshot;
 mod schema_text;
 #[cfg(test)]
 mod tests;
+mod worker;
 mod write;
 
 pub use backend::{OpenError, SqliteBackend};
 pub use introspect::{IntrospectError, catalog, catalog_from_ddl};
 pub use keyed::add_keyed_hash;
+/// The driver whose connections this crate takes.
+pub use rusqlite;
+
 pub use load::{CreateError, LoadError, create_database};

@@ -1,13 +1,13 @@
 //! Connections to a file that read, kept for the next request: opening one parses the whole stored schema.
 //!
-//! What is kept is used again for the same file alone, and the schema is compared again whenever the file or the engine says that
-//! anything was written.
+//! What is kept is used again for the same file alone, and as long as neither the system nor the engine knows of any write to it.
+//! The engine takes a file that was copied over another for the one it knows, and keeps the pages that it has read.
 
 use std::{
     fs, io,
     path::Path,
     sync::{Arc, Mutex, PoisonError},
-    time::SystemTime,
+    time::{Duration, SystemTime},
 };
 
 use palisade::guard::BackendError;
@@ -20,6 +20,9 @@ use crate::{
 
 /// How many connections wait for a request.
 const KEPT: usize = 4;
+
+/// How coarse the times of files are at most: two writes within it may have one time.
+const COARSE: Duration = Duration::from_millis(100);
 
 /// The connections that wait.
 #[derive(Default)]
@@ -92,6 +95,18 @@ impl Stamp {
         let id = |stamp: &Self| (stamp.main.0, stamp.main.1);
         id(self) == id(other)
     }
+
+    /// Whether a later write would show in another stamp: the last one is further back than the system's clock of files is coarse.
+    fn is_settled(&self) -> bool {
+        let now = SystemTime::now();
+        let is_past = |stamp: &FileStamp| {
+            let gone = stamp
+                .3
+                .and_then(|modified| now.duration_since(modified).ok());
+            gone.is_some_and(|gone| gone > COARSE)
+        };
+        is_past(&self.main) && self.log.as_ref().is_none_or(is_past)
+    }
 }
 
 impl Readers {
@@ -106,7 +121,7 @@ impl Readers {
             let (Some(now), Some(before)) = (&stamp, &reader.check.stamp) else {
                 continue;
             };
-            if now.is_same_file(before) && reader.make_ready(now).is_ok() {
+            if now == before && reader.make_ready().is_ok() {
                 return Ok(reader);
             }
         }
@@ -116,7 +131,9 @@ impl Readers {
         let limits = LIMITS.iter().map(|limit| Ok((*limit, conn.limit(*limit)?)));
         // Where another file took its place meanwhile, it is not known which of them was opened.
         let after = Stamp::read(path).ok();
-        let stamp = stamp.filter(|before| after.is_some_and(|after| after.is_same_file(before)));
+        let stamp = stamp.filter(|before| {
+            before.is_settled() && after.is_some_and(|after| after.is_same_file(before))
+        });
         Ok(Reader {
             limits: limits.collect::<rusqlite::Result<_>>()?,
             conn,
@@ -143,14 +160,12 @@ impl Readers {
 
 impl Reader {
     /// Takes off what the last request put on.
-    fn make_ready(&mut self, stamp: &Stamp) -> rusqlite::Result<()> {
+    fn make_ready(&mut self) -> rusqlite::Result<()> {
         execute::reset(&mut self.conn)?;
         for (limit, value) in &self.limits {
             self.conn.set_limit(*limit, *value)?;
         }
-        execute::restrict(&self.conn)?;
-        self.check.stamp = Some(stamp.clone());
-        Ok(())
+        execute::restrict(&self.conn)
     }
 }
 

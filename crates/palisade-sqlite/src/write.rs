@@ -53,8 +53,8 @@ impl<'a> Changes<'a> {
     }
 }
 
-impl<'a> From<&OpenTicket<'a>> for Changes<'a> {
-    fn from(ticket: &OpenTicket<'a>) -> Self {
+impl<'a> From<&'a OpenTicket> for Changes<'a> {
+    fn from(ticket: &'a OpenTicket) -> Self {
         let statement = ticket.statement();
         Self {
             writes: statement.engine_writes(),

@@ -19,8 +19,8 @@ use palisade::{
     dialect::Dialect,
     firewall::Firewall,
     guard::{
-        Backend, BackendError, BackendErrorKind, Completion, Guard, Introspect, Outcome, RowSink,
-        Ticket,
+        Backend, BackendError, BackendErrorKind, BackendFuture, Completion, GivenEstimates, Guard,
+        Outcome, RowSink, Ticket,
     },
     session::{Principal, Session},
     value::{Params, Value},
@@ -146,7 +146,7 @@ pub trait Misled: Backend {
     /// Runs the statement of `ticket` as if nothing had been decided about what it reads and writes.
     fn execute_misled(
         &self,
-        ticket: Ticket<'_>,
+        ticket: Ticket,
         sink: &mut (dyn RowSink + Send),
     ) -> impl Future<Output = Result<Completion, BackendError>> + Send;
 }
@@ -154,31 +154,33 @@ pub trait Misled: Backend {
 /// A backend that takes every decision for a decision that permits nothing.
 struct Planted<B>(B);
 
-impl<B: Misled> Introspect for Planted<B> {
-    fn catalog(&self) -> &Catalog {
-        self.0.catalog()
-    }
-
-    async fn is_current(&self) -> Result<bool, BackendError> {
-        self.0.is_current().await
-    }
-
-    async fn refreshed(&self) -> Result<Option<Self>, BackendError> {
-        Ok(self.0.refreshed().await?.map(Self))
-    }
-}
-
 impl<B: Misled> Backend for Planted<B> {
     fn dialect(&self) -> Dialect {
         self.0.dialect()
     }
 
-    async fn execute(
-        &self,
-        ticket: Ticket<'_>,
-        sink: &mut (dyn RowSink + Send),
-    ) -> Result<Completion, BackendError> {
-        self.0.execute_misled(ticket, sink).await
+    fn catalog(&self) -> &Catalog {
+        self.0.catalog()
+    }
+
+    fn is_current(&self) -> BackendFuture<'_, bool> {
+        self.0.is_current()
+    }
+
+    fn refreshed(&self) -> BackendFuture<'_, Option<Arc<dyn Backend>>> {
+        self.0.refreshed()
+    }
+
+    fn gives_estimates(&self) -> GivenEstimates {
+        self.0.gives_estimates()
+    }
+
+    fn execute<'a>(
+        &'a self,
+        ticket: Ticket,
+        sink: &'a mut (dyn RowSink + Send),
+    ) -> BackendFuture<'a, Completion> {
+        Box::pin(self.0.execute_misled(ticket, sink))
     }
 }
 

@@ -1,16 +1,13 @@
 //! A small firewall with every kind of obligation, for properties that need one.
 
-use std::{
-    sync::{Arc, OnceLock},
-    task::{Context, Poll, Waker},
-};
+use std::sync::{Arc, OnceLock};
 
 use crate::host::Still;
 use palisade::{
     audit::NoAudit,
     catalog::Catalog,
     firewall::{Decision, Firewall},
-    guard::{Guard, Outcome},
+    guard::Guard,
     limits::Limits,
     policy::{PolicyFile, PolicySources},
     rewrite::RewrittenStatement,
@@ -75,7 +72,7 @@ pub fn restricted_firewall() -> &'static Firewall {
 /// # Panics
 /// If the rows do not load.
 #[must_use]
-pub fn guard(policies: Policies, rows: &str) -> Guard<SqliteBackend> {
+pub fn guard(policies: Policies, rows: &str) -> Guard {
     let limits = Limits {
         statement_timeout_ms: 2000,
         max_failures: u32::MAX,
@@ -89,7 +86,7 @@ pub fn guard(policies: Policies, rows: &str) -> Guard<SqliteBackend> {
 /// # Panics
 /// If the rows do not load.
 #[must_use]
-pub fn guard_within(policies: Policies, rows: &str, limits: Limits) -> Guard<SqliteBackend> {
+pub fn guard_within(policies: Policies, rows: &str, limits: Limits) -> Guard {
     let backend = match SqliteBackend::in_memory(&format!("{SCHEMA}{rows}"), "main") {
         Ok(backend) => backend,
         #[expect(clippy::panic, reason = "a broken fixture must stop the test")]
@@ -110,7 +107,7 @@ pub fn guard_within(policies: Policies, rows: &str, limits: Limits) -> Guard<Sql
 }
 
 /// `sql` as a firewall over `catalog` that permits everything, changes too, lets it through.
-pub fn require_permitted(catalog: &Catalog, sql: &str) -> RewrittenStatement {
+pub fn require_permitted(catalog: &Catalog, sql: &str) -> Arc<RewrittenStatement> {
     let firewall = build(
         Firewall::builder(catalog.clone(), sources(Policies::Everything))
             .allow_changes()
@@ -119,23 +116,19 @@ pub fn require_permitted(catalog: &Catalog, sql: &str) -> RewrittenStatement {
     );
     let session = Session::new(Principal::new("Agent", "a"));
     match firewall.check(sql, &Params::None, &session) {
-        Ok(Decision::Allow(statement)) => *statement,
+        Ok(Decision::Allow(statement)) => Arc::from(statement),
         #[expect(clippy::panic, reason = "a broken fixture must stop the test")]
         other => panic!("the fixture is broken: {other:?}"),
     }
 }
 
-/// What an agent gets for `sql`: the envelope or the refusal, as JSON. SQLite answers at once.
-pub fn answer(guard: &Guard<SqliteBackend>, sql: &str) -> serde_json::Value {
+/// What an agent gets for `sql`: the envelope or the refusal, as JSON.
+pub fn answer(guard: &Guard, sql: &str) -> serde_json::Value {
     let session = Session::new(Principal::new("Agent", "a"));
-    let future = std::pin::pin!(guard.query(sql, &Params::None, &session));
-    let answered = future.poll(&mut Context::from_waker(Waker::noop()));
-    match answered.map(Outcome::into_result) {
-        Poll::Ready(Ok(envelope)) => serde_json::to_value(&envelope).unwrap_or_default(),
-        Poll::Ready(Err(refusal)) => {
-            serde_json::to_value(refusal.rejection.for_agent()).unwrap_or_default()
-        }
-        Poll::Pending => serde_json::Value::Null,
+    let answered = pollster::block_on(guard.query(sql, &Params::None, &session));
+    match answered.into_result() {
+        Ok(envelope) => serde_json::to_value(&envelope).unwrap_or_default(),
+        Err(refusal) => serde_json::to_value(refusal.rejection.for_agent()).unwrap_or_default(),
     }
 }
 

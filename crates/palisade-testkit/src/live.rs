@@ -69,23 +69,23 @@ impl Host for Passing {
 }
 
 /// A gate over `backend`, whose unqualified names are of `schema`.
-pub fn gate<B: Backend>(backend: B, schema: &str) -> Guard<B> {
+pub fn gate<B: Backend>(backend: B, schema: &str) -> Guard {
     let firewall = Firewall::builder(backend.catalog().clone(), policies(schema, ""));
     guard(firewall, backend, Passing::default())
 }
 
 /// As [`gate`], with a clock that stands still, and through which policies may permit changes.
-pub fn still_gate<B: Backend>(backend: B, schema: &str) -> Guard<B> {
+pub fn still_gate<B: Backend>(backend: B, schema: &str) -> Guard {
     changing_gate(backend, policies(schema, ""))
 }
 
 /// A gate through which `policies` may permit changes, with a clock that stands still.
-pub fn changing_gate<B: Backend>(backend: B, policies: PolicySources) -> Guard<B> {
+pub fn changing_gate<B: Backend>(backend: B, policies: PolicySources) -> Guard {
     let firewall = Firewall::builder(backend.catalog().clone(), policies);
     guard(firewall.allow_changes(), backend, Still)
 }
 
-fn guard<B: Backend>(firewall: FirewallBuilder, backend: B, host: impl Host + 'static) -> Guard<B> {
+fn guard<B: Backend>(firewall: FirewallBuilder, backend: B, host: impl Host + 'static) -> Guard {
     let firewall = firewall.build().unwrap_or_else(|error| panic!("{error}"));
     Guard::new(
         Arc::new(firewall),
@@ -101,12 +101,12 @@ fn policies(schema: &str, more: &str) -> PolicySources {
 }
 
 /// The rows, or the code of the refusal.
-async fn ask<B: Backend>(guard: &Guard<B>, sql: &str) -> Value {
+async fn ask(guard: &Guard, sql: &str) -> Value {
     describe_outcome(guard.query(sql, &Params::None, &session()).await)
 }
 
 /// As [`ask`], of a statement that may change something.
-async fn change<B: Backend>(guard: &Guard<B>, sql: &str) -> Value {
+async fn change(guard: &Guard, sql: &str) -> Value {
     describe_outcome(guard.execute(sql, &Params::None, &session()).await)
 }
 
@@ -132,7 +132,7 @@ fn describe_outcome(outcome: Outcome) -> Value {
 
 /// Tables, columns and views that come and go are there and gone without a restart, and what was decided
 /// over a schema that is no more is refused as something to be tried again.
-pub async fn follows_the_schema<B: Backend>(guard: &Guard<B>, ddl: &Ddl) {
+pub async fn follows_the_schema(guard: &Guard, ddl: &Ddl) {
     let check = async |sql: &str, expected: Value| {
         let answer = ask(guard, sql).await;
         assert_eq!(answer, expected, "{sql}");
@@ -156,7 +156,7 @@ pub async fn follows_the_schema<B: Backend>(guard: &Guard<B>, ddl: &Ddl) {
 
 /// What a statement of the gate's own defines, the next one finds so, however short a time ago the gate looked
 /// at its database. `guard` is a [`still_gate`] over a backend that may write.
-pub async fn follows_its_own_definitions<B: Backend>(guard: &Guard<B>) {
+pub async fn follows_its_own_definitions(guard: &Guard) {
     // The one look that the clock grants.
     let unknown = json!("name.unknown-relation");
     assert_eq!(ask(guard, "SELECT a FROM own").await, unknown);
@@ -185,7 +185,7 @@ pub async fn follows_its_own_definitions<B: Backend>(guard: &Guard<B>) {
 
 /// A reload replaces the policies as a whole. A wrong set changes nothing. A set that names a table which came meanwhile is
 /// read over the current schema.
-pub async fn follows_the_policies<B: Backend>(guard: &Guard<B>, schema: &str, ddl: &Ddl) {
+pub async fn follows_the_policies(guard: &Guard, schema: &str, ddl: &Ddl) {
     let sql = "SELECT count(*) AS n FROM people";
     assert_eq!(ask(guard, sql).await, json!([{"n": 2}]));
     let before = guard.firewall().policies().version().to_owned();
@@ -222,11 +222,7 @@ pub async fn follows_the_policies<B: Backend>(guard: &Guard<B>, schema: &str, dd
 
 /// While a view is replaced again and again, now over what may be seen, now over what may not, no answer
 /// holds what may not; and there are answers.
-pub async fn ddl_widens_nothing<B: Backend>(
-    guard: &Guard<B>,
-    ddl: &Ddl,
-    replace_view: fn(&str) -> String,
-) {
+pub async fn ddl_widens_nothing(guard: &Guard, ddl: &Ddl, replace_view: fn(&str) -> String) {
     let (enough, rounds) = (
         Arc::new(AtomicBool::new(false)),
         Arc::new(AtomicU64::new(0)),

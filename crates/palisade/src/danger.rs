@@ -2,6 +2,8 @@
 //!
 //! A [`Guard`](crate::guard::Guard) needs none of this. Each item here has duties, and nothing checks that they are done.
 
+use std::sync::Arc;
+
 use crate::{
     guard::Ticket,
     limits::EstimateCaps,
@@ -60,6 +62,6 @@ pub fn parts(statement: &RewrittenStatement) -> RawParts<'_> {
 ///
 /// Who calls it has to admit changes, scan what comes back, count failures and record, as a `Guard` does.
 #[must_use]
-pub fn ticket(statement: &RewrittenStatement) -> Ticket<'_> {
+pub fn ticket(statement: &Arc<RewrittenStatement>) -> Ticket {
     Ticket::issue(statement)
 }

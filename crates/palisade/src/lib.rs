@@ -78,4 +78,5 @@ pub mod rewrite;
 pub mod session;
 mod syntax;
 pub mod token;
+pub mod tool_names;
 pub mod value;

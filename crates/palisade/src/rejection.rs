@@ -1,11 +1,11 @@
 //! A refusal: a value, not an error. It carries what the agent may read and, apart from it, what
 //! only the operator's log may.
 
-use std::time::Duration;
+use std::{borrow::Cow, time::Duration};
 
 use serde::Serialize;
 
-use crate::code::Code;
+use crate::{code::Code, tool_names::ToolNames};
 
 /// Characters of a message.
 const MAX_MESSAGE: usize = 500;
@@ -85,7 +85,7 @@ impl Rejection {
         &self.policies
     }
 
-    /// The envelope the agent gets.
+    /// The envelope the agent gets, with the names of the tools of `palisade serve`.
     #[must_use]
     pub fn for_agent(&self) -> AgentRejection<'_> {
         AgentRejection {
@@ -93,8 +93,41 @@ impl Rejection {
             message: &self.message,
             retryable: self.code.retryable(),
             retry_after_ms: self.retry_after_ms,
-            remediation_hint: self.code.remediation(),
-            next_valid_actions: self.code.next_valid_actions(),
+            remediation_hint: Cow::Borrowed(self.code.remediation()),
+            next_valid_actions: self
+                .code
+                .next_valid_actions()
+                .iter()
+                .map(|action| Cow::Borrowed(*action))
+                .collect(),
+        }
+    }
+
+    /// The envelope the agent gets from a server whose tools are called `names`.
+    ///
+    /// ```
+    /// use palisade::{code::Code, rejection::Rejection, tool_names::ToolNames};
+    /// let names = ToolNames::default()
+    ///     .rename("query", "run_sql")
+    ///     .rename("list_tables", "show_tables");
+    /// let refused = Rejection::new(Code::NameUnknownRelation, "there is no table `t`");
+    /// let told = refused.for_agent_of(&names);
+    /// assert_eq!(told.remediation_hint, "List the tables you can use with show_tables.");
+    /// assert_eq!(told.next_valid_actions, ["show_tables", "run_sql"]);
+    /// ```
+    #[must_use]
+    pub fn for_agent_of<'a>(&'a self, names: &'a ToolNames) -> AgentRejection<'a> {
+        let usual = self.for_agent();
+        AgentRejection {
+            remediation_hint: names.translate(self.code.remediation()),
+            next_valid_actions: self
+                .code
+                .next_valid_actions()
+                .iter()
+                .filter_map(|action| names.name(action))
+                .map(Cow::Borrowed)
+                .collect(),
+            ..usual
         }
     }
 }
@@ -112,9 +145,9 @@ pub struct AgentRejection<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_after_ms: Option<u64>,
     /// What to do, the same text for every refusal with this code.
-    pub remediation_hint: &'static str,
+    pub remediation_hint: Cow<'a, str>,
     /// Tools that make sense next.
-    pub next_valid_actions: &'static [&'static str],
+    pub next_valid_actions: Vec<Cow<'a, str>>,
 }
 
 impl std::fmt::Display for Rejection {

@@ -1,6 +1,8 @@
 //! MySQL and MariaDB, where they were not built in.
 
-use palisade::catalog::Catalog;
+use std::sync::Arc;
+
+use palisade::{catalog::Catalog, guard::Backend};
 
 use crate::{
     absent::absent,
@@ -11,19 +13,13 @@ use crate::{
     target::{Parts, Problem, Target},
 };
 
-pub(crate) use crate::absent::Absent as Backend;
-
 const NAME: &str = "MySQL and MariaDB";
-
-pub(crate) fn estimates_cost(backend: &Backend) -> bool {
-    match *backend {}
-}
 
 pub(crate) fn parse(_: &str) -> Result<Parts, Problem> {
     Err(absent(NAME))
 }
 
-pub(crate) async fn open(_: &Target, _: Access) -> Result<Backend, Failure> {
+pub(crate) async fn open(_: &Target, _: Access) -> Result<Arc<dyn Backend>, Failure> {
     Err(absent(NAME).into())
 }
 

@@ -1,6 +1,8 @@
 //! PostgreSQL, where it was not built in.
 
-use palisade::catalog::Catalog;
+use std::sync::Arc;
+
+use palisade::{catalog::Catalog, guard::Backend};
 
 use crate::{
     absent::absent,
@@ -10,8 +12,6 @@ use crate::{
     setup::Setup,
     target::{Parts, Problem, Target},
 };
-
-pub(crate) use crate::absent::Absent as Backend;
 
 const NAME: &str = "PostgreSQL";
 
@@ -29,7 +29,7 @@ pub(crate) fn parse(_: &str) -> Result<Parts, Problem> {
     Err(absent(NAME))
 }
 
-pub(crate) async fn open(_: &Target, _: Access) -> Result<Backend, Failure> {
+pub(crate) async fn open(_: &Target, _: Access) -> Result<Arc<dyn Backend>, Failure> {
     Err(absent(NAME).into())
 }
 

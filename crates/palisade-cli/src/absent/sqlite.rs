@@ -1,12 +1,10 @@
 //! SQLite, where it was not built in.
 
-use std::path::Path;
+use std::{path::Path, sync::Arc};
 
-use palisade::catalog::Catalog;
+use palisade::{catalog::Catalog, guard::Backend};
 
 use crate::{absent::absent, database::Access, exit::Failure};
-
-pub(crate) use crate::absent::Absent as Backend;
 
 const NAME: &str = "SQLite";
 
@@ -14,11 +12,11 @@ pub(crate) fn require() -> Result<(), Failure> {
     Err(absent(NAME).into())
 }
 
-pub(crate) fn open(_: &Path, _: Access) -> Result<Backend, Failure> {
+pub(crate) fn open(_: &Path, _: Access) -> Result<Arc<dyn Backend>, Failure> {
     Err(absent(NAME).into())
 }
 
-pub(crate) fn memory(_: Option<&Path>, _: &str, _: Access) -> Result<Backend, Failure> {
+pub(crate) fn memory(_: Option<&Path>, _: &str, _: Access) -> Result<Arc<dyn Backend>, Failure> {
     Err(absent(NAME).into())
 }
 

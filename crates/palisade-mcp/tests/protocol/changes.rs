@@ -41,7 +41,7 @@ fn served(
     policies: &[&str],
     writable: bool,
     records: &Records,
-) -> (Arc<Guard<SqliteBackend>>, ServeOptions) {
+) -> (Arc<Guard>, ServeOptions) {
     let backend = SqliteBackend::in_memory(SCRIPT, name).unwrap().writable();
     let sources = PolicySources {
         policies: vec![PolicyFile {
@@ -61,7 +61,7 @@ fn served(
         Arc::new(records.clone()),
     );
     let options = ServeOptions {
-        principal: Principal::new("Agent", "default"),
+        principal: Principal::new("Agent", "default").into(),
         connection: name.to_owned(),
         writable,
     };

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::{Client, Records, TestHost};
 
-type Served = (Arc<Guard<SqliteBackend>>, ServeOptions);
+type Served = (Arc<Guard>, ServeOptions);
 
 /// A database whose principal is called like the connection, and alone may read it.
 fn served(name: &str, script: &str, max_rows: u64, records: &Records) -> Served {
@@ -45,7 +45,7 @@ fn served(name: &str, script: &str, max_rows: u64, records: &Records) -> Served 
         Arc::new(records.clone()),
     );
     let options = ServeOptions {
-        principal: Principal::new("Agent", name),
+        principal: Principal::new("Agent", name).into(),
         connection: name.to_owned(),
         writable: false,
     };

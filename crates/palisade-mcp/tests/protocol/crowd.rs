@@ -30,7 +30,7 @@ const QUICK: Duration = Duration::from_secs(2);
 /// A crowd in one test is none of another's.
 static ALONE: Mutex<()> = Mutex::new(());
 
-fn server<B: Backend + 'static>(backend: B, statement_timeout_ms: u64) -> PalisadeServer<B> {
+fn server<B: Backend + 'static>(backend: B, statement_timeout_ms: u64) -> PalisadeServer {
     let sources = PolicySources {
         policies: vec![PolicyFile {
             name: "p.cedar".to_owned(),
@@ -49,7 +49,7 @@ fn server<B: Backend + 'static>(backend: B, statement_timeout_ms: u64) -> Palisa
     let records = Arc::new(Records::default());
     let host = Arc::new(TestHost::default());
     let options = ServeOptions {
-        principal: Principal::new("Agent", "default"),
+        principal: Principal::new("Agent", "default").into(),
         connection: "test".to_owned(),
         writable: false,
     };
@@ -58,7 +58,7 @@ fn server<B: Backend + 'static>(backend: B, statement_timeout_ms: u64) -> Palisa
 }
 
 /// A file, so that statements run side by side.
-fn file(statement_timeout_ms: u64) -> (TempDir, PalisadeServer<SqliteBackend>) {
+fn file(statement_timeout_ms: u64) -> (TempDir, PalisadeServer) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("crowd.db");
     create_database(
@@ -73,7 +73,7 @@ fn file(statement_timeout_ms: u64) -> (TempDir, PalisadeServer<SqliteBackend>) {
     (folder, server)
 }
 
-async fn ready<B: Backend + 'static>(server: &PalisadeServer<B>) -> Client {
+async fn ready(server: &PalisadeServer) -> Client {
     let mut client = Client::connect(server.clone());
     client.initialize().await;
     client

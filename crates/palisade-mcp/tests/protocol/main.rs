@@ -27,7 +27,7 @@ use palisade::{
     catalog::Catalog,
     dialect::Dialect,
     firewall::Firewall,
-    guard::{Backend, BackendError, Completion, Guard, Introspect, RowSink, Ticket},
+    guard::{Backend, BackendFuture, Completion, GivenEstimates, Guard, RowSink, Ticket},
     host::Host,
     policy::{PolicyFile, PolicySources},
     session::Principal,
@@ -568,14 +568,14 @@ impl Client {
         let firewall = backend.firewall();
         let guard = Guard::new(firewall, backend, Arc::new(TestHost::default()), audit);
         let options = ServeOptions {
-            principal: Principal::new("Agent", "default"),
+            principal: Principal::new("Agent", "default").into(),
             connection: "test".to_owned(),
             writable: false,
         };
         Self::connect(PalisadeServer::new(Arc::new(guard), options))
     }
 
-    fn connect<B: Backend + 'static>(server: PalisadeServer<B>) -> Self {
+    fn connect(server: PalisadeServer) -> Self {
         let (ours, theirs) = duplex(64 * 1024);
         let (read, write) = split(theirs);
         let server = tokio::spawn(serve(server, read, write));
@@ -731,38 +731,42 @@ enum Broken {
 
 const BLOCKED: Duration = Duration::from_secs(4);
 
-impl Introspect for Broken {
-    fn catalog(&self) -> &Catalog {
-        static CATALOG: OnceLock<Catalog> = OnceLock::new();
-        CATALOG.get_or_init(|| sqlite().catalog().clone())
-    }
-
-    async fn is_current(&self) -> Result<bool, BackendError> {
-        Ok(true)
-    }
-
-    async fn refreshed(&self) -> Result<Option<Self>, BackendError> {
-        Ok(None)
-    }
-}
-
 impl Backend for Broken {
     fn dialect(&self) -> Dialect {
         Dialect::Sqlite
     }
 
-    async fn execute(
-        &self,
-        _: Ticket<'_>,
-        _: &mut (dyn RowSink + Send),
-    ) -> Result<Completion, BackendError> {
-        match self {
-            Self::Panics => panic!("kaboom"),
-            Self::Blocks => {
-                std::thread::sleep(BLOCKED);
-                Ok(Completion::default())
+    fn catalog(&self) -> &Catalog {
+        static CATALOG: OnceLock<Catalog> = OnceLock::new();
+        CATALOG.get_or_init(|| sqlite().catalog().clone())
+    }
+
+    fn is_current(&self) -> BackendFuture<'_, bool> {
+        Box::pin(async { Ok(true) })
+    }
+
+    fn refreshed(&self) -> BackendFuture<'_, Option<Arc<dyn Backend>>> {
+        Box::pin(async { Ok(None) })
+    }
+
+    fn gives_estimates(&self) -> GivenEstimates {
+        GivenEstimates::default()
+    }
+
+    fn execute<'a>(
+        &'a self,
+        _: Ticket,
+        _: &'a mut (dyn RowSink + Send),
+    ) -> BackendFuture<'a, Completion> {
+        Box::pin(async {
+            match self {
+                Self::Panics => panic!("kaboom"),
+                Self::Blocks => {
+                    std::thread::sleep(BLOCKED);
+                    Ok(Completion::default())
+                }
             }
-        }
+        })
     }
 }
 

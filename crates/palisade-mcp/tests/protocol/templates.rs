@@ -33,7 +33,7 @@ description = "Nobody's."
 sql = "SELECT * FROM tickets"
 "#;
 
-fn server(records: &Records) -> PalisadeServer<SqliteBackend> {
+fn server(records: &Records) -> PalisadeServer {
     let script = "CREATE TABLE tickets (id INTEGER, owner TEXT, subject TEXT);
         INSERT INTO tickets VALUES (1, 'ann', 'one'), (2, 'bob', 'two'), (3, 'ann', 'three');";
     let backend = SqliteBackend::in_memory(script, "desk").unwrap();
@@ -54,7 +54,7 @@ fn server(records: &Records) -> PalisadeServer<SqliteBackend> {
     );
     let options = ServeOptions {
         writable: false,
-        principal: Principal::new("Agent", "a"),
+        principal: Principal::new("Agent", "a").into(),
         connection: "desk".to_owned(),
     };
     PalisadeServer::new(Arc::new(guard), options)

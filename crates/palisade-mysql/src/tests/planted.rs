@@ -16,7 +16,7 @@ use crate::{MysqlBackend, MysqlConfig};
 impl Misled for MysqlBackend {
     async fn execute_misled(
         &self,
-        ticket: Ticket<'_>,
+        ticket: Ticket,
         sink: &mut (dyn RowSink + Send),
     ) -> Result<Completion, BackendError> {
         let ticket = ticket.open(self.catalog())?;

@@ -13,7 +13,7 @@ use crate::{PostgresBackend, PostgresConfig};
 impl Misled for PostgresBackend {
     async fn execute_misled(
         &self,
-        ticket: Ticket<'_>,
+        ticket: Ticket,
         sink: &mut (dyn RowSink + Send),
     ) -> Result<Completion, BackendError> {
         let ticket = ticket.open(self.catalog())?;

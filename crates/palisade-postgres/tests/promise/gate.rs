@@ -20,7 +20,7 @@ pub(crate) const EVERYTHING: &str = "permit(principal, action, resource);";
 
 /// A database and a gate over it.
 pub(crate) struct Stand {
-    pub(crate) guard: Guard<PostgresBackend>,
+    pub(crate) guard: Guard,
     server: &'static Server,
     database: String,
 }

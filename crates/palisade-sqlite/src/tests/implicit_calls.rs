@@ -1,7 +1,5 @@
 //! Defaults and generated columns that call functions: a table's own calls are no calls of the statement.
 
-use std::task::{Context, Poll, Waker};
-
 use palisade::{
     catalog::Change,
     guard::{Backend as _, BackendErrorKind as Kind},
@@ -38,12 +36,9 @@ fn ask(statements: &[&str]) -> Value {
         let statement = require_permitted(backend.catalog(), sql);
         let mut rows = Rows::all();
         {
-            let future =
-                std::pin::pin!(backend.execute(palisade::danger::ticket(&statement), &mut rows));
-            match future.poll(&mut Context::from_waker(Waker::noop())) {
-                Poll::Ready(result) => result.unwrap_or_else(|e| panic!("{sql}: {e}")),
-                Poll::Pending => panic!("SQLite does not wait"),
-            };
+            let ticket = palisade::danger::ticket(&statement);
+            pollster::block_on(backend.execute(ticket, &mut rows))
+                .unwrap_or_else(|e| panic!("{sql}: {e}"));
         }
         last = rows.rows.first().and_then(|row| row.first().cloned());
     }
@@ -124,6 +119,7 @@ fn runs(backend: &SqliteBackend, sql: &str, writes: &[(Change, &str, &str)]) -> 
         functions: &BTreeSet::new(),
         limits: &Limits::default(),
         is_explain: false,
+        stop: Stop::default(),
     };
     let writes: BTreeSet<_> = writes
         .iter()
@@ -136,7 +132,7 @@ fn runs(backend: &SqliteBackend, sql: &str, writes: &[(Change, &str, &str)]) -> 
         prechecks: &[],
     };
     let result = if writes.is_empty() {
-        backend.execute_now(&task, &mut Rows::all())
+        backend.read_now(&task, &mut Rows::all())
     } else {
         let done = backend.write_now(&task, &changes, &mut Rows::all());
         done.map(drop)

@@ -49,6 +49,7 @@ fn with_task<T>(sql: &str, check: impl FnOnce(&Task<'_>) -> T) -> T {
         functions: &BTreeSet::new(),
         limits: &Limits::default(),
         is_explain: false,
+        stop: Stop::default(),
     })
 }
 

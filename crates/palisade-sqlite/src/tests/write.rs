@@ -1,9 +1,6 @@
 //! Statements that change rows: what is decided happens, and nothing else.
 
-use std::{
-    ops::ControlFlow,
-    task::{Context, Poll, Waker},
-};
+use std::ops::ControlFlow;
 
 use palisade::{
     catalog::Change,
@@ -122,6 +119,7 @@ impl Writing<'_> {
             functions: &self.functions,
             limits: &self.limits,
             is_explain: false,
+            stop: Stop::default(),
         };
         let changes = Changes {
             writes: &self.writes,
@@ -202,8 +200,9 @@ fn what_is_decided_happens_and_is_counted() {
         functions: &BTreeSet::new(),
         limits: &Limits::default(),
         is_explain: false,
+        stop: Stop::default(),
     };
-    ledger.backend.execute_now(&task, &mut query).unwrap();
+    ledger.backend.read_now(&task, &mut query).unwrap();
     assert_eq!(query.rows.len(), 5);
 }
 
@@ -214,12 +213,7 @@ fn only_what_is_opened_for_writing_is_written() {
     let run = |backend: &SqliteBackend, sql: &str| {
         let statement = require_permitted(backend.catalog(), sql);
         let mut rows = Rows::all();
-        let future =
-            std::pin::pin!(backend.execute(palisade::danger::ticket(&statement), &mut rows));
-        match future.poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(result) => result,
-            Poll::Pending => panic!("SQLite does not wait"),
-        }
+        pollster::block_on(backend.execute(palisade::danger::ticket(&statement), &mut rows))
     };
     let before = ledger.all();
     let (delete, create) = (
@@ -544,10 +538,11 @@ fn whoever_dies_half_way_leaves_nothing_behind() {
             functions: &BTreeSet::new(),
             limits: &Limits::default(),
             is_explain: false,
+            stop: Stop::default(),
         };
         let error = ledger
             .backend
-            .execute_now(&task, &mut Rows::until(0))
+            .read_now(&task, &mut Rows::until(0))
             .unwrap_err();
         assert_eq!(error.kind, Kind::SecondLock);
     }
@@ -659,8 +654,9 @@ fn plans_are_shown_where_they_are_asked_for() {
             functions: &BTreeSet::new(),
             limits: &Limits::default(),
             is_explain,
+            stop: Stop::default(),
         };
-        ledger.backend.execute_now(&task, &mut rows).map(|()| rows)
+        ledger.backend.read_now(&task, &mut rows).map(|()| rows)
     };
     let rows = run("EXPLAIN QUERY PLAN SELECT k FROM main.p WHERE id = 1", true).unwrap();
     assert_eq!(rows.names, ["id", "parent", "notused", "detail"]);
@@ -695,6 +691,7 @@ fn definitions_are_kept_whole_or_not_at_all() {
             functions: &change.functions,
             limits: &Limits::default(),
             is_explain: false,
+            stop: Stop::default(),
         };
         let changes = Changes {
             writes: &change.writes,
@@ -777,10 +774,8 @@ fn a_ticket_is_good_for_the_catalog_of_the_decision() {
     other.execute_batch("CREATE TABLE later (x)").unwrap();
     let after = open();
     let mut rows = Rows::all();
-    let future = std::pin::pin!(after.execute(palisade::danger::ticket(&statement), &mut rows));
-    match future.poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(Err(error)) => assert_eq!(error.kind, Kind::SchemaChanged),
-        Poll::Ready(Ok(_)) => panic!("it ran over another catalog"),
-        Poll::Pending => panic!("SQLite does not wait"),
+    match pollster::block_on(after.execute(palisade::danger::ticket(&statement), &mut rows)) {
+        Err(error) => assert_eq!(error.kind, Kind::SchemaChanged),
+        Ok(_) => panic!("it ran over another catalog"),
     }
 }

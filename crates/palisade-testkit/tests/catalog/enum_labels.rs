@@ -5,7 +5,6 @@ use palisade::{
     session::{Principal, Session},
     value::Params,
 };
-use palisade_mysql::MysqlBackend;
 use palisade_testkit::{
     fixture::policy_sources,
     live::changing_gate,
@@ -32,7 +31,7 @@ async fn are_not_told(server: &'static Server) {
     let database = TestDatabase::on(server, "labels", SCRIPT);
     let backend = database.mysql_backend().await;
     let policies = policy_sources(POLICIES.replace("SCHEMA", database.name()));
-    let gate: Guard<MysqlBackend> = changing_gate(backend, policies);
+    let gate: Guard = changing_gate(backend, policies);
     let session = Session::new(Principal::new("Agent", "a"));
     let relations = gate.firewall().relations(&session).unwrap();
     let described = serde_json::to_string(&relations).unwrap();

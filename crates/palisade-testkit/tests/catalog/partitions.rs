@@ -6,7 +6,6 @@ use palisade::{
     session::{Principal, Session},
     value::Params,
 };
-use palisade_postgres::PostgresBackend;
 use palisade_testkit::{fixture::policy_sources, live::changing_gate};
 use serde_json::{Value, json};
 
@@ -43,7 +42,7 @@ const MASKED: &str = r#"
 forbid(principal, action == Action::"read_plain", resource == Column::"public.parent.note");
 "#;
 
-async fn gate(script: &str, policies: &str) -> Guard<PostgresBackend> {
+async fn gate(script: &str, policies: &str) -> Guard {
     let database = TestDatabase::postgres("children", script);
     let backend = database.postgres_backend().await;
     let policies = policy_sources(policies);
@@ -51,7 +50,7 @@ async fn gate(script: &str, policies: &str) -> Guard<PostgresBackend> {
 }
 
 /// The rows, or the code of the refusal; nothing of either names the child.
-async fn answer(gate: &Guard<PostgresBackend>, sql: &str) -> Result<Value, String> {
+async fn answer(gate: &Guard, sql: &str) -> Result<Value, String> {
     let session = Session::new(Principal::new("Agent", "a"));
     match gate
         .execute(sql, &Params::None, &session)

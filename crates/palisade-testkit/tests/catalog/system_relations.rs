@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use palisade::{
     catalog::{SystemClass, system_relation},
     dialect::Dialect,
-    guard::{Backend, Guard},
+    guard::Guard,
     ident,
     policy::PolicySources,
     session::{Principal, Session},
@@ -45,7 +45,7 @@ fn naming<'n>(who: &str, names: impl IntoIterator<Item = &'n str>) -> String {
 }
 
 /// The answer as JSON, or the code of the refusal and what the operator is told.
-async fn ask<B: Backend>(guard: &Guard<B>, who: &str, sql: &str) -> Result<Value, String> {
+async fn ask(guard: &Guard, who: &str, sql: &str) -> Result<Value, String> {
     let session = Session::new(Principal::new("Agent", who));
     let outcome = if sql.starts_with("SELECT") {
         guard.query(sql, &Params::None, &session).await
@@ -76,7 +76,7 @@ fn column_names(answer: &Value) -> Vec<String> {
         .collect()
 }
 
-async fn postgres(label: &str, policies_text: &str, writable: bool) -> Guard<PostgresBackend> {
+async fn postgres(label: &str, policies_text: &str, writable: bool) -> Guard {
     let server = PostgresServer::start_shared().unwrap();
     let database = server.fresh_database(label).unwrap();
     let role = format!("reader_{database}");
@@ -93,7 +93,7 @@ async fn postgres(label: &str, policies_text: &str, writable: bool) -> Guard<Pos
     changing_gate(backend, policies(policies_text))
 }
 
-async fn mysql(server: &'static Server, label: &str, text: &str) -> Guard<MysqlBackend> {
+async fn mysql(server: &'static Server, label: &str, text: &str) -> Guard {
     let database = server.fresh_database(label).unwrap();
     let agent = format!("agent_{database}@'127.0.0.1'");
     let rights = format!(
@@ -315,7 +315,7 @@ fn naming_all(there: &There) -> PolicySources {
 }
 
 /// Whole, as it is and where one column of it is kept: whichever of the columns of all versions this server has.
-async fn reads_them_all<B: Backend>(guard: &Guard<B>, dialect: Dialect, there: &There) {
+async fn reads_them_all(guard: &Guard, dialect: Dialect, there: &There) {
     assert!(there.len() > 150, "{}", there.len());
     let mut failures = Vec::new();
     for ((schema, name), of_server) in there {

@@ -2,7 +2,7 @@
 //! no hidden row is changed or disclosed.
 
 use palisade::{
-    guard::{Backend, Guard},
+    guard::Guard,
     policy::PolicySources,
     session::{Principal, Session},
     value::Params,
@@ -360,7 +360,7 @@ fn pair_policies(pairs: &[Pair], schema: &str) -> PolicySources {
 }
 
 /// Deletes the referenced row of each pair, once with a hidden dependent row and once with a visible one.
-async fn hold_pairs<B: Backend>(gate: &Guard<B>, bare: &dyn Fn(&str) -> String, pairs: &[Pair]) {
+async fn hold_pairs(gate: &Guard, bare: &dyn Fn(&str) -> String, pairs: &[Pair]) {
     let session = Session::new(Principal::new("Agent", "a"));
     let mut problems = Vec::new();
     for (n, (theirs, own, key, reference, is_found)) in pairs.iter().enumerate() {
@@ -409,7 +409,7 @@ fn sources(text: String) -> PolicySources {
 }
 
 /// Runs each statement in both databases: both give the expected answer, and no hidden row changes.
-async fn hold<B: Backend>(gate: &Guard<B>, bare: &dyn Fn(&str) -> String, rows: &[Row]) {
+async fn hold(gate: &Guard, bare: &dyn Fn(&str) -> String, rows: &[Row]) {
     let session = Session::new(Principal::new("Agent", "a"));
     let mut problems = Vec::new();
     for (sql, expected) in rows {

@@ -12,7 +12,6 @@ use palisade::{
     session::{Principal, Session},
     value::Params,
 };
-use palisade_mysql::MysqlBackend;
 use palisade_testkit::{
     fixture::policy_sources,
     host::Still,
@@ -110,7 +109,7 @@ async fn gate<'s>(
     label: &str,
     trigger: Option<&str>,
     max_rows: u64,
-) -> (TestDatabase<'s>, Guard<MysqlBackend>) {
+) -> (TestDatabase<'s>, Guard) {
     let trigger_too = trigger.map(|trigger| format!("{SCHEMA}; {trigger}"));
     let database = TestDatabase::on(server, label, trigger_too.as_deref().unwrap_or(SCHEMA));
     let backend = database.mysql_backend().await;

@@ -50,7 +50,7 @@ fn session() -> Session {
 }
 
 /// A gate over `backend`, by which rows are changed that are of tenant 1 afterwards.
-fn gate<B: Backend>(backend: B, schema: &str) -> Arc<Guard<B>> {
+fn gate<B: Backend>(backend: B, schema: &str) -> Arc<Guard> {
     let text = format!(
         "permit(principal, action, resource);
          forbid(principal, action == Action::\"add\", resource is row::{schema}::accounts)
@@ -61,7 +61,7 @@ fn gate<B: Backend>(backend: B, schema: &str) -> Arc<Guard<B>> {
 }
 
 /// What would be run, and before it.
-fn rewritten<B: Backend>(gate: &Guard<B>) -> RewrittenStatement {
+fn rewritten(gate: &Guard) -> RewrittenStatement {
     let limits = Limits::default();
     let firewall = gate.firewall();
     match firewall.check_within(CHANGE, &Params::None, &session(), &limits) {
@@ -74,10 +74,7 @@ fn rewritten<B: Backend>(gate: &Guard<B>) -> RewrittenStatement {
 }
 
 /// The change on its way through the gate.
-fn begun<B>(gate: &Arc<Guard<B>>) -> JoinHandle<Outcome>
-where
-    B: Backend + Send + Sync + 'static,
-{
+fn begun(gate: &Arc<Guard>) -> JoinHandle<Outcome> {
     let gate = Arc::clone(gate);
     tokio::spawn(async move { gate.execute(CHANGE, &Params::None, &session()).await })
 }
@@ -110,7 +107,7 @@ async fn wait(server: &Server, database: &str, waiting: &str) {
     }
 }
 
-async fn on_postgres(label: &str) -> (&'static Server, String, Arc<Guard<PostgresBackend>>) {
+async fn on_postgres(label: &str) -> (&'static Server, String, Arc<Guard>) {
     let server: &Server = PostgresServer::start_shared().unwrap();
     let database = server.fresh_database(label).unwrap();
     server.load(&database, ROWS).unwrap().clean().unwrap();
@@ -248,7 +245,7 @@ async fn on_postgres_a_look_goes_through_a_pooler() {
     changes_both(config.pooled_by_transaction()).await;
 }
 
-async fn on_mysql(server: &'static Server, label: &str) -> (String, Arc<Guard<MysqlBackend>>) {
+async fn on_mysql(server: &'static Server, label: &str) -> (String, Arc<Guard>) {
     let database = server.fresh_database(label).unwrap();
     server.load(&database, ROWS).unwrap().clean().unwrap();
     let config = MysqlConfig::from_url(&server.url(&database)).unwrap();

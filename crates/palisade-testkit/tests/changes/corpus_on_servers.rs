@@ -38,7 +38,7 @@ fn corpus() -> Corpus {
     Corpus::load(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../corpus")).unwrap()
 }
 
-fn guard<B: Backend>(corpus: &Corpus, case: &Case, catalog: &Catalog, backend: B) -> Guard<B> {
+fn guard<B: Backend>(corpus: &Corpus, case: &Case, catalog: &Catalog, backend: B) -> Guard {
     let sources = corpus.policies[&case.policies].clone();
     let firewall = Firewall::builder(catalog.clone(), sources)
         .allow_changes()
@@ -53,11 +53,7 @@ fn guard<B: Backend>(corpus: &Corpus, case: &Case, catalog: &Catalog, backend: B
 }
 
 /// What is wrong with the outcome of `case`.
-async fn run<B: Backend>(
-    guard: &Guard<B>,
-    case: &Case,
-    kept: &dyn Fn() -> Vec<String>,
-) -> Option<String> {
+async fn run(guard: &Guard, case: &Case, kept: &dyn Fn() -> Vec<String>) -> Option<String> {
     let before = kept();
     let session = case.session();
     let (outcome, report) = guard

@@ -31,17 +31,13 @@ permit(principal, action, resource);
 forbid(principal, action == Action::"add", resource is row::SCHEMA::things) unless { resource.tenant == 1 };
 "#;
 
-fn gate<B: Backend>(backend: B, schema: &str, policies: &str) -> Guard<B> {
+fn gate<B: Backend>(backend: B, schema: &str, policies: &str) -> Guard {
     let policies = policy_sources(policies.replace("SCHEMA", schema));
     changing_gate(backend, policies)
 }
 
 /// How many rows are changed, or the code of the refusal.
-async fn changed<B: Backend>(
-    gate: &Guard<B>,
-    sql: &str,
-    params: &Params,
-) -> Result<u64, &'static str> {
+async fn changed(gate: &Guard, sql: &str, params: &Params) -> Result<u64, &'static str> {
     let session = Session::new(Principal::new("Agent", "a"));
     match gate.execute(sql, params, &session).await.into_result() {
         Ok(rows) => Ok(rows.affected_rows().unwrap()),

@@ -3,12 +3,11 @@
 
 use palisade::{
     firewall::Decision,
-    guard::{Backend, Guard},
+    guard::Guard,
     policy::PolicySources,
     session::{Principal, Session},
     value::Params,
 };
-use palisade_mysql::MysqlBackend;
 use palisade_testkit::{fixture::policy_sources, live::changing_gate};
 
 use crate::database::{TestDatabase, TestFile};
@@ -89,7 +88,7 @@ impl Bare for TestDatabase<'_> {
 }
 
 /// What is told of a statement, and the rows that may be seen after it.
-async fn told<B: Backend>(gate: &Guard<B>, database: &dyn Bare, sql: &str) -> String {
+async fn told(gate: &Guard, database: &dyn Bare, sql: &str) -> String {
     let session = Session::new(Principal::new("Agent", "a"));
     let answer = match gate
         .execute(sql, &Params::None, &session)
@@ -117,7 +116,7 @@ async fn told<B: Backend>(gate: &Guard<B>, database: &dyn Bare, sql: &str) -> St
 const FAILS: u64 = u64::MAX;
 
 /// Runs each statement over both kinds of rows: it changes as many as it says, and no hidden row tells.
-async fn hold<B: Backend>(gate: &Guard<B>, database: &dyn Bare, statements: &[(u64, &str)]) {
+async fn hold(gate: &Guard, database: &dyn Bare, statements: &[(u64, &str)]) {
     let mut problems = Vec::new();
     for (count, sql) in statements {
         let mut all = Vec::new();
@@ -141,7 +140,7 @@ async fn hold<B: Backend>(gate: &Guard<B>, database: &dyn Bare, statements: &[(u
     assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
 
-fn rewritten<B: Backend>(gate: &Guard<B>, sql: &str) -> String {
+fn rewritten(gate: &Guard, sql: &str) -> String {
     let session = Session::new(Principal::new("Agent", "a"));
     match gate.firewall().check(sql, &Params::None, &session) {
         Ok(Decision::Allow(statement)) => {
@@ -434,7 +433,7 @@ const ON_MARIADB_ELSEWHERE: &[(u64, &str)] = &[
     ),
 ];
 
-async fn on_mariadb() -> (Guard<MysqlBackend>, TestDatabase<'static>) {
+async fn on_mariadb() -> (Guard, TestDatabase<'static>) {
     let database = TestDatabase::mariadb("guarded", TABLES);
     let backend = database.mysql_backend().await;
     let gate = changing_gate(backend, policies(database.name(), EQUAL));
@@ -460,7 +459,7 @@ const BY_KEY: &str = "UPDATE tasks SET done = 1 WHERE id = 15 AND lower(name) = 
 const BY_PARAMETER: &str = "DELETE FROM tasks WHERE n IN (15, 16) AND NOT (secret < 3) AND (lower(name) = 'n15' OR tenant = 7)";
 
 /// How the engine finds the rows of a change as it is rewritten.
-fn plan<B: Backend>(gate: &Guard<B>, database: &dyn Bare, explain: &str, sql: &str) -> String {
+fn plan(gate: &Guard, database: &dyn Bare, explain: &str, sql: &str) -> String {
     let text = rewritten(gate, sql);
     database
         .bare(&format!("{explain} {text}"))

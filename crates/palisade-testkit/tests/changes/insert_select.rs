@@ -32,13 +32,13 @@ forbid(principal, action in [Action::"see", Action::"add"], resource is row::SCH
 forbid(principal, action == Action::"change", resource is row::SCHEMA::things) when { resource.name == "kept" };
 "#;
 
-fn gate<B: Backend>(backend: B, schema: &str, policies: &str) -> Guard<B> {
+fn gate<B: Backend>(backend: B, schema: &str, policies: &str) -> Guard {
     let policies = policy_sources(policies.replace("SCHEMA", schema));
     changing_gate(backend, policies)
 }
 
 /// How many rows are changed, or the code of the refusal.
-async fn changed<B: Backend>(gate: &Guard<B>, sql: &str) -> Done {
+async fn changed(gate: &Guard, sql: &str) -> Done {
     let session = Session::new(Principal::new("Agent", "a"));
     match gate
         .execute(sql, &Params::None, &session)

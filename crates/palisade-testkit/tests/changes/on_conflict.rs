@@ -18,7 +18,7 @@ forbid(principal, action == Action::"see", resource is row::SCHEMA::things) when
 forbid(principal, action == Action::"add", resource is row::SCHEMA::things) unless { resource.tenant == 1 };
 "#;
 
-fn gate<B: Backend>(backend: B, schema: &str, policies: &str) -> Guard<B> {
+fn gate<B: Backend>(backend: B, schema: &str, policies: &str) -> Guard {
     let policies = policy_sources(policies.replace("SCHEMA", schema));
     changing_gate(backend, policies)
 }
@@ -36,7 +36,7 @@ async fn on_postgres(script: &str, policies: &str, sql: &str) -> Result<u64, &'s
 }
 
 /// How many rows are changed, or the code of the refusal.
-async fn changed<B: Backend>(gate: &Guard<B>, sql: &str) -> Result<u64, &'static str> {
+async fn changed(gate: &Guard, sql: &str) -> Result<u64, &'static str> {
     let session = Session::new(Principal::new("Agent", "a"));
     match gate
         .execute(sql, &Params::None, &session)

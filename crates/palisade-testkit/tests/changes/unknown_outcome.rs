@@ -19,7 +19,7 @@ use palisade_testkit::{
 
 use crate::database::TestFile;
 
-async fn refused<B: Backend>(guard: &Guard<B>, sql: &str) -> Refusal {
+async fn refused(guard: &Guard, sql: &str) -> Refusal {
     let session = Session::new(Principal::new("Agent", "a"));
     match guard
         .execute(sql, &Params::None, &session)
@@ -51,7 +51,7 @@ async fn blocks<B: Backend>(backend: B, schema: &str) {
 }
 
 /// A change that gives more rows than may leave is taken back.
-async fn caps<B: Backend>(guard: &Guard<B>) {
+async fn caps(guard: &Guard) {
     let session = Session::new(Principal::new("Agent", "a"));
     let firewall = guard.firewall();
     let mut limits = firewall.limits().clone();
@@ -103,7 +103,7 @@ async fn a_blocked_answer_of_a_change_says_so_and_changes_nothing() {
 }
 
 /// A connection that is lost while the change is kept: it may have been.
-async fn loses<B: Backend>(guard: &Guard<B>, server: &Server, database: &str) {
+async fn loses(guard: &Guard, server: &Server, database: &str) {
     let sql = "INSERT INTO people (id, name) VALUES (7, 'eve')";
     let refusal = refused(guard, sql).await;
     let why = refusal.rejection;

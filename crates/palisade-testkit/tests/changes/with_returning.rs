@@ -1,7 +1,7 @@
 //! A change in WITH that gives rows to another change, on PostgreSQL: refused where policy looks at a column that it gives back.
 
 use palisade::{
-    guard::{Backend, Guard},
+    guard::Guard,
     session::{Principal, Session},
     value::Params,
 };
@@ -95,7 +95,7 @@ const STATEMENTS: &[(&str, Done)] = &[
     ),
 ];
 
-async fn changed<B: Backend>(gate: &Guard<B>, sql: &str) -> Done {
+async fn changed(gate: &Guard, sql: &str) -> Done {
     let session = Session::new(Principal::new("Agent", "a"));
     match gate
         .execute(sql, &Params::None, &session)

@@ -3,7 +3,6 @@
 use std::{sync::Arc, time::Duration};
 
 use palisade::guard::Guard;
-use palisade_sqlite::SqliteBackend;
 use palisade_testkit::live::{
     Ddl, SCRIPT, ddl_widens_nothing, follows_its_own_definitions, follows_the_policies,
     follows_the_schema, gate, still_gate,
@@ -12,7 +11,7 @@ use palisade_testkit::live::{
 use crate::database::TestFile;
 
 struct File {
-    guard: Guard<SqliteBackend>,
+    guard: Guard,
     ddl: Ddl,
     // The file goes when it is dropped.
     _file: Arc<TestFile>,

@@ -82,7 +82,10 @@ async fn passes(engine: &str, backend: impl Backend) {
     let before = resident();
     let mut passing = Passing::default();
     backend
-        .execute(palisade::danger::ticket(&statement), &mut passing)
+        .execute(
+            palisade::danger::ticket(&std::sync::Arc::from(statement)),
+            &mut passing,
+        )
         .await
         .unwrap();
     assert_eq!(passing.rows, ROWS, "{engine}");

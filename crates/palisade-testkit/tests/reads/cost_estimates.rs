@@ -11,7 +11,6 @@ use palisade::{
     session::{Principal, Session},
     value::{Params, Value},
 };
-use palisade_mysql::MysqlBackend;
 use palisade_sqlite::SqliteBackend;
 use palisade_testkit::{
     fixture::policy_sources,
@@ -60,11 +59,11 @@ forbid (principal, action == Action::"select", resource is Table)
 unless { context has statement && context.statement has estimated_rows && context.statement.estimated_rows <= 3000 };
 "#;
 
-fn guard<B: Backend>(backend: B, schema: &str, limits: Limits) -> Guard<B> {
+fn guard<B: Backend>(backend: B, schema: &str, limits: Limits) -> Guard {
     guard_by(backend, schema, limits, "")
 }
 
-fn guard_by<B: Backend>(backend: B, schema: &str, limits: Limits, more: &str) -> Guard<B> {
+fn guard_by<B: Backend>(backend: B, schema: &str, limits: Limits, more: &str) -> Guard {
     let sources = policy_sources(POLICIES.replace("SCHEMA", schema) + more);
     let firewall = Firewall::builder(backend.catalog().clone(), sources)
         .limits(limits)
@@ -94,7 +93,7 @@ fn cost(max: u64) -> Limits {
 }
 
 /// `ran`, or the code of the refusal.
-async fn outcome<B: Backend>(guard: &Guard<B>, sql: &str, params: &Params) -> String {
+async fn outcome(guard: &Guard, sql: &str, params: &Params) -> String {
     let session = Session::new(Principal::new("Agent", "a"));
     match guard.execute(sql, params, &session).await.into_result() {
         Ok(_) => "ran".to_owned(),
@@ -105,14 +104,14 @@ async fn outcome<B: Backend>(guard: &Guard<B>, sql: &str, params: &Params) -> St
     }
 }
 
-async fn check<B: Backend>(guard: &Guard<B>, sql: &str, expected: &str) {
+async fn check(guard: &Guard, sql: &str, expected: &str) {
     assert_eq!(outcome(guard, sql, &Params::None).await, expected, "{sql}");
 }
 
 const COSTS: &str = "limit.cost";
 
 /// What runs and what does not where a step may work on 3,000 rows.
-async fn caps_rows<B: Backend>(guard: &Guard<B>, placeholder: &str, refused: &str) {
+async fn caps_rows(guard: &Guard, placeholder: &str, refused: &str) {
     // What stops at the limit on rows costs no more than that.
     for sql in [
         "SELECT 1 AS one",
@@ -146,7 +145,7 @@ async fn caps_rows<B: Backend>(guard: &Guard<B>, placeholder: &str, refused: &st
     }
 }
 
-async fn mysql(database: &TestDatabase<'_>, limits: Limits) -> Guard<MysqlBackend> {
+async fn mysql(database: &TestDatabase<'_>, limits: Limits) -> Guard {
     guard(database.mysql_backend().await, database.name(), limits)
 }
 
@@ -271,7 +270,7 @@ async fn mysql_9_keeps_caps_with_the_plans_of_mysql_8() {
 const FORBIDDEN: &str = "policy.forbidden";
 
 /// What of `guard` is by policies that look at estimates, twice, since plans are remembered.
-async fn forbids_rows<B: Backend>(guard: &Guard<B>, placeholder: &str) {
+async fn forbids_rows(guard: &Guard, placeholder: &str) {
     for _ in 0..2 {
         caps_rows(guard, placeholder, FORBIDDEN).await;
     }
@@ -293,7 +292,7 @@ async fn forbids_rows<B: Backend>(guard: &Guard<B>, placeholder: &str) {
 }
 
 /// What runs is what the engine expects little of; where nothing is estimated, nothing runs.
-async fn forbids_unless_few<B: Backend>(guard: &Guard<B>) {
+async fn forbids_unless_few(guard: &Guard) {
     for _ in 0..2 {
         check(guard, "SELECT v FROM big WHERE id = 5", "ran").await;
         check(guard, "SELECT count(*) FROM big", FORBIDDEN).await;

@@ -8,7 +8,6 @@ use palisade::{
     session::{Principal, Session},
     value::Params,
 };
-use palisade_sqlite::SqliteBackend;
 use palisade_testkit::fixture::{self, Policies, SCHEMA};
 use rusqlite::Connection;
 
@@ -196,7 +195,7 @@ fn mended_leaks_stay_mended() {
     }
 }
 
-fn guards() -> [Guard<SqliteBackend>; 2] {
+fn guards() -> [Guard; 2] {
     [HARMLESS, HARMFUL].map(|rows| fixture::guard(Policies::Restricted, &format!("{ROWS}{rows}")))
 }
 

@@ -19,19 +19,19 @@ use crate::firewall::Firewall;
 const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
 
 /// A firewall and a backend of one catalog.
-pub(in crate::guard) struct Live<B> {
+pub(in crate::guard) struct Live<B: ?Sized> {
     pub(in crate::guard) firewall: Arc<Firewall>,
     pub(in crate::guard) backend: Arc<B>,
 }
 
 /// The pair in use.
-pub(in crate::guard) struct Current<B> {
+pub(in crate::guard) struct Current<B: ?Sized> {
     live: RwLock<Arc<Live<B>>>,
     /// Milliseconds of the host's clock, and 1, at the last look that a request gave rise to; 0 before the first.
     looked: AtomicU64,
 }
 
-impl<B> Current<B> {
+impl<B: ?Sized> Current<B> {
     pub(in crate::guard) fn new(live: Live<B>) -> Self {
         Self {
             live: RwLock::new(Arc::new(live)),

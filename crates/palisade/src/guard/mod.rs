@@ -12,7 +12,7 @@ mod ticket;
 use std::{borrow::Cow, sync::Arc, time::Duration};
 
 pub use crate::limits::Estimate;
-pub use backend::{Backend, Completion, Introspect};
+pub use backend::{Backend, BackendFuture, Completion, GivenEstimates};
 pub use backend_error::{BackendError, BackendErrorKind};
 pub use estimates::Estimates;
 pub use refresh::RefreshError;
@@ -33,7 +33,7 @@ use crate::{
     limits::Limits,
     policy::template::Template,
     rejection::Rejection,
-    rewrite::Effect,
+    rewrite::{Effect, RewrittenStatement},
     session::Session,
     value::Params,
 };
@@ -84,8 +84,8 @@ pub struct Report {
 }
 
 /// The gate. Tools, commands and endpoints reach a database through one of these and in no other way.
-pub struct Guard<B> {
-    current: Current<B>,
+pub struct Guard {
+    current: Current<dyn Backend>,
     host: Arc<dyn Host>,
     audit: Arc<dyn AuditSink>,
     on_finding: Action,
@@ -93,7 +93,7 @@ pub struct Guard<B> {
     failures: Failures,
 }
 
-impl<B> std::fmt::Debug for Guard<B> {
+impl std::fmt::Debug for Guard {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Guard")
             .field("firewall", &self.current.get().firewall)
@@ -101,18 +101,25 @@ impl<B> std::fmt::Debug for Guard<B> {
     }
 }
 
-impl<B: Backend> Guard<B> {
+impl Guard {
     /// A gate that decides by `firewall`, runs on `backend` and records to `audit`.
     pub fn new(
         firewall: Arc<Firewall>,
-        backend: B,
+        backend: impl Backend,
         host: Arc<dyn Host>,
         audit: Arc<dyn AuditSink>,
     ) -> Self {
-        let live = Live {
-            firewall,
-            backend: Arc::new(backend),
-        };
+        Self::over(firewall, Arc::new(backend), host, audit)
+    }
+
+    /// As [`new`](Self::new), over a backend whose engine was chosen when the program ran.
+    pub fn over(
+        firewall: Arc<Firewall>,
+        backend: Arc<dyn Backend>,
+        host: Arc<dyn Host>,
+        audit: Arc<dyn AuditSink>,
+    ) -> Self {
+        let live = Live { firewall, backend };
         Self {
             current: Current::new(live),
             host,
@@ -251,7 +258,7 @@ impl<B: Backend> Guard<B> {
         params: &Params,
         session: &Session,
         limits: &Limits,
-        run: &mut Run<B>,
+        run: &mut Run,
     ) -> Result<Envelope, Rejection> {
         let mut decided = decide(&run.live, sql, params, session, limits)?;
         if is_of_names(&decided)
@@ -284,6 +291,7 @@ impl<B: Backend> Guard<B> {
         let marker = Marker::from_bytes(self.host.random().map_err(|why| internal(&why))?);
         // What is left is for the engine, and for the wait for it.
         statement.spend_time(self.host.monotonic().saturating_sub(run.start))?;
+        let statement = Arc::<RewrittenStatement>::from(statement);
         let mut scan = ScanSession::new(statement.scan_plan(), self.on_finding, marker);
         if statement.effect() == Effect::Nothing {
             return Ok(Envelope::of_nothing(scan.finish()?));
@@ -352,7 +360,7 @@ impl<B: Backend> Guard<B> {
         }
     }
 
-    fn record(&self, sql: &str, session: &Session, outcome: &Outcome, run: &Run<B>) -> AuditRecord {
+    fn record(&self, sql: &str, session: &Session, outcome: &Outcome, run: &Run) -> AuditRecord {
         let firewall = &run.live.firewall;
         let fingerprint = firewall.fingerprint(sql);
         let mut record = AuditRecord {
@@ -403,9 +411,9 @@ impl<B: Backend> Guard<B> {
 }
 
 /// One statement on its way.
-struct Run<B> {
+struct Run {
     /// By what it is decided and where it runs.
-    live: Arc<Live<B>>,
+    live: Arc<Live<dyn Backend>>,
     /// When it was asked for.
     start: Duration,
     /// Whether it may change anything.
@@ -414,8 +422,8 @@ struct Run<B> {
     relations: Vec<String>,
 }
 
-impl<B> Run<B> {
-    fn new(live: Arc<Live<B>>, allows_changes: bool, start: Duration) -> Self {
+impl Run {
+    fn new(live: Arc<Live<dyn Backend>>, allows_changes: bool, start: Duration) -> Self {
         Self {
             live,
             start,
@@ -440,8 +448,8 @@ fn is_of_names(decided: &Decision) -> bool {
     }
 }
 
-fn decide<B: Backend>(
-    live: &Live<B>,
+fn decide(
+    live: &Live<dyn Backend>,
     sql: &str,
     params: &Params,
     session: &Session,

@@ -21,7 +21,7 @@ pub enum RefreshError {
     Firewall(#[from] Error),
 }
 
-impl<B: Backend> Guard<B> {
+impl Guard {
     /// Decides by `policies` from the next request on; those that run end under the policies they began
     /// with. If something is wrong with them, those in force stay.
     ///
@@ -80,7 +80,7 @@ impl<B: Backend> Guard<B> {
             let backend = if asks {
                 look_for_change(&seen).await?
             } else {
-                seen.backend.refreshed().await?.map(Arc::new)
+                seen.backend.refreshed().await?
             };
             let Some(backend) = backend else {
                 return Ok(false);
@@ -112,9 +112,11 @@ impl<B: Backend> Guard<B> {
 }
 
 /// The database as it is now, if that is something else.
-async fn look_for_change<B: Backend>(seen: &Live<B>) -> Result<Option<Arc<B>>, BackendError> {
+async fn look_for_change(
+    seen: &Live<dyn Backend>,
+) -> Result<Option<Arc<dyn Backend>>, BackendError> {
     if seen.backend.is_current().await? {
         return Ok(None);
     }
-    Ok(seen.backend.refreshed().await?.map(Arc::new))
+    seen.backend.refreshed().await
 }

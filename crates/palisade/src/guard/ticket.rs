@@ -1,5 +1,7 @@
 //! The right to run one statement, once, over the catalog for which it was decided.
 
+use std::sync::Arc;
+
 use crate::{
     catalog::Catalog,
     guard::backend_error::{BackendError, BackendErrorKind},
@@ -13,7 +15,7 @@ use crate::{
 ///
 /// ```compile_fail,E0451
 /// use palisade::{guard::Ticket, rewrite::RewrittenStatement};
-/// fn forge(statement: &RewrittenStatement) -> Ticket<'_> {
+/// fn forge(statement: std::sync::Arc<RewrittenStatement>) -> Ticket {
 ///     Ticket { statement }
 /// }
 /// ```
@@ -22,26 +24,28 @@ use crate::{
 ///
 /// ```compile_fail,E0382
 /// use palisade::{catalog::Catalog, guard::Ticket};
-/// fn run_twice(ticket: Ticket<'_>, catalog: &Catalog) {
+/// fn run_twice(ticket: Ticket, catalog: &Catalog) {
 ///     let first = ticket.open(catalog);
 ///     let second = ticket.open(catalog);
 /// }
 /// ```
 #[derive(Debug)]
-pub struct Ticket<'s> {
-    statement: &'s RewrittenStatement,
+pub struct Ticket {
+    statement: Arc<RewrittenStatement>,
 }
 
-impl<'s> Ticket<'s> {
-    pub(crate) fn issue(statement: &'s RewrittenStatement) -> Self {
-        Self { statement }
+impl Ticket {
+    pub(crate) fn issue(statement: &Arc<RewrittenStatement>) -> Self {
+        Self {
+            statement: Arc::clone(statement),
+        }
     }
 
     /// Takes the statement out of it, for a backend that has `catalog`.
     ///
     /// # Errors
     /// `SchemaChanged` if the statement was decided over another catalog.
-    pub fn open(self, catalog: &Catalog) -> Result<OpenTicket<'s>, BackendError> {
+    pub fn open(self, catalog: &Catalog) -> Result<OpenTicket, BackendError> {
         let Self { statement } = self;
         if statement.catalog_version() == catalog.version() {
             Ok(OpenTicket { statement })
@@ -59,20 +63,20 @@ impl<'s> Ticket<'s> {
 /// The text may be prepared and planned at once. Before it runs, in the same transaction, come the estimates, each precheck
 /// and each count.
 #[derive(Debug)]
-pub struct OpenTicket<'s> {
-    statement: &'s RewrittenStatement,
+pub struct OpenTicket {
+    statement: Arc<RewrittenStatement>,
 }
 
-impl<'s> OpenTicket<'s> {
+impl OpenTicket {
     /// What was decided of it.
     #[must_use]
-    pub fn statement(&self) -> &'s RewrittenStatement {
-        self.statement
+    pub fn statement(&self) -> &RewrittenStatement {
+        &self.statement
     }
 
     /// The text to run, and nothing else.
     #[must_use]
-    pub fn sql(&self) -> &'s str {
+    pub fn sql(&self) -> &str {
         self.statement.text()
     }
 
@@ -83,7 +87,7 @@ impl<'s> OpenTicket<'s> {
     /// must see the same rows from the first of these to the statement's end, or fail as [`BackendErrorKind::Conflict`]. The schema
     /// must be looked at as it is under the statement's locks.
     #[must_use]
-    pub fn prechecks(&self) -> &'s [Precheck] {
+    pub fn prechecks(&self) -> &[Precheck] {
         self.statement.prechecks()
     }
 
@@ -91,7 +95,7 @@ impl<'s> OpenTicket<'s> {
     /// foreign keys change, which counts against [`max_affected`](RewrittenStatement::max_affected). The transaction must see
     /// the same rows, and the same time, from these to the statement's end.
     #[must_use]
-    pub fn cascade_counts(&self) -> &'s [CascadeCount] {
+    pub fn cascade_counts(&self) -> &[CascadeCount] {
         self.statement.cascade_counts()
     }
 }

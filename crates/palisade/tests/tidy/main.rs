@@ -31,6 +31,7 @@ const LAYERS: &[&[&str]] = &[
         "limits",
         "moment",
         "rejection",
+        "tool_names",
         "token",
         "value",
         "host",

@@ -199,7 +199,7 @@ async fn on_postgres_what_is_not_said_is_known() {
 }
 
 /// That what was decided by another default does not run.
-async fn refuses<B: Backend>(gate: &Guard<B>, insert: &str) {
+async fn refuses(gate: &Guard, insert: &str) {
     let session = Session::new(Principal::new("Agent", "a"));
     let none = Params::from_json(&json!(null)).unwrap();
     for _ in 0..2 {

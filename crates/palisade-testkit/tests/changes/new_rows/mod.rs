@@ -27,7 +27,7 @@ const REFUSED: Changed = Err("write.row-not-admitted");
 /// A statement, its parameters, and what becomes of it.
 type Case = (&'static str, Value, Changed);
 
-fn gate<B: Backend>(backend: B, schema: &str, admitted: &str) -> Guard<B> {
+fn gate<B: Backend>(backend: B, schema: &str, admitted: &str) -> Guard {
     // A column that may be NULL is asked for first.
     let named = admitted.split("resource.").skip(1);
     let has: String = named
@@ -39,7 +39,7 @@ fn gate<B: Backend>(backend: B, schema: &str, admitted: &str) -> Guard<B> {
     gate_unless(backend, schema, &format!("{has}({admitted})"))
 }
 
-fn gate_unless<B: Backend>(backend: B, schema: &str, admitted: &str) -> Guard<B> {
+fn gate_unless<B: Backend>(backend: B, schema: &str, admitted: &str) -> Guard {
     let text = format!(
         "permit(principal, action, resource);\n\
          forbid(principal, action == Action::\"add\", resource is row::{schema}::items) unless {{ {admitted} }};"
@@ -48,7 +48,7 @@ fn gate_unless<B: Backend>(backend: B, schema: &str, admitted: &str) -> Guard<B>
     changing_gate(backend, policies)
 }
 
-async fn run<B: Backend>(gate: &Guard<B>, cases: &[Case]) {
+async fn run(gate: &Guard, cases: &[Case]) {
     let session = Session::new(Principal::new("Agent", "a"));
     for (sql, params, expected) in cases {
         let params = Params::from_json(params).unwrap();

@@ -13,7 +13,7 @@ const SCRIPT: &str = "
     INSERT INTO items VALUES (1, NULL, 1, 'a'), (2, NULL, 1, 'b'), (3, 'x', 1, 'hidden'), (4, NULL, 9, 'hidden'), (5, NULL, 2, 'c');";
 
 /// What is gone or too high is not seen; whoever may change a row may do so until then, too.
-fn gate<B: palisade::guard::Backend>(backend: B, schema: &str) -> Guard<B> {
+fn gate<B: palisade::guard::Backend>(backend: B, schema: &str) -> Guard {
     let text = format!(
         "permit(principal, action, resource);\n\
          forbid(principal, action == Action::\"see\", resource is row::{schema}::items) when {{ resource has gone || resource.level > 5 }};"

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use palisade::{dialect::Dialect, guard::Backend};
+use palisade::dialect::Dialect;
 use proptest::{
     prelude::*,
     strategy::ValueTree,
@@ -49,11 +49,7 @@ pub(crate) struct Seen {
 }
 
 /// Runs `statement` through the gate, looks at the database, and makes it what it was.
-async fn run<B: Backend, D: Bare>(
-    stand: &mut Stand<B, D>,
-    world: &World,
-    statement: &Statement,
-) -> Seen {
+async fn run<D: Bare>(stand: &mut Stand<D>, world: &World, statement: &Statement) -> Seen {
     let answer = stand.answer(statement).await;
     let code = answer["code"].as_str().unwrap_or_default();
     // What was refused before it ran is not looked for.
@@ -258,7 +254,7 @@ fn report(world: &World, spoken: &Spoken, why: &str, ran: &str) -> String {
 }
 
 /// Two databases of one world.
-async fn stands<E: Engine>(engine: &E, world: &World) -> [Stand<E::Backend, E::Bare>; 2] {
+async fn stands<E: Engine>(engine: &E, world: &World) -> [Stand<E::Bare>; 2] {
     [
         engine.stand(world, 0, Policies::World).await,
         engine.stand(world, 1, Policies::World).await,
@@ -267,7 +263,7 @@ async fn stands<E: Engine>(engine: &E, world: &World) -> [Stand<E::Backend, E::B
 
 /// Whether the statement orders a forged token among texts. A token that a statement writes into a plain column is a text
 /// too. Their order depends on the hash, and each database has its own tokens.
-fn orders_texts<B: Backend, D: Bare>(stand: &Stand<B, D>, statement: &Statement) -> bool {
+fn orders_texts<D: Bare>(stand: &Stand<D>, statement: &Statement) -> bool {
     let orders = |sql: &str| {
         [">=", "<"]
             .iter()
@@ -281,9 +277,9 @@ fn orders_texts<B: Backend, D: Bare>(stand: &Stand<B, D>, statement: &Statement)
 }
 
 /// Runs one statement on both, and says what tells them apart.
-async fn check<B: Backend, D: Bare>(
+async fn check<D: Bare>(
     world: &World,
-    stands: &mut [Stand<B, D>; 2],
+    stands: &mut [Stand<D>; 2],
     statement: &Statement,
     tally: &mut Tally,
 ) -> Option<String> {

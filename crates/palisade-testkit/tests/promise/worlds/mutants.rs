@@ -572,8 +572,8 @@ fn shows_hash(answer: &serde_json::Value) -> bool {
 }
 
 /// Runs what the rewriter printed, broken, without a gate.
-async fn run<B: palisade::guard::Backend, D: Bare>(
-    stand: &mut Stand<B, D>,
+async fn run<D: Bare>(
+    stand: &mut Stand<D>,
     world: &World,
     statement: &Statement,
     mutant: Mutant,

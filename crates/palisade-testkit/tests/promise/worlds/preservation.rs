@@ -28,8 +28,8 @@ struct Tally {
 }
 
 /// What differs between the engine and the gate over it.
-async fn difference<B: palisade::guard::Backend, D: Bare>(
-    stand: &mut Stand<B, D>,
+async fn difference<D: Bare>(
+    stand: &mut Stand<D>,
     world: &World,
     statement: &Statement,
     tally: &mut Tally,
@@ -92,8 +92,8 @@ async fn difference<B: palisade::guard::Backend, D: Bare>(
 }
 
 /// What the tables hold after a change; then they hold again what they held at first.
-async fn contents<B: palisade::guard::Backend, D: Bare>(
-    stand: &mut Stand<B, D>,
+async fn contents<D: Bare>(
+    stand: &mut Stand<D>,
     world: &World,
     statement: &Statement,
 ) -> Option<Vec<Vec<Row>>> {

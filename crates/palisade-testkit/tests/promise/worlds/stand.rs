@@ -37,8 +37,8 @@ use crate::worlds::{
 pub(crate) const EVERYTHING: &str = "permit(principal, action, resource);";
 
 /// A database behind a gate, and without one.
-pub(crate) struct Stand<B: Backend, D> {
-    pub(crate) guard: Guard<B>,
+pub(crate) struct Stand<D> {
+    pub(crate) guard: Guard,
     pub(crate) bare: D,
     /// The tokens of its rows, as they were read at first.
     pub(crate) tokens: Tokens,
@@ -55,8 +55,8 @@ pub(crate) enum Policies {
     Everything,
 }
 
-impl<B: Backend, D: Bare> Stand<B, D> {
-    fn new(backend: B, bare: D, policies: String, schema: &str) -> Self {
+impl<D: Bare> Stand<D> {
+    fn new(backend: impl Backend, bare: D, policies: String, schema: &str) -> Self {
         let firewall = firewall(backend.catalog(), sources(policies));
         let guard = Guard::new(
             Arc::new(firewall),
@@ -222,11 +222,7 @@ fn firewall(catalog: &Catalog, sources: PolicySources) -> Firewall {
 }
 
 impl Policies {
-    async fn acquainted<B: Backend, D: Bare>(
-        self,
-        stand: Stand<B, D>,
-        world: &World,
-    ) -> Stand<B, D> {
+    async fn acquainted<D: Bare>(self, stand: Stand<D>, world: &World) -> Stand<D> {
         match self {
             Self::World => stand.acquainted(world).await,
             Self::Everything => stand,
@@ -244,7 +240,6 @@ impl Policies {
 /// Where databases stand.
 pub(crate) trait Engine {
     const DIALECT: Dialect;
-    type Backend: Backend;
     type Bare: Bare;
 
     /// A new database that `script` makes and `fill` fills again, behind the policies that `policies` says over its schema.
@@ -253,15 +248,10 @@ pub(crate) trait Engine {
         script: &str,
         fill: Vec<String>,
         policies: impl FnOnce(&str) -> String,
-    ) -> Stand<Self::Backend, Self::Bare>;
+    ) -> Stand<Self::Bare>;
 
     /// A new database with the rows of one of the databases of `world`.
-    async fn stand(
-        &self,
-        world: &World,
-        database: usize,
-        policies: Policies,
-    ) -> Stand<Self::Backend, Self::Bare> {
+    async fn stand(&self, world: &World, database: usize, policies: Policies) -> Stand<Self::Bare> {
         let (script, fill) = (script(world, database), world.fill(database));
         let stand = self
             .stand_of(&script, fill, |schema| policies.text(world, schema))
@@ -294,7 +284,6 @@ impl Sqlite {
 
 impl Engine for Sqlite {
     const DIALECT: Dialect = Dialect::Sqlite;
-    type Backend = SqliteBackend;
     type Bare = SqliteFile;
 
     async fn stand_of(
@@ -302,7 +291,7 @@ impl Engine for Sqlite {
         script: &str,
         _fill: Vec<String>,
         policies: impl FnOnce(&str) -> String,
-    ) -> Stand<SqliteBackend, SqliteFile> {
+    ) -> Stand<SqliteFile> {
         self.count.set(self.count.get() + 1);
         let path = self.folder.path().join(format!("{}.db", self.count.get()));
         create_database(&path, script).unwrap();
@@ -316,7 +305,6 @@ pub(crate) struct Postgres;
 
 impl Engine for Postgres {
     const DIALECT: Dialect = Dialect::Postgres;
-    type Backend = PostgresBackend;
     type Bare = PostgresSession;
 
     async fn stand_of(
@@ -324,7 +312,7 @@ impl Engine for Postgres {
         script: &str,
         fill: Vec<String>,
         policies: impl FnOnce(&str) -> String,
-    ) -> Stand<PostgresBackend, PostgresSession> {
+    ) -> Stand<PostgresSession> {
         let server: &Server = PostgresServer::start_shared().unwrap();
         let name = server.fresh_database("worlds").unwrap();
         let url = server.url(&name);
@@ -350,7 +338,6 @@ pub(crate) struct MariaDb;
 
 impl Engine for MariaDb {
     const DIALECT: Dialect = Dialect::Mysql;
-    type Backend = MysqlBackend;
     type Bare = MysqlSession;
 
     async fn stand_of(
@@ -358,7 +345,7 @@ impl Engine for MariaDb {
         script: &str,
         fill: Vec<String>,
         policies: impl FnOnce(&str) -> String,
-    ) -> Stand<MysqlBackend, MysqlSession> {
+    ) -> Stand<MysqlSession> {
         let server: &Server = MariaDbServer::start_shared().unwrap();
         let name = server.fresh_database("worlds").unwrap();
         server.load(&name, script).unwrap().clean().unwrap();

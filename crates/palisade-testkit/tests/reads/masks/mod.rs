@@ -118,7 +118,7 @@ fn firewall<B: Backend>(backend: &B, policies: PolicySources) -> Result<Firewall
         .build()
 }
 
-fn guard_over<B: Backend>(firewall: Firewall, backend: B) -> Guard<B> {
+fn guard_over<B: Backend>(firewall: Firewall, backend: B) -> Guard {
     Guard::new(
         Arc::new(firewall),
         backend,

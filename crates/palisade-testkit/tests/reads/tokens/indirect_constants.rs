@@ -1,18 +1,13 @@
 //! Constants beside a column of tokens: in casts, lists, arrays and choices. Constants that stand elsewhere are refused.
 
-use palisade::{dialect::Dialect, guard::Backend};
+use palisade::dialect::Dialect;
 use serde_json::{Value, json};
 
 use super::Asking;
 
 /// A token is accepted beside the column, in a cast, a list or a choice. It is refused behind SELECT or in a table of constants.
 /// In a statement `T` is a token of the first person, `U` of the second.
-pub(crate) async fn tokens_are_given<B: Backend>(
-    to: &Asking<B>,
-    row: &str,
-    ann: &Value,
-    bob: &Value,
-) {
+pub(crate) async fn tokens_are_given(to: &Asking, row: &str, ann: &Value, bob: &Value) {
     let [t, u] = [ann, bob].map(|token| token.as_str().unwrap());
     let foreign = json!("token.foreign");
     let values = |list: &[&str]| {

@@ -93,7 +93,7 @@ impl Host for TurnedHost {
     }
 }
 
-fn gate<B: Backend>(backend: B, schema: &str) -> Guard<B> {
+fn gate<B: Backend>(backend: B, schema: &str) -> Guard {
     let secret = TokenSecret::new(SECRET);
     gate_of(backend, schema, secret, Arc::new(Still))
 }
@@ -103,7 +103,7 @@ fn gate_of<B: Backend>(
     schema: &str,
     secret: TokenSecret,
     host: Arc<dyn Host>,
-) -> Guard<B> {
+) -> Guard {
     let sources = PolicySources {
         policies: vec![PolicyFile {
             name: "tokens.cedar".to_owned(),
@@ -120,12 +120,12 @@ fn gate_of<B: Backend>(
     Guard::new(Arc::new(firewall), backend, host, Arc::new(NoAudit))
 }
 
-struct Asking<B> {
-    guard: Guard<B>,
+struct Asking {
+    guard: Guard,
     dialect: Dialect,
 }
 
-impl<B: Backend> Asking<B> {
+impl Asking {
     /// The cells of each row, or the code of the refusal. A `?` is a parameter on every engine.
     async fn ask_as(&self, who: &str, sql: &str, params: &[Value]) -> Value {
         let mut pieces = sql.split('?');
@@ -189,7 +189,7 @@ impl<B: Backend> Asking<B> {
 }
 
 /// `row` is what stands before a row of VALUES.
-async fn tokens_hold<B: Backend>(guard: Guard<B>, row: &str) {
+async fn tokens_hold(guard: Guard, row: &str) {
     let dialect = guard.firewall().catalog().dialect();
     let to = Asking { guard, dialect };
     let all = to
@@ -487,7 +487,7 @@ async fn tokens_hold<B: Backend>(guard: Guard<B>, row: &str) {
 }
 
 /// Tokens that a query reads from itself are tokens where each of its arms gives those of one domain, and strings else.
-async fn tokens_recur<B: Backend>(to: &Asking<B>, ann: &Value, bob: &Value) {
+async fn tokens_recur(to: &Asking, ann: &Value, bob: &Value) {
     let [ann_sql, hash] = [
         format!("'{}'", ann.as_str().unwrap()),
         ann.as_str().unwrap()[4..36].to_owned(),

@@ -26,7 +26,7 @@ CREATE VIEW several AS SELECT id, coalesce(email, 'none') AS email FROM mails;
 ";
 
 /// A gate whose policies name columns of tables and say nothing of views.
-fn named_gate<B: Backend>(backend: B, schema: &str) -> Guard<B> {
+fn named_gate<B: Backend>(backend: B, schema: &str) -> Guard {
     let sources = policy_sources(NAMED.replace("SCHEMA", schema));
     let firewall = Firewall::builder(backend.catalog().clone(), sources)
         .token_secret(TokenSecret::new(SECRET))
@@ -41,7 +41,7 @@ fn named_gate<B: Backend>(backend: B, schema: &str) -> Guard<B> {
 }
 
 /// `T` in a statement is the token of the first person, `U` that of the second.
-async fn named_tokens_hold<B: Backend>(guard: Guard<B>) {
+async fn named_tokens_hold(guard: Guard) {
     let dialect = guard.firewall().catalog().dialect();
     let to = Asking { guard, dialect };
     let mails = to

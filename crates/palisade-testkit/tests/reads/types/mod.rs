@@ -107,7 +107,7 @@ fn script(types: &[Type]) -> String {
 }
 
 /// Sends each value out and back, and returns the rows of the page. `placeholder` is the engine's first.
-async fn there_and_back<B: Backend>(guard: &Guard<B>, types: &[Type], placeholder: &str) -> String {
+async fn there_and_back(guard: &Guard, types: &[Type], placeholder: &str) -> String {
     let (mut rows, mut failures) = (String::new(), String::new());
     for (number, ty) in types.iter().enumerate() {
         match one(guard, number, ty, placeholder).await {
@@ -121,12 +121,7 @@ async fn there_and_back<B: Backend>(guard: &Guard<B>, types: &[Type], placeholde
     rows
 }
 
-async fn one<B: Backend>(
-    guard: &Guard<B>,
-    number: usize,
-    ty: &Type,
-    placeholder: &str,
-) -> Result<String, String> {
+async fn one(guard: &Guard, number: usize, ty: &Type, placeholder: &str) -> Result<String, String> {
     let read = async |k: u8| {
         let sql = format!("SELECT v FROM t{number} WHERE k = {k}");
         let rows = told(guard.query(&sql, &Params::None, &session()).await)?;
@@ -181,8 +176,8 @@ async fn one<B: Backend>(
 }
 
 /// Checks that both rows are found by the value.
-async fn find_both<B: Backend>(
-    guard: &Guard<B>,
+async fn find_both(
+    guard: &Guard,
     number: usize,
     condition: &str,
     placeholder: &str,
@@ -216,7 +211,7 @@ fn session() -> Session {
 }
 
 /// A gate over a backend that can write, where everything is permitted.
-fn gate<B: Backend>(backend: B) -> Guard<B> {
+fn gate<B: Backend>(backend: B) -> Guard {
     let sources = policy_sources("permit(principal, action, resource);");
     let firewall = Firewall::builder(backend.catalog().clone(), sources)
         .allow_changes()

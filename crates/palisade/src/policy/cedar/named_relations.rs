@@ -1,11 +1,12 @@
 //! Which relation a policy's scope names, found at once in a catalog of any size.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use cedar_policy::{EntityUid, ResourceConstraint};
+use serde_json::Value;
 
 use crate::catalog::{Catalog, Relation};
-use crate::policy::cedar::schema;
+use crate::policy::cedar::schema::{self, ROW_NAMESPACE};
 
 /// The relations of a catalog by what policies call them, their columns and their rows.
 pub(in crate::policy) struct NamedRelations<'c> {
@@ -63,6 +64,12 @@ impl<'c> NamedRelations<'c> {
         }
     }
 
+    /// The relations whose row types stand anywhere in a policy.
+    pub(in crate::policy) fn mentioned_in(&self, json: &Value) -> Vec<&'c Relation> {
+        let kinds = row_types(json).into_iter();
+        kinds.filter_map(|kind| self.with_row_type(kind)).collect()
+    }
+
     /// The relations whose rows a scope may admit.
     pub(in crate::policy) fn with_rows_in_scope(
         &self,
@@ -80,5 +87,28 @@ impl<'c> NamedRelations<'c> {
             }
         };
         one.into_iter().collect()
+    }
+}
+
+/// The row types that stand anywhere in a policy.
+fn row_types(json: &Value) -> BTreeSet<&str> {
+    let mut out = BTreeSet::new();
+    collect_row_types(json, &mut out);
+    out
+}
+
+fn collect_row_types<'a>(json: &'a Value, out: &mut BTreeSet<&'a str>) {
+    match json {
+        Value::Object(fields) => fields
+            .values()
+            .for_each(|field| collect_row_types(field, out)),
+        Value::Array(items) => items.iter().for_each(|item| collect_row_types(item, out)),
+        Value::String(word) => {
+            let rest = word.strip_prefix(ROW_NAMESPACE);
+            if rest.is_some_and(|rest| rest.starts_with("::")) {
+                out.insert(word);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }

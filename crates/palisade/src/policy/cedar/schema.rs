@@ -261,7 +261,7 @@ impl Schemas {
         }
         let relations: Vec<&Relation> = self
             .mentioned
-            .beside(relation)
+            .list_with(relation)
             .into_iter()
             .filter_map(|id| catalog.relation(id))
             .collect();

@@ -243,7 +243,8 @@ mod tests {
         let one = "permit(principal, action == Action::\"see\", resource is row::main::customers)
             unless { resource is row::main::tickets && resource.id == 1 };\n";
         assert_eq!(rows(one, "bot", "customers"), RowFilter::Everything);
-        let named = "permit(principal, action == Action::\"see\", resource in Table::\"main.customers\")
+        let named =
+            "permit(principal, action == Action::\"see\", resource in Table::\"main.customers\")
             unless { resource is row::main::tickets };\n";
         assert_eq!(rows(named, "bot", "customers"), RowFilter::Everything);
     }

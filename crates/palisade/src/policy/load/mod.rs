@@ -167,7 +167,19 @@ pub(in crate::policy) fn load(
     let mut mentioned = MentionedRows::default();
     for l in &located {
         if ROW_ACTIONS.iter().any(|action| covers(&l.policy, *action)) {
-            mentioned.add(&named, &l.policy.resource_constraint(), l.json.as_ref());
+            let about = named.with_rows_in_scope(&l.policy.resource_constraint());
+            let about = match about.as_slice() {
+                [one] => Some(one.id),
+                _ => None,
+            };
+            match &l.json {
+                Some(json) => {
+                    let relations = named.mentioned_in(json).into_iter();
+                    mentioned.add(about, relations.map(|relation| relation.id));
+                }
+                // What cannot be written down may name any of them.
+                None => mentioned.add(about, named.all.iter().map(|relation| relation.id)),
+            }
         }
     }
     let loaded = Loaded {

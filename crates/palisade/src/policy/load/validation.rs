@@ -18,7 +18,6 @@ use crate::policy::{
         attribute_type::{AttributeType, attribute_type, shows_presence},
         by_action::covers,
         failure::Failure,
-        mentioned_rows::row_types,
         named_relations::NamedRelations,
         schema::{PolicyAction, ROW_ACTIONS, Schemas},
     },
@@ -116,10 +115,7 @@ impl<'a> Validation<'a> {
         };
         let mut attributes = BTreeSet::new();
         collect_attributes(json, &mut attributes);
-        let mut out: Vec<&'a Relation> = row_types(json)
-            .iter()
-            .filter_map(|kind| self.named.with_row_type(kind))
-            .collect();
+        let mut out: Vec<&'a Relation> = self.named.mentioned_in(json);
         let of_rows = ROW_ACTIONS.iter().any(|action| covers(policy, *action));
         let is_pinned = match policy.resource_constraint() {
             ResourceConstraint::Is(kind) | ResourceConstraint::IsIn(kind, _) => {
@@ -130,14 +126,12 @@ impl<'a> Validation<'a> {
             }
         };
         if of_rows && !is_pinned {
-            let kinds = alike
-                .entry(attributes)
-                .or_insert_with_key(|attributes| {
-                    let mut seen = HashSet::new();
-                    let all = self.named.all.iter().copied();
-                    all.filter(|relation| seen.insert(self.shape(relation, attributes)))
-                        .collect()
-                });
+            let kinds = alike.entry(attributes).or_insert_with_key(|attributes| {
+                let mut seen = HashSet::new();
+                let all = self.named.all.iter().copied();
+                all.filter(|relation| seen.insert(self.shape(relation, attributes)))
+                    .collect()
+            });
             out.extend(kinds.iter());
         }
         out

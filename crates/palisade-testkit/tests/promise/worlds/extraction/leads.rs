@@ -38,7 +38,7 @@ forbid(principal, action, resource is row::SCHEMA::leads) unless { resource.tena
 "#;
 
 /// A new database whose hidden rows hold `secret`, analysed, with indexes on what is asked about and what the filter asks.
-pub(crate) async fn stand<E: Engine>(engine: &E, secret: Secret) -> Stand<E::Backend, E::Bare> {
+pub(crate) async fn stand<E: Engine>(engine: &E, secret: Secret) -> Stand<E::Bare> {
     let script = script(E::DIALECT, secret);
     engine
         .stand_of(&script, Vec::new(), |schema| {

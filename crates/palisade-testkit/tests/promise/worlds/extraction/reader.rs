@@ -4,7 +4,6 @@ use std::cell::Cell;
 
 use palisade::{
     firewall::Decision,
-    guard::Backend,
     session::{Principal, Session},
     value::Params,
 };
@@ -19,13 +18,13 @@ pub(crate) trait Oracle {
 }
 
 /// A database behind its gate.
-pub(crate) struct Gate<'s, B: Backend, D> {
-    stand: &'s Stand<B, D>,
+pub(crate) struct Gate<'s, D> {
+    stand: &'s Stand<D>,
     asked: Cell<u32>,
 }
 
-impl<'s, B: Backend, D: Bare> Gate<'s, B, D> {
-    pub(crate) fn new(stand: &'s Stand<B, D>) -> Self {
+impl<'s, D: Bare> Gate<'s, D> {
+    pub(crate) fn new(stand: &'s Stand<D>) -> Self {
         Self {
             stand,
             asked: Cell::new(0),
@@ -40,7 +39,7 @@ impl<'s, B: Backend, D: Bare> Gate<'s, B, D> {
     }
 }
 
-impl<B: Backend, D: Bare> Oracle for Gate<'_, B, D> {
+impl<D: Bare> Oracle for Gate<'_, D> {
     async fn fails(&mut self, sql: &str) -> bool {
         let told = self.told(sql).await;
         match told["code"].as_str() {
@@ -52,16 +51,16 @@ impl<B: Backend, D: Bare> Oracle for Gate<'_, B, D> {
 }
 
 /// A database whose gate says what would run, without what keeps the planner from looking below a filter.
-pub(crate) struct Bared<'s, B: Backend, D>(pub(crate) &'s mut Stand<B, D>);
+pub(crate) struct Bared<'s, D>(pub(crate) &'s mut Stand<D>);
 
-impl<B: Backend, D: Bare> Oracle for Bared<'_, B, D> {
+impl<D: Bare> Oracle for Bared<'_, D> {
     async fn fails(&mut self, sql: &str) -> bool {
         let text = self.0.text(sql).unwrap();
         self.0.bare.run(&unfenced(&text)).await.is_err()
     }
 }
 
-impl<B: Backend, D: Bare> Stand<B, D> {
+impl<D: Bare> Stand<D> {
     /// The text that runs in place of `sql`, or why none does.
     pub(crate) fn text(&self, sql: &str) -> Result<String, String> {
         let session = Session::new(Principal::new("Agent", "a"));

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use palisade::guard::Backend;
 use proptest::{prelude::*, strategy::ValueTree};
 
 use super::{
@@ -42,7 +41,7 @@ fn members<E: Engine>(seed: u64, count: usize) -> Vec<Member> {
 }
 
 /// Two databases that look the same.
-async fn both<E: Engine>(engine: &E) -> [Stand<E::Backend, E::Bare>; 2] {
+async fn both<E: Engine>(engine: &E) -> [Stand<E::Bare>; 2] {
     [
         stand(engine, Secret::ONE).await,
         stand(engine, Secret::OTHER).await,
@@ -133,15 +132,11 @@ async fn would_tell<E: Engine>(engine: &E, seed: u64, count: usize, least: usize
     assert!(apart.len() >= least);
 }
 
-fn texts<B: Backend, D: Bare>(
-    one: &Stand<B, D>,
-    other: &Stand<B, D>,
-    sql: &str,
-) -> Result<[String; 2], String> {
+fn texts<D: Bare>(one: &Stand<D>, other: &Stand<D>, sql: &str) -> Result<[String; 2], String> {
     Ok([unfenced(&one.text(sql)?), unfenced(&other.text(sql)?)])
 }
 
-async fn fails<B: Backend, D: Bare>(stand: &mut Stand<B, D>, text: &str) -> bool {
+async fn fails<D: Bare>(stand: &mut Stand<D>, text: &str) -> bool {
     stand.bare.run(text).await.is_err()
 }
 

@@ -2,39 +2,31 @@
 
 use std::{
     fs::{File, OpenOptions},
-    io::Write as _,
+    io::{self, Write as _},
     path::Path,
     sync::{Mutex, PoisonError},
 };
 
 use palisade::audit::{AuditRecord, AuditSink};
 
-use crate::exit::Failure;
-
 /// Appends records to a file. Each is one write, so that several processes may share the file.
 #[derive(Debug)]
-pub(crate) struct AuditFile {
+pub struct AuditFile {
     file: Mutex<File>,
 }
 
 impl AuditFile {
     /// Opens the file for appending; a new one gets mode 0600.
-    pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
-        let fault = |why: &str| {
-            Failure::Usage(format!(
-                "cannot write the audit log `{}`: {why}",
-                path.display()
-            ))
-        };
+    ///
+    /// # Errors
+    /// If the system does not let it be written.
+    pub fn open(path: &Path) -> io::Result<Self> {
         let mut options = OpenOptions::new();
         options.append(true).create(true);
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let file = options
-            .open(path)
-            .map_err(|error| fault(&error.to_string()))?;
         Ok(Self {
-            file: Mutex::new(file),
+            file: Mutex::new(options.open(path)?),
         })
     }
 }

@@ -1,0 +1,146 @@
+//! A policy folder, read from the disk.
+
+use std::path::{Path, PathBuf};
+
+use palisade::{
+    did_you_mean,
+    policy::{PolicyFile, PolicySources},
+};
+
+const PRINCIPALS: &str = "principals.cedarschema";
+const ENTITIES: &str = "entities.json";
+const CLASSIFICATION: &str = "classification.toml";
+const TEMPLATES: &str = "templates.toml";
+
+/// Names a policy folder may hold beside `*.cedar`. `tests` and `README.md` are for people.
+const NAMES: &[&str] = &[
+    PRINCIPALS,
+    ENTITIES,
+    CLASSIFICATION,
+    TEMPLATES,
+    "tests",
+    "README.md",
+];
+
+/// Bytes of one file.
+const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
+
+/// Policies and the folder that they were read from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PolicyFolder {
+    /// Where it is.
+    pub path: PathBuf,
+    /// The texts of its files, for [`Firewall::builder`](palisade::firewall::Firewall::builder).
+    pub sources: PolicySources,
+}
+
+/// Why a policy folder was not read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("cannot read the policy folder `{}`: {why}", path.display())]
+pub struct PolicyFolderError {
+    /// The folder.
+    pub path: PathBuf,
+    /// What is wrong.
+    pub why: String,
+    /// What a person can do about it.
+    pub help: Option<String>,
+}
+
+impl PolicyFolder {
+    /// Reads the folder at `path`. A file that it has no use for is an error: it may be a policy with a misspelt name.
+    ///
+    /// # Errors
+    /// If a file cannot be read, has no meaning there, or none holds policies.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// std::fs::write(dir.path().join("main.cedar"), "permit (principal, action, resource);")?;
+    /// let folder = palisade_host::PolicyFolder::read(dir.path())?;
+    /// assert_eq!(folder.sources.policies[0].name, "main.cedar");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn read(path: &Path) -> Result<Self, PolicyFolderError> {
+        let fault = |why: String, help: Option<String>| PolicyFolderError {
+            path: path.to_owned(),
+            why,
+            help,
+        };
+        let entries = std::fs::read_dir(path).map_err(|error| {
+            let help = "`palisade policy print-starter --dir DIR` writes one to begin with";
+            fault(error.to_string(), Some(help.to_owned()))
+        })?;
+        let mut names = Vec::new();
+        for entry in entries {
+            let name = entry.map_err(|error| fault(error.to_string(), None))?;
+            names.push(name.file_name().into_string().map_err(|name| {
+                let why = format!("the name `{}` is not UTF-8", name.to_string_lossy());
+                fault(why, None)
+            })?);
+        }
+        names.sort();
+        let mut sources = PolicySources::default();
+        for name in names {
+            if !is_known_name(&name) {
+                let help = match did_you_mean::closest(&name, NAMES.iter().copied()) {
+                    Some(close) => format!("did you mean `{close}`?"),
+                    None => format!("a policy folder holds `*.cedar` and {}", list_names(NAMES)),
+                };
+                return Err(fault(format!("`{name}` has no meaning there"), Some(help)));
+            }
+            if name != "tests" && name != "README.md" {
+                let text = read_file(&path.join(&name))
+                    .map_err(|why| fault(format!("`{name}`: {why}"), None))?;
+                add_policy_file(&mut sources, &name, text);
+            }
+        }
+        if sources.policies.is_empty() {
+            let help = "without a policy nothing is permitted; `palisade policy print-starter --dir DIR` writes some";
+            let why = "there is no `*.cedar` file in it";
+            return Err(fault(why.to_owned(), Some(help.to_owned())));
+        }
+        Ok(Self {
+            path: path.to_owned(),
+            sources,
+        })
+    }
+}
+
+/// Adds the file called `name` to `sources`, as its name says what it holds.
+pub fn add_policy_file(sources: &mut PolicySources, name: &str, text: String) {
+    match name {
+        PRINCIPALS => sources.principals_schema = Some(text),
+        ENTITIES => sources.entities = Some(text),
+        CLASSIFICATION => sources.classification = Some(text),
+        TEMPLATES => sources.templates = Some(text),
+        other => sources.policies.push(PolicyFile {
+            name: other.to_owned(),
+            text,
+        }),
+    }
+}
+
+/// Whether a folder may hold something by this name.
+fn is_known_name(name: &str) -> bool {
+    NAMES.contains(&name) || (name.ends_with(".cedar") && !name.starts_with('.'))
+}
+
+fn list_names(names: &[&str]) -> String {
+    names
+        .iter()
+        .map(|name| format!("`{name}`"))
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+fn read_file(path: &Path) -> Result<String, String> {
+    let metadata = std::fs::metadata(path).map_err(|error| error.to_string())?;
+    if !metadata.is_file() {
+        return Err("it is not a file".to_owned());
+    }
+    if metadata.len() > MAX_FILE_BYTES {
+        return Err(format!("it is longer than {MAX_FILE_BYTES} bytes"));
+    }
+    std::fs::read_to_string(path).map_err(|error| error.to_string())
+}
