@@ -45,7 +45,10 @@ fn check(catalog: Catalog, policies: &str, sql: &str) -> RewrittenStatement {
         }],
         ..PolicySources::default()
     };
-    let firewall = Firewall::builder(catalog, sources).build().unwrap();
+    let firewall = Firewall::builder(catalog, sources)
+        .allow_changes()
+        .build()
+        .unwrap();
     let session = Session::new(Principal::new("Agent", "a"));
     match firewall.check(sql, &Params::None, &session).unwrap() {
         Decision::Allow(statement) => *statement,
@@ -101,7 +104,12 @@ fn a_change_is_what_its_tree_says() {
             "teams",
             plain,
         ),
-        ("UPDATE teams SET name = ' JOIN , '", Update, "teams", plain),
+        (
+            "UPDATE teams SET name = ' JOIN , ' WHERE id = 1",
+            Update,
+            "teams",
+            plain,
+        ),
         (
             "UPDATE teams AS t SET t.head = 1 WHERE t.id = 2",
             Update,
@@ -134,13 +142,13 @@ fn a_change_is_what_its_tree_says() {
         ),
         ("DELETE FROM leads WHERE id = 1", Delete, "leads", plain),
         (
-            "DELETE l FROM leads AS l JOIN teams AS t ON t.head = l.id",
+            "DELETE l FROM leads AS l JOIN teams AS t ON t.head = l.id WHERE l.id = 1",
             Delete,
             "leads",
             joined,
         ),
         (
-            "DELETE FROM t USING teams AS t JOIN leads AS l ON t.head = l.id",
+            "DELETE FROM t USING teams AS t JOIN leads AS l ON t.head = l.id WHERE t.id = 1",
             Delete,
             "teams",
             joined,
@@ -290,7 +298,13 @@ fn names_are_those_of_the_text_that_runs() {
             true,
             false,
         ),
-        ("UPDATE teams AS t SET t.head = 1", "t", "", false, false),
+        (
+            "UPDATE teams AS t SET t.head = 1 WHERE t.id = 1",
+            "t",
+            "",
+            false,
+            false,
+        ),
     ] {
         let statement = mysql(sql);
         let facts = statement.text_facts().unwrap();
