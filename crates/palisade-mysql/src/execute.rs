@@ -29,7 +29,6 @@ use palisade::{
     guard::{BackendError, BackendErrorKind, RowSink},
     ident,
     limits::Limits,
-    rewrite::ANY_COLUMN,
     value::Value,
 };
 use palisade_pool::{Ended, Failed, Task, Work};
@@ -41,7 +40,6 @@ use crate::{
     introspect::Product,
     origin, params,
     schema_change::{Known, Look, Verdict, is_system},
-    settings::identifier,
     write,
 };
 
@@ -150,7 +148,11 @@ pub(crate) async fn answer(
     }
     if task.estimates.are_wanted() {
         // At most so many are asked for: one more than leave.
-        let limit = (!task.gathers).then_some(task.limits.max_rows.saturating_add(1));
+        let has_group_conditions = task
+            .text_facts
+            .is_none_or(|facts| facts.has_group_conditions);
+        let limit = (!task.gathers && !has_group_conditions)
+            .then_some(task.limits.max_rows.saturating_add(1));
         let estimate = estimate::read_query(conn, task.sql, &params, limit).await?;
         task.estimates.admit(estimate)?;
     }
@@ -270,7 +272,7 @@ fn undecided_columns<'c>(
 ) -> impl Iterator<Item = &'c Column> {
     let told = match facts.product {
         // What a change gives is its table's, whatever stands in it besides.
-        Product::MariaDb => task.work.is_committed() || !has_derived_tables(task.sql),
+        Product::MariaDb => task.work.is_committed() || !has_derived_tables(task),
         Product::MySql => true,
     };
     columns.iter().filter(move |column| {
@@ -281,7 +283,7 @@ fn undecided_columns<'c>(
         );
         let told = told
             && match facts.product {
-                Product::MariaDb => !may_be_alias(&table, facts, task),
+                Product::MariaDb => !is_alias(&table, facts, task),
                 Product::MySql => true,
             };
         told && !schema.is_empty()
@@ -325,7 +327,7 @@ fn is_decided(schema: &str, table: &str, column: &str, facts: Facts<'_>, task: &
     }
     let Some(relation) = catalog.find(schema, table) else {
         // What is not merged is reported by the name that the text gives it.
-        return may_be_alias(table, facts, task) || may_be_expression(task.sql, table);
+        return is_alias(table, facts, task) || is_expression(table, facts, task);
     };
     let column = Dialect::Mysql.fold(column);
     let is_read = |relation: &Relation| {
@@ -343,42 +345,24 @@ fn is_decided(schema: &str, table: &str, column: &str, facts: Facts<'_>, task: &
         || catalog.relations().iter().any(is_views)
 }
 
-/// Whether the statement may call a relation `name` that has another name. Of a view, MariaDB reports the alias as its
-/// name. What stands in a relation's place has one too, always after AS.
-fn may_be_alias(name: &str, facts: Facts<'_>, task: &Task<'_>) -> bool {
-    let own = (facts.catalog.fold_relation(name), ANY_COLUMN.to_owned());
-    task.reads.contains(&own) || follows(task.sql, "AS ", name)
+/// Whether the text calls something in FROM `name`. Of a view, MariaDB reports the alias as its name.
+fn is_alias(name: &str, facts: Facts<'_>, task: &Task<'_>) -> bool {
+    let key = facts.catalog.fold_relation(name);
+    task.text_facts
+        .is_some_and(|facts| facts.aliases.contains(&key))
 }
 
-/// Whether `sql` may have a common table expression `name`.
-fn may_be_expression(sql: &str, name: &str) -> bool {
-    ["WITH ", "RECURSIVE ", ", "]
-        .iter()
-        .any(|before| follows(sql, before, name))
+/// Whether the text has a common table expression `name`.
+fn is_expression(name: &str, facts: Facts<'_>, task: &Task<'_>) -> bool {
+    let key = facts.catalog.fold_relation(name);
+    task.text_facts
+        .is_some_and(|facts| facts.expressions.contains(&key))
 }
 
-/// Whether `name`, quoted or not, stands after `before` in `sql`.
-fn follows(sql: &str, before: &str, name: &str) -> bool {
-    sql.contains(&format!("{before}{name}"))
-        || sql.contains(&format!("{before}{}", identifier(name)))
-}
-
-/// Whether `sql` may have a derived table or a common table expression, whose columns MariaDB reports under
-/// their aliases: with one SELECT in it and nothing else that gives rows, it has none.
-fn has_derived_tables(sql: &str) -> bool {
-    let mut selects = 0_u32;
-    for word in sql.split(|c: char| !c.is_ascii_alphanumeric() && c != '_') {
-        if ["VALUES", "JSON_TABLE", "TABLE", "WITH"]
-            .iter()
-            .any(|other| word.eq_ignore_ascii_case(other))
-        {
-            return true;
-        }
-        if word.eq_ignore_ascii_case("SELECT") {
-            selects += 1;
-        }
-    }
-    selects != 1
+/// Whether the text has a derived table or a common table expression, whose columns MariaDB reports under their aliases.
+fn has_derived_tables(task: &Task<'_>) -> bool {
+    task.text_facts
+        .is_some_and(|facts| facts.has_derived_tables)
 }
 
 #[cfg(test)]
@@ -409,17 +393,5 @@ mod tests {
             begin(Product::MariaDb, &limits, Work::Read).contains("max_statement_time = 0.001;")
         );
         assert!(begin(Product::MySql, &limits, Work::Read).contains("max_execution_time = 1;"));
-    }
-
-    #[test]
-    fn derived_tables_are_suspected() {
-        for (sql, may) in [
-            ("SELECT a FROM `t`", false),
-            ("SELECT a FROM (SELECT 1 AS a) AS t", true),
-            ("select a from (values (1)) as t", true),
-            ("TABLE t", true),
-        ] {
-            assert_eq!(has_derived_tables(sql), may, "{sql}");
-        }
     }
 }

@@ -5,7 +5,7 @@
 //!
 //! * COM_STMT_PREPARE takes one statement, and `EXPLAIN` before it takes none but queries and changes: no SET, no COMMIT,
 //!   no CALL, no DDL, no LOCK. It runs nothing;
-//! * the text begins with a change that was decided, of a table that was decided;
+//! * the text makes one change, which was decided, of a table that was decided, as its verified tree shows; and it begins so;
 //! * triggers and foreign keys are looked at again, while the table's definition is locked. So are the unique keys
 //!   where a conflicting row is changed;
 //! * a table whose engine cannot take a change back is not changed;
@@ -24,7 +24,7 @@ use mysql_async::{Column, Conn, Row, prelude::Queryable as _};
 use palisade::{
     catalog::{Catalog, Change, ReferenceAction, Relation},
     guard::{BackendError, Completion, RowSink},
-    rewrite::Precheck,
+    rewrite::{ChangeFacts, ChangeKind, Precheck},
 };
 use palisade_pool::{Changes, Ended, Task, Work, commit};
 
@@ -39,16 +39,6 @@ use crate::{
     params,
     settings::{identifier, literal},
 };
-
-/// With what the text of a change begins, and what it is at least.
-const CHANGES: &[(&str, Change)] = &[
-    ("INSERT INTO ", Change::Insert),
-    ("INSERT IGNORE INTO ", Change::Insert),
-    ("REPLACE INTO ", Change::Insert),
-    ("UPDATE ", Change::Update),
-    ("DELETE FROM ", Change::Delete),
-    ("DELETE ", Change::Delete),
-];
 
 /// With what the text of a definition begins.
 const DEFINITIONS: &[&str] = &[
@@ -121,15 +111,16 @@ pub(crate) async fn change(
     sink: &mut (dyn RowSink + Send),
 ) -> Result<Completion, BackendError> {
     execute::check_text(task.sql)?;
-    let (kind, target) = check_target(facts.catalog, task, changes)?;
+    let (change, target) = check_target(facts.catalog, task, changes)?;
     let statement = conn.prep(task.sql).await.map_err(|e| fault::engine(&e))?;
     let params = params::bind(statement.num_params(), task.params)?;
     plan(conn, task, &params).await?;
     if task.estimates.are_wanted() {
+        let target = Some(target).filter(|_| !change.is_joined);
         let estimate = estimate::of_change(conn, facts.product, task.sql, &params, target).await?;
         task.estimates.admit(estimate)?;
     }
-    check_effects(conn, facts, task, changes)
+    check_effects(conn, facts, task, (changes, change))
         .await
         .map_err(|error| match error {
             Look::Failed(error) => BackendError::unavailable(error.to_string()),
@@ -151,7 +142,7 @@ pub(crate) async fn change(
     let columns = result.columns_ref().to_vec();
     execute::check_origins(&columns, facts, task)?;
     let affected = if columns.is_empty() {
-        let affected = count_affected(kind, task.sql, result.affected_rows(), &result.info());
+        let affected = count_affected(change, result.affected_rows(), &result.info());
         result.drop_result().await.map_err(|e| fault::change(&e))?;
         affected
     } else {
@@ -248,131 +239,74 @@ async fn plan(
         .map_err(|e| fault::change(&e))
 }
 
-/// Checks that the text begins with a change that was decided, of a table that was decided; which they are.
-///
-/// Where several tables are joined the text does not begin with the table that is changed. Then the kind of change
-/// alone is compared, and the account's own rights stand behind it.
+/// Checks that the text makes one change, which was decided, of a table that was decided; which they are.
 fn check_target<'c>(
     catalog: &'c Catalog,
     task: &Task<'_>,
     changes: Changes<'_>,
-) -> Result<(Change, Option<&'c Relation>), BackendError> {
-    let undecided = || BackendError::second_lock("the text begins with no change that was decided");
-    let sql = after_with(task.sql).ok_or_else(undecided)?;
-    let (change, rest) = begun(sql).ok_or_else(undecided)?;
-    let relation = name(rest).and_then(|(first, rest)| match rest.strip_prefix('.') {
-        Some(rest) => catalog.find(&first, &name(rest)?.0),
-        None => catalog.find(catalog.database(), &first),
-    });
-    let is_table = |table: &str| {
-        relation.is_some_and(|relation| {
-            task.relations.contains(&relation.uid) && *table == *relation.key
-        })
+) -> Result<(ChangeFacts, &'c Relation), BackendError> {
+    let undecided = || BackendError::second_lock("the text makes no change that was decided");
+    let [change] = changes.facts else {
+        return Err(undecided());
     };
-    let is_joined = matches!(change, Change::Update | Change::Delete) && joins(sql);
-    let decided = changes
+    let target = catalog.relation(change.relation).ok_or_else(undecided)?;
+    let is_decided = changes
         .writes
         .iter()
-        .any(|(decided, table, _)| *decided == change && (is_joined || is_table(table)));
-    if decided {
-        Ok((change, relation.filter(|_| !is_joined)))
+        .any(|(decided, table, _)| Some(*decided) == change.kind.change() && *table == *target.key);
+    if is_decided && task.relations.contains(&target.uid) && begins_with(task.sql, *change, target)
+    {
+        Ok((*change, target))
     } else {
         Err(undecided())
     }
 }
 
-/// The change that a text begins with, and what follows.
-fn begun(sql: &str) -> Option<(Change, &str)> {
-    CHANGES
-        .iter()
-        .find_map(|(words, change)| Some((*change, sql.strip_prefix(words)?)))
-}
-
-/// The text after a WITH that it begins with, which MySQL has before UPDATE and DELETE: from the first change on that stands
-/// in no parentheses, no string and no quoted name.
-fn after_with(sql: &str) -> Option<&str> {
-    if !sql.starts_with("WITH ") {
-        return Some(sql);
-    }
-    let mut depth = 0_usize;
-    let mut quoted = None;
-    let mut before = '(';
-    for (at, c) in sql.char_indices() {
-        match (quoted, c) {
-            // How a server reads it depends on its settings; the printer doubles what is to be escaped.
-            (Some('\'' | '"'), '\\') => return None,
-            (Some(quote), c) if c == quote => quoted = None,
-            (Some(_), _) => {}
-            (None, '\'' | '"' | '`') => quoted = Some(c),
-            (None, '(') => depth += 1,
-            (None, ')') => depth = depth.checked_sub(1)?,
-            (None, _) if depth == 0 && before == ' ' => {
-                let rest = sql.get(at..)?;
-                if begun(rest).is_some() {
-                    return Some(rest);
-                }
-            }
-            (None, _) => {}
-        }
-        before = c;
-    }
-    None
-}
-
-/// Whether the text may be one of several joined tables. What is in strings and names counts: then less is
-/// compared, never more permitted than the kind of change.
-fn joins(sql: &str) -> bool {
-    let before_set = sql.split(" SET ").next().unwrap_or_default();
-    sql.contains(" JOIN ")
-        || sql.starts_with("UPDATE ") && before_set.contains(',')
-        || sql.starts_with("DELETE ") && !sql.starts_with("DELETE FROM ")
-}
-
-/// The name that a text begins with, and what follows.
-fn name(text: &str) -> Option<(String, &str)> {
-    let Some(quoted) = text.strip_prefix('`') else {
-        let end = text
-            .find(|c: char| !c.is_alphanumeric() && c != '_' && c != '$')
-            .unwrap_or(text.len());
-        let (name, rest) = text.split_at_checked(end)?;
-        return (!name.is_empty()).then(|| (name.to_owned(), rest));
+/// Whether a text begins with the words of `change`, and with its `target` where that comes next: nothing else runs, whatever
+/// else is wrong.
+///
+/// Only UPDATE and DELETE may have a WITH before them, as MySQL has it.
+fn begins_with(sql: &str, change: ChangeFacts, target: &Relation) -> bool {
+    let (schema, name) = (identifier(&target.schema), identifier(&target.name));
+    let table = if change.is_joined {
+        String::new()
+    } else {
+        format!("{schema}.{name}")
     };
-    let mut name = String::new();
-    let mut rest = quoted;
-    loop {
-        let end = rest.find('`')?;
-        name.push_str(rest.get(..end)?);
-        rest = rest.get(end + 1..)?;
-        match rest.strip_prefix('`') {
-            Some(more) => {
-                name.push('`');
-                rest = more;
-            }
-            None => return Some((name, rest)),
-        }
+    let begins = |words: &str| {
+        sql.strip_prefix(words)
+            .is_some_and(|rest| rest.starts_with(&table))
+    };
+    match (change.kind, change.ignores_errors) {
+        (ChangeKind::Insert, false) => begins("INSERT INTO "),
+        (ChangeKind::Insert, true) => begins("INSERT IGNORE INTO "),
+        (ChangeKind::Replace, false) => begins("REPLACE INTO "),
+        (ChangeKind::Update, false) => begins("UPDATE ") || sql.starts_with("WITH "),
+        // `DELETE t FROM …` says first what the target is called there.
+        (ChangeKind::Delete, false) => match sql.strip_prefix("DELETE ") {
+            Some(rest) => !rest.starts_with("FROM ") || begins("DELETE FROM "),
+            None => sql.starts_with("WITH "),
+        },
+        (ChangeKind::Replace | ChangeKind::Update | ChangeKind::Delete, true)
+        | (ChangeKind::Merge, _) => false,
     }
 }
 
 /// How many rows a change found or made. The server's own number counts rows that have other values than before, which
 /// would tell what they had, and a row that an upsert changes twice.
-fn count_affected(change: Change, sql: &str, affected: u64, info: &str) -> u64 {
+fn count_affected(change: ChangeFacts, affected: u64, info: &str) -> u64 {
     let after = |words: &str| -> Option<u64> {
         let (_, rest) = info.split_once(words)?;
         rest.split_whitespace().next()?.parse().ok()
     };
-    match change {
+    match change.kind {
         // Rows that it leaves out are no more secret than what refuses it without IGNORE.
-        Change::Insert if leaves_out(sql) => affected,
+        ChangeKind::Insert if change.ignores_errors && !change.meets_rows => affected,
         // Of a single row it says nothing.
-        Change::Insert => after("Records: ").unwrap_or(1),
-        Change::Update => after("Rows matched: ").unwrap_or(affected),
-        Change::Delete | Change::Truncate => affected,
+        ChangeKind::Insert | ChangeKind::Replace => after("Records: ").unwrap_or(1),
+        ChangeKind::Update => after("Rows matched: ").unwrap_or(affected),
+        ChangeKind::Delete | ChangeKind::Merge => affected,
     }
-}
-
-/// Whether rows in whose way others are stay out, and nothing is updated. What is in strings counts: then those rows are counted too.
-fn leaves_out(sql: &str) -> bool {
-    sql.starts_with("INSERT IGNORE ") && !sql.contains(" ON DUPLICATE KEY UPDATE ")
 }
 
 /// Why a look at what a change sets off did not go well.
@@ -398,7 +332,7 @@ async fn check_effects(
     conn: &mut Conn,
     facts: Facts<'_>,
     task: &Task<'_>,
-    changes: Changes<'_>,
+    (changes, change): (Changes<'_>, ChangeFacts),
 ) -> Result<(), Look> {
     let catalog = facts.catalog;
     let tables: BTreeSet<&str> = (changes.writes.iter())
@@ -435,7 +369,8 @@ async fn check_effects(
         {
             return Err(changed_schema());
         }
-        if meets_rows(task.sql) && !keys_are_known(conn, facts.product, relation).await? {
+        // What does something to the row in its way was decided by the keys of its table.
+        if change.meets_rows && !keys_are_known(conn, facts.product, relation).await? {
             return Err(changed_schema());
         }
         if !found.is_empty() || may_reach_children(facts, relation, changes) {
@@ -443,12 +378,6 @@ async fn check_effects(
         }
     }
     Ok(())
-}
-
-/// Whether a change does something to the row in its way, so that it was decided by the keys of its table. What is in strings
-/// counts: then they are looked at in vain.
-fn meets_rows(sql: &str) -> bool {
-    sql.starts_with("REPLACE ") || sql.contains(" ON DUPLICATE KEY UPDATE ")
 }
 
 /// Whether foreign keys of other tables can do something when `relation`, which has no triggers, is changed: unless rows are
@@ -528,43 +457,71 @@ fn changed_schema() -> Look {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use palisade::{
+        catalog::{RelationDef, RelationKind},
+        dialect::Dialect,
+    };
+
     use super::*;
 
-    #[test]
-    fn names_are_read() {
-        for (text, expected) in [
-            ("`a``b`.`c` x", Some(("a`b", ".`c` x"))),
-            ("abc.d", Some(("abc", ".d"))),
-            ("t SET", Some(("t", " SET"))),
-            ("`open", None),
-            ("(SELECT", None),
-            ("", None),
-        ] {
-            let expected = expected.map(|(name, rest)| (name.to_owned(), rest));
-            assert_eq!(name(text), expected, "{text}");
-        }
+    fn facts(kind: ChangeKind) -> (ChangeFacts, Catalog) {
+        let def = RelationDef::new("d", "a`b", RelationKind::Table, Vec::new());
+        let builder = Catalog::builder(Dialect::Mysql).relation(def);
+        let catalog = builder.build().unwrap();
+        let relation = catalog.find("d", "a`b").unwrap().id;
+        let facts = ChangeFacts {
+            kind,
+            relation,
+            is_joined: false,
+            ignores_errors: false,
+            meets_rows: false,
+        };
+        (facts, catalog)
     }
 
     #[test]
-    fn a_change_is_found_after_its_queries() {
-        for (sql, expected) in [
-            ("UPDATE `t` SET a = 1", Some("UPDATE `t` SET a = 1")),
-            (
-                "WITH `a` AS (SELECT ' UPDATE x', ')'), `b (` (`c`) AS (SELECT (1)) DELETE FROM `t`",
-                Some("DELETE FROM `t`"),
-            ),
-            (
-                "WITH RECURSIVE `a` AS (SELECT 1) UPDATE `t`",
-                Some("UPDATE `t`"),
-            ),
-            ("WITH ` UPDATE x` AS (SELECT 1) SELECT 1", None),
-            (
-                "WITH `a` AS (SELECT '\\') UPDATE `t`') DELETE FROM `u`",
-                None,
-            ),
-            ("WITH `a` AS (SELECT 1)) UPDATE `t`", None),
-        ] {
-            assert_eq!(after_with(sql), expected, "{sql}");
+    fn a_text_begins_as_its_facts_say() {
+        use ChangeKind::{Delete, Insert, Merge, Replace, Update};
+        let plain = |facts: ChangeFacts| facts;
+        let joined = |facts| ChangeFacts {
+            is_joined: true,
+            ..facts
+        };
+        let ignoring = |facts| ChangeFacts {
+            ignores_errors: true,
+            ..facts
+        };
+        type Vary = fn(ChangeFacts) -> ChangeFacts;
+        let cases: [(&str, ChangeKind, Vary, bool); 21] = [
+            ("INSERT INTO `d`.`a``b` (x)", Insert, plain, true),
+            ("INSERT INTO `d`.`a`", Insert, plain, false),
+            ("INSERT INTO `e`.`a``b` (x)", Insert, plain, false),
+            ("INSERT IGNORE INTO `d`.`a``b`", Insert, plain, false),
+            ("INSERT IGNORE INTO `d`.`a``b`", Insert, ignoring, true),
+            ("INSERT INTO `d`.`a``b`", Insert, ignoring, false),
+            ("REPLACE INTO `d`.`a``b`", Insert, plain, false),
+            ("REPLACE INTO `d`.`a``b`", Replace, plain, true),
+            ("UPDATE `d`.`a``b` SET x = 1", Update, plain, true),
+            ("UPDATE `d`.`c` JOIN `d`.`a``b`", Update, plain, false),
+            ("UPDATE `d`.`c` JOIN `d`.`a``b`", Update, joined, true),
+            ("WITH c AS (SELECT 1) UPDATE", Update, plain, true),
+            ("WITH c AS (SELECT 1) INSERT", Insert, plain, false),
+            ("DELETE FROM `d`.`a``b`", Delete, plain, true),
+            ("DELETE FROM `d`.`a``b`", Delete, ignoring, false),
+            ("DELETE FROM `d`.`c`", Delete, plain, false),
+            ("DELETE x FROM `d`.`c` AS x", Delete, plain, true),
+            ("DELETE x FROM `d`.`c` AS x", Delete, joined, true),
+            ("UPDATE `d`.`a``b` SET x = 1", Delete, joined, false),
+            ("SELECT 1", Update, joined, false),
+            ("MERGE INTO `d`.`a``b`", Merge, plain, false),
+        ];
+        for (sql, kind, vary, expected) in cases {
+            let (facts, catalog) = facts(kind);
+            let facts = vary(facts);
+            let target = catalog.relation(facts.relation).unwrap();
+            assert_eq!(begins_with(sql, facts, target), expected, "{sql} {facts:?}");
         }
     }
 
@@ -597,35 +554,30 @@ mod tests {
 
     #[test]
     fn rows_are_counted_as_they_are_found() {
-        let (three, upsert) = (
-            "Records: 3  Duplicates: 1  Warnings: 0",
-            " ON DUPLICATE KEY UPDATE a = 1",
-        );
-        for (change, sql, affected, info, expected) in [
-            (Change::Insert, "INSERT INTO t", 2, "", 1),
-            (Change::Insert, "INSERT INTO t", 4, three, 3),
-            (Change::Insert, "INSERT IGNORE INTO t", 0, "", 0),
-            (Change::Insert, "INSERT IGNORE INTO t", 2, three, 2),
-            (
-                Change::Insert,
-                &format!("INSERT IGNORE INTO t{upsert}"),
-                4,
-                three,
-                3,
-            ),
-            (
-                Change::Update,
-                "UPDATE t",
-                0,
-                "Rows matched: 2  Changed: 0  Warnings: 0",
-                2,
-            ),
-            (Change::Delete, "DELETE FROM t", 5, "", 5),
+        use ChangeKind::{Delete, Insert, Replace, Update};
+        let three = "Records: 3  Duplicates: 1  Warnings: 0";
+        let two = "Rows matched: 2  Changed: 0  Warnings: 0";
+        for (kind, (ignores_errors, meets_rows), affected, info, expected) in [
+            (Insert, (false, false), 2, "", 1),
+            (Insert, (false, false), 4, three, 3),
+            (Insert, (true, false), 0, "", 0),
+            (Insert, (true, false), 2, three, 2),
+            (Insert, (true, true), 4, three, 3),
+            (Insert, (false, true), 2, "", 1),
+            (Replace, (false, true), 2, "", 1),
+            (Update, (false, false), 0, two, 2),
+            (Delete, (false, false), 5, "", 5),
         ] {
+            let (facts, _) = facts(kind);
+            let facts = ChangeFacts {
+                ignores_errors,
+                meets_rows,
+                ..facts
+            };
             assert_eq!(
-                count_affected(change, sql, affected, info),
+                count_affected(facts, affected, info),
                 expected,
-                "{sql} {info}"
+                "{facts:?} {info}"
             );
         }
     }

@@ -6,7 +6,7 @@ use palisade::{
     catalog::Change,
     guard::{BackendError, BackendErrorKind, Completion, Estimates, OpenTicket},
     limits::Limits,
-    rewrite::{CascadeCount, Effect, Precheck},
+    rewrite::{CascadeCount, ChangeFacts, Effect, Precheck, TextFacts},
     session::Principal,
     value::Value,
 };
@@ -36,6 +36,8 @@ pub struct Task<'a> {
     pub principal: &'a Principal,
     /// Whether all rows are worked on for one.
     pub gathers: bool,
+    /// What the text is made of, where that is known.
+    pub text_facts: Option<&'a TextFacts>,
     /// What it does.
     pub work: Work<'a>,
 }
@@ -66,6 +68,7 @@ impl<'a> From<&'a OpenTicket> for Task<'a> {
             estimates: Estimates::from_statement(statement),
             principal: statement.principal(),
             gathers: statement.gathers(),
+            text_facts: statement.text_facts(),
             work: Work::from(ticket),
         }
     }
@@ -102,6 +105,7 @@ impl<'a> From<&'a OpenTicket> for Work<'a> {
             Effect::Read => Self::Read,
             Effect::Explain => Self::Explain,
             Effect::Write => Self::Change(Changes {
+                facts: statement.change_facts(),
                 writes: statement.engine_writes(),
                 triggers: statement.engine_triggers(),
                 max_affected: statement.max_affected(),
@@ -118,6 +122,8 @@ impl<'a> From<&'a OpenTicket> for Work<'a> {
 /// What a statement may change.
 #[derive(Debug, Clone, Copy)]
 pub struct Changes<'a> {
+    /// What each change in the text does.
+    pub facts: &'a [ChangeFacts],
     /// Each change, by relation and column.
     pub writes: &'a BTreeSet<(Change, String, String)>,
     /// Triggers and rules that it may set off.

@@ -170,6 +170,11 @@ async fn what_only_privileges_stop() {
 }
 
 async fn origins(shop: &Shop, looks_through: bool) {
+    // What the facts of the text do not name is told by no name of its own.
+    if !looks_through {
+        let error = shop.query("SELECT n.id FROM names AS n").fails().await;
+        assert_eq!(error.kind, Kind::SecondLock, "{error}");
+    }
     for sql in [
         "SELECT ssn FROM users".to_owned(),
         "SELECT u.ssn AS name FROM users AS u".to_owned(),
@@ -177,29 +182,36 @@ async fn origins(shop: &Shop, looks_through: bool) {
         "SELECT ssn FROM secrets".to_owned(),
         "SELECT TABLE_NAME FROM information_schema.TABLES".to_owned(),
     ] {
-        let error = shop.query(&sql).fails().await;
+        let error = shop.query(&sql).calls(&["u"]).fails().await;
         assert_eq!(error.kind, Kind::SecondLock, "{sql}: {error}");
         assert!(error.detail.contains("was not decided"), "{sql}: {error}");
     }
     // A relation that was decided, and a derived table that is called like it.
     shop.query("SELECT users.ssn FROM (SELECT id, NULL AS ssn FROM users) AS users")
+        .derives("users")
         .run()
         .await
         .unwrap();
-    for sql in [
-        "SELECT n.id, n.name, u.id FROM names AS n JOIN users AS u ON u.id = n.id",
-        "SELECT secrets.id FROM names AS secrets",
+    for (sql, aliases) in [
+        (
+            "SELECT n.id, n.name, u.id FROM names AS n JOIN users AS u ON u.id = n.id",
+            &["n", "u"][..],
+        ),
+        ("SELECT secrets.id FROM names AS secrets", &["secrets"]),
     ] {
-        let rows = shop.query(sql).run().await;
+        let rows = shop.query(sql).calls(aliases).run().await;
         assert!(rows.is_ok(), "{sql}: {rows:?}");
     }
     // What is called otherwise in the text is no relation that was not decided; a relation is, by whatever it is read.
-    for sql in [
-        "WITH c (x) AS (SELECT DISTINCT id FROM users) SELECT x FROM c",
-        "SELECT d.id FROM (SELECT DISTINCT id FROM users) AS d",
-        "SELECT d.x FROM (SELECT id AS x FROM users) AS d",
+    for (sql, name) in [
+        (
+            "WITH c (x) AS (SELECT DISTINCT id FROM users) SELECT x FROM c",
+            "c",
+        ),
+        ("SELECT d.id FROM (SELECT DISTINCT id FROM users) AS d", "d"),
+        ("SELECT d.x FROM (SELECT id AS x FROM users) AS d", "d"),
     ] {
-        let rows = shop.query(sql).run().await;
+        let rows = shop.query(sql).derives(name).run().await;
         assert!(rows.is_ok(), "{sql}: {rows:?}");
     }
     // By the name of a column of that relation that was not, and of one of another type or of the same; what is called as
@@ -234,12 +246,14 @@ async fn origins(shop: &Shop, looks_through: bool) {
             !looks_through,
         ),
     ] {
-        let rows = shop.query(sql).run().await;
+        let name = if sql.starts_with("WITH ") { "c" } else { "d" };
+        let rows = shop.query(sql).derives(name).run().await;
         assert_eq!(rows.is_ok(), is_answered, "{sql}: {rows:?}");
     }
     // As far as the name stays the same.
     let through = shop
         .query("SELECT d.ssn AS x FROM (SELECT ssn FROM users) AS d")
+        .derives("d")
         .run()
         .await;
     assert_eq!(through.is_err(), looks_through, "{through:?}");

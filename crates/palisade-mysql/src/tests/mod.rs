@@ -20,7 +20,12 @@ mod write;
 use std::collections::BTreeSet;
 
 use palisade::{
-    catalog::Change, guard::BackendError, limits::Limits, session::Principal, value::Value,
+    catalog::Change,
+    guard::BackendError,
+    limits::Limits,
+    rewrite::{ChangeFacts, ChangeKind, TextFacts},
+    session::Principal,
+    value::Value,
 };
 use palisade_pool::{Changes, Task, Work};
 use palisade_testkit::{
@@ -118,7 +123,20 @@ impl Shop {
                 .map(|name| format!("{database}.{name}"))
                 .to_vec(),
             limits: Limits::default(),
+            text_facts: TextFacts::default(),
             kind: Kind::Read,
+        }
+    }
+
+    /// A change of `table` that is nothing but that.
+    fn facts(&self, kind: ChangeKind, table: &str) -> ChangeFacts {
+        let catalog = self.backend.catalog();
+        ChangeFacts {
+            kind,
+            relation: catalog.find(&self.database, table).unwrap().id,
+            is_joined: false,
+            ignores_errors: false,
+            meets_rows: false,
         }
     }
 
@@ -150,6 +168,7 @@ struct Query {
     reads: BTreeSet<(String, String)>,
     relations: Vec<String>,
     limits: Limits,
+    text_facts: TextFacts,
     kind: Kind,
 }
 
@@ -162,6 +181,7 @@ enum Kind {
     Read,
     Explain,
     Change {
+        facts: ChangeFacts,
         writes: BTreeSet<(Change, String, String)>,
         max_affected: u64,
     },
@@ -174,9 +194,11 @@ impl Query {
             Kind::Read => Work::Read,
             Kind::Explain => Work::Explain,
             Kind::Change {
+                facts,
                 writes,
                 max_affected,
             } => Work::Change(Changes {
+                facts: std::slice::from_ref(facts),
                 writes,
                 triggers: &NONE,
                 max_affected: *max_affected,
@@ -191,6 +213,23 @@ impl Query {
     fn params(mut self, params: impl IntoIterator<Item = Value>) -> Self {
         self.params = params.into_iter().collect();
         self
+    }
+
+    /// In whose FROM these names are given.
+    fn calls(mut self, aliases: &[&str]) -> Self {
+        let aliases = aliases.iter().map(ToString::to_string);
+        self.text_facts.aliases.extend(aliases);
+        self
+    }
+
+    /// In which a query, in FROM or in WITH, is called so.
+    fn derives(mut self, name: &str) -> Self {
+        self.text_facts.has_derived_tables = true;
+        if self.sql.starts_with("WITH ") {
+            self.text_facts.expressions.insert(name.to_owned());
+            return self;
+        }
+        self.calls(&[name])
     }
 
     fn within_ms(mut self, ms: u64) -> Self {
@@ -218,6 +257,7 @@ impl Ask for Query {
             },
             principal: &Principal::new("Agent", "test"),
             gathers: false,
+            text_facts: Some(&self.text_facts),
             work: self.work(),
         };
         rows.affected = self.backend.run(&task, rows).await?.affected;

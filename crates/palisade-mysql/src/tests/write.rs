@@ -2,7 +2,12 @@
 
 use std::time::Duration;
 
-use palisade::{catalog::Change, guard::BackendErrorKind, value::Value};
+use palisade::{
+    catalog::Change,
+    guard::BackendErrorKind,
+    rewrite::{ChangeFacts, ChangeKind},
+    value::Value,
+};
 use palisade_testkit::{
     ask::{Ask as _, only_what_is_opened_for_writing_is_written as opened},
     rows::Rows,
@@ -47,8 +52,7 @@ fn maria() -> &'static Server {
 
 fn change(shop: &Shop, sql: &str, writes: &[Write]) -> Query {
     let database = &shop.database;
-    // As the firewall prints: every name with its database.
-    let mut query = shop.query(&sql.replace("app.", &format!("`{database}`.")));
+    let mut query = shop.query(&spell(sql, database));
     query.relations = writes
         .iter()
         .map(|(_, table, _)| format!("{database}.{table}"))
@@ -59,7 +63,19 @@ fn change(shop: &Shop, sql: &str, writes: &[Write]) -> Query {
     query.reads = ["id", "k", "v"]
         .map(|column| ("p".to_owned(), column.to_owned()))
         .into();
+    // What the text says as well.
+    let (first, table, _) = writes[0];
+    let kind = match first {
+        Change::Insert if sql.starts_with("REPLACE ") => ChangeKind::Replace,
+        Change::Insert => ChangeKind::Insert,
+        Change::Update => ChangeKind::Update,
+        Change::Delete | Change::Truncate => ChangeKind::Delete,
+    };
     query.kind = Kind::Change {
+        facts: ChangeFacts {
+            meets_rows: kind == ChangeKind::Replace || sql.contains(" ON DUPLICATE KEY "),
+            ..shop.facts(kind, table)
+        },
         writes: writes
             .iter()
             .map(|(change, table, column)| (*change, (*table).to_owned(), (*column).to_owned()))
@@ -67,6 +83,18 @@ fn change(shop: &Shop, sql: &str, writes: &[Write]) -> Query {
         max_affected: 10,
     };
     query
+}
+
+/// `sql` as the firewall prints it: every table with its database, between quotes.
+fn spell(sql: &str, database: &str) -> String {
+    let mut parts = sql.split("app.");
+    let mut spelt = parts.next().unwrap().to_owned();
+    for part in parts {
+        let end = part.find(|c: char| !c.is_alphanumeric());
+        let (table, rest) = part.split_at(end.unwrap_or(part.len()));
+        spelt += &format!("`{database}`.`{table}`{rest}");
+    }
+    spelt
 }
 
 async fn counts(query: &Query) -> u64 {
@@ -115,11 +143,11 @@ async fn happens(server: &'static Server, is_maria: bool) {
         Ok(done) => assert_eq!((done.affected, is_maria), (Some(0), false)),
         Err(error) => assert_eq!((error.kind, is_maria), (BackendErrorKind::Rejected, true)),
     }
-    let undecided = change(
-        &shop,
-        &text.replace("app.p W", "app.c W").replace("k IN", "pk IN"),
-        &cascade[..1],
-    );
+    let other = text.replace("app.p W", "app.c W").replace("k IN", "pk IN");
+    let mut undecided = change(&shop, &other, &cascade[..1]);
+    if let Kind::Change { facts, .. } = &mut undecided.kind {
+        *facts = shop.facts(ChangeKind::Delete, "c");
+    }
     let error = undecided.run().await.unwrap_err();
     assert_eq!(error.kind, BackendErrorKind::SecondLock, "{error}");
     let delete = change(&shop, "DELETE FROM app.p WHERE k IN ('b', 'd')", &cascade);
@@ -399,7 +427,7 @@ async fn a_definition_that_nobody_waited_for_may_be_there_on_mysql_9() {
     {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    let mut drop = change(&shop, "DROP TABLE app.log", &[]).within_ms(300);
+    let mut drop = change(&shop, "DROP TABLE app.log", &[P]).within_ms(300);
     drop.kind = Kind::Define;
     drop.relations.clear();
     assert_eq!(drop.fails().await.kind, BackendErrorKind::OutcomeUnknown);
@@ -409,7 +437,7 @@ async fn a_definition_that_nobody_waited_for_may_be_there_on_mysql_9() {
 async fn plans_and_definitions(server: &'static Server) {
     let shop = ledger(server, "define").await;
     let as_kind = |sql: &str, kind: Kind| {
-        let mut query = change(&shop, sql, &[]);
+        let mut query = change(&shop, sql, &[P]);
         query.kind = kind;
         query
     };

@@ -201,6 +201,7 @@ impl Query {
                 triggers,
                 max_affected,
             } => Work::Change(Changes {
+                facts: &[],
                 writes,
                 triggers,
                 max_affected: *max_affected,
@@ -248,6 +249,7 @@ impl Ask for Query {
             },
             principal: &self.principal,
             gathers: false,
+            text_facts: None,
             work: self.work(),
         };
         rows.affected = self.backend.run(&task, rows).await?.affected;

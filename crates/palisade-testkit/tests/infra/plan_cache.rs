@@ -101,6 +101,8 @@ fn told(decided: Result<Decision, Error>) -> String {
         statement.estimate_caps(),
         statement.awaits_estimate(),
         statement.gathers(),
+        statement.change_facts(),
+        statement.text_facts(),
     );
     let rest = (
         statement.principal(),

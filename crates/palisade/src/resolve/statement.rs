@@ -39,7 +39,7 @@ pub(crate) struct ResolvedStatement {
     pub(crate) sources: usize,
     /// Names of the common table expressions, folded, as they are in the normalised tree.
     pub(crate) ctes: BTreeSet<String>,
-    /// Aliases, folded, by which SQLite may say that it reads derived tables, and MariaDB views.
+    /// Aliases, folded, by which SQLite may say that it reads derived tables.
     pub(crate) aliases: BTreeSet<String>,
     /// Whether the engine reads whole rows of what it joins: SQLite does for a join in parentheses.
     pub(crate) whole_rows: bool,

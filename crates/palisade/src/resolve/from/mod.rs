@@ -284,8 +284,8 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// Notes an alias by which the engine may say that it reads: SQLite of a derived table that it has made one with the query around
-    /// it, which what a relation is called is none of; MariaDB of a view.
+    /// Notes an alias by which SQLite may say that it reads: that of a derived table that it has made one with the query around
+    /// it, which what a relation is called is none of.
     fn alias_engine_tells(&mut self, key: &str) {
         let is_told = match self.catalog.dialect() {
             Dialect::Sqlite => {
@@ -293,8 +293,7 @@ impl<'a> Resolver<'a> {
                     && !key.starts_with("sqlite_")
                     && !key.starts_with("pragma_")
             }
-            Dialect::Mysql => true,
-            Dialect::Postgres => false,
+            Dialect::Postgres | Dialect::Mysql => false,
         };
         if is_told && !self.mode.is_output() {
             self.aliases.insert(key.to_owned());

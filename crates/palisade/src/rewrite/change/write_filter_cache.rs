@@ -16,7 +16,13 @@ use quick_cache::Weighter;
 use sqlparser::ast::{Expr, Ident, Query};
 
 use crate::rewrite::{
-    ast, output::parameters, refusal::not_as_decided, relation_source::row_filter::ColumnSet,
+    ast,
+    output::{
+        parameters,
+        text_facts::{TextFacts, read_whole},
+    },
+    refusal::not_as_decided,
+    relation_source::row_filter::ColumnSet,
 };
 use crate::{
     catalog::RelationId,
@@ -34,6 +40,8 @@ pub(in crate::rewrite) struct PrintedFilter {
     text: String,
     pub(in crate::rewrite) reads: ColumnSet,
     pub(in crate::rewrite) functions: BTreeSet<String>,
+    /// What it is made of, for engines whose backends ask for that.
+    pub(in crate::rewrite) facts: Option<TextFacts>,
 }
 
 impl PrintedFilter {
@@ -53,8 +61,9 @@ impl PrintedFilter {
         if parameters::has_placeholders(&whole) {
             return Ok(None);
         }
-        syntax::print_stable(&whole, dialect, limits)?;
+        let (_, again) = syntax::print_stable(&whole, dialect, limits)?;
         Ok(Some(Arc::new(Self {
+            facts: read_whole(&again, dialect)?,
             text: tree.to_string(),
             tree: tree.clone(),
             reads,
@@ -120,7 +129,8 @@ impl Weighter<FilterKey, CachedFilter> for Weight {
             + size_of::<CachedFilter>()
             + key.qualifier.as_ref().map_or(0, String::len)
             + condition.text.len() * TREE
-            + functions;
+            + functions
+            + (condition.facts.as_ref()).map_or(0, |facts| facts.bytes(48));
         u64::try_from(bytes).unwrap_or(u64::MAX)
     }
 }
@@ -146,6 +156,18 @@ impl PrintedFilters {
             all.len() - 1
         });
         Expr::Identifier(placeholder_name(index, dialect))
+    }
+
+    /// The condition for which `name` stands.
+    pub(in crate::rewrite) fn find(
+        &self,
+        name: &Ident,
+        dialect: Dialect,
+    ) -> Option<Arc<PrintedFilter>> {
+        let all = self.0.borrow();
+        let mut all = all.iter().enumerate();
+        let found = all.find(|(index, _)| *name == placeholder_name(*index, dialect))?;
+        Some(Arc::clone(found.1))
     }
 
     /// How many such names are in a printed text.

@@ -122,7 +122,7 @@ impl ExpectedAccess {
     }
 
     /// SQLite tells the columns of a derived table by its alias, where it has made one query of both
-    /// (<https://www.sqlite.org/optoverview.html#flattening>), and MariaDB those of a view by its own.
+    /// (<https://www.sqlite.org/optoverview.html#flattening>).
     pub(in crate::rewrite) fn allow_aliases<'n>(
         &mut self,
         aliases: impl IntoIterator<Item = &'n String>,
@@ -303,7 +303,6 @@ impl ExpectedAccess {
         if let Some(body) = &reference.body {
             self.allow_functions(&body.resolved.access.functions);
             self.allow_ctes(&body.resolved.ctes);
-            // MariaDB tells of no alias that stands in a view.
             if catalog.dialect() == Dialect::Sqlite {
                 self.allow_aliases(&body.resolved.aliases);
             }

@@ -5,3 +5,4 @@ pub(in crate::rewrite) mod columns;
 pub(in crate::rewrite) mod expected_access;
 pub(in crate::rewrite) mod parameter_values;
 pub(in crate::rewrite) mod parameters;
+pub(in crate::rewrite) mod text_facts;

@@ -18,14 +18,17 @@ use std::{
 };
 
 use quick_cache::{Weighter, sync::Cache};
-use sqlparser::ast::{ObjectName, ObjectNamePart, Query, TableAlias, TableFactor};
+use sqlparser::ast::{Ident, ObjectName, ObjectNamePart, Query, TableAlias, TableFactor};
 
 use crate::rewrite::{
     change::{
         write_filter_cache,
         write_filter_cache::{PrintedFilter, PrintedFilters},
     },
-    output::parameters,
+    output::{
+        parameters,
+        text_facts::{TextFacts, read_whole},
+    },
     refusal::not_as_decided,
 };
 use crate::{
@@ -45,6 +48,8 @@ pub(in crate::rewrite) struct SourceText {
     pub(in crate::rewrite) functions: BTreeSet<String>,
     /// The columns, folded, that it reads of the relation in whose place it stands.
     pub(in crate::rewrite) reads: Arc<[Arc<str>]>,
+    /// What it is made of, for engines whose backends ask for that.
+    pub(in crate::rewrite) facts: Option<TextFacts>,
 }
 
 /// `query` as a form that is made once, if it holds no parameter: those are numbered anew in each statement.
@@ -61,8 +66,9 @@ pub(in crate::rewrite) fn print_source(
     if parameters::has_placeholders(query) {
         return Ok(None);
     }
-    let (text, _) = syntax::print_stable(query, dialect, limits)?;
+    let (text, again) = syntax::print_stable(query, dialect, limits)?;
     Ok(Some(Arc::new(SourceText {
+        facts: read_whole(&again, dialect)?,
         text: text.into(),
         functions: functions.clone(),
         reads,
@@ -138,7 +144,8 @@ impl Weighter<SourceKey, CachedSource> for Weight {
             + size_of::<CachedSource>()
             + kept.form.text.len()
             + functions
-            + reads;
+            + reads
+            + (kept.form.facts.as_ref()).map_or(0, |facts| facts.bytes(48));
         u64::try_from(bytes).unwrap_or(u64::MAX)
     }
 }
@@ -256,6 +263,19 @@ pub(in crate::rewrite) fn placeholder(
         sample: None,
         index_hints: Vec::new(),
     }
+}
+
+/// The text for which `name` stands in a tree.
+pub(in crate::rewrite) fn find_text<'f>(
+    name: &Ident,
+    forms: &'f PrintedSources,
+    dialect: Dialect,
+) -> Option<&'f SourceText> {
+    let mut forms = forms.iter().enumerate();
+    forms.find_map(|(index, (_, form))| match form {
+        PrintedSource::Text(ready) => (*name == form_name(index, dialect)).then_some(&**ready),
+        PrintedSource::Tree(_) => None,
+    })
 }
 
 /// `text`, printed from a tree in which names stand for `forms`, with the forms in their places.
@@ -392,6 +412,7 @@ mod tests {
             text: text.into(),
             functions: BTreeSet::new(),
             reads: Arc::default(),
+            facts: None,
         };
         (RelationId(0), PrintedSource::Text(Arc::new(ready)))
     }

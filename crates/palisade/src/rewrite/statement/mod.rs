@@ -1,5 +1,6 @@
 //! The statement that runs: what the rewriter gives, and a backend takes.
 
+mod change_facts;
 mod prepared;
 
 use std::{
@@ -8,9 +9,13 @@ use std::{
     time::Duration,
 };
 
+pub use change_facts::{ChangeFacts, ChangeKind};
 pub use prepared::Prepared;
 
-use crate::rewrite::change::precheck::{Precheck, cascade_count::CascadeCount};
+use crate::rewrite::{
+    change::precheck::{Precheck, cascade_count::CascadeCount},
+    output::text_facts::TextFacts,
+};
 use crate::{
     answer::ScanPlan,
     catalog::Change,
@@ -80,6 +85,20 @@ impl RewrittenStatement {
     #[must_use]
     pub fn body_after_changes(&self) -> Option<usize> {
         self.prepared.body_after_changes
+    }
+
+    /// What each change in its text does, in the order in which they stand: those in a WITH first. Nothing of what reads, or
+    /// changes the schema. It is told of the tree that this very text was read back as.
+    #[must_use]
+    pub fn change_facts(&self) -> &[ChangeFacts] {
+        &self.prepared.change_facts
+    }
+
+    /// What its text is made of, told of the tree that this very text was read back as. It is known of queries and changes for
+    /// MySQL and MariaDB, whose backend alone asks for it.
+    #[must_use]
+    pub fn text_facts(&self) -> Option<&TextFacts> {
+        self.prepared.text_facts.as_ref()
     }
 
     /// What the engine's estimates may say at most, where they are to be looked at before it runs: never over what has
@@ -217,8 +236,8 @@ impl RewrittenStatement {
     }
 
     /// The (relation, column) pairs, folded, that the engine may read while it runs this: the second
-    /// lock. A relation that is read without any column stands with an empty column name, a derived table (on MySQL anything that
-    /// is called so) by its alias with [`ANY_COLUMN`].
+    /// lock. A relation that is read without any column stands with an empty column name, on SQLite a derived
+    /// table by its alias with [`ANY_COLUMN`].
     #[must_use]
     pub fn engine_reads(&self) -> &BTreeSet<(String, String)> {
         self.prepared.engine_reads.pairs()

@@ -16,11 +16,15 @@ use crate::rewrite::{
         columns,
         expected_access::{self, ExpectedReads},
         parameters,
+        text_facts::{SkeletonFacts, TextFacts, read_skeleton},
     },
     pipeline::{Context, Draft, Parts, Printed, UnprintedCount, UnprintedPrecheck},
     refusal::{not_as_decided, refuse_unresolved},
     relation_source,
-    statement::{Effect, RewrittenStatement},
+    statement::{
+        Effect, RewrittenStatement,
+        change_facts::{ChangeFacts, join_facts, read_changes},
+    },
 };
 use crate::{
     access::AccessSet,
@@ -70,6 +74,8 @@ pub struct Prepared {
     pub(in crate::rewrite::statement) body_after_changes: Option<usize>,
     pub(in crate::rewrite::statement) engine_writes: BTreeSet<(Change, String, String)>,
     pub(in crate::rewrite::statement) engine_triggers: BTreeSet<String>,
+    pub(in crate::rewrite::statement) change_facts: Vec<ChangeFacts>,
+    pub(in crate::rewrite::statement) text_facts: Option<TextFacts>,
     pub(in crate::rewrite::statement) estimate_caps: Option<EstimateCaps>,
     /// What policies have to say of the engine's estimates, where those may be looked at.
     pub(in crate::rewrite::statement) reserved: Option<PendingEstimatePolicies>,
@@ -111,6 +117,9 @@ impl Prepared {
         } = context;
         let dialect = catalog.dialect();
         let bound = binding.bind_printed(&again, dialect)?;
+        // Of what runs, and not of what resolving it makes of it.
+        let words = read_changes(&again)?;
+        let skeleton_facts = read_skeleton(&again, dialect)?;
         let mut outline = Outline::default();
         if !bound.is_empty() {
             outline.positional.extend(parameters::positions(&again));
@@ -140,6 +149,10 @@ impl Prepared {
         if !names.map(|o| &o.name).eq(decided.map(|o| &o.name)) {
             return Err(not_as_decided("its columns have other names"));
         }
+        let change_facts = join_facts(&words, &check.targets)?;
+        let text_facts = skeleton_facts
+            .map(|found| draft.complete_facts(found))
+            .transpose()?;
         let prechecks = draft.verify_prechecks(prechecks)?;
         let cascade_counts = draft.verify_counts(cascade_counts)?;
         let (sources, guards) = (&draft.sources, &draft.guards);
@@ -170,6 +183,8 @@ impl Prepared {
                 cascade_counts,
                 body_after_changes: body_after_changes.map(|with| with.len() + 1),
                 is_guarded,
+                change_facts,
+                text_facts,
             },
         )
     }
@@ -275,6 +290,8 @@ impl Prepared {
             engine_functions: access.functions.clone(),
             engine_writes: expected_access::writes(&access, catalog),
             engine_triggers: expected_access::triggers(&access, catalog),
+            change_facts: Vec::new(),
+            text_facts: None,
             effect,
             max_affected: limits.max_affected_rows,
             estimate_caps: None,
@@ -326,6 +343,8 @@ impl Prepared {
                 .iter()
                 .map(|(uid, _)| 2 * STRING + uid.len())
                 .sum::<usize>()
+            + self.change_facts.len() * size_of::<ChangeFacts>()
+            + (self.text_facts.as_ref()).map_or(0, |facts| facts.bytes(STRING))
             + texts(&mut self.engine_functions.iter())
             + texts(&mut self.engine_triggers.iter())
             + self
@@ -351,9 +370,33 @@ struct Verified {
     body_after_changes: Option<usize>,
     /// Whether a guard stands around a change, which is a filter.
     is_guarded: bool,
+    change_facts: Vec<ChangeFacts>,
+    text_facts: Option<TextFacts>,
 }
 
 impl Draft<'_> {
+    /// The facts of the whole text, of those of its skeleton and of the texts for which names stand there.
+    fn complete_facts(&self, found: SkeletonFacts) -> Result<TextFacts, Rejection> {
+        let SkeletonFacts {
+            mut facts,
+            placeholders,
+        } = found;
+        let catalog = self.context.catalog;
+        let dialect = catalog.dialect();
+        for name in &placeholders {
+            let source = relation_source::cache::find_text(name, &self.sources, dialect);
+            let filter = self.guards.find(name, dialect);
+            let part = match (&source, &filter) {
+                (Some(source), None) => source.facts.as_ref(),
+                (None, Some(filter)) => filter.facts.as_ref(),
+                (None, None) | (Some(_), Some(_)) => None,
+            };
+            let unknown = || not_as_decided("a name stands for no text of which anything is known");
+            facts.add_part(part.ok_or_else(unknown)?);
+        }
+        Ok(facts.fold_names(catalog))
+    }
+
     /// Prints each precheck, and checks that it touches what the statement does.
     fn verify_prechecks(
         &mut self,
@@ -440,6 +483,8 @@ impl Draft<'_> {
             cascade_counts,
             body_after_changes,
             is_guarded,
+            change_facts,
+            text_facts,
         } = verified;
         let (references, explain) = (&facts.references, facts.explain);
         let columns = match explain {
@@ -501,6 +546,8 @@ impl Draft<'_> {
             engine_writes: expected_access::writes(access, catalog),
             engine_triggers: expected_access::triggers(access, catalog),
             engine_functions: expected.functions,
+            change_facts,
+            text_facts,
             effect: match (is_read, explain) {
                 (true, None) => Effect::Read,
                 (true, Some(_)) => Effect::Explain,
