@@ -28,7 +28,7 @@ const ROOMS: &[(&str, &[&[&str]])] = &[
     (
         "syntax",
         &[
-            &["stack", "identifier", "statement_kind", "visit"],
+            &["stack", "identifier", "statement_kind", "visit", "role"],
             &["dialect"],
             &["lexer", "parser_drift", "explain"],
             &["prescan", "fingerprint"],

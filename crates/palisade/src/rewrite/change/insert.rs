@@ -34,7 +34,7 @@ use crate::{
     },
     rejection::Rejection,
     resolve::{Admission, Conflict, Reference, WriteForm, is_default, reference_index},
-    syntax::{TreeVisitor, encode, visit_tree},
+    syntax::{TableRole, TreeVisitor, encode, table_role, visit_tree},
 };
 
 impl ChangeRewriter<'_> {
@@ -227,16 +227,31 @@ impl ChangeRewriter<'_> {
             references: self.references,
             found: BTreeSet::new(),
         };
-        if let Some(OnInsert::OnConflict(OnConflict {
-            conflict_target: _,
-            action:
-                OnConflictAction::DoUpdate(DoUpdate {
-                    assignments: _,
-                    selection: Some(condition),
-                }),
-        })) = &insert.on
-        {
-            let _ = visit_tree(condition, &mut read);
+        match &insert.on {
+            Some(OnInsert::OnConflict(OnConflict {
+                conflict_target: _,
+                action:
+                    OnConflictAction::DoUpdate(DoUpdate {
+                        assignments: _,
+                        selection: Some(condition),
+                    }),
+            })) => {
+                let _ = visit_tree(condition, &mut read);
+            }
+            // There is no condition.
+            Some(OnInsert::OnConflict(OnConflict {
+                conflict_target: _,
+                action:
+                    OnConflictAction::DoNothing
+                    | OnConflictAction::DoUpdate(DoUpdate {
+                        assignments: _,
+                        selection: None,
+                    }),
+            }))
+            | Some(OnInsert::DuplicateKeyUpdate(_))
+            | None => {}
+            // One that is not known here.
+            Some(_) => return true,
         }
         // The conflicting row of the only one is met before anything is changed.
         let is_one = match insert.source.as_deref().map(|source| &*source.body) {
@@ -369,28 +384,18 @@ impl ReadRelations<'_> {
 
 impl TreeVisitor for ReadRelations<'_> {
     fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<()> {
-        if let TableFactor::Table {
-            name,
-            alias: _,
-            args: _,
-            with_hints: _,
-            version: _,
-            with_ordinality: _,
-            partitions: _,
-            json_path: _,
-            sample: _,
-            index_hints: _,
-        } = factor
-        {
-            let references = self.references;
-            match reference_index(name) {
-                Some(index) => references.get(index..=index),
-                // A common table expression, which reads any of them.
-                None => Some(references),
+        match table_role(factor) {
+            TableRole::Named(name) | TableRole::Called(name) => {
+                let references = self.references;
+                reference_index(name)
+                    .and_then(|index| references.get(index..=index))
+                    // A common table expression, which reads any of them.
+                    .unwrap_or(references)
+                    .iter()
+                    .for_each(|reference| self.read(reference));
             }
-            .into_iter()
-            .flatten()
-            .for_each(|reference| self.read(reference));
+            // What stands in it is looked at by itself.
+            TableRole::Other => {}
         }
         ControlFlow::Continue(())
     }

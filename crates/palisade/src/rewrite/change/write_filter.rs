@@ -26,7 +26,7 @@ use crate::{
         Conflict, Placement, Prefix, Seeing, TermPlacement, WriteFilter, WriteForm, joins_that_see,
         reference_index,
     },
-    syntax::{TreeVisitorMut, visit_tree_mut},
+    syntax::{TableRole, TreeVisitorMut, table_role, visit_tree_mut},
 };
 
 impl ChangeRewriter<'_> {
@@ -302,20 +302,9 @@ fn filter_joins(
     if guard.joins() == 0 {
         return Ok(());
     }
-    let is_target = |factor: &TableFactor| match factor {
-        TableFactor::Table {
-            name,
-            alias: _,
-            args: _,
-            with_hints: _,
-            version: _,
-            with_ordinality: _,
-            partitions: _,
-            json_path: _,
-            sample: _,
-            index_hints: _,
-        } => target.is_some() && reference_index(name) == target,
-        _ => false,
+    let is_target = |factor: &TableFactor| match table_role(factor) {
+        TableRole::Named(name) => target.is_some() && reference_index(name) == target,
+        TableRole::Called(_) | TableRole::Other => false,
     };
     let mut count = 0;
     for seeing in joins_that_see(tables, &is_target) {

@@ -20,7 +20,7 @@ use crate::{
     dialect::Dialect,
     rejection::Rejection,
     resolve::{Placement, WriteFilter, WriteForm},
-    syntax::{TreeVisitor, encode, key, visit_tree},
+    syntax::{TableRole, TreeVisitor, encode, key, table_role, visit_tree},
 };
 
 /// The query that finds a row of `change` that is not admitted. `target` is its own among the references, and `with` stands
@@ -388,21 +388,13 @@ struct CteNames {
 
 impl TreeVisitor for CteNames {
     fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<()> {
-        if let TableFactor::Table {
-            name: ObjectName(parts),
-            alias: _,
-            args: _,
-            with_hints: _,
-            version: _,
-            with_ordinality: _,
-            partitions: _,
-            json_path: _,
-            sample: _,
-            index_hints: _,
-        } = factor
-            && let [ObjectNamePart::Identifier(name)] = parts.as_slice()
-        {
-            self.found.insert(key(name, self.dialect).into_owned());
+        match table_role(factor) {
+            TableRole::Named(ObjectName(parts)) | TableRole::Called(ObjectName(parts)) => {
+                if let [ObjectNamePart::Identifier(name)] = parts.as_slice() {
+                    self.found.insert(key(name, self.dialect).into_owned());
+                }
+            }
+            TableRole::Other => {}
         }
         ControlFlow::Continue(())
     }
