@@ -450,7 +450,7 @@ impl<B: Backend + 'static> ServerHandler for PalisadeServer<B> {
         let claims = claims(&context);
         tokio::select! {
             result = self.run(tool, request.arguments.unwrap_or_default(), claims) => Ok(result.into()),
-            // The engine's own time-out ends what is running; nobody waits for it here.
+            // The engine's own time-out ends what is running; no caller waits for it here.
             () = context.ct.cancelled() => Err(ErrorData::internal_error("cancelled", None)),
         }
     }

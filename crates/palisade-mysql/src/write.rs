@@ -445,7 +445,7 @@ async fn check_effects(
     Ok(())
 }
 
-/// Whether a change does something to the row in its way, so that it was decided by the keys of its table. What is in strings
+/// Whether a change does something to the conflicting row, so that it was decided by the keys of its table. What is in strings
 /// counts: then they are looked at in vain.
 fn meets_rows(sql: &str) -> bool {
     sql.starts_with("REPLACE ") || sql.contains(" ON DUPLICATE KEY UPDATE ")

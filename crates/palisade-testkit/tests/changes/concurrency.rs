@@ -106,7 +106,7 @@ async fn wait(server: &Server, database: &str, waiting: &str) {
         if server.query(database, waiting).unwrap() != "0" {
             return;
         }
-        assert!(Instant::now() < deadline, "nobody waits");
+        assert!(Instant::now() < deadline, "no session waits");
     }
 }
 
@@ -378,13 +378,13 @@ async fn meets_on_mysql(server: &'static Server) {
 }
 
 #[tokio::test]
-async fn on_mariadb_a_row_that_came_meanwhile_is_in_the_way() {
+async fn on_mariadb_a_row_that_came_meanwhile_conflicts() {
     meets_on_mysql(MariaDbServer::start_shared().unwrap()).await;
 }
 
 #[tokio::test]
 #[ignore = "needs MySQL 9: cargo xtask test runs it"]
-async fn on_mysql_9_a_row_that_came_meanwhile_is_in_the_way() {
+async fn on_mysql_9_a_row_that_came_meanwhile_conflicts() {
     meets_on_mysql(MySqlServer::start_shared().unwrap()).await;
 }
 
@@ -402,7 +402,7 @@ async fn on_mysql_9_a_row_that_changed_meanwhile_refuses_the_change() {
 /// SQLite has one writer at a time, and a change is one from its beginning: what another has begun is waited for, and
 /// looked at as it left it.
 #[tokio::test]
-async fn on_sqlite_nobody_writes_between_the_look_and_the_change() {
+async fn on_sqlite_no_other_session_writes_between_the_look_and_the_change() {
     for mode in ["delete", "wal"] {
         let file = TestFile::new(ROWS);
         let other = file.open_bare();

@@ -1,5 +1,5 @@
 //! Statements of the corpus that change data, run through the gate on real databases: what is permitted happens,
-//! as many rows as the case says, and what policy keeps apart stays as it was.
+//! as many rows as the case says, and what policy hides stays as it was.
 
 use std::{path::PathBuf, sync::Arc};
 

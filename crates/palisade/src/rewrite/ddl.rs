@@ -26,7 +26,7 @@ pub(crate) fn rewrite_definition(
         // No engine estimates a definition.
         reserved.recheck_with_estimates(None, None)?;
     }
-    if let Some((_, change)) = permit.kept_apart().iter().next() {
+    if let Some((_, change)) = permit.filtered_cascades().iter().next() {
         return Err(foreign_keys::unreachable_change(
             *change,
             "a definition looks for no rows",

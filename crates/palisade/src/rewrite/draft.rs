@@ -25,7 +25,7 @@ use crate::{
     catalog::Catalog,
     limits::Limits,
     policy::Permit,
-    resolve::{Output, Reference, Target, TokenParameter, Visible, WriteForm},
+    resolve::{Output, Reference, Target, TokenParameter, Visible, WriteObligations},
     syntax::Explain,
     value::Placeholder,
 };
@@ -82,7 +82,7 @@ impl Draft<'_> {
 /// All that is made for a statement before it is printed, beside its tree.
 pub(in crate::rewrite) struct Parts<'a> {
     pub(in crate::rewrite) draft: Draft<'a>,
-    pub(in crate::rewrite) forms: Vec<WriteForm>,
+    pub(in crate::rewrite) obligations: Vec<WriteObligations>,
     pub(in crate::rewrite) source_names: usize,
     pub(in crate::rewrite) prechecks: Vec<UnprintedPrecheck>,
     pub(in crate::rewrite) cascade_counts: Vec<UnprintedCount>,

@@ -44,7 +44,7 @@ use crate::{
     dialect::Dialect,
     limits::Limits,
     rejection::Rejection,
-    resolve::{Reference, ResolvedStatement, WriteForm},
+    resolve::{Reference, ResolvedStatement, WriteObligations},
     syntax,
     value::Params,
 };
@@ -85,7 +85,7 @@ struct Sourced<'a> {
 struct Constrained<'a> {
     draft: Draft<'a>,
     query: Box<Query>,
-    forms: Vec<WriteForm>,
+    obligations: Vec<WriteObligations>,
     violations: Vec<Vec<ViolationQuery>>,
     /// Conditions of the rows with which an INSERT conflicts, where they are known.
     conflicts: Vec<Option<Vec<sqlparser::ast::Expr>>>,
@@ -246,7 +246,7 @@ impl<'a> Sourced<'a> {
             return Err(not_as_decided("a change was not decided"));
         }
         let count = facts.targets.len();
-        let (mut forms, mut violations, mut conflicts) = (
+        let (mut obligations, mut violations, mut conflicts) = (
             Vec::with_capacity(count),
             Vec::with_capacity(count),
             Vec::with_capacity(count),
@@ -279,11 +279,11 @@ impl<'a> Sourced<'a> {
             expected.allow_probes(&rewritten.looked.reads, catalog);
             expected.allow_ctes([rewriter.unused_name()].iter());
             probed.extend(rewritten.looked.changes);
-            forms.push(rewritten.form);
+            obligations.push(rewritten.obligations);
             violations.push(rewritten.violations);
-            conflicts.push(rewritten.met);
+            conflicts.push(rewritten.conflicts);
         }
-        if let Some((_, change)) = facts.permit.kept_apart().difference(&probed).next() {
+        if let Some((_, change)) = facts.permit.filtered_cascades().difference(&probed).next() {
             return Err(foreign_keys::unreachable_change(
                 *change,
                 "no precheck can look for them",
@@ -292,9 +292,9 @@ impl<'a> Sourced<'a> {
         if catalog.dialect() == Dialect::Postgres {
             let changes = change::walk::changes_mut(&mut query)
                 .into_iter()
-                .zip(&forms);
-            for ((change, form), target) in changes.zip(&facts.targets) {
-                if form.admission.is_some() {
+                .zip(&obligations);
+            for ((change, obligations), target) in changes.zip(&facts.targets) {
+                if obligations.admission.is_some() {
                     change::new_row::unknown_literals::spell_types(change, target, catalog);
                 }
             }
@@ -302,7 +302,7 @@ impl<'a> Sourced<'a> {
         Ok(Constrained {
             draft,
             query,
-            forms,
+            obligations,
             violations,
             conflicts,
         })
@@ -352,21 +352,21 @@ impl<'a> Replaced<'a> {
         let Constrained {
             draft,
             query,
-            forms,
+            obligations,
             violations,
             conflicts: _,
         } = &self.constrained;
         let catalog = draft.context.catalog;
         let with = query.with.as_ref();
         let mut prechecks = Vec::new();
-        let changes = change::walk::changes(query).into_iter().zip(forms);
-        for ((change, form), (target, violations)) in
+        let changes = change::walk::changes(query).into_iter().zip(obligations);
+        for ((change, obligations), (target, violations)) in
             changes.zip(draft.facts.targets.iter().zip(violations))
         {
             for violation in violations {
                 let mut query = precheck::query::violation_query(
                     change,
-                    form,
+                    obligations,
                     violation,
                     target.reference,
                     with,
@@ -397,7 +397,7 @@ impl<'a> Prechecked<'a> {
                         Constrained {
                             draft,
                             mut query,
-                            forms,
+                            obligations,
                             violations: _,
                             conflicts,
                         },
@@ -407,9 +407,9 @@ impl<'a> Prechecked<'a> {
         } = self;
         let changes = change::walk::changes_mut(&mut query)
             .into_iter()
-            .zip(&forms);
-        for ((change, form), target) in changes.zip(&draft.facts.targets) {
-            change::write_filter::put_guards(change, form, target.reference)?;
+            .zip(&obligations);
+        for ((change, obligations), target) in changes.zip(&draft.facts.targets) {
+            change::write_filter::put_guards(change, obligations, target.reference)?;
         }
         let catalog = draft.context.catalog;
         let with = query.with.as_ref();
@@ -435,7 +435,7 @@ impl<'a> Prechecked<'a> {
         }
         let parts = Parts {
             draft,
-            forms,
+            obligations,
             source_names,
             prechecks,
             cascade_counts,

@@ -23,8 +23,8 @@ use crate::{
     policy::obligation::{Predicate, RowFilter},
     rejection::Rejection,
     resolve::{
-        Conflict, Placement, Prefix, Seeing, TermPlacement, WriteFilter, WriteForm, joins_that_see,
-        reference_index,
+        Conflict, Placement, Prefix, Seeing, TermPlacement, WriteFilter, WriteObligations,
+        joins_that_see, reference_index,
     },
     syntax::{TableRole, TreeVisitorMut, table_role, visit_tree_mut},
 };
@@ -215,13 +215,13 @@ impl ChangeRewriter<'_> {
     }
 }
 
-/// Puts the form around a change of what `target` is among the references.
+/// Puts the obligations around a change of what `target` is among the references.
 pub(in crate::rewrite) fn put_guards(
     change: &mut SetExpr,
-    form: &WriteForm,
+    obligations: &WriteObligations,
     target: Option<usize>,
 ) -> Result<(), Rejection> {
-    let WriteForm { guard, admission } = form;
+    let WriteObligations { guard, admission } = obligations;
     let misplaced = || not_as_decided("a change of another form");
     match change {
         SetExpr::Insert(Statement::Insert(insert)) => {

@@ -90,7 +90,7 @@ impl Prepared {
             parts:
                 Parts {
                     mut draft,
-                    forms,
+                    obligations,
                     source_names: _,
                     prechecks,
                     cascade_counts,
@@ -121,8 +121,8 @@ impl Prepared {
             explain: None,
         };
         let mode = Mode::Rewritten {
-            forms: &relation_source::cache::source_forms(&draft.sources),
-            writes: &forms,
+            sources: &relation_source::cache::placed_sources(&draft.sources),
+            writes: &obligations,
         };
         let check =
             resolve::resolve(parsed, catalog, visible, mode, limits).map_err(refuse_unresolved)?;
@@ -158,9 +158,9 @@ impl Prepared {
             return Err(not_as_decided("it reads back otherwise as a whole"));
         }
         let body_after_changes = changing_with.map(text).transpose()?;
-        let is_guarded = forms
+        let is_guarded = obligations
             .iter()
-            .any(|form| form.guard.is_some() || form.admission.is_some());
+            .any(|one| one.guard.is_some() || one.admission.is_some());
         draft.prepare(
             sql,
             bound,

@@ -632,8 +632,8 @@ mod tests {
             ("'2026-03-01 12:00:00+1'", StoredValue::NotNull),
             ("'now'", StoredValue::NotNull),
         ] {
-            let held = stored_text_of(Dialect::Postgres, "timestamp with time zone", text);
-            assert_eq!(held, expected, "{text}");
+            let stored = stored_text_of(Dialect::Postgres, "timestamp with time zone", text);
+            assert_eq!(stored, expected, "{text}");
         }
         let rounded = stored_text_of(
             Dialect::Postgres,

@@ -1,4 +1,4 @@
-//! What an upsert gives its rows, as a table beside the rows that are in their way: by what is looked for before it runs.
+//! The rows that an upsert proposes, as a table beside the conflicting rows: a precheck looks for them before it runs.
 
 use std::{collections::BTreeSet, fmt, ops::ControlFlow, sync::Arc};
 
