@@ -89,19 +89,23 @@ fn sentences(text: &str) -> Vec<String> {
 fn prose() -> Vec<(String, String)> {
     let root = core().join("../../..");
     let mut files = texts(&["crates", "benches", "fuzz", "second-opinion"]);
-    markdown(&root, &root, &mut files);
+    collect(&root, &root, "md", &mut files);
     files
 }
 
-fn markdown(root: &Path, folder: &Path, out: &mut Vec<(String, String)>) {
+/// The files below `folder` whose names end in `ending`.
+fn collect(root: &Path, folder: &Path, ending: &str, out: &mut Vec<(String, String)>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_str().unwrap();
         if path.is_dir() {
             if name != "target" && !name.starts_with('.') {
-                markdown(root, &path, out);
+                collect(root, &path, ending, out);
             }
-        } else if path.extension().is_some_and(|extension| extension == "md") {
+        } else if path
+            .extension()
+            .is_some_and(|extension| extension == ending)
+        {
             let name = path.strip_prefix(root).unwrap().display().to_string();
             out.push((name, fs::read_to_string(&path).unwrap()));
         }
@@ -133,26 +137,20 @@ fn sentences_are_short_and_plain() {
     assert!(wrong.is_empty(), "{} of them: {wrong:#?}", wrong.len());
 }
 
-/// Texts of the corpus's cases and of tests of policies.
-fn cases(folder: &Path, root: &Path, out: &mut Vec<(String, String)>) {
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            cases(&path, root, out);
-        } else if path
-            .extension()
-            .is_some_and(|extension| extension == "toml")
-        {
-            let name = path.strip_prefix(root).unwrap().display().to_string();
-            out.push((name, fs::read_to_string(&path).unwrap()));
-        }
+/// The files of the corpus and of policies, with the texts of cases.
+pub(crate) fn cases() -> Vec<(String, String)> {
+    let root = core().join("../../..");
+    let mut files = Vec::new();
+    for folder in ["corpus", "policies"] {
+        collect(&root, &root.join(folder), "toml", &mut files);
     }
+    assert!(files.len() > 20, "{}", files.len());
+    files
 }
 
 /// Words of the house where the field has words of its own: in every comment, in the texts of cases, and in names.
 #[test]
 fn house_words_stay_away() {
-    let root = core().join("../../..");
     let comment = regex(r"(?:^|\s)//[/!]?\s(.*)$");
     let why = regex(r#"^(?:why|description) = "(.*)"$"#);
     let name = regex(r"\b\w*(?:proviso|ke(?:pt|eps?)_apart|in_the_way)\w*\b");
@@ -176,11 +174,7 @@ fn house_words_stay_away() {
             }
         }
     }
-    let mut files = Vec::new();
-    cases(&root.join("corpus"), &root, &mut files);
-    cases(&root.join("policies"), &root, &mut files);
-    assert!(files.len() > 20, "{}", files.len());
-    for (path, text) in files {
+    for (path, text) in cases() {
         for (line, text) in (1..).zip(text.lines()) {
             let text = why.captures(text);
             let text = text.and_then(|text| Some(text.get(1)?.as_str()));
