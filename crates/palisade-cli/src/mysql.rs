@@ -158,7 +158,7 @@ impl From<Weakness> for Weak {
         let (kind, excess) = match weakness.kind {
             Kind::Powerful => ("superuser", Excess::Superuser),
             Kind::CanWrite => ("can-write", Excess::Write),
-            // Nobody has these who was not given them.
+            // Only those have these who were given them.
             Kind::CanCreate => ("can-create", Excess::Write),
             Kind::CanGrant => ("can-grant", Excess::Write),
             Kind::Unknown => ("unknown-privilege", Excess::Write),

@@ -163,7 +163,7 @@ pub(crate) fn needs(
             }
         }
         for relation in visible.iter().filter(|relation| !is_system(relation)) {
-            // Where nobody may change anything, this is refused like every change.
+            // Where no principal may change anything, this is refused like every change.
             let decision = session
                 .check(&drop(firewall.catalog(), relation))
                 .map_err(|error| Failure::Internal(error.to_string()))?;

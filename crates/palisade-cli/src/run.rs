@@ -51,7 +51,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<Exit, Failure> {
     };
     statements::print(&answer, arguments.format)?;
     if !arguments.write && is_refused_change(&answer) {
-        // Nobody is there to read it if this fails.
+        // There is no reader if this fails.
         let _ = writeln!(
             std::io::stderr(),
             "note: the template changes data: `--write` opens the database for it"

@@ -34,7 +34,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<Exit, Failure> {
         .collect::<Result<Vec<_>, _>>()?;
     let server = server(gates)?;
     let result = runtime.block_on(serve_stdio(server));
-    // A statement that still runs has nobody to answer.
+    // A statement that still runs has no client to answer.
     runtime.shutdown_background();
     match result {
         Ok(()) => Ok(Exit::Permitted),

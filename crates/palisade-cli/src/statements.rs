@@ -38,7 +38,7 @@ pub(crate) fn run(
         return batch::run(answerer, &mut *input, &mut output, &session, max_bytes);
     }
     if setup.is_starter && form.format == Format::Text {
-        // Nobody is there to read it if this fails.
+        // There is no reader if this fails.
         let _ = writeln!(
             std::io::stderr(),
             "note: no --policies given; the built-in starter policies decide\n      \

@@ -36,7 +36,7 @@ pub(crate) fn map<T: Sync, R: Send>(
                 .push((index, result));
             let done = done.fetch_add(1, Ordering::Relaxed).saturating_add(1);
             if done.is_multiple_of((items.len() / 10).max(1)) {
-                // Nobody may be looking.
+                // The output may be closed.
                 let _ = writeln!(std::io::stderr(), "{label}: {done} of {}", items.len());
             }
         }

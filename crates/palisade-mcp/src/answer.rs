@@ -50,7 +50,7 @@ fn next(
 ) -> Vec<&'static str> {
     match (code, tool, offered) {
         (Code::RequestInvalid, _, _) => vec![tool.name()],
-        // Nobody is to repeat a change before having looked.
+        // A client looks before it repeats a change.
         (Code::DatabaseOutcomeUnknown, _, _) => usual.to_vec(),
         // What does not read may be for the other tool; what was refused there may be tried there again.
         (Code::StatementNotAllowed, ToolName::Query, Offered::Changing)

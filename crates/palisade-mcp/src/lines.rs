@@ -212,7 +212,7 @@ impl<R: AsyncRead + Unpin> BoundedLines<R> {
             match self.excess.take() {
                 None => self.given = Some(0),
                 Some(excess) => {
-                    // Nobody hears it only where nobody reads any more.
+                    // It is lost only where no client reads any more.
                     let id = outline.id;
                     let _ = self.skipped.send(Skipped { id, excess });
                 }

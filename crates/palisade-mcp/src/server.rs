@@ -490,7 +490,7 @@ impl ServerHandler for PalisadeServer {
         let claims = claims(&context);
         tokio::select! {
             result = self.run(tool, request.arguments.unwrap_or_default(), &context.extensions, claims) => Ok(result.into()),
-            // The engine's own time-out ends what is running; nobody waits for it here.
+            // The engine's own time-out ends what is running; no caller waits for it here.
             () = context.ct.cancelled() => Err(ErrorData::internal_error("cancelled", None)),
         }
     }

@@ -88,7 +88,7 @@ impl<C: Connector> Pool<C> {
                     return kept;
                 }
                 Ok(Ended::Overrun) => {
-                    // Nobody waits for it.
+                    // No caller waits for it.
                     drop(lease);
                     return Ok(());
                 }

@@ -50,7 +50,7 @@ fn kind(code: &str) -> BackendErrorKind {
         ("28" | "0L" | "0P", _) => Kind::SecondLock,
         // Too many connections.
         (_, "53300") => Kind::Unavailable,
-        // Whether anything was kept, nobody knows.
+        // Whether anything was kept is not known.
         (_, "40003") => Kind::Unavailable,
         // Another transaction's change, a deadlock, or recovery on a standby, which may pass.
         ("40", _) => Kind::Conflict,
@@ -64,7 +64,7 @@ fn kind(code: &str) -> BackendErrorKind {
 /// few kinds.
 pub(crate) fn plan(error: &tokio_postgres::Error) -> BackendError {
     match error.as_db_error() {
-        // The second is a change in WITH, which is nobody's part of another statement.
+        // The second is a change in WITH, which is no part of another statement.
         Some(db) if db.code().code() == "42601" || db.routine() == Some("analyzeCTE") => {
             BackendError::second_lock(detail(db))
         }

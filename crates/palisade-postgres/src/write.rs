@@ -206,7 +206,7 @@ pub(crate) async fn change(
         // A row that an INSTEAD OF trigger or a rule takes is counted by the statement alone.
         all = all.max(counted);
         if changes.body.is_some() {
-            // What triggers change is counted with it, of rows that may be nobody's to know of.
+            // What triggers change is counted with it, of rows that may be hidden.
             affected = changes.triggers.is_empty().then_some(counted);
         }
     }

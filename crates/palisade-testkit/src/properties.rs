@@ -56,7 +56,7 @@ pub fn print_roundtrip(data: &[u8]) {
     }
 }
 
-/// Under obligations nothing raw stands outside of its source form, in any statement that passes.
+/// Under obligations nothing raw stands outside of its source subquery, in any statement that passes.
 pub fn check_total(data: &[u8]) {
     let Ok(sql) = std::str::from_utf8(data) else {
         return;

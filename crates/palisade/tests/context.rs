@@ -493,7 +493,7 @@ fn templates_are_run_where_statements_are_not() {
     // Columns inside stay under the same policies.
     let ran = run(&firewall, "person", &[("id", Value::Integer(1))]).unwrap();
     assert!(ran.contains("****"), "{ran}");
-    // The same text by itself is nobody's to ask.
+    // The same text by itself may not be asked.
     for sql in [
         "SELECT name FROM people WHERE id = 1",
         "SELECT 1 AS n FROM tickets",

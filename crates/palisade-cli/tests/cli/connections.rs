@@ -187,7 +187,7 @@ url = "sqlite:demo.db"
         ]
     );
 
-    // Some of them, or one: then nobody is asked which.
+    // Some of them, or one: then no question is asked.
     let serve = |arguments: &[&str]| {
         let mut client = Client::new(desk, &[arguments, &["--config", "palisade.toml"]].concat());
         let tools = client.ask("tools/list", &json!({}));

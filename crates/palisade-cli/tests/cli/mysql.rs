@@ -301,7 +301,7 @@ fn least(shop: &Shop) {
         let mut command = shop.desk.command(env!("CARGO_BIN_EXE_palisade"));
         Answer::from_command(command.env("SALES", "geheim").args(run), b"")
     };
-    // Without a password nobody logs in as it.
+    // Without a password there is no login as it.
     shop.desk
         .run(&["query", &url, "SELECT 1"])
         .fails(4, &["ACCOUNT UNLOCK"]);

@@ -299,7 +299,7 @@ fn a_table_that_is_made_is_there() {
         "CREATE TABLE later (a int PRIMARY KEY); GRANT SELECT ON later TO {}",
         shop.reader
     ));
-    // Nobody may see its rows yet: policies permit them table by table.
+    // No principal may see its rows yet: policies permit them table by table.
     client.becomes(sql, |answer| answer["rows"] == json!([]));
     let described = client.call("describe_table", &json!({"table": "later"}));
     assert!(described.to_string().contains("\"a\""), "{described}");

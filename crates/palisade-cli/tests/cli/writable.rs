@@ -374,7 +374,7 @@ fn mysql_9_upserts_what_is_not_shown() {
 
 /// What is emptied and done away with takes a privilege that the account has there and nowhere else.
 fn is_emptied_and_dropped(shop: Shop) {
-    // Not the superuser's view: MySQL lets nobody without a superuser's rights drop that.
+    // Not the superuser's view: MySQL lets only superusers drop that.
     shop.ask(&format!(
         "CREATE TABLE scrap (id int); INSERT INTO scrap VALUES (1), (2); CREATE TABLE gone (id int); CREATE TABLE kept (id int);
          CREATE DEFINER = {}@'127.0.0.1' VIEW old AS SELECT id FROM scrap",

@@ -36,7 +36,7 @@ pub(super) fn create_type(cursor: Cursor<'_>, state: &mut SchemaState) -> Result
     let name = cursor.name()?;
     let (schema, name) = state.place(&name, &cursor)?;
     if cursor.is_empty() {
-        // Declared, to be made later; until then nobody can use it.
+        // Declared, to be made later; until then it cannot be used.
         return Ok(());
     }
     let kind = if cursor.eat("as enum") {

@@ -301,7 +301,7 @@ pub(super) fn collation(name: &Name, state: &SchemaState) -> String {
     match &name.schema {
         Some(schema) if schema == "pg_catalog" => String::new(),
         Some(schema) if known(schema) == Some(&true) => String::new(),
-        // One that the text does not make, too: nobody knows it.
+        // One that the text does not make, too: it is not known.
         Some(schema) => ident::qualify([schema.as_str(), name.name.as_str()]),
         None => (state.path.iter())
             .find_map(|schema| known(schema).map(|same| (schema, same)))

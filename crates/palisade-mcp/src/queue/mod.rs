@@ -331,7 +331,7 @@ impl Queue {
             };
             given.push((state.told.remove(&number), place));
         }
-        // A place that nobody takes comes back here.
+        // A place that no caller takes comes back here.
         drop(state);
         for (tell, place) in given {
             let (number, kind) = (place.number, place.kind);

@@ -48,7 +48,7 @@ fn what_only_waits_is_tried_the_newest_first_and_one_at_a_time() {
         .partition(|(_, kind)| *kind == Kind::Trial);
     assert_eq!(full.len(), SHARE);
     assert_eq!(trials, [(numbers[9], Kind::Trial)]);
-    // A trial that does not end in time keeps nobody else from one, and its caller from another.
+    // A trial that does not end in time keeps no other caller from one, and its caller from another.
     schedule.is_overdue(numbers[9]);
     assert_eq!(give_all(&mut schedule), []);
     for door in 2..10 {

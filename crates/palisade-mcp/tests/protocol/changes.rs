@@ -266,7 +266,7 @@ async fn other_tools_are_announced() {
         newest.notified(CHANGED).await;
         assert_eq!(tools(&mut client).await, expected);
     }
-    // Of templates that are not there nobody is sent to a list of them.
+    // Without templates no answer points to a list of them.
     let refusal = client
         .refused("run_template", json!({"template": "x", "arguments": {}}))
         .await;

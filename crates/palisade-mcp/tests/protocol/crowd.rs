@@ -172,7 +172,7 @@ fn whoever_finds_no_room_is_told_when_to_come_again() {
                 .contains(&format!("{after} ms"))
         );
         assert!(refusal.get("incident").is_none(), "{refusal}");
-        // Nobody else is refused for that.
+        // No other caller is refused for that.
         let mut other = ready(&server).await;
         assert!(quick(&mut other).await < QUICK);
     });

@@ -84,14 +84,14 @@ impl Keys {
                     }
                     Part::Expression(text) => {
                         key.plain = false;
-                        // Without its text nobody knows what it looks at.
+                        // Without its text it is not known what it looks at.
                         let named = (columns.iter())
                             .filter(|c| text.is_empty() || may_name(text, c, Dialect::Mysql));
                         key.columns.extend(named.map(|c| (*c).to_owned()));
                     }
                 }
             }
-            // A column that no statement can name, and that is counted up: no row is ever in the way by it.
+            // A column that no statement can name, and that is counted up: no row ever conflicts by it.
             if is_counted {
                 continue;
             }

@@ -323,7 +323,7 @@ async fn a_caller_who_goes_away_ends_the_statement() {
 #[tokio::test]
 async fn rows_that_nobody_wants_are_not_sent() {
     let shop = Shop::with("overrun", |config| config.connections(1, 1)).await;
-    // Nobody lives to see the end of it: if it ran on, its time would be up.
+    // No test sees the end of it: if it ran on, its time would be up.
     let sql = "SELECT seq + 0 AS n, REPEAT('x', 1000) AS x FROM seq_1_to_1000000000000";
     for _ in 0..3 {
         let mut rows = Rows::until(10);

@@ -275,7 +275,7 @@ async fn errors_have_kinds() {
 #[tokio::test]
 async fn a_sink_that_has_enough_stops_the_statement() {
     let shop = Shop::new("enough").await;
-    // Nobody lives to see the end of it: if it ran on, its time would be up.
+    // No test sees the end of it: if it ran on, its time would be up.
     let query = shop
         .query("SELECT generate_series(1, 1000000000000), repeat('x', 1000)")
         .up_to(10_000)
@@ -320,7 +320,7 @@ async fn a_row_that_is_too_large_is_not_read() {
     assert_eq!(text.len(), 60_000_000);
     let error = large(70_000_000).fails().await;
     assert_eq!(error.kind, Kind::Resource, "{error}");
-    // The server had more to send; it finds that nobody reads it.
+    // The server had more to send; it finds that no client reads it.
     let start = Instant::now();
     while !shop.busy().is_empty() {
         assert!(start.elapsed() < Duration::from_secs(5), "{}", shop.busy());

@@ -154,7 +154,7 @@ async fn a_restarted_server_recovers() {
     assert!(killed.success());
     let error = sleeping.await.unwrap().unwrap_err();
     assert_eq!(error.kind, Kind::Unavailable, "{error}");
-    // The server starts itself anew; the backend needs nobody to do so.
+    // The server starts itself anew; the backend needs no help for it.
     let start = Instant::now();
     loop {
         match query("SELECT 1").run().await {

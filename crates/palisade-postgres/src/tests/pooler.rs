@@ -142,7 +142,7 @@ async fn everything(label: &str, lines: &[&str]) {
     );
     assert_eq!(left(&pooler, &shop), clean);
 
-    // What runs out of time ends on the server, by its clock or by ours, and so does what nobody waits for.
+    // What runs out of time ends on the server, by its clock or by ours, and so does what no caller waits for.
     let slow = query(&shop, "1", "SELECT pg_sleep(60)");
     assert_eq!(
         slow.clone().within_ms(200).fails().await.kind,

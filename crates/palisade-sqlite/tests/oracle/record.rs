@@ -157,7 +157,7 @@ impl Desk {
             missed.retain(|line| !read(line));
         }
         if merges_after_outer_join(sql) {
-            // What is merged may come from any of the tables; nobody called the function that chooses.
+            // What is merged may come from any of the tables; the statement does not call the function that chooses.
             missed.retain(|line| line != "function coalesce");
         }
         if !missed.is_empty() {

@@ -5,6 +5,8 @@ use std::{collections::BTreeSet, fmt::Write as _, path::PathBuf};
 use palisade::catalog::{Catalog, DefaultValue, ReferenceAction, RelationKind};
 use palisade_testkit::servers::{MariaDbServer, MySqlServer, Server};
 
+use crate::database::TestDatabase;
+
 const SCRIPT: &str = r#"
 CREATE TABLE users (id INTEGER UNSIGNED AUTO_INCREMENT PRIMARY KEY, name VARCHAR(50) CHARACTER SET latin1 NOT NULL DEFAULT 'it''s, (x)',
     mood ENUM('sad, or', 'ok') COMMENT 'a;b', tags SET('a','b'), born DATE, at TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP,
@@ -55,10 +57,10 @@ fn plain(type_name: &str) -> String {
 }
 
 /// One line for each fact, as the server has it.
-fn of_server(server: &Server, database: &str) -> BTreeSet<String> {
+fn of_server(database: &TestDatabase<'_>) -> BTreeSet<String> {
     let mut facts = BTreeSet::new();
     let rows = |sql: &str| -> Vec<Vec<String>> {
-        let text = server.query(database, sql).unwrap();
+        let text = database.query(sql);
         let cells = |row: &str| row.split('\t').map(str::to_owned).collect();
         text.lines().map(cells).collect()
     };
@@ -199,12 +201,10 @@ fn differences(server: &BTreeSet<String>, text: &BTreeSet<String>) -> Vec<String
 
 /// What the server itself prints of its tables, views and triggers, in the order of their making; triggers in the
 /// shape of `mariadb-dump`.
-fn dump(server: &Server, database: &str, tables: &[&str], triggers: &[&str]) -> String {
+fn dump(database: &TestDatabase<'_>, tables: &[&str], triggers: &[&str]) -> String {
     let mut text = String::new();
     for table in tables {
-        let shown = server
-            .query(database, &format!("SHOW CREATE TABLE `{table}`"))
-            .unwrap();
+        let shown = database.query(&format!("SHOW CREATE TABLE `{table}`"));
         let statement = shown.split_once('\t').unwrap().1;
         // A view's row goes on with two character sets.
         let statement = match statement.split_once('\t') {
@@ -214,9 +214,7 @@ fn dump(server: &Server, database: &str, tables: &[&str], triggers: &[&str]) -> 
         writeln!(text, "{statement};").unwrap();
     }
     for trigger in triggers {
-        let shown = server
-            .query(database, &format!("SHOW CREATE TRIGGER `{trigger}`"))
-            .unwrap();
+        let shown = database.query(&format!("SHOW CREATE TRIGGER `{trigger}`"));
         let statement = shown.split('\t').nth(2).unwrap();
         let (head, body) = statement.split_once(" TRIGGER ").unwrap();
         let definer = head.strip_prefix("CREATE ").unwrap();
@@ -231,30 +229,29 @@ fn dump(server: &Server, database: &str, tables: &[&str], triggers: &[&str]) -> 
 
 #[test]
 fn a_text_says_what_mariadb_says() {
-    let server = MariaDbServer::start_shared().unwrap();
-    let database = server.fresh_database("ddl").unwrap();
     // The one name in double quotes is written for both modes.
     let script = SCRIPT.replace("\"quoted\"", "quoted");
-    server.load(&database, &script).unwrap().clean().unwrap();
-    let live = of_server(server, &database);
+    let database = TestDatabase::mariadb("ddl", &script);
+    let live = of_server(&database);
     assert!(live.len() > 60, "{live:#?}");
-    let text = palisade_ddl::mysql(&script, &database).unwrap_or_else(|e| panic!("{e}"));
+    let text = palisade_ddl::mysql(&script, database.name()).unwrap_or_else(|e| panic!("{e}"));
     let mut found = differences(&live, &of_text(&text));
     // A table made of a query keeps NOT NULL and defaults of what it reads; the text does not say so of a query.
     found.retain(|line| !line.contains("made."));
     assert!(found.is_empty(), "{}", found.join("\n"));
-    let made = text.find(&database, "made").unwrap();
+    let made = text.find(database.name(), "made").unwrap();
     assert_eq!(made.columns.len(), 2);
     let quoted = format!("SET sql_mode = 'ANSI_QUOTES';\n{SCRIPT}");
-    let quoted = palisade_ddl::mysql(&quoted, &database).unwrap_or_else(|e| panic!("{e}"));
+    let quoted = palisade_ddl::mysql(&quoted, database.name()).unwrap_or_else(|e| panic!("{e}"));
     assert_eq!(of_text(&quoted), of_text(&text));
 
     let tables = [
         "users", "orders", "items", "liked", "parts", "made", "v", "starred",
     ];
     let triggers = ["t", "t on", "other"];
-    let dump = dump(server, &database, &tables, &triggers);
-    let text = palisade_ddl::mysql(&dump, &database).unwrap_or_else(|e| panic!("{e}\n{dump}"));
+    let dump = dump(&database, &tables, &triggers);
+    let text =
+        palisade_ddl::mysql(&dump, database.name()).unwrap_or_else(|e| panic!("{e}\n{dump}"));
     let live: BTreeSet<String> = live
         .into_iter()
         .filter(|f| !f.starts_with("routine"))
@@ -297,15 +294,13 @@ fn unique_keys(catalog: &Catalog, database: &str) -> BTreeSet<String> {
 }
 
 async fn says_the_same_keys(server: &Server, script: &str) {
-    let database = server.fresh_database("keys").unwrap();
-    server.load(&database, script).unwrap().clean().unwrap();
-    let config = palisade_mysql::MysqlConfig::from_url(&server.url(&database)).unwrap();
-    let mut conn = palisade_mysql::connect(&config).await.unwrap();
-    let catalog = palisade_mysql::catalog(&mut conn).await.unwrap();
-    let live = unique_keys(&catalog, &database);
-    let text = palisade_ddl::mysql(script, &database).unwrap_or_else(|e| panic!("{e}"));
+    let database = TestDatabase::on(server, "keys", script);
+    let backend = database.mysql_reader().await;
+    let (catalog, name) = (backend.catalog(), database.name());
+    let live = unique_keys(catalog, name);
+    let text = palisade_ddl::mysql(script, name).unwrap_or_else(|e| panic!("{e}"));
     for relation in text.relations() {
-        let by_server = catalog.find(&database, &relation.name).unwrap();
+        let by_server = catalog.find(name, &relation.name).unwrap();
         for (column, theirs) in relation.columns.iter().zip(&by_server.columns) {
             // What the text does not tell is not known.
             let known = [&theirs.filled, &DefaultValue::Unknown];
@@ -318,14 +313,14 @@ async fn says_the_same_keys(server: &Server, script: &str) {
             );
         }
     }
-    let o = text.find(&database, "o").unwrap();
+    let o = text.find(name, "o").unwrap();
     let known = o
         .columns
         .iter()
         .filter(|c| c.filled != DefaultValue::Unknown);
     let known: Vec<&str> = known.map(|c| &*c.name).collect();
     assert_eq!(known.join(" "), "id a b c d f h m n p s t");
-    let found = differences(&live, &unique_keys(&text, &database));
+    let found = differences(&live, &unique_keys(&text, name));
     assert!(found.is_empty(), "{}", found.join("\n"));
     assert!(live.len() > 10);
 }
@@ -368,15 +363,15 @@ fn texts_of_the_evaluation() {
     for path in &paths {
         let name = path.file_stem().unwrap().to_string_lossy().into_owned();
         let script = std::fs::read_to_string(path).unwrap();
-        let database = server.fresh_database("evalddl").unwrap();
+        let database = TestDatabase::on(server, "evalddl", "");
         // Another dialect of MySQL's than the server's: the catalogs cannot be equal.
-        if server.load(&database, &script).unwrap().clean().is_err() {
+        if database.try_load(&script).is_err() {
             refused += 1;
             continue;
         }
-        match palisade_ddl::mysql(&script, &database) {
+        match palisade_ddl::mysql(&script, database.name()) {
             Ok(text) => {
-                let found = differences(&of_server(server, &database), &of_text(&text));
+                let found = differences(&of_server(&database), &of_text(&text));
                 if found.is_empty() {
                     same += 1;
                 } else {

@@ -198,7 +198,7 @@ fn type_def() -> impl Strategy<Value = TypeDef> {
 
 fn catalog() -> impl Strategy<Value = Catalog> {
     let settings = (dialect(), name(), vec(name(), 0..3), any::<bool>());
-    let held = (
+    let parts = (
         vec(relation(), 0..5),
         vec(routine(), 0..4),
         vec(type_def(), 0..4),
@@ -206,10 +206,10 @@ fn catalog() -> impl Strategy<Value = Catalog> {
     let operators = vec((name(), name(), name(), any::<bool>()), 0..2);
     let end = || (name(), name());
     let casts = vec((end(), end(), name(), any::<bool>()), 0..2);
-    let held = (held, operators, casts);
-    (settings, held).prop_filter_map("names twice", |(settings, (held, operators, casts))| {
+    let parts = (parts, operators, casts);
+    (settings, parts).prop_filter_map("names twice", |(settings, (parts, operators, casts))| {
         let (dialect, database, path, sensitive) = settings;
-        let (mut relations, routines, types) = held;
+        let (mut relations, routines, types) = parts;
         let first = relations
             .first()
             .map(|r| (r.schema.clone(), r.name.clone()));

@@ -16,9 +16,11 @@ use palisade_postgres::{PostgresBackend, PostgresConfig};
 use palisade_testkit::{
     fixture::policy_sources,
     live::changing_gate,
-    servers::{MariaDbServer, MySqlServer, PostgresServer, Server},
+    servers::{MariaDbServer, MySqlServer, Server},
 };
 use serde_json::Value;
+
+use crate::database::TestDatabase;
 
 const SCRIPT: &str = "
     CREATE TABLE people (id int PRIMARY KEY, name varchar(20), boss int);
@@ -77,15 +79,12 @@ fn column_names(answer: &Value) -> Vec<String> {
 }
 
 async fn postgres(label: &str, policies_text: &str, writable: bool) -> Guard {
-    let server = PostgresServer::start_shared().unwrap();
-    let database = server.fresh_database(label).unwrap();
+    let database = TestDatabase::postgres(label, SCRIPT);
     let role = format!("reader_{database}");
-    let rights = format!(
+    database.load(&format!(
         "CREATE ROLE {role} LOGIN; GRANT SELECT, INSERT ON ALL TABLES IN SCHEMA public TO {role};"
-    );
-    let script = format!("{SCRIPT}{rights}");
-    server.load(&database, &script).unwrap().clean().unwrap();
-    let mut config = PostgresConfig::from_url(&server.url_as(&role, &database)).unwrap();
+    ));
+    let mut config = PostgresConfig::from_url(&database.url_as(&role)).unwrap();
     if writable {
         config = config.writable();
     }
@@ -94,19 +93,17 @@ async fn postgres(label: &str, policies_text: &str, writable: bool) -> Guard {
 }
 
 async fn mysql(server: &'static Server, label: &str, text: &str) -> Guard {
-    let database = server.fresh_database(label).unwrap();
+    let database = TestDatabase::on(server, label, SCRIPT);
     let agent = format!("agent_{database}@'127.0.0.1'");
-    let rights = format!(
+    database.load(&format!(
         "CREATE USER {agent}; GRANT SELECT, SHOW VIEW, INSERT, TRIGGER ON `{database}`.* TO {agent};
          GRANT SELECT (THREAD_ID, NAME) ON performance_schema.threads TO {agent};
          GRANT SELECT ON performance_schema.setup_consumers TO {agent};"
-    );
-    let script = format!("{SCRIPT}{rights}");
-    server.load(&database, &script).unwrap().clean().unwrap();
-    let url = server.url_as(&format!("agent_{database}"), &database);
+    ));
+    let url = database.url_as(&format!("agent_{database}"));
     let config = MysqlConfig::from_url(&url).unwrap().writable();
     let backend = MysqlBackend::connect(config).await.unwrap();
-    changing_gate(backend, policies(&text.replace("SCHEMA", &database)))
+    changing_gate(backend, policies(&text.replace("SCHEMA", database.name())))
 }
 
 #[tokio::test]
@@ -348,36 +345,25 @@ async fn reads_them_all(guard: &Guard, dialect: Dialect, there: &There) {
 
 #[tokio::test]
 async fn every_relation_of_postgres_is_read_as_the_server_has_it() {
-    let server = PostgresServer::start_shared().unwrap();
-    let database = server.fresh_database("system_all").unwrap();
-    server.load(&database, SCRIPT).unwrap().clean().unwrap();
+    let database = TestDatabase::postgres("system_all", SCRIPT);
     let columns = "SELECT n.nspname, c.relname, a.attname FROM pg_attribute a \
          JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace \
          WHERE a.attnum > 0 AND NOT a.attisdropped AND c.relkind IN ('r', 'v') ORDER BY 1, 2, a.attnum";
-    let columns = server.query(&database, columns).unwrap();
+    let columns = database.query(columns);
     let there = there(Dialect::Postgres, &columns);
-    let config = PostgresConfig::from_url(&server.url(&database))
-        .unwrap()
-        .accept_superuser();
-    let backend = PostgresBackend::connect(config).await.unwrap();
-    let guard = changing_gate(backend, naming_all(&there));
+    let guard = changing_gate(database.postgres_reader().await, naming_all(&there));
     reads_them_all(&guard, Dialect::Postgres, &there).await;
 }
 
 async fn every_relation_is_read(server: &'static Server) {
-    let database = server.fresh_database("system_all").unwrap();
-    server.load(&database, SCRIPT).unwrap().clean().unwrap();
+    let database = TestDatabase::on(server, "system_all", SCRIPT);
     let columns = "SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME FROM information_schema.COLUMNS \
          WHERE EXTRA NOT LIKE '%INVISIBLE%' ORDER BY 1, 2, ORDINAL_POSITION";
-    let columns = server.query(&database, columns).unwrap();
+    let columns = database.query(columns);
     let mut there = there(Dialect::Mysql, &columns);
     // It looks into a folder that need not be there.
     there.remove(&("information_schema".to_owned(), "all_plugins".to_owned()));
-    let config = MysqlConfig::from_url(&server.url(&database))
-        .unwrap()
-        .accept_powerful();
-    let backend = MysqlBackend::connect(config).await.unwrap();
-    let guard = changing_gate(backend, naming_all(&there));
+    let guard = changing_gate(database.mysql_reader().await, naming_all(&there));
     reads_them_all(&guard, Dialect::Mysql, &there).await;
 }
 

@@ -438,7 +438,7 @@ async fn hold(gate: &Guard, bare: &dyn Fn(&str) -> String, rows: &[Row]) {
             }
             if before != kept() {
                 problems.push(format!(
-                    "{sql}\n  changed what is kept apart: {before:?} {:?}",
+                    "{sql}\n  changed hidden rows: {before:?} {:?}",
                     kept()
                 ));
             }

@@ -18,16 +18,16 @@ use palisade::{
     session::{Principal, Session},
     value::Params,
 };
-use palisade_mysql::{MysqlBackend, MysqlConfig};
+use palisade_mysql::MysqlBackend;
 use palisade_postgres::{PostgresBackend, PostgresConfig};
 use palisade_testkit::{
     fixture::policy_sources,
     live::changing_gate,
-    servers::{MariaDbServer, MySqlServer, PgBouncer, PostgresServer, Server},
+    servers::{MariaDbServer, MySqlServer, PgBouncer, Server},
 };
 use tokio::task::JoinHandle;
 
-use crate::database::TestFile;
+use crate::database::{TestDatabase, TestFile};
 
 const ROWS: &str = "
 CREATE TABLE accounts (id int PRIMARY KEY, tenant int NOT NULL, name varchar(20));
@@ -94,49 +94,38 @@ fn is_retried(why: &Rejection, code: Code) {
     assert_eq!(why.message(), code.summary());
 }
 
-/// Until `server` says that somebody waits.
-async fn wait(server: &Server, database: &str, waiting: &str) {
+/// Until the server says that a session waits.
+async fn wait(database: &TestDatabase<'_>, waiting: &str) {
     let deadline = Instant::now() + Duration::from_secs(20);
     loop {
         // InnoDB tells what it told before, to whoever asks again within a tenth of a second.
         tokio::time::sleep(Duration::from_millis(150)).await;
-        if server.query(database, waiting).unwrap() != "0" {
+        if database.query(waiting) != "0" {
             return;
         }
-        assert!(Instant::now() < deadline, "nobody waits");
+        assert!(Instant::now() < deadline, "no session waits");
     }
 }
 
-async fn on_postgres(label: &str) -> (&'static Server, String, Arc<Guard>) {
-    let server: &Server = PostgresServer::start_shared().unwrap();
-    let database = server.fresh_database(label).unwrap();
-    server.load(&database, ROWS).unwrap().clean().unwrap();
-    let config = PostgresConfig::from_url(&server.url(&database)).unwrap();
-    // Who looks at the schema is no other's session.
-    let config = config.accept_superuser().writable().connections(1, 8);
-    let backend = PostgresBackend::connect(config).await.unwrap();
-    (server, database, gate(backend, "public"))
+async fn on_postgres(label: &str) -> (TestDatabase<'static>, Arc<Guard>) {
+    let database = TestDatabase::postgres(label, ROWS);
+    let gate = gate(database.postgres_backend().await, "public");
+    (database, gate)
 }
 
-async fn client(server: &Server, database: &str) -> tokio_postgres::Client {
-    palisade_postgres::connect(&server.url(database))
-        .await
-        .unwrap()
-}
-
-async fn waits_on_postgres(server: &Server, database: &str) {
+async fn waits_on_postgres(database: &TestDatabase<'_>) {
     let waiting = format!(
         "SELECT count(*) FROM pg_stat_activity WHERE datname = '{database}' AND wait_event_type = 'Lock'"
     );
-    wait(server, database, &waiting).await;
+    wait(database, &waiting).await;
 }
 
 #[tokio::test]
 async fn on_postgres_a_row_that_changed_meanwhile_refuses_the_change() {
-    let (server, database, gate) = on_postgres("races").await;
+    let (database, gate) = on_postgres("races").await;
     let (one, other) = (
-        client(server, &database).await,
-        client(server, &database).await,
+        database.postgres_client().await,
+        database.postgres_client().await,
     );
     // Where each statement sees what was committed before it, the row is left out.
     let statement = rewritten(&gate);
@@ -166,13 +155,10 @@ async fn on_postgres_a_row_that_changed_meanwhile_refuses_the_change() {
         .await
         .unwrap();
     let running = begun(&gate);
-    waits_on_postgres(server, &database).await;
+    waits_on_postgres(&database).await;
     other.batch_execute("COMMIT").await.unwrap();
     is_retried(&refusal(running).await, Code::DatabaseConflict);
-    assert_eq!(
-        server.query(&database, CONTENTS).unwrap(),
-        "1\t1\tann\n2\t2\tbob"
-    );
+    assert_eq!(database.query(CONTENTS), "1\t1\tann\n2\t2\tbob");
     // Sent again, it is decided over what is there.
     let again = refusal(begun(&gate)).await;
     assert_eq!(again.code(), Code::WriteRowNotAdmitted);
@@ -186,32 +172,28 @@ async fn on_postgres_a_definition_that_changed_meanwhile_refuses_the_change() {
         "CREATE FUNCTION f() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'; \
          CREATE TRIGGER t BEFORE UPDATE ON accounts FOR EACH ROW EXECUTE FUNCTION f()",
     ] {
-        let (server, database, gate) = on_postgres("defined").await;
-        let other = client(server, &database).await;
+        let (database, gate) = on_postgres("defined").await;
+        let other = database.postgres_client().await;
         other
             .batch_execute(&format!("BEGIN; {definition}"))
             .await
             .unwrap();
         let running = begun(&gate);
-        waits_on_postgres(server, &database).await;
+        waits_on_postgres(&database).await;
         other.batch_execute("COMMIT").await.unwrap();
         is_retried(&refusal(running).await, Code::DatabaseSchemaChanged);
-        assert_eq!(
-            server
-                .query(&database, "SELECT count(*) FROM accounts WHERE name = 'x'")
-                .unwrap(),
-            "0"
-        );
+        let changed = "SELECT count(*) FROM accounts WHERE name = 'x'";
+        assert_eq!(database.query(changed), "0");
     }
 }
 
 /// An account that may do what is asked for, and nothing else.
-fn writer(server: &Server, database: &str) -> String {
+fn writer(database: &TestDatabase<'_>) -> String {
     let role = format!("writer_{database}");
     let script = format!(
         "CREATE ROLE {role} LOGIN; GRANT SELECT (id, tenant), UPDATE (name) ON accounts TO {role}"
     );
-    server.query(database, &script).unwrap();
+    database.query(&script);
     role
 }
 
@@ -230,49 +212,40 @@ async fn changes_both(config: PostgresConfig) {
 
 #[tokio::test]
 async fn on_postgres_a_look_takes_no_more_rights_than_the_change() {
-    let (server, database, _) = on_postgres("rights").await;
-    let url = server.url_as(&writer(server, &database), &database);
+    let database = TestDatabase::postgres("rights", ROWS);
+    let url = database.url_as(&writer(&database));
     changes_both(PostgresConfig::from_url(&url).unwrap()).await;
 }
 
 #[tokio::test]
 #[ignore = "needs PgBouncer: cargo xtask test runs it"]
 async fn on_postgres_a_look_goes_through_a_pooler() {
-    let (server, database, _) = on_postgres("pooled").await;
-    let role = writer(server, &database);
-    let pooler = PgBouncer::start_before(server, &[&role], &["default_pool_size = 2"]).unwrap();
-    let config = PostgresConfig::from_url(&pooler.url_as(&role, &database)).unwrap();
+    let database = TestDatabase::postgres("pooled", ROWS);
+    let role = writer(&database);
+    let settings = ["default_pool_size = 2"];
+    let pooler = PgBouncer::start_before(database.server(), &[&role], &settings).unwrap();
+    let config = PostgresConfig::from_url(&pooler.url_as(&role, database.name())).unwrap();
     changes_both(config.pooled_by_transaction()).await;
 }
 
-async fn on_mysql(server: &'static Server, label: &str) -> (String, Arc<Guard>) {
-    let database = server.fresh_database(label).unwrap();
-    server.load(&database, ROWS).unwrap().clean().unwrap();
-    let config = MysqlConfig::from_url(&server.url(&database)).unwrap();
-    let config = config.accept_powerful().writable();
-    let backend = MysqlBackend::connect(config).await.unwrap();
-    let gate = gate(backend, &database);
+async fn on_mysql(server: &'static Server, label: &str) -> (TestDatabase<'static>, Arc<Guard>) {
+    let database = TestDatabase::on(server, label, ROWS);
+    let gate = gate(database.mysql_backend().await, database.name());
     (database, gate)
 }
 
-async fn waits_on_mysql(server: &Server, database: &str) {
+async fn waits_on_mysql(database: &TestDatabase<'_>) {
     let waiting = format!(
         "SELECT COUNT(*) FROM information_schema.INNODB_TRX t
          JOIN information_schema.PROCESSLIST p ON p.ID = t.trx_mysql_thread_id
          WHERE p.DB = '{database}' AND t.trx_state = 'LOCK WAIT'"
     );
-    wait(server, database, &waiting).await;
+    wait(database, &waiting).await;
 }
 
 async fn refuses_on_mysql(server: &'static Server) {
     let (database, gate) = on_mysql(server, "races").await;
-    let connect = async || {
-        let url = server.url(&database);
-        mysql_async::Conn::new(mysql_async::Opts::from_url(&url).unwrap())
-            .await
-            .unwrap()
-    };
-    let (mut one, mut other) = (connect().await, connect().await);
+    let (mut one, mut other) = (database.mysql_client().await, database.mysql_client().await);
     // Where each statement sees what was committed before it, the row is left out.
     let statement = rewritten(&gate);
     for sql in [
@@ -302,13 +275,13 @@ async fn refuses_on_mysql(server: &'static Server) {
     // Whoever looks waits for the other, and finds what it left.
     hold(&mut other).await;
     let running = begun(&gate);
-    waits_on_mysql(server, &database).await;
+    waits_on_mysql(&database).await;
     other.query_drop("COMMIT").await.unwrap();
     assert_eq!(refusal(running).await.code(), Code::WriteRowNotAdmitted);
     // Each waits for the other: what has changed nothing yet is taken back.
     hold(&mut other).await;
     let running = begun(&gate);
-    waits_on_mysql(server, &database).await;
+    waits_on_mysql(&database).await;
     other
         .query_drop("UPDATE accounts SET tenant = 2 WHERE id = 1")
         .await
@@ -317,10 +290,7 @@ async fn refuses_on_mysql(server: &'static Server) {
     // And whoever does not end is waited for a second.
     is_retried(&refusal(begun(&gate)).await, Code::LimitTime);
     other.query_drop("ROLLBACK").await.unwrap();
-    assert_eq!(
-        server.query(&database, CONTENTS).unwrap(),
-        "1\t1\tann\n2\t1\tbob"
-    );
+    assert_eq!(database.query(CONTENTS), "1\t1\tann\n2\t1\tbob");
     match gate
         .execute(CHANGE, &Params::None, &session())
         .await
@@ -332,24 +302,16 @@ async fn refuses_on_mysql(server: &'static Server) {
 }
 
 /// Another transaction adds a conflicting row meanwhile: the precheck of a replacing statement waits for it.
-async fn meets_on_mysql(server: &'static Server) {
-    let database = server.fresh_database("meets").unwrap();
-    server.load(&database, ROWS).unwrap().clean().unwrap();
-    let config = MysqlConfig::from_url(&server.url(&database)).unwrap();
-    let backend = MysqlBackend::connect(config.accept_powerful().writable())
-        .await
-        .unwrap();
+async fn conflicts_on_mysql(server: &'static Server) {
+    let database = TestDatabase::on(server, "conflicts", ROWS);
     let text = format!(
         "permit(principal, action, resource);
          forbid(principal, action in [Action::\"see\", Action::\"add\"], resource is row::{database}::accounts)
          unless {{ resource.tenant == 1 }};"
     );
     let policies = policy_sources(text);
-    let gate = Arc::new(changing_gate(backend, policies));
-    let url = server.url(&database);
-    let mut other = mysql_async::Conn::new(mysql_async::Opts::from_url(&url).unwrap())
-        .await
-        .unwrap();
+    let gate = Arc::new(changing_gate(database.mysql_backend().await, policies));
+    let mut other = database.mysql_client().await;
     for (id, sql) in [
         (
             7,
@@ -366,23 +328,23 @@ async fn meets_on_mysql(server: &'static Server) {
         let own = Arc::clone(&gate);
         let running =
             tokio::spawn(async move { own.execute(sql, &Params::None, &session()).await });
-        waits_on_mysql(server, &database).await;
+        waits_on_mysql(&database).await;
         other.query_drop("COMMIT").await.unwrap();
         assert_eq!(refusal(running).await.code(), Code::DatabaseConstraint);
         let kept = format!("SELECT tenant, name FROM accounts WHERE id = {id}");
-        assert_eq!(server.query(&database, &kept).unwrap(), "2\teve");
+        assert_eq!(database.query(&kept), "2\teve");
     }
 }
 
 #[tokio::test]
-async fn on_mariadb_a_row_that_came_meanwhile_is_in_the_way() {
-    meets_on_mysql(MariaDbServer::start_shared().unwrap()).await;
+async fn on_mariadb_a_row_that_came_meanwhile_conflicts() {
+    conflicts_on_mysql(MariaDbServer::start_shared().unwrap()).await;
 }
 
 #[tokio::test]
 #[ignore = "needs MySQL 9: cargo xtask test runs it"]
-async fn on_mysql_9_a_row_that_came_meanwhile_is_in_the_way() {
-    meets_on_mysql(MySqlServer::start_shared().unwrap()).await;
+async fn on_mysql_9_a_row_that_came_meanwhile_conflicts() {
+    conflicts_on_mysql(MySqlServer::start_shared().unwrap()).await;
 }
 
 #[tokio::test]
@@ -399,7 +361,7 @@ async fn on_mysql_9_a_row_that_changed_meanwhile_refuses_the_change() {
 /// SQLite has one writer at a time, and a change is one from its beginning: what another has begun is waited for, and
 /// looked at as it left it.
 #[tokio::test]
-async fn on_sqlite_nobody_writes_between_the_look_and_the_change() {
+async fn on_sqlite_no_other_session_writes_between_the_look_and_the_change() {
     for mode in ["delete", "wal"] {
         let file = TestFile::new(ROWS);
         let other = file.open_bare();

@@ -1,27 +1,23 @@
 //! Statements of the corpus that change data, run through the gate on real databases: what is permitted happens,
-//! as many rows as the case says, and what policy keeps apart stays as it was.
+//! as many rows as the case says, and what policy hides stays as it was.
 
-use std::{path::PathBuf, sync::Arc};
+use std::path::PathBuf;
 
 use palisade::{
-    audit::NoAudit,
-    catalog::Catalog,
     code::Code,
-    firewall::Firewall,
     guard::{Backend, Guard, Outcome, Request},
     limits::Limits,
     session::{Principal, Session},
     value::Params,
 };
 use palisade_corpus::{Case, Corpus, Verdict};
-use palisade_mysql::{MysqlBackend, MysqlConfig};
-use palisade_postgres::{PostgresBackend, PostgresConfig};
-use palisade_sqlite::{SqliteBackend, create_database};
 use palisade_testkit::{
     fixture::policy_sources,
-    host::Still,
-    servers::{MariaDbServer, PostgresServer, Server},
+    live::changing_gate,
+    servers::{MariaDbServer, Server},
 };
+
+use crate::database::{TestDatabase, TestFile};
 
 /// What no statement of the clerk's or the officer's may change.
 const KEPT: &[&str] = &[
@@ -38,18 +34,8 @@ fn corpus() -> Corpus {
     Corpus::load(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../corpus")).unwrap()
 }
 
-fn guard<B: Backend>(corpus: &Corpus, case: &Case, catalog: &Catalog, backend: B) -> Guard {
-    let sources = corpus.policies[&case.policies].clone();
-    let firewall = Firewall::builder(catalog.clone(), sources)
-        .allow_changes()
-        .build()
-        .unwrap_or_else(|error| panic!("{error}"));
-    Guard::new(
-        Arc::new(firewall),
-        backend,
-        Arc::new(Still),
-        Arc::new(NoAudit),
-    )
+fn guard<B: Backend>(corpus: &Corpus, case: &Case, backend: B) -> Guard {
+    changing_gate(backend, corpus.policies[&case.policies].clone())
 }
 
 /// What is wrong with the outcome of `case`.
@@ -115,15 +101,11 @@ fn report(failures: &[String], count: usize) {
 #[tokio::test]
 async fn sqlite_changes_what_is_permitted_and_nothing_else() {
     let corpus = corpus();
-    let temp = tempfile::tempdir().unwrap();
     let (mut failures, mut count) = (Vec::new(), 0);
-    for (number, case) in cases(&corpus, "ledger").enumerate() {
-        let path = temp.path().join(format!("{number}.db"));
-        create_database(&path, &corpus.catalogs["ledger"]).unwrap();
-        let backend = SqliteBackend::open_file(&path, "main").unwrap().writable();
-        let catalog = backend.catalog().clone();
+    for case in cases(&corpus, "ledger") {
+        let file = TestFile::new(&corpus.catalogs["ledger"]);
         let kept = || {
-            let conn = rusqlite::Connection::open(&path).unwrap();
+            let conn = file.open_bare();
             KEPT.iter()
                 .map(|sql| {
                     let mut statement = conn.prepare(sql).unwrap();
@@ -139,7 +121,7 @@ async fn sqlite_changes_what_is_permitted_and_nothing_else() {
                 })
                 .collect()
         };
-        let guard = guard(&corpus, case, &catalog, backend);
+        let guard = guard(&corpus, case, file.backend());
         if let Some(why) = run(&guard, case, &kept).await {
             failures.push(format!("{}\n  {why}", case.id()));
         }
@@ -148,39 +130,29 @@ async fn sqlite_changes_what_is_permitted_and_nothing_else() {
     report(&failures, count);
 }
 
-fn kept_on(server: &Server, database: &str, schema: &str) -> Vec<String> {
-    KEPT.iter()
-        .map(|sql| {
-            server
-                .query(database, &format!("{schema}{sql}"))
-                .unwrap_or_else(|error| panic!("{sql}: {error}"))
-        })
-        .collect()
+fn kept_on(server: &Server, database: &str) -> Vec<String> {
+    let query = |sql: &&str| {
+        server
+            .query(database, sql)
+            .unwrap_or_else(|error| panic!("{sql}: {error}"))
+    };
+    KEPT.iter().map(query).collect()
 }
 
-/// A writable backend of a new ledger.
-async fn postgres(server: &Server, database: &str, corpus: &Corpus) -> PostgresBackend {
-    let script = corpus.catalogs["ledger.postgres"].replace(
-        "ALTER DATABASE ledger",
-        &format!("ALTER DATABASE {database}"),
-    );
-    server.load(database, &script).unwrap().clean().unwrap();
-    let config = PostgresConfig::from_url(&server.url(database))
-        .unwrap()
-        .accept_superuser()
-        .writable();
-    PostgresBackend::connect(config).await.unwrap()
+/// A new ledger on PostgreSQL.
+fn ledger(label: &str, corpus: &Corpus) -> TestDatabase<'static> {
+    let database = TestDatabase::postgres(label, "");
+    let renamed = format!("ALTER DATABASE {database}");
+    database.load(&corpus.catalogs["ledger.postgres"].replace("ALTER DATABASE ledger", &renamed));
+    database
 }
 
 #[tokio::test]
 async fn rows_that_a_with_changes_count_as_all_others_do() {
     let corpus = corpus();
-    let server: &Server = PostgresServer::start_shared().unwrap();
-    let database = server.fresh_database("capped").unwrap();
-    let backend = postgres(server, &database, &corpus).await;
-    let catalog = backend.catalog().clone();
+    let database = ledger("capped", &corpus);
     let case = cases(&corpus, "ledger.postgres").next().unwrap();
-    let guard = guard(&corpus, case, &catalog, backend);
+    let guard = guard(&corpus, case, database.postgres_backend().await);
     let session = case.session();
     let most = |rows| Limits {
         max_affected_rows: rows,
@@ -234,38 +206,19 @@ async fn rows_that_a_with_changes_count_as_all_others_do() {
 /// PostgreSQL counts what triggers change with what a WITH changes.
 #[tokio::test]
 async fn rows_that_triggers_change_are_not_told_of() {
-    let server: &Server = PostgresServer::start_shared().unwrap();
-    let database = server.fresh_database("set_off").unwrap();
-    server
-        .load(
-            &database,
-            "CREATE TABLE source (id integer PRIMARY KEY);
-             CREATE TABLE secret (source_id integer);
-             CREATE FUNCTION forget() RETURNS trigger LANGUAGE plpgsql AS $$
-             BEGIN DELETE FROM secret WHERE source_id = OLD.id; RETURN OLD; END $$;
-             CREATE TRIGGER forgotten BEFORE DELETE ON source FOR EACH ROW EXECUTE FUNCTION forget();
-             INSERT INTO source VALUES (1), (2), (3), (4);
-             INSERT INTO secret VALUES (2), (2), (4), (4);",
-        )
-        .unwrap()
-        .clean()
-        .unwrap();
-    let config = PostgresConfig::from_url(&server.url(&database)).unwrap();
-    let config = config.accept_superuser().writable();
-    let backend = PostgresBackend::connect(config).await.unwrap();
+    let database = TestDatabase::postgres(
+        "set_off",
+        "CREATE TABLE source (id integer PRIMARY KEY);
+         CREATE TABLE secret (source_id integer);
+         CREATE FUNCTION forget() RETURNS trigger LANGUAGE plpgsql AS $$
+         BEGIN DELETE FROM secret WHERE source_id = OLD.id; RETURN OLD; END $$;
+         CREATE TRIGGER forgotten BEFORE DELETE ON source FOR EACH ROW EXECUTE FUNCTION forget();
+         INSERT INTO source VALUES (1), (2), (3), (4);
+         INSERT INTO secret VALUES (2), (2), (4), (4);",
+    );
     let policies = r#"permit(principal, action, resource) unless { resource is Table && resource == Table::"public.secret" };
         permit(principal, action == Action::"call", resource == Function::"public.forget");"#;
-    let sources = policy_sources(policies);
-    let firewall = Firewall::builder(backend.catalog().clone(), sources)
-        .allow_changes()
-        .build();
-    let firewall = firewall.unwrap_or_else(|error| panic!("{error}"));
-    let guard = Guard::new(
-        Arc::new(firewall),
-        backend,
-        Arc::new(Still),
-        Arc::new(NoAudit),
-    );
+    let guard = changing_gate(database.postgres_backend().await, policy_sources(policies));
     let session = Session::new(Principal::new("Agent", "a"));
     for (id, is_with, told) in [
         (1, true, None),
@@ -299,28 +252,14 @@ const FAMILY: &[&str] = &[
 ];
 
 /// Whether a row of `par` with three of `kid` goes only where the cap has room for all of them.
-async fn cascades_are_capped<B: Backend + Clone>(
-    catalog: &Catalog,
-    backend: B,
-    kids: &dyn Fn() -> String,
-) {
+async fn cascades_are_capped<B: Backend + Clone>(backend: B, kids: &dyn Fn() -> String) {
     let session = Session::new(Principal::new("Agent", "a"));
     let delete = async |id: u8, most: u64| {
         let policies = format!(
             "permit(principal, action, resource) unless {{ action == Action::\"delete\" }};\n\
              @max_rows(\"{most}\") permit(principal, action == Action::\"delete\", resource);"
         );
-        let sources = policy_sources(policies);
-        let firewall = Firewall::builder(catalog.clone(), sources)
-            .allow_changes()
-            .build();
-        let firewall = firewall.unwrap_or_else(|error| panic!("{error}"));
-        let guard = Guard::new(
-            Arc::new(firewall),
-            backend.clone(),
-            Arc::new(Still),
-            Arc::new(NoAudit),
-        );
+        let guard = changing_gate(backend.clone(), policy_sources(policies));
         let sql = format!("DELETE FROM par WHERE id = {id}");
         guard.execute(&sql, &Params::None, &session).await
     };
@@ -342,36 +281,23 @@ async fn cascades_are_capped<B: Backend + Clone>(
 
 #[tokio::test]
 async fn sqlite_counts_cascades_against_the_cap() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("family.db");
-    create_database(&path, &FAMILY.join(";")).unwrap();
-    let backend = SqliteBackend::open_file(&path, "family")
-        .unwrap()
-        .writable();
+    let file = TestFile::new(&FAMILY.join(";"));
     let kids = || {
-        let conn = rusqlite::Connection::open(&path).unwrap();
-        let count = conn.query_row("SELECT count(*) || '' FROM kid", [], |row| row.get(0));
+        let count = "SELECT count(*) || '' FROM kid";
+        let count = file.open_bare().query_row(count, [], |row| row.get(0));
         count.unwrap()
     };
-    let catalog = backend.catalog().clone();
-    cascades_are_capped(&catalog, backend, &kids).await;
+    cascades_are_capped(file.backend(), &kids).await;
 }
 
 #[tokio::test]
 async fn postgres_counts_cascades_against_the_cap() {
-    let server: &Server = PostgresServer::start_shared().unwrap();
-    let database = server.fresh_database("cascades").unwrap();
-    server.query(&database, &FAMILY.join(";")).unwrap();
-    let config = PostgresConfig::from_url(&server.url(&database)).unwrap();
-    let backend = PostgresBackend::connect(config.accept_superuser().writable())
-        .await
-        .unwrap();
+    let database = TestDatabase::postgres("cascades", &FAMILY.join(";"));
     let kids = || {
-        let count = server.query(&database, "SELECT count(*) FROM kid");
-        count.unwrap().trim().to_owned()
+        let count = database.query("SELECT count(*) FROM kid");
+        count.trim().to_owned()
     };
-    let catalog = backend.catalog().clone();
-    cascades_are_capped(&catalog, backend, &kids).await;
+    cascades_are_capped(database.postgres_backend().await, &kids).await;
 }
 
 /// What writes as it is called is not called to look whether its rows are admitted.
@@ -403,36 +329,17 @@ async fn what_writes_is_not_run_to_look() {
     let (on_postgres, on_mysql) = (of("ledger.postgres"), of("ledger.mysql"));
     let session = Session::new(on_postgres.principal.clone());
 
-    let server: &Server = PostgresServer::start_shared().unwrap();
-    let database = server.fresh_database("twice").unwrap();
-    drop(postgres(server, &database, &corpus).await);
-    server
-        .query(&database, "CREATE SEQUENCE main.numbers START 500")
-        .unwrap();
-    let config = PostgresConfig::from_url(&server.url(&database)).unwrap();
-    let config = config.accept_superuser().writable();
-    let backend = PostgresBackend::connect(config).await.unwrap();
-    let catalog = backend.catalog().clone();
+    let database = ledger("twice", &corpus);
+    database.query("CREATE SEQUENCE main.numbers START 500");
     corpus
         .policies
         .insert("keeper".to_owned(), with("pg_catalog.nextval"));
-    let gate = guard(&corpus, &on_postgres, &catalog, backend);
+    let gate = guard(&corpus, &on_postgres, database.postgres_backend().await);
     let sql = "INSERT INTO accounts (id, tenant_id, name, balance) SELECT nextval('main.numbers'), tenant_id, name, 0 FROM accounts WHERE id = 1";
     refused(gate.execute(sql, &Params::None, &session).await, sql);
-    let next = server.query(&database, "SELECT nextval('main.numbers')");
-    assert_eq!(next.unwrap(), "500");
+    assert_eq!(database.query("SELECT nextval('main.numbers')"), "500");
 
-    let server: &Server = MariaDbServer::start_shared().unwrap();
-    let database = server.fresh_database("twice").unwrap();
-    server
-        .load(&database, &corpus.catalogs["ledger.mysql"])
-        .unwrap()
-        .clean()
-        .unwrap();
-    let config = MysqlConfig::from_url(&server.url(&database)).unwrap();
-    let config = config.accept_powerful().writable();
-    let backend = MysqlBackend::connect(config).await.unwrap();
-    let catalog = backend.catalog().clone();
+    let database = TestDatabase::mariadb("twice", &corpus.catalogs["ledger.mysql"]);
     let mut sources = with("get_lock");
     for file in &mut sources.policies {
         file.text = file
@@ -440,7 +347,7 @@ async fn what_writes_is_not_run_to_look() {
             .replace("row::main::", &format!("row::{database}::"));
     }
     corpus.policies.insert("keeper".to_owned(), sources);
-    let gate = guard(&corpus, &on_mysql, &catalog, backend);
+    let gate = guard(&corpus, &on_mysql, database.mysql_backend().await);
     let sql = "UPDATE accounts SET name = 'x' WHERE id = 1 AND get_lock('a', 0) = 1";
     refused(gate.execute(sql, &Params::None, &session).await, sql);
 }
@@ -448,14 +355,11 @@ async fn what_writes_is_not_run_to_look() {
 #[tokio::test]
 async fn postgres_changes_what_is_permitted_and_nothing_else() {
     let corpus = corpus();
-    let server: &Server = PostgresServer::start_shared().unwrap();
     let (mut failures, mut count) = (Vec::new(), 0);
     for case in cases(&corpus, "ledger.postgres") {
-        let database = server.fresh_database("changes").unwrap();
-        let backend = postgres(server, &database, &corpus).await;
-        let catalog = backend.catalog().clone();
-        let kept = || kept_on(server, &database, "");
-        let guard = guard(&corpus, case, &catalog, backend);
+        let database = ledger("changes", &corpus);
+        let kept = || kept_on(database.server(), database.name());
+        let guard = guard(&corpus, case, database.postgres_backend().await);
         if let Some(why) = run(&guard, case, &kept).await {
             failures.push(format!("{}\n  {why}", case.id()));
         }
@@ -477,14 +381,9 @@ async fn mariadb_changes_what_is_permitted_and_nothing_else() {
             .unwrap()
             .clean()
             .unwrap();
-        let config = MysqlConfig::from_url(&server.url("main"))
-            .unwrap()
-            .accept_powerful()
-            .writable();
-        let backend = MysqlBackend::connect(config).await.unwrap();
-        let catalog = backend.catalog().clone();
-        let kept = || kept_on(server, "main", "");
-        let guard = guard(&corpus, case, &catalog, backend);
+        let backend = TestDatabase::connect_mysql(&server.url("main")).await;
+        let kept = || kept_on(server, "main");
+        let guard = guard(&corpus, case, backend);
         if let Some(why) = run(&guard, case, &kept).await {
             failures.push(format!("{}\n  {why}", case.id()));
         }

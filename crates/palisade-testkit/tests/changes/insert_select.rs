@@ -168,7 +168,7 @@ const QUERIES: &[(&str, &str)] = &[
     ),
 ];
 
-async fn keeps_apart(server: &'static Server) {
+async fn leaves_hidden_rows(server: &'static Server) {
     for (policies, rows) in QUERIES {
         for sql in [
             format!("REPLACE INTO things {rows}"),
@@ -194,13 +194,13 @@ async fn keeps_apart(server: &'static Server) {
 
 #[tokio::test]
 async fn what_a_query_gives_meets_no_other_tenant_on_mariadb() {
-    keeps_apart(MariaDbServer::start_shared().unwrap()).await;
+    leaves_hidden_rows(MariaDbServer::start_shared().unwrap()).await;
 }
 
 #[tokio::test]
 #[ignore = "needs MySQL 9: cargo xtask test runs it"]
 async fn what_a_query_gives_meets_no_other_tenant_on_mysql_9() {
-    keeps_apart(MySqlServer::start_shared().unwrap()).await;
+    leaves_hidden_rows(MySqlServer::start_shared().unwrap()).await;
 }
 
 /// Column, what another tenant has in it, what is given, and what comes of that.
@@ -351,7 +351,7 @@ forbid(principal, action == Action::"add", resource is row::SCHEMA::things) when
     }
 }
 
-/// Its values have types of their own, which a column makes its own in its way.
+/// Its values have types of their own, which a column converts to its own.
 #[tokio::test]
 async fn what_a_query_gives_meets_no_other_tenant_on_sqlite() {
     const OTHERS: &str = "

@@ -10,14 +10,12 @@ use palisade::{
     session::{Principal, Session},
     value::Params,
 };
-use palisade_mysql::{MysqlBackend, MysqlConfig};
-use palisade_postgres::{PostgresBackend, PostgresConfig};
 use palisade_testkit::{
     live::{SCRIPT, still_gate},
-    servers::{LosingProxy, MariaDbServer, PostgresServer, Server},
+    servers::LosingProxy,
 };
 
-use crate::database::TestFile;
+use crate::database::{TestDatabase, TestFile};
 
 async fn refused(guard: &Guard, sql: &str) -> Refusal {
     let session = Session::new(Principal::new("Agent", "a"));
@@ -81,29 +79,19 @@ async fn a_blocked_answer_of_a_change_says_so_and_changes_nothing() {
     let count = |sql| conn.query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap();
     assert_eq!(count("SELECT count(*) FROM people"), 2);
 
-    let server: &Server = PostgresServer::start_shared().unwrap();
-    let database = shop(server, "blocked");
-    blocks(postgres(&server.url(&database)).await, "public").await;
-    caps(&still_gate(
-        postgres(&server.url(&database)).await,
-        "public",
-    ))
-    .await;
-    assert_eq!(people(server, &database), "2");
+    let database = TestDatabase::postgres("blocked", SCRIPT);
+    blocks(database.postgres_backend().await, "public").await;
+    caps(&still_gate(database.postgres_backend().await, "public")).await;
+    assert_eq!(people(&database), "2");
 
-    let server: &Server = MariaDbServer::start_shared().unwrap();
-    let database = shop(server, "blocked");
-    blocks(mariadb(&server.url(&database)).await, &database).await;
-    caps(&still_gate(
-        mariadb(&server.url(&database)).await,
-        &database,
-    ))
-    .await;
-    assert_eq!(people(server, &database), "2");
+    let database = TestDatabase::mariadb("blocked", SCRIPT);
+    blocks(database.mysql_backend().await, database.name()).await;
+    caps(&still_gate(database.mysql_backend().await, database.name())).await;
+    assert_eq!(people(&database), "2");
 }
 
 /// A connection that is lost while the change is kept: it may have been.
-async fn loses(guard: &Guard, server: &Server, database: &str) {
+async fn loses(guard: &Guard, database: &TestDatabase<'_>) {
     let sql = "INSERT INTO people (id, name) VALUES (7, 'eve')";
     let refusal = refused(guard, sql).await;
     let why = refusal.rejection;
@@ -116,65 +104,24 @@ async fn loses(guard: &Guard, server: &Server, database: &str) {
     );
     // Here it was: whoever tried again would have done it twice.
     let deadline = Instant::now() + Duration::from_secs(30);
-    while people(server, database) != "3" {
+    while people(database) != "3" {
         assert!(Instant::now() < deadline, "the server never got it");
     }
 }
 
 #[tokio::test]
 async fn who_loses_the_server_while_it_keeps_a_change_is_told_to_look() {
-    let server: &Server = PostgresServer::start_shared().unwrap();
-    let database = shop(server, "lost");
-    let proxy = LosingProxy::start(server.port(), b"COMMIT\0").unwrap();
-    let url = through(&proxy, server, &database);
-    loses(
-        &still_gate(postgres(&url).await, "public"),
-        server,
-        &database,
-    )
-    .await;
+    let database = TestDatabase::postgres("lost", SCRIPT);
+    let proxy = LosingProxy::start(database.server().port(), b"COMMIT\0").unwrap();
+    let backend = TestDatabase::connect_postgres(&database.url_through(proxy.port())).await;
+    loses(&still_gate(backend, "public"), &database).await;
 
-    let server: &Server = MariaDbServer::start_shared().unwrap();
-    let database = shop(server, "lost");
-    let proxy = LosingProxy::start(server.port(), b"\x03COMMIT").unwrap();
-    let url = through(&proxy, server, &database);
-    loses(
-        &still_gate(mariadb(&url).await, &database),
-        server,
-        &database,
-    )
-    .await;
+    let database = TestDatabase::mariadb("lost", SCRIPT);
+    let proxy = LosingProxy::start(database.server().port(), b"\x03COMMIT").unwrap();
+    let backend = TestDatabase::connect_mysql(&database.url_through(proxy.port())).await;
+    loses(&still_gate(backend, database.name()), &database).await;
 }
 
-fn shop(server: &Server, label: &str) -> String {
-    let database = server.fresh_database(label).unwrap();
-    server.load(&database, SCRIPT).unwrap().clean().unwrap();
-    database
-}
-
-fn people(server: &Server, database: &str) -> String {
-    server
-        .query(database, "SELECT count(*) FROM people")
-        .unwrap()
-}
-
-fn through(proxy: &LosingProxy, server: &Server, database: &str) -> String {
-    let own = format!(":{}/", server.port());
-    server
-        .url(database)
-        .replace(&own, &format!(":{}/", proxy.port()))
-}
-
-async fn postgres(url: &str) -> PostgresBackend {
-    let config = PostgresConfig::from_url(url).unwrap();
-    PostgresBackend::connect(config.accept_superuser().writable())
-        .await
-        .unwrap()
-}
-
-async fn mariadb(url: &str) -> MysqlBackend {
-    let config = MysqlConfig::from_url(url).unwrap();
-    MysqlBackend::connect(config.accept_powerful().writable())
-        .await
-        .unwrap()
+fn people(database: &TestDatabase<'_>) -> String {
+    database.query("SELECT count(*) FROM people")
 }

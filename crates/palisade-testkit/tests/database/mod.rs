@@ -38,6 +38,10 @@ impl<'s> TestDatabase<'s> {
         database
     }
 
+    pub(crate) fn server(&self) -> &'s Server {
+        self.server
+    }
+
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
@@ -45,6 +49,17 @@ impl<'s> TestDatabase<'s> {
     /// For the superuser.
     pub(crate) fn url(&self) -> String {
         self.server.url(&self.name)
+    }
+
+    /// For an account of its own, as [`TestDatabase::url`].
+    pub(crate) fn url_as(&self, account: &str) -> String {
+        self.server.url_as(account, &self.name)
+    }
+
+    /// As [`TestDatabase::url`], over another port: that of a proxy.
+    pub(crate) fn url_through(&self, port: u16) -> String {
+        let own = format!(":{}/", self.server.port());
+        self.url().replace(&own, &format!(":{port}/"))
     }
 
     /// The output of the server's own client for `sql`, which the superuser runs.
@@ -62,18 +77,33 @@ impl<'s> TestDatabase<'s> {
 
     /// Runs every statement of `script`.
     pub(crate) fn load(&self, script: &str) {
-        self.server
-            .load(&self.name, script)
-            .unwrap()
-            .clean()
-            .unwrap();
+        self.try_load(script).unwrap();
+    }
+
+    /// As [`TestDatabase::load`].
+    ///
+    /// # Errors
+    /// If a statement fails.
+    pub(crate) fn try_load(&self, script: &str) -> Result<(), ServerError> {
+        self.server.load(&self.name, script).unwrap().clean()
     }
 
     /// A backend that may change rows, if the database is PostgreSQL's. It has one connection, and another that looks
     /// at the schema.
     pub(crate) async fn postgres_backend(&self) -> PostgresBackend {
-        let config = self.postgres_config().writable().connections(1, 8);
+        Self::connect_postgres(&self.url()).await
+    }
+
+    /// As [`TestDatabase::postgres_backend`], by this URL of the superuser's.
+    pub(crate) async fn connect_postgres(url: &str) -> PostgresBackend {
+        let config = PostgresConfig::from_url(url).unwrap().accept_superuser();
+        let config = config.writable().connections(1, 8);
         PostgresBackend::connect(config).await.unwrap()
+    }
+
+    /// The engine without the gate, if the database is PostgreSQL's.
+    pub(crate) async fn postgres_client(&self) -> tokio_postgres::Client {
+        palisade_postgres::connect(&self.url()).await.unwrap()
     }
 
     /// A backend that only reads, if the database is PostgreSQL's.
@@ -85,8 +115,19 @@ impl<'s> TestDatabase<'s> {
 
     /// A backend that may change rows, if the database is MySQL's or MariaDB's.
     pub(crate) async fn mysql_backend(&self) -> MysqlBackend {
-        let config = self.mysql_config().writable();
-        MysqlBackend::connect(config).await.unwrap()
+        Self::connect_mysql(&self.url()).await
+    }
+
+    /// As [`TestDatabase::mysql_backend`], by this URL of the superuser's.
+    pub(crate) async fn connect_mysql(url: &str) -> MysqlBackend {
+        let config = MysqlConfig::from_url(url).unwrap().accept_powerful();
+        MysqlBackend::connect(config.writable()).await.unwrap()
+    }
+
+    /// The engine without the gate, if the database is MySQL's or MariaDB's.
+    pub(crate) async fn mysql_client(&self) -> mysql_async::Conn {
+        let options = mysql_async::Opts::from_url(&self.url()).unwrap();
+        mysql_async::Conn::new(options).await.unwrap()
     }
 
     /// A backend that only reads, if the database is MySQL's or MariaDB's.

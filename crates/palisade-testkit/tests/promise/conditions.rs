@@ -333,7 +333,7 @@ fn conditions_are_told_apart(dialect: Dialect) {
             }
         }
         let condition = grammar.chooses(depth);
-        // What was made to choose and does not, by chance, is nobody's concern.
+        // What was made to choose and does not, by chance, does not matter.
         if dialect == Dialect::Sqlite && holds_everywhere(&databases, &condition) {
             continue;
         }

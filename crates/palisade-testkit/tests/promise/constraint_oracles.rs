@@ -102,7 +102,7 @@ fn a_unique_key_over_hidden_rows_is_warned_of() {
 fn a_key_that_begins_with_the_tenant_is_no_oracle() {
     for (catalog, schema) in catalogs() {
         let told = warnings(&catalog, schema, &["members", "badges"], "");
-        // Rows of other tenants cannot be in the way, nor be referenced; values of `people` are seen by all.
+        // Rows of other tenants cannot conflict, nor be referenced; values of `people` are seen by all.
         let but_ids: Vec<&String> = told.iter().filter(|w| !w.contains("writes ids")).collect();
         let [referenced] = but_ids.as_slice() else {
             panic!("{schema}: {told:#?}")

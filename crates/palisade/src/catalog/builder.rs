@@ -7,10 +7,13 @@ use std::{
 
 use super::{
     CastDef, Catalog, Column, DefaultValue, ForeignKey, OperatorDef, Relation, RelationId,
-    RelationKind, Trigger, TypeClass, TypeDef, UniqueKey, UniqueKeyDef, functions,
+    RelationKind, Trigger, TypeDef, UniqueKey, UniqueKeyDef, functions,
     functions::{FunctionDef, Kinds, Safety},
 };
-use crate::catalog::system_relations::{SystemColumns, system_relation};
+use crate::catalog::{
+    column_def::{ColumnDef, SystemColumns},
+    system_relations::system_relation,
+};
 use crate::{dialect::Dialect, digest::sha256_hex, ident};
 
 /// A catalog that contradicts itself.
@@ -110,27 +113,6 @@ pub struct RoutineDef {
     pub max_args: Option<u8>,
     /// Names of the columns it gives in `FROM`, one list for each overload; empty for a scalar.
     pub columns: Vec<Vec<String>>,
-}
-
-/// What a backend knows of a column.
-#[derive(Debug, Clone)]
-pub struct ColumnDef {
-    /// Its name.
-    pub name: String,
-    /// The declared type.
-    pub type_name: String,
-    /// The class of the type.
-    pub class: TypeClass,
-    /// Whether it can be NULL.
-    pub nullable: bool,
-    /// The collation.
-    pub collation: String,
-    /// A generated column's expression.
-    pub generated: Option<String>,
-    /// Whether a generated column is kept with its row, so that nothing is computed where it is read; false where that is not known.
-    pub stored: bool,
-    /// What a new row has in it that is given no value.
-    pub filled: DefaultValue,
 }
 
 /// Collects relations and makes an immutable [`Catalog`] of them.

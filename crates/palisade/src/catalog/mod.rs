@@ -6,11 +6,13 @@
 
 mod builder;
 mod cascades;
+mod column_def;
 mod default;
 pub mod functions;
 mod generated;
 mod key_equality;
 mod snapshot;
+mod system_columns;
 mod system_relations;
 #[cfg(test)]
 pub(crate) mod test_ddl;
@@ -20,8 +22,9 @@ mod unique_key;
 
 use std::{borrow::Cow, collections::HashMap, sync::Arc};
 
-pub use builder::{CatalogBuilder, CatalogError, ColumnDef, RelationDef, RoutineDef};
+pub use builder::{CatalogBuilder, CatalogError, RelationDef, RoutineDef};
 pub use cascades::Cascade;
+pub use column_def::ColumnDef;
 pub use default::DefaultValue;
 pub(crate) use generated::{computed_from, may_fail};
 pub use snapshot::SnapshotError;
@@ -70,7 +73,7 @@ pub struct Catalog {
     operators: Vec<OperatorDef>,
     casts: Vec<CastDef>,
     /// What the server's own relations are like, as far as it has told.
-    system: Arc<system_relations::SystemColumns>,
+    system: Arc<column_def::SystemColumns>,
     version: String,
 }
 

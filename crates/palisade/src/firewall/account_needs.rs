@@ -68,7 +68,7 @@ impl Firewall {
             limits: self.limits.clone(),
             views: ViewCache::default(),
             statements: StatementCache::new(0),
-            forms: SourceCache::default(),
+            source_cache: SourceCache::default(),
         }
     }
 

@@ -98,7 +98,7 @@ impl FirewallBuilder {
             limits: self.limits,
             views: ViewCache::default(),
             statements: StatementCache::new(self.cache_bytes),
-            forms: SourceCache::default(),
+            source_cache: SourceCache::default(),
         })
     }
 }

@@ -68,7 +68,7 @@ impl Visible for Everything<'_> {
             max_rows: None,
             policies: Vec::new(),
             message: None,
-            keeps_apart: false,
+            has_hidden_children: false,
         }))
     }
 

@@ -71,7 +71,7 @@ pub struct Firewall {
     limits: Limits,
     views: ViewCache,
     statements: StatementCache,
-    forms: SourceCache,
+    source_cache: SourceCache,
 }
 
 /// A template with its arguments: a statement to be decided about, in a session of which policies know the
@@ -398,7 +398,7 @@ impl Firewall {
         rewrite::Context {
             catalog: &self.catalog,
             visible: session_catalog,
-            cache: &self.forms,
+            cache: &self.source_cache,
             limits,
         }
     }

@@ -39,7 +39,7 @@ impl Firewall {
             return Ok(found);
         }
         let session_view = self.policies.session(session);
-        let mut kept_apart = BTreeSet::new();
+        let mut filtered = BTreeSet::new();
         for relation in self.catalog.relations() {
             let (seen, write) = (
                 session_view.relation(relation.id)?,
@@ -47,11 +47,11 @@ impl Firewall {
             );
             let mut rows = [&seen.rows, &write.change, &write.add].into_iter();
             if !rows.all(|rows| *rows == RowFilter::Everything) {
-                kept_apart.extend([Change::Update, Change::Delete].map(|c| (relation.id, c)));
+                filtered.extend([Change::Update, Change::Delete].map(|c| (relation.id, c)));
             }
         }
         for relation in self.catalog.relations() {
-            let keys = keys_read(relation, &kept_apart, &self.catalog);
+            let keys = keys_read(relation, &filtered, &self.catalog);
             found.extend(describe_change(
                 relation,
                 &*session_view.write(relation.id)?,

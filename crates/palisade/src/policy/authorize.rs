@@ -40,7 +40,7 @@ pub struct Permit {
     policies: Vec<String>,
     max_rows: Option<u64>,
     max_affected: Option<u64>,
-    kept_apart: BTreeSet<(RelationId, Change)>,
+    filtered_cascades: BTreeSet<(RelationId, Change)>,
     reserved: Option<PendingEstimatePolicies>,
 }
 
@@ -67,8 +67,8 @@ impl Permit {
 
     /// Changes that the engine makes by itself to relations whose rows policy filters. They cannot be filtered, so a precheck
     /// looks for the rows that they would reach.
-    pub(crate) fn kept_apart(&self) -> &BTreeSet<(RelationId, Change)> {
-        &self.kept_apart
+    pub(crate) fn filtered_cascades(&self) -> &BTreeSet<(RelationId, Change)> {
+        &self.filtered_cascades
     }
 
     /// What policies have still to say when the engine's estimates are known.
@@ -180,7 +180,7 @@ pub(crate) fn authorize(
     let Changed {
         writes,
         max_affected,
-        kept_apart,
+        filtered_cascades,
     } = check_changed_rows(session_view, access, changes, &mut changing)?;
     let reserved = check_conditions(session_view, access)?;
     let policies = policies.ids(&changing);
@@ -196,7 +196,7 @@ pub(crate) fn authorize(
         policies,
         max_rows,
         max_affected,
-        kept_apart,
+        filtered_cascades,
         reserved,
     })
 }
@@ -246,7 +246,7 @@ struct Changed {
     writes: Writes,
     /// The smallest cap.
     max_affected: Option<u64>,
-    kept_apart: BTreeSet<(RelationId, Change)>,
+    filtered_cascades: BTreeSet<(RelationId, Change)>,
 }
 
 /// Checks the rows and columns of every change.
@@ -256,7 +256,7 @@ fn check_changed_rows(
     changes: Vec<Permitted>,
     policies: &mut BTreeSet<String>,
 ) -> Result<Changed, Rejection> {
-    let mut kept_apart = BTreeSet::new();
+    let mut filtered_cascades = BTreeSet::new();
     let mut writes = Writes::new();
     let mut cap: Option<u64> = None;
     for Permitted {
@@ -294,11 +294,11 @@ fn check_changed_rows(
             let whole = |rows: &RowFilter| *rows == RowFilter::Everything;
             if !(rows.into_iter().all(whole) && whole(&seen.rows)) {
                 if change == Change::Truncate {
-                    let message = "the truncate would reach rows that policy keeps apart";
+                    let message = "the truncate would reach rows that row policies protect";
                     return Err(Rejection::new(Code::ObligationInapplicable, message)
                         .with_policies(action.policies));
                 }
-                kept_apart.insert((relation, change));
+                filtered_cascades.insert((relation, change));
             }
         }
         cap = cap.into_iter().chain(action.max_rows).min();
@@ -359,7 +359,7 @@ fn check_changed_rows(
     Ok(Changed {
         writes,
         max_affected: cap,
-        kept_apart,
+        filtered_cascades,
     })
 }
 

@@ -380,7 +380,7 @@ mod tests {
             )
         };
         let rest = ALL.replace("Action::\"select\", ", "");
-        for (policies, apart) in [
+        for (policies, hidden) in [
             (ALL.to_owned(), false),
             (PARENT.to_owned(), true),
             (format!("{rest}{}", only("events")), true),
@@ -392,10 +392,10 @@ mod tests {
         ] {
             let parent = decide(&policies, "events");
             assert_eq!(parent.visibility, Visibility::Selectable, "{policies}");
-            assert_eq!(parent.keeps_apart, apart, "{policies}");
-            assert!(parent.has_obligation() || !apart, "{policies}");
+            assert_eq!(parent.has_hidden_children, hidden, "{policies}");
+            assert!(parent.has_obligation() || !hidden, "{policies}");
         }
-        assert!(!decide(ALL, "events_2024_06").keeps_apart);
+        assert!(!decide(ALL, "events_2024_06").has_hidden_children);
     }
 
     #[test]

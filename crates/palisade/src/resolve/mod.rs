@@ -48,10 +48,12 @@ pub(crate) use change::write_filter::{Admission, Placement, Prefix, TermPlacemen
 pub(crate) use change::{Conflict, Target, is_default};
 pub(crate) use ddl::{ResolvedDdl, resolve_ddl};
 pub(crate) use expr::cast::is_engine_type;
-pub(crate) use from::{form_name, form_place, reference_index};
+pub(crate) use from::{find_source_name, reference_index, source_name};
 pub(crate) use query::view::read_view;
 pub(crate) use scope::{EXCLUDED, Output};
-pub(crate) use statement::{Mode, Reference, ResolvedStatement, SourceForm, ViewBody, WriteForm};
+pub(crate) use statement::{
+    Mode, PlacedSource, Reference, ResolvedStatement, ViewBody, WriteObligations,
+};
 pub(crate) use token::{TokenParameter, token_index};
 pub(crate) use visible::Visible;
 

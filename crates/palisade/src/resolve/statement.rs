@@ -69,7 +69,7 @@ impl ResolvedStatement {
 
 /// What stands around a change's own condition and rows in our own output.
 #[derive(Debug, Default)]
-pub(crate) struct WriteForm {
+pub(crate) struct WriteObligations {
     /// Around the condition of the target, or of ON CONFLICT … DO UPDATE.
     pub(crate) guard: Option<WriteFilter>,
     /// Around the rows of an INSERT.
@@ -93,12 +93,12 @@ pub(crate) struct ViewBody {
     pub(crate) has_obligation: bool,
 }
 
-/// How a relation's source form stands in our own output.
+/// How a relation's source subquery stands in our own output.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum SourceForm<'f> {
+pub(crate) enum PlacedSource<'f> {
     /// As this tree, in the place of a table.
     Tree(&'f Query),
-    /// By a name of ours ([`form_name`]); its text takes the name's place after everything is checked.
+    /// By a name of ours ([`source_name`](crate::resolve::source_name)); its text takes the name's place after everything is checked.
     Named,
 }
 
@@ -112,12 +112,12 @@ pub(crate) enum Mode<'a> {
         /// Views this one stands in, outermost first.
         within: &'a [RelationId],
     },
-    /// Our own output, read back: a relation with obligations may stand only in its source form.
+    /// Our own output, read back: a relation with obligations may stand only as its source subquery.
     Rewritten {
-        /// The source form of each such relation; a name stands for the one at its index.
-        forms: &'a [(RelationId, SourceForm<'a>)],
+        /// The source subquery of each such relation; a name stands for the one at its index.
+        sources: &'a [(RelationId, PlacedSource<'a>)],
         /// For each change of rows in the statement, in their order: what must stand around it.
-        writes: &'a [WriteForm],
+        writes: &'a [WriteObligations],
     },
 }
 
@@ -126,7 +126,7 @@ impl Mode<'_> {
     pub(in crate::resolve) fn is_output(self) -> bool {
         match self {
             Self::Rewritten {
-                forms: _,
+                sources: _,
                 writes: _,
             } => true,
             Self::Statement | Self::View { within: _ } => false,

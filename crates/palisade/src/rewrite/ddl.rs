@@ -3,27 +3,14 @@
 
 use std::sync::Arc;
 
-use sqlparser::ast::Statement;
-
 use crate::rewrite::{
     authorized::AuthorizedDefinition,
     change::precheck::foreign_keys,
-    pipeline::Context,
+    draft::{Context, PrintedDefinition},
     relation_source::replace::has_obligations,
     statement::{Prepared, RewrittenStatement},
 };
-use crate::{
-    access::AccessSet, code::Code, policy::Permit, rejection::Rejection, resolve::ResolvedDdl,
-    syntax, value::Params,
-};
-
-/// A printed definition that nothing has verified yet.
-pub(in crate::rewrite) struct PrintedDefinition {
-    /// The text and what it was read as; none of a definition that does nothing.
-    pub(in crate::rewrite) text: Option<(String, Box<Statement>)>,
-    pub(in crate::rewrite) access: AccessSet,
-    pub(in crate::rewrite) permit: Permit,
-}
+use crate::{code::Code, rejection::Rejection, resolve::ResolvedDdl, syntax, value::Params};
 
 /// The statement of a definition and its permit.
 ///
@@ -39,7 +26,7 @@ pub(crate) fn rewrite_definition(
         // No engine estimates a definition.
         reserved.recheck_with_estimates(None, None)?;
     }
-    if let Some((_, change)) = permit.kept_apart().iter().next() {
+    if let Some((_, change)) = permit.filtered_cascades().iter().next() {
         return Err(foreign_keys::unreachable_change(
             *change,
             "a definition looks for no rows",

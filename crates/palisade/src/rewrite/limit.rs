@@ -41,7 +41,23 @@ pub(super) fn bound_rows(
 fn bound_query(query: &mut Query, own: &Cap<'_>) -> Result<Option<usize>, Rejection> {
     let dialect = own.dialect;
     let wrapped = match dialect {
-        Dialect::Sqlite => matches!(*query.body, SetExpr::Values(_)),
+        // SQLite's VALUES takes no LIMIT.
+        Dialect::Sqlite => match &*query.body {
+            SetExpr::Values(_) => true,
+            SetExpr::Select(_)
+            | SetExpr::Query(_)
+            | SetExpr::SetOperation {
+                op: _,
+                set_quantifier: _,
+                left: _,
+                right: _,
+            }
+            | SetExpr::Insert(_)
+            | SetExpr::Update(_)
+            | SetExpr::Delete(_)
+            | SetExpr::Merge(_)
+            | SetExpr::Table(_) => false,
+        },
         Dialect::Postgres | Dialect::Mysql => false,
     };
     if wrapped {

@@ -8,6 +8,7 @@ mod ast;
 mod authorized;
 mod change;
 mod ddl;
+mod draft;
 mod explain;
 mod limit;
 mod output;
@@ -27,8 +28,9 @@ pub use statement::{ChangeFacts, ChangeKind, Effect, Prepared, RewrittenStatemen
 pub(crate) use authorized::{authorize, authorize_definition};
 pub(crate) use change::precheck::foreign_keys::keys_read;
 pub(crate) use ddl::rewrite_definition;
+pub(crate) use draft::Context;
 pub(crate) use output::columns::{ViewBelow, columns_below};
-pub(crate) use pipeline::{Context, rewrite};
+pub(crate) use pipeline::rewrite;
 pub(crate) use relation_source::cache::SourceCache;
 pub(crate) use relation_source::mask::type_name as type_of_mask;
 pub(crate) use relation_source::row_filter::columns as columns_of_condition;

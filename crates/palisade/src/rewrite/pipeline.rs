@@ -11,19 +11,20 @@ use std::{
     sync::Arc,
 };
 
-use sqlparser::{ast::Query, tokenizer::Location};
+use sqlparser::ast::Query;
 
 use crate::rewrite::{
     authorized::Authorized,
     change::{
         self, ChangeRewriter, FailureRisk,
         precheck::{
-            self, Violation, ViolationQuery,
-            cascade_count::{self, CascadeOrigin, CascadeProbe},
+            self, ViolationQuery,
+            cascade_count::{self, CascadeProbe},
             foreign_keys,
         },
         write_filter_cache::PrintedFilters,
     },
+    draft::{Context, Draft, Facts, Parts, Printed, UnprintedCount, UnprintedPrecheck},
     explain::unplannable_read,
     limit,
     output::{
@@ -40,25 +41,13 @@ use crate::rewrite::{
     statement::{Prepared, RewrittenStatement},
 };
 use crate::{
-    access::AccessSet,
-    catalog::Catalog,
     dialect::Dialect,
     limits::Limits,
-    policy::Permit,
     rejection::Rejection,
-    resolve::{Output, Reference, ResolvedStatement, Target, TokenParameter, Visible, WriteForm},
-    syntax::{self, Explain},
-    value::{Params, Placeholder},
+    resolve::{Reference, ResolvedStatement, WriteObligations},
+    syntax,
+    value::Params,
 };
-
-/// What every stage may look at.
-#[derive(Clone, Copy)]
-pub(crate) struct Context<'c> {
-    pub(crate) catalog: &'c Catalog,
-    pub(crate) visible: &'c dyn Visible,
-    pub(crate) cache: &'c SourceCache,
-    pub(crate) limits: &'c Limits,
-}
 
 /// Applies the obligations of a permit to its statement.
 ///
@@ -86,38 +75,6 @@ pub(crate) fn rewrite(
     Prepared::bind(&Arc::new(prepared), params)
 }
 
-/// The facts of a statement that no stage changes.
-pub(in crate::rewrite) struct Facts<'p> {
-    pub(in crate::rewrite) permit: Permit,
-    pub(in crate::rewrite) references: Vec<Reference>,
-    pub(in crate::rewrite) outputs: Vec<Output>,
-    pub(in crate::rewrite) access: AccessSet,
-    pub(in crate::rewrite) targets: Vec<Target>,
-    pub(in crate::rewrite) explain: Option<Explain>,
-    pub(in crate::rewrite) placeholders: BTreeMap<Placeholder, u32>,
-    pub(in crate::rewrite) token_parameters: Vec<TokenParameter>,
-    pub(in crate::rewrite) parameter_values: ParameterValues<'p>,
-    /// The number of each `?` of a change by its place in the statement.
-    positions: HashMap<Location, u32>,
-    /// How often each placeholder stands in a change, by its text.
-    uses: BTreeMap<String, usize>,
-    /// Names of the common table expressions, folded.
-    ctes: BTreeSet<String>,
-    pub(in crate::rewrite) needs_fence: bool,
-    fails_by_plan: bool,
-    /// Whether query plans and estimates may be shown of all that it reads.
-    pub(in crate::rewrite) is_plannable: bool,
-}
-
-/// What is made for a statement on its way, beside its tree.
-pub(in crate::rewrite) struct Draft<'a> {
-    pub(in crate::rewrite) context: Context<'a>,
-    pub(in crate::rewrite) facts: Facts<'a>,
-    pub(in crate::rewrite) sources: PrintedSources,
-    pub(in crate::rewrite) guards: PrintedFilters,
-    pub(in crate::rewrite) expected: ExpectedAccess,
-}
-
 /// Each relation with obligations has its source subquery.
 struct Sourced<'a> {
     draft: Draft<'a>,
@@ -128,7 +85,7 @@ struct Sourced<'a> {
 struct Constrained<'a> {
     draft: Draft<'a>,
     query: Box<Query>,
-    forms: Vec<WriteForm>,
+    obligations: Vec<WriteObligations>,
     violations: Vec<Vec<ViolationQuery>>,
     /// Conditions of the rows with which an INSERT conflicts, where they are known.
     conflicts: Vec<Option<Vec<sqlparser::ast::Expr>>>,
@@ -167,42 +124,6 @@ struct Numbered<'a> {
     binding: Binding,
     /// Whether the numbering is known only of a tree that was read from the text.
     is_positional: bool,
-}
-
-/// All that is made for a statement before it is printed, beside its tree.
-pub(in crate::rewrite) struct Parts<'a> {
-    pub(in crate::rewrite) draft: Draft<'a>,
-    pub(in crate::rewrite) forms: Vec<WriteForm>,
-    pub(in crate::rewrite) source_names: usize,
-    pub(in crate::rewrite) prechecks: Vec<UnprintedPrecheck>,
-    pub(in crate::rewrite) cascade_counts: Vec<UnprintedCount>,
-}
-
-/// A precheck before it is printed.
-pub(in crate::rewrite) struct UnprintedPrecheck {
-    pub(in crate::rewrite) query: Query,
-    pub(in crate::rewrite) binding: Binding,
-    pub(in crate::rewrite) violation: Violation,
-}
-
-/// A query for rows that foreign keys follow: the first of the candidates that gives the same rows until the change is taken.
-pub(in crate::rewrite) struct UnprintedCount {
-    pub(in crate::rewrite) candidates: Vec<(Query, Binding)>,
-    pub(in crate::rewrite) origin: Arc<CascadeOrigin>,
-}
-
-/// A printed statement that has read back as its own tree, and that nothing has verified yet.
-pub(in crate::rewrite) struct Printed<'a> {
-    pub(in crate::rewrite) parts: Parts<'a>,
-    pub(in crate::rewrite) binding: Binding,
-    /// The text, with names in the place of remembered texts.
-    pub(in crate::rewrite) skeleton: String,
-    /// The tree that the skeleton was read as.
-    pub(in crate::rewrite) again: Box<Query>,
-    /// The tree, where the whole text is to be read back as well.
-    pub(in crate::rewrite) whole: Option<Box<Query>>,
-    /// The text of a WITH in which rows are changed.
-    pub(in crate::rewrite) changing_with: Option<String>,
 }
 
 /// Chooses the source subquery of each relation with obligations.
@@ -325,7 +246,7 @@ impl<'a> Sourced<'a> {
             return Err(not_as_decided("a change was not decided"));
         }
         let count = facts.targets.len();
-        let (mut forms, mut violations, mut conflicts) = (
+        let (mut obligations, mut violations, mut conflicts) = (
             Vec::with_capacity(count),
             Vec::with_capacity(count),
             Vec::with_capacity(count),
@@ -358,11 +279,11 @@ impl<'a> Sourced<'a> {
             expected.allow_probes(&rewritten.looked.reads, catalog);
             expected.allow_ctes([rewriter.unused_name()].iter());
             probed.extend(rewritten.looked.changes);
-            forms.push(rewritten.form);
+            obligations.push(rewritten.obligations);
             violations.push(rewritten.violations);
-            conflicts.push(rewritten.met);
+            conflicts.push(rewritten.conflicts);
         }
-        if let Some((_, change)) = facts.permit.kept_apart().difference(&probed).next() {
+        if let Some((_, change)) = facts.permit.filtered_cascades().difference(&probed).next() {
             return Err(foreign_keys::unreachable_change(
                 *change,
                 "no precheck can look for them",
@@ -371,9 +292,9 @@ impl<'a> Sourced<'a> {
         if catalog.dialect() == Dialect::Postgres {
             let changes = change::walk::changes_mut(&mut query)
                 .into_iter()
-                .zip(&forms);
-            for ((change, form), target) in changes.zip(&facts.targets) {
-                if form.admission.is_some() {
+                .zip(&obligations);
+            for ((change, obligations), target) in changes.zip(&facts.targets) {
+                if obligations.admission.is_some() {
                     change::new_row::unknown_literals::spell_types(change, target, catalog);
                 }
             }
@@ -381,7 +302,7 @@ impl<'a> Sourced<'a> {
         Ok(Constrained {
             draft,
             query,
-            forms,
+            obligations,
             violations,
             conflicts,
         })
@@ -431,21 +352,21 @@ impl<'a> Replaced<'a> {
         let Constrained {
             draft,
             query,
-            forms,
+            obligations,
             violations,
             conflicts: _,
         } = &self.constrained;
         let catalog = draft.context.catalog;
         let with = query.with.as_ref();
         let mut prechecks = Vec::new();
-        let changes = change::walk::changes(query).into_iter().zip(forms);
-        for ((change, form), (target, violations)) in
+        let changes = change::walk::changes(query).into_iter().zip(obligations);
+        for ((change, obligations), (target, violations)) in
             changes.zip(draft.facts.targets.iter().zip(violations))
         {
             for violation in violations {
                 let mut query = precheck::query::violation_query(
                     change,
-                    form,
+                    obligations,
                     violation,
                     target.reference,
                     with,
@@ -476,7 +397,7 @@ impl<'a> Prechecked<'a> {
                         Constrained {
                             draft,
                             mut query,
-                            forms,
+                            obligations,
                             violations: _,
                             conflicts,
                         },
@@ -486,9 +407,9 @@ impl<'a> Prechecked<'a> {
         } = self;
         let changes = change::walk::changes_mut(&mut query)
             .into_iter()
-            .zip(&forms);
-        for ((change, form), target) in changes.zip(&draft.facts.targets) {
-            change::write_filter::put_guards(change, form, target.reference)?;
+            .zip(&obligations);
+        for ((change, obligations), target) in changes.zip(&draft.facts.targets) {
+            change::write_filter::put_guards(change, obligations, target.reference)?;
         }
         let catalog = draft.context.catalog;
         let with = query.with.as_ref();
@@ -514,7 +435,7 @@ impl<'a> Prechecked<'a> {
         }
         let parts = Parts {
             draft,
-            forms,
+            obligations,
             source_names,
             prechecks,
             cascade_counts,
@@ -540,14 +461,6 @@ impl<'a> Guarded<'a> {
             query,
             removed_parameter,
         })
-    }
-}
-
-impl Draft<'_> {
-    /// The most rows of the answer: the policies' and the firewall's.
-    pub(in crate::rewrite) fn max_rows(&self) -> u64 {
-        let permitted = self.facts.permit.max_rows().unwrap_or(u64::MAX);
-        permitted.min(self.context.limits.max_rows)
     }
 }
 

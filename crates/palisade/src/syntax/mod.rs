@@ -14,6 +14,7 @@ mod placeholders;
 mod prescan;
 mod print;
 mod reparse_cache;
+mod role;
 mod stack;
 mod statement_kind;
 mod unsupported;
@@ -30,6 +31,7 @@ pub(crate) use placeholders::placeholders;
 pub(crate) use prescan::{Outline, placeholder_name};
 pub(crate) use print::{print_definition, print_stable, read_query};
 pub(crate) use reparse_cache::Readings;
+pub(crate) use role::{Role, TableRole, name_parts, role, table_role};
 pub(crate) use stack::with_stack;
 pub(crate) use visit::{
     TreeVisitor, TreeVisitorMut, each_expr, each_expr_mut, each_relation, visit_tree,

@@ -345,7 +345,7 @@ mod tests {
         for (skeleton, expected) in [
             ("a = \x000 AND", Some("a = 7 AND")),
             ("'\x000'", Some("'7'")),
-            ("\"\0form 0\" \x000", Some("\"\0form 0\" 7")),
+            ("\"\0source 0\" \x000", Some("\"\0source 0\" 7")),
             ("\x000x1", None),
             ("\x000.5", None),
             ("\x000 \x000", None),

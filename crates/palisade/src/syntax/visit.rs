@@ -194,21 +194,21 @@ mod tests {
         read_query(text, Dialect::Sqlite, &Limits::default()).unwrap()
     }
 
-    /// What is met; the walk ends after `most`.
+    /// What is visited; the walk ends after `most`.
     struct Trace {
-        met: Vec<String>,
+        visited: Vec<String>,
         most: usize,
     }
 
     impl Trace {
         fn new(most: usize) -> Self {
-            let met = Vec::new();
-            Self { met, most }
+            let visited = Vec::new();
+            Self { visited, most }
         }
 
         fn note(&mut self, hook: &str, node: &dyn std::fmt::Display) -> ControlFlow<()> {
-            self.met.push(format!("{hook} {node}"));
-            if self.met.len() == self.most {
+            self.visited.push(format!("{hook} {node}"));
+            if self.visited.len() == self.most {
                 ControlFlow::Break(())
             } else {
                 ControlFlow::Continue(())
@@ -272,7 +272,7 @@ mod tests {
     fn all_that_is_met_is_handed_on() {
         let mut reading = Trace::new(usize::MAX);
         assert!(visit_tree(&*query(), &mut reading).is_continue());
-        let met = [
+        let visited = [
             "query SELECT a FROM t WHERE b IN (SELECT 1)",
             "expr a",
             "after expr a",
@@ -289,10 +289,10 @@ mod tests {
             "after expr b IN (SELECT 1)",
             "after query SELECT a FROM t WHERE b IN (SELECT 1)",
         ];
-        assert_eq!(reading.met, met);
+        assert_eq!(reading.visited, visited);
         let mut changing = Trace::new(usize::MAX);
         assert!(visit_tree_mut(&mut *query(), &mut changing).is_continue());
-        let met = [
+        let visited = [
             "query SELECT a FROM t WHERE b IN (SELECT 1)",
             "after expr a",
             "after factor t",
@@ -304,7 +304,7 @@ mod tests {
             "after expr b IN (SELECT 1)",
             "after query SELECT a FROM t WHERE b IN (SELECT 1)",
         ];
-        assert_eq!(changing.met, met);
+        assert_eq!(changing.visited, visited);
     }
 
     #[test]
@@ -312,39 +312,39 @@ mod tests {
         for most in 1..=15 {
             let mut reading = Trace::new(most);
             assert!(visit_tree(&*query(), &mut reading).is_break());
-            assert_eq!(reading.met.len(), most);
+            assert_eq!(reading.visited.len(), most);
         }
         for most in 1..=10 {
             let mut changing = Trace::new(most);
             assert!(visit_tree_mut(&mut *query(), &mut changing).is_break());
-            assert_eq!(changing.met.len(), most);
+            assert_eq!(changing.visited.len(), most);
         }
     }
 
     #[test]
     fn each_is_in_order() {
-        let mut met = Vec::new();
+        let mut visited = Vec::new();
         let walk = each_expr(&*query(), &mut |expr| {
-            met.push(expr.to_string());
-            if met.len() == 3 {
+            visited.push(expr.to_string());
+            if visited.len() == 3 {
                 return ControlFlow::Break(());
             }
             ControlFlow::Continue(())
         });
         assert!(walk.is_break());
-        assert_eq!(met, ["a", "b IN (SELECT 1)", "b"]);
-        let mut met = Vec::new();
+        assert_eq!(visited, ["a", "b IN (SELECT 1)", "b"]);
+        let mut visited = Vec::new();
         let walk = each_expr_mut(&mut *query(), &mut |expr| {
-            met.push(expr.to_string());
+            visited.push(expr.to_string());
             ControlFlow::Continue(())
         });
         assert!(walk.is_continue());
-        assert_eq!(met, ["a", "b", "1", "b IN (SELECT 1)"]);
-        let mut met = Vec::new();
+        assert_eq!(visited, ["a", "b", "1", "b IN (SELECT 1)"]);
+        let mut visited = Vec::new();
         let _ = each_relation(&*query(), &mut |name| {
-            met.push(name.to_string());
+            visited.push(name.to_string());
             ControlFlow::Continue(())
         });
-        assert_eq!(met, ["t"]);
+        assert_eq!(visited, ["t"]);
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use regex::Regex;
 
-use crate::{code_of, core, imports::texts, is_test_only, sources};
+use crate::{code_of, core, imports::texts, is_test_only, prose::cases, sources};
 
 /// Verbs that end like participles.
 const VERBS: &[&str] = &[
@@ -118,12 +118,14 @@ fn no_two_types_that_meet_have_one_name() {
     assert!(wrong.is_empty(), "{} of them: {wrong:#?}", wrong.len());
 }
 
-/// Marks of a list that is not in the repository: a comment says what is meant.
+/// Marks of a list that is not in the repository: a comment, or the text of a case, says what is meant.
 #[test]
 fn no_comment_refers_to_a_list_that_is_not_here() {
-    let mark = Regex::new(r"//.*\b[FGM][0-9]{1,2}\b").unwrap();
+    let mark = Regex::new(r#"(?://|^why = ").*\b[A-Z][0-9]{1,2}\b"#).unwrap();
     let mut wrong = Vec::new();
-    for (path, text) in texts(&["crates", "benches", "fuzz"]) {
+    let mut files = texts(&["crates", "benches", "fuzz"]);
+    files.extend(cases());
+    for (path, text) in files {
         for (line, text) in (1..).zip(text.lines()) {
             // The corpus names techniques by ids of its own.
             if mark.is_match(text) && !text.contains("ids = [") {

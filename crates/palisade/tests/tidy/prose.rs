@@ -21,6 +21,13 @@ static LINK: LazyLock<Regex> = LazyLock::new(|| regex(r"\[([^\]]*)\]\([^)]*\)"))
 static SPAN: LazyLock<Regex> = LazyLock::new(|| regex(r"`[^`]*`"));
 static BOUNDARY: LazyLock<Regex> = LazyLock::new(|| regex(r#"[.!?](\s+)[A-Z`"'(*]"#));
 
+/// Words of the house. The field says: precheck, no principal, hidden, conflicting rows, source subquery.
+static HOUSE: LazyLock<Regex> = LazyLock::new(|| {
+    regex(
+        r"(?i)\b(proviso\w*|nobody|ke(?:pt|eps?) apart|in (?:the|its|their|nobody's) way|source forms?)\b",
+    )
+});
+
 /// A paragraph with the line on which it begins.
 struct Paragraph {
     line: usize,
@@ -82,19 +89,23 @@ fn sentences(text: &str) -> Vec<String> {
 fn prose() -> Vec<(String, String)> {
     let root = core().join("../../..");
     let mut files = texts(&["crates", "benches", "fuzz", "second-opinion"]);
-    markdown(&root, &root, &mut files);
+    collect(&root, &root, "md", &mut files);
     files
 }
 
-fn markdown(root: &Path, folder: &Path, out: &mut Vec<(String, String)>) {
+/// The files below `folder` whose names end in `ending`.
+fn collect(root: &Path, folder: &Path, ending: &str, out: &mut Vec<(String, String)>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_str().unwrap();
         if path.is_dir() {
             if name != "target" && !name.starts_with('.') {
-                markdown(root, &path, out);
+                collect(root, &path, ending, out);
             }
-        } else if path.extension().is_some_and(|extension| extension == "md") {
+        } else if path
+            .extension()
+            .is_some_and(|extension| extension == ending)
+        {
             let name = path.strip_prefix(root).unwrap().display().to_string();
             out.push((name, fs::read_to_string(&path).unwrap()));
         }
@@ -104,7 +115,7 @@ fn markdown(root: &Path, folder: &Path, out: &mut Vec<(String, String)>) {
 #[test]
 fn sentences_are_short_and_plain() {
     let house = Regex::new(
-        r"(?i)\b(proviso|nobody|kept apart|in the way|be they|of which (?:policy|the)|what it (?:would|may|can|has)|one that)\b",
+        r"(?i)\b(be they|of which (?:policy|the)|what it (?:would|may|can|has)|one that)\b",
     )
     .unwrap();
     let word = Regex::new(r"[\w'’-]+").unwrap();
@@ -117,9 +128,58 @@ fn sentences_are_short_and_plain() {
                 if words > LIMIT {
                     wrong.push(format!("{path}:{line}: {words} words: {begin}"));
                 }
-                if let Some(found) = house.find(&sentence) {
+                if let Some(found) = HOUSE.find(&sentence).or_else(|| house.find(&sentence)) {
                     wrong.push(format!("{path}:{line}: `{}`: {begin}", found.as_str()));
                 }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} of them: {wrong:#?}", wrong.len());
+}
+
+/// The files of the corpus and of policies, with the texts of cases.
+pub(crate) fn cases() -> Vec<(String, String)> {
+    let root = core().join("../../..");
+    let mut files = Vec::new();
+    for folder in ["corpus", "policies"] {
+        collect(&root, &root.join(folder), "toml", &mut files);
+    }
+    assert!(files.len() > 20, "{}", files.len());
+    files
+}
+
+/// Words of the house where the field has words of its own: in every comment, in the texts of cases, and in names.
+#[test]
+fn house_words_stay_away() {
+    let comment = regex(r"(?:^|\s)//[/!]?\s(.*)$");
+    let why = regex(r#"^(?:why|description) = "(.*)"$"#);
+    let name = regex(r"\b\w*(?:proviso|ke(?:pt|eps?)_apart|in_the_way)\w*\b");
+    // In the core what a column will hold is `stored`, and rows that have the same key are `conflicts`.
+    let noun = regex(r"\blet (?:mut )?(?:held|met)\b|\b(?:held|met): |\b(?:held|met)\) in\b");
+    let mut wrong = Vec::new();
+    for (path, text) in texts(&["crates", "benches", "fuzz", "second-opinion", "examples"]) {
+        if path.contains("/tests/tidy/") {
+            continue;
+        }
+        let is_core = path.contains("crates/palisade/src/");
+        for (line, text) in (1..).zip(text.lines()) {
+            let text = SPAN.replace_all(text, "code");
+            let prose = comment.captures(&text);
+            let found = prose
+                .and_then(|prose| HOUSE.find(prose.get(1)?.as_str()).map(|word| word.as_str()))
+                .or_else(|| name.find(&text).map(|word| word.as_str()))
+                .or_else(|| Some(noun.find(&text).filter(|_| is_core)?.as_str()));
+            if let Some(found) = found {
+                wrong.push(format!("{path}:{line}: `{found}`"));
+            }
+        }
+    }
+    for (path, text) in cases() {
+        for (line, text) in (1..).zip(text.lines()) {
+            let text = why.captures(text);
+            let text = text.and_then(|text| Some(text.get(1)?.as_str()));
+            if let Some(found) = text.and_then(|text| HOUSE.find(text)) {
+                wrong.push(format!("{path}:{line}: `{}`", found.as_str()));
             }
         }
     }

@@ -319,7 +319,7 @@ async fn on_mysql(server: &'static Server) {
 async fn on_mariadb_what_is_not_said_is_known() {
     let server = MariaDbServer::start_shared().unwrap();
     on_mysql(server).await;
-    // The first of these has a default that nobody wrote, where the server's settings say so.
+    // The first of these has a default that no text declares, where the server's settings say so.
     let script = "SET explicit_defaults_for_timestamp = OFF;
                   CREATE TABLE items (id int PRIMARY KEY, first timestamp NULL, at timestamp, later timestamp);";
     let database = TestDatabase::on(server, "unsaid_first", script);

@@ -169,23 +169,23 @@ impl Mutant {
                     query.limit_clause = None;
                 }
             }
-            Self::Partitions => forms(&mut parsed, |form, _| {
-                if source(form).contains("_low") || source(form).contains("_high") {
-                    unfilter(form);
+            Self::Partitions => change_sources(&mut parsed, |source, _| {
+                if table_name(source).contains("_low") || table_name(source).contains("_high") {
+                    unfilter(source);
                 }
             }),
             Self::NoFence => {
-                forms(&mut parsed, |form, _| form.limit_clause = None);
+                change_sources(&mut parsed, |source, _| source.limit_clause = None);
                 if filtered {
                     unfence(&mut parsed);
                 }
             }
             Self::SecondReference => {
                 let mut seen = Vec::new();
-                forms(&mut parsed, |form, _| {
-                    let table = source(form);
+                change_sources(&mut parsed, |source, _| {
+                    let table = table_name(source);
                     if seen.contains(&table) {
-                        unfilter(form);
+                        unfilter(source);
                     }
                     seen.push(table);
                 });
@@ -196,13 +196,13 @@ impl Mutant {
             Self::SecondArm => {
                 let _ = VisitMut::visit(&mut parsed, &mut InSecondArms);
             }
-            Self::BelowViews => forms(&mut parsed, |form, in_view| {
+            Self::BelowViews => change_sources(&mut parsed, |source, in_view| {
                 if in_view {
-                    unfilter(form);
+                    unfilter(source);
                 }
             }),
-            Self::OneMask => forms(&mut parsed, |form, _| {
-                let item = select(form)
+            Self::OneMask => change_sources(&mut parsed, |source, _| {
+                let item = select(source)
                     .projection
                     .iter_mut()
                     .find(|item| is_masked(item));
@@ -211,16 +211,16 @@ impl Mutant {
                 }
             }),
             Self::MaskAfter if statement.target.is_some() => return None,
-            Self::MaskAfter => forms(&mut parsed, |form, _| {
-                select(form)
+            Self::MaskAfter => change_sources(&mut parsed, |source, _| {
+                select(source)
                     .projection
                     .iter_mut()
                     .filter(|item| is_masked(item))
                     .for_each(unmask);
             }),
-            Self::HiddenInView => forms(&mut parsed, |form, in_view| {
+            Self::HiddenInView => change_sources(&mut parsed, |source, in_view| {
                 if in_view {
-                    select(form)
+                    select(source)
                         .projection
                         .iter_mut()
                         .filter(|item| is_nothing(item))
@@ -295,17 +295,17 @@ fn bound(sql: &str, params: &[Value], dialect: Dialect) -> String {
         .collect()
 }
 
-/// Calls `change` with each source form, and whether it stands below a view.
-fn forms(parsed: &mut Parsed, change: impl FnMut(&mut Query, bool)) {
-    let _ = VisitMut::visit(parsed, &mut Forms { change, views: 0 });
+/// Calls `change` with each source subquery, and whether it stands below a view.
+fn change_sources(parsed: &mut Parsed, change: impl FnMut(&mut Query, bool)) {
+    let _ = VisitMut::visit(parsed, &mut SourceVisitor { change, views: 0 });
 }
 
-struct Forms<F> {
+struct SourceVisitor<F> {
     change: F,
     views: usize,
 }
 
-impl<F: FnMut(&mut Query, bool)> VisitorMut for Forms<F> {
+impl<F: FnMut(&mut Query, bool)> VisitorMut for SourceVisitor<F> {
     type Break = ();
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
@@ -351,27 +351,27 @@ fn is_view(query: &Query) -> bool {
     })
 }
 
-fn select(form: &mut Query) -> &mut Select {
-    match &mut *form.body {
+fn select(source: &mut Query) -> &mut Select {
+    match &mut *source.body {
         SetExpr::Select(select) => select,
         other => panic!("{other}"),
     }
 }
 
-fn source(form: &mut Query) -> String {
-    select(form).from[0].relation.to_string()
+fn table_name(source: &mut Query) -> String {
+    select(source).from[0].relation.to_string()
 }
 
-fn unfilter(form: &mut Query) {
-    select(form).selection = None;
+fn unfilter(source: &mut Query) {
+    select(source).selection = None;
 }
 
-/// Whether a form's column is computed from the table's.
+/// Whether a source subquery's column is computed from the table's.
 fn is_masked(item: &SelectItem) -> bool {
     matches!(item, SelectItem::ExprWithAlias { .. }) && !is_nothing(item)
 }
 
-/// Whether a form's column is NULL.
+/// Whether a source subquery's column is NULL.
 fn is_nothing(item: &SelectItem) -> bool {
     match item {
         SelectItem::ExprWithAlias { expr, .. } => {
@@ -430,8 +430,8 @@ impl VisitorMut for InSubqueries {
         else {
             return ControlFlow::Continue(());
         };
-        let mut unfiltering = Forms {
-            change: |form: &mut Query, _| unfilter(form),
+        let mut unfiltering = SourceVisitor {
+            change: |source: &mut Query, _| unfilter(source),
             views: 0,
         };
         VisitMut::visit(query, &mut unfiltering)
@@ -445,8 +445,8 @@ impl VisitorMut for InSecondArms {
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
         if let SetExpr::SetOperation { right, .. } = &mut *query.body {
-            let mut unfiltering = Forms {
-                change: |form: &mut Query, _| unfilter(form),
+            let mut unfiltering = SourceVisitor {
+                change: |source: &mut Query, _| unfilter(source),
                 views: 0,
             };
             return VisitMut::visit(right, &mut unfiltering);

@@ -16,21 +16,21 @@ use palisade::{
     token::TokenSecret,
     value::Params,
 };
-use palisade_mysql::{MysqlBackend, MysqlConfig};
-use palisade_postgres::{PostgresBackend, PostgresConfig};
+use palisade_mysql::MysqlBackend;
+use palisade_postgres::PostgresBackend;
 use palisade_sqlite::{SqliteBackend, create_database};
-use palisade_testkit::{
-    host::Still,
-    servers::{MariaDbServer, PostgresServer, Server},
-};
+use palisade_testkit::host::Still;
 use tempfile::TempDir;
 
-use crate::worlds::{
-    bare::{Bare, MysqlSession, PostgresSession, SqliteFile},
-    cells,
-    grammar::Statement,
-    tokens::{Spoken, Tokens},
-    world::{Level, Row, World},
+use crate::{
+    database::TestDatabase,
+    worlds::{
+        bare::{Bare, MysqlSession, PostgresSession, SqliteFile},
+        cells,
+        grammar::Statement,
+        tokens::{Spoken, Tokens},
+        world::{Level, Row, World},
+    },
 };
 
 /// Everything may be done.
@@ -313,21 +313,12 @@ impl Engine for Postgres {
         fill: Vec<String>,
         policies: impl FnOnce(&str) -> String,
     ) -> Stand<PostgresSession> {
-        let server: &Server = PostgresServer::start_shared().unwrap();
-        let name = server.fresh_database("worlds").unwrap();
-        let url = server.url(&name);
-        let (client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls)
-            .await
-            .unwrap();
-        tokio::spawn(connection);
+        let database = TestDatabase::postgres("worlds", "");
+        let client = database.postgres_client().await;
         client.batch_execute(script).await.unwrap();
         // Without ANALYZE the plans over both databases are the same: one that never looks at a row that may be
         // seen does not fail on it, and which plan it is, is no part of the promise.
-        let config = PostgresConfig::from_url(&url)
-            .unwrap()
-            .accept_superuser()
-            .writable();
-        let backend = PostgresBackend::connect(config).await.unwrap();
+        let backend = database.postgres_backend().await;
         let bare = PostgresSession { client, fill };
         Stand::new(backend, bare, policies("public"), "public")
     }
@@ -346,26 +337,19 @@ impl Engine for MariaDb {
         fill: Vec<String>,
         policies: impl FnOnce(&str) -> String,
     ) -> Stand<MysqlSession> {
-        let server: &Server = MariaDbServer::start_shared().unwrap();
-        let name = server.fresh_database("worlds").unwrap();
-        server.load(&name, script).unwrap().clean().unwrap();
-        let url = server.url(&name);
+        let database = TestDatabase::mariadb("worlds", script);
         // Counts rows that were found, as ours do, and not those that became others.
-        let options = mysql_async::Opts::from_url(&url).unwrap();
+        let options = mysql_async::Opts::from_url(&database.url()).unwrap();
         let options = mysql_async::OptsBuilder::from_opts(options).client_found_rows(true);
         let conn = mysql_async::Conn::new(options).await.unwrap();
-        let config = MysqlConfig::from_url(&url)
-            .unwrap()
-            .accept_powerful()
-            .writable();
-        let backend = MysqlBackend::connect(config).await.unwrap();
+        let backend = database.mysql_backend().await;
+        let name = database.name();
         let bare = MysqlSession {
             conn,
             fill,
-            database: name.clone(),
+            database: name.to_owned(),
         };
-        let policies = policies(&name);
-        Stand::new(backend, bare, policies, &name)
+        Stand::new(backend, bare, policies(name), name)
     }
 }
 

@@ -205,7 +205,7 @@ pub(in crate::policy) fn covers(policy: &Policy, action: PolicyAction) -> bool {
         uid.type_name().to_string() == "Action" && uid.id().unescaped() == name
     };
     match policy.action_constraint() {
-        // Nobody gets tokens by a permit of everything.
+        // A permit of everything gives no tokens.
         ActionConstraint::Any => {
             action != PolicyAction::ReadToken || policy.effect() == Effect::Forbid
         }

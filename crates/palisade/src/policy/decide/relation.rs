@@ -59,7 +59,7 @@ pub(in crate::policy) fn decision(
             columns::tighten_generated(loaded, relation, &mut decision.columns);
         }
         mask_fit::settle(loaded, subject, relation, &mut decision.columns);
-        decision.keeps_apart = keeps_apart(loaded, subject, &below)?;
+        decision.has_hidden_children = has_hidden_children(loaded, subject, &below)?;
     } else {
         decision.columns = columns::hide_columns(relation.columns.len());
         decision.rows = RowFilter::Nothing;
@@ -68,8 +68,12 @@ pub(in crate::policy) fn decision(
     Ok(decision)
 }
 
-/// Whether a relation keeps rows in one of `below` that the session does not see whole.
-fn keeps_apart(loaded: &Loaded, subject: &Subject, below: &[&Relation]) -> Result<bool, Failure> {
+/// Whether a relation has rows in one of `below` that the session does not see whole.
+fn has_hidden_children(
+    loaded: &Loaded,
+    subject: &Subject,
+    below: &[&Relation],
+) -> Result<bool, Failure> {
     let mut known: HashMap<RelationId, bool> = HashMap::new();
     let mut is_whole = |relation: &Relation| {
         if let Some(whole) = known.get(&relation.id) {
@@ -162,7 +166,7 @@ fn decide_selectable(
         max_rows,
         policies: policies.into_iter().collect(),
         message: None,
-        keeps_apart: false,
+        has_hidden_children: false,
     })
 }
 
@@ -204,7 +208,7 @@ fn decide_unselectable(
         max_rows: None,
         policies: select.policies,
         message,
-        keeps_apart: false,
+        has_hidden_children: false,
     })
 }
 
@@ -218,7 +222,7 @@ pub(in crate::policy) fn deny_relation(relation: Option<&Relation>) -> RelationD
         max_rows: None,
         policies: Vec::new(),
         message: None,
-        keeps_apart: false,
+        has_hidden_children: false,
     }
 }
 
@@ -248,7 +252,7 @@ fn decide_forbidden_part<'a>(
         max_rows: None,
         policies: Vec::new(),
         message: None,
-        keeps_apart: false,
+        has_hidden_children: false,
     };
     if !schema::has_entity(below) {
         return Ok(deny_relation(Some(below)));

@@ -145,7 +145,7 @@ pub(in crate::policy) fn decide_name_relation(
         max_rows: None,
         policies: Vec::new(),
         message: None,
-        keeps_apart: false,
+        has_hidden_children: false,
     }))
 }
 
@@ -601,7 +601,7 @@ mod tests {
     }
 
     #[test]
-    fn a_column_that_nobody_has_reviewed_is_not_there() {
+    fn a_column_without_a_review_is_not_there() {
         let column = |name: &str| {
             crate::policy::tests::fixture::column(name, crate::catalog::TypeClass::Text)
         };

@@ -304,7 +304,7 @@ fn rows_of(
         max_rows: None,
         policies: Vec::new(),
         message: None,
-        keeps_apart: false,
+        has_hidden_children: false,
     };
     let mut out = of(relation, rows(loaded, subject, relation, action)?.filter);
     let [above, below] = relatives(loaded, relation);

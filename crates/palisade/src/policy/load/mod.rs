@@ -539,7 +539,7 @@ mod tests {
     fn defaults_are_enough_and_no_policies_deny() {
         let sources = PolicySources::default();
         let set = load(&sources).unwrap_or_else(|errors| panic!("{errors}"));
-        let view = set.session(&fixture::agent("nobody"));
+        let view = set.session(&fixture::agent("stranger"));
         assert!(view.discoverable().unwrap().is_empty());
     }
 

@@ -80,11 +80,11 @@ impl<'a> Validation<'a> {
         let mut with: Vec<(&Policy, Vec<&Relation>)> = Vec::new();
         let mut alike = HashMap::new();
         for Located { policy, json, .. } in located {
-            let met = self.relations_met(policy, json.as_ref(), &mut alike);
-            if met.is_empty() {
+            let relations = self.relations_to_try(policy, json.as_ref(), &mut alike);
+            if relations.is_empty() {
                 without.push(policy);
             } else {
-                with.push((policy, met));
+                with.push((policy, relations));
             }
         }
         let mut out = vec![(without, Ok(self.schemas.fixed.clone()))];
@@ -103,7 +103,7 @@ impl<'a> Validation<'a> {
 
     /// The relations whose row types `policy` has to be tried with: those that it names, and of those that its scope may admit one
     /// of each kind that it can tell apart.
-    fn relations_met(
+    fn relations_to_try(
         &self,
         policy: &Policy,
         json: Option<&Value>,

@@ -49,7 +49,7 @@ pub struct RelationDecision {
     pub message: Option<String>,
     /// Whether rows of it are stored in partitions or children that the session does not see whole. Which rows those are,
     /// and that there is such a relation, only the relation itself would show: by system columns, ONLY and plans.
-    pub keeps_apart: bool,
+    pub has_hidden_children: bool,
 }
 
 /// What was decided about one column.
@@ -88,7 +88,7 @@ impl RelationDecision {
     /// filtered, or where rows are stored is not shown.
     #[must_use]
     pub fn has_obligation(&self) -> bool {
-        self.keeps_apart
+        self.has_hidden_children
             || self.rows != RowFilter::Everything
             || self.columns.iter().any(|c| c.level != ColumnLevel::Plain)
     }

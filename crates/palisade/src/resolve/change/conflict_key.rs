@@ -1,4 +1,4 @@
-//! By which columns an INSERT finds the row that it changes or removes because it is in its way: which row that is, and
+//! By which columns an INSERT finds the conflicting row, which it changes or removes: which row that is, and
 //! whether there is one, tells what they hold.
 
 use sqlparser::ast::{ConflictTarget, ObjectNamePart, OnConflict, OnConflictAction, OnInsert};

@@ -170,7 +170,7 @@ impl<'a> Resolver<'a> {
             return Err(refuse_unsupported("an alias for the inserted row"));
         }
         if conflict != Conflict::DoNothing {
-            // The row in the way must be one that may be seen.
+            // The conflicting row must be one that may be seen.
             self.require_readable(relation)?;
             self.access.relations.insert(relation.id);
             self.check_conflict_key(relation, &found, &assigned)?;
@@ -202,7 +202,7 @@ impl<'a> Resolver<'a> {
         ctes: Ctes<'_>,
     ) -> Result<Vec<bool>, Rejection> {
         let admission = match self.mode {
-            Mode::Rewritten { forms: _, writes } => writes
+            Mode::Rewritten { sources: _, writes } => writes
                 .get(self.targets.len())
                 .and_then(|write| write.admission.as_ref()),
             Mode::Statement | Mode::View { within: _ } => None,
@@ -315,7 +315,7 @@ impl<'a> Resolver<'a> {
                     .push(self.target_source(relation, Some(alias))?);
                 let updated = self.assignments(assignments, (relation, alias), &scope, ctes)?;
                 self.change_columns(relation, Change::Update, true, &updated);
-                scope.in_the_way = Some(alias.clone());
+                scope.conflicting_row = Some(alias.clone());
                 self.change_condition(selection, &scope, ctes)?;
                 Ok(true)
             }

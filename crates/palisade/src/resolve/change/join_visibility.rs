@@ -17,7 +17,12 @@ use crate::resolve::{
     },
     scope::{Found, Scope},
 };
-use crate::{catalog::Relation, dialect::Dialect, rejection::Rejection, syntax::each_expr};
+use crate::{
+    catalog::Relation,
+    dialect::Dialect,
+    rejection::Rejection,
+    syntax::{Role, each_expr, name_parts, role},
+};
 
 /// What stands in FROM where the target is in sight.
 pub(crate) enum Seeing<'t> {
@@ -231,13 +236,10 @@ impl<'a> Resolver<'a> {
             self.is_leakproof(part, scope).then(|| {
                 let mut named = BTreeSet::new();
                 let _ = each_expr(part, &mut |expr| {
-                    let (qualifier, name) = match expr {
-                        Expr::Identifier(name) => (None, name),
-                        Expr::CompoundIdentifier(parts) => match parts.as_slice() {
-                            [qualifier, name] => (Some(self.table_key(qualifier)), name),
-                            _ => return ControlFlow::Continue(()),
-                        },
-                        _ => return ControlFlow::Continue(()),
+                    let (qualifier, name) = match name_parts(expr) {
+                        [name] => (None, name),
+                        [qualifier, name] => (Some(self.table_key(qualifier)), name),
+                        [] | [_, _, _, ..] => return ControlFlow::Continue(()),
                     };
                     if let Found::Column(origin, _) =
                         scope.find(qualifier.as_deref(), &self.key(name))
@@ -261,14 +263,20 @@ impl<'a> Resolver<'a> {
             Dialect::Sqlite | Dialect::Postgres => return true,
             Dialect::Mysql => {}
         }
-        let other = each_expr(condition, &mut |expr| match expr {
-            Expr::BinaryOp {
-                left: _,
-                op,
-                right: _,
-            } if !binds_as_parsed(op) => ControlFlow::Break(()),
+        let other = each_expr(condition, &mut |expr| match role(expr) {
+            Role::Operator(op) if !binds_as_parsed(op) => ControlFlow::Break(()),
             // Only an operator between two sides can take a part of a neighbour.
-            _ => ControlFlow::Continue(()),
+            Role::Operator(_)
+            | Role::Name(_)
+            | Role::Path(_)
+            | Role::WholeRow(_)
+            | Role::Star
+            | Role::Columns(_)
+            | Role::Value(_)
+            | Role::Access
+            | Role::Call(_)
+            | Role::Collation
+            | Role::Other => ControlFlow::Continue(()),
         });
         other.is_continue()
     }

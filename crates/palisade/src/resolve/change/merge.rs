@@ -54,7 +54,7 @@ impl<'a> Resolver<'a> {
             | MergeAction::Update(_)
             | MergeAction::Delete { delete_token: _ } => false,
         };
-        // Nobody would have decided about a change of its target.
+        // No policy would have decided about a change of its target.
         if clauses.iter().all(is_idle) {
             return Err(refuse_unsupported("a MERGE that changes nothing"));
         }

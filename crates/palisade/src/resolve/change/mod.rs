@@ -289,7 +289,7 @@ impl<'a> Resolver<'a> {
     /// The guard of the change that is read, where this is our own output.
     pub(in crate::resolve) fn guard(&self) -> Option<&'a WriteFilter> {
         match self.mode {
-            Mode::Rewritten { forms: _, writes } => writes
+            Mode::Rewritten { sources: _, writes } => writes
                 .get(self.targets.len())
                 .and_then(|write| write.guard.as_ref()),
             Mode::Statement | Mode::View { within: _ } => None,

@@ -34,7 +34,7 @@ pub(crate) struct Target {
     pub(crate) conditioned: bool,
     /// Whether rows of the target are given back.
     pub(crate) returns: bool,
-    /// Whether an INSERT changes or removes the row that is in its way.
+    /// Whether an INSERT changes or removes the conflicting row.
     pub(crate) on_conflict: Conflict,
     /// Whether a name in a subquery of an upsert's condition cannot say of which row it is.
     pub(crate) untold: bool,
@@ -47,7 +47,7 @@ pub(crate) struct Target {
     pub(crate) in_the_open: Option<&'static str>,
 }
 
-/// What an INSERT does with the row that is in its way.
+/// What an INSERT does with the conflicting row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Conflict {
     /// It fails, or does nothing.

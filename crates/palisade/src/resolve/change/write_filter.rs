@@ -21,7 +21,7 @@ pub(crate) enum Placement {
     /// Beside them: they are leak-proof, and an index serves both.
     Beside,
     /// Around each of them: `CASE` tries its arms in order and nothing of a later one, so that the agent's
-    /// condition cannot fail on a row that the guard keeps apart.
+    /// condition cannot fail on a row that the guard leaves out.
     Around,
     /// Around what of them is not leak-proof; the rest stands beside that, where an index serves it. What may fail is tried on
     /// rows that meet all of the rest alone, whichever condition the engine looks at first.
@@ -131,14 +131,14 @@ impl WriteFilter {
         if all.len() != terms.len() {
             return guard;
         }
-        let met = all
+        let terms = all
             .into_iter()
             .zip(terms)
             .filter_map(|(own, term)| match term {
                 TermPlacement::Beside | TermPlacement::Behind => Some(nest(own.clone())),
                 TermPlacement::Tried => None,
             });
-        met.fold(guard, and)
+        terms.fold(guard, and)
     }
 
     /// The statement's own condition in `expr`; an error if the guard is not around it.

@@ -227,7 +227,7 @@ impl<'a> Resolver<'a> {
             } if matches!(
                 self.mode,
                 Mode::Rewritten {
-                    forms: _,
+                    sources: _,
                     writes: _
                 }
             ) && conditions.len() == 1 =>
@@ -260,7 +260,7 @@ pub(in crate::resolve) fn names_elements(called: &Called<'_>) -> bool {
     })
 }
 
-/// Whether `word` is the keyword of PostgreSQL's grammar that says which form `normalize` gives.
+/// Whether `word` is the keyword of PostgreSQL's grammar that says which normal form `normalize` gives.
 pub(in crate::resolve) fn is_normal_form(called: &Called<'_>, word: &Ident) -> bool {
     let named = |forms: &[&str]| forms.iter().any(|f| word.value.eq_ignore_ascii_case(f));
     word.quote_style.is_none()

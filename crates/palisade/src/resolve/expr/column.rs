@@ -91,7 +91,7 @@ impl<'a> Resolver<'a> {
         let columns = match &found {
             Found::Column(origin, _) => {
                 self.normalise(ident);
-                if let Around::InTheWay(row) = around {
+                if let Around::ConflictingRow(row) = around {
                     *expr = Expr::CompoundIdentifier(vec![row.clone(), ident.clone()]);
                 }
                 origin.columns()

@@ -3,7 +3,7 @@
 pub(in crate::resolve) mod join;
 pub(in crate::resolve) mod only;
 pub(in crate::resolve) mod relation;
-pub(in crate::resolve) mod source_form;
+pub(in crate::resolve) mod source_subquery;
 pub(in crate::resolve) mod table_function;
 
 use std::sync::Arc;
@@ -28,7 +28,7 @@ use crate::{
 
 pub(super) use relation::mark_schema;
 pub(crate) use relation::reference_index;
-pub(crate) use source_form::{form_name, form_place};
+pub(crate) use source_subquery::{find_source_name, source_name};
 
 impl<'a> Resolver<'a> {
     /// Reads the FROM list and gives the scope it makes.
@@ -88,7 +88,7 @@ impl<'a> Resolver<'a> {
                     }
                     None if *with_ordinality => return Err(refuse_unsupported("WITH ORDINALITY")),
                     None => match (
-                        self.named_form(name)?,
+                        self.find_named_source(name)?,
                         self.take_expected(name, alias.as_ref()),
                     ) {
                         (Some(columns), _) => self.alias_source(alias, None, None, columns)?,
@@ -126,7 +126,7 @@ impl<'a> Resolver<'a> {
                 if *lateral && self.catalog.dialect() == Dialect::Sqlite {
                     return Err(refuse_unsupported("LATERAL"));
                 }
-                let columns = match self.source_form(subquery)? {
+                let columns = match self.find_source_subquery(subquery)? {
                     Some(columns) => columns,
                     // Other tables of the same FROM are in scope after LATERAL only.
                     None if *lateral => {

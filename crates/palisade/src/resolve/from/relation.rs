@@ -264,14 +264,17 @@ impl<'a> Resolver<'a> {
                 return Err(Rejection::new(code, message).with_policies(decision.policies.clone()));
             }
         }
-        if let Mode::Rewritten { forms, writes: _ } = self.mode
-            && forms.iter().any(|(id, _)| *id == relation.id)
+        if let Mode::Rewritten { sources, writes: _ } = self.mode
+            && sources.iter().any(|(id, _)| *id == relation.id)
         {
             return Err(Rejection::new(
                 Code::Internal,
                 "the rewritten statement is not as decided",
             )
-            .with_operator_detail(format!("`{}` stands outside its source form", relation.uid)));
+            .with_operator_detail(format!(
+                "`{}` stands outside its source subquery",
+                relation.uid
+            )));
         }
         self.count_relation(1)?;
         self.access.relations.insert(relation.id);

@@ -6,7 +6,11 @@ use std::ops::ControlFlow;
 use sqlparser::ast::{BinaryOperator, Expr};
 
 use crate::resolve::{Resolver, scope::Scope};
-use crate::{code::Code, rejection::Rejection, syntax::each_expr};
+use crate::{
+    code::Code,
+    rejection::Rejection,
+    syntax::{each_expr, name_parts},
+};
 
 /// Which sources of a SELECT are tied to which by conditions.
 #[derive(Default)]
@@ -79,13 +83,10 @@ impl<'a> Resolver<'a> {
     fn tie_named(&self, expr: &Expr, scope: &Scope<'a, '_>, links: &mut Links) {
         let mut named = None;
         let _ = each_expr(expr, &mut |expr| {
-            let (qualifier, name) = match expr {
-                Expr::Identifier(name) => (None, name),
-                Expr::CompoundIdentifier(parts) => match parts.as_slice() {
-                    [qualifier, name] => (Some(self.table_key(qualifier)), name),
-                    _ => return ControlFlow::Continue(()),
-                },
-                _ => return ControlFlow::Continue(()),
+            let (qualifier, name) = match name_parts(expr) {
+                [name] => (None, name),
+                [qualifier, name] => (Some(self.table_key(qualifier)), name),
+                [] | [_, _, _, ..] => return ControlFlow::Continue(()),
             };
             let key = self.key(name);
             for position in scope.positions(qualifier.as_deref(), &key) {

@@ -20,7 +20,7 @@ use crate::{
     catalog::{ColumnId, Relation, RelationKind},
     dialect::Dialect,
     policy::obligation::ColumnLevel,
-    syntax::{TreeVisitor, visit_tree},
+    syntax::{Role, TreeVisitor, name_parts, role, visit_tree},
 };
 
 impl<'a> Resolver<'a> {
@@ -292,15 +292,16 @@ impl<'r, 'a> Used<'r, 'a> {
 
 impl TreeVisitor for Used<'_, '_> {
     fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
-        match expr {
-            Expr::Function(call) if self.resolver.aggregates(call) => self.inside += 1,
-            Expr::Identifier(name) if self.inside == 0 => self.name(None, name),
-            Expr::CompoundIdentifier(parts) if self.inside == 0 => {
-                if let [qualifier, name] = parts.as_slice() {
-                    self.name(Some(qualifier), name);
-                }
+        if let Role::Call(call) = role(expr)
+            && self.resolver.aggregates(call)
+        {
+            self.inside += 1;
+        } else if self.inside == 0 {
+            match name_parts(expr) {
+                [name] => self.name(None, name),
+                [qualifier, name] => self.name(Some(qualifier), name),
+                [] | [_, _, _, ..] => {}
             }
-            _ => return ControlFlow::Continue(()),
         }
         ControlFlow::Continue(())
     }

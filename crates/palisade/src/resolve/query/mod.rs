@@ -43,7 +43,7 @@ impl<'a> Resolver<'a> {
         self.position = match self.mode {
             Mode::Statement
             | Mode::Rewritten {
-                forms: _,
+                sources: _,
                 writes: _,
             } => Position::Outermost,
             Mode::View { within: _ } => Position::Inside,

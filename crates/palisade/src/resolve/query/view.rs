@@ -104,7 +104,7 @@ impl Resolver<'_> {
             Mode::View { within } => within,
             Mode::Statement
             | Mode::Rewritten {
-                forms: _,
+                sources: _,
                 writes: _,
             } => &[],
         };

@@ -61,7 +61,7 @@ pub(in crate::resolve) struct Scope<'a, 's> {
     pub(in crate::resolve) parent: Option<&'s Scope<'a, 's>>,
     /// The name of the conflicting row around an upsert's condition. In subqueries its columns are spelled
     /// with that.
-    pub(in crate::resolve) in_the_way: Option<Ident>,
+    pub(in crate::resolve) conflicting_row: Option<Ident>,
 }
 
 /// What a name in a subquery of an upsert's condition means, where that is looked for beforehand.
@@ -69,7 +69,7 @@ pub(in crate::resolve) enum Around<'s> {
     /// It is the subquery's own, or says itself of which row around it it is.
     Told,
     /// A column of the conflicting row, by this name of the row.
-    InTheWay(&'s Ident),
+    ConflictingRow(&'s Ident),
     /// It cannot say which it is.
     Untold,
 }
@@ -102,7 +102,7 @@ impl<'a, 's> Scope<'a, 's> {
             aliases: &[],
             reached: RefCell::default(),
             parent,
-            in_the_way: None,
+            conflicting_row: None,
         }
     }
 
@@ -110,12 +110,12 @@ impl<'a, 's> Scope<'a, 's> {
     pub(in crate::resolve) fn find_around(&self, qualifier: Option<&str>, key: &str) -> Around<'_> {
         let scopes = || std::iter::successors(Some(self), |scope| scope.parent);
         let Some((outer, name)) =
-            scopes().find_map(|scope| Some(scope).zip(scope.in_the_way.as_ref()))
+            scopes().find_map(|scope| Some(scope).zip(scope.conflicting_row.as_ref()))
         else {
             return Around::Told;
         };
-        let inner = || scopes().take_while(|scope| scope.in_the_way.is_none());
-        if self.in_the_way.is_some() {
+        let inner = || scopes().take_while(|scope| scope.conflicting_row.is_none());
+        if self.conflicting_row.is_some() {
             return Around::Told;
         }
         let has_source = |qualifier: Option<&str>| {
@@ -137,7 +137,7 @@ impl<'a, 's> Scope<'a, 's> {
             (false, None) => match outer.find_here(None, key) {
                 // To PostgreSQL it is ambiguous.
                 Found::Column(_, _) if self.dialect == Dialect::Sqlite && !has_source(own) => {
-                    Around::InTheWay(name)
+                    Around::ConflictingRow(name)
                 }
                 // A whole row of the subquery's own.
                 Found::Nothing if has_source(Some(key)) => Around::Told,

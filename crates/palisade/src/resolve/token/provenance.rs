@@ -16,7 +16,7 @@ use crate::{
     catalog::ColumnId,
     dialect::Dialect,
     lineage::{Lineage, TokenLineage},
-    syntax::{TreeVisitor, visit_tree},
+    syntax::{Role, TableRole, TreeVisitor, role, table_role, visit_tree},
 };
 
 /// Of what a value is made.
@@ -247,42 +247,32 @@ struct Parts<'r, 'a, 's> {
 
 impl TreeVisitor for Parts<'_, '_, '_> {
     fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<()> {
-        match factor {
-            TableFactor::Table {
-                name: _,
-                alias: _,
-                args: None,
-                with_hints: _,
-                version: _,
-                with_ordinality: _,
-                partitions: _,
-                json_path: _,
-                sample: _,
-                index_hints: _,
-            } => {
+        match table_role(factor) {
+            TableRole::Named(_) => {
                 self.provenance = Provenance::Other;
                 ControlFlow::Break(())
             }
-            _ => ControlFlow::Continue(()),
+            // Its parts come next.
+            TableRole::Called(_) | TableRole::Other => ControlFlow::Continue(()),
         }
     }
 
     fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
-        let provenance = match expr {
-            Expr::Identifier(_) | Expr::CompoundIdentifier(_) => {
-                match self.resolver.meaning(expr, self.scope) {
-                    NameMeaning::Column(origin) => column_provenance(&origin),
-                    NameMeaning::Other => Provenance::Other,
-                    NameMeaning::Nothing => Provenance::Null,
-                }
-            }
-            Expr::Wildcard(_) | Expr::QualifiedWildcard(_, _) => Provenance::Other,
-            Expr::Value(value) => value_provenance(value),
+        let provenance = match role(expr) {
+            Role::Name(_) | Role::Path(_) => match self.resolver.meaning(expr, self.scope) {
+                NameMeaning::Column(origin) => column_provenance(&origin),
+                NameMeaning::Other => Provenance::Other,
+                NameMeaning::Nothing => Provenance::Null,
+            },
+            Role::Star | Role::WholeRow(_) => Provenance::Other,
+            Role::Value(value) => value_provenance(value),
             // Its parts come next.
-            whole => {
-                debug_assert!(!matches!(whole, Expr::Identifier(_)), "answered above");
-                Provenance::Null
-            }
+            Role::Columns(_)
+            | Role::Access
+            | Role::Call(_)
+            | Role::Operator(_)
+            | Role::Collation
+            | Role::Other => Provenance::Null,
         };
         self.has_constants |= provenance == Provenance::Constants;
         self.provenance = self.provenance.either(provenance);

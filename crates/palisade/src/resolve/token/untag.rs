@@ -330,7 +330,7 @@ impl<'a> Resolver<'a> {
             Mode::Statement => true,
             Mode::View { within: _ }
             | Mode::Rewritten {
-                forms: _,
+                sources: _,
                 writes: _,
             } => false,
         }

@@ -11,7 +11,7 @@ use crate::{
     access::Usage,
     catalog::ColumnId,
     rejection::Rejection,
-    syntax::{TreeVisitor, visit_tree},
+    syntax::{TreeVisitor, name_parts, visit_tree},
 };
 
 impl<'a> Resolver<'a> {
@@ -121,15 +121,12 @@ impl TreeVisitor for Sources<'_, '_, '_> {
         if self.depth > 0 {
             return ControlFlow::Continue(());
         }
-        let (qualifier, name) = match expr {
-            Expr::Identifier(name) => (None, name),
-            Expr::CompoundIdentifier(parts) => match parts.as_slice() {
-                [qualifier, name] | [_, qualifier, name] => {
-                    (Some(self.resolver.table_key(qualifier)), name)
-                }
-                _ => return ControlFlow::Continue(()),
-            },
-            _ => return ControlFlow::Continue(()),
+        let (qualifier, name) = match name_parts(expr) {
+            [name] => (None, name),
+            [qualifier, name] | [_, qualifier, name] => {
+                (Some(self.resolver.table_key(qualifier)), name)
+            }
+            [] | [_, _, _, _, ..] => return ControlFlow::Continue(()),
         };
         let key = self.resolver.key(name);
         let mut here = self.scope.positions(qualifier.as_deref(), &key);

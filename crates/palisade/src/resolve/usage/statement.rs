@@ -98,7 +98,7 @@ impl Resolver<'_> {
             .filter(|access| access.relation == target.relation && !access.cascaded)
             .map(|access| access.change.name());
         match (changes.next(), changes.next(), target.reference) {
-            // An INSERT that updates the row in its way reads no target.
+            // An INSERT that updates the conflicting row reads no target.
             (Some(kind), None, _) | (Some(kind), Some(_), None) => kind,
             (Some(_), Some(_), Some(_)) => "merge",
             (None, _, _) => "",

@@ -20,7 +20,7 @@ use crate::{
     limits::Limits,
     policy::obligation::Literal,
     resolve::{Visible, is_default},
-    syntax::{TreeVisitor, key, visit_tree},
+    syntax::{Role, TreeVisitor, key, role, visit_tree},
 };
 
 /// Whether a value is a literal or a parameter.
@@ -87,18 +87,21 @@ impl TreeVisitor for Determinism {
     }
 
     fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
-        let collates = matches!(
-            expr,
-            Expr::Collate {
-                expr: _,
-                collation: _
-            }
-        );
-        // It goes up to where the value is compared with a column, which has one of its own.
-        if collates && self.dialect == Dialect::Sqlite {
-            ControlFlow::Break(())
-        } else {
-            ControlFlow::Continue(())
+        match role(expr) {
+            // It goes up to where the value is compared with a column, which has one of its own.
+            Role::Collation if self.dialect == Dialect::Sqlite => ControlFlow::Break(()),
+            // What names columns or rows does not resolve without a table.
+            Role::Collation
+            | Role::Name(_)
+            | Role::Path(_)
+            | Role::WholeRow(_)
+            | Role::Star
+            | Role::Columns(_)
+            | Role::Value(_)
+            | Role::Access
+            | Role::Call(_)
+            | Role::Operator(_)
+            | Role::Other => ControlFlow::Continue(()),
         }
     }
 }

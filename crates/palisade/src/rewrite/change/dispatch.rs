@@ -44,18 +44,18 @@ impl ChangeRewriter<'_> {
             }
             None => return Err(not_as_decided("rows are reached that were not decided")),
         };
-        let mut formed = RewrittenChange::default();
+        let mut rewritten = RewrittenChange::default();
         let RewrittenChange {
-            form,
+            obligations,
             reads,
             looked,
             violations,
-            met,
-        } = &mut formed;
+            conflicts,
+        } = &mut rewritten;
         match change {
             SetExpr::Insert(Statement::Insert(insert)) => {
-                *met = self.conflicting_rows(insert, relation);
-                let parts = (form, reads, looked);
+                *conflicts = self.conflicting_rows(insert, relation);
+                let parts = (obligations, reads, looked);
                 *violations =
                     self.rewrite_insert(insert, relation, write, &seen, parts, functions)?;
             }
@@ -78,7 +78,8 @@ impl ChangeRewriter<'_> {
                 let reached = [&seen, &write.change];
                 let within = self.build_guard(&reached, relation, joined, reads, functions)?;
                 let filters = [&seen, &write.change, &changed];
-                form.guard = self.build_guard(&filters, relation, joined, reads, functions)?;
+                obligations.guard =
+                    self.build_guard(&filters, relation, joined, reads, functions)?;
                 if let Some(rest) = not_entailed(&changed, &reached) {
                     let admitted = self.qualified_condition(rest, relation, joined, functions)?;
                     violations.push(ViolationQuery::Target {
@@ -92,7 +93,7 @@ impl ChangeRewriter<'_> {
                 if let Some(untouched) =
                     self.no_filtered_dependents(relation, change, &updated, looked, functions)?
                 {
-                    let guard = &mut form.guard;
+                    let guard = &mut obligations.guard;
                     violations
                         .push(self.guard_dependents(guard, untouched, relation, reads, looked)?);
                 }
@@ -100,12 +101,13 @@ impl ChangeRewriter<'_> {
             SetExpr::Delete(_) => {
                 let filters = [&seen, &write.change];
                 let joined = self.target.joined;
-                form.guard = self.build_guard(&filters, relation, joined, reads, functions)?;
+                obligations.guard =
+                    self.build_guard(&filters, relation, joined, reads, functions)?;
                 let change = Change::Delete;
                 if let Some(untouched) =
                     self.no_filtered_dependents(relation, change, &[], looked, functions)?
                 {
-                    let guard = &mut form.guard;
+                    let guard = &mut obligations.guard;
                     violations
                         .push(self.guard_dependents(guard, untouched, relation, reads, looked)?);
                 }
@@ -124,6 +126,6 @@ impl ChangeRewriter<'_> {
             | SetExpr::Values(_)
             | SetExpr::Table(_) => return Err(not_as_decided("a change of another form")),
         }
-        Ok(formed)
+        Ok(rewritten)
     }
 }

@@ -33,8 +33,8 @@ use crate::{
         obligation::{Predicate, RowFilter},
     },
     rejection::Rejection,
-    resolve::{Admission, Conflict, Reference, WriteForm, is_default, reference_index},
-    syntax::{TreeVisitor, encode, visit_tree},
+    resolve::{Admission, Conflict, Reference, WriteObligations, is_default, reference_index},
+    syntax::{TableRole, TreeVisitor, encode, table_role, visit_tree},
 };
 
 impl ChangeRewriter<'_> {
@@ -44,7 +44,7 @@ impl ChangeRewriter<'_> {
         relation: &Relation,
         write: &WriteDecision,
         seen: &RowFilter,
-        (form, reads, looked): (&mut WriteForm, &mut ColumnSet, &mut ProbedRows),
+        (obligations, reads, looked): (&mut WriteObligations, &mut ColumnSet, &mut ProbedRows),
         functions: &mut BTreeSet<String>,
     ) -> Result<Vec<ViolationQuery>, Rejection> {
         // As PostgreSQL does: a row that is given back must be one that may be seen.
@@ -72,7 +72,7 @@ impl ChangeRewriter<'_> {
             && let Some((admission, precheck)) =
                 self.admit(insert, relation, &predicates, functions)?
         {
-            form.admission = Some(admission);
+            obligations.admission = Some(admission);
             violations.push(precheck);
         }
         match self.target.on_conflict {
@@ -87,10 +87,10 @@ impl ChangeRewriter<'_> {
                         self.no_filtered_dependents(relation, change, &[], looked, functions)?
                     {
                         // Nothing hangs on a row that another of the statement has added.
-                        let met =
+                        let conflicts =
                             self.conflict_conditions("REPLACE", insert, relation, true, reads)?;
                         violations.extend(self.violations_of(
-                            &met,
+                            &conflicts,
                             &untouched,
                             Violation::OutOfReach,
                         ));
@@ -154,13 +154,13 @@ impl ChangeRewriter<'_> {
                     });
                 }
                 let filters = [seen, &write.change, &changed];
-                form.guard = self.build_guard(&filters, relation, true, reads, functions)?;
+                obligations.guard = self.build_guard(&filters, relation, true, reads, functions)?;
                 Ok(violations)
             }
         }
     }
 
-    /// What the rows of an upsert are met by. The conflicting rows are known before where their keys are.
+    /// The rows that an upsert proposes. The conflicting rows are known before where their keys are.
     fn proposed_rows(&self, insert: &Insert, relation: &Relation) -> Result<Proposed, Rejection> {
         if self.condition_reads_changed_rows(insert, relation) {
             return Err(cannot_find_conflicts(&UnknownRows::ReadsChangedTable));
@@ -180,7 +180,7 @@ impl ChangeRewriter<'_> {
         .map_err(|unknown| cannot_find_conflicts(&unknown))
     }
 
-    /// Whether one key given twice has to be looked for: on SQLite the second row meets the first, as it was added. PostgreSQL
+    /// Whether one key given twice has to be looked for: on SQLite the second row conflicts with the first, as it was added. PostgreSQL
     /// refuses it. A row that was there and was updated is as policy admits it, and stays so.
     fn duplicate_in_statement(
         &self,
@@ -227,18 +227,33 @@ impl ChangeRewriter<'_> {
             references: self.references,
             found: BTreeSet::new(),
         };
-        if let Some(OnInsert::OnConflict(OnConflict {
-            conflict_target: _,
-            action:
-                OnConflictAction::DoUpdate(DoUpdate {
-                    assignments: _,
-                    selection: Some(condition),
-                }),
-        })) = &insert.on
-        {
-            let _ = visit_tree(condition, &mut read);
+        match &insert.on {
+            Some(OnInsert::OnConflict(OnConflict {
+                conflict_target: _,
+                action:
+                    OnConflictAction::DoUpdate(DoUpdate {
+                        assignments: _,
+                        selection: Some(condition),
+                    }),
+            })) => {
+                let _ = visit_tree(condition, &mut read);
+            }
+            // There is no condition.
+            Some(OnInsert::OnConflict(OnConflict {
+                conflict_target: _,
+                action:
+                    OnConflictAction::DoNothing
+                    | OnConflictAction::DoUpdate(DoUpdate {
+                        assignments: _,
+                        selection: None,
+                    }),
+            }))
+            | Some(OnInsert::DuplicateKeyUpdate(_))
+            | None => {}
+            // One that is not known here.
+            Some(_) => return true,
         }
-        // The conflicting row of the only one is met before anything is changed.
+        // The conflicting row of a single proposed row is found before anything is changed.
         let is_one = match insert.source.as_deref().map(|source| &*source.body) {
             Some(SetExpr::Values(Values {
                 explicit_row: _,
@@ -279,7 +294,7 @@ impl ChangeRewriter<'_> {
             return Ok(None);
         };
         let is_given = |index| columns.iter().any(|(known, _)| *known == index);
-        let unsaid = self.omitted_values(&looked, is_given, relation);
+        let omitted = self.omitted_values(&looked, is_given, relation);
         if let SetExpr::Values(Values {
             explicit_row: _,
             value_keyword: _,
@@ -287,15 +302,15 @@ impl ChangeRewriter<'_> {
         }) = &*source.body
         {
             for values in rows {
-                let mut row = unsaid.clone();
+                let mut row = omitted.clone();
                 let given = columns.iter().zip(&values.content);
                 let given = given.filter(|((index, _), _)| looked.contains(index));
                 row.extend(given.map(|((index, column), value)| {
-                    let held = match is_default(value) {
+                    let stored = match is_default(value) {
                         true => self.default_value(*index, Change::Insert, relation),
                         false => self.stored_value(value, column),
                     };
-                    (*index, held)
+                    (*index, stored)
                 }));
                 self.admit_row(&row, relation, predicates, &looked)?;
             }
@@ -303,7 +318,7 @@ impl ChangeRewriter<'_> {
         }
         let mut left = Vec::with_capacity(predicates.len());
         for predicate in predicates {
-            match fold_with_row(predicate, &unsaid, relation)? {
+            match fold_with_row(predicate, &omitted, relation)? {
                 Folded::Known(Some(true)) => {}
                 Folded::Known(Some(false) | None) => {
                     return Err(not_admitted(
@@ -369,28 +384,18 @@ impl ReadRelations<'_> {
 
 impl TreeVisitor for ReadRelations<'_> {
     fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<()> {
-        if let TableFactor::Table {
-            name,
-            alias: _,
-            args: _,
-            with_hints: _,
-            version: _,
-            with_ordinality: _,
-            partitions: _,
-            json_path: _,
-            sample: _,
-            index_hints: _,
-        } = factor
-        {
-            let references = self.references;
-            match reference_index(name) {
-                Some(index) => references.get(index..=index),
-                // A common table expression, which reads any of them.
-                None => Some(references),
+        match table_role(factor) {
+            TableRole::Named(name) | TableRole::Called(name) => {
+                let references = self.references;
+                reference_index(name)
+                    .and_then(|index| references.get(index..=index))
+                    // A common table expression, which reads any of them.
+                    .unwrap_or(references)
+                    .iter()
+                    .for_each(|reference| self.read(reference));
             }
-            .into_iter()
-            .flatten()
-            .for_each(|reference| self.read(reference));
+            // What stands in it is looked at by itself.
+            TableRole::Other => {}
         }
         ControlFlow::Continue(())
     }

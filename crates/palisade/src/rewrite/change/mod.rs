@@ -53,7 +53,7 @@ use crate::{
     dialect::Dialect,
     limits::Limits,
     policy::{Permit, obligation::ColumnLevel},
-    resolve::{Reference, Target, Visible, WriteForm, is_default},
+    resolve::{Reference, Target, Visible, WriteObligations, is_default},
     syntax::key,
     value::{Placeholder, Value},
 };
@@ -93,14 +93,14 @@ pub(in crate::rewrite) struct FailureRisk {
 /// What a change needs.
 #[derive(Debug, Default)]
 pub(in crate::rewrite) struct RewrittenChange {
-    pub(in crate::rewrite) form: WriteForm,
+    pub(in crate::rewrite) obligations: WriteObligations,
     pub(in crate::rewrite) reads: ColumnSet,
     /// What is looked for of what foreign keys change.
     pub(in crate::rewrite) looked: ProbedRows,
     /// Rows that may have to refuse it.
     pub(in crate::rewrite) violations: Vec<ViolationQuery>,
-    /// PrintedFilters of the rows with which an INSERT conflicts, where they are known.
-    pub(in crate::rewrite) met: Option<Vec<Expr>>,
+    /// Conditions of the rows with which an INSERT conflicts, where they are known.
+    pub(in crate::rewrite) conflicts: Option<Vec<Expr>>,
 }
 
 impl ChangeRewriter<'_> {

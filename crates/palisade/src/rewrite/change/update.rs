@@ -58,13 +58,13 @@ impl ChangeRewriter<'_> {
                             kept.insert(index);
                             continue;
                         }
-                        let held = match is_default(value) {
+                        let stored = match is_default(value) {
                             true => self.default_value(index, change, relation),
-                            // Its value matters to nobody.
+                            // No policy looks at its value.
                             false if !decisive.contains(&index) => StoredValue::Unknown,
                             false => self.stored_value(value, column),
                         };
-                        row.insert(index, held);
+                        row.insert(index, stored);
                     }
                 }
                 AssignmentTarget::Tuple(names) => {
@@ -239,7 +239,7 @@ pub(in crate::rewrite) fn fold_with_row(
 ) -> Result<Folded, Rejection> {
     let present = row
         .iter()
-        .filter(|(_, held)| **held == StoredValue::NotNull);
+        .filter(|(_, stored)| **stored == StoredValue::NotNull);
     let present: BTreeSet<u16> = present.map(|(index, _)| *index).collect();
     let predicate = fold_presence(predicate, &present);
     let mut looked = BTreeSet::new();

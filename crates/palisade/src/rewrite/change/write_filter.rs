@@ -23,10 +23,10 @@ use crate::{
     policy::obligation::{Predicate, RowFilter},
     rejection::Rejection,
     resolve::{
-        Conflict, Placement, Prefix, Seeing, TermPlacement, WriteFilter, WriteForm, joins_that_see,
-        reference_index,
+        Conflict, Placement, Prefix, Seeing, TermPlacement, WriteFilter, WriteObligations,
+        joins_that_see, reference_index,
     },
-    syntax::{TreeVisitorMut, visit_tree_mut},
+    syntax::{TableRole, TreeVisitorMut, table_role, visit_tree_mut},
 };
 
 impl ChangeRewriter<'_> {
@@ -215,13 +215,13 @@ impl ChangeRewriter<'_> {
     }
 }
 
-/// Puts the form around a change of what `target` is among the references.
+/// Puts the obligations around a change of what `target` is among the references.
 pub(in crate::rewrite) fn put_guards(
     change: &mut SetExpr,
-    form: &WriteForm,
+    obligations: &WriteObligations,
     target: Option<usize>,
 ) -> Result<(), Rejection> {
-    let WriteForm { guard, admission } = form;
+    let WriteObligations { guard, admission } = obligations;
     let misplaced = || not_as_decided("a change of another form");
     match change {
         SetExpr::Insert(Statement::Insert(insert)) => {
@@ -302,20 +302,9 @@ fn filter_joins(
     if guard.joins() == 0 {
         return Ok(());
     }
-    let is_target = |factor: &TableFactor| match factor {
-        TableFactor::Table {
-            name,
-            alias: _,
-            args: _,
-            with_hints: _,
-            version: _,
-            with_ordinality: _,
-            partitions: _,
-            json_path: _,
-            sample: _,
-            index_hints: _,
-        } => target.is_some() && reference_index(name) == target,
-        _ => false,
+    let is_target = |factor: &TableFactor| match table_role(factor) {
+        TableRole::Named(name) => target.is_some() && reference_index(name) == target,
+        TableRole::Called(_) | TableRole::Other => false,
     };
     let mut count = 0;
     for seeing in joins_that_see(tables, &is_target) {

@@ -1,7 +1,7 @@
 //! Guards that are made once: text that was printed, read back and found to be the same tree.
 //!
 //! What keeps a change within the rows of a session is the same in every change of a relation, and often longer than the
-//! change. As for source forms (`form`), a name stands for it in the tree that no text can spell, until that was printed and
+//! change. As for source subqueries, a name stands for it in the tree that no text can spell, until that was printed and
 //! read back. What the whole text means follows from its two parts: the name stands in parentheses where a condition may, which
 //! the second resolution sees to, and what is in parentheses is read without regard to what stands around it.
 
@@ -270,7 +270,7 @@ mod tests {
                 max_rows: None,
                 policies: Vec::new(),
                 message: None,
-                keeps_apart: false,
+                has_hidden_children: false,
             })
         };
         let changed = || Arc::new(WriteDecision::nothing());
@@ -291,8 +291,8 @@ mod tests {
             FilterKey::new(table, Some(&seen), &changed, both, Some(&u)),
             FilterKey::new(table, Some(&seen), &changed, both, None),
         ];
-        let apart: std::collections::HashSet<&FilterKey> = keys.iter().collect();
-        assert_eq!(apart.len(), keys.len(), "{keys:?}");
+        let distinct: std::collections::HashSet<&FilterKey> = keys.iter().collect();
+        assert_eq!(distinct.len(), keys.len(), "{keys:?}");
     }
 
     #[test]

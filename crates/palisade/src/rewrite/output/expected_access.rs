@@ -276,21 +276,21 @@ impl ExpectedAccess {
             }
             self.tables.push(table);
         }
-        let form = has_obligations(reference);
+        let is_replaced = has_obligations(reference);
         let table = &relation.key;
         let is_table = relation.kind == RelationKind::Table;
-        if relation.has_rowid && !form {
+        if relation.has_rowid && !is_replaced {
             self.reads
                 .add_reads(Arc::clone(table), ROW_ID, Arc::default());
         }
-        if catalog.dialect() == Dialect::Postgres && is_table && !form {
+        if catalog.dialect() == Dialect::Postgres && is_table && !is_replaced {
             self.reads
                 .add_reads(Arc::clone(table), SYSTEM_COLUMNS, Arc::default());
         }
-        let whole = reference.body.is_some() || (self.whole_rows && !form);
+        let whole = reference.body.is_some() || (self.whole_rows && !is_replaced);
         let columns = match ready {
             Some(ready) if !whole => Arc::clone(&ready.reads),
-            None if form && !whole && !is_target => {
+            None if is_replaced && !whole && !is_target => {
                 relation_source::columns_read(reference, relation)
             }
             Some(_) | None => {
@@ -307,7 +307,7 @@ impl ExpectedAccess {
                 self.allow_aliases(&body.resolved.aliases);
             }
             self.whole_rows |= body.resolved.whole_rows;
-            if form {
+            if is_replaced {
                 self.allow_ctes([relation_source::unused_name(catalog, reference.relation)].iter());
             }
             for inner in &body.resolved.references {

@@ -262,7 +262,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
-    use crate::{limits::Limits, resolve::form_name, syntax::read_query};
+    use crate::{limits::Limits, resolve::source_name, syntax::read_query};
 
     fn read(text: &str, dialect: Dialect) -> Box<Query> {
         read_query(text, dialect, &Limits::default()).unwrap()
@@ -288,7 +288,7 @@ mod tests {
         let SetExpr::Select(select) = &mut *query.body else {
             unreachable!("a SELECT");
         };
-        let form = form_name(0, Dialect::Mysql);
+        let form = source_name(0, Dialect::Mysql);
         if let TableFactor::Table { name, .. } = &mut select.from.first_mut().unwrap().relation {
             *name = form.clone().into();
         }

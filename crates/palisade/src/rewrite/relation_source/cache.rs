@@ -37,11 +37,11 @@ use crate::{
     limits::Limits,
     policy::{WriteDecision, obligation::RelationDecision},
     rejection::Rejection,
-    resolve::{Reference, SourceForm, ViewBody, form_name, form_place},
+    resolve::{PlacedSource, Reference, ViewBody, find_source_name, source_name},
     syntax::{self, Readings, TreeVisitorMut, visit_tree_mut},
 };
 
-/// The text of a source form, with what the engine calls and reads to compute it.
+/// The text of a source subquery, with what the engine calls and reads to compute it.
 #[derive(Debug)]
 pub(in crate::rewrite) struct SourceText {
     pub(in crate::rewrite) text: Arc<str>,
@@ -52,7 +52,7 @@ pub(in crate::rewrite) struct SourceText {
     pub(in crate::rewrite) facts: Option<TextFacts>,
 }
 
-/// `query` as a form that is made once, if it holds no parameter: those are numbered anew in each statement.
+/// `query` as a text that is printed once, if it holds no parameter: those are numbered anew in each statement.
 ///
 /// # Errors
 /// `syntax.not-stable`.
@@ -75,7 +75,7 @@ pub(in crate::rewrite) fn print_source(
     })))
 }
 
-/// What a form is made from. An address is that of one thing alone as long as somebody holds on to it, and
+/// What a source subquery is made from. An address is that of one thing alone as long as somebody holds on to it, and
 /// [`CachedSource`] does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct SourceKey {
@@ -86,17 +86,17 @@ struct SourceKey {
     keyed: bool,
 }
 
-/// A form, and the things whose addresses it is found by. They may go; their addresses stay taken.
+/// A source subquery, and the things whose addresses it is found by. They may go; their addresses stay taken.
 #[derive(Debug, Clone)]
 struct CachedSource {
-    form: Arc<SourceText>,
+    source: Arc<SourceText>,
     _decision: Weak<RelationDecision>,
     _body: Option<Weak<ViewBody>>,
 }
 
 /// Printed source subqueries and guards, by the decisions they were made from, and the texts that were read back; bounded in bytes.
 pub(crate) struct SourceCache {
-    forms: Cache<SourceKey, CachedSource, Weight>,
+    sources: Cache<SourceKey, CachedSource, Weight>,
     guards: Cache<
         write_filter_cache::FilterKey,
         write_filter_cache::CachedFilter,
@@ -106,17 +106,17 @@ pub(crate) struct SourceCache {
 }
 
 /// Bytes that sources, and that guards may take: the least used are forgotten first.
-const FORM_BYTES: u64 = 8 * 1024 * 1024;
+const CACHE_BYTES: u64 = 8 * 1024 * 1024;
 
-/// Bytes of a form, about, for a first guess of how many fit.
+/// Bytes of a source subquery, about, for a first guess of how many fit.
 const TYPICAL_BYTES: u64 = 1024;
 
 impl Default for SourceCache {
     fn default() -> Self {
-        let items = usize::try_from(FORM_BYTES / TYPICAL_BYTES).unwrap_or(usize::MAX);
+        let items = usize::try_from(CACHE_BYTES / TYPICAL_BYTES).unwrap_or(usize::MAX);
         Self {
-            forms: Cache::with_weighter(items, FORM_BYTES, Weight),
-            guards: Cache::with_weighter(items, FORM_BYTES, write_filter_cache::Weight),
+            sources: Cache::with_weighter(items, CACHE_BYTES, Weight),
+            guards: Cache::with_weighter(items, CACHE_BYTES, write_filter_cache::Weight),
             readings: Readings::default(),
         }
     }
@@ -125,7 +125,7 @@ impl Default for SourceCache {
 impl fmt::Debug for SourceCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SourceCache")
-            .field("forms", &self.forms.len())
+            .field("sources", &self.sources.len())
             .field("guards", &self.guards.len())
             .field("readings", &self.readings)
             .finish()
@@ -137,21 +137,21 @@ struct Weight;
 
 impl Weighter<SourceKey, CachedSource> for Weight {
     fn weight(&self, _: &SourceKey, kept: &CachedSource) -> u64 {
-        let functions: usize = kept.form.functions.iter().map(|f| 48 + f.len()).sum();
+        let functions: usize = kept.source.functions.iter().map(|f| 48 + f.len()).sum();
         // The names are the catalog's.
-        let reads = kept.form.reads.len() * size_of::<Arc<str>>();
+        let reads = kept.source.reads.len() * size_of::<Arc<str>>();
         let bytes = size_of::<SourceKey>()
             + size_of::<CachedSource>()
-            + kept.form.text.len()
+            + kept.source.text.len()
             + functions
             + reads
-            + (kept.form.facts.as_ref()).map_or(0, |facts| facts.bytes(48));
+            + (kept.source.facts.as_ref()).map_or(0, |facts| facts.bytes(48));
         u64::try_from(bytes).unwrap_or(u64::MAX)
     }
 }
 
 impl SourceCache {
-    /// The form that stands for `reference`, made by `make` if it is not known.
+    /// The source subquery that stands for `reference`, made by `make` if it is not known.
     ///
     /// # Errors
     /// Those of `make`.
@@ -170,17 +170,17 @@ impl SourceCache {
             fence,
             keyed,
         };
-        if let Some(kept) = self.forms.get(&key) {
-            return Ok(Some(kept.form));
+        if let Some(kept) = self.sources.get(&key) {
+            return Ok(Some(kept.source));
         }
         let made = make()?;
-        if let Some(form) = &made {
+        if let Some(source) = &made {
             let kept = CachedSource {
-                form: Arc::clone(form),
+                source: Arc::clone(source),
                 _decision: Arc::downgrade(decision),
                 _body: body.map(Arc::downgrade),
             };
-            self.forms.insert(key, kept);
+            self.sources.insert(key, kept);
         }
         Ok(made)
     }
@@ -219,40 +219,42 @@ pub(in crate::rewrite) enum PrintedSource {
     Text(Arc<SourceText>),
 }
 
-/// The forms of a statement, by relation.
+/// The source subqueries of a statement, by relation.
 pub(in crate::rewrite) type PrintedSources = Vec<(RelationId, PrintedSource)>;
 
-/// How the second resolution knows each of `forms`.
-pub(in crate::rewrite) fn source_forms(
-    forms: &PrintedSources,
-) -> Vec<(RelationId, SourceForm<'_>)> {
-    forms
+/// How the second resolution knows each of `sources`.
+pub(in crate::rewrite) fn placed_sources(
+    sources: &PrintedSources,
+) -> Vec<(RelationId, PlacedSource<'_>)> {
+    sources
         .iter()
-        .map(|(id, form)| match form {
-            PrintedSource::Tree(query) => (*id, SourceForm::Tree(query)),
-            PrintedSource::Text(_) => (*id, SourceForm::Named),
+        .map(|(id, source)| match source {
+            PrintedSource::Tree(query) => (*id, PlacedSource::Tree(query)),
+            PrintedSource::Text(_) => (*id, PlacedSource::Named),
         })
         .collect()
 }
 
-/// The text of each of `forms`, for the operator.
+/// The text of each of `sources`, for the operator.
 pub(in crate::rewrite) fn texts(
-    forms: &PrintedSources,
+    sources: &PrintedSources,
 ) -> impl Iterator<Item = (RelationId, Arc<str>)> {
-    forms.iter().map(|(id, form)| match form {
+    sources.iter().map(|(id, source)| match source {
         PrintedSource::Tree(query) => (*id, query.to_string().into()),
         PrintedSource::Text(ready) => (*id, Arc::clone(&ready.text)),
     })
 }
 
-/// The name, as a table, that stands for the form at `index`.
+/// The name, as a table, that stands for the source subquery at `index`.
 pub(in crate::rewrite) fn placeholder(
     index: usize,
     alias: Option<TableAlias>,
     dialect: Dialect,
 ) -> TableFactor {
     TableFactor::Table {
-        name: ObjectName(vec![ObjectNamePart::Identifier(form_name(index, dialect))]),
+        name: ObjectName(vec![ObjectNamePart::Identifier(source_name(
+            index, dialect,
+        ))]),
         alias,
         args: None,
         with_hints: Vec::new(),
@@ -268,36 +270,36 @@ pub(in crate::rewrite) fn placeholder(
 /// The text for which `name` stands in a tree.
 pub(in crate::rewrite) fn find_text<'f>(
     name: &Ident,
-    forms: &'f PrintedSources,
+    sources: &'f PrintedSources,
     dialect: Dialect,
 ) -> Option<&'f SourceText> {
-    let mut forms = forms.iter().enumerate();
-    forms.find_map(|(index, (_, form))| match form {
-        PrintedSource::Text(ready) => (*name == form_name(index, dialect)).then_some(&**ready),
+    let mut sources = sources.iter().enumerate();
+    sources.find_map(|(index, (_, source))| match source {
+        PrintedSource::Text(ready) => (*name == source_name(index, dialect)).then_some(&**ready),
         PrintedSource::Tree(_) => None,
     })
 }
 
-/// `text`, printed from a tree in which names stand for `forms`, with the forms in their places.
+/// `text`, printed from a tree in which names stand for `sources`, with their texts in the places of the names.
 ///
 /// # Errors
 /// `internal` if something else is left of a name.
 pub(in crate::rewrite) fn fill_texts(
     text: String,
-    forms: &PrintedSources,
+    sources: &PrintedSources,
     dialect: Dialect,
 ) -> Result<String, Rejection> {
     if !text.contains('\0') {
         return Ok(text);
     }
-    let texts = forms.iter().map(|(_, form)| match form {
+    let texts = sources.iter().map(|(_, source)| match source {
         PrintedSource::Tree(_) => 0,
         PrintedSource::Text(ready) => ready.text.len(),
     });
     let mut out = String::with_capacity(text.len() + texts.sum::<usize>());
     let mut rest = text.as_str();
-    while let Some((before, index, after)) = form_place(rest, dialect)
-        && let Some((_, PrintedSource::Text(ready))) = forms.get(index)
+    while let Some((before, index, after)) = find_source_name(rest, dialect)
+        && let Some((_, PrintedSource::Text(ready))) = sources.get(index)
     {
         out.push_str(before);
         out.push('(');
@@ -308,24 +310,24 @@ pub(in crate::rewrite) fn fill_texts(
     out.push_str(rest);
     if out.contains('\0') {
         return Err(not_as_decided(
-            "a name that stands for a source form is left",
+            "a name that stands for a source subquery is left",
         ));
     }
     Ok(out)
 }
 
-/// Puts the trees of `forms` where their names stand in `query`.
+/// Puts the trees of `sources` where their names stand in `query`.
 ///
 /// # Errors
-/// `syntax.not-stable` if a form does not read back.
+/// `syntax.not-stable` if a source subquery does not read back.
 pub(in crate::rewrite) fn put_trees(
     query: &mut Query,
-    forms: &PrintedSources,
+    sources: &PrintedSources,
     dialect: Dialect,
     limits: &Limits,
 ) -> Result<(), Rejection> {
     let mut filling = Filling {
-        forms,
+        sources,
         dialect,
         limits,
         failed: None,
@@ -334,27 +336,27 @@ pub(in crate::rewrite) fn put_trees(
     filling.failed.map_or(Ok(()), Err)
 }
 
-/// Whether `text` reads back as `query` with the `forms` and `guards` in it.
+/// Whether `text` reads back as `query` with the `sources` and `guards` in it.
 ///
 /// # Errors
 /// `syntax.not-stable` if it does not.
 pub(in crate::rewrite) fn reads_back_whole(
     query: &Query,
     text: &str,
-    forms: &PrintedSources,
+    sources: &PrintedSources,
     guards: &PrintedFilters,
     dialect: Dialect,
     limits: &Limits,
 ) -> Result<bool, Rejection> {
     let mut query = query.clone();
-    put_trees(&mut query, forms, dialect, limits)?;
+    put_trees(&mut query, sources, dialect, limits)?;
     guards.put_trees(&mut query, dialect);
     Ok(syntax::print_stable(&query, dialect, limits)?.0 == text)
 }
 
-/// Puts the trees of forms where their names stand.
+/// Puts the trees of source subqueries where their names stand.
 struct Filling<'f> {
-    forms: &'f PrintedSources,
+    sources: &'f PrintedSources,
     dialect: Dialect,
     limits: &'f Limits,
     failed: Option<Rejection>,
@@ -377,11 +379,11 @@ impl TreeVisitorMut for Filling<'_> {
         else {
             return ControlFlow::Continue(());
         };
-        for (index, (_, form)) in self.forms.iter().enumerate() {
-            let PrintedSource::Text(ready) = form else {
+        for (index, (_, source)) in self.sources.iter().enumerate() {
+            let PrintedSource::Text(ready) = source else {
                 continue;
             };
-            if name.to_string() != form_name(index, self.dialect).to_string() {
+            if name.to_string() != source_name(index, self.dialect).to_string() {
                 continue;
             }
             match syntax::read_query(&ready.text, self.dialect, self.limits) {
@@ -407,7 +409,7 @@ mod tests {
 
     use super::*;
 
-    fn form(text: &str) -> (RelationId, PrintedSource) {
+    fn printed(text: &str) -> (RelationId, PrintedSource) {
         let ready = SourceText {
             text: text.into(),
             functions: BTreeSet::new(),
@@ -420,10 +422,11 @@ mod tests {
     #[test]
     fn forms_stand_where_their_names_stood() {
         for dialect in Dialect::ALL {
-            let forms: PrintedSources = (0..11).map(|n| form(&format!("SELECT {n}"))).collect();
-            let [one, ten] = [1, 10].map(|index| form_name(index, dialect));
+            let sources: PrintedSources =
+                (0..11).map(|n| printed(&format!("SELECT {n}"))).collect();
+            let [one, ten] = [1, 10].map(|index| source_name(index, dialect));
             let text = format!("SELECT * FROM {one} AS a, {ten} AS b, {one}");
-            let filled = fill_texts(text, &forms, dialect).unwrap();
+            let filled = fill_texts(text, &sources, dialect).unwrap();
             assert_eq!(
                 filled,
                 "SELECT * FROM (SELECT 1) AS a, (SELECT 10) AS b, (SELECT 1)"
@@ -433,10 +436,10 @@ mod tests {
 
     #[test]
     fn a_name_without_a_form_does_not_run() {
-        let forms: PrintedSources = vec![form("SELECT 1")];
+        let sources: PrintedSources = vec![printed("SELECT 1")];
         for index in [1, 10] {
-            let text = format!("SELECT * FROM {}", form_name(index, Dialect::Sqlite));
-            assert!(fill_texts(text, &forms, Dialect::Sqlite).is_err());
+            let text = format!("SELECT * FROM {}", source_name(index, Dialect::Sqlite));
+            assert!(fill_texts(text, &sources, Dialect::Sqlite).is_err());
         }
     }
 }

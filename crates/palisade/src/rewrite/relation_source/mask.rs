@@ -64,7 +64,9 @@ pub(in crate::rewrite) fn expression(
         Mask::Date(part) => masking
             .date(*part)
             .unwrap_or_else(|| typed_null::typed_null(column, catalog)),
-        Mask::Bucket(width) => masking.bucket(i64::from(*width)),
+        Mask::Bucket(width) => masking
+            .bucket(i64::from(*width))
+            .unwrap_or_else(|| typed_null::typed_null(column, catalog)),
     }
 }
 
@@ -294,17 +296,28 @@ impl MaskWriter<'_> {
     }
 
     fn date(&mut self, part: DatePart) -> Option<Expr> {
-        let own = match (self.dialect, self.column.class) {
-            (Dialect::Postgres | Dialect::Mysql, TypeClass::Date) => DataType::Date,
+        // The type of the mask, that of its bounds, and the bounds.
+        let (own, bound_type, first, last) = match (self.dialect, self.column.class) {
+            (Dialect::Postgres | Dialect::Mysql, TypeClass::Date) => {
+                (DataType::Date, DataType::Date, "0001-01-01", "9999-12-31")
+            }
             (Dialect::Postgres, TypeClass::Timestamp) => {
-                DataType::Timestamp(None, TimezoneInfo::None)
+                let own = DataType::Timestamp(None, TimezoneInfo::None);
+                let last = "9999-12-31 23:59:59.999999";
+                (own.clone(), own, "0001-01-01", last)
             }
             (Dialect::Postgres, TypeClass::TimestampTz) => {
-                DataType::Timestamp(None, TimezoneInfo::WithTimeZone)
+                let own = DataType::Timestamp(None, TimezoneInfo::WithTimeZone);
+                let last = "9999-12-31 23:59:59.999999+00";
+                (own.clone(), own, "0001-01-01 00:00:00+00", last)
             }
-            (Dialect::Mysql, TypeClass::Timestamp | TypeClass::TimestampTz) => {
-                DataType::Datetime(None)
-            }
+            // The last moment of a day has a fraction, which MySQL keeps of a constant only where it is told to.
+            (Dialect::Mysql, TypeClass::Timestamp | TypeClass::TimestampTz) => (
+                DataType::Datetime(None),
+                DataType::Datetime(Some(6)),
+                "0001-01-01",
+                "9999-12-31 23:59:59.999999",
+            ),
             (Dialect::Sqlite, _) => {
                 let format = ast::text(self.dialect, period_format(part));
                 let value = self.value();
@@ -320,7 +333,7 @@ impl MaskWriter<'_> {
                     let at = DataType::Timestamp(None, TimezoneInfo::None);
                     let at = ast::cast(self.value(), at);
                     let cut = self.call("date_trunc", vec![unit, at]);
-                    ast::cast(cut, own.clone())
+                    ast::cast(cut, own)
                 } else {
                     let mut args = vec![unit, self.value()];
                     if self.column.class == TypeClass::TimestampTz {
@@ -333,36 +346,22 @@ impl MaskWriter<'_> {
                 let format = ast::text(self.dialect, period_format(part));
                 let value = self.value();
                 let cut = self.call("date_format", vec![value, format]);
-                ast::cast(cut, own.clone())
+                ast::cast(cut, own)
             }
             Dialect::Sqlite => return None,
         };
-        // The last moment of a day has a fraction, which MySQL keeps of a constant only where it is told to.
-        let (own, first, last) = match (self.dialect, self.column.class) {
-            (_, TypeClass::Date) => (own, "0001-01-01", "9999-12-31"),
-            (Dialect::Mysql, _) => (
-                DataType::Datetime(Some(6)),
-                "0001-01-01",
-                "9999-12-31 23:59:59.999999",
-            ),
-            (_, TypeClass::TimestampTz) => (
-                own,
-                "0001-01-01 00:00:00+00",
-                "9999-12-31 23:59:59.999999+00",
-            ),
-            (_, _) => (own, "0001-01-01", "9999-12-31 23:59:59.999999"),
-        };
-        let bound = |text: &str| ast::cast(ast::text(dialect, text), own.clone());
+        let bound = |text: &str| ast::cast(ast::text(dialect, text), bound_type.clone());
         Some(self.bucket_text(bound(first), BinaryOperator::LtEq, bound(last), cut))
     }
 
-    fn bucket(&mut self, width: i64) -> Expr {
-        match (self.dialect, self.column.class) {
+    fn bucket(&mut self, width: i64) -> Option<Expr> {
+        Some(match (self.dialect, self.column.class) {
             (Dialect::Sqlite, _) => self.any_bucket(width),
             (Dialect::Postgres | Dialect::Mysql, TypeClass::Number) => self.float_bucket(width),
             (Dialect::Postgres | Dialect::Mysql, TypeClass::Decimal) => self.decimal_bucket(width),
-            (Dialect::Postgres | Dialect::Mysql, _) => self.integer_bucket(width),
-        }
+            (Dialect::Postgres | Dialect::Mysql, TypeClass::Integer) => self.integer_bucket(width),
+            _ => return None,
+        })
     }
 
     /// `value` without what is left of a division by `width`: nearer to zero, and so within the type.

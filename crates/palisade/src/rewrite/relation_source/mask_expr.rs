@@ -91,7 +91,13 @@ impl Writer<'_> {
                 let value = self.plain(formula)?;
                 Some(self.cast_text(value))
             }
-            (_, _) => self.plain(formula),
+            (ValueKind::Text, ValueKind::Text | ValueKind::Number | ValueKind::Truth)
+            | (
+                ValueKind::Number | ValueKind::Truth | ValueKind::Moment(_),
+                ValueKind::Number | ValueKind::Truth | ValueKind::Moment(_),
+            )
+            | (ValueKind::Null, _)
+            | (_, ValueKind::Null) => self.plain(formula),
         }
     }
 

@@ -33,7 +33,7 @@ use crate::{
     syntax::{encode, output_name::is_truth},
 };
 
-/// Where a source form stands.
+/// Where a source subquery stands.
 #[derive(Clone, Copy)]
 pub(in crate::rewrite) struct Place<'c> {
     pub(in crate::rewrite) catalog: &'c Catalog,
@@ -75,7 +75,7 @@ pub(in crate::rewrite) fn source_query(
             )
             .with_operator_detail(format!("materialised view `{}`", relation.uid)));
         }
-        // Without its definition nobody knows what it holds.
+        // Without its definition its contents are not known.
         (RelationKind::Materialized, None) => return Err(unknown()),
         (RelationKind::Materialized, Some(_)) => None,
         (
@@ -251,7 +251,7 @@ pub(in crate::rewrite) fn if_empty(references: &[Reference]) -> EmptyReason {
         .unwrap_or(EmptyReason::NoMatch)
 }
 
-/// The columns that the source form reads of `relation`.
+/// The columns that the source subquery reads of `relation`.
 pub(in crate::rewrite) fn columns_read(
     reference: &Reference,
     relation: &Relation,

@@ -298,11 +298,29 @@ fn postgres_text(side: ComparedSide<'_>, dialect: Dialect) -> Result<Expr, Rejec
 /// and theirs are known by no name: what is not the engine's own gets another collation.
 fn is_deterministic(side: ComparedSide<'_>) -> bool {
     match side {
-        ComparedSide::Column(column) if column.class == TypeClass::Text => matches!(
-            column.collation.to_ascii_lowercase().as_str(),
-            "" | "default" | "c" | "posix" | "ucs_basic" | "binary"
-        ),
-        ComparedSide::Column(_) | ComparedSide::Literal(_) => true,
+        ComparedSide::Column(column) => match column.class {
+            // A cast gives these the database's own collation, or none.
+            TypeClass::Uuid | TypeClass::Enum => true,
+            TypeClass::Text
+            | TypeClass::Padded
+            | TypeClass::Integer
+            | TypeClass::Number
+            | TypeClass::Decimal
+            | TypeClass::Boolean
+            | TypeClass::Blob
+            | TypeClass::Date
+            | TypeClass::Time
+            | TypeClass::Timestamp
+            | TypeClass::TimestampTz
+            | TypeClass::Interval
+            | TypeClass::Json
+            | TypeClass::Network
+            | TypeClass::Other => matches!(
+                column.collation.to_ascii_lowercase().as_str(),
+                "" | "default" | "c" | "posix" | "ucs_basic" | "binary"
+            ),
+        },
+        ComparedSide::Literal(_) => true,
     }
 }
 

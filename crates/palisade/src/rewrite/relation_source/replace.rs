@@ -27,7 +27,7 @@ pub(in crate::rewrite) fn has_obligations(reference: &Reference) -> bool {
 /// were put.
 ///
 /// # Errors
-/// `internal` unless each reference stands in the query exactly once.
+/// `internal` unless each reference stands in the query exactly once, and has a source where it has obligations.
 pub(in crate::rewrite) fn replace_references(
     query: &mut Query,
     references: &[Reference],
@@ -47,7 +47,9 @@ pub(in crate::rewrite) fn replace_references(
         seen: vec![0; references.len()],
         placeholders: 0,
     };
-    let _ = visit_tree_mut(query, &mut visitor);
+    if visit_tree_mut(query, &mut visitor).is_break() {
+        return Err(not_as_decided("a reference has no source subquery"));
+    }
     if visitor.seen.iter().any(|count| *count != 1) {
         return Err(not_as_decided("a reference does not stand exactly once"));
     }
@@ -100,10 +102,13 @@ impl TreeVisitorMut for ReferenceReplacer<'_> {
             return ControlFlow::Continue(());
         }
         let Some(reference) = self.references.get(index) else {
-            return ControlFlow::Continue(());
+            return ControlFlow::Break(());
         };
         let Some((index, source)) = self.source_of(reference.relation) else {
-            return ControlFlow::Continue(());
+            return match has_obligations(reference) {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            };
         };
         let own = name.0.last().and_then(|part| part.as_ident()).cloned();
         let alias = alias.take().or_else(|| own.map(ast::alias));

@@ -10,7 +10,7 @@ use crate::rewrite::{
         self, Precheck, Violation,
         cascade_count::{self, CascadeCount, CascadeOrigin},
     },
-    ddl::PrintedDefinition,
+    draft::{Context, Draft, Parts, Printed, PrintedDefinition, UnprintedCount, UnprintedPrecheck},
     output::{
         bound::Bound,
         columns,
@@ -18,7 +18,6 @@ use crate::rewrite::{
         parameters,
         text_facts::{SkeletonFacts, TextFacts, read_skeleton},
     },
-    pipeline::{Context, Draft, Parts, Printed, UnprintedCount, UnprintedPrecheck},
     refusal::{not_as_decided, refuse_unresolved},
     relation_source,
     statement::{
@@ -97,7 +96,7 @@ impl Prepared {
             parts:
                 Parts {
                     mut draft,
-                    forms,
+                    obligations,
                     source_names: _,
                     prechecks,
                     cascade_counts,
@@ -131,8 +130,8 @@ impl Prepared {
             explain: None,
         };
         let mode = Mode::Rewritten {
-            forms: &relation_source::cache::source_forms(&draft.sources),
-            writes: &forms,
+            sources: &relation_source::cache::placed_sources(&draft.sources),
+            writes: &obligations,
         };
         let check =
             resolve::resolve(parsed, catalog, visible, mode, limits).map_err(refuse_unresolved)?;
@@ -172,9 +171,9 @@ impl Prepared {
             return Err(not_as_decided("it reads back otherwise as a whole"));
         }
         let body_after_changes = changing_with.map(text).transpose()?;
-        let is_guarded = forms
+        let is_guarded = obligations
             .iter()
-            .any(|form| form.guard.is_some() || form.admission.is_some());
+            .any(|one| one.guard.is_some() || one.admission.is_some());
         draft.prepare(
             sql,
             bound,

@@ -388,13 +388,13 @@ impl World {
             if rows.is_empty() {
                 continue;
             }
-            let held = |index: &usize| table.columns[*index].generated.is_none();
-            let held: Vec<usize> = (0..table.columns.len()).filter(held).collect();
-            let names: Vec<&str> = held.iter().map(|at| table.columns[*at].name).collect();
+            let is_stored = |index: &usize| table.columns[*index].generated.is_none();
+            let stored: Vec<usize> = (0..table.columns.len()).filter(is_stored).collect();
+            let names: Vec<&str> = stored.iter().map(|at| table.columns[*at].name).collect();
             let rows: Vec<String> = rows
                 .iter()
                 .map(|row| {
-                    let cells: Vec<String> = held.iter().map(|at| row[*at].literal()).collect();
+                    let cells: Vec<String> = stored.iter().map(|at| row[*at].literal()).collect();
                     format!("({})", cells.join(", "))
                 })
                 .collect();

@@ -15,7 +15,7 @@ use crate::{
     dialect::Dialect,
     policy::obligation::ColumnLevel,
     resolve::{Resolver, from::reference_index},
-    syntax::{each_expr, each_expr_mut},
+    syntax::{Role, each_expr, each_expr_mut, role},
 };
 
 /// A column that a name means.
@@ -300,33 +300,35 @@ impl<'r, 'a> TargetRows<'r, 'a> {
     /// Whether the target's row is named in it anywhere.
     pub(super) fn names_target(&self, expr: &Expr) -> bool {
         let found = each_expr(expr, &mut |part| {
-            let named = match part {
-                Expr::Identifier(_) | Expr::CompoundIdentifier(_) => self.column(part),
-                Expr::QualifiedWildcard(ObjectName(parts), _) => parts
+            let named = match role(part) {
+                Role::Name(_) | Role::Path(_) => self.column(part),
+                Role::WholeRow(ObjectName(parts)) => parts
                     .first()
                     .and_then(ObjectNamePart::as_ident)
                     .and_then(|name| self.qualified_column(name, "*")),
-                Expr::MatchAgainst {
-                    columns,
-                    match_value: _,
-                    opt_search_modifier: _,
-                } => columns
-                    .first()
-                    .and_then(|ObjectName(parts)| match parts.as_slice() {
-                        [ObjectNamePart::Identifier(name)] => {
-                            self.unqualified_column(&self.resolver.key(name))
-                        }
-                        [
-                            ObjectNamePart::Identifier(qualifier),
-                            ObjectNamePart::Identifier(name),
-                        ] => self.qualified_column(qualifier, &self.resolver.key(name)),
-                        _ => None,
-                    }),
-                _ => None,
+                Role::Columns(columns) => columns.first().and_then(|ObjectName(parts)| match parts
+                    .as_slice()
+                {
+                    [ObjectNamePart::Identifier(name)] => {
+                        self.unqualified_column(&self.resolver.key(name))
+                    }
+                    [
+                        ObjectNamePart::Identifier(qualifier),
+                        ObjectNamePart::Identifier(name),
+                    ] => self.qualified_column(qualifier, &self.resolver.key(name)),
+                    _ => None,
+                }),
+                Role::Star
+                | Role::Value(_)
+                | Role::Access
+                | Role::Call(_)
+                | Role::Operator(_)
+                | Role::Collation
+                | Role::Other => None,
             };
             match named {
                 Some(named) if self.is_linked(named.source) => ControlFlow::Break(()),
-                _ => ControlFlow::Continue(()),
+                Some(_) | None => ControlFlow::Continue(()),
             }
         });
         found.is_break()
@@ -353,8 +355,8 @@ impl<'r, 'a> TargetRows<'r, 'a> {
     }
 
     pub(super) fn has_aggregate(&self, expr: &Expr) -> bool {
-        let found = each_expr(expr, &mut |part| match part {
-            Expr::Function(function) if function.over.is_none() => {
+        let found = each_expr(expr, &mut |part| match role(part) {
+            Role::Call(function) if function.over.is_none() => {
                 let name = self.name_of(function);
                 let mut named = self.resolver.catalog.functions_named(&name);
                 if named.any(|def| def.kinds.aggregate) {
@@ -363,7 +365,17 @@ impl<'r, 'a> TargetRows<'r, 'a> {
                     ControlFlow::Continue(())
                 }
             }
-            _ => ControlFlow::Continue(()),
+            Role::Call(_)
+            | Role::Name(_)
+            | Role::Path(_)
+            | Role::WholeRow(_)
+            | Role::Star
+            | Role::Columns(_)
+            | Role::Value(_)
+            | Role::Access
+            | Role::Operator(_)
+            | Role::Collation
+            | Role::Other => ControlFlow::Continue(()),
         });
         found.is_break()
     }

@@ -213,10 +213,23 @@ impl Conversion<'_> {
     /// Whether `column` is certainly not NULL once it is given `expr`.
     fn is_not_null(&self, expr: &Expr, column: &Column) -> bool {
         // What a server makes of a day that is none is not asked.
-        let is_moment = matches!(
-            column.class,
-            TypeClass::Date | TypeClass::Timestamp | TypeClass::TimestampTz
-        );
+        let is_moment = match column.class {
+            TypeClass::Date | TypeClass::Timestamp | TypeClass::TimestampTz => true,
+            TypeClass::Integer
+            | TypeClass::Number
+            | TypeClass::Decimal
+            | TypeClass::Boolean
+            | TypeClass::Text
+            | TypeClass::Padded
+            | TypeClass::Enum
+            | TypeClass::Uuid
+            | TypeClass::Blob
+            | TypeClass::Time
+            | TypeClass::Interval
+            | TypeClass::Json
+            | TypeClass::Network
+            | TypeClass::Other => false,
+        };
         let is_taken = !(is_moment && self.dialect == Dialect::Mysql);
         match expr {
             Expr::Nested(inner) => self.is_not_null(inner, column),
@@ -262,7 +275,20 @@ const NOW: &[&str] = &[
 
 /// Whether a call says what time it is. What a database adds has its own schema by now.
 fn is_moment_of_now(function: &Function) -> bool {
-    let name = match function.name.0.as_slice() {
+    let Function {
+        name,
+        uses_odbc_syntax: _,
+        parameters: FunctionArguments::None,
+        args,
+        filter: None,
+        null_treatment: None,
+        over: None,
+        within_group,
+    } = function
+    else {
+        return false;
+    };
+    let name = match name.0.as_slice() {
         [ObjectNamePart::Identifier(name)] => name,
         [
             ObjectNamePart::Identifier(schema),
@@ -270,15 +296,12 @@ fn is_moment_of_now(function: &Function) -> bool {
         ] if schema.value == "pg_catalog" => name,
         _ => return false,
     };
-    let has_no_arguments = match &function.args {
+    let has_no_arguments = match args {
         FunctionArguments::None => true,
         FunctionArguments::List(list) => list.args.is_empty(),
         FunctionArguments::Subquery(_) => false,
     };
-    has_no_arguments
-        && function.filter.is_none()
-        && function.over.is_none()
-        && NOW.contains(&&*name.value.to_ascii_lowercase())
+    has_no_arguments && within_group.is_empty() && NOW.contains(&&*name.value.to_ascii_lowercase())
 }
 
 /// What `column` holds once the engine has converted `value` to its type.
@@ -609,8 +632,8 @@ mod tests {
             ("'2026-03-01 12:00:00+1'", StoredValue::NotNull),
             ("'now'", StoredValue::NotNull),
         ] {
-            let held = stored_text_of(Dialect::Postgres, "timestamp with time zone", text);
-            assert_eq!(held, expected, "{text}");
+            let stored = stored_text_of(Dialect::Postgres, "timestamp with time zone", text);
+            assert_eq!(stored, expected, "{text}");
         }
         let rounded = stored_text_of(
             Dialect::Postgres,

@@ -28,7 +28,7 @@ impl ChangeRewriter<'_> {
         let left_out = looked.iter().filter(|index| !given(**index));
         left_out
             .map(|index| (*index, self.default_value(*index, Change::Insert, relation)))
-            .filter(|(_, held)| *held != StoredValue::Unknown)
+            .filter(|(_, stored)| *stored != StoredValue::Unknown)
             .collect()
     }
 

@@ -74,7 +74,7 @@ pub(in crate::rewrite) fn unchanged_conditions(
     if !column.nullable {
         conditions.push(Expr::IsNotNull(Box::new(name.clone())));
     }
-    let held = match column.class {
+    let fits = match column.class {
         TypeClass::Integer => range(&column.type_name).map(|(least, most)| Expr::Between {
             expr: Box::new(name.clone()),
             negated: false,
@@ -94,12 +94,12 @@ pub(in crate::rewrite) fn unchanged_conditions(
         }
         _ => None,
     };
-    let held = held.ok_or_else(may_change_values)?;
+    let fits = fits.ok_or_else(may_change_values)?;
     let absent = Expr::IsNull(Box::new(name.clone()));
     conditions.push(ast::parens(ast::binary(
         absent,
         BinaryOperator::Or,
-        ast::parens(held),
+        ast::parens(fits),
     )));
     Ok(conditions)
 }

@@ -111,12 +111,12 @@ pub(in crate::rewrite) struct CascadeProbe {
     pub(in crate::rewrite) origin: Arc<CascadeOrigin>,
 }
 
-/// How to look at the rows of `change` that foreign keys may follow, if any does. `met` are conditions of the rows with which an
+/// How to look at the rows of `change` that foreign keys may follow, if any does. `conflicts` are conditions of the rows with which an
 /// INSERT conflicts, if that is known; `with` stands before the statement.
 pub(in crate::rewrite) fn probe(
     change: &SetExpr,
     target: &Target,
-    met: Option<&[Expr]>,
+    conflicts: Option<&[Expr]>,
     with: Option<&With>,
     catalog: &Catalog,
 ) -> Result<Option<CascadeProbe>, Rejection> {
@@ -170,8 +170,8 @@ pub(in crate::rewrite) fn probe(
         SetExpr::Delete(Statement::Delete(delete)) => {
             Some(rows_of_delete(delete, target, relation, &given, dialect)?)
         }
-        SetExpr::Insert(Statement::Insert(insert)) => met
-            .map(|met| rows_of_insert(insert, met, target, relation, &given, dialect))
+        SetExpr::Insert(Statement::Insert(insert)) => conflicts
+            .map(|conflicts| rows_of_insert(insert, conflicts, target, relation, &given, dialect))
             .transpose()?,
         _ => return Err(not_as_decided("a change of another form")),
     };
@@ -422,7 +422,7 @@ fn select_rows(
     if target.joined
         && let SetExpr::Select(select) = &mut *query.body
     {
-        // A row that meets several is changed once.
+        // A row with several matches is changed once.
         select.distinct = Some(Distinct::Distinct);
     }
     // Which rows a limit takes is known where their order is; else it could take any.
@@ -451,10 +451,10 @@ fn orders_all(order_by: &[OrderByExpr], relation: &Relation, dialect: Dialect) -
     !relation.primary_key.is_empty() && relation.primary_key.iter().all(|i| ordered.contains(i))
 }
 
-/// The rows that one of the conditions `met` finds, each by an index of its own.
+/// The rows that one of the conditions `conflicts` finds, each by an index of its own.
 fn rows_of_insert(
     insert: &Insert,
-    met: &[Expr],
+    conflicts: &[Expr],
     target: &Target,
     relation: &Relation,
     given: &BTreeSet<u16>,
@@ -465,8 +465,8 @@ fn rows_of_insert(
         let items = key_items(given, Some(target), relation, dialect);
         ast::select(items, table.clone(), Some(condition))
     };
-    let mut all = met.iter().cloned().map(one);
-    // Nothing is in its way.
+    let mut all = conflicts.iter().cloned().map(one);
+    // It conflicts with no row.
     let first = all.next().unwrap_or_else(|| one(ast::boolean(false)));
     Ok(all.fold(first, |left, right| {
         ast::query(SetExpr::SetOperation {

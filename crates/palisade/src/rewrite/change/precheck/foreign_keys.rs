@@ -42,7 +42,7 @@ use crate::{
 const MOST: usize = 40;
 
 impl ChangeRewriter<'_> {
-    /// That nothing hangs on a row of the target that its change would reach and that policy keeps apart; none where the change
+    /// That nothing hangs on a row of the target that its change would reach and that policy hides or protects; none where the change
     /// reaches no relation of which it does.
     ///
     /// # Errors
@@ -55,7 +55,7 @@ impl ChangeRewriter<'_> {
         looked: &mut ProbedRows,
         functions: &mut BTreeSet<String>,
     ) -> Result<Option<Expr>, Rejection> {
-        if self.permit.kept_apart().is_empty() {
+        if self.permit.filtered_cascades().is_empty() {
             return Ok(None);
         }
         let mut below = Child {
@@ -330,7 +330,7 @@ impl Child<'_, '_> {
         let dialect = self.job.catalog.dialect();
         let mut row = BTreeMap::new();
         for (id, key) in own.iter().zip(referenced) {
-            let held = match action {
+            let stored = match action {
                 // PostgreSQL can be told to set some of them.
                 ReferenceAction::SetNull if dialect != Dialect::Postgres || own.len() == 1 => {
                     StoredValue::Known(Constant::Null)
@@ -351,7 +351,7 @@ impl Child<'_, '_> {
                 | ReferenceAction::SetDefault
                 | ReferenceAction::Refuse => StoredValue::Unknown,
             };
-            row.insert(id.index, held);
+            row.insert(id.index, stored);
         }
         for (id, column) in child.column_ids() {
             if column.generated.is_some()
@@ -365,19 +365,19 @@ impl Child<'_, '_> {
         row
     }
 
-    /// Whether a `change` of rows of `relation`, of the columns `updated`, is or sets off one of rows that policy keeps apart.
+    /// Whether a `change` of rows of `relation`, of the columns `updated`, is or sets off one of rows that policy hides or protects.
     fn reaches_filtered_rows(
         &self,
         relation: &Relation,
         change: Change,
         updated: &[ColumnId],
     ) -> bool {
-        let kept_apart = self.job.permit.kept_apart();
+        let filtered = self.job.permit.filtered_cascades();
         let mut done = BTreeSet::new();
         cascade_reaches(
             (relation, change, updated),
             self.job.catalog,
-            kept_apart,
+            filtered,
             &mut done,
         )
     }
@@ -393,10 +393,10 @@ impl Child<'_, '_> {
     }
 }
 
-/// The columns of `relation` that are read to look for what hangs on a row of it, where rows of `kept_apart` may.
+/// The columns of `relation` that are read to look for what hangs on a row of it, where rows of `filtered` may.
 pub(crate) fn keys_read(
     relation: &Relation,
-    kept_apart: &BTreeSet<(RelationId, Change)>,
+    filtered: &BTreeSet<(RelationId, Change)>,
     catalog: &Catalog,
 ) -> BTreeSet<u16> {
     let every: Vec<ColumnId> = relation.column_ids().map(|(id, _)| id).collect();
@@ -404,7 +404,7 @@ pub(crate) fn keys_read(
     for (change, updated) in [(Change::Delete, &[][..]), (Change::Update, &every)] {
         for link in links(relation, change, updated, catalog) {
             let next = (link.child, link.change, link.own.as_slice());
-            if cascade_reaches(next, catalog, kept_apart, &mut BTreeSet::new()) {
+            if cascade_reaches(next, catalog, filtered, &mut BTreeSet::new()) {
                 let keys = link.referenced.iter();
                 found.extend(keys.filter_map(|key| relation.position(key)));
             }
@@ -416,10 +416,10 @@ pub(crate) fn keys_read(
 fn cascade_reaches(
     (relation, change, updated): (&Relation, Change, &[ColumnId]),
     catalog: &Catalog,
-    kept_apart: &BTreeSet<(RelationId, Change)>,
+    filtered: &BTreeSet<(RelationId, Change)>,
     done: &mut BTreeSet<(RelationId, Change, Vec<ColumnId>)>,
 ) -> bool {
-    if kept_apart.contains(&(relation.id, change)) {
+    if filtered.contains(&(relation.id, change)) {
         return true;
     }
     if !done.insert((relation.id, change, updated.to_vec())) {
@@ -429,7 +429,7 @@ fn cascade_reaches(
         .iter()
         .any(|link| {
             let next = (link.child, link.change, link.own.as_slice());
-            cascade_reaches(next, catalog, kept_apart, done)
+            cascade_reaches(next, catalog, filtered, done)
         })
 }
 

@@ -89,10 +89,10 @@ pub(in crate::rewrite) enum ViolationQuery {
         keys: Vec<Expr>,
         proposed: Box<Proposed>,
     },
-    /// Rows of the target, called `alias`, that meet what an INSERT proposes, if they are not `admitted`.
+    /// Rows of the target, called `alias`, that conflict with what an INSERT proposes, if they are not `admitted`.
     KeyConflicts {
         alias: Ident,
-        meets: Box<Expr>,
+        conflict: Box<Expr>,
         admitted: Box<Expr>,
         violation: Violation,
     },
@@ -122,7 +122,7 @@ impl ViolationQuery {
             }
             | Self::KeyConflicts {
                 alias: _,
-                meets: _,
+                conflict: _,
                 admitted: _,
                 violation,
             } => *violation,

@@ -19,8 +19,8 @@ use crate::{
     code::Code,
     dialect::Dialect,
     rejection::Rejection,
-    resolve::{Placement, WriteFilter, WriteForm},
-    syntax::{TreeVisitor, encode, key, visit_tree},
+    resolve::{Placement, WriteFilter, WriteObligations},
+    syntax::{TableRole, TreeVisitor, encode, key, table_role, visit_tree},
 };
 
 /// The query that finds a row of `change` that is not admitted. `target` is its own among the references, and `with` stands
@@ -30,7 +30,7 @@ use crate::{
 /// `write.row-not-admitted` where what it looks at is only there once another change has run.
 pub(in crate::rewrite) fn violation_query(
     change: &SetExpr,
-    form: &WriteForm,
+    obligations: &WriteObligations,
     violation: &ViolationQuery,
     target: Option<usize>,
     with: Option<&With>,
@@ -68,7 +68,7 @@ pub(in crate::rewrite) fn violation_query(
                 violation: _,
             },
         ) => {
-            let admission = form.admission.as_ref().ok_or_else(misplaced)?;
+            let admission = obligations.admission.as_ref().ok_or_else(misplaced)?;
             let source = insert.source.clone().ok_or_else(misplaced)?;
             let mut query = *admission.wrap(source);
             let SetExpr::Select(select) = &mut *query.body else {
@@ -94,13 +94,13 @@ pub(in crate::rewrite) fn violation_query(
             SetExpr::Insert(Statement::Insert(insert)),
             ViolationQuery::KeyConflicts {
                 alias,
-                meets,
+                conflict,
                 admitted,
                 violation: _,
             },
         ) => {
             let target = target_as(insert, alias)?;
-            let conditions = vec![(**meets).clone(), ast::not_true((**admitted).clone())];
+            let conditions = vec![(**conflict).clone(), ast::not_true((**admitted).clone())];
             let condition = ast::join_by(conditions, &BinaryOperator::And, true);
             ast::select(vec![ast::select_one(dialect)], target, Some(condition))
         }
@@ -299,7 +299,7 @@ fn duplicate_keys(
     let rows = proposed
         .rows_table(insert, dialect)
         .ok_or_else(|| not_as_decided("an upsert of other rows"))?;
-    // What is not there is in nobody's way.
+    // A NULL in a key conflicts with no row.
     let given = keys
         .iter()
         .map(|key| Expr::IsNotNull(Box::new(ast::parens(key.clone()))))
@@ -388,21 +388,13 @@ struct CteNames {
 
 impl TreeVisitor for CteNames {
     fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<()> {
-        if let TableFactor::Table {
-            name: ObjectName(parts),
-            alias: _,
-            args: _,
-            with_hints: _,
-            version: _,
-            with_ordinality: _,
-            partitions: _,
-            json_path: _,
-            sample: _,
-            index_hints: _,
-        } = factor
-            && let [ObjectNamePart::Identifier(name)] = parts.as_slice()
-        {
-            self.found.insert(key(name, self.dialect).into_owned());
+        match table_role(factor) {
+            TableRole::Named(ObjectName(parts)) | TableRole::Called(ObjectName(parts)) => {
+                if let [ObjectNamePart::Identifier(name)] = parts.as_slice() {
+                    self.found.insert(key(name, self.dialect).into_owned());
+                }
+            }
+            TableRole::Other => {}
         }
         ControlFlow::Continue(())
     }

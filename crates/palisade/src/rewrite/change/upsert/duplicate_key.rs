@@ -53,8 +53,8 @@ impl ChangeRewriter<'_> {
             return Ok(Vec::new());
         };
         let free = admits_all_added(&reached, write);
-        let met = self.conflict_conditions(REPLACE, insert, relation, free, reads)?;
-        Ok(self.violations_of(&met, &within.condition, Violation::OutOfReach))
+        let conflicts = self.conflict_conditions(REPLACE, insert, relation, free, reads)?;
+        Ok(self.violations_of(&conflicts, &within.condition, Violation::OutOfReach))
     }
 
     /// Prechecks of the rows that ON DUPLICATE KEY UPDATE would change.
@@ -74,14 +74,17 @@ impl ChangeRewriter<'_> {
         else {
             return Ok(Vec::new());
         };
-        let met = self.conflict_conditions(DUPLICATE, insert, relation, update.free, reads)?;
-        if proposed_rows(insert).is_some_and(|rows| rows.len() > 1) && !update.free && !update.apart
+        let conflicts =
+            self.conflict_conditions(DUPLICATE, insert, relation, update.free, reads)?;
+        if proposed_rows(insert).is_some_and(|rows| rows.len() > 1)
+            && !update.free
+            && !update.keeps_conflicts
         {
             return Err(cannot_precheck(DUPLICATE, relation, ONE_BY_ONE));
         }
         let mut violations = Vec::new();
         for (admitted, found) in update.admitted {
-            violations.extend(self.violations_of(&met, &admitted, found));
+            violations.extend(self.violations_of(&conflicts, &admitted, found));
         }
         Ok(violations)
     }
@@ -120,7 +123,7 @@ impl ChangeRewriter<'_> {
         }
     }
 
-    /// What ON DUPLICATE KEY UPDATE does to the rows that it meets; none where it may do that to any.
+    /// What ON DUPLICATE KEY UPDATE does to conflicting rows; none where it may do that to any.
     #[expect(clippy::too_many_arguments, reason = "the parts of one statement")]
     fn update_on_duplicate(
         &self,
@@ -167,7 +170,7 @@ impl ChangeRewriter<'_> {
         Ok(Some(UpdateOnDuplicate {
             admitted,
             free: keeps && admits_all_added(&anew, write),
-            apart: keeps && keeps_keys(&row, &reached, relation),
+            keeps_conflicts: keeps && keeps_keys(&row, &reached, relation),
         }))
     }
 
@@ -190,14 +193,15 @@ impl ChangeRewriter<'_> {
 
     pub(in crate::rewrite) fn violations_of(
         &self,
-        met: &[Expr],
+        conflicts: &[Expr],
         admitted: &Expr,
         violation: Violation,
     ) -> Vec<ViolationQuery> {
-        met.iter()
-            .map(|meets| ViolationQuery::KeyConflicts {
+        conflicts
+            .iter()
+            .map(|conflict| ViolationQuery::KeyConflicts {
                 alias: self.target.qualifier.clone(),
-                meets: Box::new(meets.clone()),
+                conflict: Box::new(conflict.clone()),
                 admitted: Box::new(admitted.clone()),
                 violation,
             })
@@ -256,17 +260,17 @@ impl ChangeRewriter<'_> {
         if rows.iter().any(|row| row.len() != given.len()) {
             return Err(not_as_decided("rows of another width"));
         }
-        let mut met = Vec::new();
+        let mut conflicts = Vec::new();
         for key in keys {
             let mut found = Vec::with_capacity(rows.len());
-            let mut apart = HashSet::new();
+            let mut known = HashSet::new();
             for row in &rows {
                 let Some(values) = self.values_of_key(what, key, relation, &given, row)? else {
                     continue;
                 };
                 if rows.len() > 1 && !free {
                     let distinct = self.key_text(key, relation, &given, row);
-                    if !distinct.is_some_and(|distinct| apart.insert(distinct)) {
+                    if !distinct.is_some_and(|distinct| known.insert(distinct)) {
                         return Err(cannot_precheck(what, relation, ONE_BY_ONE));
                     }
                 }
@@ -276,9 +280,9 @@ impl ChangeRewriter<'_> {
                 continue;
             }
             reads.extend(&key.columns);
-            met.extend(self.key_equals(key, relation, found));
+            conflicts.extend(self.key_equals(key, relation, found));
         }
-        Ok(met)
+        Ok(conflicts)
     }
 
     /// A key by its name, where that tells of no column that is not shown.
@@ -391,8 +395,8 @@ struct UpdateOnDuplicate {
     admitted: Vec<(Expr, Violation)>,
     /// Whether it may do so to what other rows of the statement have added or updated.
     free: bool,
-    /// Whether no row of the statement meets otherwise what another has updated than it was before.
-    apart: bool,
+    /// Whether a row that the statement has updated conflicts with its other rows as it did before.
+    keeps_conflicts: bool,
 }
 
 /// Whether all rows that are added are ones that pass `filters`.

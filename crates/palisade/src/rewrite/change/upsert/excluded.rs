@@ -1,4 +1,4 @@
-//! What an upsert gives the row in its way of the row that it proposes: `excluded.column`, assigned to the same column.
+//! What an upsert gives the conflicting row of the row that it proposes: `excluded.column`, assigned to the same column.
 
 use std::collections::BTreeSet;
 

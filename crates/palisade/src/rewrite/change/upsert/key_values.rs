@@ -328,12 +328,12 @@ pub(in crate::rewrite) fn is_stored_unchanged(text: &str, column: &Column) -> bo
     }
 }
 
-/// Whether `text` has digits where `form` has them, and else its signs.
-fn matches_pattern(text: &str, form: &str) -> bool {
-    text.len() == form.len()
+/// Whether `text` has digits where `pattern` has them, and else its signs.
+fn matches_pattern(text: &str, pattern: &str) -> bool {
+    text.len() == pattern.len()
         && text
             .bytes()
-            .zip(form.bytes())
+            .zip(pattern.bytes())
             .all(|(one, other)| match other {
                 b'0' => one.is_ascii_digit(),
                 other => one == other,

@@ -1,4 +1,4 @@
-//! What an upsert gives its rows, as a table beside the rows that are in their way: by what is looked for before it runs.
+//! The rows that an upsert proposes, as a table beside the conflicting rows: a precheck looks for them before it runs.
 
 use std::{collections::BTreeSet, fmt, ops::ControlFlow, sync::Arc};
 
@@ -18,7 +18,7 @@ use crate::{
     catalog::{Catalog, Column, Relation, TypeClass},
     dialect::Dialect,
     resolve::{EXCLUDED, Target},
-    syntax::{TreeVisitor, TreeVisitorMut, key, visit_tree, visit_tree_mut},
+    syntax::{Role, TreeVisitor, TreeVisitorMut, key, role, visit_tree, visit_tree_mut},
 };
 
 /// Which of the values that an upsert gives are looked at, and as what.
@@ -490,15 +490,6 @@ enum ColumnName<'e> {
 }
 
 fn column_name(expr: &Expr) -> Option<ColumnName<'_>> {
-    if let Expr::Identifier(column) = expr {
-        return Some(ColumnName::Column(column));
-    }
-    if let Expr::CompoundIdentifier(parts) = expr {
-        return Some(match parts.as_slice() {
-            [table, column] => ColumnName::Of(table, column),
-            [] | [_] | [_, _, ..] => ColumnName::Other,
-        });
-    }
     let rows = |arg: &FunctionArgExpr| match arg {
         FunctionArgExpr::Expr(_) => None,
         FunctionArgExpr::Wildcard => Some(ColumnName::All),
@@ -506,8 +497,11 @@ fn column_name(expr: &Expr) -> Option<ColumnName<'_>> {
             Some(ColumnName::Other)
         }
     };
-    match expr {
-        Expr::Function(Function {
+    match role(expr) {
+        Role::Name(column) => Some(ColumnName::Column(column)),
+        Role::Path([table, column]) => Some(ColumnName::Of(table, column)),
+        Role::Path(_) => Some(ColumnName::Other),
+        Role::Call(Function {
             name: _,
             uses_odbc_syntax: _,
             parameters: _,
@@ -529,16 +523,22 @@ fn column_name(expr: &Expr) -> Option<ColumnName<'_>> {
             }
             | FunctionArg::Unnamed(arg) => rows(arg),
         }),
-        other => matches!(
-            other,
-            Expr::QualifiedWildcard(_, _)
-                | Expr::Wildcard(_)
-                | Expr::CompoundFieldAccess {
-                    root: _,
-                    access_chain: _
-                }
-        )
-        .then_some(ColumnName::Other),
+        // Subqueries among the arguments are looked at by themselves.
+        Role::Call(Function {
+            name: _,
+            uses_odbc_syntax: _,
+            parameters: _,
+            args: FunctionArguments::None | FunctionArguments::Subquery(_),
+            filter: _,
+            null_treatment: _,
+            over: _,
+            within_group: _,
+        })
+        | Role::Value(_)
+        | Role::Operator(_)
+        | Role::Collation
+        | Role::Other => None,
+        Role::WholeRow(_) | Role::Star | Role::Columns(_) | Role::Access => Some(ColumnName::Other),
     }
 }
 
