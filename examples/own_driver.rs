@@ -4,7 +4,7 @@
 //! cargo run --package palisade-examples --bin own-driver -- 'SELECT name, ssn FROM customers'
 //! ```
 
-use std::{error::Error, time::Instant};
+use std::error::Error;
 
 use palisade::{
     answer::{Action, Marker, ScanSession},
@@ -13,7 +13,7 @@ use palisade::{
     session::{Principal, Session},
     value::{Params, Value},
 };
-use palisade_examples::System;
+use palisade_host::Machine;
 use rusqlite::types::ValueRef;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -30,8 +30,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
     };
     let text = statement.sql().ok_or("this program changes nothing")?;
-    // A fresh marker for each answer: rows cannot hold what was not known before.
-    let marker = Marker::from_bytes(System(Instant::now()).random()?);
+    // A fresh marker for each answer: rows cannot hold what nobody knew before.
+    let marker = Marker::from_bytes(Machine::new().random()?);
     let mut scan = ScanSession::new(statement.scan_plan(), Action::Flag, marker);
     let mut query = database.prepare(text)?;
     let columns = query.column_count();
