@@ -30,7 +30,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
     };
     let text = statement.sql().ok_or("this program changes nothing")?;
-    // A fresh marker for each answer: rows cannot hold what nobody knew before.
+    // A fresh marker for each answer: rows cannot hold what was not known before.
     let marker = Marker::from_bytes(Machine::new().random()?);
     let mut scan = ScanSession::new(statement.scan_plan(), Action::Flag, marker);
     let mut query = database.prepare(text)?;

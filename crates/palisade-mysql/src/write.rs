@@ -369,7 +369,7 @@ async fn check_effects(
         {
             return Err(changed_schema());
         }
-        // What does something to the row in its way was decided by the keys of its table.
+        // What does something to the conflicting row was decided by the keys of its table.
         if change.meets_rows && !keys_are_known(conn, facts.product, relation).await? {
             return Err(changed_schema());
         }

@@ -105,7 +105,7 @@ pub(crate) struct Task<'a> {
     pub(crate) limits: &'a Limits,
     /// Whether it asks for a plan.
     pub(crate) is_explain: bool,
-    /// Set when nobody waits for it any more.
+    /// Set when no caller waits for it any more.
     pub(crate) stop: Stop,
 }
 

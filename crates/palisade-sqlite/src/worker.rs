@@ -37,7 +37,7 @@ type Job = Box<dyn FnOnce() + Send>;
 /// Threads that wait for work. One that ended meanwhile refuses it.
 static WAITING: Mutex<Vec<mpsc::Sender<Job>>> = Mutex::new(Vec::new());
 
-/// Set when nobody waits any more for what a worker does.
+/// Set when no caller waits any more for what a worker does.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Stop(Arc<AtomicBool>);
 
@@ -120,7 +120,7 @@ pub(crate) async fn feed<T: Send + 'static>(
             Ok(result) => Message::Done(result),
             Err(payload) => Message::Panicked(payload),
         };
-        // Where nobody waits, nobody is told.
+        // A caller that waits no more is not told.
         let _ = rows.messages.send_blocking(message);
     }));
     receive(&inbox, sink, &answers).await
@@ -204,7 +204,7 @@ pub(crate) struct RowSender<T> {
 }
 
 impl<T> RowSender<T> {
-    /// Set when nobody waits any more.
+    /// Set when no caller waits any more.
     pub(crate) fn stop(&self) -> Stop {
         self.stop.clone()
     }

@@ -18,7 +18,6 @@ use palisade::{
     session::{Principal, Session},
     value::Params,
 };
-use palisade_mysql::MysqlBackend;
 use palisade_postgres::{PostgresBackend, PostgresConfig};
 use palisade_testkit::{
     fixture::policy_sources,

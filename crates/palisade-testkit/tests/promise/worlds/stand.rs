@@ -16,8 +16,6 @@ use palisade::{
     token::TokenSecret,
     value::Params,
 };
-use palisade_mysql::MysqlBackend;
-use palisade_postgres::PostgresBackend;
 use palisade_sqlite::{SqliteBackend, create_database};
 use palisade_testkit::host::Still;
 use tempfile::TempDir;

@@ -285,15 +285,16 @@ mod tests {
     #[test]
     fn names_that_stand_for_texts_are_kept() {
         let mut query = read("SELECT 1 FROM t AS u WHERE x", Dialect::Mysql);
-        let SetExpr::Select(select) = &mut *query.body else {
-            unreachable!("a SELECT");
-        };
-        let form = source_name(0, Dialect::Mysql);
-        if let TableFactor::Table { name, .. } = &mut select.from.first_mut().unwrap().relation {
+        let (form, guard) = (
+            source_name(0, Dialect::Mysql),
+            Ident::with_quote('`', "\0guard 0"),
+        );
+        if let SetExpr::Select(select) = &mut *query.body
+            && let TableFactor::Table { name, .. } = &mut select.from.first_mut().unwrap().relation
+        {
             *name = form.clone().into();
+            select.selection = Some(Expr::Identifier(guard.clone()));
         }
-        let guard = Ident::with_quote('`', "\0guard 0");
-        select.selection = Some(Expr::Identifier(guard.clone()));
         let found = read_skeleton(&query, Dialect::Mysql).unwrap().unwrap();
         assert_eq!(found.placeholders, [form, guard]);
         assert!(found.facts.has_derived_tables);
