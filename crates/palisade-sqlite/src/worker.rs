@@ -34,7 +34,7 @@ const BATCH_BYTES: usize = 256 * 1024;
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// Threads that wait for work. One that ended meanwhile refuses it.
+/// Threads that wait for work. A thread that ended meanwhile refuses it.
 static WAITING: Mutex<Vec<mpsc::Sender<Job>>> = Mutex::new(Vec::new());
 
 /// Set when no caller waits any more for what a worker does.

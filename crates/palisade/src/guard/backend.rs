@@ -52,7 +52,7 @@ pub struct Completion {
     pub affected: Option<u64>,
 }
 
-/// The estimates that an engine gives. A cap on one that it does not give refuses every statement.
+/// The estimates that an engine gives. A cap on another one refuses every statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct GivenEstimates {
     /// Of the cost, in the engine's own unit.
