@@ -44,6 +44,7 @@ async fn authenticate(mut request: Request, next: Next) -> Response {
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
     let options = ServeOptions {
+        transport: palisade::session::Transport::Http,
         principal: PrincipalSource::by_request(|request| {
             let parts = request.get::<Parts>()?;
             parts.extensions.get::<Principal>().cloned()

@@ -135,6 +135,7 @@ fn gate(
     ));
     runtime.spawn(watch::schema(Arc::clone(&guard), name.clone()));
     let options = ServeOptions {
+        transport: palisade::session::Transport::Stdio,
         principal: setup.principal.into(),
         connection: name,
         writable: access == Access::Write,

@@ -64,6 +64,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         Arc::new(NoAudit),
     );
     let options = ServeOptions {
+        transport: palisade::session::Transport::Stdio,
         principal: Principal::new("Agent", "default").into(),
         connection: "example".to_owned(),
         writable: false,

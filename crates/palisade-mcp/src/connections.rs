@@ -45,6 +45,7 @@ pub(crate) struct Connection {
     pub(crate) name: String,
     pub(crate) guard: Arc<Guard>,
     principal: PrincipalSource,
+    transport: Transport,
     /// Whether the operator lets this server change anything here.
     writable: bool,
     /// Who may run next. One whose caller gave up counts until the engine has let go of it.
@@ -57,6 +58,7 @@ impl Connection {
             name: options.connection,
             guard,
             principal: options.principal,
+            transport: options.transport,
             writable: options.writable,
             queue: Queue::default(),
         }
@@ -76,7 +78,7 @@ impl Connection {
     /// The session of a request; none if it has no principal.
     pub(crate) fn session(&self, request: &Extensions) -> Option<Session> {
         let principal = self.principal.principal(request)?;
-        Some(Session::new(principal).over(Transport::Stdio))
+        Some(Session::new(principal).over(self.transport))
     }
 }
 

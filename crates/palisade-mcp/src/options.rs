@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use palisade::session::Principal;
+use palisade::session::{Principal, Transport};
 use rmcp::model::Extensions;
 
 /// What the operator decides about a connection, and no client can change.
@@ -10,6 +10,8 @@ use rmcp::model::Extensions;
 pub struct ServeOptions {
     /// Who asks, whatever a client says of itself.
     pub principal: PrincipalSource,
+    /// How statements come, for policies and records: `Stdio`, or `Http` where the router is mounted in an HTTP server.
+    pub transport: Transport,
     /// What the database is called. The agent reads it: no path, no address, no secret.
     pub connection: String,
     /// Whether the tool `execute` is offered, as far as policies permit changes. The guard's firewall has to allow
@@ -34,7 +36,7 @@ impl PrincipalSource {
     /// Asks `who` at each request.
     ///
     /// ```
-    /// use palisade::session::Principal;
+    /// use palisade::session::{Principal, Transport};
     /// use palisade_mcp::PrincipalSource;
     /// // A middleware of the embedder's put it there.
     /// let source = PrincipalSource::by_request(|request| request.get::<Principal>().cloned());

@@ -87,10 +87,12 @@ pub enum Transport {
     Cli,
     /// An MCP client over standard input and output.
     Stdio,
+    /// An MCP client over HTTP.
+    Http,
 }
 
 impl Transport {
-    pub(crate) const ALL: [Self; 3] = [Self::Library, Self::Cli, Self::Stdio];
+    pub(crate) const ALL: [Self; 4] = [Self::Library, Self::Cli, Self::Stdio, Self::Http];
 
     /// The word policies compare with.
     #[must_use]
@@ -99,6 +101,7 @@ impl Transport {
             Self::Library => "library",
             Self::Cli => "cli",
             Self::Stdio => "stdio",
+            Self::Http => "http",
         }
     }
 }

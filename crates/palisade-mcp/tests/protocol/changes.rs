@@ -61,6 +61,7 @@ fn served(
         Arc::new(records.clone()),
     );
     let options = ServeOptions {
+        transport: palisade::session::Transport::Stdio,
         principal: Principal::new("Agent", "default").into(),
         connection: name.to_owned(),
         writable,

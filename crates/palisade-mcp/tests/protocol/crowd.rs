@@ -49,6 +49,7 @@ fn server<B: Backend + 'static>(backend: B, statement_timeout_ms: u64) -> Palisa
     let records = Arc::new(Records::default());
     let host = Arc::new(TestHost::default());
     let options = ServeOptions {
+        transport: palisade::session::Transport::Stdio,
         principal: Principal::new("Agent", "default").into(),
         connection: "test".to_owned(),
         writable: false,

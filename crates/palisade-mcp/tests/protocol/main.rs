@@ -568,6 +568,7 @@ impl Client {
         let firewall = backend.firewall();
         let guard = Guard::new(firewall, backend, Arc::new(TestHost::default()), audit);
         let options = ServeOptions {
+            transport: palisade::session::Transport::Stdio,
             principal: Principal::new("Agent", "default").into(),
             connection: "test".to_owned(),
             writable: false,

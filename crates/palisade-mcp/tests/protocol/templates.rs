@@ -53,6 +53,7 @@ fn server(records: &Records) -> PalisadeServer {
         Arc::new(records.clone()),
     );
     let options = ServeOptions {
+        transport: palisade::session::Transport::Stdio,
         writable: false,
         principal: Principal::new("Agent", "a").into(),
         connection: "desk".to_owned(),

@@ -216,7 +216,7 @@ mod tests {
                 "select",
                 "context.transport != \"mcp\"",
                 "`context.transport` is never `mcp`",
-                "it is one of `cli`, `library`, `stdio`",
+                "it is one of `cli`, `http`, `library`, `stdio`",
             ),
         ] {
             let text = format!(

@@ -543,7 +543,7 @@ fn subjects(loaded: &Loaded, context_matters: bool) -> Vec<Subject> {
         uids.extend(unknown.filter(exists));
     }
     let transports: &[Transport] = if context_matters {
-        &[Transport::Library, Transport::Cli, Transport::Stdio]
+        &Transport::ALL
     } else {
         &[Transport::Library]
     };
