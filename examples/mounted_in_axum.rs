@@ -15,7 +15,7 @@ use axum::{
     response::Response,
     routing::get,
 };
-use palisade::session::Principal;
+use palisade::session::{Principal, Transport};
 use palisade_mcp::{PalisadeServer, PrincipalSource, ServeOptions};
 use rmcp::transport::streamable_http_server::{
     StreamableHttpServerConfig, StreamableHttpService, session::local::LocalSessionManager,
@@ -44,7 +44,7 @@ async fn authenticate(mut request: Request, next: Next) -> Response {
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
     let options = ServeOptions {
-        transport: palisade::session::Transport::Http,
+        transport: Transport::Http,
         principal: PrincipalSource::by_request(|request| {
             let parts = request.get::<Parts>()?;
             parts.extensions.get::<Principal>().cloned()

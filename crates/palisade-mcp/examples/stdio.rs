@@ -5,21 +5,16 @@
 //! cargo run --package palisade-mcp --example stdio -- FILE
 //! ```
 
-use std::{
-    error::Error,
-    io::Read as _,
-    sync::Arc,
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
-};
+use std::{error::Error, sync::Arc};
 
 use palisade::{
     audit::NoAudit,
     firewall::Firewall,
     guard::Guard,
-    host::Host,
     policy::{PolicyFile, PolicySources},
-    session::Principal,
+    session::{Principal, Transport},
 };
+use palisade_host::Machine;
 use palisade_mcp::{PalisadeServer, ServeOptions, serve_stdio};
 use palisade_sqlite::SqliteBackend;
 
@@ -54,17 +49,14 @@ fn main() -> Result<(), Box<dyn Error>> {
         ..PolicySources::default()
     };
     let firewall = Firewall::builder(backend.catalog().clone(), sources).build()?;
-    let host = SystemHost {
-        start: Instant::now(),
-    };
     let guard = Guard::new(
         Arc::new(firewall),
         backend,
-        Arc::new(host),
+        Arc::new(Machine::new()),
         Arc::new(NoAudit),
     );
     let options = ServeOptions {
-        transport: palisade::session::Transport::Stdio,
+        transport: Transport::Stdio,
         principal: Principal::new("Agent", "default").into(),
         connection: "example".to_owned(),
         writable: false,
@@ -74,28 +66,4 @@ fn main() -> Result<(), Box<dyn Error>> {
         .build()?
         .block_on(serve_stdio(PalisadeServer::new(Arc::new(guard), options)))?;
     Ok(())
-}
-
-struct SystemHost {
-    start: Instant,
-}
-
-impl Host for SystemHost {
-    fn unix_time(&self) -> Duration {
-        SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default()
-    }
-
-    fn monotonic(&self) -> Duration {
-        self.start.elapsed()
-    }
-
-    fn random(&self) -> Result<[u8; 16], String> {
-        let mut bytes = [0; 16];
-        std::fs::File::open("/dev/urandom")
-            .and_then(|mut file| file.read_exact(&mut bytes))
-            .map_err(|error| format!("/dev/urandom: {error}"))?;
-        Ok(bytes)
-    }
 }

@@ -7,7 +7,7 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
         mpsc,
     },
     thread,
@@ -32,7 +32,45 @@ const BATCH: usize = 256;
 /// Bytes of rows that cross at once, or one row.
 const BATCH_BYTES: usize = 256 * 1024;
 
+/// Threads that there are at most. A statement beyond them is told that it may be sent again.
+const THREADS: usize = 256;
+
 type Job = Box<dyn FnOnce() + Send>;
+
+/// Threads that there are, those that wait among them.
+static PLACES: Places = Places::new(THREADS);
+
+/// How many threads there are, and how many there may be.
+struct Places {
+    taken: AtomicUsize,
+    most: usize,
+}
+
+impl Places {
+    const fn new(most: usize) -> Self {
+        Self {
+            taken: AtomicUsize::new(0),
+            most,
+        }
+    }
+
+    fn take(&'static self) -> Option<Place> {
+        let more = |taken: usize| (taken < self.most).then_some(taken + 1);
+        let taken = self
+            .taken
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+        taken.is_ok().then_some(Place(self))
+    }
+}
+
+/// A thread's place, given back when the thread ends.
+struct Place(&'static Places);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.taken.fetch_sub(1, Ordering::Relaxed);
+    }
+}
 
 /// Threads that wait for work. A thread that ended meanwhile refuses it.
 static WAITING: Mutex<Vec<mpsc::Sender<Job>>> = Mutex::new(Vec::new());
@@ -83,7 +121,7 @@ pub(crate) enum Crossing {
 /// Runs `work` on another thread.
 ///
 /// # Errors
-/// `Busy` if no thread can be started.
+/// `Busy` if there are as many threads as may be, or the system starts none.
 pub(crate) async fn run<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, BackendError> {
@@ -93,7 +131,7 @@ pub(crate) async fn run<T: Send + 'static>(
 /// Runs `work` on another thread, whose rows go to `sink`.
 ///
 /// # Errors
-/// `Busy` if no thread can be started.
+/// `Busy` if there are as many threads as may be, or the system starts none.
 pub(crate) async fn feed<T: Send + 'static>(
     sink: Option<&mut (dyn RowSink + Send)>,
     crossing: Crossing,
@@ -146,7 +184,7 @@ async fn receive<T>(
             Err(_) => {
                 return Err(BackendError::new(
                     BackendErrorKind::Busy,
-                    "no thread could be started",
+                    "no thread is free, and none could be started",
                 ));
             }
         }
@@ -169,7 +207,12 @@ fn start(mut job: Job) {
             Err(mpsc::SendError(back)) => job = back,
         }
     }
+    // Without a place, or a thread, the job is dropped, and with it what its caller listens to.
+    let Some(place) = PLACES.take() else {
+        return;
+    };
     let work = move || {
+        let _place = place;
         let mut job = job;
         loop {
             job();
@@ -181,7 +224,6 @@ fn start(mut job: Job) {
             }
         }
     };
-    // Without a thread the job is dropped, and with it what its caller listens to.
     let _ = thread::Builder::new()
         .name("palisade-sqlite".to_owned())
         .stack_size(STACK)
@@ -254,5 +296,20 @@ fn size(value: &Value) -> usize {
     match value {
         Value::Text(bytes) | Value::Blob(bytes) => bytes.len(),
         Value::Null | Value::Bool(_) | Value::Integer(_) | Value::Real(_) => 8,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_are_so_many_threads_and_no_more() {
+        static TWO: Places = Places::new(2);
+        let one = TWO.take();
+        let other = TWO.take();
+        assert!(one.is_some() && other.is_some() && TWO.take().is_none());
+        drop(one);
+        assert!(TWO.take().is_some());
     }
 }

@@ -63,6 +63,14 @@ fn bound_query(query: &mut Query, own: &Cap<'_>) -> Result<Option<usize>, Reject
     if wrapped {
         wrap(query, None);
     }
+    // PostgreSQL takes one limit for a query and the parentheses around it.
+    if dialect == Dialect::Postgres
+        && !has_limit(query)
+        && let SetExpr::Query(inner) = &mut *query.body
+        && is_limited(inner)
+    {
+        return bound_query(inner, own);
+    }
     if let Some(fetch) = query.fetch.take() {
         own.fetch(query, fetch)?;
         return Ok(None);
@@ -116,6 +124,44 @@ fn bound_query(query: &mut Query, own: &Cap<'_>) -> Result<Option<usize>, Reject
     let gone = parameters::count(limit) > 0 && dialect == Dialect::Mysql;
     *limit = ast::integer(own.most);
     Ok(gone.then_some(position))
+}
+
+/// Whether a query has a limit, its own or that of a query which it is the parentheses around.
+fn is_limited(query: &Query) -> bool {
+    let inner = match &*query.body {
+        SetExpr::Query(inner) => is_limited(inner),
+        SetExpr::Select(_)
+        | SetExpr::SetOperation {
+            op: _,
+            set_quantifier: _,
+            left: _,
+            right: _,
+        }
+        | SetExpr::Values(_)
+        | SetExpr::Insert(_)
+        | SetExpr::Update(_)
+        | SetExpr::Delete(_)
+        | SetExpr::Merge(_)
+        | SetExpr::Table(_) => false,
+    };
+    inner || has_limit(query)
+}
+
+/// Whether a query says how many rows it gives at most.
+fn has_limit(query: &Query) -> bool {
+    let limit = match &query.limit_clause {
+        Some(LimitClause::LimitOffset {
+            limit,
+            offset: _,
+            limit_by: _,
+        }) => limit.is_some(),
+        Some(LimitClause::OffsetCommaLimit {
+            offset: _,
+            limit: _,
+        }) => true,
+        None => false,
+    };
+    limit || query.fetch.is_some()
 }
 
 /// A limit of the agent's own.

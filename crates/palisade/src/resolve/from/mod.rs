@@ -3,16 +3,19 @@
 pub(in crate::resolve) mod join;
 pub(in crate::resolve) mod only;
 pub(in crate::resolve) mod relation;
+mod repeated_names;
 pub(in crate::resolve) mod source_subquery;
 pub(in crate::resolve) mod table_function;
 
 use std::sync::Arc;
 
+use repeated_names::number_repeated_names;
+
 use super::{
     Resolver,
     query::Ctes,
     refuse_unsupported,
-    scope::{Columns, Scope, Source},
+    scope::{Columns, Output, Scope, Source},
 };
 use sqlparser::ast::{
     Ident, TableAlias, TableFactor, TableFunctionArgs, TableSample, TableSampleKind, TableWithJoins,
@@ -306,17 +309,18 @@ impl<'a> Resolver<'a> {
         alias: &mut Option<TableAlias>,
         name: Option<Arc<str>>,
         schema: Option<Arc<str>>,
-        columns: Columns<'a>,
+        mut columns: Columns<'a>,
     ) -> Result<Source<'a>, Rejection> {
-        if let Columns::Derived(outputs) = &columns
+        if let Columns::Derived(outputs) = &mut columns
             && self.catalog.dialect() == Dialect::Sqlite
-            && outputs
-                .iter()
-                .any(|output| output_name::is_truth(&output.key))
         {
-            return Err(refuse_unsupported(
-                "a column called TRUE or FALSE of a subquery",
-            ));
+            let is_truth = |output: &Output| output_name::is_truth(&output.key);
+            if outputs.iter().any(is_truth) {
+                return Err(refuse_unsupported(
+                    "a column called TRUE or FALSE of a subquery",
+                ));
+            }
+            number_repeated_names(outputs)?;
         }
         let Some(TableAlias {
             explicit: _,
