@@ -145,7 +145,15 @@ fn too_long(dialect: Dialect, engine: &Engine) -> String {
         let mut line = String::new();
         for count in counts(construct) {
             let (said, took) = decide(&firewall, construct, count);
-            let prepared = said.as_deref().ok().map(|sql| engine.prepare(sql));
+            let prepared = said.as_deref().ok().map(|sql| {
+                let first = engine.prepare(sql);
+                // The least of two runs, as of decisions: a processor that is shared takes longer for the same work.
+                if first.0 > MOST {
+                    first.min(engine.prepare(sql))
+                } else {
+                    first
+                }
+            });
             allowed += usize::from(said.is_ok());
             let refused = said.err().map_or_else(String::new, |why| {
                 let end = why.find(':').unwrap_or(why.len());
