@@ -9,7 +9,7 @@ pub(in crate::resolve) mod table_function;
 
 use std::sync::Arc;
 
-use repeated_names::number_repeated_names;
+use repeated_names::{RepeatsTooOften, number_repeated_names};
 
 use super::{
     Resolver,
@@ -320,7 +320,13 @@ impl<'a> Resolver<'a> {
                     "a column called TRUE or FALSE of a subquery",
                 ));
             }
-            number_repeated_names(outputs)?;
+            let columns = outputs.iter_mut();
+            number_repeated_names(columns.map(|output| (&mut output.name, &mut output.key)))
+                .map_err(|RepeatsTooOften| {
+                    refuse_unsupported(
+                        "a subquery of more than four columns of one name (give them aliases)",
+                    )
+                })?;
         }
         let Some(TableAlias {
             explicit: _,

@@ -2,37 +2,36 @@
 
 use std::{collections::HashSet, sync::Arc};
 
-use crate::rejection::Rejection;
-use crate::resolve::{refuse_unsupported, scope::Output};
-
 /// How often a name may repeat: SQLite counts up to this, and then takes a random number.
 const COUNTED: u32 = 3;
 
-/// Names repeated columns as SQLite does, by `sqlite3ColumnsFromExprList`: the second `id` is called `id:1`, the third `id:2`.
-///
-/// # Errors
-/// `syntax.unsupported` where SQLite would take a random number.
-pub(super) fn number_repeated_names(outputs: &mut [Output]) -> Result<(), Rejection> {
-    let mut seen: HashSet<Arc<str>> = HashSet::with_capacity(outputs.len());
-    for output in outputs {
+/// A name repeats more often than SQLite counts, so that it would take a random number.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct RepeatsTooOften;
+
+/// Names repeated columns as SQLite does, by `sqlite3ColumnsFromExprList`: the second `id` is called `id:1`, the third `id:2`. Each
+/// column is its name and the key that it is looked up by.
+pub(super) fn number_repeated_names<'n>(
+    columns: impl Iterator<Item = (&'n mut Arc<str>, &'n mut Arc<str>)>,
+) -> Result<(), RepeatsTooOften> {
+    let mut seen: HashSet<Arc<str>> = HashSet::new();
+    for (name, key) in columns {
         let mut count = 0;
-        while seen.contains(&output.key) {
+        while seen.contains(key) {
             if count == COUNTED {
-                return Err(refuse_unsupported(
-                    "a subquery of more than four columns of one name (give them aliases)",
-                ));
+                return Err(RepeatsTooOften);
             }
             count += 1;
-            output.key = numbered(&output.key, count);
-            output.name = numbered(&output.name, count);
+            *key = number_name(key, count);
+            *name = number_name(name, count);
         }
-        seen.insert(Arc::clone(&output.key));
+        seen.insert(Arc::clone(key));
     }
     Ok(())
 }
 
-/// `name` with this number, in the place of the one that it ends with.
-fn numbered(name: &str, count: u32) -> Arc<str> {
+/// `name` with this number, which replaces a number at its end.
+fn number_name(name: &str, count: u32) -> Arc<str> {
     let digits = name.trim_end_matches(|c: char| c.is_ascii_digit());
     let base = digits.strip_suffix(':').unwrap_or(name);
     format!("{base}:{count}").into()
@@ -43,19 +42,14 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
-    use crate::lineage::Lineage;
 
     fn numbered_names(names: &[&str]) -> Option<Vec<String>> {
-        let mut outputs: Vec<Output> = names
+        let mut columns: Vec<(Arc<str>, Arc<str>)> = names
             .iter()
-            .map(|name| Output {
-                name: Arc::from(*name),
-                key: name.to_ascii_lowercase().into(),
-                lineage: Lineage::default(),
-            })
+            .map(|name| (Arc::from(*name), name.to_ascii_lowercase().into()))
             .collect();
-        number_repeated_names(&mut outputs).ok()?;
-        Some(outputs.iter().map(|o| o.name.to_string()).collect())
+        number_repeated_names(columns.iter_mut().map(|(name, key)| (name, key))).ok()?;
+        Some(columns.iter().map(|(name, _)| name.to_string()).collect())
     }
 
     #[test]
