@@ -15,14 +15,14 @@ pub struct Limits {
     /// Operators chained in one run (`a OR b OR …`, `UNION` arms). Each is a level of the tree.
     pub max_chain: usize,
     /// Relations a statement may reference, and common table expressions of one WITH. A view counts with the relations below it.
-    /// A recursive query counts once for each time it is read.
+    /// Each reading of a common table expression counts, and a recursive query once for each time it is read.
     pub max_relations: usize,
     /// Columns one SELECT may give. Stars over stars double them.
     pub max_columns: usize,
     /// Groups of tables that one SELECT may combine without a condition between them. Each multiplies the rows to look at.
     pub max_unjoined: usize,
-    /// Terms of one GROUP BY, ORDER BY or DISTINCT ON, and of all windows of one SELECT; each window counts as one more. More is
-    /// `limit.work`. Engines compare each term with all before it, and SQLite checks no time-out meanwhile.
+    /// Terms of one GROUP BY, ORDER BY or DISTINCT ON, and of all windows of one SELECT. Each window, and each use of one by its name,
+    /// counts as one more. More is `limit.work`. Engines compare each term with all before it, and SQLite checks no time-out meanwhile.
     pub max_terms: usize,
     /// Steps of reading a statement: one for each expression, after subqueries, views and aliases are expanded. A query over a
     /// set operation takes its steps once for each arm. More is `limit.work`.

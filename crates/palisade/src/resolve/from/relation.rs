@@ -75,6 +75,8 @@ impl<'a> Resolver<'a> {
                 *alias = Some(plain_alias(self.encode(&shown)));
             }
             *last = cte.name.clone();
+            // Engines plan it again for each reading.
+            self.count_relation(1)?;
             self.failures.read_cte(&key);
             self.arms = cte.arms;
             return self.alias_source(alias, Some(key.into()), None, Columns::Derived(columns));
