@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use palisade::{
-    answer::Envelope,
+    answer::{Envelope, Notice},
     code::Code,
     error::Error,
     firewall::{Decision, Trace},
@@ -49,8 +49,8 @@ pub(crate) struct Answer {
 pub(crate) enum Verdict {
     /// It was run.
     Rows(Envelope),
-    /// It may be run.
-    Permitted,
+    /// It may be run; what its answer would say of masked columns that it uses.
+    Permitted(Vec<Notice>),
     /// It may not, or could not.
     Refused(Refusal),
 }
@@ -86,7 +86,7 @@ impl Answer {
         match decision {
             Ok(Decision::Allow(statement)) => Self {
                 id: None,
-                verdict: Verdict::Permitted,
+                verdict: Verdict::Permitted(statement.scan_plan().masked_notices()),
                 rewritten: Some(palisade::danger::parts(&statement).sql.to_owned()),
                 policies: statement.policies().to_vec(),
                 duration: Duration::ZERO,
@@ -103,7 +103,7 @@ impl Answer {
     /// The exit code of a command that gives this answer alone.
     pub(crate) fn exit(&self) -> Exit {
         match &self.verdict {
-            Verdict::Rows(_) | Verdict::Permitted => Exit::Permitted,
+            Verdict::Rows(_) | Verdict::Permitted(_) => Exit::Permitted,
             Verdict::Refused(refusal) => Exit::of_refusal(refusal.rejection.code()),
         }
     }

@@ -3,7 +3,8 @@
 use std::{env, fmt::Write as _, io::IsTerminal as _};
 
 use palisade::{
-    answer::{EmptyReason, Envelope, ScannedRows, TruncationReason},
+    access::Usage,
+    answer::{EmptyReason, Envelope, Notice, ScannedRows, TruncationReason},
     firewall::Trace,
 };
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
@@ -67,8 +68,9 @@ pub(crate) fn answer(answer: &Answer, paint: Paint) -> String {
             out.push_str(&rows(envelope, paint));
             out.push('\n');
         }
-        Verdict::Permitted => {
+        Verdict::Permitted(notices) => {
             let _ = writeln!(out, "{}", paint.good("PERMITTED"));
+            out.push_str(&format_notices(notices));
         }
         Verdict::Refused(_) => out.push_str(&refusal(answer, paint)),
     }
@@ -130,6 +132,9 @@ pub(crate) fn rows(envelope: &Envelope, paint: Paint) -> String {
         Some(EmptyReason::NoMatchOrFiltered) => {
             summary.push_str(": none matches among those that may be seen");
         }
+        Some(EmptyReason::MaskedCondition) => {
+            summary.push_str(": none matches, and a condition compared masks");
+        }
         Some(EmptyReason::NoRowsPermitted) => {
             summary.push_str(": policy shows none of what is read");
         }
@@ -161,17 +166,27 @@ pub(crate) fn rows(envelope: &Envelope, paint: Paint) -> String {
         let text = wrap(&format!("FLAGGED {text}"), 0, 8);
         out.push_str(&text.replacen("FLAGGED", &paint.bad("FLAGGED"), 1));
     }
-    for notice in answer.notices() {
-        let place = notice
-            .column
-            .as_ref()
-            .map(|c| format!(" ({})", printable(c)))
-            .unwrap_or_default();
-        out.push_str(&wrap(
-            &format!("note: {}{place}: {}", notice.message, notice.count),
-            0,
-            6,
-        ));
+    out.push_str(&format_notices(answer.notices()));
+    out
+}
+
+/// What there is to know of the rows. Which columns of the answer are masked stands in its summary.
+fn format_notices(notices: &[Notice]) -> String {
+    let mut out = String::new();
+    for notice in notices {
+        let text = match notice.usage.as_slice() {
+            [] => {
+                let place = notice
+                    .column
+                    .as_ref()
+                    .map(|c| format!(" ({})", printable(c)))
+                    .unwrap_or_default();
+                format!("note: {}{place}: {}", notice.message, notice.count)
+            }
+            [used] if *used == Usage::Output.name() => continue,
+            [_, ..] => format!("note: {}", printable(&notice.message)),
+        };
+        out.push_str(&wrap(&text, 0, 6));
     }
     out
 }

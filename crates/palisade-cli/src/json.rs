@@ -2,7 +2,11 @@
 
 use std::borrow::Cow;
 
-use palisade::{answer::ScannedRows, code::Code, firewall::Trace};
+use palisade::{
+    answer::{Notice, ScannedRows},
+    code::Code,
+    firewall::Trace,
+};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -13,7 +17,7 @@ use crate::answer::{Answer, Verdict};
 pub(crate) fn line(answer: &Answer) -> Result<String, serde_json::Error> {
     let refusal = match &answer.verdict {
         Verdict::Refused(refusal) => Some(refusal),
-        Verdict::Rows(_) | Verdict::Permitted => None,
+        Verdict::Rows(_) | Verdict::Permitted(_) => None,
     };
     let agent = refusal.map(|refusal| refusal.rejection.for_agent());
     serde_json::to_string(&Line {
@@ -25,11 +29,15 @@ pub(crate) fn line(answer: &Answer) -> Result<String, serde_json::Error> {
         policies: &answer.policies,
         rows: match &answer.verdict {
             Verdict::Rows(envelope) => Rows::Scanned(envelope.answer()),
-            Verdict::Permitted | Verdict::Refused(_) => Rows::None(NoRows::default()),
+            Verdict::Permitted(notices) => Rows::None(NoRows {
+                notices: Some(notices),
+                ..NoRows::default()
+            }),
+            Verdict::Refused(_) => Rows::None(NoRows::default()),
         },
         affected_rows: match &answer.verdict {
             Verdict::Rows(envelope) => envelope.affected_rows(),
-            Verdict::Permitted | Verdict::Refused(_) => None,
+            Verdict::Permitted(_) | Verdict::Refused(_) => None,
         },
         duration_us: u64::try_from(answer.duration.as_micros()).unwrap_or(u64::MAX),
         refusal: agent.as_ref().map(|agent| RefusalPart {
@@ -76,12 +84,12 @@ struct RefusalPart<'a> {
 #[serde(untagged)]
 enum Rows<'a> {
     Scanned(&'a ScannedRows),
-    None(NoRows),
+    None(NoRows<'a>),
 }
 
-/// The keys of an answer that has no rows, all null.
+/// The keys of an answer that has no rows, all null but for what an answer would say of masked columns.
 #[derive(Default, Serialize)]
-struct NoRows {
+struct NoRows<'a> {
     columns: (),
     rows: (),
     row_count: (),
@@ -89,7 +97,7 @@ struct NoRows {
     truncation_reason: (),
     total_seen: (),
     empty_reason: (),
-    notices: (),
+    notices: Option<&'a [Notice]>,
     findings: (),
 }
 

@@ -73,7 +73,7 @@ fn is_refused_change(answer: &Answer) -> bool {
             let word = rejection.message().split(' ').next().unwrap_or_default();
             rejection.code() == Code::StatementNotAllowed && CHANGES.contains(&word)
         }
-        Verdict::Rows(_) | Verdict::Permitted => false,
+        Verdict::Rows(_) | Verdict::Permitted(_) => false,
     }
 }
 

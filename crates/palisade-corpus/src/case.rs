@@ -104,6 +104,11 @@ pub struct Expectation {
     pub columns: Option<Vec<String>>,
     /// The names of those that are masked.
     pub masked: Option<Vec<String>>,
+    /// What the notices say of masked columns that the statement used, sorted: `customers.email: filter, aggregate`, of a view
+    /// `: view`.
+    pub used_masks: Option<Vec<String>>,
+    /// Why there is no row.
+    pub empty_reason: Option<String>,
     /// The rows, as the envelope's JSON has them.
     pub rows: Option<Vec<Vec<serde_json::Value>>>,
     /// Whether their order counts.

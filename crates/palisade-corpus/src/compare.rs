@@ -78,6 +78,16 @@ pub(crate) fn answer(case: &Case, answer: &Answer) -> Vec<Difference> {
         column.get("masked") == Some(&Json::Bool(true))
     });
     differ(&mut out, "masked", expect.masked.as_ref(), &masked);
+    let used = used_masks(&answer.json);
+    differ(&mut out, "used masks", expect.used_masks.as_ref(), &used);
+    let reason = answer.json.get("empty_reason").and_then(Json::as_str);
+    let reason = reason.unwrap_or_default().to_owned();
+    differ(
+        &mut out,
+        "empty reason",
+        expect.empty_reason.as_ref(),
+        &reason,
+    );
     if let Some(rows) = &expect.rows {
         let got = rows_of(&answer.json);
         if !same_rows(rows, &got, expect.ordered) {
@@ -119,6 +129,27 @@ pub(crate) fn compare_rows(case: &Case, answer: &Answer, bare: &Json) -> Vec<Dif
         ));
     }
     out
+}
+
+/// What the notices say of masked columns, sorted: `customers.email: filter, aggregate`.
+fn used_masks(answer: &Json) -> Vec<String> {
+    let notices = answer.get("notices").and_then(Json::as_array);
+    let mut used: Vec<String> = notices
+        .into_iter()
+        .flatten()
+        .filter_map(|notice| {
+            let usages: Vec<_> = notice.get("usage")?.as_array()?.iter().collect();
+            let usages: Vec<_> = usages.into_iter().filter_map(Json::as_str).collect();
+            let column = notice.get("column").and_then(Json::as_str);
+            Some(format!(
+                "{}: {}",
+                column.unwrap_or_default(),
+                usages.join(", ")
+            ))
+        })
+        .collect();
+    used.sort();
+    used
 }
 
 fn verdict_is(expected: Verdict, answer: &Answer, out: &mut Vec<Difference>) -> bool {

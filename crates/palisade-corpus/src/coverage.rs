@@ -120,6 +120,8 @@ fn describe_decision(runner: &Runner, dialect: Dialect, sql: &str) -> Result<Str
             rewritten: None,
             columns: None,
             masked: None,
+            used_masks: None,
+            empty_reason: None,
             rows: None,
             ordered: false,
             truncated: None,

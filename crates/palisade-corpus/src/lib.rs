@@ -59,6 +59,7 @@
 //! | `code`, `message` | refused | the code, and the exact message |
 //! | `rewritten` | allowed | the exact text that runs |
 //! | `columns`, `masked`, `rows` | allowed | the answer |
+//! | `used_masks`, `empty_reason` | allowed | what it says of masked columns that were used, and why there is no row |
 //! | `ordered` | allowed | whether the order of rows counts; by default whether the statement says ORDER BY |
 //! | `truncated`, `findings` | allowed | the notices of the answer |
 //! | `preserve` | allowed | names and rows equal those of the bare engine |

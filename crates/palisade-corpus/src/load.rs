@@ -284,6 +284,8 @@ struct Written {
     rewritten: Option<String>,
     columns: Option<Vec<String>>,
     masked: Option<Vec<String>>,
+    used_masks: Option<Vec<String>>,
+    empty_reason: Option<String>,
     rows: Option<Vec<Vec<toml::Value>>>,
     ordered: Option<bool>,
     truncated: Option<bool>,
@@ -391,6 +393,8 @@ fn expectation(part: &Part, written: &Written, dialect: Dialect) -> Result<Expec
     };
     let of_an_answer = written.columns.is_some()
         || written.masked.is_some()
+        || written.used_masks.is_some()
+        || written.empty_reason.is_some()
         || written.rows.is_some()
         || written.truncated.is_some()
         || written.findings.is_some()
@@ -436,6 +440,8 @@ fn expectation(part: &Part, written: &Written, dialect: Dialect) -> Result<Expec
         rewritten: written.rewritten.clone(),
         columns: written.columns.clone(),
         masked: written.masked.clone(),
+        used_masks: sorted(&written.used_masks),
+        empty_reason: written.empty_reason.clone(),
         rows,
         ordered: written
             .ordered

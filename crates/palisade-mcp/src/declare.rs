@@ -392,9 +392,9 @@ fn rows_output(more: Option<(&str, Value)>) -> JsonObject {
             "truncated": type_schema("boolean"),
             "truncation_reason": {"enum": ["row_limit", "size_limit", null]},
             "total_seen": described_type("integer", "Rows looked at: at least so many there are."),
-            "empty_reason": {"enum": ["no_match", "no_match_or_filtered", "no_rows_permitted", null]},
+            "empty_reason": {"enum": ["no_match", "no_match_or_filtered", "masked_condition", "no_rows_permitted", null]},
             "notices": array(object(
-                json!({"notice": type_schema("string"), "column": type_schema("string"), "count": type_schema("integer"), "message": type_schema("string")}),
+                json!({"notice": type_schema("string"), "column": type_schema("string"), "usage": array(type_schema("string")), "count": type_schema("integer"), "message": type_schema("string")}),
                 &["notice", "count", "message"],
             )),
             "findings": array(object(

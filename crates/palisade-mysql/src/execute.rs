@@ -125,7 +125,7 @@ pub(crate) async fn answer(
     sink: &mut (dyn RowSink + Send),
 ) -> Result<Ended, BackendError> {
     check_text(task.sql)?;
-    let statement = conn.prep(task.sql).await.map_err(|e| fault::engine(&e))?;
+    let statement = conn.prep(task.sql).await.map_err(|e| fault::prepare(&e))?;
     let columns = statement.columns();
     if columns.is_empty() {
         return Err(BackendError::second_lock("the statement gives no columns"));

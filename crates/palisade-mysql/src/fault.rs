@@ -1,7 +1,7 @@
 //! What an error of the server means to the one who asked.
 
 use mysql_async::{DriverError, Error, ServerError};
-use palisade::guard::{BackendError, BackendErrorKind};
+use palisade::guard::{BackendError, BackendErrorKind, EngineFault, FaultClass};
 
 /// The kind of an error, and its text for the operator.
 pub(crate) fn engine(error: &Error) -> BackendError {
@@ -15,7 +15,67 @@ pub(crate) fn engine(error: &Error) -> BackendError {
             BackendErrorKind::Unavailable
         }
     };
-    BackendError::new(kind, error.to_string())
+    let failure = BackendError::new(kind, error.to_string());
+    match (error, kind) {
+        (Error::Server(server), BackendErrorKind::Rejected) => failure.with_fault(fault(server)),
+        (
+            Error::Server(_) | Error::Driver(_) | Error::Io(_) | Error::Other(_) | Error::Url(_),
+            _,
+        ) => failure,
+    }
+}
+
+/// As [`engine`], for a text that is being prepared.
+pub(crate) fn prepare(error: &Error) -> BackendError {
+    let mut failure = engine(error);
+    if let Some(fault) = &mut failure.fault {
+        fault.is_of_preparation = true;
+    }
+    failure
+}
+
+/// What the server found wrong. It tells no position but in its words.
+fn fault(server: &ServerError) -> EngineFault {
+    let class = class(server.code);
+    EngineFault {
+        code: server.code.to_string(),
+        class,
+        message: match class {
+            // Of a routine of the database's own.
+            FaultClass::Raised => String::new(),
+            _ => server.message.clone(),
+        },
+        position: None,
+        is_of_preparation: false,
+    }
+}
+
+/// What an error is about, by its number.
+fn class(code: u16) -> FaultClass {
+    use FaultClass as Class;
+    match code {
+        1365 => Class::DivisionByZero,
+        1264 | 1690 | 1367 => Class::OutOfRange,
+        1366 => Class::InvalidText,
+        1292 | 1411 | 1525 | 1441 => Class::InvalidDate,
+        1406 | 1265 => Class::TooLong,
+        1139 | 3685..=3699 => Class::InvalidPattern,
+        3140..=3158 | 4036..=4047 => Class::InvalidJson,
+        1300 => Class::InvalidEncoding,
+        1267 | 1270 | 1271 | 1253 | 1273 | 1115 | 3995 => Class::Collation,
+        1242 => Class::ManyRows,
+        1241 | 1222 => Class::TypeMismatch,
+        1305 | 1582 | 1583 | 1370 | 1128 => Class::NoSuchCall,
+        1055 | 1140 | 1463 => Class::NotGrouped,
+        1054 | 1109 | 1146 | 1247 => Class::UnknownName,
+        1052 | 1066 | 1060 => Class::AmbiguousName,
+        1111 | 1056 | 3029 | 3591 | 3593 | 3594 | 4015 | 4016 => Class::Misplaced,
+        4078 => Class::TypeMismatch,
+        1210 | 1691 | 1692 | 3037 | 3616 => Class::InvalidArgument,
+        1235 | 1178 | 1221 => Class::NotSupported,
+        1644 | 1643 => Class::Raised,
+        _ => Class::Other,
+    }
 }
 
 /// The kind of an error by its number

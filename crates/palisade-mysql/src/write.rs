@@ -90,7 +90,7 @@ pub(crate) async fn explain(
     if !task.sql.starts_with(EXPLAIN) {
         return Err(BackendError::second_lock("the statement asks for no plan"));
     }
-    let statement = conn.prep(task.sql).await.map_err(|e| fault::engine(&e))?;
+    let statement = conn.prep(task.sql).await.map_err(|e| fault::prepare(&e))?;
     let params = params::bind(statement.num_params(), task.params)?;
     if sink.columns(&["EXPLAIN"]).is_break() {
         return Ok(Ended::Clean);
@@ -112,7 +112,7 @@ pub(crate) async fn change(
 ) -> Result<Completion, BackendError> {
     execute::check_text(task.sql)?;
     let (change, target) = check_target(facts.catalog, task, changes)?;
-    let statement = conn.prep(task.sql).await.map_err(|e| fault::engine(&e))?;
+    let statement = conn.prep(task.sql).await.map_err(|e| fault::prepare(&e))?;
     let params = params::bind(statement.num_params(), task.params)?;
     plan(conn, task, &params).await?;
     if task.estimates.are_wanted() {
@@ -198,7 +198,7 @@ pub(crate) async fn define(conn: &mut Conn, task: &Task<'_>) -> Result<(), Backe
     if !DEFINITIONS.iter().any(|words| task.sql.starts_with(words)) {
         return Err(BackendError::second_lock("the statement is no definition"));
     }
-    let statement = conn.prep(task.sql).await.map_err(|e| fault::engine(&e))?;
+    let statement = conn.prep(task.sql).await.map_err(|e| fault::prepare(&e))?;
     if !statement.columns().is_empty() {
         return Err(BackendError::second_lock("the definition gives rows"));
     }

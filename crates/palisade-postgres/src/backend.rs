@@ -152,6 +152,7 @@ impl Run<'_> {
                     BackendErrorKind::Timeout
                     | BackendErrorKind::Resource
                     | BackendErrorKind::Rejected
+                    | BackendErrorKind::NameNotFound
                     | BackendErrorKind::SecondLock
                     | BackendErrorKind::Constraint
                     | BackendErrorKind::AffectedRows

@@ -1,14 +1,30 @@
 //! What an error of the server means to the one who asked.
 
-use palisade::guard::{BackendError, BackendErrorKind};
-use tokio_postgres::error::{DbError, Severity};
+use palisade::guard::{BackendError, BackendErrorKind, EngineFault, FaultClass};
+use tokio_postgres::error::{DbError, ErrorPosition, Severity};
 
 use crate::introspect::chain;
 
 /// The kind of an error, and its text for the operator.
 pub(crate) fn engine(error: &tokio_postgres::Error) -> BackendError {
     match error.as_db_error() {
-        Some(db) => BackendError::new(kind(db.code().code()), detail(db)),
+        Some(db) => {
+            let kind = match kind(db.code().code()) {
+                // An internal error of one statement, such as a value that a type's own code refuses: the session goes on.
+                BackendErrorKind::Unavailable
+                    if db.code().code() == "XX000"
+                        && db.parsed_severity() == Some(Severity::Error) =>
+                {
+                    BackendErrorKind::Rejected
+                }
+                kind => kind,
+            };
+            let failure = BackendError::new(kind, detail(db));
+            match kind {
+                BackendErrorKind::Rejected => failure.with_fault(fault(db, false)),
+                _ => failure,
+            }
+        }
         // A broken connection, or an answer that is not as the protocol says: either way nothing
         // more is to be had from this session.
         None => BackendError::new(BackendErrorKind::Unavailable, chain(error)),
@@ -23,11 +39,11 @@ pub(crate) fn cursor(error: &tokio_postgres::Error) -> BackendError {
     };
     // The text parsed a moment ago, so that what is wrong is what kind of statement it is. The second is
     // a query that writes: `transformDeclareCursorStmt` in src/backend/parser/analyze.c.
-    let is_no_query = db.code().code() == "42601"
-        || matches!(
-            db.routine(),
-            Some("transformDeclareCursorStmt" | "PerformCursorOpen")
-        );
+    // Types have grammars of their own, whose errors have the same code (ltree).
+    let is_no_query = matches!(
+        db.routine(),
+        Some("scanner_yyerror" | "transformDeclareCursorStmt" | "PerformCursorOpen")
+    );
     if is_no_query {
         BackendError::second_lock(detail(db))
     } else {
@@ -65,7 +81,7 @@ fn kind(code: &str) -> BackendErrorKind {
 pub(crate) fn plan(error: &tokio_postgres::Error) -> BackendError {
     match error.as_db_error() {
         // The second is a change in WITH, which is no part of another statement.
-        Some(db) if db.code().code() == "42601" || db.routine() == Some("analyzeCTE") => {
+        Some(db) if matches!(db.routine(), Some("scanner_yyerror" | "analyzeCTE")) => {
             BackendError::second_lock(detail(db))
         }
         Some(_) | None => engine(error),
@@ -105,8 +121,82 @@ pub(crate) fn prepare(error: &tokio_postgres::Error) -> BackendError {
         Some(db) if db.routine() == Some("exec_parse_message") => {
             BackendError::second_lock(detail(db))
         }
-        Some(db) if is_missing(db.code().code()) => BackendError::schema_changed(detail(db)),
-        Some(_) | None => engine(error),
+        Some(db) if is_missing(db.code().code()) => {
+            BackendError::new(BackendErrorKind::NameNotFound, detail(db))
+                .with_fault(fault(db, true))
+        }
+        Some(db) => match engine(error) {
+            failure @ BackendError {
+                kind: BackendErrorKind::Rejected,
+                detail: _,
+                fault: _,
+            } => failure.with_fault(fault(db, true)),
+            failure => failure,
+        },
+        None => engine(error),
+    }
+}
+
+/// What the server found wrong.
+fn fault(db: &DbError, is_of_preparation: bool) -> EngineFault {
+    let position = match db.position() {
+        Some(ErrorPosition::Original(at)) => usize::try_from(*at).ok(),
+        Some(ErrorPosition::Internal {
+            position: _,
+            query: _,
+        })
+        | None => None,
+    };
+    // What another statement said below this one, in a function, is not the server's own.
+    let is_own = db.where_().is_none_or(|context| {
+        context.starts_with("JSON data,") || context.contains("portal parameter $")
+    });
+    EngineFault {
+        code: db.code().code().to_owned(),
+        class: class(db.code().code()),
+        message: if is_own {
+            db.message().to_owned()
+        } else {
+            String::new()
+        },
+        // Another text goes to the server than the one that was prepared, once it runs.
+        position: position
+            .filter(|_| is_of_preparation && is_own)
+            .map(|at| at.saturating_sub(1)),
+        is_of_preparation,
+    }
+}
+
+/// What an error is about, by its SQLSTATE
+/// (<https://www.postgresql.org/docs/current/errcodes-appendix.html>).
+fn class(code: &str) -> FaultClass {
+    use FaultClass as Class;
+    let (class, _) = code.split_at_checked(2).unwrap_or((code, ""));
+    match (class, code) {
+        (_, "22012") => Class::DivisionByZero,
+        (_, "22003") => Class::OutOfRange,
+        (_, "22007" | "22008") => Class::InvalidDate,
+        (_, "22P02" | "22P03" | "22018") => Class::InvalidText,
+        (_, "22001") => Class::TooLong,
+        (_, "2201B" | "22019" | "2200C" | "22025" | "2200D" | "22P06") => Class::InvalidPattern,
+        (_, "2201W" | "2201X") => Class::InvalidLimit,
+        (_, "22021" | "22P05") => Class::InvalidEncoding,
+        (_, code) if code.starts_with("2203") => Class::InvalidJson,
+        ("22", _) => Class::InvalidArgument,
+        (_, "21000") => Class::ManyRows,
+        (_, "42883") => Class::NoSuchCall,
+        (_, "42725") => Class::AmbiguousCall,
+        (_, "42804") => Class::TypeMismatch,
+        (_, "42846") => Class::NoSuchCast,
+        (_, "42P18" | "42P08") => Class::UnknownParameterType,
+        (_, "42803") => Class::NotGrouped,
+        (_, "42P21" | "42P22") => Class::Collation,
+        (_, "42703" | "42P01" | "3F000" | "42704") => Class::UnknownName,
+        (_, "42702" | "42P09") => Class::AmbiguousName,
+        (_, "42P10" | "42P20" | "42P19") => Class::Misplaced,
+        ("0A", _) => Class::NotSupported,
+        ("P0" | "38" | "39", _) => Class::Raised,
+        (_, _) => Class::Other,
     }
 }
 
@@ -152,6 +242,22 @@ mod tests {
             ("", Kind::Rejected),
         ] {
             assert_eq!(kind(code), expected, "{code}");
+        }
+    }
+
+    #[test]
+    fn mistakes_have_classes() {
+        for (code, expected) in [
+            ("22012", FaultClass::DivisionByZero),
+            ("22P02", FaultClass::InvalidText),
+            ("22008", FaultClass::InvalidDate),
+            ("2203A", FaultClass::InvalidJson),
+            ("22023", FaultClass::InvalidArgument),
+            ("42883", FaultClass::NoSuchCall),
+            ("P0001", FaultClass::Raised),
+            ("", FaultClass::Other),
+        ] {
+            assert_eq!(class(code), expected, "{code}");
         }
     }
 }

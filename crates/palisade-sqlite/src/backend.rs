@@ -10,8 +10,8 @@ use palisade::{
     catalog::Catalog,
     dialect::Dialect,
     guard::{
-        Backend, BackendError, BackendErrorKind, BackendFuture, Completion, Estimate,
-        GivenEstimates, OpenTicket, RowSink, Ticket,
+        Backend, BackendError, BackendFuture, Completion, Estimate, GivenEstimates, OpenTicket,
+        RowSink, Ticket,
     },
     rewrite::Effect,
 };
@@ -349,10 +349,7 @@ enum Access {
 
 /// What the database itself says about why it cannot be read.
 fn explain_open_error(error: &OpenError) -> BackendError {
-    BackendError {
-        kind: BackendErrorKind::Unavailable,
-        detail: error.to_string(),
-    }
+    BackendError::unavailable(error.to_string())
 }
 
 impl Source {

@@ -51,7 +51,7 @@ use rusqlite::{
 };
 
 use crate::{
-    implicit_calls::OwnFunctions, keyed::add_keyed_hash, reader::SchemaCheck,
+    fault, implicit_calls::OwnFunctions, keyed::add_keyed_hash, reader::SchemaCheck,
     schema_snapshot::SchemaSnapshot, worker::Stop,
 };
 
@@ -278,10 +278,10 @@ pub(crate) fn feed(
                 ValueRef::Null | ValueRef::Integer(_) | ValueRef::Real(_) => 8,
             });
             if bytes > MAX_ROW_BYTES {
-                return Err(BackendError {
-                    kind: BackendErrorKind::Resource,
-                    detail: "a row is too large".to_owned(),
-                });
+                return Err(BackendError::new(
+                    BackendErrorKind::Resource,
+                    "a row is too large",
+                ));
             }
             cells.push(value(cell));
         }
@@ -518,17 +518,11 @@ impl Deadline {
 }
 
 pub(crate) fn second_lock(detail: String) -> BackendError {
-    BackendError {
-        kind: BackendErrorKind::SecondLock,
-        detail,
-    }
+    BackendError::second_lock(detail)
 }
 
 pub(crate) fn unavailable(error: rusqlite::Error) -> BackendError {
-    BackendError {
-        kind: BackendErrorKind::Unavailable,
-        detail: error.to_string(),
-    }
+    BackendError::unavailable(error.to_string())
 }
 
 /// The kind of an error of the engine.
@@ -569,8 +563,9 @@ pub(crate) fn engine(error: &rusqlite::Error) -> BackendError {
             _ => Kind::Rejected,
         },
     };
-    BackendError {
-        kind,
-        detail: error.to_string(),
+    let failure = BackendError::new(kind, error.to_string());
+    match fault::read(error) {
+        Some(fault) if kind == Kind::Rejected => failure.with_fault(fault),
+        Some(_) | None => failure,
     }
 }

@@ -7,6 +7,7 @@
 mod backend;
 mod define;
 mod execute;
+mod fault;
 mod implicit_calls;
 pub mod introspect;
 mod keyed;

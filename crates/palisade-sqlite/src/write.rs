@@ -119,10 +119,10 @@ fn in_transaction(
     // With what triggers and foreign keys changed.
     let all = conn.total_changes().saturating_sub(before);
     if all > changes.max_affected {
-        return Err(BackendError {
-            kind: BackendErrorKind::AffectedRows,
-            detail: format!("{all} rows, and at most {}", changes.max_affected),
-        });
+        return Err(BackendError::new(
+            BackendErrorKind::AffectedRows,
+            format!("{all} rows, and at most {}", changes.max_affected),
+        ));
     }
     // Foreign keys that are deferred are checked now.
     conn.execute_batch("COMMIT").map_err(|e| engine(&e))?;

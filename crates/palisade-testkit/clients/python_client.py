@@ -86,12 +86,36 @@ async def with_client(command):
         answer = await client.call_tool("query", {"sql": parameters(command), "params": [1, "x"]})
         expect(answer.structured_content["rows"] == [{"a": 1, "b": "x"}], f"parameters in {answer}")
 
+        if any("sqlite:" in word for word in command):
+            await masks_are_told(client)
+
         refusal_of(await client.call_tool("query", {"sql": f"DELETE FROM {quoted(table, command)}"}), "statement.not-allowed")
         refusal_of(await client.call_tool("query", {"sql": "SELECT * FROM no_such_thing"}), "name.unknown-relation")
         refusal_of(await client.call_tool("describe_table", {"table": "no_such_thing"}), "name.unknown-relation")
         refusal_of(await client.call_tool("query", {"sql": "SELECT 1", "limit": 1001}), "request.invalid")
         refusal_of(await client.call_tool("query", {"sql": "SELECT 1", "unknown": 1}), "request.invalid")
         return client.protocol_version if hasattr(client, "protocol_version") else "negotiated"
+
+
+async def masks_are_told(client):
+    """What was computed from masks says so: an average of nothing is no fact."""
+    sql = "SELECT count(email) AS n, max(phone) AS last FROM customers WHERE national_id < '*'"
+    envelope = (await client.call_tool("query", {"sql": sql})).structured_content
+    used = {notice["column"]: notice["usage"] for notice in envelope["notices"]}
+    expect(
+        used
+        == {
+            "customers.email": ["output", "aggregate"],
+            "customers.phone": ["output", "aggregate"],
+            "customers.national_id": ["filter"],
+        },
+        f"a notice for each masked column in {envelope}",
+    )
+    expect(all(column["masked"] for column in envelope["columns"]), f"masked columns in {envelope}")
+    answer = await client.call_tool("query", {"sql": "SELECT id FROM customers WHERE national_id = 'x'"})
+    envelope = answer.structured_content
+    expect(envelope["empty_reason"] == "masked_condition", f"why {envelope} is empty")
+    expect("`customers.national_id` is masked: the condition compared the mask." in answer.content[0].text, "the text says so")
 
 
 def raw(command):

@@ -357,6 +357,12 @@ impl AccessSet {
             })
     }
 
+    /// The first function that is called here and not there, for an operator's detail.
+    pub(crate) fn first_function_beyond<'a>(&'a self, other: &'a Self) -> Option<&'a str> {
+        let mut beyond = self.functions.difference(&other.functions);
+        beyond.next().map(String::as_str)
+    }
+
     /// Whether this change is one of these, with a condition or without: which of both is settled as the statement is written.
     fn has_change(&self, wanted: &ChangeAccess) -> bool {
         let ChangeAccess {

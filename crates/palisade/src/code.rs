@@ -236,7 +236,7 @@ codes! {
         "Select other columns or rows, or ask the operator to look at the data.";
     DatabaseRejected "database.rejected" retry false, next [query], fault Statement, stage Execution, incident WithDetail, detail Withheld,
         "The database refused the statement.",
-        "Check types and values; the engine's own message is withheld because it can hold data.";
+        "Do as the message says. Where rows are hidden from you, the reason is withheld; check types and values.";
     DatabaseConstraint "database.constraint" retry false, next [query], fault Statement, stage Execution, incident Never, detail Withheld,
         "A constraint of the table refused the change, so nothing was changed.",
         "Check keys, required columns and allowed values; the engine's own message is withheld because it can hold data.";

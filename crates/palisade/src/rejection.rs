@@ -16,6 +16,7 @@ pub struct Rejection {
     code: Code,
     message: String,
     operator_detail: Option<String>,
+    recorded_detail: Option<String>,
     policies: Vec<String>,
     retry_after_ms: Option<u64>,
 }
@@ -35,6 +36,7 @@ impl Rejection {
             code,
             message,
             operator_detail: None,
+            recorded_detail: None,
             policies: Vec::new(),
             retry_after_ms: None,
         }
@@ -52,6 +54,18 @@ impl Rejection {
     pub fn with_operator_detail(mut self, detail: impl Into<String>) -> Self {
         self.operator_detail = Some(detail.into());
         self
+    }
+
+    /// Adds what an audit record says, where the operator's detail may hold values.
+    #[must_use]
+    pub(crate) fn with_recorded_detail(mut self, detail: Option<String>) -> Self {
+        self.recorded_detail = detail;
+        self
+    }
+
+    /// What an audit record says, where the operator's detail may hold values.
+    pub(crate) fn recorded_detail(&self) -> Option<&str> {
+        self.recorded_detail.as_deref()
     }
 
     /// Adds the ids of the policies that determined the refusal.

@@ -23,6 +23,7 @@ const SCHEMA: &str = "
 CREATE TABLE tickets (id INTEGER PRIMARY KEY, owner TEXT, subject TEXT, body TEXT);
 CREATE TABLE people (id INTEGER PRIMARY KEY, name TEXT, ssn TEXT);
 CREATE VIEW open_tickets AS SELECT id, subject FROM tickets;
+CREATE VIEW known_people AS SELECT id, name FROM people WHERE ssn > '0';
 ";
 
 const READ: &str = "permit(principal, action in [Action::\"select\", Action::\"see\", Action::\"read\", Action::\"call\"], resource);\n";
@@ -617,4 +618,38 @@ fn mistakes_in_templates_point_at_their_line() {
             || told.contains("Template::\"person\""),
         "{told}"
     );
+}
+
+/// A view whose own condition compares masks gives no rows, and the answer says so.
+#[test]
+fn a_view_over_masks_says_that_it_is_one() {
+    let firewall = firewall(&format!(
+        "{READ}
+         forbid(principal, action == Action::\"read_plain\", resource == Column::\"main.people.ssn\");"
+    ));
+    let answer = |sql: &str| {
+        let decision = firewall.check(sql, &Params::None, &session()).unwrap();
+        let Decision::Allow(statement) = decision else {
+            panic!("{sql}")
+        };
+        let marker = Marker::from_bytes([0; 16]);
+        let answer = ScanSession::new(statement.scan_plan(), Action::Flag, marker).finish();
+        answer.unwrap()
+    };
+    let of_a_view = answer("SELECT name FROM known_people");
+    assert_eq!(of_a_view.empty_reason(), Some(EmptyReason::MaskedCondition));
+    let messages: Vec<_> = of_a_view.notices().iter().map(|n| &*n.message).collect();
+    assert_eq!(
+        messages,
+        [
+            "Below `known_people`, values are masked: its own conditions, joins or groups used the masks."
+        ]
+    );
+    let of_a_table = answer("SELECT id FROM people WHERE ssn = '1' AND name LIKE '%a'");
+    let messages: Vec<_> = of_a_table.notices().iter().map(|n| &*n.message).collect();
+    assert_eq!(
+        messages,
+        ["`people.ssn` is masked: the condition compared the mask."]
+    );
+    assert!(answer("SELECT name FROM people").notices().is_empty());
 }

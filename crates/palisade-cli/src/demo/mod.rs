@@ -265,7 +265,7 @@ fn show_step(n: usize, step: &Step, answer: &Answer, paint: Paint) -> String {
                 ));
             }
         }
-        Verdict::Permitted => {
+        Verdict::Permitted(_) => {
             let _ = writeln!(out, "{}", paint.good("PERMITTED"));
         }
         Verdict::Rows(envelope) => {

@@ -277,6 +277,7 @@ mod tests {
 
     fn plan(names: &[&str]) -> ScanPlan {
         ScanPlan {
+            masked_uses: Vec::new(),
             tokens: Vec::new(),
             columns: names
                 .iter()

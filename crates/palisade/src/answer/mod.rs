@@ -10,21 +10,23 @@ mod unscanned;
 
 pub mod envelope;
 mod marker;
+mod masked_use;
 pub mod scan_session;
 
 pub use envelope::{CONTENT_POLICY, Envelope, ModelEnvelope};
 pub use marker::Marker;
+pub(crate) use masked_use::{MaskedUse, Replacement};
 pub use scan_session::{
     Action, EmptyReason, Finding, Notice, ScanSession, ScannedRows, TruncationReason,
 };
 #[cfg(feature = "scan")]
 pub use scanned::{Detector, Severity};
 #[cfg(feature = "scan")]
-pub(in crate::answer) use scanned::{detect, spell_out};
+pub(crate) use scanned::{detect, spell_out};
 #[cfg(not(feature = "scan"))]
 pub use unscanned::{Detector, Severity};
 #[cfg(not(feature = "scan"))]
-pub(in crate::answer) use unscanned::{detect, spell_out};
+pub(crate) use unscanned::{detect, spell_out};
 
 use std::sync::Arc;
 
@@ -44,6 +46,8 @@ pub struct ScanPlan {
     /// What an answer without rows says: it follows from the row filters that policy put on relations below,
     /// and never from what they took.
     pub(crate) if_empty: EmptyReason,
+    /// The masked columns that the statement used: a notice for each.
+    pub(crate) masked_uses: Vec<MaskedUse>,
     /// For each column that is one of tokens, its position and their keys.
     pub(crate) tokens: Vec<(usize, Arc<TokenKeys>)>,
 }
@@ -59,4 +63,13 @@ pub struct OutputColumn {
     pub type_name: Arc<str>,
     /// Whether a mask stands before any of the columns it comes from.
     pub masked: bool,
+}
+
+impl ScanPlan {
+    /// What the reader of an answer is told of masked columns that the statement used, whatever comes back. It follows from
+    /// policy alone.
+    #[must_use]
+    pub fn masked_notices(&self) -> Vec<Notice> {
+        self.masked_uses.iter().map(MaskedUse::notice).collect()
+    }
 }

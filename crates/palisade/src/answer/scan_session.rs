@@ -43,18 +43,22 @@ pub struct Finding {
     pub severity: Severity,
 }
 
-/// Something the reader has to know about the rows, once for each kind and column.
+/// Something the reader has to know about the rows, once for each kind and column. A masked column that the statement used is
+/// `masked_column`, whatever came back.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Notice {
     /// What happened: a slug.
     pub notice: &'static str,
-    /// The column's name in the answer; none if it is about the answer.
+    /// The column's name in the answer, or of a masked column that of the table and its own; none if it is about the answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub column: Option<String>,
-    /// How many cells, or findings, it is about.
+    /// What a masked column was used for, in the words of [`Usage`](crate::access::Usage); nothing of other notices.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub usage: Vec<&'static str>,
+    /// How many cells, or findings, it is about; 1 of a masked column.
     pub count: u64,
     /// The same in words.
-    pub message: &'static str,
+    pub message: Cow<'static, str>,
 }
 
 /// Why rows are missing at the end.
@@ -75,6 +79,8 @@ pub enum EmptyReason {
     NoMatch,
     /// As before, or policy hides the rows that do.
     NoMatchOrFiltered,
+    /// A condition compared masks, which may hold for no row while it would for values; or one of the reasons before.
+    MaskedCondition,
     /// Policy shows no row of a relation that the statement reads, whatever it holds.
     NoRowsPermitted,
 }
@@ -105,8 +111,9 @@ impl ScannedRows {
         self.notices.push(Notice {
             notice: kind.slug(),
             column: None,
+            usage: Vec::new(),
             count: 1,
-            message: kind.message(),
+            message: kind.message().into(),
         });
         self
     }
@@ -152,7 +159,15 @@ impl ScannedRows {
             .notices
             .iter()
             .map(|notice| Notice {
-                column: notice.column.as_deref().map(renamed),
+                column: notice
+                    .column
+                    .as_deref()
+                    .map(|name| match notice.usage.as_slice() {
+                        [] => renamed(name),
+                        // It is no column of the answer.
+                        [_, ..] => spell_out(name).into_owned(),
+                    }),
+                message: spell_out(&notice.message).into_owned().into(),
                 ..notice.clone()
             })
             .collect();
@@ -161,8 +176,9 @@ impl ScannedRows {
         notices.extend(changed.map(|(column, count)| Notice {
             notice: kind.slug(),
             column: Some(column.name.to_string()),
+            usage: Vec::new(),
             count: *count,
-            message: kind.message(),
+            message: kind.message().into(),
         }));
         let findings = self
             .findings
@@ -349,9 +365,11 @@ impl ScanSession {
             .map(|((kind, column), count)| Notice {
                 notice: kind.slug(),
                 column: column.and_then(name),
+                usage: Vec::new(),
                 count: *count,
-                message: kind.message(),
+                message: kind.message().into(),
             })
+            .chain(self.plan.masked_notices())
             .collect();
         Ok(ScannedRows {
             notices,

@@ -35,11 +35,11 @@ impl Serialize for Detector {
 }
 
 /// No detector finds anything.
-pub(in crate::answer) fn detect(_text: &[u8]) -> Vec<&'static Detector> {
+pub(crate) fn detect(_text: &[u8]) -> Vec<&'static Detector> {
     Vec::new()
 }
 
 /// The text as it is.
-pub(in crate::answer) fn spell_out(text: &str) -> Cow<'_, str> {
+pub(crate) fn spell_out(text: &str) -> Cow<'_, str> {
     Cow::Borrowed(text)
 }

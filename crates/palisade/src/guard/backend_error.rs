@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::{
     code::Code,
+    guard::engine_fault::EngineFault,
     limits::{Estimate, EstimateCaps},
     rejection::Rejection,
     rewrite::{Effect, Precheck, RewrittenStatement, Violation},
@@ -17,6 +18,8 @@ pub struct BackendError {
     pub kind: BackendErrorKind,
     /// The engine's message, for the operator's log only.
     pub detail: String,
+    /// What the engine found wrong with the statement, where it said so.
+    pub fault: Option<Box<EngineFault>>,
 }
 
 impl BackendError {
@@ -27,10 +30,10 @@ impl BackendError {
     pub fn unless_reading(statement: &RewrittenStatement) -> Result<(), Self> {
         match statement.effect() {
             Effect::Read | Effect::Explain => Ok(()),
-            Effect::Write | Effect::Define | Effect::Nothing => Err(Self {
-                kind: BackendErrorKind::ReadOnly,
-                detail: "the backend was opened for reading only".to_owned(),
-            }),
+            Effect::Write | Effect::Define | Effect::Nothing => Err(Self::new(
+                BackendErrorKind::ReadOnly,
+                "the backend was opened for reading only",
+            )),
         }
     }
 
@@ -88,7 +91,15 @@ impl BackendError {
         Self {
             kind,
             detail: detail.into(),
+            fault: None,
         }
+    }
+
+    /// Adds what the engine found wrong with the statement.
+    #[must_use]
+    pub fn with_fault(mut self, fault: EngineFault) -> Self {
+        self.fault = Some(Box::new(fault));
+        self
     }
 
     /// The database, or what it says of the statement, contradicts what was decided.
@@ -174,6 +185,8 @@ pub enum BackendErrorKind {
     Resource,
     /// The engine refused the statement: a type, a value, an arithmetic error.
     Rejected,
+    /// The engine found no object for a name that the catalog has. Whether the schema changed is to be looked at.
+    NameNotFound,
     /// The engine's second lock refused what the firewall had permitted: an incident.
     SecondLock,
     /// A constraint of a table refused a change, and nothing was changed.
@@ -206,12 +219,20 @@ pub enum BackendErrorKind {
 /// After how long a statement may be sent again for which there was no connection.
 const BUSY: Duration = Duration::from_secs(1);
 
-/// What an agent may know of a database's failure: its kind, in our words.
-pub(in crate::guard) fn describe_failure(error: &BackendError) -> Rejection {
+/// What an agent may know of a database's failure, in our words: its kind, and of a mistake in the statement what it is about.
+pub(in crate::guard) fn describe_failure(
+    error: &BackendError,
+    statement: &RewrittenStatement,
+) -> Rejection {
     let code = match error.kind {
         BackendErrorKind::Timeout => Code::LimitTime,
         BackendErrorKind::Resource => Code::LimitResource,
-        BackendErrorKind::Rejected => Code::DatabaseRejected,
+        BackendErrorKind::Rejected | BackendErrorKind::NameNotFound => {
+            let message = describe_fault(error.fault.as_deref(), statement);
+            return Rejection::new(Code::DatabaseRejected, message)
+                .with_operator_detail(error.detail.clone())
+                .with_recorded_detail(error.fault.as_ref().map(|fault| fault.recorded()));
+        }
         BackendErrorKind::SecondLock => Code::Internal,
         BackendErrorKind::Constraint => Code::DatabaseConstraint,
         BackendErrorKind::Conflict => Code::DatabaseConflict,
@@ -238,4 +259,19 @@ pub(in crate::guard) fn describe_failure(error: &BackendError) -> Rejection {
         BackendErrorKind::Unavailable => Code::DatabaseUnavailable,
     };
     Rejection::new(code, code.summary()).with_operator_detail(error.detail.clone())
+}
+
+/// What is said of a mistake. Over rows that a filter hides, a failure that came while they were worked on tells nothing but
+/// that it is one. The engine's own words are for those from whom nothing of the statement's relations is withheld.
+fn describe_fault(fault: Option<&EngineFault>, statement: &RewrittenStatement) -> String {
+    let Some(fault) = fault else {
+        return Code::DatabaseRejected.summary().to_owned();
+    };
+    if statement.is_unrestricted() {
+        fault.describe_whole(statement.text())
+    } else if fault.is_of_preparation || !statement.may_fail_over_filters() {
+        fault.describe()
+    } else {
+        Code::DatabaseRejected.summary().to_owned()
+    }
 }

@@ -2,6 +2,7 @@
 
 mod backend;
 mod backend_error;
+mod engine_fault;
 mod estimates;
 mod failure_quota;
 mod live;
@@ -14,6 +15,7 @@ use std::{borrow::Cow, sync::Arc, time::Duration};
 pub use crate::limits::Estimate;
 pub use backend::{Backend, BackendFuture, Completion, GivenEstimates};
 pub use backend_error::{BackendError, BackendErrorKind};
+pub use engine_fault::{EngineFault, FaultClass};
 pub use estimates::Estimates;
 pub use refresh::RefreshError;
 pub use request::Request;
@@ -304,6 +306,12 @@ impl Guard {
         }
         let ticket = Ticket::issue(&statement);
         let result = run.live.backend.execute(ticket, &mut scan).await;
+        let result = match result {
+            Err(error) if error.kind == BackendErrorKind::NameNotFound => {
+                Err(confirm_change(&run.live, error).await)
+            }
+            result => result,
+        };
         match &result {
             // So that the next statement is decided over what this one has made.
             Ok(_) if statement.effect() == Effect::Define => {
@@ -314,7 +322,13 @@ impl Guard {
             Err(error) if error.kind == BackendErrorKind::SchemaChanged => {
                 let _ = self.reread_if_due().await;
             }
-            Err(error) if is_counted && error.kind == BackendErrorKind::Rejected => {
+            Err(error)
+                if is_counted
+                    && matches!(
+                        error.kind,
+                        BackendErrorKind::Rejected | BackendErrorKind::NameNotFound
+                    ) =>
+            {
                 self.failures
                     .count(session.principal(), self.host.monotonic());
             }
@@ -325,7 +339,7 @@ impl Guard {
             // Why the scan took no more rows is its own to say.
             Err(error) if error.kind == BackendErrorKind::NotTaken => {
                 return Err(match scan.finish() {
-                    Ok(_) => describe_failure(&error),
+                    Ok(_) => describe_failure(&error, &statement),
                     Err(why) => refuse_answer(&why),
                 });
             }
@@ -337,7 +351,7 @@ impl Guard {
                     run.report.policies = rejection.policies().to_vec();
                     return Err(rejection.clone());
                 }
-                return Err(describe_failure(&error));
+                return Err(describe_failure(&error, &statement));
             }
         };
         Ok(Envelope::new(scan.finish()?).with_affected_rows(affected))
@@ -399,9 +413,9 @@ impl Guard {
                 record.decision = "reject";
                 record.code = Some(refusal.rejection.code());
                 record.incident = refusal.incident.clone();
-                // An engine's message can hold values: it goes to the log, not into the record.
+                // An engine's message can hold values: it goes to the log, and its kind into the record.
                 record.detail = match refusal.rejection.code().detail() {
-                    Detail::Withheld => None,
+                    Detail::Withheld => refusal.rejection.recorded_detail().map(str::to_owned),
                     Detail::Recorded => refusal.rejection.operator_detail().map(str::to_owned),
                 };
             }
@@ -431,6 +445,16 @@ impl Run {
             report: Report::default(),
             relations: Vec::new(),
         }
+    }
+}
+
+/// A name for which the engine has no object: the schema changed, if a look at it says so. Otherwise the name stands where it
+/// means nothing, and to send the statement again would not help.
+async fn confirm_change(live: &Live<dyn Backend>, error: BackendError) -> BackendError {
+    match live.backend.is_current().await {
+        Ok(true) => error,
+        // What cannot be looked at may have changed.
+        Ok(false) | Err(_) => BackendError::schema_changed(error.detail),
     }
 }
 

@@ -176,7 +176,7 @@ impl<'a> Resolver<'a> {
 
     /// Keeps an argument that chooses a size small, so that a call cannot ask for any amount of memory. A literal is looked at; what is only known
     /// when the statement runs is bounded there.
-    fn bound_size(&self, expr: &mut Expr, most: u64) -> Result<(), Rejection> {
+    fn bound_size(&mut self, expr: &mut Expr, most: u64) -> Result<(), Rejection> {
         let too_large = || {
             Rejection::new(
                 Code::LimitCost,
@@ -200,6 +200,8 @@ impl<'a> Resolver<'a> {
             // (<https://dev.mysql.com/doc/refman/8.4/en/string-functions.html>).
             _ if self.catalog.dialect() == Dialect::Mysql => Ok(()),
             Expr::Identifier(_) | Expr::CompoundIdentifier(_) => {
+                // What the second resolution will find in the text, this one has to know of.
+                self.user_operator(">")?;
                 let argument = expr.clone();
                 let cap = || Expr::Value(Value::Number(most.to_string(), false).into());
                 *expr = Expr::Case {

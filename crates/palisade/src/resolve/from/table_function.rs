@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use sqlparser::ast::{
-    CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
-    FunctionArguments, Ident, JsonTableColumn, JsonTableColumnErrorHandling, ObjectName,
-    ObjectNamePart, TableAlias, TypedString, Value, ValueWithSpan, XmlTableColumn,
+    Array, ArrayElemTypeDef, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr,
+    FunctionArgumentList, FunctionArguments, Ident, JsonTableColumn, JsonTableColumnErrorHandling,
+    ObjectName, ObjectNamePart, TableAlias, TypedString, Value, ValueWithSpan, XmlTableColumn,
     XmlTableColumnOption,
 };
 
@@ -182,15 +182,24 @@ impl<'a> Resolver<'a> {
         let mut name = ObjectName::from(vec![Ident::new("unnest")]);
         self.resolve_function(&mut name, Some(arrays.len()))?;
         let mut from = Vec::new();
+        let mut names = Vec::new();
+        let mut is_spread = false;
         for array in arrays.iter_mut() {
-            from.extend(self.expr(array, scope, ctes, Usage::Output)?);
+            let columns = self.expr(array, scope, ctes, Usage::Output)?;
+            // Rows in an array become a column for each of their fields.
+            match self.field_names(array, &columns)? {
+                Some(fields) => {
+                    is_spread = true;
+                    names.extend(fields);
+                }
+                None => names.push("unnest".to_owned()),
+            }
+            from.extend(columns);
         }
         self.needs_fence |= !from.is_empty();
         self.failures.planned = true;
-        let names = match arrays.len() {
-            1 => None,
-            many => Some(vec!["unnest".to_owned(); many]),
-        };
+        // One column has the name of the alias.
+        let names = (is_spread || names.len() > 1).then_some(names);
         self.function_source(
             Some("unnest".to_owned()),
             names,
@@ -198,6 +207,42 @@ impl<'a> Resolver<'a> {
             with_ordinality,
             alias,
         )
+    }
+
+    /// Names of the fields of the rows that `array` holds, where its type is one of rows: it says so itself, or is one of `columns`.
+    fn field_names(
+        &mut self,
+        array: &Expr,
+        columns: &[ColumnId],
+    ) -> Result<Option<Vec<String>>, Rejection> {
+        match array {
+            Expr::Nested(inner) => self.field_names(inner, columns),
+            Expr::Array(Array { elem, named: _ }) => match elem.first().and_then(row_argument) {
+                Some(data_type) => self.composite_columns(data_type),
+                None => Ok(None),
+            },
+            Expr::Identifier(_) | Expr::CompoundIdentifier(_) => {
+                let [column] = columns else {
+                    return Ok(None);
+                };
+                let column = self.catalog.column(*column);
+                let element = column.and_then(|column| column.type_name.strip_suffix("[]"));
+                let quoted = |name: &str| name.contains(['"', '(']);
+                match element.filter(|name| !quoted(name)) {
+                    Some(element) => match element.split_once('.') {
+                        Some((schema, key)) => self.row_type(Some(schema), key),
+                        None => self.row_type(None, element),
+                    },
+                    None => Ok(None),
+                }
+            }
+            other => match row_argument(other) {
+                Some(DataType::Array(ArrayElemTypeDef::SquareBracket(element, _))) => {
+                    self.composite_columns(element)
+                }
+                _ => Ok(None),
+            },
+        }
     }
 
     /// The columns of a function under its alias. A function that gives one value has one column,

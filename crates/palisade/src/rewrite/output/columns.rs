@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use crate::rewrite::relation_source::mask;
 use crate::{
-    answer::OutputColumn,
+    answer::{OutputColumn, Replacement},
     catalog::{Catalog, ColumnId, without_labels},
     lineage::TokenLineage,
-    policy::obligation::ColumnLevel,
+    policy::obligation::{ColumnDecision, ColumnLevel},
     rejection::Rejection,
     resolve::{Output, Reference, ResolvedStatement, Visible},
     token::{TOKEN_TYPE, TokenKeys},
@@ -82,31 +82,48 @@ fn has_masked_source(
     references: &[Reference],
     visible: &dyn Visible,
 ) -> Result<bool, Rejection> {
-    for column in &output.lineage.columns {
-        if is_masked(*column, references, visible)? {
-            return Ok(true);
-        }
-    }
-    Ok(false)
+    Ok(replacement_below(output, references, visible)?.is_some())
 }
 
-/// Whether a mask stands before `column`, or before what a view's column is made from.
-fn is_masked(
+/// What stands before any of the columns that `output` is made from: a mask, if one of them has one.
+fn replacement_below(
+    output: &Output,
+    references: &[Reference],
+    visible: &dyn Visible,
+) -> Result<Option<Replacement>, Rejection> {
+    let mut found = None;
+    for column in &output.lineage.columns {
+        found = found.max(replacement_of(*column, references, visible)?);
+    }
+    Ok(found)
+}
+
+/// What stands before `column`, or before what a view's column is made from.
+///
+/// # Errors
+/// `policy.evaluation-failed`.
+pub(in crate::rewrite) fn replacement_of(
     column: ColumnId,
     references: &[Reference],
     visible: &dyn Visible,
-) -> Result<bool, Rejection> {
-    let own = references.iter().find(|r| r.relation == column.relation);
-    let is_plain = match own {
-        Some(reference) => reference.decision.is_plain(column.index),
-        None => visible.relation(column.relation)?.is_plain(column.index),
+) -> Result<Option<Replacement>, Rejection> {
+    let level = |columns: &[ColumnDecision]| {
+        columns
+            .get(usize::from(column.index))
+            .map_or(Some(Replacement::Mask), |column| match &column.level {
+                ColumnLevel::Plain => None,
+                ColumnLevel::Masked(mask) if mask.token().is_some() => Some(Replacement::Tokens),
+                ColumnLevel::Masked(_) | ColumnLevel::Hidden => Some(Replacement::Mask),
+            })
     };
-    if !is_plain {
-        return Ok(true);
-    }
-    match view_sources(column, references) {
-        Some((output, below)) => has_masked_source(output, below, visible),
-        None => Ok(false),
+    let own = match references.iter().find(|r| r.relation == column.relation) {
+        Some(reference) => level(&reference.decision.columns),
+        None => level(&visible.relation(column.relation)?.columns),
+    };
+    match (own, view_sources(column, references)) {
+        (Some(own), _) => Ok(Some(own)),
+        (None, Some((output, below))) => replacement_below(output, below, visible),
+        (None, None) => Ok(None),
     }
 }
 
@@ -129,9 +146,8 @@ fn replaced_type(
         }
         (Some(ColumnLevel::Masked(_) | ColumnLevel::Plain | ColumnLevel::Hidden) | None, _) => None,
     };
-    let level = |columns: &[crate::policy::obligation::ColumnDecision]| {
-        decided(columns.get(usize::from(id.index)).map(|c| &c.level))
-    };
+    let level =
+        |columns: &[ColumnDecision]| decided(columns.get(usize::from(id.index)).map(|c| &c.level));
     let own = match references.iter().find(|r| r.relation == id.relation) {
         Some(reference) => level(&reference.decision.columns),
         None => level(&visible.relation(id.relation)?.columns),

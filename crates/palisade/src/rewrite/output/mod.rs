@@ -3,6 +3,7 @@
 pub(in crate::rewrite) mod bound;
 pub(in crate::rewrite) mod columns;
 pub(in crate::rewrite) mod expected_access;
+pub(in crate::rewrite) mod masked_uses;
 pub(in crate::rewrite) mod parameter_values;
 pub(in crate::rewrite) mod parameters;
 pub(in crate::rewrite) mod text_facts;

@@ -146,6 +146,11 @@ impl RewrittenStatement {
         self.prepared.may_fail_over_filters
     }
 
+    /// Whether it reads, and the principal may see all of what it reads: what the engine says of it tells nothing withheld.
+    pub(crate) fn is_unrestricted(&self) -> bool {
+        self.prepared.is_unrestricted
+    }
+
     /// The (change, relation, column) triples, folded, that the engine may make while it runs this:
     /// with an empty column for inserting and deleting.
     #[must_use]

@@ -15,6 +15,7 @@ use crate::rewrite::{
         bound::Bound,
         columns,
         expected_access::{self, ExpectedReads},
+        masked_uses::masked_uses,
         parameters,
         text_facts::{SkeletonFacts, TextFacts, read_skeleton},
     },
@@ -27,14 +28,15 @@ use crate::rewrite::{
 };
 use crate::{
     access::AccessSet,
-    answer::{EmptyReason, OutputColumn, ScanPlan},
+    answer::{EmptyReason, MaskedUse, OutputColumn, ScanPlan},
     catalog::{Catalog, Change, RelationId},
     code::Code,
+    dialect::Dialect,
     ident,
     limits::{EstimateCaps, Limits},
     policy::PendingEstimatePolicies,
     rejection::Rejection,
-    resolve::{self, Mode},
+    resolve::{self, Mode, Reference},
     session::Principal,
     syntax::{self, Explain, Outline, ParsedDefinition, ParsedQuery},
     value::{Params, Placeholder, Value},
@@ -80,6 +82,8 @@ pub struct Prepared {
     pub(in crate::rewrite::statement) reserved: Option<PendingEstimatePolicies>,
     pub(in crate::rewrite::statement) gathers: bool,
     pub(in crate::rewrite::statement) may_fail_over_filters: bool,
+    /// Whether it reads, and nothing of what it reads is withheld: no mask, no filter, no function of the database's own.
+    pub(in crate::rewrite::statement) is_unrestricted: bool,
     pub(in crate::rewrite::statement) limits: Limits,
     pub(in crate::rewrite::statement) policies: Vec<String>,
     pub(in crate::rewrite::statement) sources: Vec<(String, Arc<str>)>,
@@ -142,7 +146,11 @@ impl Prepared {
             return Err(not_as_decided("it changes something else"));
         }
         if !check.access.is_within(&draft.facts.access) {
-            return Err(not_as_decided("it touches more than was permitted"));
+            let function = check.access.first_function_beyond(&draft.facts.access);
+            let what = function.map_or_else(String::new, |uid| format!(": `{uid}`"));
+            return Err(not_as_decided(&format!(
+                "it touches more than was permitted{what}"
+            )));
         }
         let (names, decided) = (check.outputs.iter(), draft.facts.outputs.iter());
         if !names.map(|o| &o.name).eq(decided.map(|o| &o.name)) {
@@ -283,6 +291,7 @@ impl Prepared {
                 max_result_bytes: limits.max_result_bytes,
                 max_cell_bytes: limits.max_cell_bytes,
                 if_empty: EmptyReason::NoMatch,
+                masked_uses: Vec::new(),
                 tokens: Vec::new(),
             },
             engine_reads: ExpectedReads::default(),
@@ -297,6 +306,7 @@ impl Prepared {
             reserved: None,
             gathers: false,
             may_fail_over_filters: false,
+            is_unrestricted: false,
             limits: limits.clone(),
             policies,
             relations: relations
@@ -335,6 +345,9 @@ impl Prepared {
                 .sum::<usize>()
             + columns
                 .map(|column| 3 * STRING + column.name.len() + column.type_name.len())
+                .sum::<usize>()
+            + (self.scan_plan.masked_uses.iter())
+                .map(|used| 3 * STRING + used.bytes())
                 .sum::<usize>()
             + self.engine_reads.bytes(2 * STRING)
             + self
@@ -520,6 +533,10 @@ impl Draft<'_> {
         };
         let access = &facts.access;
         let if_empty = relation_source::if_empty(references);
+        let masked_uses = match explain {
+            None => masked_uses(access, references, catalog, visible)?,
+            Some(_) => Vec::new(),
+        };
         let is_read = facts.targets.is_empty();
         let permitted_changes = facts.permit.max_affected().unwrap_or(u64::MAX);
         // A permit is used once.
@@ -538,7 +555,12 @@ impl Draft<'_> {
                 max_rows,
                 max_result_bytes: limits.max_result_bytes,
                 max_cell_bytes: limits.max_cell_bytes,
-                if_empty,
+                if_empty: if masked_uses.iter().any(MaskedUse::may_empty) {
+                    if_empty.max(EmptyReason::MaskedCondition)
+                } else {
+                    if_empty
+                },
+                masked_uses,
                 tokens,
             },
             engine_reads: expected.reads,
@@ -562,6 +584,9 @@ impl Draft<'_> {
             }),
             may_fail_over_filters: facts.needs_fence
                 && (if_empty != EmptyReason::NoMatch || is_guarded),
+            is_unrestricted: is_read
+                && references.iter().all(|reference| !is_restricted(reference))
+                && access.functions().all(|uid| is_told_apart(uid, catalog.dialect())),
             estimate_caps: limits.estimate_caps().filter(|_| is_estimable),
             reserved,
             limits: limits.clone(),
@@ -572,6 +597,21 @@ impl Draft<'_> {
                 .collect(),
             sql,
         })
+    }
+}
+
+/// Whether something of a relation, or below it, is withheld.
+fn is_restricted(reference: &Reference) -> bool {
+    let below = reference.body.as_ref();
+    reference.decision.has_obligation() || below.is_some_and(|body| body.has_obligation)
+}
+
+/// Whether what a function says is told apart from what the engine says: by PostgreSQL, or because the function is the
+/// engine's own. MySQL calls a routine of a database with its schema.
+fn is_told_apart(uid: &str, dialect: Dialect) -> bool {
+    match dialect {
+        Dialect::Sqlite | Dialect::Postgres => true,
+        Dialect::Mysql => !uid.contains('.'),
     }
 }
 

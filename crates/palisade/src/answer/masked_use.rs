@@ -1,0 +1,136 @@
+//! Masks that a statement worked with. A reader takes an average of masks for one of values unless it is told.
+
+use std::borrow::Cow;
+
+use crate::{
+    access::{Usage, Usages},
+    answer::{detect, scan_session::Notice},
+};
+
+/// What stands in the place of a column's values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Replacement {
+    /// Tokens: equal ones stand for equal values.
+    Tokens,
+    /// A mask, of which equal ones may stand for different values, or nothing at all.
+    Mask,
+}
+
+/// What masks or tokens were used for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum MaskedUse {
+    /// A column of a relation that the statement names.
+    Column {
+        /// `customers.email`.
+        name: String,
+        replacement: Replacement,
+        usages: Usages,
+    },
+    /// Conditions, groups or joins of a view that the statement names.
+    View { name: String },
+}
+
+/// The slug of these notices.
+const SLUG: &str = "masked_column";
+
+impl MaskedUse {
+    /// Whether it may be why no row came back: a condition that would hold for values does not hold for masks.
+    pub(crate) fn may_empty(&self) -> bool {
+        match self {
+            Self::Column {
+                name: _,
+                replacement: Replacement::Mask,
+                usages,
+            } => usages.contains(Usage::Filter) || usages.contains(Usage::Join),
+            // Tokens are compared as the values for which they stand.
+            Self::Column {
+                name: _,
+                replacement: Replacement::Tokens,
+                usages: _,
+            } => false,
+            Self::View { name: _ } => true,
+        }
+    }
+
+    /// How many bytes its text takes.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Self::Column {
+                name,
+                replacement: _,
+                usages: _,
+            }
+            | Self::View { name } => name.len(),
+        }
+    }
+
+    /// The notice of it. A name in which a detector finds something is left out.
+    pub(crate) fn notice(&self) -> Notice {
+        let shown = |name: &str| {
+            let is_harmless = detect(name.as_bytes()).is_empty();
+            is_harmless.then(|| name.to_owned())
+        };
+        let quoted = |name: &Option<String>, other: &str| {
+            name.as_ref()
+                .map_or_else(|| other.to_owned(), |name| format!("`{name}`"))
+        };
+        match self {
+            Self::Column {
+                name,
+                replacement,
+                usages,
+            } => {
+                let name = shown(name);
+                let usages: Vec<Usage> = usages
+                    .iter()
+                    .filter(|usage| phrase(*usage).is_some())
+                    .collect();
+                let (state, them) = match replacement {
+                    Replacement::Mask => ("masked", "the mask"),
+                    Replacement::Tokens => ("tokenised", "a token"),
+                };
+                let phrases: Vec<String> = usages
+                    .iter()
+                    // What an aggregate gives is in the answer.
+                    .filter(|usage| **usage != Usage::Output || !usages.contains(&Usage::Aggregate))
+                    .filter_map(|usage| Some(phrase(*usage)?.replace('*', them)))
+                    .collect();
+                let column = quoted(&name, "a column");
+                Notice {
+                    notice: SLUG,
+                    column: name,
+                    usage: usages.into_iter().map(Usage::name).collect(),
+                    count: 1,
+                    message: Cow::Owned(format!("{column} is {state}: {}.", phrases.join("; "))),
+                }
+            }
+            Self::View { name } => {
+                let name = shown(name);
+                let view = quoted(&name, "a view");
+                Notice {
+                    notice: SLUG,
+                    column: None,
+                    usage: vec![Usage::View.name()],
+                    count: 1,
+                    message: Cow::Owned(format!(
+                        "Below {view}, values are masked: its own conditions, joins or groups used the masks."
+                    )),
+                }
+            }
+        }
+    }
+}
+
+/// What was done, with `*` for the word for the masks; none of what a reader need not know.
+fn phrase(usage: Usage) -> Option<&'static str> {
+    match usage {
+        // Of a derived table as well, whose columns may not be in the answer.
+        Usage::Output => Some("* stands for its values"),
+        Usage::Filter => Some("the condition compared *"),
+        Usage::Join => Some("the join compared *"),
+        Usage::Group => Some("the groups were made by *"),
+        Usage::Order => Some("the order is that of *"),
+        Usage::Aggregate => Some("the aggregate was computed from *"),
+        Usage::View | Usage::Write => None,
+    }
+}
