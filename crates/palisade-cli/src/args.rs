@@ -331,6 +331,9 @@ pub(crate) struct SetupSqlArguments {
     /// palisade_writer where it is to change anything]
     #[arg(long, value_name = "NAME")]
     pub(crate) role: Option<String>,
+    /// Print what to grant to an account that exists, not how to make one
+    #[arg(long)]
+    pub(crate) update: bool,
     #[command(flatten)]
     pub(crate) policies: PolicyArguments,
 }

@@ -1,6 +1,7 @@
 //! `palisade setup-sql`: the account that the policies in force need, as SQL.
 
 use crate::{
+    account::Asked,
     args::SetupSqlArguments,
     database::{Access, Database},
     database_name::Source,
@@ -33,9 +34,14 @@ pub(crate) fn run(arguments: &SetupSqlArguments) -> Result<Exit, Failure> {
         Access::Write => "palisade_writer",
     });
     let runtime = host::runtime()?;
+    let asked = Asked {
+        role,
+        access,
+        is_there: arguments.update,
+    };
     let text = match target.engine() {
-        Engine::Postgres => runtime.block_on(postgres::sql(&setup, target, role, access))?,
-        Engine::Mysql => runtime.block_on(mysql::sql(&setup, target, role, access))?,
+        Engine::Postgres => runtime.block_on(postgres::sql(&setup, target, asked))?,
+        Engine::Mysql => runtime.block_on(mysql::sql(&setup, target, asked))?,
     };
     output::text(&text)?;
     Ok(Exit::Permitted)

@@ -54,6 +54,10 @@ const WITHOUT_CASE: &[(Code, &str)] = &[
         "needs many statements at a time; tested with the server and the backends",
     ),
     (
+        Code::DatabaseNotGranted,
+        "needs an account without a grant; tested with the backend",
+    ),
+    (
         Code::DatabaseUnavailable,
         "needs a database that goes away; tested with the backend",
     ),

@@ -351,7 +351,9 @@ fn is_stopped_by_engine(error: &BackendError) -> Option<String> {
     match error.kind {
         BackendErrorKind::Timeout => Some("stopped by the limit on time".to_owned()),
         BackendErrorKind::Resource => Some("stopped by the limit on memory".to_owned()),
-        BackendErrorKind::Rejected | BackendErrorKind::NameNotFound
+        BackendErrorKind::Rejected
+        | BackendErrorKind::NameNotFound
+        | BackendErrorKind::NotGranted
         | BackendErrorKind::SecondLock
         | BackendErrorKind::Constraint
         | BackendErrorKind::AffectedRows

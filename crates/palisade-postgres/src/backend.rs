@@ -1,6 +1,10 @@
 //! The PostgreSQL side of the gate.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt::{self, Write as _},
+    sync::Arc,
+    time::Duration,
+};
 
 use palisade::{
     catalog::Catalog,
@@ -9,6 +13,7 @@ use palisade::{
         Backend, BackendError, BackendErrorKind, BackendFuture, Completion, GivenEstimates,
         RowSink, Ticket,
     },
+    ident,
 };
 use palisade_pool::{Ended, Failed, Pool, Statement, Task, Work};
 use tokio::{runtime::Handle, time::timeout};
@@ -153,6 +158,7 @@ impl Run<'_> {
                     | BackendErrorKind::Resource
                     | BackendErrorKind::Rejected
                     | BackendErrorKind::NameNotFound
+                    | BackendErrorKind::NotGranted
                     | BackendErrorKind::SecondLock
                     | BackendErrorKind::Constraint
                     | BackendErrorKind::AffectedRows
@@ -249,10 +255,28 @@ impl Backend for PostgresBackend {
         Box::pin(async move {
             let ticket = ticket.open(&self.catalog)?;
             match Task::admit(&ticket, self.config.is_writable)? {
-                Some(task) => self.run(&task, sink).await,
+                Some(task) => {
+                    let ran = self.run(&task, sink).await;
+                    ran.map_err(|error| self.name_grant(error, task.relations))
+                }
                 None => Ok(Completion::default()),
             }
         })
+    }
+}
+
+impl PostgresBackend {
+    /// Adds the grant that the operator has to make to a failure for the lack of one.
+    fn name_grant(&self, mut error: BackendError, relations: &[String]) -> BackendError {
+        if error.kind == BackendErrorKind::NotGranted {
+            let account = ident::quote(self.config.server.get_user().unwrap_or_default());
+            let _ = write!(
+                error.detail,
+                "; `palisade setup-sql --update` prints what the account lacks, or: GRANT SELECT ON {} TO {account};",
+                relations.join(", ")
+            );
+        }
+        error
     }
 }
 

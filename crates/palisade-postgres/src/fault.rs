@@ -10,6 +10,12 @@ pub(crate) fn engine(error: &tokio_postgres::Error) -> BackendError {
     match error.as_db_error() {
         Some(db) => {
             let kind = match kind(db.code().code()) {
+                // A privilege on an object, rather than one of the server (`aclcheck_error` in src/backend/catalog/aclchk.c).
+                BackendErrorKind::SecondLock
+                    if db.code().code() == "42501" && db.routine() == Some("aclcheck_error") =>
+                {
+                    BackendErrorKind::NotGranted
+                }
                 // An internal error of one statement, such as a value that a type's own code refuses: the session goes on.
                 BackendErrorKind::Unavailable
                     if db.code().code() == "XX000"

@@ -25,11 +25,20 @@ pub(crate) struct Account {
     pub(crate) weaknesses: Vec<Weak>,
 }
 
-/// What a new account is for.
-struct Plan<'a> {
+/// The account that SQL is wanted for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Asked<'a> {
     /// What it is called.
-    role: &'a str,
-    access: Access,
+    pub(crate) role: &'a str,
+    /// What it does.
+    pub(crate) access: Access,
+    /// Whether it exists, so that only what it is granted is to be printed.
+    pub(crate) is_there: bool,
+}
+
+/// What an account is for.
+struct Plan<'a> {
+    asked: Asked<'a>,
     /// For whom policies decide.
     who: String,
     /// What to read.
@@ -37,16 +46,10 @@ struct Plan<'a> {
 }
 
 impl<'a> Plan<'a> {
-    fn new(
-        role: &'a str,
-        access: Access,
-        principals: &BTreeSet<Principal>,
-        needs: &'a Needs,
-    ) -> Self {
+    fn new(asked: Asked<'a>, principals: &BTreeSet<Principal>, needs: &'a Needs) -> Self {
         let who: Vec<String> = principals.iter().map(ToString::to_string).collect();
         Self {
-            role,
-            access,
+            asked,
             who: comment(&who.join(", ")),
             needs,
         }

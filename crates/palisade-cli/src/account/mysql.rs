@@ -22,7 +22,7 @@ use palisade_mysql::{
     introspect::tells_triggers,
 };
 
-use super::{Account, Mending, Plan, beside_changes, comment, compare_changes};
+use super::{Account, Asked, Mending, Plan, beside_changes, comment, compare_changes};
 use crate::{
     database::Access,
     exit::Failure,
@@ -104,9 +104,9 @@ pub(crate) async fn look(
 pub(crate) async fn sql(
     setup: &Setup,
     target: &Target,
-    role: &str,
-    access: Access,
+    asked: Asked<'_>,
 ) -> Result<String, Failure> {
+    let (role, access) = (asked.role, asked.access);
     let mut conn = mysql::connection(target).await?;
     let principals = principals(setup);
     let (catalog, needs) = of_server(setup, target, &mut conn, &principals, access).await?;
@@ -118,7 +118,7 @@ pub(crate) async fn sql(
         }
     };
     let scope = databases(&setup.policies.sources, &catalog, target.database());
-    let plan = Plan::new(role, access, &principals, &needs);
+    let plan = Plan::new(asked, &principals, &needs);
     let tells = tells_triggers(&mut conn).await.map_err(silent(target))?;
     Ok(script(
         &account,
@@ -370,16 +370,26 @@ fn script(
         .map(|name| comment(&identifier(name)))
         .collect();
     let mut out = String::new();
+    let databases = databases.join(", ");
+    let head = if plan.asked.is_there {
+        format!(
+            "-- What the account {shown} is granted, for {}, in {databases}.\n\
+             -- Run it as one who may grant. What the account may already stays; `palisade doctor` tells what is too much.\n",
+            plan.who
+        )
+    } else {
+        format!(
+            "-- The account that palisade logs in as, with no more than the policies need.\n\
+             -- For {}, in {databases}.\n\
+             -- Run it as one who may create accounts. When policies or tables have changed, `palisade setup-sql --update`\n\
+             -- prints what to add; to begin anew, run `DROP USER {shown};` and this again.\n\
+             CREATE USER {account} WITH MAX_USER_CONNECTIONS 10 ACCOUNT LOCK;\n",
+            plan.who
+        )
+    };
     let _ = write!(
         out,
-        "-- The account that palisade logs in as, with no more than the policies need.\n\
-         -- For {}, in {}.\n\
-         -- Run it as one who may create accounts, and again after `DROP USER {shown};`\n\
-         -- when policies or tables have changed.\n\
-         CREATE USER {account} WITH MAX_USER_CONNECTIONS 10 ACCOUNT LOCK;\n\
-         -- REFERENCES lets it see that a column is there, which policies may name, and not what is in it.\n",
-        plan.who,
-        databases.join(", "),
+        "{head}-- REFERENCES lets it see that a column is there, which policies may name, and not what is in it.\n"
     );
     for found in catalog.relations() {
         if !scope.contains(&found.schema) {
@@ -441,6 +451,9 @@ fn script(
              -- policy has to permit the call of `unseen_triggers`. The gate makes none, and no statement through it can.\n"
         );
     }
+    if plan.asked.is_there {
+        return out;
+    }
     let _ = write!(
         out,
         "-- Functions of your own that policies permit: GRANT EXECUTE ON FUNCTION … TO {shown};\n\
@@ -487,7 +500,15 @@ mod tests {
             BTreeSet::from(["x)".to_owned()]),
         );
         let principals = BTreeSet::from([Principal::new("Agent", "x\n")]);
-        let plan = Plan::new("r", Access::Write, &principals, &needs);
+        let plan = Plan::new(
+            Asked {
+                role: "r",
+                access: Access::Write,
+                is_there: false,
+            },
+            &principals,
+            &needs,
+        );
         let account = ("r` SUPER".to_owned(), "%".to_owned());
         let scope = databases(&PolicySources::default(), &catalog, "d");
         let text = script(&account, &catalog, &scope, &plan, &Beside::new());

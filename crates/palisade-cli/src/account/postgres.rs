@@ -12,7 +12,7 @@ use tokio_postgres::{
     types::{ToSql, Type},
 };
 
-use super::{Account, Mending, Plan, beside_changes, comment, compare_changes};
+use super::{Account, Asked, Mending, Plan, beside_changes, comment, compare_changes};
 use crate::{
     database::Access,
     exit::Failure,
@@ -78,12 +78,11 @@ pub(crate) async fn look(
 pub(crate) async fn sql(
     setup: &Setup,
     target: &Target,
-    role: &str,
-    access: Access,
+    asked: Asked<'_>,
 ) -> Result<String, Failure> {
     let client = postgres::client(target).await?;
     let principals = principals(setup);
-    let needs = of_database(setup, target, &client, &principals, access).await?;
+    let needs = of_database(setup, target, &client, &principals, asked.access).await?;
     let sequences = sequences(&client, &needs)
         .await
         .map_err(|error| Failure::Unavailable(format!("cannot read the sequences: {error}")))?;
@@ -91,7 +90,7 @@ pub(crate) async fn sql(
         .await
         .map_err(|error| Failure::Unavailable(format!("cannot read privileges: {error}")))?;
     drop(client);
-    let plan = Plan::new(role, access, &principals, &needs);
+    let plan = Plan::new(asked, &principals, &needs);
     let privileges = (&sequences, &kept);
     Ok(script(target.database(), &plan, privileges, &setup.limits))
 }
@@ -300,27 +299,40 @@ fn script(
     (sequences, kept): (&BTreeSet<(String, String)>, &Columns),
     limits: &Limits,
 ) -> String {
-    let (role, database) = (ident::quote(plan.role), ident::quote(database));
+    let (role, database) = (ident::quote(plan.asked.role), ident::quote(database));
     let statement = STATEMENT_TIMEOUT_MS.max(limits.statement_timeout_ms);
-    let read_only = match plan.access {
+    let read_only = match plan.asked.access {
         Access::Read => format!("ALTER ROLE {role} SET default_transaction_read_only = on;\n"),
         Access::Write => String::new(),
     };
     let mut out = String::new();
+    let head = if plan.asked.is_there {
+        format!(
+            "-- What the account {} is granted, for {}.\n\
+             -- Run it in database {} as a superuser. What the account may already stays; `palisade doctor` tells what is too much.\n\
+             BEGIN;\n",
+            comment(&role),
+            plan.who,
+            comment(&database)
+        )
+    } else {
+        format!(
+            "-- The account that palisade logs in as, with no more than the policies need.\n\
+             -- For {}.\n\
+             -- Run it in database {} as a superuser. When policies or tables have changed, `palisade setup-sql --update`\n\
+             -- prints what to add; to begin anew, run `DROP OWNED BY {role}; DROP ROLE {role};` and this again.\n\
+             BEGIN;\n\
+             CREATE ROLE {role} LOGIN NOINHERIT NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION NOBYPASSRLS CONNECTION LIMIT 10;\n",
+            plan.who,
+            comment(&database)
+        )
+    };
     let _ = write!(
         out,
-        "-- The account that palisade logs in as, with no more than the policies need.\n\
-         -- For {}.\n\
-         -- Run it in database {} as a superuser, and again after `DROP OWNED BY {role}; DROP ROLE {role};`\n\
-         -- when policies or tables have changed.\n\
-         BEGIN;\n\
-         CREATE ROLE {role} LOGIN NOINHERIT NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION NOBYPASSRLS CONNECTION LIMIT 10;\n\
-         {read_only}\
+        "{head}{read_only}\
          ALTER ROLE {role} SET statement_timeout = '{statement}ms';\n\
          ALTER ROLE {role} SET idle_in_transaction_session_timeout = '{IDLE_TIMEOUT_MS}ms';\n\
-         GRANT CONNECT ON DATABASE {database} TO {role};\n",
-        plan.who,
-        comment(&database),
+         GRANT CONNECT ON DATABASE {database} TO {role};\n"
     );
     let (read, changed) = (plan.needs.relations.keys(), plan.needs.changes.keys());
     let schemas: BTreeSet<&String> = read
@@ -373,12 +385,15 @@ fn script(
     }
     out.push_str("COMMIT;\n");
     out.push_str(&plan.notes());
+    if plan.asked.is_there {
+        return out;
+    }
     let _ = write!(
         out,
         "-- Its password: `\\password {}` in psql asks for one, so that it stands in no file and no log.\n\
          -- Temporary tables are everybody's in a new database; to take that away from all accounts:\n\
          -- REVOKE TEMPORARY ON DATABASE {} FROM PUBLIC;\n",
-        comment(plan.role),
+        comment(plan.asked.role),
         comment(&database)
     );
     out
@@ -399,6 +414,14 @@ fn grant(schema: &str, name: &str, columns: &BTreeSet<String>, role: &str) -> St
 mod tests {
     use super::*;
 
+    fn asked(role: &str, access: Access) -> Asked<'_> {
+        Asked {
+            role,
+            access,
+            is_there: false,
+        }
+    }
+
     #[test]
     fn names_stay_names() {
         let mut needs = Needs::default();
@@ -415,7 +438,7 @@ mod tests {
         needs
             .changes
             .insert(("a\"b".to_owned(), "t; DROP".to_owned()), changes);
-        let plan = Plan::new("r\" SUPERUSER", Access::Write, &principals, &needs);
+        let plan = Plan::new(asked("r\" SUPERUSER", Access::Write), &principals, &needs);
         let sequences = BTreeSet::from([("a\"b".to_owned(), "s;".to_owned())]);
         let privileges = (&sequences, &Columns::new());
         let text = script("d\nb", &plan, privileges, &Limits::default());
@@ -455,7 +478,7 @@ mod tests {
             ]),
             ..Needs::default()
         };
-        let plan = Plan::new("r", Access::Read, &BTreeSet::new(), &needs);
+        let plan = Plan::new(asked("r", Access::Read), &BTreeSet::new(), &needs);
         let kept = Columns::from([(key("pg_authid"), columns("rolname"))]);
         let text = script("d", &plan, (&BTreeSet::new(), &kept), &Limits::default());
         let grants = text.lines().filter(|line| line.starts_with("GRANT SELECT"));

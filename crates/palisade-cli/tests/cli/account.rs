@@ -422,3 +422,55 @@ fn the_doctor_finds_what_is_weak_and_says_what_mends_it() {
         .run(&["doctor", &url])
         .fails(4, &["as `nobody_there`"]);
 }
+
+/// A table that came later, and that policies permit, is granted by `--update`, and nothing that the account has is lost.
+#[test]
+fn an_account_is_granted_what_came_later() {
+    let shop = Shop::new("later");
+    let role = make_account(&shop, &["--policies", "p"]);
+    let before = readable(&shop, &role);
+    shop.ask("CREATE TABLE aaa_late (id int, label text); INSERT INTO aaa_late VALUES (1, 'new')");
+    shop.desk.write(
+        "p/late.cedar",
+        "permit (principal, action in [Action::\"select\", Action::\"see\", Action::\"read\"], resource)
+         when { resource == Table::\"public.aaa_late\" || resource in Table::\"public.aaa_late\" };
+         permit (principal, action == Action::\"see\", resource is row::public::aaa_late);",
+    );
+    let url = shop.url_as(&role);
+    let run = [
+        "query",
+        &url,
+        "--policies",
+        "p",
+        "--as",
+        BOT,
+        "--format",
+        "json",
+        "SELECT label FROM aaa_late",
+    ];
+    let refused = shop.desk.run(&run).json();
+    assert_eq!(refused["code"], "database.not-granted", "{refused}");
+    let power = shop.url_as("postgres");
+    let update = [
+        "setup-sql",
+        &power,
+        "--role",
+        &role,
+        "--policies",
+        "p",
+        "--update",
+    ];
+    let script = shop.desk.run(&update).expect_exit(0).out;
+    assert!(!script.contains("CREATE ROLE"), "{script}");
+    shop.server
+        .load(&shop.database, &script)
+        .unwrap()
+        .clean()
+        .unwrap();
+    let answer = shop.desk.run(&run).expect_exit(0).json();
+    assert_eq!(answer["rows"], json!([{"label": "new"}]));
+    assert_eq!(
+        readable(&shop, &role),
+        format!("aaa_late.id aaa_late.label {before}")
+    );
+}

@@ -687,3 +687,54 @@ fn the_examples_of_the_help_run_on_a_server() {
         assert!(run > 0, "{help}");
     }
 }
+
+/// A table that came later is granted by `--update`.
+#[test]
+fn an_account_is_granted_what_came_later() {
+    let shop = Shop::mariadb("later");
+    let role = make_account(&shop);
+    shop.ask(&format!("ALTER USER {role}@'127.0.0.1' ACCOUNT UNLOCK"));
+    shop.ask("CREATE TABLE late (id int, label varchar(9))");
+    shop.ask("INSERT INTO late VALUES (1, 'new')");
+    let database = shop.database.clone();
+    shop.desk.write(
+        "p/late.cedar",
+        format!(
+            "permit (principal, action in [Action::\"select\", Action::\"read\"], resource)
+             when {{ resource == Table::\"{database}.late\" || resource in Table::\"{database}.late\" }};
+             permit (principal, action == Action::\"see\", resource is row::{database}::late);"
+        ),
+    );
+    let power = shop.url_as("root");
+    let update = [
+        "setup-sql",
+        &power,
+        "--role",
+        &role,
+        "--policies",
+        "p",
+        "--update",
+    ];
+    let script = shop.desk.run(&update).expect_exit(0).out;
+    assert!(!script.contains("CREATE USER"), "{script}");
+    shop.server
+        .load(&shop.database, &script)
+        .unwrap()
+        .clean()
+        .unwrap();
+    let url = shop.url_as(&role);
+    let run = [
+        "query",
+        &url,
+        "--policies",
+        "p",
+        "--as",
+        BOT,
+        "--format",
+        "json",
+    ];
+    let mut run = run.to_vec();
+    run.push("SELECT label FROM late");
+    let answer = shop.desk.run(&run).expect_exit(0).json();
+    assert_eq!(answer["rows"], json!([{"label": "new"}]));
+}

@@ -16,5 +16,6 @@ mod cost_estimates;
 mod fence;
 mod literals;
 mod masks;
+mod mistakes;
 mod tokens;
 mod types;

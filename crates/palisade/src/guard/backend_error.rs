@@ -187,6 +187,8 @@ pub enum BackendErrorKind {
     Rejected,
     /// The engine found no object for a name that the catalog has. Whether the schema changed is to be looked at.
     NameNotFound,
+    /// The account that we log in as lacks a privilege on what policy permits.
+    NotGranted,
     /// The engine's second lock refused what the firewall had permitted: an incident.
     SecondLock,
     /// A constraint of a table refused a change, and nothing was changed.
@@ -233,6 +235,7 @@ pub(in crate::guard) fn describe_failure(
                 .with_operator_detail(error.detail.clone())
                 .with_recorded_detail(error.fault.as_ref().map(|fault| fault.recorded()));
         }
+        BackendErrorKind::NotGranted => Code::DatabaseNotGranted,
         BackendErrorKind::SecondLock => Code::Internal,
         BackendErrorKind::Constraint => Code::DatabaseConstraint,
         BackendErrorKind::Conflict => Code::DatabaseConflict,

@@ -586,7 +586,9 @@ impl Draft<'_> {
                 && (if_empty != EmptyReason::NoMatch || is_guarded),
             is_unrestricted: is_read
                 && references.iter().all(|reference| !is_restricted(reference))
-                && access.functions().all(|uid| is_told_apart(uid, catalog.dialect())),
+                && access
+                    .functions()
+                    .all(|uid| is_told_apart(uid, catalog.dialect())),
             estimate_caps: limits.estimate_caps().filter(|_| is_estimable),
             reserved,
             limits: limits.clone(),

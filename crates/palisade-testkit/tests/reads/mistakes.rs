@@ -1,0 +1,217 @@
+//! What an agent is told of a mistake that only the engine notices: of which kind it is, and the engine's own words where nothing
+//! that the statement reads is withheld. An audit record has the kind.
+
+use std::sync::{Arc, Mutex};
+
+use palisade::{
+    audit::{AuditRecord, AuditSink},
+    code::Code,
+    firewall::Firewall,
+    guard::{Backend, Guard, Outcome, Request},
+    session::{Principal, Session},
+    value::Params,
+};
+use palisade_postgres::{PostgresBackend, PostgresConfig};
+use palisade_sqlite::SqliteBackend;
+use palisade_testkit::{fixture::policy_sources, host::Still};
+use rusqlite::Connection;
+
+use crate::database::TestDatabase;
+
+const POLICIES: &str = r#"
+permit (principal, action in [Action::"select", Action::"see", Action::"read", Action::"call"], resource);
+forbid (principal, action == Action::"see", resource is row::SCHEMA::filtered)
+unless { resource has tenant && resource.tenant == 1 };
+"#;
+
+const TABLES: &str = "
+CREATE TABLE plain (id int PRIMARY KEY, name varchar(20), tenant int);
+INSERT INTO plain VALUES (1, 'Ada', 1), (2, 'Bo', 2);
+CREATE TABLE filtered (id int PRIMARY KEY, name varchar(20), tenant int);
+INSERT INTO filtered VALUES (1, 'Ada', 1), (2, 'Bo', 2);
+";
+
+/// The records of a guard.
+#[derive(Debug, Default)]
+struct Records(Mutex<Vec<AuditRecord>>);
+
+impl AuditSink for Records {
+    fn record(&self, record: &AuditRecord) -> Result<(), String> {
+        self.0.lock().unwrap().push(record.clone());
+        Ok(())
+    }
+}
+
+/// A statement, what its refusal says, and what the record has.
+struct Mistake {
+    sql: &'static str,
+    message: &'static str,
+    recorded: &'static str,
+}
+
+async fn require_told<B: Backend>(backend: B, schema: &str, more: &str, mistakes: &[Mistake]) {
+    let firewall = Firewall::builder(
+        backend.catalog().clone(),
+        policy_sources(POLICIES.replace("SCHEMA", schema) + more),
+    );
+    let firewall = firewall.build().unwrap_or_else(|error| panic!("{error}"));
+    let records = Arc::new(Records::default());
+    let guard = Guard::new(
+        Arc::new(firewall),
+        backend,
+        Arc::new(Still),
+        Arc::clone(&records) as Arc<dyn AuditSink>,
+    );
+    let session = Session::new(Principal::new("Agent", "a"));
+    for Mistake {
+        sql,
+        message,
+        recorded,
+    } in mistakes
+    {
+        let request = Request::statement(sql, &Params::None, &session);
+        let (outcome, _) = guard.answer(request).await;
+        let Outcome::Rejected(refusal) = outcome else {
+            panic!("{sql} was answered");
+        };
+        assert_eq!(refusal.rejection.code(), Code::DatabaseRejected, "{sql}");
+        assert_eq!(refusal.rejection.message(), *message, "{sql}");
+        let record = records.0.lock().unwrap().pop().unwrap();
+        assert_eq!(record.detail.as_deref(), Some(*recorded), "{sql}");
+        assert!(refusal.rejection.operator_detail().is_some(), "{sql}");
+    }
+}
+
+#[tokio::test]
+async fn postgres_tells_what_is_wrong() {
+    let database = TestDatabase::postgres("mistakes", TABLES);
+    database.load("CREATE TYPE mood AS ENUM ('sad', 'glad'); ALTER TABLE plain ADD mood mood; ALTER TABLE filtered ADD mood mood; \
+        CREATE FUNCTION tell() RETURNS int LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION $$told: %$$, (SELECT max(name) FROM plain); END';");
+    let backend = database.postgres_reader().await;
+    let summary = "The database refused the statement";
+    let cases = [
+        Mistake {
+            sql: "SELECT id / (tenant - tenant) AS x FROM plain",
+            message: "The database refused the statement: a division by zero. Divide by NULLIF(x, 0). It said: division by zero.",
+            recorded: "22012 a division by zero",
+        },
+        Mistake {
+            sql: "SELECT id FROM plain WHERE mood = 'happy'",
+            message: "The database refused the statement: a text is no value of the type that it is read as. Check the literal; describe_table tells each column's type. It said: invalid input value for enum mood: \"happy\". It points at `'happy' LIMIT 1001`.",
+            recorded: "22P02 a text is no value of the type that it is read as",
+        },
+        Mistake {
+            sql: "SELECT (p).nosuch FROM (SELECT plain AS p FROM plain) AS x",
+            message: "The database refused the statement: a name means nothing where it stands. Name columns by their table's alias, and fields only of values that have them. It said: column \"nosuch\" not found in data type plain. It points at `\"p\").\"nosuch\" AS \"nosuch\" FROM (SELECT \"…`.",
+            recorded: "42703 a name means nothing where it stands",
+        },
+        // Before the engine looks at a row, the kind of a mistake tells nothing of hidden ones.
+        Mistake {
+            sql: "SELECT id FROM filtered WHERE mood = 'happy'",
+            message: "The database refused the statement: a text is no value of the type that it is read as. Check the literal; describe_table tells each column's type.",
+            recorded: "22P02 a text is no value of the type that it is read as",
+        },
+        // Later it might.
+        Mistake {
+            sql: "SELECT id FROM filtered WHERE id / (tenant - tenant) = 1",
+            message: "The database refused the statement.",
+            recorded: "22012 a division by zero",
+        },
+        // What a function of the database says is its own.
+        Mistake {
+            sql: "SELECT tell() AS x FROM plain",
+            message: "The database refused the statement: a function of the database's own refused. Check its arguments; the operator knows what it refuses.",
+            recorded: "P0001 a function of the database's own refused",
+        },
+    ];
+    assert!(cases.iter().all(|case| case.message.starts_with(summary)));
+    let tell =
+        "permit (principal, action == Action::\"call\", resource == Function::\"public.tell\");";
+    require_told(backend, "public", tell, &cases).await;
+}
+
+#[tokio::test]
+async fn mariadb_tells_what_is_wrong() {
+    let database = TestDatabase::mariadb("mistakes", TABLES);
+    let schema = database.name().to_owned();
+    let backend = database.mysql_reader().await;
+    let cases = [
+        Mistake {
+            sql: "SELECT id FROM plain WHERE id = (SELECT id FROM plain)",
+            message: "The database refused the statement: a subquery gave more than one row where one value is expected. Use IN, an aggregate, or LIMIT 1 with ORDER BY. It said: Subquery returns more than 1 row.",
+            recorded: "1242 a subquery gave more than one row where one value is expected",
+        },
+        Mistake {
+            sql: "SELECT 9223372036854775807 + 1 AS x",
+            message: "The database refused the statement: a number is beyond the range of its type. Cast to a wider type, such as numeric or bigint, before computing. It said: BIGINT value is out of range in '9223372036854775807 + 1'.",
+            recorded: "1690 a number is beyond the range of its type",
+        },
+        Mistake {
+            sql: "SELECT id FROM filtered WHERE id = (SELECT id FROM plain)",
+            message: "The database refused the statement.",
+            recorded: "1242 a subquery gave more than one row where one value is expected",
+        },
+    ];
+    require_told(backend, &schema, "", &cases).await;
+}
+
+#[tokio::test]
+async fn sqlite_tells_what_is_wrong() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let connection = Connection::open(file.path()).unwrap();
+    connection.execute_batch(TABLES).unwrap();
+    let backend = SqliteBackend::open_file(file.path(), "main").unwrap();
+    let cases = [
+        Mistake {
+            sql: "SELECT json(name) AS x FROM plain",
+            message: "The database refused the statement: a text is no JSON, or a JSON path does not fit the document. Check the document and the path; use an operator that gives NULL where a key is missing. It said: malformed JSON.",
+            recorded: "SQLITE_1 a text is no JSON, or a JSON path does not fit the document",
+        },
+        Mistake {
+            sql: "SELECT id FROM filtered WHERE json(name) IS NULL",
+            message: "The database refused the statement.",
+            recorded: "SQLITE_1 a text is no JSON, or a JSON path does not fit the document",
+        },
+    ];
+    require_told(backend, "main", "", &cases).await;
+}
+
+/// Policy permits a table that the account may not read: the operator is told the grant, and the agent that one is missing.
+#[tokio::test]
+async fn a_grant_that_is_missing_is_named() {
+    let database = TestDatabase::postgres("granted", TABLES);
+    database.load(
+        "CREATE ROLE half_granted LOGIN NOINHERIT; GRANT SELECT ON plain TO half_granted; \
+         ALTER ROLE half_granted SET default_transaction_read_only = on;",
+    );
+    let config = PostgresConfig::from_url(&database.url_as("half_granted")).unwrap();
+    let backend = PostgresBackend::connect(config).await.unwrap();
+    let sources = policy_sources(POLICIES.replace("SCHEMA", "public"));
+    let firewall = Firewall::builder(backend.catalog().clone(), sources).build();
+    let guard = Guard::new(
+        Arc::new(firewall.unwrap()),
+        backend,
+        Arc::new(Still),
+        Arc::new(Records::default()),
+    );
+    let session = Session::new(Principal::new("Agent", "a"));
+    let ask = async |sql: &str| {
+        let request = Request::statement(sql, &Params::None, &session);
+        guard.answer(request).await.0
+    };
+    assert!(matches!(
+        ask("SELECT id FROM plain").await,
+        Outcome::Rows(_)
+    ));
+    let Outcome::Rejected(refusal) = ask("SELECT id FROM filtered").await else {
+        panic!("it was answered");
+    };
+    assert_eq!(refusal.rejection.code(), Code::DatabaseNotGranted);
+    assert!(refusal.incident.is_some());
+    let detail = refusal.rejection.operator_detail().unwrap();
+    assert!(
+        detail.contains("GRANT SELECT ON public.filtered TO \"half_granted\";"),
+        "{detail}"
+    );
+    assert!(!refusal.rejection.message().contains("filtered"));
+}
