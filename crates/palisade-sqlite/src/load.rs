@@ -246,6 +246,7 @@ fn refusal(context: &AuthContext<'_>) -> Option<String> {
                 Some(
                     Safety::Pure
                     | Safety::Volatile
+                    | Safety::Account
                     | Safety::Session
                     | Safety::Catalog
                     | Safety::Resource,

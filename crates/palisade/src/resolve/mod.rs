@@ -328,6 +328,23 @@ impl<'a> Resolver<'a> {
         }
     }
 
+    /// Refuses a column's alias that the engine would cut off (MySQL and MariaDB) or refuse.
+    fn bound_alias(&self, alias: &Ident) -> Result<(), Rejection> {
+        let most = match self.catalog.dialect() {
+            // <https://dev.mysql.com/doc/refman/8.4/en/identifier-length.html>
+            Dialect::Mysql => MAX_MYSQL_ALIAS,
+            // PostgreSQL cuts every name, and so do we.
+            Dialect::Sqlite | Dialect::Postgres => return Ok(()),
+        };
+        if syntax::decode(alias).chars().count() <= most {
+            return Ok(());
+        }
+        Err(Rejection::new(
+            Code::SyntaxInvalid,
+            format!("an alias has at most {most} characters; give the column a shorter one"),
+        ))
+    }
+
     /// Rewrites an identifier so that every reader takes it for the same name.
     fn normalise(&self, ident: &mut Ident) {
         let name = match self.catalog.dialect() {
@@ -373,6 +390,9 @@ impl<'a> Resolver<'a> {
         Ok(())
     }
 }
+
+/// Characters of a column's alias that MySQL and MariaDB keep.
+const MAX_MYSQL_ALIAS: usize = 255;
 
 /// The refusal of a construct that is not modelled, by name.
 fn refuse_unsupported(what: &str) -> Rejection {

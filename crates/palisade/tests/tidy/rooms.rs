@@ -85,6 +85,7 @@ const ROOMS: &[(&str, &[&[&str]])] = &[
                 "change/new_row",
             ],
             &["relation_source", "output/columns", "limit"],
+            &["output/masked_uses"],
             &[
                 "change",
                 "change/precheck/foreign_keys",
@@ -111,7 +112,8 @@ const ROOMS: &[(&str, &[&[&str]])] = &[
     (
         "guard",
         &[
-            &["request", "failure_quota", "backend_error"],
+            &["request", "failure_quota", "engine_fault"],
+            &["backend_error"],
             &["ticket"],
             &["backend", "estimates", "live"],
             &[""],

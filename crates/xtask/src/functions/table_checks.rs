@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::run::root;
 
-const SAFETY: [&str; 11] = [
+const SAFETY: [&str; 12] = [
     "pure",
     "volatile",
+    "account",
     "session",
     "catalog",
     "file",
@@ -65,7 +66,7 @@ const DANGEROUS: &[(&str, &str)] = &[
         "mysql",
         "load_file sleep benchmark get_lock release_lock release_all_locks is_used_lock is_free_lock \
          wait_for_executed_gtid_set master_pos_wait source_pos_wait master_gtid_wait last_insert_id nextval setval \
-         lastval uuid_short current_user user session_user system_user database schema version connection_id \
+         lastval uuid_short user session_user system_user version connection_id \
          found_rows row_count execute_prepared_stmt default match sys_exec sys_eval",
     ),
     (

@@ -7,6 +7,8 @@ pub enum Safety {
     Pure,
     /// Harmless, but differs from call to call: time, random numbers.
     Volatile,
+    /// Tells of the session's own account and database, which whoever configured it knows.
+    Account,
     /// Reads or sets the state of the connection or server.
     Session,
     /// Reads system catalogs or index internals.
@@ -29,9 +31,10 @@ pub enum Safety {
 
 impl Safety {
     /// Every class.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Pure,
         Self::Volatile,
+        Self::Account,
         Self::Session,
         Self::Catalog,
         Self::File,
@@ -49,6 +52,7 @@ impl Safety {
         match self {
             Self::Pure => "pure",
             Self::Volatile => "volatile",
+            Self::Account => "account",
             Self::Session => "session",
             Self::Catalog => "catalog",
             Self::File => "file",
@@ -71,7 +75,7 @@ impl Safety {
     #[must_use]
     pub fn needs_named_permit(self) -> bool {
         match self {
-            Self::Pure | Self::Volatile => false,
+            Self::Pure | Self::Volatile | Self::Account => false,
             Self::Session
             | Self::Catalog
             | Self::File

@@ -236,12 +236,14 @@ impl<'a> Resolver<'a> {
                     None => Ok(None),
                 }
             }
-            other => match row_argument(other) {
-                Some(DataType::Array(ArrayElemTypeDef::SquareBracket(element, _))) => {
-                    self.composite_columns(element)
-                }
-                _ => Ok(None),
-            },
+            other => {
+                let Some(DataType::Array(ArrayElemTypeDef::SquareBracket(element, _))) =
+                    row_argument(other)
+                else {
+                    return Ok(None);
+                };
+                self.composite_columns(element)
+            }
         }
     }
 

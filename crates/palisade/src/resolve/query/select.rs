@@ -330,6 +330,7 @@ impl<'a> Resolver<'a> {
                 }
                 SelectItem::ExprWithAlias { expr, alias } => {
                     self.is_name(alias)?;
+                    self.bound_alias(alias)?;
                     let key = self.key(alias).into();
                     let name = self.spelling(alias).into();
                     self.normalise(alias);

@@ -56,6 +56,7 @@ pub(in crate::rewrite) fn require_repeatable(
         {
             Safety::Pure
             | Safety::Volatile
+            | Safety::Account
             | Safety::Session
             | Safety::Catalog
             | Safety::Resource => {}
@@ -94,6 +95,7 @@ pub(in crate::rewrite) fn collect_functions(
                 decided.insert(uid.to_owned());
             }
             Safety::Volatile
+            | Safety::Account
             | Safety::Session
             | Safety::Catalog
             | Safety::File
