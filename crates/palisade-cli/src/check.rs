@@ -28,7 +28,7 @@ pub(crate) fn run(arguments: &CheckArguments) -> Result<Exit, Failure> {
     };
     statements::run(
         &decider,
-        &setup,
+        (&setup, &decider.firewall),
         arguments.statement.sql.as_deref(),
         &arguments.statement.form,
     )

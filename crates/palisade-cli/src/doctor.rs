@@ -10,8 +10,9 @@ use crate::{
     database::{Access, Database},
     database_name::Source,
     exit::{Exit, Failure},
-    host, mysql, output, postgres,
+    host, human, mysql, output, postgres,
     setup::Setup,
+    standing,
     target::{Engine, Target},
     weakness::Weak,
 };
@@ -34,15 +35,21 @@ pub(crate) fn run(arguments: &DoctorArguments) -> Result<Exit, Failure> {
                 product: None,
                 server_version: None,
                 weaknesses: Vec::new(),
+                notes: Vec::new(),
             }
         }
+    };
+    let firewall = setup.firewall(database.catalog()?, access)?;
+    let found = Finding {
+        notes: standing::describe(&setup, &firewall)?,
+        ..found
     };
     let text = match arguments.format {
         Format::Json => {
             serde_json::to_string(&found).map_err(|error| Failure::Internal(error.to_string()))?
                 + "\n"
         }
-        Format::Text => human(&found),
+        Format::Text => describe(&found),
     };
     output::text(&text)?;
     Ok(if found.weaknesses.is_empty() {
@@ -63,6 +70,8 @@ struct Finding<'a> {
     product: Option<&'static str>,
     server_version: Option<String>,
     weaknesses: Vec<Weak>,
+    /// Of the principal.
+    notes: Vec<String>,
 }
 
 fn look<'a>(setup: &Setup, target: &'a Target, access: Access) -> Result<Finding<'a>, Failure> {
@@ -83,10 +92,11 @@ fn look<'a>(setup: &Setup, target: &'a Target, access: Access) -> Result<Finding
         product: Some(product),
         server_version: version,
         weaknesses,
+        notes: Vec::new(),
     })
 }
 
-fn human(found: &Finding<'_>) -> String {
+fn describe(found: &Finding<'_>) -> String {
     let mut out = match (found.user, &found.server_version) {
         (Some(user), version) => format!(
             "{} at {} as {user}: {} {}\n",
@@ -97,6 +107,9 @@ fn human(found: &Finding<'_>) -> String {
         ),
         (None, _) => format!("{}: a file; it has no accounts\n", found.database),
     };
+    for note in &found.notes {
+        out.push_str(&human::wrap(&format!("note: {note}"), 0, 6));
+    }
     if found.weaknesses.is_empty() {
         out.push_str("Nothing is weak.\n");
         return out;

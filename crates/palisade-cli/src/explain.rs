@@ -27,7 +27,12 @@ pub(crate) fn run(arguments: &ExplainArguments) -> Result<Exit, Failure> {
     let explainer = Explainer {
         firewall: setup.firewall(catalog, Access::Write)?,
     };
-    statements::run(&explainer, &setup, sql, &arguments.form)
+    statements::run(
+        &explainer,
+        (&setup, &explainer.firewall),
+        sql,
+        &arguments.form,
+    )
 }
 
 /// The schema and the statement: the first word is the database where no option names a schema.

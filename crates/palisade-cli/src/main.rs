@@ -39,6 +39,7 @@ mod setup_sql;
 mod snippet;
 #[cfg_attr(not(feature = "sqlite"), path = "absent/sqlite.rs")]
 mod sqlite;
+mod standing;
 mod statements;
 mod target;
 mod watch;

@@ -36,7 +36,7 @@ pub(crate) fn run(arguments: &QueryArguments, access: Access) -> Result<Exit, Fa
     let gate = Gate::open(&setup, &database, access, limits)?;
     statements::run(
         &gate,
-        &setup,
+        (&setup, &gate.guard.firewall()),
         arguments.statement.sql.as_deref(),
         &arguments.statement.form,
     )

@@ -19,7 +19,7 @@ use crate::{
     host,
     query::guard,
     setup::Setup,
-    watch,
+    standing, watch,
 };
 
 /// Runs the command until the client goes away.
@@ -122,6 +122,9 @@ fn gate(
             connection = name,
             "no policies are named; the built-in starter policies decide (`palisade policy print-starter`)"
         );
+    }
+    for note in standing::describe(&setup, &guard.firewall())? {
+        tracing::warn!(connection = name, "{note}");
     }
     for warning in guard.firewall().policies().warnings() {
         tracing::warn!(connection = name, "{warning}");

@@ -8,6 +8,7 @@ use std::{
 
 use palisade::{
     code::Code,
+    firewall::Firewall,
     limits::Limits,
     session::{Session, Transport},
     value::Params,
@@ -21,21 +22,31 @@ use crate::{
     human::{self, Paint},
     json, output,
     setup::Setup,
+    standing,
 };
 
 /// Answers what the command line asks, on standard output.
 pub(crate) fn run(
     answerer: &dyn Answerer,
-    setup: &Setup,
+    (setup, firewall): (&Setup, &Firewall),
     sql: Option<&str>,
     form: &FormArguments,
 ) -> Result<Exit, Failure> {
+    let told = standing::describe(setup, firewall)?;
     let session = Session::new(setup.principal.clone()).over(Transport::Cli);
     let max_bytes = max_input_bytes(&setup.limits);
     if let Some(path) = &form.batch {
         let mut input = open(path)?;
         let mut output = std::io::stdout().lock();
         return batch::run(answerer, &mut *input, &mut output, &session, max_bytes);
+    }
+    for note in told {
+        // There is no reader if this fails.
+        let _ = write!(
+            std::io::stderr(),
+            "{}",
+            human::wrap(&format!("note: {note}"), 0, 6)
+        );
     }
     if setup.is_starter && form.format == Format::Text {
         // There is no reader if this fails.

@@ -40,7 +40,7 @@ fn the_demonstration_shows_every_outcome() {
         "****4821",
         "filtered by row",
         "there are more (row limit)",
-        "none matches among those that may be seen",
+        "none matches, and a condition compared masks",
         "REFUSED policy.forbidden",
         "REFUSED statement.not-allowed",
         "REFUSED syntax.multiple-statements",

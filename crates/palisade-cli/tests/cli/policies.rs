@@ -308,3 +308,44 @@ fn the_schema_of_policies_is_printed() {
         printed.out
     );
 }
+
+/// A principal that is misspelt, or of no type that policies know, is told to the operator, and never to the agent.
+#[test]
+fn a_principal_that_sees_nothing_is_told_of() {
+    let desk = Desk::new();
+    desk.run(&["demo"]).expect_exit(0);
+    let base = ["sqlite:demo.db", "--policies", "demo-policies"];
+    let run = |command: &str, principal: &str, more: &[&str]| {
+        let mut run = vec![command];
+        run.extend(base);
+        run.extend(["--as", principal]);
+        run.extend(more);
+        desk.run(&run)
+    };
+    let sql = ["--format", "json", "SELECT id FROM tickets"];
+    for command in ["query", "explain"] {
+        let told = run(command, "Agent::\"suport-bot\"", &sql);
+        let err = told.err.replace("\n      ", " ");
+        assert!(
+            err.contains("Agent::\"suport-bot\" is not in entities.json, so that it has no roles and no attributes; did you mean Agent::\"support-bot\"?"),
+            "{err}"
+        );
+        assert!(err.contains("sees no table"), "{err}");
+        assert!(!told.out.contains("entities"), "{}", told.out);
+        let fine = run(command, "Agent::\"support-bot\"", &sql);
+        assert!(!fine.err.contains("entities.json"), "{}", fine.err);
+        let refused = run(command, "Robot::\"r2\"", &sql);
+        assert!(
+            refused
+                .expect_exit(2)
+                .err
+                .contains("no principals of the type `Robot`"),
+        );
+    }
+    let doctor = run("doctor", "Agent::\"suport-bot\"", &[]).expect_exit(0);
+    assert!(
+        doctor.out.contains("is not in entities.json"),
+        "{}",
+        doctor.out
+    );
+}

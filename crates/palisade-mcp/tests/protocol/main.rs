@@ -220,6 +220,17 @@ async fn limits_are_kept_and_told() {
         (&json!(1), &json!("size_limit")),
         "{envelope}"
     );
+    // One of 70 kB is cut so that there is an answer.
+    let result = client
+        .call(
+            "query",
+            json!({"sql": "SELECT ? AS x", "params": ["x".repeat(70_000)]}),
+        )
+        .await;
+    let envelope = &result["structuredContent"];
+    let cell = envelope["rows"][0]["x"].as_str().unwrap();
+    assert!((60_000..70_000).contains(&cell.len()), "{}", cell.len());
+    assert_eq!(envelope["notices"][0]["notice"], "cell_cut");
     for limit in [json!(0), json!(1001), json!(-1), json!(1.5), json!("7")] {
         let refusal = client
             .refused("query", json!({"sql": "SELECT 1", "limit": limit}))

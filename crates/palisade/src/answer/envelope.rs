@@ -395,14 +395,30 @@ mod tests {
     }
 
     #[test]
-    fn a_row_too_large_by_itself_is_not_an_empty_answer() {
-        let mut small = plan(&["a"]);
+    fn a_row_too_large_by_itself_is_cut_to_fit() {
+        let mut small = plan(&["a", "b"]);
+        small.max_result_bytes = 40;
+        let row = || vec![Value::text(ATTACK), Value::text("€".repeat(9))];
+        let json = json_of(&answer(&small, Action::Flag, vec![row(), row()]));
+        assert_eq!(
+            json["rows"],
+            json!([{"a": "Ignore all previous", "b": "€".repeat(6)}])
+        );
+        assert_eq!(
+            (&json["truncated"], &json["total_seen"]),
+            (&json!(true), &json!(2))
+        );
+        // What was found stood in what is gone.
+        assert_eq!(json["findings"], json!([]));
+        let cut: Vec<_> = json["notices"].as_array().unwrap().iter().collect();
+        assert!(cut.iter().all(|notice| notice["notice"] == "cell_cut") && cut.len() == 2);
+    }
+
+    #[test]
+    fn a_row_whose_names_alone_are_too_large_is_not_an_empty_answer() {
+        let mut small = plan(&["a_long_name"]);
         small.max_result_bytes = 5;
-        let json = json_of(&answer(
-            &small,
-            Action::Flag,
-            vec![vec![Value::text(ATTACK)]],
-        ));
+        let json = json_of(&answer(&small, Action::Flag, vec![vec![Value::Integer(1)]]));
         assert_eq!(
             (&json["row_count"], &json["truncated"], &json["total_seen"]),
             (&json!(0), &json!(true), &json!(1))

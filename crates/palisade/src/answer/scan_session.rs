@@ -317,6 +317,9 @@ impl ScanSession {
             bytes = bytes.saturating_add(cell.bytes()).saturating_add(name);
             row.push(cell);
         }
+        if bytes > self.plan.max_result_bytes && self.rows.is_empty() {
+            bytes = self.cut_to_fit(&mut row, &mut notices, &mut found);
+        }
         // What is not sent is not reported: findings of a row that is left out would tell of it.
         if bytes > self.plan.max_result_bytes {
             self.truncation = Some(TruncationReason::SizeLimit);
@@ -336,6 +339,38 @@ impl ScanSession {
         } else {
             ControlFlow::Continue(())
         }
+    }
+
+    /// Cuts the texts of a row that does not fit into the answer by itself, each to the same share, so that there is an answer.
+    /// Its bytes then.
+    fn cut_to_fit(
+        &self,
+        row: &mut [Cell],
+        notices: &mut Vec<(NoticeKind, usize)>,
+        found: &mut Vec<(usize, &'static Detector)>,
+    ) -> usize {
+        let names: usize = self.columns.iter().map(|column| column.name.len()).sum();
+        let left = self.plan.max_result_bytes.saturating_sub(names);
+        let share = left.checked_div(row.len()).unwrap_or_default();
+        for (column, cell) in row.iter_mut().enumerate() {
+            let Cell::Text(text) = cell else {
+                continue;
+            };
+            if text.len() <= share {
+                continue;
+            }
+            text.truncate(text.floor_char_boundary(share));
+            let cut = (NoticeKind::CellCut, column);
+            if !notices.contains(&cut) {
+                notices.push(cut);
+            }
+            // What is cut off is not reported.
+            let detectors = detect(text.as_bytes());
+            found.retain(|(at, detector)| *at != column || detectors.contains(detector));
+        }
+        row.iter()
+            .map(Cell::bytes)
+            .fold(names, usize::saturating_add)
     }
 
     /// The answer.

@@ -6,6 +6,7 @@ mod column_lineage;
 mod metadata;
 mod permitted_changes;
 mod session_catalog;
+mod standing;
 mod statement_cache;
 #[cfg(test)]
 mod tests;
@@ -21,6 +22,7 @@ pub use account_needs::{NeededReads, Prospect, ProspectSession};
 pub use builder::FirewallBuilder;
 pub use metadata::{VisibleColumn, VisibleForeignKey, VisibleRelation};
 pub use permitted_changes::PermittedChange;
+pub use standing::{Listing, Standing};
 pub use trace::{ColumnTrace, RelationTrace, Trace};
 
 use session_catalog::{SessionCatalog, ViewCache};

@@ -73,6 +73,26 @@ impl PolicySet {
         Self::load_and_lint(sources, catalog, flow, Lint::Sample)
     }
 
+    /// The ids of the operator's entities of this type, sorted.
+    pub(crate) fn listed_ids(&self, kind: &str) -> Vec<String> {
+        let mut ids: Vec<String> = self
+            .loaded
+            .store
+            .operator
+            .iter()
+            .map(cedar_policy::Entity::uid)
+            .filter(|uid| uid.type_name().to_string() == kind)
+            .map(|uid| uid.id().unescaped().to_owned())
+            .collect();
+        ids.sort();
+        ids
+    }
+
+    /// The one of `ids` that was probably meant by `id`.
+    pub(crate) fn closest(id: &str, ids: &[String]) -> Option<String> {
+        load::diagnostic::probably(id, ids.iter().map(String::as_str)).map(str::to_owned)
+    }
+
     /// As [`load`](Self::load), with the policies tried on as many relations as `lint` says.
     ///
     /// # Errors

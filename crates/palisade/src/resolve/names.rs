@@ -4,8 +4,13 @@ use std::borrow::Cow;
 
 use crate::resolve::Resolver;
 use crate::{
-    code::Code, dialect::Dialect, did_you_mean, ident, policy::obligation::Visibility,
-    rejection::Rejection, syntax::encode,
+    catalog::Relation,
+    code::Code,
+    dialect::Dialect,
+    did_you_mean, ident,
+    policy::obligation::{RelationDecision, Visibility},
+    rejection::Rejection,
+    syntax::encode,
 };
 
 impl<'a> Resolver<'a> {
@@ -24,6 +29,27 @@ impl<'a> Resolver<'a> {
             None => format!("there is no table or view `{shown}`"),
         };
         Rejection::new(Code::NameUnknownRelation, message)
+    }
+
+    /// The same of a relation that exists and not for who asks. To the operator it says so.
+    pub(in crate::resolve) fn absent_relation(
+        &self,
+        relation: &Relation,
+        decision: &RelationDecision,
+        shown: &str,
+    ) -> Rejection {
+        let uid = &relation.uid;
+        let why = if decision.policies.is_empty() {
+            format!(
+                "`{uid}` exists; no policy permits `select` or `discover` of it to the principal"
+            )
+        } else {
+            format!(
+                "`{uid}` exists; not permitted to the principal, by {}",
+                decision.policies.join(", ")
+            )
+        };
+        self.unknown_relation(shown).with_operator_detail(why)
     }
 
     /// The schema of a relation called `name` that may be known of.

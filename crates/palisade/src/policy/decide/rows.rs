@@ -298,7 +298,7 @@ mod tests {
         let view = set(&policies).session(&Session::new(Principal::new("User", "unknown")));
         let refused = view.relation(relation_id("tickets")).unwrap_err();
         assert_eq!(refused.code(), Code::PolicyEvaluationFailed);
-        assert_eq!(refused.policies(), ["base#3"]);
+        assert_eq!(refused.policies(), ["base.cedar:3"]);
     }
 
     #[test]
@@ -310,7 +310,7 @@ mod tests {
         let view = set.session(&agent("bot"));
         let tickets = view.relation(relation_id("tickets")).unwrap();
         assert_eq!(tickets.max_rows, Some(100));
-        assert_eq!(tickets.policies, ["base#1", "base#2"]);
+        assert_eq!(tickets.policies, ["base.cedar:1", "base.cedar:2"]);
         assert_eq!(
             view.relation(relation_id("customers")).unwrap().max_rows,
             Some(10)

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use cedar_policy::{Entity, EntityUid};
+use cedar_policy::{Entity, EntityUid, PrincipalConstraint};
 
 use crate::catalog::{Catalog, SystemRelation, system_relations};
 use crate::policy::{
@@ -78,6 +78,33 @@ pub(in crate::policy) fn check(
                 (Some(_), _) | (None, Some(_) | None) => {}
             }
         }
+    }
+}
+
+/// Reports the first policy for those in a role, where no entities say who is in one: it would never apply.
+pub(in crate::policy) fn roles(located: &[Located<'_>], problems: &mut Vec<PolicyProblem>) {
+    for Located { policy, origin, .. } in located {
+        let role = match policy.principal_constraint() {
+            PrincipalConstraint::In(role) | PrincipalConstraint::IsIn(_, role) => role,
+            PrincipalConstraint::Any | PrincipalConstraint::Is(_) | PrincipalConstraint::Eq(_) => {
+                continue;
+            }
+        };
+        let kind = role.type_name().to_string();
+        let message = format!(
+            "`{role}` has no members: there is no entities.json beside the policies that says who is in it"
+        );
+        let id = role.id().unescaped();
+        let example = format!(
+            "write entities.json: [{{\"uid\": {{\"type\": \"Agent\", \"id\": \"default\"}}, \"attrs\": {{}}, \
+             \"parents\": [{{\"type\": \"{kind}\", \"id\": \"{id}\"}}]}}]"
+        );
+        problems.push(
+            origin
+                .at_entity(&kind, id, message)
+                .with_help(Some(&example)),
+        );
+        return;
     }
 }
 

@@ -1,5 +1,6 @@
 //! Checks of a policy set as it is loaded.
 
+pub(in crate::policy) mod aggregate_exceptions;
 pub(in crate::policy) mod attributes;
 pub(in crate::policy) mod closed_words;
 pub(in crate::policy) mod compared_literals;
@@ -10,6 +11,7 @@ pub(in crate::policy) mod probe;
 pub(in crate::policy) mod row_literals;
 pub(in crate::policy) mod statement_attributes;
 pub(in crate::policy) mod system_permits;
+pub(in crate::policy) mod undone_conditions;
 pub(in crate::policy) mod view_changes;
 
 /// On how many relations policies are tried as they are loaded, beside what each says by itself.

@@ -30,8 +30,8 @@ use crate::policy::{
     },
     inheritance::Inheritance,
     lint::{
-        Lint, attributes, closed_words, entity_ids, partitions, probe, row_literals,
-        statement_attributes, system_permits, view_changes,
+        Lint, aggregate_exceptions, attributes, closed_words, entity_ids, partitions, probe,
+        row_literals, statement_attributes, system_permits, undone_conditions, view_changes,
     },
     load::{
         annotation::Annotations,
@@ -132,6 +132,9 @@ pub(in crate::policy) fn load(
         &mut problems,
         &mut warnings,
     );
+    if entities.is_none() {
+        entity_ids::roles(&located, &mut problems);
+    }
     if let Some(source) = entities {
         entity_ids::parents(&source, &given, &located, &mut warnings);
     }
@@ -139,6 +142,8 @@ pub(in crate::policy) fn load(
     row_literals::check(&located, &named, &mut problems);
     partitions::check(&located, catalog, &named, &mut warnings);
     view_changes::check(&located, &named, &mut warnings);
+    undone_conditions::check(&located, &mut warnings);
+    aggregate_exceptions::check(&located, &mut problems);
     let of_statements = statement_attributes::check(&located, &mut problems);
     let of_estimates: Vec<_> = located
         .iter()

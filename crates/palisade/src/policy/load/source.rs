@@ -35,18 +35,28 @@ impl Located<'_> {
 /// Where policies stand, by their ids.
 pub(in crate::policy) type Origins<'a> = BTreeMap<String, Origin<'a>>;
 
-/// The policies of a file, named by `@id` or `<stem>#<n>`; what does not parse becomes a problem.
+/// The policies of a file, named by `@id`, or by file and line (`base.cedar:12`); what does not parse becomes a problem.
 pub(in crate::policy) fn parse<'a>(
     source: Source<'a>,
     problems: &mut Vec<PolicyProblem>,
 ) -> Vec<Located<'a>> {
-    let stem = stem(source.name);
+    let file = file_name(source.name);
     let mut out = Vec::new();
-    for (range, n) in split(source.text).into_iter().zip(1u32..) {
+    let (mut line, mut counted, mut last) = (1_usize, 0, String::new());
+    for range in split(source.text) {
         let Some(text) = source.text.get(range.clone()) else {
             continue;
         };
-        match Policy::parse(Some(PolicyId::new(format!("{stem}#{n}"))), text) {
+        let between = source.text.get(counted..range.start).unwrap_or_default();
+        line += between.matches('\n').count();
+        counted = range.start;
+        let mut id = format!("{file}:{line}");
+        // A second one on the line of another.
+        while id == last || last.starts_with(&format!("{id}+")) {
+            id = format!("{last}+");
+        }
+        last.clone_from(&id);
+        match Policy::parse(Some(PolicyId::new(id)), text) {
             Ok(policy) => {
                 let policy = match policy.annotation("id") {
                     Some(id) => policy.new_id(PolicyId::new(id)),
@@ -159,10 +169,9 @@ impl Origin<'_> {
     }
 }
 
-/// A file's name without folders and extension.
-fn stem(name: &str) -> &str {
-    let base = name.rsplit(['/', '\\']).next().unwrap_or(name);
-    base.strip_suffix(".cedar").unwrap_or(base)
+/// A file's name without folders.
+fn file_name(name: &str) -> &str {
+    name.rsplit(['/', '\\']).next().unwrap_or(name)
 }
 
 /// Where each policy stands: from its first token to its semicolon. A semicolon ends a policy
@@ -287,14 +296,23 @@ mod tests {
     fn ids_come_from_the_annotation_or_the_place() {
         let source = Source {
             name: "dir/base.cedar",
-            text: "permit(principal, action, resource);\n@id(\"x\") forbid(principal, action, resource);",
+            text: "permit(principal, action, resource);\n@id(\"x\") forbid(principal, action, resource);\n\n// y\npermit(principal, action, resource); permit(principal, action, resource); permit(principal, action, resource);",
         };
         let mut problems = Vec::new();
         let ids: Vec<_> = parse(source, &mut problems)
             .iter()
             .map(|l| l.policy.id().to_string())
             .collect();
-        assert_eq!(ids, ["base#1", "x"]);
+        assert_eq!(
+            ids,
+            [
+                "base.cedar:1",
+                "x",
+                "base.cedar:5",
+                "base.cedar:5+",
+                "base.cedar:5++"
+            ]
+        );
         assert!(problems.is_empty());
     }
 

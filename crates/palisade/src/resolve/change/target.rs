@@ -104,7 +104,7 @@ impl<'a> Resolver<'a> {
         let decision = self.visible.relation(relation.id)?;
         let write = self.visible.write(relation.id)?;
         if decision.visibility == Visibility::Absent && !write.is_target() {
-            return Err(self.unknown_relation(&shown));
+            return Err(self.absent_relation(relation, &decision, &shown));
         }
         match relation.kind {
             RelationKind::Table => {}
@@ -137,7 +137,7 @@ impl<'a> Resolver<'a> {
         let decision = self.visible.relation(relation.id)?;
         match decision.visibility {
             Visibility::Selectable => Ok(()),
-            Visibility::Absent => Err(self.unknown_relation(&relation.name)),
+            Visibility::Absent => Err(self.absent_relation(relation, &decision, &relation.name)),
             Visibility::Discoverable(code) => {
                 let message = decision
                     .message

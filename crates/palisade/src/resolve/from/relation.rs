@@ -257,7 +257,7 @@ impl<'a> Resolver<'a> {
         let decision = self.visible.relation(relation.id)?;
         match decision.visibility {
             Visibility::Selectable => {}
-            Visibility::Absent => return Err(self.unknown_relation(shown)),
+            Visibility::Absent => return Err(self.absent_relation(relation, &decision, shown)),
             Visibility::Discoverable(code) => {
                 let message = decision
                     .message
