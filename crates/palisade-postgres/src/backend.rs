@@ -24,7 +24,7 @@ use crate::{
     connect::{ConnectError, Connector, Session, cleaning},
     execute::{self, Ground},
     introspect::{self, IntrospectError},
-    schema_change::Schema,
+    schema_change::{self, Schema},
     second_look::Outside,
     settings::Features,
     weaknesses,
@@ -127,7 +127,8 @@ impl PostgresBackend {
             completion: Completion::default(),
         };
         let time = task.limits.statement_timeout();
-        self.pool.run(time, &mut run).await?;
+        let ran = self.pool.run(time, &mut run).await;
+        ran.map_err(|error| self.name_grant(error, task))?;
         Ok(run.completion)
     }
 }
@@ -255,10 +256,7 @@ impl Backend for PostgresBackend {
         Box::pin(async move {
             let ticket = ticket.open(&self.catalog)?;
             match Task::admit(&ticket, self.config.is_writable)? {
-                Some(task) => {
-                    let ran = self.run(&task, sink).await;
-                    ran.map_err(|error| self.name_grant(error, task.relations))
-                }
+                Some(task) => self.run(&task, sink).await,
                 None => Ok(Completion::default()),
             }
         })
@@ -266,14 +264,30 @@ impl Backend for PostgresBackend {
 }
 
 impl PostgresBackend {
-    /// Adds the grant that the operator has to make to a failure for the lack of one.
-    fn name_grant(&self, mut error: BackendError, relations: &[String]) -> BackendError {
+    /// Adds the grant that the operator has to make to a failure for the lack of one. An account that may not change what
+    /// policy permits, or not read a relation of the server's own, contradicts what was decided.
+    fn name_grant(&self, mut error: BackendError, task: &Task<'_>) -> BackendError {
         if error.kind == BackendErrorKind::NotGranted {
+            let reads = match task.work {
+                Work::Read | Work::Explain => true,
+                Work::Change(_) | Work::Define => false,
+            };
+            // The server names it without its schema.
+            let is_named = task.relations.iter().any(|uid| {
+                let name = uid.rsplit('.').next().unwrap_or(uid);
+                !schema_change::is_system(uid)
+                    && error
+                        .detail
+                        .ends_with(&format!(" {}", name.trim_matches('"')))
+            });
+            if !reads || !is_named {
+                return BackendError::second_lock(error.detail);
+            }
             let account = ident::quote(self.config.server.get_user().unwrap_or_default());
             let _ = write!(
                 error.detail,
                 "; `palisade setup-sql --update` prints what the account lacks, or: GRANT SELECT ON {} TO {account};",
-                relations.join(", ")
+                task.relations.join(", ")
             );
         }
         error

@@ -10,12 +10,7 @@ pub(crate) fn engine(error: &tokio_postgres::Error) -> BackendError {
     match error.as_db_error() {
         Some(db) => {
             let kind = match kind(db.code().code()) {
-                // A privilege on an object, rather than one of the server (`aclcheck_error` in src/backend/catalog/aclchk.c).
-                BackendErrorKind::SecondLock
-                    if db.code().code() == "42501" && db.routine() == Some("aclcheck_error") =>
-                {
-                    BackendErrorKind::NotGranted
-                }
+                BackendErrorKind::SecondLock if lacks_grant(db) => BackendErrorKind::NotGranted,
                 // An internal error of one statement, such as a value that a type's own code refuses: the session goes on.
                 BackendErrorKind::Unavailable
                     if db.code().code() == "XX000"
@@ -45,16 +40,39 @@ pub(crate) fn cursor(error: &tokio_postgres::Error) -> BackendError {
     };
     // The text parsed a moment ago, so that what is wrong is what kind of statement it is. The second is
     // a query that writes: `transformDeclareCursorStmt` in src/backend/parser/analyze.c.
-    // Types have grammars of their own, whose errors have the same code (ltree).
-    let is_no_query = matches!(
-        db.routine(),
-        Some("scanner_yyerror" | "transformDeclareCursorStmt" | "PerformCursorOpen")
-    );
+    let is_no_query = is_of_grammar(db)
+        || matches!(
+            db.routine(),
+            Some("transformDeclareCursorStmt" | "PerformCursorOpen")
+        );
     if is_no_query {
         BackendError::second_lock(detail(db))
     } else {
         engine(error)
     }
+}
+
+/// Whether the server's own parser says that a text is not of its grammar. Types have grammars of their own, whose errors
+/// have the same code (ltree); they stand in other files than src/backend/parser.
+fn is_of_grammar(db: &DbError) -> bool {
+    let is_of_parser = |file: &str| {
+        file.starts_with("parse_")
+            || matches!(
+                file,
+                "scan.l" | "scan.c" | "gram.y" | "gram.c" | "parser.c" | "analyze.c"
+            )
+    };
+    db.code().code() == "42601" && db.file().is_none_or(is_of_parser)
+}
+
+/// Whether the account lacks a privilege on a relation. The routine is the same for all kinds of objects (`aclcheck_error` in
+/// src/backend/catalog/aclchk.c); a server that speaks another language says no more than that it refuses.
+fn lacks_grant(db: &DbError) -> bool {
+    let object = db.message().strip_prefix("permission denied for ");
+    let kinds = ["table ", "view ", "materialized view ", "foreign table "];
+    db.code().code() == "42501"
+        && db.routine() == Some("aclcheck_error")
+        && object.is_some_and(|object| kinds.iter().any(|kind| object.starts_with(kind)))
 }
 
 /// The kind of an error by its SQLSTATE
@@ -87,7 +105,7 @@ fn kind(code: &str) -> BackendErrorKind {
 pub(crate) fn plan(error: &tokio_postgres::Error) -> BackendError {
     match error.as_db_error() {
         // The second is a change in WITH, which is no part of another statement.
-        Some(db) if matches!(db.routine(), Some("scanner_yyerror" | "analyzeCTE")) => {
+        Some(db) if is_of_grammar(db) || db.routine() == Some("analyzeCTE") => {
             BackendError::second_lock(detail(db))
         }
         Some(_) | None => engine(error),

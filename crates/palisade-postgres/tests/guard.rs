@@ -154,7 +154,11 @@ async fn policies_hold_on_a_real_database() {
     // Conditions see what is masked.
     let probe = "SELECT count(*) FROM app.users WHERE ssn = '123-45-6789'";
     check(probe, r#"[{"count":0}]"#).await;
-    check("SELECT salary FROM hr.users", "NameUnknownRelation ").await;
+    check(
+        "SELECT salary FROM hr.users",
+        "NameUnknownRelation `hr.users` exists; no policy permits `select` or `discover` of it to the principal",
+    )
+    .await;
     check(
         "SELECT u.name, e.what FROM app.users u JOIN app.events e ON e.user_id = u.id ORDER BY 1",
         r#"[{"name":"ann","what":"ann came"},{"name":"eve","what":"eve came"}]"#,

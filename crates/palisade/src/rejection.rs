@@ -10,13 +10,21 @@ use crate::{code::Code, tool_names::ToolNames};
 /// Characters of a message.
 const MAX_MESSAGE: usize = 500;
 
+/// What is not for the agent.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+struct Details {
+    /// What the operator's log has.
+    operator: Option<String>,
+    /// What an audit record has, where the operator's detail may hold values.
+    recorded: Option<String>,
+}
+
 /// Why a statement, or its answer, is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rejection {
     code: Code,
     message: String,
-    operator_detail: Option<String>,
-    recorded_detail: Option<String>,
+    details: Option<Box<Details>>,
     policies: Vec<String>,
     retry_after_ms: Option<u64>,
 }
@@ -35,8 +43,7 @@ impl Rejection {
         Self {
             code,
             message,
-            operator_detail: None,
-            recorded_detail: None,
+            details: None,
             policies: Vec::new(),
             retry_after_ms: None,
         }
@@ -52,20 +59,20 @@ impl Rejection {
     /// Adds what only the operator may read.
     #[must_use]
     pub fn with_operator_detail(mut self, detail: impl Into<String>) -> Self {
-        self.operator_detail = Some(detail.into());
+        self.details.get_or_insert_default().operator = Some(detail.into());
         self
     }
 
     /// Adds what an audit record says, where the operator's detail may hold values.
     #[must_use]
     pub(crate) fn with_recorded_detail(mut self, detail: Option<String>) -> Self {
-        self.recorded_detail = detail;
+        self.details.get_or_insert_default().recorded = detail;
         self
     }
 
     /// What an audit record says, where the operator's detail may hold values.
     pub(crate) fn recorded_detail(&self) -> Option<&str> {
-        self.recorded_detail.as_deref()
+        self.details.as_ref()?.recorded.as_deref()
     }
 
     /// Adds the ids of the policies that determined the refusal.
@@ -90,7 +97,7 @@ impl Rejection {
     /// What only the operator may read.
     #[must_use]
     pub fn operator_detail(&self) -> Option<&str> {
-        self.operator_detail.as_deref()
+        self.details.as_ref()?.operator.as_deref()
     }
 
     /// The policies that determined the refusal; the operator's.

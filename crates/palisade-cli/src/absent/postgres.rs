@@ -6,7 +6,7 @@ use palisade::{catalog::Catalog, guard::Backend};
 
 use crate::{
     absent::absent,
-    account::Account,
+    account::{Account, Asked},
     database::Access,
     exit::Failure,
     setup::Setup,
@@ -41,6 +41,6 @@ pub(crate) async fn look(_: &Setup, _: &Target, _: Access) -> Result<Account, Fa
     Err(absent(NAME).into())
 }
 
-pub(crate) async fn sql(_: &Setup, _: &Target, _: &str, _: Access) -> Result<String, Failure> {
+pub(crate) async fn sql(_: &Setup, _: &Target, _: Asked<'_>) -> Result<String, Failure> {
     Err(absent(NAME).into())
 }

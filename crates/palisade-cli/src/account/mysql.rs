@@ -387,9 +387,9 @@ fn script(
             plan.who
         )
     };
-    let _ = write!(
+    let _ = writeln!(
         out,
-        "{head}-- REFERENCES lets it see that a column is there, which policies may name, and not what is in it.\n"
+        "{head}-- REFERENCES lets it see that a column is there, which policies may name, and not what is in it."
     );
     for found in catalog.relations() {
         if !scope.contains(&found.schema) {

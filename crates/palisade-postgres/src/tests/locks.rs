@@ -253,7 +253,7 @@ async fn errors_have_kinds() {
     for (sql, kind) in [
         ("SELECT 1 / 0", Kind::Rejected),
         ("SELECT 'x'::int", Kind::Rejected),
-        ("SELECT nosuch FROM app.users", Kind::SchemaChanged),
+        ("SELECT nosuch FROM app.users", Kind::NameNotFound),
         ("SELEC 1", Kind::Rejected),
         // What the planner cannot do is no incident.
         (

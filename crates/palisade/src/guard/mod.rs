@@ -307,8 +307,12 @@ impl Guard {
         let ticket = Ticket::issue(&statement);
         let result = run.live.backend.execute(ticket, &mut scan).await;
         let result = match result {
+            // Only what a look at the schema confirms is called a change: to send another statement again would not help.
             Err(error) if error.kind == BackendErrorKind::NameNotFound => {
-                Err(confirm_change(&run.live, error).await)
+                match self.refresh_if_due().await {
+                    Ok(true) => Err(BackendError::schema_changed(error.detail)),
+                    Ok(false) | Err(_) => Err(error),
+                }
             }
             result => result,
         };
@@ -445,16 +449,6 @@ impl Run {
             report: Report::default(),
             relations: Vec::new(),
         }
-    }
-}
-
-/// A name for which the engine has no object: the schema changed, if a look at it says so. Otherwise the name stands where it
-/// means nothing, and to send the statement again would not help.
-async fn confirm_change(live: &Live<dyn Backend>, error: BackendError) -> BackendError {
-    match live.backend.is_current().await {
-        Ok(true) => error,
-        // What cannot be looked at may have changed.
-        Ok(false) | Err(_) => BackendError::schema_changed(error.detail),
     }
 }
 

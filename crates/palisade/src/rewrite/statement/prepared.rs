@@ -29,9 +29,8 @@ use crate::rewrite::{
 use crate::{
     access::AccessSet,
     answer::{EmptyReason, MaskedUse, OutputColumn, ScanPlan},
-    catalog::{Catalog, Change, RelationId},
+    catalog::{Catalog, Change, RelationId, functions::Safety},
     code::Code,
-    dialect::Dialect,
     ident,
     limits::{EstimateCaps, Limits},
     policy::PendingEstimatePolicies,
@@ -586,9 +585,7 @@ impl Draft<'_> {
                 && (if_empty != EmptyReason::NoMatch || is_guarded),
             is_unrestricted: is_read
                 && references.iter().all(|reference| !is_restricted(reference))
-                && access
-                    .functions()
-                    .all(|uid| is_told_apart(uid, catalog.dialect())),
+                && access.functions().all(|uid| is_known(uid, catalog)),
             estimate_caps: limits.estimate_caps().filter(|_| is_estimable),
             reserved,
             limits: limits.clone(),
@@ -608,13 +605,12 @@ fn is_restricted(reference: &Reference) -> bool {
     reference.decision.has_obligation() || below.is_some_and(|body| body.has_obligation)
 }
 
-/// Whether what a function says is told apart from what the engine says: by PostgreSQL, or because the function is the
-/// engine's own. MySQL calls a routine of a database with its schema.
-fn is_told_apart(uid: &str, dialect: Dialect) -> bool {
-    match dialect {
-        Dialect::Sqlite | Dialect::Postgres => true,
-        Dialect::Mysql => !uid.contains('.'),
-    }
+/// Whether a function is the engine's own or a known extension's. What one of the database's own says, or an engine says of its
+/// query in the place of the call, may be of rows that it reads by itself.
+fn is_known(uid: &str, catalog: &Catalog) -> bool {
+    catalog
+        .function(uid)
+        .is_some_and(|def| def.safety != Safety::Unknown)
 }
 
 /// Uids of what a statement reads and of what it changes, each once: a key may delete rows of a table in which another changes some.
