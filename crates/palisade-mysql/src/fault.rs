@@ -56,8 +56,9 @@ fn class(code: u16) -> FaultClass {
     match code {
         1365 => Class::DivisionByZero,
         1264 | 1690 | 1367 => Class::OutOfRange,
-        1366 => Class::InvalidText,
-        1292 | 1411 | 1525 | 1441 => Class::InvalidDate,
+        // Of numbers and dates alike.
+        1366 | 1292 => Class::InvalidText,
+        1411 | 1441 | 1525 => Class::InvalidDate,
         1406 | 1265 => Class::TooLong,
         1139 | 3685..=3699 => Class::InvalidPattern,
         3140..=3158 | 4036..=4047 => Class::InvalidJson,

@@ -99,16 +99,11 @@ async def with_client(command):
 
 async def masks_are_told(client):
     """What was computed from masks says so: an average of nothing is no fact."""
-    sql = "SELECT count(email) AS n, max(phone) AS last FROM customers WHERE national_id < '*'"
+    sql = "SELECT count(DISTINCT national_id) AS n, max(national_id) AS last FROM customers WHERE national_id > '*'"
     envelope = (await client.call_tool("query", {"sql": sql})).structured_content
     used = {notice["column"]: notice["usage"] for notice in envelope["notices"]}
     expect(
-        used
-        == {
-            "customers.email": ["output", "aggregate"],
-            "customers.phone": ["output", "aggregate"],
-            "customers.national_id": ["filter"],
-        },
+        used == {"customers.national_id": ["output", "filter", "aggregate"]},
         f"a notice for each masked column in {envelope}",
     )
     expect(all(column["masked"] for column in envelope["columns"]), f"masked columns in {envelope}")
