@@ -12,11 +12,7 @@ fn make_account(shop: &Shop, policies: &[&str]) -> String {
     let mut arguments = vec!["setup-sql", &url, "--role", &role];
     arguments.extend(policies);
     let script = shop.desk.run(&arguments).expect_exit(0).out;
-    shop.server
-        .load(&shop.database, &script)
-        .unwrap()
-        .clean()
-        .unwrap();
+    shop.load(&script);
     role
 }
 
@@ -204,11 +200,7 @@ fn the_account_may_read_what_is_permitted_in_any_circumstances() {
     let setup = ["setup-sql", "connection:power", "--role", &role];
     let script = shop.desk.run(&[&setup[..], &config].concat());
     let script = script.expect_exit(0).out;
-    shop.server
-        .load(&shop.database, &script)
-        .unwrap()
-        .clean()
-        .unwrap();
+    shop.load(&script);
     assert_eq!(
         readable(&shop, &role),
         "credentials.api_key credentials.customer_id credentials.id \
@@ -436,38 +428,13 @@ fn an_account_is_granted_what_came_later() {
          when { resource == Table::\"public.aaa_late\" || resource in Table::\"public.aaa_late\" };
          permit (principal, action == Action::\"see\", resource is row::public::aaa_late);",
     );
-    let url = shop.url_as(&role);
-    let run = [
-        "query",
-        &url,
-        "--policies",
-        "p",
-        "--as",
-        BOT,
-        "--format",
-        "json",
-        "SELECT label FROM aaa_late",
-    ];
-    let refused = shop.desk.run(&run).json();
+    let sql = "SELECT label FROM aaa_late";
+    let refused = shop.query_as(&role, sql).json();
     assert_eq!(refused["code"], "database.not-granted", "{refused}");
-    let power = shop.url_as("postgres");
-    let update = [
-        "setup-sql",
-        &power,
-        "--role",
-        &role,
-        "--policies",
-        "p",
-        "--update",
-    ];
-    let script = shop.desk.run(&update).expect_exit(0).out;
+    let script = shop.grants("postgres", &role);
     assert!(!script.contains("CREATE ROLE"), "{script}");
-    shop.server
-        .load(&shop.database, &script)
-        .unwrap()
-        .clean()
-        .unwrap();
-    let answer = shop.desk.run(&run).expect_exit(0).json();
+    shop.load(&script);
+    let answer = shop.query_as(&role, sql).expect_exit(0).json();
     assert_eq!(answer["rows"], json!([{"label": "new"}]));
     assert_eq!(
         readable(&shop, &role),

@@ -209,11 +209,7 @@ fn make_account(shop: &Shop) -> String {
     let url = shop.url_as("root");
     let run = ["setup-sql", &url, "--role", &role, "--policies", "p"];
     let script = shop.desk.run(&run).expect_exit(0).out;
-    shop.server
-        .load(&shop.database, &script)
-        .unwrap()
-        .clean()
-        .unwrap();
+    shop.load(&script);
     role
 }
 
@@ -389,11 +385,7 @@ fn the_account_may_read_what_is_permitted_in_any_circumstances() {
     let script = run(&["setup-sql", "connection:power", "--role", &role]).out;
     let unlock = format!("ALTER USER {role}@'127.0.0.1' IDENTIFIED BY 'geheim' ACCOUNT UNLOCK");
     for script in [script, unlock] {
-        shop.server
-            .load(&shop.database, &script)
-            .unwrap()
-            .clean()
-            .unwrap();
+        shop.load(&script);
     }
     account::asked_in_circumstances(|arguments| {
         run(&[arguments, &["--format", "json"]].concat()).json()
@@ -705,36 +697,10 @@ fn an_account_is_granted_what_came_later() {
              permit (principal, action == Action::\"see\", resource is row::{database}::late);"
         ),
     );
-    let power = shop.url_as("root");
-    let update = [
-        "setup-sql",
-        &power,
-        "--role",
-        &role,
-        "--policies",
-        "p",
-        "--update",
-    ];
-    let script = shop.desk.run(&update).expect_exit(0).out;
+    let script = shop.grants("root", &role);
     assert!(!script.contains("CREATE USER"), "{script}");
-    shop.server
-        .load(&shop.database, &script)
-        .unwrap()
-        .clean()
-        .unwrap();
-    let url = shop.url_as(&role);
-    let run = [
-        "query",
-        &url,
-        "--policies",
-        "p",
-        "--as",
-        BOT,
-        "--format",
-        "json",
-    ];
-    let mut run = run.to_vec();
-    run.push("SELECT label FROM late");
-    let answer = shop.desk.run(&run).expect_exit(0).json();
+    shop.load(&script);
+    let answer = shop.query_as(&role, "SELECT label FROM late");
+    let answer = answer.expect_exit(0).json();
     assert_eq!(answer["rows"], json!([{"label": "new"}]));
 }

@@ -120,6 +120,32 @@ impl Shop {
     }
 
     /// The database as the account that may only read.
+    /// Runs `script` as the superuser.
+    pub(crate) fn load(&self, script: &str) {
+        let loaded = self.server.load(&self.database, script);
+        loaded.unwrap().clean().unwrap();
+    }
+
+    /// The answer to `sql` under the policies, by way of the account `user`.
+    pub(crate) fn query_as(&self, user: &str, sql: &str) -> Answer {
+        self.run(&self.url_as(user), "query", &[], sql)
+    }
+
+    /// The SQL that adds what the policies need to `role`.
+    pub(crate) fn grants(&self, superuser: &str, role: &str) -> String {
+        let url = self.url_as(superuser);
+        let asked = [
+            "setup-sql",
+            &url,
+            "--role",
+            role,
+            "--policies",
+            "p",
+            "--update",
+        ];
+        self.desk.run(&asked).expect_exit(0).out
+    }
+
     pub(crate) fn url(&self) -> String {
         self.url_as(&self.reader)
     }
@@ -144,8 +170,11 @@ impl Shop {
 
     /// As [`answer`](Self::answer), with more options.
     pub(crate) fn answer_with(&self, command: &str, options: &[&str], sql: &str) -> Answer {
-        let url = self.url();
-        let mut arguments = vec![command, &url, "--policies", "p", "--as", BOT];
+        self.run(&self.url(), command, options, sql)
+    }
+
+    fn run(&self, url: &str, command: &str, options: &[&str], sql: &str) -> Answer {
+        let mut arguments = vec![command, url, "--policies", "p", "--as", BOT];
         arguments.extend(["--format", "json"]);
         arguments.extend(options);
         arguments.push(sql);

@@ -42,11 +42,7 @@ impl Writable {
             "p",
         ];
         let script = shop.desk.run(&run).expect_exit(0).out;
-        shop.server
-            .load(&shop.database, &script)
-            .unwrap()
-            .clean()
-            .unwrap();
+        shop.load(&script);
         Self { shop, writer }
     }
 

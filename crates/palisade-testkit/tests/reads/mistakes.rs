@@ -1,7 +1,10 @@
 //! What an agent is told of a mistake that only the engine notices: of which kind it is, and the engine's own words where nothing
 //! that the statement reads is withheld. An audit record has the kind.
 
-use std::sync::{Arc, Mutex};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+};
 
 use palisade::{
     audit::{AuditRecord, AuditSink},
@@ -9,7 +12,7 @@ use palisade::{
     firewall::Firewall,
     guard::{Backend, Guard, Outcome, Request},
     session::{Principal, Session},
-    value::Params,
+    value::{Params, Value},
 };
 use palisade_postgres::{PostgresBackend, PostgresConfig};
 use palisade_sqlite::SqliteBackend;
@@ -86,7 +89,8 @@ async fn require_told<B: Backend>(backend: B, schema: &str, more: &str, mistakes
 async fn postgres_tells_what_is_wrong() {
     let database = TestDatabase::postgres("mistakes", TABLES);
     database.load("CREATE TYPE mood AS ENUM ('sad', 'glad'); ALTER TABLE plain ADD mood mood; ALTER TABLE filtered ADD mood mood; \
-        CREATE FUNCTION tell() RETURNS int LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION $$told: %$$, (SELECT max(name) FROM plain); END';");
+        CREATE FUNCTION tell() RETURNS int LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION $$told: %$$, (SELECT max(name) FROM plain); END'; \
+        CREATE FUNCTION read_in_place() RETURNS SETOF int LANGUAGE sql STABLE AS 'SELECT name::int FROM filtered WHERE tenant = 2';");
     let backend = database.postgres_reader().await;
     let summary = "The database refused the statement";
     let cases = [
@@ -123,10 +127,17 @@ async fn postgres_tells_what_is_wrong() {
             message: "The database refused the statement: a function of the database's own refused. Check its arguments; the operator knows what it refuses.",
             recorded: "P0001 a function of the database's own refused",
         },
+        // What one in SQL reads, the server reads in the place of the call, and says so in its own words.
+        Mistake {
+            sql: "SELECT * FROM read_in_place()",
+            message: "The database refused the statement: a text is no value of the type that it is read as. Check the literal; describe_table tells each column's type.",
+            recorded: "22P02 a text is no value of the type that it is read as",
+        },
     ];
     assert!(cases.iter().all(|case| case.message.starts_with(summary)));
     let tell =
-        "permit (principal, action == Action::\"call\", resource == Function::\"public.tell\");";
+        "permit (principal, action == Action::\"call\", resource == Function::\"public.tell\");
+         permit (principal, action == Action::\"call\", resource == Function::\"public.read_in_place\");";
     require_told(backend, "public", tell, &cases).await;
 }
 
@@ -214,4 +225,62 @@ async fn a_grant_that_is_missing_is_named() {
         "{detail}"
     );
     assert!(!refusal.rejection.message().contains("filtered"));
+}
+
+/// The text of a template is the operator's: a mistake in what it is given tells nothing of it.
+#[tokio::test]
+async fn a_template_is_not_quoted() {
+    let database = TestDatabase::postgres("templated", TABLES);
+    let backend = database.postgres_reader().await;
+    let mut sources = policy_sources(
+        POLICIES.replace("SCHEMA", "public")
+            + "permit (principal, action == Action::\"run\", resource);",
+    );
+    sources.templates = Some(
+        "[[template]]\nname = \"by-code\"\ndescription = \"x\"\n\
+         sql = \"SELECT id FROM plain WHERE id = CAST('secret-' || $1 AS integer)\"\n\
+         parameters = [{ name = \"code\", type = \"text\" }]\n"
+            .to_owned(),
+    );
+    let firewall = Firewall::builder(backend.catalog().clone(), sources).build();
+    let guard = Guard::new(
+        Arc::new(firewall.unwrap_or_else(|error| panic!("{error}"))),
+        backend,
+        Arc::new(Still),
+        Arc::new(Records::default()),
+    );
+    let session = Session::new(Principal::new("Agent", "a"));
+    let arguments = BTreeMap::from([("code".to_owned(), Value::text("x"))]);
+    let request = Request::template("by-code", &arguments, &session);
+    let Outcome::Rejected(refusal) = guard.answer(request).await.0 else {
+        panic!("it was answered");
+    };
+    let message = refusal.rejection.message();
+    assert_eq!(refusal.rejection.code(), Code::DatabaseRejected);
+    assert!(
+        message.contains("a text is no value") && !message.contains("secret"),
+        "{message}"
+    );
+}
+
+/// A column that goes is a change of the schema, as a look at it confirms.
+#[tokio::test]
+async fn a_column_that_goes_is_a_change() {
+    let database = TestDatabase::postgres("gone", TABLES);
+    let backend = database.postgres_reader().await;
+    let sources = policy_sources(POLICIES.replace("SCHEMA", "public"));
+    let firewall = Firewall::builder(backend.catalog().clone(), sources).build();
+    let guard = Guard::new(
+        Arc::new(firewall.unwrap()),
+        backend,
+        Arc::new(Still),
+        Arc::new(Records::default()),
+    );
+    let session = Session::new(Principal::new("Agent", "a"));
+    database.load("ALTER TABLE plain DROP COLUMN name");
+    let request = Request::statement("SELECT name FROM plain", &Params::None, &session);
+    let Outcome::Rejected(refusal) = guard.answer(request).await.0 else {
+        panic!("it was answered");
+    };
+    assert_eq!(refusal.rejection.code(), Code::DatabaseSchemaChanged);
 }

@@ -8,6 +8,7 @@ use crate::{
     limits::{Estimate, EstimateCaps},
     rejection::Rejection,
     rewrite::{Effect, Precheck, RewrittenStatement, Violation},
+    session::Session,
 };
 
 /// Why a database did not answer. The detail is the operator's: an engine's message can hold data.
@@ -222,15 +223,17 @@ pub enum BackendErrorKind {
 const BUSY: Duration = Duration::from_secs(1);
 
 /// What an agent may know of a database's failure, in our words: its kind, and of a mistake in the statement what it is about.
+/// The text of a template is not the agent's: nothing of it is quoted.
 pub(in crate::guard) fn describe_failure(
     error: &BackendError,
     statement: &RewrittenStatement,
+    session: &Session,
 ) -> Rejection {
     let code = match error.kind {
         BackendErrorKind::Timeout => Code::LimitTime,
         BackendErrorKind::Resource => Code::LimitResource,
         BackendErrorKind::Rejected | BackendErrorKind::NameNotFound => {
-            let message = describe_fault(error.fault.as_deref(), statement);
+            let message = describe_fault(error.fault.as_deref(), statement, session);
             return Rejection::new(Code::DatabaseRejected, message)
                 .with_operator_detail(error.detail.clone())
                 .with_recorded_detail(error.fault.as_ref().map(|fault| fault.recorded()));
@@ -266,11 +269,15 @@ pub(in crate::guard) fn describe_failure(
 
 /// What is said of a mistake. Over rows that a filter hides, a failure that came while they were worked on tells nothing but
 /// that it is one. The engine's own words are for those from whom nothing of the statement's relations is withheld.
-fn describe_fault(fault: Option<&EngineFault>, statement: &RewrittenStatement) -> String {
+fn describe_fault(
+    fault: Option<&EngineFault>,
+    statement: &RewrittenStatement,
+    session: &Session,
+) -> String {
     let Some(fault) = fault else {
         return Code::DatabaseRejected.summary().to_owned();
     };
-    if statement.is_unrestricted() {
+    if statement.is_unrestricted() && session.template().is_none() {
         fault.describe_whole(statement.text())
     } else if fault.is_of_preparation || !statement.may_fail_over_filters() {
         fault.describe()

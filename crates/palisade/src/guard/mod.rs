@@ -343,7 +343,7 @@ impl Guard {
             // Why the scan took no more rows is its own to say.
             Err(error) if error.kind == BackendErrorKind::NotTaken => {
                 return Err(match scan.finish() {
-                    Ok(_) => describe_failure(&error, &statement),
+                    Ok(_) => describe_failure(&error, &statement, session),
                     Err(why) => refuse_answer(&why),
                 });
             }
@@ -355,7 +355,7 @@ impl Guard {
                     run.report.policies = rejection.policies().to_vec();
                     return Err(rejection.clone());
                 }
-                return Err(describe_failure(&error, &statement));
+                return Err(describe_failure(&error, &statement, session));
             }
         };
         Ok(Envelope::new(scan.finish()?).with_affected_rows(affected))
