@@ -34,6 +34,7 @@ mod cursor;
 mod foreign_key;
 mod lex;
 mod mysql;
+mod operand;
 mod postgres;
 mod state;
 #[cfg(test)]

@@ -5,14 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::{
     DdlError,
     cursor::{Cursor, Name},
+    operand::{DeclaredOperand, ImplicitCast},
     trigger::Armed,
     unique_key::DeclaredKey,
 };
 use palisade::{
     catalog::{
-        CastDef, Catalog, CatalogError, ColumnDef, DefaultValue, ForeignKey, OperatorDef,
-        RelationDef, RelationKind, RoutineDef, TypeClass, TypeDef, TypeKind, UniqueKeyDef,
-        functions, functions::Kinds,
+        CastDef, Catalog, CatalogError, ColumnDef, DefaultValue, ForeignKey, OperandDef,
+        OperatorDef, RelationDef, RelationKind, RoutineDef, TypeClass, TypeDef, TypeKind,
+        UniqueKeyDef, functions, functions::Kinds,
     },
     dialect::Dialect,
 };
@@ -30,7 +31,8 @@ pub(super) struct SchemaState {
     /// Schemas and names of functions that only triggers call.
     pub(super) trigger_functions: Vec<(String, String)>,
     pub(super) types: Vec<TypeDef>,
-    pub(super) operators: Vec<OperatorDef>,
+    pub(super) operators: Vec<DeclaredOperator>,
+    pub(super) implicit_casts: Vec<ImplicitCast>,
     pub(super) casts: Vec<CastDef>,
     /// Collations of the database, and whether equal means the same bytes.
     pub(super) collations: BTreeMap<(String, String), bool>,
@@ -134,6 +136,16 @@ impl Table {
     }
 }
 
+/// An operator, until it is known which casts there are.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct DeclaredOperator {
+    pub(super) schema: String,
+    pub(super) name: String,
+    pub(super) function: String,
+    pub(super) left: DeclaredOperand,
+    pub(super) right: DeclaredOperand,
+}
+
 /// A function, procedure or aggregate.
 #[derive(Clone)]
 pub(super) struct Overload {
@@ -144,6 +156,8 @@ pub(super) struct Overload {
     pub(super) min_args: u8,
     pub(super) max_args: Option<u8>,
     pub(super) columns: Vec<Vec<String>>,
+    /// Of its parameters, unless it takes any number of them.
+    pub(super) parameters: Option<Vec<DeclaredOperand>>,
     /// The row type it returns, whose columns are its own.
     pub(super) returns: Option<Name>,
 }
@@ -182,6 +196,7 @@ impl SchemaState {
             trigger_functions: Vec::new(),
             types: Vec::new(),
             operators: Vec::new(),
+            implicit_casts: Vec::new(),
             casts: Vec::new(),
             collations: BTreeMap::new(),
             bindings: Vec::new(),
@@ -464,6 +479,7 @@ impl SchemaState {
                 min_args: def.min_args,
                 max_args: def.max_args,
                 columns: def.columns.clone(),
+                parameters: None,
                 returns: None,
             });
         }
@@ -480,6 +496,7 @@ impl SchemaState {
     pub(super) fn finish(mut self) -> Result<Catalog, CatalogError> {
         self.settle_keys();
         let routines = self.routines();
+        let operators = self.operators();
         let mut builder = Catalog::builder(self.dialect)
             .database(self.database)
             .case_sensitive_relations(self.dialect == Dialect::Mysql);
@@ -517,11 +534,7 @@ impl SchemaState {
         for def in self.types {
             builder = builder.type_def(def);
         }
-        self.operators.sort_by(|a, b| {
-            (&a.schema, &a.name, &a.function).cmp(&(&b.schema, &b.name, &b.function))
-        });
-        self.operators.dedup();
-        for operator in self.operators {
+        for operator in operators {
             builder = builder.operator(operator);
         }
         self.casts.sort_by(|a, b| {
@@ -617,10 +630,39 @@ impl SchemaState {
         }
     }
 
+    fn operators(&self) -> Vec<OperatorDef> {
+        let mut declared = self.operators.clone();
+        declared.sort();
+        declared.dedup();
+        let casts = &self.implicit_casts;
+        declared
+            .into_iter()
+            .map(|operator| {
+                let compares =
+                    matches!(operator.name.as_str(), "=" | "<>" | "<" | "<=" | ">" | ">=");
+                OperatorDef {
+                    confined: compares
+                        && operator.left.is_confined(self, casts)
+                        && operator.right.is_confined(self, casts),
+                    left: operator.left.settle(casts),
+                    right: operator.right.settle(casts),
+                    schema: operator.schema,
+                    name: operator.name,
+                    function: operator.function,
+                }
+            })
+            .collect()
+    }
+
     /// One for each schema and name. A name counts as an extension's only if all of its overloads came
     /// with that extension.
     fn routines(&self) -> Vec<RoutineDef> {
         let mut groups: BTreeMap<(&str, &str), RoutineDef> = BTreeMap::new();
+        let settle = |overload: &Overload| {
+            let parameters = overload.parameters.as_ref()?.iter();
+            let settled = parameters.map(|operand| operand.settle(&self.implicit_casts));
+            Some(settled.collect::<Vec<OperandDef>>())
+        };
         for overload in &self.overloads {
             let mut columns = overload.columns.clone();
             if let Some(row) = overload.returns.as_ref().and_then(|name| self.row(name)) {
@@ -638,10 +680,18 @@ impl SchemaState {
                         min_args: overload.min_args,
                         max_args: overload.max_args,
                         columns,
+                        parameters: settle(overload).into_iter().collect(),
                     },
                 );
                 continue;
             };
+            // An overload of which nothing is known may take anything.
+            match settle(overload) {
+                Some(parameters) if !group.parameters.is_empty() => {
+                    group.parameters.push(parameters);
+                }
+                Some(_) | None => group.parameters.clear(),
+            }
             group.kinds = either(group.kinds, overload.kinds);
             if group.extension != overload.extension {
                 group.extension = None;

@@ -288,3 +288,76 @@ async fn operators_of_own_types_are_asked_for_where_values_of_them_are() {
         assert_eq!(told, "FunctionNotAllowed ", "{sql}");
     }
 }
+
+/// Of operators, casts and functions that a database adds, those count as called that the operands let the engine choose: here
+/// all of them raise.
+#[tokio::test]
+async fn what_operands_rule_out_is_not_asked_for() {
+    let raises = |name: &str, of: &str, gives: &str| {
+        format!(
+            "CREATE FUNCTION public.{name}({of}) RETURNS {gives} LANGUAGE plpgsql IMMUTABLE \
+             AS 'BEGIN RAISE EXCEPTION ''called''; END';\n"
+        )
+    };
+    let more = [
+        "CREATE TYPE public.rank AS ENUM ('low', 'high');
+         CREATE TYPE public.code AS (a int);
+         CREATE DOMAIN public.pair AS int[];",
+        &raises("mixed", "bigint, text", "boolean"),
+        &raises("pairs", "public.pair, public.pair", "boolean"),
+        &raises("joined", "text, text", "text"),
+        &raises("rank_text", "public.rank", "text"),
+        &raises("text_rank", "text", "public.rank"),
+        &raises("lower", "public.rank", "text"),
+        &raises("lower", "public.code", "text"),
+        &raises("round", "text", "text"),
+        "CREATE OPERATOR public.= (leftarg = bigint, rightarg = text, function = public.mixed);
+         CREATE OPERATOR public.<> (leftarg = bigint, rightarg = text, function = public.mixed);
+         CREATE OPERATOR public.= (leftarg = public.pair, rightarg = public.pair, function = public.pairs);
+         CREATE OPERATOR public.+ (leftarg = text, rightarg = text, function = public.joined);
+         CREATE CAST (public.rank AS text) WITH FUNCTION public.rank_text(public.rank) AS IMPLICIT;
+         CREATE TABLE public.plain (id int PRIMARY KEY, word varchar(9), at timestamptz, many int[], flag boolean);
+         CREATE TABLE public.ranked (id int PRIMARY KEY, own public.rank, word text);
+         INSERT INTO public.plain VALUES (1, 'a', now(), '{1,2}', true);
+         INSERT INTO public.ranked VALUES (1, 'low', 'a');",
+    ]
+    .concat();
+    let policies = r#"
+        permit (principal, action in [Action::"update", Action::"insert", Action::"write", Action::"change", Action::"add"], resource);
+    "#;
+    let guard = guard_over(&format!("{SCHEMA}{more}"), policies, |config| config).await;
+    for sql in [
+        "SELECT id FROM plain WHERE id = 1 AND word = word::text AND at > '2020-01-01' AND flag = true",
+        "SELECT id FROM plain WHERE id IN (1, 2) AND id <> 3 AND id + 0 = 1 AND id = '1'",
+        "SELECT id FROM plain WHERE length(lower(word)) = 1 AND round(id * 1.5) = 2",
+        "SELECT a.id FROM plain a JOIN plain b USING (id) WHERE CASE a.id WHEN 1 THEN true END",
+        "SELECT id FROM plain WHERE coalesce(id, 0) = 1 AND nullif(id, 2) = 1 AND length(word) + 1 = 2",
+        "SELECT id FROM plain GROUP BY id HAVING count(*) = 1",
+        "SELECT id FROM plain WHERE flag = (word IS NOT NULL)",
+        "SELECT id FROM plain WHERE NOT (id = 2 OR at = '2020-01-01')",
+    ] {
+        let told = ask(&guard, sql, Params::None).await;
+        assert_eq!(told, r#"[{"id":1}]"#, "{sql}");
+    }
+    for sql in [
+        // The engine would choose them.
+        "SELECT id FROM plain WHERE id = word",
+        "SELECT id FROM plain WHERE id = CASE WHEN flag THEN 'a' ELSE 'b' END",
+        "SELECT id FROM plain WHERE id IN (2, word)",
+        "SELECT id FROM plain WHERE id = (SELECT 'a'::text)",
+        "SELECT id FROM plain WHERE id = ANY (ARRAY['a'::text])",
+        "SELECT id FROM plain WHERE many = many",
+        "SELECT word + 'x' AS e FROM plain",
+        "SELECT word || 'x' + 'y' AS e FROM plain",
+        "SELECT lower(own) AS e FROM ranked",
+        "SELECT round(word) AS e FROM plain",
+        "SELECT round(coalesce('a', 'b')) AS e FROM plain",
+        "SELECT own::text AS e FROM ranked",
+        "SELECT id FROM plain JOIN (SELECT 'a'::text AS id) x USING (id)",
+        "SELECT CASE id WHEN 'a'::text THEN 1 END AS e FROM plain",
+        "SELECT nullif(id, word) AS e FROM plain",
+    ] {
+        let told = ask(&guard, sql, Params::None).await;
+        assert_eq!(told, "FunctionNotAllowed ", "{sql}");
+    }
+}

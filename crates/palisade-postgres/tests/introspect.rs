@@ -15,7 +15,8 @@ use std::{
 
 use palisade::{
     catalog::{
-        Catalog, Column, OperatorDef, Relation, RelationKind, TypeClass, TypeDef, TypeKind,
+        Catalog, Column, OperandDef, OperatorDef, Relation, RelationKind, TypeClass, TypeDef,
+        TypeKind,
         functions::{FunctionDef, Kinds},
     },
     dialect::Dialect,
@@ -422,23 +423,37 @@ async fn routines_and_operators() {
         .filter(|def| def.schema == "app")
         .cloned()
         .collect();
-    let operator = |name: &str, function: &str, confined| OperatorDef {
-        schema: "app".to_owned(),
-        name: name.to_owned(),
-        function: function.to_owned(),
-        confined,
-    };
+    let operator =
+        |name: &str, function: &str, confined, left: OperandDef, right: OperandDef| OperatorDef {
+            schema: "app".to_owned(),
+            name: name.to_owned(),
+            function: function.to_owned(),
+            confined,
+            left,
+            right,
+        };
+    let texts = || OperandDef::Classes(vec![TypeClass::Text, TypeClass::Padded]);
+    let text = || OperandDef::Classes(vec![TypeClass::Text]);
+    let integer = || OperandDef::Classes(vec![TypeClass::Integer]);
+    let none = || OperandDef::Classes(Vec::new());
     assert_eq!(
         own,
         [
-            operator("!!!", "pg_catalog.int4up", false),
-            // One of its kinds takes texts, to which names are cast.
-            operator("<", "app.less", false),
+            operator(
+                "!!!",
+                "pg_catalog.int4up",
+                false,
+                OperandDef::Absent,
+                integer()
+            ),
+            // Names and padded texts are cast to texts.
+            operator("<", "app.less", false, texts(), none()),
+            operator("<", "app.less", true, none(), none()),
             // Texts are cast to what it takes.
-            operator("<>", "app.unlike", false),
-            operator("=", "app.alike", true),
-            operator("===", "app.same", false),
-            operator(">", "app.more", false),
+            operator("<>", "app.unlike", false, none(), text()),
+            operator("=", "app.alike", true, none(), none()),
+            operator("===", "app.same", false, texts(), texts()),
+            operator(">", "app.more", false, texts(), none()),
         ]
     );
     assert!(catalog.operators().iter().any(|def| {

@@ -171,6 +171,7 @@ fn routine(cursor: Cursor<'_>, state: &mut SchemaState, kinds: Kinds) -> Result<
         min_args: args.unwrap_or_default(),
         max_args: args,
         columns: Vec::new(),
+        parameters: None,
         returns: None,
     });
     Ok(())

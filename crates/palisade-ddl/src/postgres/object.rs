@@ -3,10 +3,11 @@
 use crate::{
     DdlError,
     cursor::{Cursor, Name},
-    state::{Overload, SchemaState},
+    operand::{DeclaredOperand, ImplicitCast},
+    state::{DeclaredOperator, Overload, SchemaState},
 };
 use palisade::catalog::{
-    CastDef, OperatorDef, TypeDef, TypeKind,
+    CastDef, TypeDef, TypeKind,
     functions::{Kinds, registry},
 };
 use palisade::ident;
@@ -93,6 +94,7 @@ fn constructors(state: &mut SchemaState, range: (&str, &str), multirange: &(Stri
             min_args,
             max_args,
             columns: Vec::new(),
+            parameters: None,
             returns: None,
         });
     };
@@ -194,12 +196,17 @@ pub(super) fn operator(cursor: Cursor<'_>, state: &mut SchemaState) -> Result<()
         return Err(cursor.error("an operator without a function"));
     };
     let function = function_id(&function.name()?, state);
-    state.operators.push(OperatorDef {
+    let operand = |wanted| match option(options, wanted) {
+        Some(mut declared) => DeclaredOperand::read(&mut declared, state),
+        None => DeclaredOperand::Absent,
+    };
+    let (left, right) = (operand("leftarg"), operand("rightarg"));
+    state.operators.push(DeclaredOperator {
         schema,
         name,
         function,
-        // Which casts there are is not known before the whole text is read.
-        confined: false,
+        left,
+        right,
     });
     Ok(())
 }
@@ -211,6 +218,12 @@ pub(super) fn cast(cursor: Cursor<'_>, state: &mut SchemaState) -> Result<(), Dd
     let source = cast_type(&mut types, state)?;
     types.expect("as")?;
     let target = cast_type(&mut types, state)?;
+    if cursor.has("implicit") {
+        state.implicit_casts.push(ImplicitCast {
+            source: source.clone(),
+            target: target.clone(),
+        });
+    }
     if !cursor.eat("with function") {
         return Ok(());
     }

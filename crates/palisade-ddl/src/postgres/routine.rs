@@ -4,6 +4,7 @@ use crate::{
     DdlError,
     cursor::{Cursor, Name},
     lex::Lexeme,
+    operand::DeclaredOperand,
     state::{Overload, SchemaState},
 };
 use palisade::catalog::functions::Kinds;
@@ -26,6 +27,15 @@ struct Parameters {
     variadic: bool,
     /// Names of what it gives; empty for what has none.
     outputs: Vec<String>,
+    /// Types of what a call gives.
+    operands: Vec<DeclaredOperand>,
+}
+
+impl Parameters {
+    /// Their types, unless there can be any number of them.
+    fn types(&self) -> Option<Vec<DeclaredOperand>> {
+        (!self.variadic).then(|| self.operands.clone())
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -44,7 +54,7 @@ pub(super) fn function(
     let mut cursor = cursor;
     let name = cursor.name()?;
     let (schema, name) = state.place(&name, &cursor)?;
-    let mut parameters = read(cursor.group()?)?;
+    let mut parameters = read(cursor.group()?, state)?;
     let mut kinds = Kinds::default();
     let mut returns = None;
     let mut is_set = false;
@@ -97,6 +107,7 @@ pub(super) fn function(
         min_args: parameters.inputs.saturating_sub(parameters.optional),
         max_args: (!parameters.variadic).then_some(parameters.inputs),
         columns,
+        parameters: parameters.types(),
         returns: returns.and_then(|row: Name| {
             let (schema, name) = state.relation(&row).map_or_else(
                 || {
@@ -126,7 +137,7 @@ fn number_names(names: &[String]) -> Vec<String> {
         .collect()
 }
 
-fn read(list: Cursor<'_>) -> Result<Parameters, DdlError> {
+fn read(list: Cursor<'_>, state: &SchemaState) -> Result<Parameters, DdlError> {
     let mut read = Parameters::default();
     for mut part in list.parts() {
         let mode = mode(&mut part);
@@ -137,11 +148,15 @@ fn read(list: Cursor<'_>) -> Result<Parameters, DdlError> {
         } else {
             mode
         };
+        let operand = DeclaredOperand::read(&mut { part }, state);
         let default = part.has("default") || has_equals(part);
         let counts = match mode {
             Mode::In | Mode::InOut | Mode::Variadic => true,
             Mode::Out => false,
         };
+        if counts {
+            read.operands.push(operand);
+        }
         read.inputs = read.inputs.saturating_add(u8::from(counts));
         read.optional = read.optional.saturating_add(u8::from(default));
         read.variadic |= mode == Mode::Variadic;
@@ -222,7 +237,7 @@ pub(super) fn aggregate(cursor: Cursor<'_>, state: &mut SchemaState) -> Result<(
             ..Parameters::default()
         }
     } else {
-        read(direct)?
+        read(direct, state)?
     };
     if is_ordered {
         kinds.ordered = true;
@@ -239,6 +254,7 @@ pub(super) fn aggregate(cursor: Cursor<'_>, state: &mut SchemaState) -> Result<(
         min_args: read.inputs.saturating_sub(read.optional),
         max_args: (!read.variadic).then_some(read.inputs),
         columns: Vec::new(),
+        parameters: None,
         returns: None,
     });
     Ok(())

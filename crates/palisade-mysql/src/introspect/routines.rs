@@ -68,6 +68,8 @@ pub(super) async fn read(conn: &mut Conn) -> Result<Vec<RoutineDef>, IntrospectE
                 min_args: args,
                 max_args: Some(args),
                 columns: Vec::new(),
+                // Neither engine has functions of one name with other parameters.
+                parameters: Vec::new(),
             }),
         }
     }

@@ -1,6 +1,7 @@
 //! From a database to a catalog of facts.
 
 mod columns;
+mod operands;
 mod read;
 mod relations;
 mod routines;
@@ -127,13 +128,14 @@ async fn read_all(client: &Client) -> Result<(Catalog, Schema), IntrospectError>
     for relation in relations {
         builder = builder.relation(relation);
     }
-    for routine in routines::routines(client, &columns).await? {
+    let operands = operands::read(client).await?;
+    for routine in routines::routines(client, &columns, &operands).await? {
         builder = builder.routine(routine);
     }
     for def in types.definitions(&columns) {
         builder = builder.type_def(def);
     }
-    for operator in routines::operators(client).await? {
+    for operator in routines::operators(client, &operands).await? {
         builder = builder.operator(operator);
     }
     for cast in routines::casts(client).await? {

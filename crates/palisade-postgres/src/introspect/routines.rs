@@ -1,9 +1,9 @@
 //! Functions, aggregates, procedures and operators of the database.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use palisade::{
-    catalog::{CastDef, OperatorDef, RoutineDef, functions::Kinds},
+    catalog::{CastDef, OperandDef, OperatorDef, RoutineDef, functions::Kinds},
     ident,
 };
 use tokio_postgres::{Client, Row};
@@ -14,11 +14,13 @@ use super::{IntrospectError, columns::Columns, read::USER_SCHEMA};
 pub(super) async fn routines(
     client: &Client,
     columns: &Columns,
+    operands: &HashMap<u32, OperandDef>,
 ) -> Result<Vec<RoutineDef>, IntrospectError> {
     let sql = format!(
         "SELECT n.nspname, p.proname, p.prokind::text, p.proretset, p.pronargs, p.pronargdefaults, \
                 p.provariadic <> 0, g.aggkind::text, g.aggnumdirectargs, \
-                p.proargmodes::text[], p.proargnames, t.typrelid, e.extname \
+                p.proargmodes::text[], p.proargnames, t.typrelid, e.extname, \
+                p.proargtypes::pg_catalog.oid[] \
          FROM pg_catalog.pg_proc p \
          JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace \
          JOIN pg_catalog.pg_type t ON t.oid = p.prorettype \
@@ -35,7 +37,7 @@ pub(super) async fn routines(
     let mut groups: BTreeMap<(String, String), Group> = BTreeMap::new();
     for row in client.query_typed(&sql, &[]).await? {
         let key = (row.try_get(0)?, row.try_get(1)?);
-        let overload = Overload::read(&row, columns)?;
+        let overload = Overload::read(&row, columns, operands)?;
         match groups.get_mut(&key) {
             Some(group) => group.add(overload),
             None => {
@@ -53,6 +55,7 @@ pub(super) async fn routines(
             min_args: group.min_args,
             max_args: group.max_args,
             columns: group.columns,
+            parameters: group.parameters.unwrap_or_default(),
         })
         .collect())
 }
@@ -66,10 +69,16 @@ struct Overload {
     max_args: Option<u8>,
     /// Of its result, where that is a row whose columns are known.
     columns: Vec<String>,
+    /// Unless it takes any number of arguments.
+    parameters: Option<Vec<OperandDef>>,
 }
 
 impl Overload {
-    fn read(row: &Row, columns: &Columns) -> Result<Self, IntrospectError> {
+    fn read(
+        row: &Row,
+        columns: &Columns,
+        operands: &HashMap<u32, OperandDef>,
+    ) -> Result<Self, IntrospectError> {
         let name: &str = row.try_get(1)?;
         let kind: String = row.try_get(2)?;
         let returns_set: bool = row.try_get(3)?;
@@ -96,6 +105,10 @@ impl Overload {
                 )));
             }
         }
+        let is_known = kinds.scalar || kinds.table || kinds.aggregate || kinds.window;
+        let types: Vec<u32> = row.try_get(13)?;
+        let types = types.iter();
+        let parameters = types.map(|t| operands.get(t).cloned().unwrap_or(OperandDef::Any));
         let count = |n: i16| u8::try_from(n.max(0)).unwrap_or(u8::MAX);
         Ok(Self {
             kinds,
@@ -103,6 +116,7 @@ impl Overload {
             min_args: count(args.saturating_sub(optional)),
             max_args: (!variadic).then(|| count(args)),
             columns: out_columns(row, columns)?,
+            parameters: (is_known && !variadic).then(|| parameters.collect()),
         })
     }
 }
@@ -150,6 +164,8 @@ struct Group {
     min_args: u8,
     max_args: Option<u8>,
     columns: Vec<Vec<String>>,
+    /// Of each overload, where they are known of all.
+    parameters: Option<Vec<Vec<OperandDef>>>,
 }
 
 impl Group {
@@ -159,6 +175,7 @@ impl Group {
             extension: first.extension,
             min_args: first.min_args,
             max_args: first.max_args,
+            parameters: first.parameters.map(|parameters| vec![parameters]),
             columns: (!first.columns.is_empty())
                 .then_some(first.columns)
                 .into_iter()
@@ -191,6 +208,13 @@ impl Group {
             (Some(a), Some(b)) => Some(a.max(b)),
             (Some(_), None) | (None, Some(_)) | (None, None) => None,
         };
+        self.parameters = match (self.parameters.take(), other.parameters) {
+            (Some(mut all), Some(parameters)) => {
+                all.push(parameters);
+                Some(all)
+            }
+            (Some(_), None) | (None, Some(_)) | (None, None) => None,
+        };
         if !other.columns.is_empty() && !self.columns.contains(&other.columns) {
             self.columns.push(other.columns);
         }
@@ -198,7 +222,10 @@ impl Group {
 }
 
 /// Every operator that the database adds. An operator that is only declared cannot be used.
-pub(super) async fn operators(client: &Client) -> Result<Vec<OperatorDef>, IntrospectError> {
+pub(super) async fn operators(
+    client: &Client,
+    operands: &HashMap<u32, OperandDef>,
+) -> Result<Vec<OperatorDef>, IntrospectError> {
     // A domain takes what its base type does, a row type any row; what is preferred is taken where nothing is known.
     let confined = |side: &str| {
         format!(
@@ -211,17 +238,19 @@ pub(super) async fn operators(client: &Client) -> Result<Vec<OperatorDef>, Intro
     let sql = format!(
         "SELECT n.nspname, o.oprname, pn.nspname, p.proname, \
                 pg_catalog.bool_and(o.oprkind = 'b' AND o.oprname IN ('=', '<>', '<', '<=', '>', '>=') \
-                                    AND {} AND {}) \
+                                    AND {} AND {}), \
+                o.oprleft, o.oprright \
          FROM pg_catalog.pg_operator o \
          JOIN pg_catalog.pg_namespace n ON n.oid = o.oprnamespace \
          JOIN pg_catalog.pg_proc p ON p.oid = o.oprcode \
          JOIN pg_catalog.pg_namespace pn ON pn.oid = p.pronamespace \
          WHERE {USER_SCHEMA} \
-         GROUP BY 1, 2, 3, 4 \
-         ORDER BY 1, 2, 3, 4",
+         GROUP BY 1, 2, 3, 4, 6, 7 \
+         ORDER BY 1, 2, 3, 4, 6, 7",
         confined("o.oprleft"),
         confined("o.oprright"),
     );
+    let operand = |id: u32| operands.get(&id).cloned().unwrap_or(OperandDef::Any);
     let mut operators = Vec::new();
     for row in client.query_typed(&sql, &[]).await? {
         operators.push(OperatorDef {
@@ -229,6 +258,8 @@ pub(super) async fn operators(client: &Client) -> Result<Vec<OperatorDef>, Intro
             name: row.try_get(1)?,
             function: ident::qualify([row.try_get(2)?, row.try_get(3)?]),
             confined: row.try_get(4)?,
+            left: operand(row.try_get(5)?),
+            right: operand(row.try_get(6)?),
         });
     }
     Ok(operators)

@@ -2,7 +2,7 @@
 
 use palisade::{
     catalog::{
-        CastDef, Catalog, Change, ColumnDef, DefaultValue, ForeignKey, OperatorDef,
+        CastDef, Catalog, Change, ColumnDef, DefaultValue, ForeignKey, OperandDef, OperatorDef,
         ReferenceAction, RelationDef, RelationKind, RoutineDef, Trigger, TypeClass, TypeDef,
         TypeKind, UniqueKeyDef, functions::Kinds,
     },
@@ -176,6 +176,7 @@ fn routine() -> impl Strategy<Value = RoutineDef> {
             min_args: args.0,
             max_args: args.1.map(|more| args.0 + more),
             columns,
+            parameters: vec![vec![OperandDef::Any]; usize::from(args.0)],
         }
     })
 }
@@ -235,6 +236,12 @@ fn catalog() -> impl Strategy<Value = Catalog> {
                 name,
                 function,
                 confined,
+                left: if confined {
+                    OperandDef::Absent
+                } else {
+                    OperandDef::Any
+                },
+                right: OperandDef::Classes(vec![TypeClass::Text; usize::from(confined)]),
             });
         }
         for (source, target, function, implicit) in casts {

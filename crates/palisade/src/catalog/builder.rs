@@ -6,8 +6,8 @@ use std::{
 };
 
 use super::{
-    CastDef, Catalog, Column, DefaultValue, ForeignKey, OperatorDef, Relation, RelationId,
-    RelationKind, Trigger, TypeDef, UniqueKey, UniqueKeyDef, functions,
+    CastDef, Catalog, Column, DefaultValue, ForeignKey, OperandDef, OperatorDef, Relation,
+    RelationId, RelationKind, Trigger, TypeDef, UniqueKey, UniqueKeyDef, functions,
     functions::{FunctionDef, Kinds, Safety},
 };
 use crate::catalog::{
@@ -113,6 +113,9 @@ pub struct RoutineDef {
     pub max_args: Option<u8>,
     /// Names of the columns it gives in `FROM`, one list for each overload; empty for a scalar.
     pub columns: Vec<Vec<String>>,
+    /// What each overload takes for its parameters, where that is known of all of them; else empty. An overload that takes
+    /// any number of arguments is not known.
+    pub parameters: Vec<Vec<OperandDef>>,
 }
 
 /// Collects relations and makes an immutable [`Catalog`] of them.
@@ -297,6 +300,7 @@ fn functions_of(
                 min_args: routine.min_args,
                 max_args: routine.max_args,
                 columns: routine.columns.clone(),
+                parameters: routine.parameters.clone(),
                 bound: known.and_then(|def| def.bound),
                 grows: known.is_some_and(|def| def.grows),
                 format: known.is_some_and(|def| def.format),
@@ -318,6 +322,7 @@ fn functions_of(
                 min_args: 0,
                 max_args: Some(0),
                 columns: Vec::new(),
+                parameters: Vec::new(),
                 bound: None,
                 grows: false,
                 format: false,

@@ -32,7 +32,7 @@ pub use system_relations::{
     SystemClass, SystemRelation, system_relation, system_relations, system_schemas,
 };
 pub use triggers::{Change, ReferenceAction, Trigger};
-pub use types::{CastDef, OperatorDef, TypeClass, TypeDef, TypeKind};
+pub use types::{CastDef, OperandDef, OperatorDef, TypeClass, TypeDef, TypeKind};
 pub(crate) use types::{postgres_type_name, without_labels};
 pub use unique_key::{UniqueKey, UniqueKeyDef, may_name, may_name_rows};
 

@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     CastDef, Catalog, CatalogBuilder, CatalogError, Change, ColumnDef, DefaultValue, ForeignKey,
-    OperatorDef, ReferenceAction, RelationDef, RelationKind, RoutineDef, Trigger, TypeClass,
-    TypeDef, TypeKind, UniqueKeyDef, functions::Kinds,
+    OperandDef, OperatorDef, ReferenceAction, RelationDef, RelationKind, RoutineDef, Trigger,
+    TypeClass, TypeDef, TypeKind, UniqueKeyDef, functions::Kinds,
 };
 use crate::{dialect::Dialect, ident};
 
@@ -164,6 +164,8 @@ struct RoutineText {
     max_args: Limit,
     #[serde(default, skip_serializing_if = "is_default")]
     columns: Vec<Vec<String>>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    parameters: Vec<Vec<OperandDef>>,
 }
 
 /// `serde` takes a missing `Option` for none.
@@ -219,6 +221,18 @@ struct OperatorText {
     function: String,
     #[serde(default, skip_serializing_if = "is_default")]
     confined: bool,
+    #[serde(default = "any", skip_serializing_if = "is_any")]
+    left: OperandDef,
+    #[serde(default = "any", skip_serializing_if = "is_any")]
+    right: OperandDef,
+}
+
+fn any() -> OperandDef {
+    OperandDef::Any
+}
+
+fn is_any(operand: &OperandDef) -> bool {
+    *operand == OperandDef::Any
 }
 
 #[derive(PartialEq, Serialize, Deserialize)]
@@ -260,6 +274,8 @@ impl Catalog {
                     name: def.name.clone(),
                     function: def.function.clone(),
                     confined: def.confined,
+                    left: def.left.clone(),
+                    right: def.right.clone(),
                 })
                 .collect(),
             casts: self
@@ -403,6 +419,8 @@ fn builder(snapshot: Snapshot) -> Result<CatalogBuilder, SnapshotError> {
             name: operator.name,
             function: operator.function,
             confined: operator.confined,
+            left: operator.left,
+            right: operator.right,
         });
     }
     for cast in snapshot.casts {
@@ -558,6 +576,7 @@ impl RoutineText {
             min_args: def.min_args,
             max_args: def.max_args.map_or(Limit::Any, Limit::Most),
             columns: def.columns.clone(),
+            parameters: def.parameters.clone(),
         }
     }
 
@@ -590,6 +609,7 @@ impl RoutineText {
             min_args: self.min_args,
             max_args,
             columns: self.columns,
+            parameters: self.parameters,
         })
     }
 }
@@ -666,6 +686,7 @@ mod tests {
                 min_args: 1,
                 max_args: None,
                 columns: Vec::new(),
+                parameters: Vec::new(),
             })
             .build()
             .unwrap()

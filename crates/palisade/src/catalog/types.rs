@@ -266,6 +266,80 @@ pub struct OperatorDef {
     /// an operator of this symbol for texts, and casts nothing of its own types to the operand types
     /// (<https://www.postgresql.org/docs/current/typeconv-oper.html>).
     pub confined: bool,
+    /// What stands before it.
+    pub left: OperandDef,
+    /// What stands after it.
+    pub right: OperandDef,
+}
+
+/// What PostgreSQL may take for an operand of an operator that a database adds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OperandDef {
+    /// Nothing stands there.
+    Absent,
+    /// A value of any type.
+    Any,
+    /// Of the engine's own types that have a class, those of these classes. The engine casts them to the operand's type
+    /// where nothing is written (<https://www.postgresql.org/docs/current/typeconv-oper.html>). Values of other types may
+    /// be operands as well.
+    Classes(Vec<TypeClass>),
+}
+
+impl OperandDef {
+    /// Whether no value of a class can be this operand.
+    #[must_use]
+    pub fn excludes(&self, class: TypeClass) -> bool {
+        match self {
+            Self::Absent => true,
+            Self::Any => false,
+            Self::Classes(classes) => match class {
+                // Types of a class that is the database's own, or of none, are known by name alone.
+                TypeClass::Other | TypeClass::Enum => false,
+                TypeClass::Integer
+                | TypeClass::Number
+                | TypeClass::Decimal
+                | TypeClass::Boolean
+                | TypeClass::Text
+                | TypeClass::Padded
+                | TypeClass::Uuid
+                | TypeClass::Blob
+                | TypeClass::Date
+                | TypeClass::Time
+                | TypeClass::Timestamp
+                | TypeClass::TimestampTz
+                | TypeClass::Interval
+                | TypeClass::Json
+                | TypeClass::Network => !classes.contains(&class),
+            },
+        }
+    }
+}
+
+impl TypeClass {
+    /// The classes of PostgreSQL's own types that it casts to a type of this class where nothing is written
+    /// (`pg_cast` with the context `i`); none for types that have no class.
+    #[must_use]
+    pub fn implicit_sources(self) -> &'static [Self] {
+        match self {
+            Self::Integer => &[Self::Integer],
+            Self::Decimal => &[Self::Integer, Self::Decimal],
+            Self::Number => &[Self::Integer, Self::Decimal, Self::Number],
+            Self::Text => &[Self::Text, Self::Padded],
+            Self::Padded => &[Self::Text, Self::Padded],
+            Self::Timestamp => &[Self::Date, Self::Timestamp],
+            Self::TimestampTz => &[Self::Date, Self::Timestamp, Self::TimestampTz],
+            Self::Interval => &[Self::Time, Self::Interval],
+            Self::Boolean => &[Self::Boolean],
+            Self::Uuid => &[Self::Uuid],
+            Self::Blob => &[Self::Blob],
+            Self::Date => &[Self::Date],
+            Self::Time => &[Self::Time],
+            Self::Json => &[Self::Json],
+            Self::Network => &[Self::Network],
+            Self::Enum | Self::Other => &[],
+        }
+    }
 }
 
 /// A cast that a database adds and that calls a function.

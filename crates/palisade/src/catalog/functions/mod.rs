@@ -11,6 +11,8 @@ pub(in crate::catalog) mod safety;
 pub use registry::{Registry, extension, extension_functions, registry};
 pub use safety::Safety;
 
+use crate::catalog::OperandDef;
+
 /// Where a function may stand; overloads of one name may differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[expect(
@@ -77,6 +79,8 @@ pub struct FunctionDef {
     pub max_args: Option<u8>,
     /// Names of the columns it gives in `FROM`, one list for each overload; empty for a scalar.
     pub columns: Vec<Vec<String>>,
+    /// What each overload takes for its parameters, where that is known of all of them; else empty.
+    pub parameters: Vec<Vec<OperandDef>>,
     /// The position, from 1, of the argument that chooses how large the result is.
     pub bound: Option<u8>,
     /// Whether its result can be as large as its arguments' sizes multiplied.

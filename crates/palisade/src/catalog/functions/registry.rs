@@ -138,6 +138,7 @@ fn row(line: &str) -> Option<(Option<String>, (FunctionDef, Exceptions))> {
         min_args: min.parse().ok()?,
         max_args: optional(max)?,
         columns,
+        parameters: Vec::new(),
         bound: optional(bound)?,
         grows: words().any(|word| word == "grows"),
         format: words().any(|word| word == "format"),

@@ -674,6 +674,7 @@ mod tests {
             min_args: 0,
             max_args: None,
             columns: Vec::new(),
+            parameters: Vec::new(),
         };
         let catalog = (0..3500).fold(Catalog::builder(Dialect::Postgres), |catalog, n| {
             catalog.routine(routine(n))

@@ -12,10 +12,10 @@ use sqlparser::ast::{
 use crate::resolve::{
     Mode, Resolver,
     change::{Conflict, Target, conflict_key::ConflictArbiter, is_default},
-    expr::ExprContext,
+    expr::{ExprContext, user_cast::AssignedValue},
     query::Ctes,
     refuse_unsupported,
-    scope::{Columns, EXCLUDED, Output, Scope, Source},
+    scope::{Columns, EXCLUDED, Origin, Output, Scope, Source},
 };
 use crate::{
     access::Usage,
@@ -138,12 +138,14 @@ impl<'a> Resolver<'a> {
         }
         let mut is_given = Vec::new();
         if let Some(source) = source {
-            is_given = self.inserted_rows(source, relation, &assigned, positional, ctes)?;
+            let given;
+            (is_given, given) =
+                self.inserted_rows(source, relation, &assigned, positional, ctes)?;
             if positional {
                 assigned.truncate(is_given.len());
                 *columns = self.column_names(relation, &assigned);
             }
-            self.assign(&assigned)?;
+            self.assign(&assigned, &given)?;
         }
         let nothing = Scope::new(self.catalog.dialect(), None);
         let own = self.assignments(assignments, (relation, &alias), &nothing, ctes)?;
@@ -192,7 +194,8 @@ impl<'a> Resolver<'a> {
         Ok(outputs)
     }
 
-    /// The rows of an INSERT: of each column that they have, whether every row says what its value is.
+    /// The rows of an INSERT: of each column that they have, whether every row says what its value is, and what is known of
+    /// those values.
     fn inserted_rows(
         &mut self,
         source: &mut Box<Query>,
@@ -200,7 +203,7 @@ impl<'a> Resolver<'a> {
         assigned: &[ColumnId],
         positional: bool,
         ctes: Ctes<'_>,
-    ) -> Result<Vec<bool>, Rejection> {
+    ) -> Result<(Vec<bool>, Vec<AssignedValue>), Rejection> {
         let admission = match self.mode {
             Mode::Rewritten { sources: _, writes } => writes
                 .get(self.targets.len())
@@ -238,7 +241,11 @@ impl<'a> Resolver<'a> {
             if !fits(outputs.len()) {
                 return Err(wrong(outputs.len()));
             }
-            return Ok(vec![true; outputs.len()]);
+            let given = outputs.iter().map(|output| AssignedValue {
+                columns: output.lineage.columns.iter().copied().collect(),
+                operand: self.origin_operand(&Origin::Derived(&output.lineage)),
+            });
+            return Ok((vec![true; outputs.len()], given.collect()));
         };
         let width = rows.first().map_or(0, |row| row.content.len());
         // MySQL's `() VALUES ()`: every column by default.
@@ -248,18 +255,20 @@ impl<'a> Resolver<'a> {
         }
         let scope = Scope::new(self.catalog.dialect(), None);
         let mut is_given = vec![true; width];
+        let mut given = vec![AssignedValue::from_default(); width];
         for row in rows {
             let Parens {
                 opening_token: _,
                 content,
                 closing_token: _,
             } = row;
-            for (value, is_given) in content.iter_mut().zip(&mut is_given) {
+            let columns = is_given.iter_mut().zip(&mut given);
+            for (value, (is_given, given)) in content.iter_mut().zip(columns) {
                 *is_given &= !is_default(value);
-                self.assigned_value(value, &scope, ctes)?;
+                given.add(self.assigned_value(value, &scope, ctes)?);
             }
         }
-        Ok(is_given)
+        Ok((is_given, given))
     }
 
     /// ON CONFLICT or ON DUPLICATE KEY; whether it updates.

@@ -190,10 +190,11 @@ impl<'a> Resolver<'a> {
                 format!("{} values for {} columns", content.len(), assigned.len()),
             ));
         }
+        let mut given = Vec::with_capacity(content.len());
         for value in content {
-            self.assigned_value(value, scope, ctes)?;
+            given.push(self.assigned_value(value, scope, ctes)?);
         }
-        self.assign(&assigned)?;
+        self.assign(&assigned, &given)?;
         Ok(())
     }
 }

@@ -27,6 +27,7 @@ use crate::resolve::{
         self_assignment::stays, side_effects::Updated, target::target_name,
         write_filter::WriteFilter,
     },
+    expr::user_cast::AssignedValue,
     names::unknown_column,
     query::{Ctes, not_reading},
     refuse_unsupported,
@@ -103,13 +104,17 @@ impl<'a> Resolver<'a> {
         value: &mut Expr,
         scope: &Scope<'a, '_>,
         ctes: Ctes<'_>,
-    ) -> Result<(), Rejection> {
+    ) -> Result<AssignedValue, Rejection> {
         if is_default(value) {
             *value = Expr::Identifier(Ident::new("DEFAULT"));
-            return Ok(());
+            return Ok(AssignedValue::from_default());
         }
-        self.expr(value, scope, ctes, Usage::Output)?;
-        Ok(())
+        let operand = self.assigned_operand(value, scope);
+        let columns = self.expr(value, scope, ctes, Usage::Output)?;
+        Ok(AssignedValue {
+            columns: columns.into_iter().collect(),
+            operand,
+        })
     }
 
     fn update(&mut self, update: &mut Update, ctes: Ctes<'_>) -> Result<Vec<Output>, Rejection> {
@@ -324,6 +329,7 @@ impl<'a> Resolver<'a> {
         ctes: Ctes<'_>,
     ) -> Result<Updated, Rejection> {
         let (mut assigned, mut changed) = (Vec::new(), Vec::new());
+        let mut values = Vec::new();
         for Assignment { target, value } in assignments {
             match target {
                 AssignmentTarget::ColumnName(name) => {
@@ -342,9 +348,12 @@ impl<'a> Resolver<'a> {
                     }
                 }
             }
-            self.on_answered_rows(|resolver| resolver.assigned_value(value, scope, ctes))?;
+            let given =
+                self.on_answered_rows(|resolver| resolver.assigned_value(value, scope, ctes))?;
+            // Of a row each column may get any of its values.
+            values.resize(assigned.len(), given);
         }
-        self.assign(&assigned)?;
+        self.assign(&assigned, &values)?;
         Ok(Updated { assigned, changed })
     }
 

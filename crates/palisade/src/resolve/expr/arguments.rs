@@ -9,6 +9,7 @@ use crate::resolve::{
     MAX_SIZE, Mode, Resolver,
     expr::{ExprContext, function::Called, parts},
     refuse_unsupported,
+    scope::Scope,
 };
 use crate::{catalog::ColumnId, code::Code, dialect::Dialect, rejection::Rejection};
 
@@ -148,7 +149,7 @@ impl<'a> Resolver<'a> {
                         crate::resolve::expr::regex_cost::check(expr)?;
                     }
                     if bound.map(usize::from) == Some(position) {
-                        self.bound_size(expr, budget)?;
+                        self.bound_size(expr, budget, at.scope)?;
                     }
                 }
                 FunctionArgExpr::Wildcard => star = true,
@@ -176,7 +177,12 @@ impl<'a> Resolver<'a> {
 
     /// Keeps an argument that chooses a size small, so that a call cannot ask for any amount of memory. A literal is looked at; what is only known
     /// when the statement runs is bounded there.
-    fn bound_size(&mut self, expr: &mut Expr, most: u64) -> Result<(), Rejection> {
+    fn bound_size(
+        &mut self,
+        expr: &mut Expr,
+        most: u64,
+        scope: &Scope<'a, '_>,
+    ) -> Result<(), Rejection> {
         let too_large = || {
             Rejection::new(
                 Code::LimitCost,
@@ -201,9 +207,10 @@ impl<'a> Resolver<'a> {
             _ if self.catalog.dialect() == Dialect::Mysql => Ok(()),
             Expr::Identifier(_) | Expr::CompoundIdentifier(_) => {
                 // What the second resolution will find in the text, this one has to know of.
-                self.user_operator(">")?;
-                let argument = expr.clone();
                 let cap = || Expr::Value(Value::Number(most.to_string(), false).into());
+                let operands = self.operands(expr, &cap(), scope);
+                self.user_operator(">", &operands);
+                let argument = expr.clone();
                 *expr = Expr::Case {
                     case_token: sqlparser::ast::helpers::attached_token::AttachedToken::empty(),
                     end_token: sqlparser::ast::helpers::attached_token::AttachedToken::empty(),

@@ -6,7 +6,14 @@ use sqlparser::ast::{
 };
 
 use crate::resolve::{
-    Mode, Resolver, expr::ExprContext, query::Ctes, refuse_unsupported, scope::Scope,
+    Mode, Resolver,
+    expr::{
+        ExprContext,
+        operand_class::{OperandClass, Operands},
+    },
+    query::Ctes,
+    refuse_unsupported,
+    scope::Scope,
 };
 use crate::{
     access::Usage,
@@ -34,13 +41,13 @@ impl Called<'_> {
 }
 
 impl<'a> Resolver<'a> {
-    /// Every function that `name` with `args` arguments can mean; each is counted as called. Which of
-    /// several the engine takes depends on types; all must be permitted. Where all are of one schema
-    /// the name gets it.
+    /// Every function that `name` with these arguments can mean; each is counted as called. Which of
+    /// several the engine takes depends on types; all that it may take must be permitted. Where all are of one
+    /// schema the name gets it.
     pub(in crate::resolve) fn resolve_function(
         &mut self,
         name: &mut ObjectName,
-        args: Option<usize>,
+        args: Option<&[OperandClass]>,
     ) -> Result<Called<'a>, Rejection> {
         let dialect = self.catalog.dialect();
         let (schema, ident) = match name.0.as_slice() {
@@ -72,7 +79,8 @@ impl<'a> Resolver<'a> {
                 candidates.retain(own);
             }
         }
-        if let Some(args) = args {
+        if let Some(operands) = args {
+            let args = operands.len();
             let few = candidates.clone();
             candidates.retain(|def| def.takes(args));
             // A form of its own stands for the name.
@@ -87,13 +95,21 @@ impl<'a> Resolver<'a> {
                     format!("`{shown}` does not take {args} arguments"),
                 ));
             }
+            // What the arguments' types rule out is left out, as long as something is left to call.
+            if candidates.iter().any(|def| may_take(def, operands)) {
+                candidates.retain(|def| may_take(def, operands));
+            }
         }
         for def in &candidates {
             self.access.functions.insert(def.uid.clone());
             self.calls_own |= def.safety == Safety::Unknown;
         }
         if key == "nullif" {
-            self.user_operator("=")?;
+            let operands = match args {
+                Some([one, other]) => Operands::Binary(one.clone(), other.clone()),
+                Some(_) | None => Operands::unknown(),
+            };
+            self.user_operator("=", &operands);
         }
         self.spell(name, &candidates);
         Ok(Called { candidates })
@@ -216,7 +232,13 @@ impl<'a> Resolver<'a> {
             }
             FunctionArguments::List(list) => Some(list.args.len()),
         };
-        let called = self.resolve_function(name, count)?;
+        let operands = match &*args {
+            FunctionArguments::List(list) => {
+                Some(self.argument_operands(name, &list.args, at.scope))
+            }
+            FunctionArguments::None | FunctionArguments::Subquery(_) => None,
+        };
+        let called = self.resolve_function(name, operands.as_deref())?;
         if count.is_none() && !called.candidates.iter().any(|def| def.kinds.niladic) {
             return Err(not_this_form(&called));
         }
@@ -350,6 +372,15 @@ impl<'a> Resolver<'a> {
         };
         self.access.functions.insert(uid);
     }
+}
+
+/// Whether the engine may choose `def` for a call with these arguments.
+fn may_take(def: &FunctionDef, args: &[OperandClass]) -> bool {
+    def.parameters.is_empty()
+        || def.parameters.iter().any(|overload| {
+            let known = args.iter().zip(overload);
+            args.len() <= overload.len() && known.into_iter().all(|(arg, def)| arg.may_be(def))
+        })
 }
 
 fn is_array(name: &ObjectName) -> bool {

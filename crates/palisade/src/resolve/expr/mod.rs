@@ -6,6 +6,7 @@ pub(in crate::resolve) mod column;
 pub(in crate::resolve) mod function;
 pub(in crate::resolve) mod leakproof;
 pub(in crate::resolve) mod literal;
+pub(in crate::resolve) mod operand_class;
 pub(in crate::resolve) mod operator;
 pub(in crate::resolve) mod regex_cost;
 pub(in crate::resolve) mod totality;
@@ -16,7 +17,14 @@ use sqlparser::ast::{
     Ident, Interval, MemberOf, ObjectName, ObjectNamePart, TypedString,
 };
 
-use crate::resolve::{Resolver, query::Ctes, refuse_unsupported, scope::Scope, token};
+use crate::resolve::{
+    Resolver,
+    expr::operand_class::{OperandClass, Operands},
+    query::Ctes,
+    refuse_unsupported,
+    scope::Scope,
+    token,
+};
 use crate::{
     access::Usage, catalog::ColumnId, code::Code, dialect::Dialect, rejection::Rejection,
     syntax::decode,
@@ -64,7 +72,7 @@ impl<'a> Resolver<'a> {
             | Expr::IsNull(inner)
             | Expr::IsNotNull(inner) => self.walk(inner, at, out),
             Expr::IsDistinctFrom(left, right) | Expr::IsNotDistinctFrom(left, right) => {
-                self.user_operator("=")?;
+                self.user_operator("=", &self.operands(left, right, at.scope));
                 let before = out.len();
                 self.walk_together([&mut **left, &mut **right], at, out)?;
                 self.note_comparison(left, right, out.get(before..).unwrap_or_default(), at);
@@ -75,8 +83,11 @@ impl<'a> Resolver<'a> {
                 list,
                 negated: _,
             } => {
-                self.user_operator("=")?;
-                self.user_operator("<>")?;
+                for item in &*list {
+                    let operands = self.operands(expr, item, at.scope);
+                    self.user_operator("=", &operands);
+                    self.user_operator("<>", &operands);
+                }
                 self.walk_together(std::iter::once(&mut **expr).chain(&mut *list), at, out)?;
                 let mut sides: Vec<_> = std::iter::once(&mut **expr).chain(list).collect();
                 self.untag_compared(&mut sides, at.scope)
@@ -86,8 +97,10 @@ impl<'a> Resolver<'a> {
                 subquery,
                 negated: _,
             } => {
-                self.user_operator("=")?;
-                self.user_operator("<>")?;
+                let operands =
+                    Operands::Binary(self.value_operand(expr, at.scope), OperandClass::Unknown);
+                self.user_operator("=", &operands);
+                self.user_operator("<>", &operands);
                 let start = out.len();
                 self.walk(expr, at, out)?;
                 let middle = out.len();
@@ -104,14 +117,17 @@ impl<'a> Resolver<'a> {
                 low,
                 high,
             } => {
-                for symbol in ["<", "<=", ">=", ">"] {
-                    self.user_operator(symbol)?;
+                for bound in [&**low, &**high] {
+                    let operands = self.operands(expr, bound, at.scope);
+                    for symbol in ["<", "<=", ">=", ">"] {
+                        self.user_operator(symbol, &operands);
+                    }
                 }
                 self.walk_together([&mut **expr, &mut **low, &mut **high], at, out)?;
                 self.untag_compared(&mut [&mut **expr, &mut **low, &mut **high], at.scope)
             }
             Expr::BinaryOp { left, op, right } => {
-                self.binary_operator(op)?;
+                self.binary_operator(op, &self.operands(left, right, at.scope))?;
                 let truths = [BinaryOperator::And, BinaryOperator::Or, BinaryOperator::Xor];
                 let before = out.len();
                 if truths.contains(op) {
@@ -142,8 +158,9 @@ impl<'a> Resolver<'a> {
                 if dialect == Dialect::Sqlite {
                     self.calls("like");
                 }
-                self.user_operator("~~")?;
-                self.user_operator("!~~")?;
+                let operands = self.operands(expr, pattern, at.scope);
+                self.user_operator("~~", &operands);
+                self.user_operator("!~~", &operands);
                 self.walk(expr, at, out)?;
                 self.walk(pattern, at, out)?;
                 match escape_char {
@@ -152,7 +169,7 @@ impl<'a> Resolver<'a> {
                 }
             }
             Expr::UnaryOp { op, expr } => {
-                self.unary_operator(*op)?;
+                self.unary_operator(*op, &self.prefix_operand(expr, at.scope))?;
                 self.walk(expr, at, out)?;
                 // `- - 1` would be printed as a comment, and hide what follows it.
                 if matches!(**expr, Expr::UnaryOp { op: _, expr: _ }) {
@@ -206,7 +223,10 @@ impl<'a> Resolver<'a> {
                     .unzip();
                 match operand {
                     Some(operand) => {
-                        self.user_operator("=")?;
+                        for when in &whens {
+                            let operands = self.operands(operand, when, at.scope);
+                            self.user_operator("=", &operands);
+                        }
                         let mut operands = vec![&mut **operand];
                         operands.append(&mut whens);
                         self.walk_together(operands.iter_mut().map(|e| &mut **e), at, out)?;
@@ -326,8 +346,9 @@ impl<'a> Resolver<'a> {
                 pattern,
                 escape_char,
             } if dialect == Dialect::Postgres => {
+                let operands = self.operands(expr, pattern, at.scope);
                 for symbol in ["~~*", "!~~*", "~", "!~"] {
-                    self.user_operator(symbol)?;
+                    self.user_operator(symbol, &operands);
                 }
                 self.walk(expr, at, out)?;
                 self.walk(pattern, at, out)?;
@@ -357,7 +378,9 @@ impl<'a> Resolver<'a> {
                 compare_op,
                 right,
             } if dialect != Dialect::Sqlite => {
-                self.binary_operator(compare_op)?;
+                let operands =
+                    Operands::Binary(self.value_operand(left, at.scope), OperandClass::Unknown);
+                self.binary_operator(compare_op, &operands)?;
                 self.walk_together([&mut **left, &mut **right], at, out)?;
                 if !token::compares(compare_op) {
                     return Ok(());
@@ -631,7 +654,8 @@ impl<'a> Resolver<'a> {
 
     /// Counts what a call with a node of its own can mean.
     fn special(&mut self, name: &str, args: usize) -> Result<(), Rejection> {
-        self.resolve_function(&mut ObjectName::from(vec![Ident::new(name)]), Some(args))
+        let args = vec![OperandClass::Unknown; args];
+        self.resolve_function(&mut ObjectName::from(vec![Ident::new(name)]), Some(&args))
             .map(|_| ())
     }
 

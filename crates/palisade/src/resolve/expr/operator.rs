@@ -2,7 +2,11 @@
 
 use sqlparser::ast::{BinaryOperator, UnaryOperator};
 
-use crate::resolve::{Resolver, expr::cast::is_engine_type, refuse_unsupported};
+use crate::resolve::{
+    Resolver,
+    expr::{cast::is_engine_type, operand_class::Operands},
+    refuse_unsupported,
+};
 use crate::{code::Code, dialect::Dialect, rejection::Rejection, syntax};
 
 impl Resolver<'_> {
@@ -10,11 +14,13 @@ impl Resolver<'_> {
     pub(in crate::resolve) fn binary_operator(
         &mut self,
         op: &BinaryOperator,
+        operands: &Operands,
     ) -> Result<(), Rejection> {
         if let BinaryOperator::PGCustomBinaryOperator(parts) = op {
             return match (self.catalog.dialect(), parts.as_slice()) {
                 (Dialect::Postgres, [schema, name]) if schema == "pg_catalog" => {
-                    self.user_operator(name)
+                    self.user_operator(name, operands);
+                    Ok(())
                 }
                 (Dialect::Sqlite | Dialect::Postgres | Dialect::Mysql, _) => Err(Rejection::new(
                     Code::FunctionUnknown,
@@ -24,7 +30,10 @@ impl Resolver<'_> {
         }
         let dialect = self.catalog.dialect();
         match meaning(op, dialect) {
-            OperatorMeaning::Own => self.user_operator(&op.to_string()),
+            OperatorMeaning::Own => {
+                self.user_operator(&op.to_string(), operands);
+                Ok(())
+            }
             OperatorMeaning::Function(function) => {
                 self.access.functions.insert(function.to_owned());
                 Ok(())
@@ -46,12 +55,16 @@ impl Resolver<'_> {
     pub(in crate::resolve) fn unary_operator(
         &mut self,
         op: UnaryOperator,
+        operand: &Operands,
     ) -> Result<(), Rejection> {
         match op {
             UnaryOperator::Plus
             | UnaryOperator::Minus
             | UnaryOperator::Not
-            | UnaryOperator::BitwiseNot => self.user_operator(&op.to_string()),
+            | UnaryOperator::BitwiseNot => {
+                self.user_operator(&op.to_string(), operand);
+                Ok(())
+            }
             UnaryOperator::BangNot if self.catalog.dialect() == Dialect::Mysql => Ok(()),
             UnaryOperator::AtDashAt
             | UnaryOperator::DoubleAt
@@ -65,7 +78,8 @@ impl Resolver<'_> {
             | UnaryOperator::PGPrefixFactorial
                 if self.catalog.dialect() == Dialect::Postgres =>
             {
-                self.user_operator(&op.to_string())
+                self.user_operator(&op.to_string(), operand);
+                Ok(())
             }
             UnaryOperator::AtDashAt
             | UnaryOperator::DoubleAt
@@ -81,13 +95,16 @@ impl Resolver<'_> {
         }
     }
 
-    /// Counts the functions of the database's own operators with this symbol: which of the candidates
-    /// the engine takes depends on types. Those that only values of the database's own types can choose wait until it is
-    /// known whether there are any ([`confined_operators`](Self::confined_operators)).
-    pub(in crate::resolve) fn user_operator(&mut self, symbol: &str) -> Result<(), Rejection> {
+    /// Counts the functions of the database's own operators with this symbol that the engine may choose for the operands.
+    /// Those that only values of the database's own types can choose wait until it is known whether there are any
+    /// ([`confined_operators`](Self::confined_operators)).
+    pub(in crate::resolve) fn user_operator(&mut self, symbol: &str, operands: &Operands) {
         let path = self.catalog.search_path();
         for operator in self.catalog.operators() {
             if operator.name != symbol || !path.contains(&operator.schema) {
+                continue;
+            }
+            if !operands.may_choose(symbol, &operator.left, &operator.right) {
                 continue;
             }
             if operator.confined {
@@ -96,7 +113,6 @@ impl Resolver<'_> {
                 self.access.functions.insert(operator.function.clone());
             }
         }
-        Ok(())
     }
 
     /// Counts the functions of operators that only values of the database's own types can choose, if anything in the
@@ -138,9 +154,13 @@ impl Resolver<'_> {
             .map(|ident| syntax::decode(ident).into_owned())
             .collect();
         match (self.catalog.dialect(), parts.as_slice()) {
-            (Dialect::Postgres, [symbol]) => self.user_operator(symbol),
+            (Dialect::Postgres, [symbol]) => {
+                self.user_operator(symbol, &Operands::unknown());
+                Ok(())
+            }
             (Dialect::Postgres, [schema, symbol]) if schema == "pg_catalog" => {
-                self.user_operator(symbol)
+                self.user_operator(symbol, &Operands::unknown());
+                Ok(())
             }
             (Dialect::Sqlite | Dialect::Postgres | Dialect::Mysql, _) => {
                 Err(refuse_unsupported("ORDER BY … USING"))

@@ -6,14 +6,40 @@
 
 use sqlparser::ast::DataType;
 
-use crate::resolve::Resolver;
+use crate::resolve::{Resolver, expr::operand_class::OperandClass};
 use std::collections::BTreeSet;
 
-use crate::catalog::{CastDef, ColumnId, TypeKind, postgres_type_name};
-use crate::{access::Usage, code::Code, rejection::Rejection};
+use crate::catalog::{CastDef, ColumnId, TypeClass, TypeKind, postgres_type_name};
+use crate::{access::Usage, code::Code, dialect::Dialect, rejection::Rejection};
 
 /// A type by schema and name.
 type Own = (String, String);
+
+/// What a column gets.
+#[derive(Debug, Clone)]
+pub(in crate::resolve) struct AssignedValue {
+    /// The columns that it is made from.
+    pub(in crate::resolve) columns: BTreeSet<ColumnId>,
+    /// What else is known of it.
+    pub(in crate::resolve) operand: OperandClass,
+}
+
+impl AssignedValue {
+    /// No value but the column's default: what a row gives comes to it by [`add`](Self::add).
+    pub(in crate::resolve) fn from_default() -> Self {
+        Self {
+            columns: BTreeSet::new(),
+            operand: OperandClass::Untyped,
+        }
+    }
+
+    /// Adds the value of another row.
+    pub(in crate::resolve) fn add(&mut self, other: Self) {
+        self.columns.extend(other.columns);
+        let own = std::mem::replace(&mut self.operand, OperandClass::Unknown);
+        self.operand = own.or(other.operand);
+    }
+}
 
 /// The schema of the types that are PostgreSQL's own.
 const SYSTEM: &str = "pg_catalog";
@@ -51,11 +77,15 @@ impl Resolver<'_> {
         }
     }
 
-    /// Columns that get values: a value of any type may be cast to a column's.
+    /// Columns that get values, each of which may be cast to its column's type.
     ///
     /// # Errors
     /// If one of them is there twice: engines differ in which value counts, or take it for a mistake.
-    pub(in crate::resolve) fn assign(&mut self, columns: &[ColumnId]) -> Result<(), Rejection> {
+    pub(in crate::resolve) fn assign(
+        &mut self,
+        columns: &[ColumnId],
+        values: &[AssignedValue],
+    ) -> Result<(), Rejection> {
         let mut seen = BTreeSet::new();
         if let Some(twice) = columns.iter().find(|column| !seen.insert(**column)) {
             let name = self.catalog.column(*twice).map_or("", |c| &*c.name);
@@ -72,14 +102,29 @@ impl Resolver<'_> {
             .casts()
             .iter()
             .filter(|cast| {
-                columns
-                    .iter()
-                    .any(|column| self.is_of(*column, &cast.target))
+                // A value that is not known may be of any type.
+                let values = values.iter().map(Some).chain(std::iter::repeat(None));
+                columns.iter().zip(values).any(|(column, value)| {
+                    self.is_of(*column, &cast.target)
+                        && value.is_none_or(|value| self.may_be_cast(value, cast))
+                })
             })
             .map(|cast| cast.function.clone())
             .collect();
         self.access.functions.extend(called);
         Ok(())
+    }
+
+    fn may_be_cast(&self, value: &AssignedValue, cast: &CastDef) -> bool {
+        if !is_system(&cast.source) {
+            return self.takes_part(&cast.source, &value.columns);
+        }
+        match value.operand.clone().settled() {
+            OperandClass::Unknown | OperandClass::Untyped => true,
+            OperandClass::Known(classes) => {
+                classes.contains(&TypeClass::from_name(Dialect::Postgres, &cast.source.1))
+            }
+        }
     }
 
     /// Values that an operator, a call or the like brings together, each made from these columns: one of them
@@ -99,7 +144,11 @@ impl Resolver<'_> {
     }
 
     fn may_apply(&self, cast: &CastDef, operands: &[&[ColumnId]]) -> bool {
-        let among = |own: &Own| operands.iter().any(|columns| self.takes_part(own, columns));
+        let among = |own: &Own| {
+            operands
+                .iter()
+                .any(|columns| self.takes_part(own, *columns))
+        };
         let CastDef {
             source,
             target,
@@ -120,10 +169,10 @@ impl Resolver<'_> {
     }
 
     /// Whether a value made from these columns may be of the type, or have parts that are.
-    fn takes_part(&self, own: &Own, columns: &[ColumnId]) -> bool {
+    fn takes_part<'c>(&self, own: &Own, columns: impl IntoIterator<Item = &'c ColumnId>) -> bool {
         self.calls_own
             || self.cast_to.contains(own)
-            || columns.iter().any(|column| self.is_of(*column, own))
+            || columns.into_iter().any(|column| self.is_of(*column, own))
     }
 
     fn is_of(&self, column: ColumnId, own: &Own) -> bool {

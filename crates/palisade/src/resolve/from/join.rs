@@ -6,6 +6,7 @@ use sqlparser::ast::{Join, JoinConstraint, JoinOperator, ObjectNamePart, TableWi
 
 use crate::resolve::{
     Resolver,
+    expr::operand_class::{OperandClass, Operands},
     names::unknown_column,
     query::Ctes,
     refuse_unsupported,
@@ -177,7 +178,14 @@ impl<'a> Resolver<'a> {
             self.needs_fence = true;
             self.failures.planned = true;
         }
-        self.user_operator("=")?;
+        let mut sides = origins.iter().map(|origin| self.origin_operand(origin));
+        let first = sides.next().unwrap_or(OperandClass::Unknown);
+        let sides: Vec<Operands> = sides
+            .map(|side| Operands::Binary(first.clone(), side))
+            .collect();
+        for side in &sides {
+            self.user_operator("=", side);
+        }
         let operands: Vec<_> = origins.iter().map(Origin::columns).collect();
         self.implicit_casts(&operands);
         self.check_merged_tokens(&origins, OtherValues::Refused)?;

@@ -11,7 +11,7 @@ use sqlparser::ast::{
 
 use crate::resolve::{
     Resolver,
-    expr::{ExprContext, totality::is_series},
+    expr::{ExprContext, operand_class::OperandClass, totality::is_series},
     from::plain_alias,
     query::Ctes,
     refuse_unsupported,
@@ -52,7 +52,7 @@ impl<'a> Resolver<'a> {
         if dialect == Dialect::Postgres && is_rows_from(name) {
             return self.rows_from(name, args, with_ordinality, alias, scope, ctes);
         }
-        let called = self.resolve_function(name, Some(args.len()))?;
+        let called = self.resolve_function(name, Some(&vec![OperandClass::Unknown; args.len()]))?;
         let stands = match dialect {
             Dialect::Sqlite => called.candidates.iter().all(|def| def.kinds.table),
             Dialect::Postgres => true,
@@ -180,7 +180,7 @@ impl<'a> Resolver<'a> {
         ctes: Ctes<'_>,
     ) -> Result<Source<'a>, Rejection> {
         let mut name = ObjectName::from(vec![Ident::new("unnest")]);
-        self.resolve_function(&mut name, Some(arrays.len()))?;
+        self.resolve_function(&mut name, Some(&vec![OperandClass::Unknown; arrays.len()]))?;
         let mut from = Vec::new();
         let mut names = Vec::new();
         let mut is_spread = false;
