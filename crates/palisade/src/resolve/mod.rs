@@ -139,6 +139,8 @@ struct Resolver<'a> {
     /// Names of the common table expressions so far.
     ctes: BTreeSet<String>,
     aliases: BTreeSet<String>,
+    /// Names that the select lists around give so far.
+    listed: Vec<Arc<str>>,
     whole_rows: bool,
     view_levels: usize,
     /// Types of the database that something was cast to so far.
@@ -220,6 +222,7 @@ impl<'a> Resolver<'a> {
             },
             ctes: BTreeSet::new(),
             aliases: BTreeSet::new(),
+            listed: Vec::new(),
             whole_rows: false,
             view_levels: 0,
             cast_to: BTreeSet::new(),

@@ -170,6 +170,25 @@ pub(crate) const GAPS: &[Gap] = &[
         SyntaxUnsupported,
         "GROUP BY DISTINCT",
     ),
+    gap(
+        &[Postgres],
+        "grouping sets ( … grouping sets",
+        SyntaxUnsupported,
+        "GROUPING SETS inside of GROUPING SETS",
+    )
+    .with_replacement("write all sets in one list"),
+    gap(
+        &[Postgres],
+        "group by all _",
+        SyntaxUnsupported,
+        "GROUP BY ALL",
+    ),
+    gap(
+        &[Postgres],
+        "* <|<=|=|<>|>|>=",
+        SyntaxUnsupported,
+        "a comparison of rows by their bytes (`*=`, `*<` and their like)",
+    ),
     gap(&[Postgres], "is document", SyntaxUnsupported, "IS DOCUMENT"),
     gap(
         &[Postgres],
@@ -395,6 +414,17 @@ fn begins(solid: &Solid<'_>, n: usize, signs: &[&str]) -> bool {
                 token => *token == Token::AtSign,
             });
             variable && begins(solid, n + 1, rest)
+        }
+        "<|<=|=|<>|>|>=" => {
+            let comparisons = [
+                Token::Lt,
+                Token::LtEq,
+                Token::Eq,
+                Token::Neq,
+                Token::Gt,
+                Token::GtEq,
+            ];
+            comparisons.iter().any(|token| solid.is(n, token)) && begins(solid, n + 1, rest)
         }
         words => {
             let words: Vec<&str> = words.split('|').collect();

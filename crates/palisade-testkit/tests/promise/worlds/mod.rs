@@ -8,6 +8,7 @@ mod bare;
 mod cells;
 mod choices;
 mod extraction;
+mod faults;
 mod grammar;
 mod interference;
 mod mutants;

@@ -366,6 +366,6 @@ fn script(world: &World, database: usize) -> String {
     format!("{};", statements.join(";\n"))
 }
 
-fn session() -> Session {
+pub(crate) fn session() -> Session {
     Session::new(Principal::new("Agent", "a"))
 }

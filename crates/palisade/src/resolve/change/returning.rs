@@ -50,6 +50,7 @@ impl<'a> Resolver<'a> {
         self.require_readable(relation)?;
         self.access.relations.insert(relation.id);
         self.spell_stars(items, scope);
+        let listed = self.listed.len();
         let outputs = self.on_answered_rows(|resolver| {
             resolver.projection(
                 items,
@@ -59,6 +60,7 @@ impl<'a> Resolver<'a> {
                 sqlparser::tokenizer::Location::empty(),
             )
         })?;
+        self.listed.truncate(listed);
         // No mask stands in the place of what rows of the target hold.
         self.give(&outputs);
         Ok(outputs)

@@ -7,7 +7,7 @@
 
 pub(in crate::resolve) mod column;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use sqlparser::ast::{
     AlterColumnOperation, AlterTable, AlterTableOperation, CascadeOption, CreateIndex, CreateTable,
@@ -329,11 +329,42 @@ impl<'a> Resolver<'a> {
             return Err(refuse_unsupported("an option of ALTER TABLE"));
         }
         let relation = self.changed_relation(name, Definition::Alter, &[RelationKind::Table])?;
-        let scope = self.scope_of(relation)?;
+        let mut scope = self.scope_of(relation)?;
         for operation in operations {
+            if let AlterTableOperation::AddColumn {
+                column_keyword: _,
+                if_not_exists: _,
+                column_def,
+                column_position: _,
+            } = operation
+            {
+                self.add_column(&column_def.name, relation, &mut scope);
+            }
             self.alter_operation(operation, &scope)?;
         }
         Ok(())
+    }
+
+    /// Adds a new column to what its own conditions and later operations can name. A name that the table has already
+    /// stays that column.
+    fn add_column(&self, name: &Ident, relation: &Relation, scope: &mut Scope<'a, '_>) {
+        let key: Arc<str> = self.key(name).into();
+        if relation.position(&key).is_some() {
+            return;
+        }
+        let (qualifier, schema) = match scope.sources.first() {
+            Some(source) => (source.qualifier.clone(), source.schema.clone()),
+            None => (None, None),
+        };
+        scope.sources.push(Source {
+            qualifier,
+            schema,
+            columns: Columns::Derived(vec![Output {
+                name: self.spelling(name).into(),
+                key,
+                lineage: Lineage::default(),
+            }]),
+        });
     }
 
     fn alter_operation(

@@ -1,8 +1,9 @@
 //! Arguments of calls: their forms, and sizes that they ask for.
 
 use sqlparser::ast::{
-    BinaryOperator, CastKind, DataType, DuplicateTreatment, Expr, FunctionArg, FunctionArgExpr,
-    FunctionArgumentClause, FunctionArgumentList, Ident, Value,
+    BinaryOperator, CastKind, DataType, DuplicateTreatment, Expr, Function, FunctionArg,
+    FunctionArgExpr, FunctionArgumentClause, FunctionArgumentList, FunctionArguments, Ident,
+    UnaryOperator, Value,
 };
 
 use crate::resolve::{
@@ -205,7 +206,7 @@ impl<'a> Resolver<'a> {
             // The server's max_allowed_packet bounds every value
             // (<https://dev.mysql.com/doc/refman/8.4/en/string-functions.html>).
             _ if self.catalog.dialect() == Dialect::Mysql => Ok(()),
-            Expr::Identifier(_) | Expr::CompoundIdentifier(_) => {
+            _ if self.is_plain_size(expr, MAX_SIZE_TERMS) => {
                 // What the second resolution will find in the text, this one has to know of.
                 let cap = || Expr::Value(Value::Number(most.to_string(), false).into());
                 let operands = self.operands(expr, &cap(), scope);
@@ -245,11 +246,80 @@ impl<'a> Resolver<'a> {
             }
             _ => Err(Rejection::new(
                 Code::LimitCost,
-                "the size that a call asks for must be a number or a column",
+                "the size that a call asks for must be a number, a column, or made from columns and lengths by + - * /",
             )),
         }
     }
+
+    /// Whether an expression is made from numbers, columns and lengths by arithmetic alone.
+    fn is_plain_size(&self, expr: &Expr, depth: usize) -> bool {
+        let Some(depth) = depth.checked_sub(1) else {
+            return false;
+        };
+        match expr {
+            Expr::Identifier(_) | Expr::CompoundIdentifier(_) => true,
+            Expr::Value(value) => matches!(value.value, Value::Number(..)),
+            Expr::Nested(inner)
+            | Expr::UnaryOp {
+                op: UnaryOperator::Minus,
+                expr: inner,
+            } => self.is_plain_size(inner, depth),
+            Expr::BinaryOp {
+                left,
+                op:
+                    op @ (BinaryOperator::Plus
+                    | BinaryOperator::Minus
+                    | BinaryOperator::Multiply
+                    | BinaryOperator::Divide
+                    | BinaryOperator::Modulo),
+                right,
+            } if self.is_engines_own(&op.to_string()) => {
+                self.is_plain_size(left, depth) && self.is_plain_size(right, depth)
+            }
+            Expr::Function(Function {
+                name,
+                uses_odbc_syntax: false,
+                parameters: FunctionArguments::None,
+                args:
+                    FunctionArguments::List(FunctionArgumentList {
+                        duplicate_treatment: None,
+                        args,
+                        clauses,
+                    }),
+                within_group,
+                filter: None,
+                null_treatment: None,
+                over: None,
+            }) => {
+                // Its name was resolved before, so that one of PostgreSQL's own stands with its schema.
+                let name = name.to_string();
+                let name = match self.catalog.dialect() {
+                    Dialect::Postgres => name.strip_prefix("pg_catalog."),
+                    Dialect::Sqlite | Dialect::Mysql => Some(name.as_str()),
+                };
+                let measures = matches!(
+                    name,
+                    Some("length" | "char_length" | "character_length" | "octet_length")
+                );
+                let is_plain = |arg: &FunctionArg| match arg {
+                    FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(_))) => true,
+                    FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => {
+                        self.is_plain_size(expr, depth)
+                    }
+                    _ => false,
+                };
+                measures
+                    && clauses.is_empty()
+                    && within_group.is_empty()
+                    && args.iter().all(is_plain)
+            }
+            _ => false,
+        }
+    }
 }
+
+/// How deep an expression may be that a call takes for a size: it stands twice in what is printed.
+const MAX_SIZE_TERMS: usize = 4;
 
 /// Whether the first argument of a call is a keyword of MySQL's grammar.
 pub(in crate::resolve) fn takes_word(called: &Called<'_>) -> bool {

@@ -136,6 +136,16 @@ impl<'a> Resolver<'a> {
                 *expr = Expr::Value(literal.into());
                 return Ok(());
             }
+            Found::Nothing if qualifier.is_none() && self.listed.iter().any(|l| **l == *key) => {
+                let shown = decode(ident);
+                return Err(Rejection::new(
+                    Code::NameUnknownColumn,
+                    format!(
+                        "`{shown}` is a name that the select list gives; it cannot be used in this place. \
+                         Write its expression again, or select from the query as a subquery"
+                    ),
+                ));
+            }
             Found::Nothing => {
                 let candidates = at.scope.visible_names(qualifier.as_deref());
                 return Err(unknown_column(
@@ -220,8 +230,16 @@ impl<'a> Resolver<'a> {
     ) -> Result<(), Rejection> {
         if let [schema, qualifier, _] = parts.as_slice() {
             let (schema, qualifier) = (self.table_key(schema), self.table_key(qualifier));
+            if scope.count_of_qualifier(&qualifier) > 1 {
+                return Err(Rejection::new(
+                    Code::SyntaxUnsupported,
+                    format!(
+                        "two tables called `{qualifier}` stand in one FROM; give each an alias"
+                    ),
+                ));
+            }
             if !scope.is_of_schema(&qualifier, &schema) {
-                return Err(unknown_column(&schema, &[], self.catalog.dialect()));
+                return Err(unknown_qualifier(&format!("{schema}.{qualifier}")));
             }
             parts.remove(0);
         }

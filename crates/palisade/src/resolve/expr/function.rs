@@ -225,7 +225,7 @@ impl<'a> Resolver<'a> {
             FunctionArguments::Subquery(query)
                 if dialect == Dialect::Postgres && is_array(name) && over.is_none() =>
             {
-                return self.subquery(query, at, out);
+                return self.subquery(query, at, out).map(|_| ());
             }
             FunctionArguments::Subquery(_) => {
                 return Err(refuse_unsupported("a bare subquery argument"));

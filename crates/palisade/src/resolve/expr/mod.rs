@@ -19,7 +19,7 @@ use sqlparser::ast::{
 
 use crate::resolve::{
     Resolver,
-    expr::operand_class::{OperandClass, Operands},
+    expr::operand_class::{OperandClass, Operands, pair_operands},
     query::Ctes,
     refuse_unsupported,
     scope::Scope,
@@ -97,14 +97,15 @@ impl<'a> Resolver<'a> {
                 subquery,
                 negated: _,
             } => {
-                let operands =
-                    Operands::Binary(self.value_operand(expr, at.scope), OperandClass::Unknown);
-                self.user_operator("=", &operands);
-                self.user_operator("<>", &operands);
+                let sides = self.row_operands(expr, at.scope);
                 let start = out.len();
                 self.walk(expr, at, out)?;
                 let middle = out.len();
-                self.subquery(subquery, at, out)?;
+                let outputs = self.subquery(subquery, at, out)?;
+                for operands in pair_operands(sides, outputs) {
+                    self.user_operator("=", &operands);
+                    self.user_operator("<>", &operands);
+                }
                 if start < middle {
                     self.note_join(out.get(start..).unwrap_or_default(), at);
                 }
@@ -246,8 +247,8 @@ impl<'a> Resolver<'a> {
             Expr::Exists {
                 subquery,
                 negated: _,
-            } => self.subquery(subquery, at, out),
-            Expr::Subquery(subquery) => self.subquery(subquery, at, out),
+            }
+            | Expr::Subquery(subquery) => self.subquery(subquery, at, out).map(|_| ()),
             Expr::Tuple(exprs) => self.walk_all(exprs, at, out),
             Expr::Function(function) => match self.type_call(function) {
                 Some(cast) => {
@@ -724,21 +725,23 @@ impl<'a> Resolver<'a> {
             .try_for_each(|expr| self.walk(expr, at, out))
     }
 
+    /// Resolves a query in an expression; what is known of its columns.
     pub(in crate::resolve) fn subquery(
         &mut self,
         query: &mut sqlparser::ast::Query,
         at: &ExprContext<'a, '_, '_>,
         out: &mut Vec<ColumnId>,
-    ) -> Result<(), Rejection> {
+    ) -> Result<Vec<OperandClass>, Rejection> {
         let outputs = self.query(query, Some(at.scope), at.ctes, false)?;
         self.note_subquery(query, &outputs);
+        let classes = self.output_operands(&outputs);
         for output in outputs {
             for column in output.lineage.columns {
                 self.touch(column, at.usage);
                 out.push(column);
             }
         }
-        Ok(())
+        Ok(classes)
     }
 }
 

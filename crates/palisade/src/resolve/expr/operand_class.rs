@@ -15,7 +15,7 @@ use crate::catalog::{OperandDef, TypeClass, postgres_type_name};
 use crate::dialect::Dialect;
 use crate::resolve::{
     Resolver,
-    scope::{Found, Origin, Scope},
+    scope::{Found, Origin, Output, Scope},
 };
 
 /// How deep an expression is looked into. Deeper ones are unknown, so that a chain of operators is not read again at each
@@ -168,6 +168,20 @@ impl Operands {
     }
 }
 
+/// The operands of each comparison of a row with what a query gives. What has no counterpart is compared with anything.
+pub(in crate::resolve) fn pair_operands(
+    sides: Vec<OperandClass>,
+    outputs: Vec<OperandClass>,
+) -> Vec<Operands> {
+    if sides.len() != outputs.len() {
+        return vec![Operands::unknown()];
+    }
+    let pairs = sides.into_iter().zip(outputs);
+    pairs
+        .map(|(side, output)| Operands::Binary(side, output))
+        .collect()
+}
+
 fn text() -> OperandClass {
     OperandClass::of(TypeClass::Text)
 }
@@ -203,6 +217,38 @@ impl<'a> Resolver<'a> {
             return Operands::Prefix(OperandClass::Unknown);
         }
         Operands::Prefix(self.operand(expr, scope, MAX_DEPTH))
+    }
+
+    /// The values of a row, or the one value, that is compared with what a query gives.
+    pub(in crate::resolve) fn row_operands(
+        &self,
+        expr: &Expr,
+        scope: &Scope<'a, '_>,
+    ) -> Vec<OperandClass> {
+        if self.catalog.operators().is_empty() {
+            return vec![OperandClass::Unknown];
+        }
+        match expr {
+            Expr::Nested(inner) => self.row_operands(inner, scope),
+            Expr::Tuple(exprs) => {
+                let operands = exprs.iter();
+                operands
+                    .map(|expr| self.operand(expr, scope, MAX_DEPTH))
+                    .collect()
+            }
+            other => vec![self.operand(other, scope, MAX_DEPTH)],
+        }
+    }
+
+    /// What is known of the columns of a query.
+    pub(in crate::resolve) fn output_operands(&self, outputs: &[Output]) -> Vec<OperandClass> {
+        if self.catalog.operators().is_empty() {
+            return Vec::new();
+        }
+        outputs
+            .iter()
+            .map(|output| self.origin_operand(&Origin::Derived(&output.lineage)))
+            .collect()
     }
 
     /// One operand whose counterpart is unknown.
@@ -384,7 +430,7 @@ impl<'a> Resolver<'a> {
     }
 
     /// Whether the database adds no operator of this symbol.
-    fn is_engines_own(&self, symbol: &str) -> bool {
+    pub(in crate::resolve) fn is_engines_own(&self, symbol: &str) -> bool {
         !self
             .catalog
             .operators()

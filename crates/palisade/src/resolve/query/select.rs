@@ -109,6 +109,7 @@ impl<'a> Resolver<'a> {
             }
         }
         let keyword = select_token.0.span.start;
+        let listed = self.listed.len();
         let mut outputs = self.projection(projection, &scope, ctes, named, keyword)?;
         if let Some(Distinct::On(terms)) = distinct {
             self.bound_terms(terms.len(), "DISTINCT ON has")?;
@@ -158,6 +159,7 @@ impl<'a> Resolver<'a> {
         if let Some(expr) = having {
             self.having(expr, &scope, ctes)?;
         }
+        self.listed.truncate(listed);
         let mut order_by = order_by;
         if let Some(order_by) = order_by.as_deref_mut() {
             scope.aliases = &outputs;
@@ -331,11 +333,12 @@ impl<'a> Resolver<'a> {
                 SelectItem::ExprWithAlias { expr, alias } => {
                     self.is_name(alias)?;
                     self.bound_alias(alias)?;
-                    let key = self.key(alias).into();
+                    let key: Arc<str> = self.key(alias).into();
                     let name = self.spelling(alias).into();
                     self.normalise(alias);
                     let (lineage, _) = self
                         .watch_output(outputs.len(), |resolver| resolver.item(expr, scope, ctes))?;
+                    self.listed.push(Arc::clone(&key));
                     outputs.push(Output { key, name, lineage });
                 }
                 SelectItem::ExprWithAliases {

@@ -206,6 +206,20 @@ impl<'a, 's> Scope<'a, 's> {
         }
     }
 
+    /// How many sources of the nearest query that has one are called `qualifier`.
+    pub(in crate::resolve) fn count_of_qualifier(&self, qualifier: &str) -> usize {
+        let named = |scope: &Self| {
+            let sources = scope.sources.iter();
+            sources
+                .filter(|source| source.qualifier.as_deref() == Some(qualifier))
+                .count()
+        };
+        match (named(self), self.parent) {
+            (0, Some(parent)) => parent.count_of_qualifier(qualifier),
+            (count, _) => count,
+        }
+    }
+
     /// Whether the nearest source called `qualifier` is the only one, and of this schema.
     pub(in crate::resolve) fn is_of_schema(&self, qualifier: &str, schema: &str) -> bool {
         let mut named = self
