@@ -281,6 +281,25 @@ fn time_is_limited() {
     assert!(start.elapsed() < Duration::from_secs(5));
 }
 
+/// The clock of a statement stops with it: what the connection does later has time of its own.
+#[test]
+fn a_later_look_at_the_schema_is_not_interrupted() {
+    let shop = Shop::new();
+    let mut query = shop.query("SELECT id FROM main.users");
+    query.limits.statement_timeout_ms = 50;
+    query.run().unwrap();
+    let tables: String = (0..200)
+        .map(|n| format!("CREATE TABLE more{n} (id INTEGER PRIMARY KEY, a, b, c);"))
+        .collect();
+    Connection::open(shop.path())
+        .unwrap()
+        .execute_batch(&tables)
+        .unwrap();
+    std::thread::sleep(Duration::from_millis(80));
+    let refreshed = shop.backend.refresh().unwrap().unwrap();
+    assert!(refreshed.catalog().find("main", "more199").is_some());
+}
+
 #[test]
 fn a_locked_database_is_unavailable_in_time() {
     let shop = Shop::new();

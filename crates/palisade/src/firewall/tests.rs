@@ -645,3 +645,35 @@ fn columns_are_shown_as_they_come() {
         assert!(answer.iter().skip(6).all(|(_, _, masked)| *masked));
     }
 }
+
+/// The keys that are read to find dependent rows are those of relations whose dependents a policy filters.
+#[test]
+fn keys_are_looked_at_where_dependent_rows_are_filtered() {
+    let schema = "CREATE TABLE parents (id integer PRIMARY KEY, k text NOT NULL UNIQUE, n integer);
+        CREATE TABLE filtered (id integer PRIMARY KEY, k text REFERENCES parents (k) ON DELETE CASCADE);
+        CREATE TABLE others (id integer PRIMARY KEY, up integer REFERENCES parents (id) ON DELETE CASCADE);";
+    let looked_at = |policies: &str| {
+        let sources = PolicySources {
+            policies: vec![PolicyFile {
+                name: "p.cedar".to_owned(),
+                text: format!("permit(principal, action, resource);\n{policies}"),
+            }],
+            ..PolicySources::default()
+        };
+        let catalog = crate::catalog::test_ddl::postgres(schema, "main").unwrap();
+        let firewall = Firewall::builder(catalog, sources)
+            .allow_changes()
+            .build()
+            .unwrap();
+        let changes = firewall
+            .changes(&Session::new(Principal::new("Agent", "a")))
+            .unwrap();
+        let parents = changes.iter().find(|change| change.name == "parents");
+        parents.unwrap().looked_at.clone()
+    };
+    assert_eq!(looked_at(""), Vec::<String>::new());
+    let hides = r#"forbid(principal, action == Action::"see", resource is row::public::filtered) when { resource.id > 3 };"#;
+    assert_eq!(looked_at(hides), ["k"]);
+    let hides = r#"forbid(principal, action == Action::"see", resource is row::public::others) when { resource.id > 3 };"#;
+    assert_eq!(looked_at(hides), ["id"]);
+}

@@ -2,6 +2,8 @@
 //!
 //! Looked at only after the parser has failed: nothing is decided here but which refusal it is.
 
+use std::collections::HashSet;
+
 use sqlparser::tokenizer::Token;
 
 use crate::syntax::{dialect::Solid, lexer};
@@ -49,6 +51,9 @@ const fn gap(
         instead: None,
     }
 }
+
+/// How many words and signs `…` stands for at most, so that a long text is not read again from each of its words.
+const MAX_GAP: usize = 200;
 
 const ELEMENT: &str = "a change of an element of a column";
 const WHOLE: &str = "assign the whole column, for example with array_cat or jsonb_set";
@@ -342,12 +347,19 @@ pub(in crate::syntax) fn name_construct(
     if refusal.code() != Code::SyntaxInvalid && !is_table_definition(&solid) {
         return refusal;
     }
+    let words: HashSet<String> = (0..solid.len())
+        .filter_map(|n| solid.token(n))
+        .filter_map(|token| match &token.token {
+            Token::Word(word) => Some(word.value.to_ascii_lowercase()),
+            _ => None,
+        })
+        .collect();
     let found = GAPS
         .iter()
         .filter(|gap| gap.engines.contains(&dialect))
         .find(|gap| {
             let signs: Vec<&str> = gap.signs.split(' ').collect();
-            (0..solid.len()).any(|n| begins(&solid, n, &signs))
+            may_begin(&words, &signs) && (0..solid.len()).any(|n| begins(&solid, n, &signs))
         });
     match found {
         None => refusal,
@@ -386,6 +398,15 @@ fn asks_for_the_schema(solid: &Solid<'_>) -> bool {
     describes || QUESTIONS.iter().any(asks)
 }
 
+/// Whether a text of these words can have what begins with the first sign, where that is a word.
+fn may_begin(words: &HashSet<String>, signs: &[&str]) -> bool {
+    let is_word = |sign: &str| sign.starts_with(|c: char| c.is_ascii_alphabetic());
+    match signs.first() {
+        Some(first) if is_word(first) => first.split('|').any(|word| words.contains(word)),
+        Some(_) | None => true,
+    }
+}
+
 fn begins(solid: &Solid<'_>, n: usize, signs: &[&str]) -> bool {
     let Some((sign, rest)) = signs.split_first() else {
         return true;
@@ -398,7 +419,7 @@ fn begins(solid: &Solid<'_>, n: usize, signs: &[&str]) -> bool {
             let is_word = matches!(solid.token(n).map(|t| &t.token), Some(Token::Word(_)));
             is_word && begins(solid, n + 1, rest)
         }
-        "…" => (n..solid.len()).any(|n| begins(solid, n, rest)),
+        "…" => (n..solid.len().min(n + MAX_GAP)).any(|n| begins(solid, n, rest)),
         "~" => clause_positions(solid, n).any(|n| begins(solid, n, rest)),
         "!!" => solid.is(n, &Token::DoubleExclamationMark) && begins(solid, n + 1, rest),
         "(" => solid.is(n, &Token::LParen) && begins(solid, n + 1, rest),
