@@ -211,6 +211,10 @@ fn format_trace(trace: &Trace, paint: Paint) -> String {
             list_policies(&relation.policies)
         );
         out.push_str(&wrap(&rows, 2, 4));
+        if !relation.changed_by.is_empty() {
+            let changed = format!("changed by {}", relation.changed_by.join(", "));
+            out.push_str(&wrap(&changed, 2, 4));
+        }
         for column in &relation.columns {
             let text = format!(
                 "{}: {} for {} (by {})",

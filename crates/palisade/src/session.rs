@@ -190,6 +190,8 @@ pub struct Session {
     /// Milliseconds since 1970-01-01 UTC.
     time: Option<i64>,
     template: Option<String>,
+    /// Ids of the policies that let the template run.
+    run_policies: Vec<String>,
     /// The span of the tokens' lifetime that the time is in, where tokens expire; of a session that is remembered.
     epoch: Option<Epoch>,
     claims: Beside,
@@ -205,6 +207,7 @@ impl Session {
             client: None,
             time: None,
             template: None,
+            run_policies: Vec::new(),
             epoch: None,
             claims: Beside::default(),
         }
@@ -239,10 +242,11 @@ impl Session {
         }
     }
 
-    /// The session while it runs a template, which only the firewall says.
-    pub(crate) fn running(self, template: &str) -> Self {
+    /// The session while it runs a template, which only the firewall says, and by which policies.
+    pub(crate) fn running(self, template: &str, policies: Vec<String>) -> Self {
         Self {
             template: Some(template.to_owned()),
+            run_policies: policies,
             ..self
         }
     }
@@ -310,6 +314,11 @@ impl Session {
     #[must_use]
     pub fn template(&self) -> Option<&str> {
         self.template.as_deref()
+    }
+
+    /// Ids of the policies that let the template run.
+    pub(crate) fn run_policies(&self) -> &[String] {
+        &self.run_policies
     }
 }
 

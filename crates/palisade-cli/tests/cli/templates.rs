@@ -114,3 +114,98 @@ fn templates_are_run_by_name() {
     desk.write("p/templates.toml", mistaken);
     run(&desk, &[]).fails(3, &["p/templates.toml:4:7", "are not its 2 parameters"]);
 }
+
+/// Every policy that decided a change is named: of the template, the table, its columns, and its rows before and after.
+#[test]
+fn every_policy_of_a_change_is_recorded() {
+    let desk = Desk::new();
+    desk.policy(
+        r#"@id("run") permit (principal, action == Action::"run", resource);
+@id("select") permit (principal, action == Action::"select", resource);
+@id("see") permit (principal, action == Action::"see", resource);
+@id("read") permit (principal, action in Action::"read", resource);
+@id("update") permit (principal, action == Action::"update", resource == Table::"main.tickets");
+@id("write") permit (principal, action == Action::"write", resource == Column::"main.tickets.status");
+@id("change") permit (principal, action == Action::"change", resource is row::main::tickets);
+@id("add") permit (principal, action == Action::"add", resource is row::main::tickets);
+@id("add.of-others") permit (principal, action == Action::"add", resource is row::main::customers);
+@id("not.deleted") forbid (principal, action == Action::"change", resource is row::main::tickets)
+when { resource.status == "deleted" };
+"#,
+    );
+    desk.write(
+        "p/templates.toml",
+        r#"[[template]]
+name = "customer"
+description = "Closes a ticket."
+sql = "UPDATE tickets SET status = 'closed' WHERE id = ?"
+parameters = [{ name = "id", type = "integer" }]
+"#,
+    );
+    let inside = json!([
+        "add",
+        "change",
+        "not.deleted",
+        "read",
+        "run",
+        "see",
+        "select",
+        "update",
+        "write"
+    ]);
+    let arguments = ["--param", "id=1", "--write", "--audit", "audit.jsonl"];
+    let json = [&arguments[..], &["--format", "json"]].concat();
+    let answer = run(&desk, &json).expect_exit(0).json();
+    assert_eq!(answer["policies"], inside, "{answer}");
+    let record = std::fs::read_to_string(desk.path("audit.jsonl")).unwrap();
+    let record: serde_json::Value = serde_json::from_str(record.trim()).unwrap();
+    assert_eq!(record["policies"], inside, "{record}");
+    let told = run(&desk, &arguments).expect_exit(0).out;
+    assert!(
+        told.contains("policies: add, change, not.deleted, read, run"),
+        "{told}"
+    );
+    let sql = "UPDATE tickets SET status = 'closed' WHERE id = 1";
+    let told = desk
+        .run(&["explain", "sqlite:demo.db", "--policies", "p", sql])
+        .expect_exit(0)
+        .out;
+    assert!(
+        told.contains("  changed by add, change, not.deleted, update\n"),
+        "{told}"
+    );
+    assert!(
+        told.contains("policies: add, change, not.deleted, read, see"),
+        "{told}"
+    );
+}
+
+/// An approval that a permit of rows demands is demanded of the change.
+#[test]
+fn rows_are_changed_with_the_approval_that_their_permit_demands() {
+    let desk = Desk::new();
+    for (action, refused) in [("change", true), ("add", true), ("run", false)] {
+        desk.policy(
+            &r#"permit (principal, action in [Action::"select", Action::"see", Action::"read", Action::"update", Action::"write"], resource);
+permit (principal, action in [Action::"change", Action::"add"], resource);
+@id("approved") @approval("required") permit (principal, action == Action::"ACTION", resource);
+"#
+            .replace("ACTION", action),
+        );
+        let sql = "UPDATE tickets SET status = 'open' WHERE id = 1";
+        let answer = desk.run(&[
+            "execute",
+            "sqlite:demo.db",
+            "--policies",
+            "p",
+            "--format",
+            "json",
+            sql,
+        ]);
+        let answer = answer.expect_exit(i32::from(refused)).json();
+        if refused {
+            assert_eq!(answer["code"], "approval.required", "{action}: {answer}");
+            assert_eq!(answer["policies"], json!(["approved"]));
+        }
+    }
+}

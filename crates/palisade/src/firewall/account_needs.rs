@@ -104,7 +104,7 @@ impl Prospect {
                 .of_client("client");
             // One that may run no template has an error of its own to tell.
             for template in firewall.templates(&session).unwrap_or_default() {
-                let session = session.clone().running(&template.name);
+                let session = session.clone().running(&template.name, Vec::new());
                 // Of a statement that is not understood, or names what is not there, nothing is run.
                 let named = firewall.named_relations(&template.sql, &session);
                 found.push(ProspectSession {

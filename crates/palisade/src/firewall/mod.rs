@@ -185,7 +185,7 @@ impl Firewall {
         session: &Session,
     ) -> Result<TemplateCall, Rejection> {
         let session_view = self.policies.session(session);
-        let Some(template) = session_view.template(name)? else {
+        let Some((template, policies)) = session_view.template(name)? else {
             let permitted = session_view.templates()?;
             let names = permitted.iter().map(|template| template.name.as_str());
             return Err(Rejection::new(
@@ -204,7 +204,7 @@ impl Firewall {
         Ok(TemplateCall {
             sql: template.sql.clone(),
             params,
-            session: session.clone().running(name),
+            session: session.clone().running(name, policies),
         })
     }
 

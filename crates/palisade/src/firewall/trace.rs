@@ -1,10 +1,12 @@
 //! The recorded trace of one decision, for the operator.
 
+use std::collections::BTreeSet;
+
 use serde::Serialize;
 
 use crate::{
     access::Usage,
-    catalog::Catalog,
+    catalog::{Catalog, RelationId},
     code::Code,
     policy::{
         Permit,
@@ -56,6 +58,8 @@ pub struct RelationTrace {
     pub policies: Vec<String>,
     /// `all`, `none` or `filtered`.
     pub rows: &'static str,
+    /// Ids of the policies that determined changing it, and which of its rows; empty where it is only read.
+    pub changed_by: Vec<String>,
     /// What stands in its place, where something does.
     pub source: Option<String>,
     /// The columns the statement uses.
@@ -131,6 +135,7 @@ impl Trace {
                     RowFilter::Nothing => "none",
                     RowFilter::Where(_) => "filtered",
                 },
+                changed_by: determine_change(resolved, permit, *id),
                 source: None,
                 columns,
             });
@@ -149,6 +154,7 @@ impl Trace {
                 relation: relation.uid.clone(),
                 policies: Vec::new(),
                 rows: "none",
+                changed_by: determine_change(resolved, permit, *id),
                 source: None,
                 columns: columns
                     .filter_map(|column| {
@@ -191,6 +197,21 @@ impl Trace {
             }
         }
     }
+}
+
+/// Ids of the policies that determined the changes of a relation and of its rows, sorted, each once.
+fn determine_change(resolved: &ResolvedStatement, permit: &Permit, id: RelationId) -> Vec<String> {
+    let Some(write) = permit.writes().get(&id) else {
+        return Vec::new();
+    };
+    let mut out = BTreeSet::new();
+    for access in resolved.access.changes() {
+        if access.relation == id {
+            out.extend(write.action(access.change).policies);
+            out.extend(write.row_policies(access.change).cloned());
+        }
+    }
+    out.into_iter().collect()
 }
 
 fn level(level: &ColumnLevel) -> String {

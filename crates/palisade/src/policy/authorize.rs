@@ -183,6 +183,7 @@ pub(crate) fn authorize(
         filtered_cascades,
     } = check_changed_rows(session_view, access, changes, &mut changing)?;
     let reserved = check_conditions(session_view, access)?;
+    policies.add(session_view.run_policies());
     let policies = policies.ids(&changing);
     session_view.require_no_approval(&policies)?;
     let max_rows = relations
@@ -286,7 +287,11 @@ fn check_changed_rows(
             Change::Delete | Change::Truncate => [&write.change, &RowFilter::Everything],
         };
         if rows.contains(&&RowFilter::Nothing) {
-            return Err(refuse(Code::PolicyNoPermit, &action.policies));
+            let rows = write.row_policies(change).cloned();
+            let mut determining: Vec<String> = action.policies.into_iter().chain(rows).collect();
+            determining.sort();
+            determining.dedup();
+            return Err(refuse(Code::PolicyNoPermit, &determining));
         }
         // Nothing can stand between the engine and the rows it reaches by itself.
         if cascaded || change == Change::Truncate {
@@ -303,6 +308,7 @@ fn check_changed_rows(
         }
         cap = cap.into_iter().chain(action.max_rows).min();
         policies.extend(action.policies);
+        policies.extend(write.row_policies(change).cloned());
         writes.insert(relation, write);
     }
     for id in access.columns_written() {

@@ -51,6 +51,7 @@ const OF_RELATIONS: &[PolicyAction] = &[
 #[derive(Debug)]
 pub struct SessionView {
     principal: Principal,
+    run_policies: Vec<String>,
     pub(in crate::policy) loaded: Arc<Loaded>,
     pub(in crate::policy) subject: Result<Subject, Rejection>,
     relations: Mutex<HashMap<RelationId, Result<Arc<RelationDecision>, Rejection>>>,
@@ -65,6 +66,7 @@ impl SessionView {
         let subject = Subject::new(&loaded, session);
         Self {
             principal: session.principal().clone(),
+            run_policies: session.run_policies().to_vec(),
             loaded,
             subject,
             relations: Mutex::default(),
@@ -78,6 +80,11 @@ impl SessionView {
     #[must_use]
     pub fn principal(&self) -> &Principal {
         &self.principal
+    }
+
+    /// Ids of the policies that let the session's template run.
+    pub(crate) fn run_policies(&self) -> &[String] {
+        &self.run_policies
     }
 
     /// The catalog of which this is a view.
@@ -290,16 +297,16 @@ impl SessionView {
 }
 
 impl SessionView {
-    /// The template called `name`, if the session may run it.
+    /// The template called `name`, if the session may run it, and by which policies.
     ///
     /// # Errors
     /// As [`relation`](Self::relation), and `approval.required`.
-    pub fn template(&self, name: &str) -> Result<Option<&Template>, Rejection> {
-        let Some((template, determining)) = self.permitted_template(name)? else {
-            return Ok(None);
-        };
-        self.require_no_approval(&determining)?;
-        Ok(Some(template))
+    pub fn template(&self, name: &str) -> Result<Option<(&Template, Vec<String>)>, Rejection> {
+        let permitted = self.permitted_template(name)?;
+        if let Some((_, determining)) = &permitted {
+            self.require_no_approval(determining)?;
+        }
+        Ok(permitted)
     }
 
     /// The template, if `run` is permitted on it, and by which policies.

@@ -393,7 +393,7 @@ mod tests {
             (reads, view.depends_on_time())
         };
         let template = when("context has template && context.template == \"who\"");
-        let running = agent("bot").running("who");
+        let running = agent("bot").running("who", Vec::new());
         assert_eq!(reads(&template, &running), (true, false));
         assert_eq!(reads(&template, &agent("bot")), (false, false));
         let timed = when("context has time && context.time < datetime(\"1970-01-02\")");

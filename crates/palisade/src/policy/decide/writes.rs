@@ -3,7 +3,7 @@
 //! A relation's relatives count as in [`inherit`](crate::policy::inheritance): a change must be permitted of it and
 //! of each ancestor, and forbidden of no descendant, because rows of one are rows of the others.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::policy::{
     cedar::{
@@ -31,8 +31,12 @@ pub struct WriteDecision {
     pub columns: Vec<ColumnWrite>,
     /// Rows that may be changed or deleted, beyond being seen.
     pub change: RowFilter,
+    /// Ids of the policies that determined `change`, sorted.
+    pub change_policies: Vec<String>,
     /// What rows may be like after a change.
     pub add: RowFilter,
+    /// Ids of the policies that determined `add`, sorted.
+    pub add_policies: Vec<String>,
 }
 
 /// What was decided about one way of changing a relation.
@@ -79,8 +83,20 @@ impl WriteDecision {
             actions: BTreeMap::new(),
             columns: Vec::new(),
             change: RowFilter::Nothing,
+            change_policies: Vec::new(),
             add: RowFilter::Nothing,
+            add_policies: Vec::new(),
         }
+    }
+
+    /// Ids of the policies that determined which rows `change` reaches and leaves.
+    pub(crate) fn row_policies(&self, change: Change) -> impl Iterator<Item = &String> {
+        let (reached, left): (&[String], &[String]) = match change {
+            Change::Insert => (&[], &self.add_policies),
+            Change::Update => (&self.change_policies, &self.add_policies),
+            Change::Delete | Change::Truncate => (&self.change_policies, &[]),
+        };
+        reached.iter().chain(left)
     }
 
     /// What was decided about `change`.
@@ -150,8 +166,8 @@ pub(in crate::policy) fn decision(
         out.columns
             .push(column_write(loaded, subject, relation, &column.key)?);
     }
-    out.change = rows_of(loaded, subject, relation, PolicyAction::Change)?;
-    out.add = rows_of(loaded, subject, relation, PolicyAction::Add)?;
+    (out.change, out.change_policies) = rows_of(loaded, subject, relation, PolicyAction::Change)?;
+    (out.add, out.add_policies) = rows_of(loaded, subject, relation, PolicyAction::Add)?;
     Ok(out)
 }
 
@@ -284,14 +300,14 @@ fn column_write(
     Ok(out)
 }
 
-/// The rows of `relation` to which `action` applies, with what its relatives say.
+/// The rows of `relation` to which `action` applies, with what its relatives say, and the policies that determined them.
 fn rows_of(
     loaded: &Loaded,
     subject: &Subject,
     relation: &Relation,
     action: PolicyAction,
-) -> Result<RowFilter, Failure> {
-    let of = |relation: &Relation, rows| RelationDecision {
+) -> Result<(RowFilter, Vec<String>), Failure> {
+    let of = |relation: &Relation, rows, policies: BTreeSet<String>| RelationDecision {
         visibility: Visibility::Selectable,
         columns: vec![
             ColumnDecision {
@@ -302,21 +318,24 @@ fn rows_of(
         ],
         rows,
         max_rows: None,
-        policies: Vec::new(),
+        policies: policies.into_iter().collect(),
         message: None,
         has_hidden_children: false,
     };
-    let mut out = of(relation, rows(loaded, subject, relation, action)?.filter);
+    let own = rows(loaded, subject, relation, action)?;
+    let mut out = of(relation, own.filter, own.policies);
     let [above, below] = relatives(loaded, relation);
     for other in above {
-        let theirs = of(other, rows(loaded, subject, other, action)?.filter);
+        let theirs = rows(loaded, subject, other, action)?;
+        let theirs = of(other, theirs.filter, theirs.policies);
         inheritance::tighten(&mut out, relation, other, &theirs);
     }
     if loaded.policies.forbids(action) {
         for other in below {
-            let theirs = of(other, rows(loaded, subject, other, action)?.unforbidden);
+            let theirs = rows(loaded, subject, other, action)?;
+            let theirs = of(other, theirs.unforbidden, theirs.forbidding);
             inheritance::tighten(&mut out, relation, other, &theirs);
         }
     }
-    Ok(out.rows)
+    Ok((out.rows, out.policies))
 }

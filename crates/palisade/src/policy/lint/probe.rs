@@ -567,7 +567,7 @@ fn subjects(loaded: &Loaded, context_matters: bool) -> Vec<Subject> {
                     let principal = Principal::new("", "");
                     let mut session = Session::new(principal).over(*transport);
                     if let Some(template) = template {
-                        session = session.running(template);
+                        session = session.running(template, Vec::new());
                     }
                     if let Some(moment) = moment {
                         session = session.at(*moment);
