@@ -131,7 +131,7 @@ codes! {
         "Remove comments that begin with /*! or /*M!.";
     SyntaxInvalid "syntax.invalid" retry false, next [query], fault Statement, stage Decision, incident Never, detail Recorded,
         "The text is not valid SQL in this dialect.",
-        "Correct the statement at the position named in the message.";
+        "Correct what the message names.";
     SyntaxMultiple "syntax.multiple-statements" retry false, next [query], fault Statement, stage Decision, incident Never, detail Recorded,
         "The text holds more than one statement.",
         "Send one statement at a time.";
@@ -218,7 +218,7 @@ codes! {
         "Narrow the condition and change the rows in several statements.";
     ObligationInapplicable "obligation.inapplicable" retry false, next [query], fault Statement, stage Decision, incident Never, detail Recorded,
         "A mask or filter that policy demands cannot be applied to this statement.",
-        "Write it without the construct named in the message: read the table itself; say with ON what a join compares, and send INSERT, UPDATE and DELETE instead of REPLACE or an upsert.";
+        "Write it without the construct named in the message: read the table itself; say with ON what a join compares, and send INSERT, UPDATE and DELETE instead of REPLACE or an upsert. Run the query itself instead of EXPLAIN.";
     LimitTime "limit.time" retry true, next [query], fault Statement, stage Execution, incident Never, detail Recorded,
         "The statement ran longer than the limit.",
         "Narrow the statement: fewer rows, an indexed condition, no cartesian join.";

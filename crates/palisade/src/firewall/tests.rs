@@ -189,6 +189,41 @@ fn a_cte_never_has_the_name_of_a_relation() {
     );
 }
 
+/// What is not understood is told apart by what is wrong with it.
+#[test]
+fn refusals_name_what_is_wrong() {
+    for (sql, told) in [
+        (
+            "SELECT x.id FROM users u",
+            "no table of the statement is called `x`",
+        ),
+        (
+            "SELECT u.nothing FROM users u",
+            "there is no column `nothing`",
+        ),
+        (
+            "SELECT (SELECT y.id) FROM users u",
+            "no table of the statement is called `y`",
+        ),
+        (
+            "SELECT id FROM users WHERE",
+            "found the end of the statement",
+        ),
+    ] {
+        let refused = outcome(sql);
+        assert!(refused.contains(told), "{sql}: {refused}");
+    }
+    assert!(outcome("SELECT (SELECT u.id) FROM users u").starts_with("SELECT"));
+    for (uid, shown) in [
+        ("pg_catalog.count", "count"),
+        ("pg_catalog.ts_rewrite/2", "ts_rewrite"),
+        ("coalesce", "coalesce"),
+        ("public.price_of", "public.price_of"),
+    ] {
+        assert_eq!(crate::catalog::functions::shown_name(uid), shown);
+    }
+}
+
 #[test]
 fn what_is_hidden_does_not_exist() {
     for (sql, code) in [

@@ -38,7 +38,7 @@ classes! {
     /// A number beyond its type's range.
     OutOfRange "a number is beyond the range of its type" "Cast to a wider type, such as numeric or bigint, before computing.";
     /// A text that is no value of a type: a number, UUID, boolean or an enum's label.
-    InvalidText "a text is no value of the type that it is read as" "Check the literal; describe_table tells each column's type.";
+    InvalidText "a text is no value of the type that it is read as" "Check the literal against the column's type, which the description of the table tells.";
     /// A text that is no date or time.
     InvalidDate "a text is no date or time" "Write dates as 'YYYY-MM-DD' and times as 'HH:MM:SS', with days that exist.";
     /// A text longer than its type.

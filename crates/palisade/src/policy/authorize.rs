@@ -13,7 +13,7 @@ use crate::policy::{
 };
 use crate::{
     access::{AccessSet, ChangeAccess, DefinedObject, DefinitionAccess},
-    catalog::{Change, ColumnId, RelationId, system_relation},
+    catalog::{Change, ColumnId, RelationId, functions::shown_name, system_relation},
     code::Code,
     rejection::Rejection,
     session::Principal,
@@ -163,7 +163,8 @@ pub(crate) fn authorize(
     for name in access.functions() {
         let refuse = |policies| {
             let code = Code::FunctionNotAllowed;
-            Rejection::new(code, format!("`{name}`: {}", code.summary())).with_policies(policies)
+            Rejection::new(code, format!("`{}`: {}", shown_name(name), code.summary()))
+                .with_policies(policies)
         };
         let Some(def) = session_view.catalog().function(name) else {
             return Err(refuse(Vec::new()));

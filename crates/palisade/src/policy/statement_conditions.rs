@@ -23,7 +23,9 @@ use crate::policy::{
 };
 use crate::{
     access::{AccessSet, ChangeAccess, DefinedObject, DefinitionAccess, Usages},
-    catalog::{Catalog, Change, ColumnId, Relation, RelationId, system_relation},
+    catalog::{
+        Catalog, Change, ColumnId, Relation, RelationId, functions::shown_name, system_relation,
+    },
     code::Code,
     ident,
     rejection::Rejection,
@@ -279,7 +281,8 @@ impl<'a> Asking<'a> {
             functions::verdict(self.loaded, self.subject, def, context)?
         };
         self.refuse_if_forbidden(verdict, &|| {
-            format!("a policy forbids calling `{uid}` in this statement")
+            let name = shown_name(uid);
+            format!("a policy forbids calling `{name}` in this statement")
         })
     }
 

@@ -367,7 +367,10 @@ fn word_error(message: &str, tokens: &[TokenWithSpan]) -> String {
         "Internal parser error",
     ];
     if !INSIDES.iter().any(|inside| message.starts_with(inside)) {
-        return message.to_owned();
+        return match message.strip_suffix("found: EOF") {
+            Some(expected) => format!("{expected}found the end of the statement"),
+            None => message.to_owned(),
+        };
     }
     let stopped = tokens.iter().find(|t| {
         let place = t.span.start.to_string();
@@ -537,8 +540,12 @@ mod tests {
             says("Internal parser error: got ALL"),
             "the statement is not understood"
         );
-        let plain = "Expected: an expression, found: EOF";
+        let plain = "Expected: ), found: x at Line: 1, Column: 8";
         assert_eq!(says(plain), plain);
+        assert_eq!(
+            says("Expected: an expression, found: EOF"),
+            "Expected: an expression, found the end of the statement"
+        );
     }
 
     #[test]

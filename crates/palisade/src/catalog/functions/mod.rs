@@ -89,6 +89,15 @@ pub struct FunctionDef {
     pub format: bool,
 }
 
+/// What messages call the function with this id in policies: PostgreSQL's own without their schema, as statements do.
+pub(crate) fn shown_name(uid: &str) -> &str {
+    let plain = uid.strip_prefix("pg_catalog.").unwrap_or(uid);
+    match plain.rsplit_once('/') {
+        Some((name, arguments)) if arguments.parse::<u8>().is_ok() => name,
+        Some(_) | None => plain,
+    }
+}
+
 impl FunctionDef {
     /// Whether a call with `args` arguments can be a call of this.
     #[must_use]

@@ -24,6 +24,9 @@ use crate::{
 pub(in crate::policy) const DEFAULT_PRINCIPALS: &str =
     "entity Role in [Role];\nentity Agent in [Role];\nentity User in [Role];\n";
 
+/// The types of principals, for which every action is.
+pub(in crate::policy) const PRINCIPAL_TYPES: &[&str] = &["Agent", "User"];
+
 /// Entity types that come from the catalog, never from the operator's entities.
 pub(in crate::policy) const CATALOG_TYPES: &[&str] = &[
     "Database", "Schema", "Table", "Column", "Function", "Template",
@@ -412,8 +415,9 @@ fn action(out: &mut String, actions: &[PolicyAction], group: &str, resource: &st
     let attributes = actions.first().map_or_else(Vec::new, |a| context(*a));
     let _ = writeln!(
         out,
-        "action {}{group} appliesTo {{ principal: [Agent, User], resource: {resource}, context: {} }};",
+        "action {}{group} appliesTo {{ principal: [{}], resource: {resource}, context: {} }};",
         names.join(", "),
+        PRINCIPAL_TYPES.join(", "),
         record(&attributes)
     );
 }

@@ -329,6 +329,11 @@ fn cedar_schemas(
         );
         return None;
     }
+    let missing = undeclared_principals(principals, &declared);
+    if !missing.is_empty() {
+        problems.extend(missing);
+        return None;
+    }
     // The operator's text comes first, so that positions in it are those of its file.
     let fixed = format!("{}\n{}", principals.text, schema::fixed_text(catalog));
     let text = fixed.clone() + &schema::rows_text(catalog, &[]);
@@ -353,6 +358,32 @@ fn cedar_schemas(
         .map_err(|error| problems.push(principals.problem_of_file(error.to_string())))
         .ok()?;
     Some(Schemas::new(schema, fragment))
+}
+
+/// A problem for each type of principals that every action is for, and that the operator's schema does not declare. It points
+/// at the end of the text, where the declaration is to be added.
+fn undeclared_principals(principals: &Source<'_>, declared: &SchemaFragment) -> Vec<PolicyProblem> {
+    let json = declared.clone().to_json_value().unwrap_or_default();
+    let types = json.get("").and_then(|own| own.get("entityTypes"));
+    let is_declared = |name: &str| types.is_some_and(|types| types.get(name).is_some());
+    let end = principals.text.trim_end().len();
+    schema::PRINCIPAL_TYPES
+        .iter()
+        .filter(|name| !is_declared(name))
+        .map(|name| {
+            let roles = if is_declared("Role") {
+                " in [Role]"
+            } else {
+                ""
+            };
+            principals
+                .at(
+                    end..end,
+                    format!("the entity type `{name}` is not declared"),
+                )
+                .with_help(Some(format!("add `entity {name}{roles};`")))
+        })
+        .collect()
 }
 
 /// What conditions name, whatever they do with it. What a scope names is compared and no more.
@@ -529,6 +560,13 @@ mod tests {
             sources.principals_schema = Some(schema.to_owned());
             load(&sources)
         };
+        let errors = with("entity Role;\nentity Agent in [Role];\n").unwrap_err();
+        assert_eq!(
+            errors.to_string(),
+            "principals.cedarschema:2:24: the entity type `User` is not declared\n  help: add `entity User in [Role];`"
+        );
+        let errors = with("").unwrap_err();
+        assert_eq!(errors.problems().len(), 2, "{errors}");
         let errors = with("entity Role;\nentity Agent in [Rol];\nentity User;").unwrap_err();
         assert_eq!(errors.problems()[0].line, Some(2), "{errors}");
         let errors = with("entity Role;\nentity Agent in [Role];").unwrap_err();

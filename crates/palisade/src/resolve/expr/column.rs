@@ -147,6 +147,11 @@ impl<'a> Resolver<'a> {
                 ));
             }
             Found::Nothing => {
+                if let Some(table) = qualifier.as_deref()
+                    && at.scope.whole_row(table).is_none()
+                {
+                    return Err(unknown_qualifier(table));
+                }
                 let candidates = at.scope.visible_names(qualifier.as_deref());
                 return Err(unknown_column(
                     &decode(ident),
@@ -395,10 +400,10 @@ impl<'a> Resolver<'a> {
     }
 }
 
-/// The refusal of a qualifier that no table in FROM has.
+/// The refusal of a name before a column that no table of the statement has.
 pub(in crate::resolve) fn unknown_qualifier(qualifier: &str) -> Rejection {
     Rejection::new(
         Code::NameUnknownRelation,
-        format!("there is no table `{qualifier}` in FROM"),
+        format!("no table of the statement is called `{qualifier}`"),
     )
 }

@@ -6,7 +6,10 @@ use sqlparser::ast::Query;
 
 use crate::{
     access::AccessSet,
-    catalog::{Catalog, functions::Safety},
+    catalog::{
+        Catalog,
+        functions::{Safety, shown_name},
+    },
     code::Code,
     dialect::Dialect,
     limits::Limits,
@@ -67,7 +70,8 @@ pub(in crate::rewrite) fn require_repeatable(
             | Safety::Admin
             | Safety::Unknown => {
                 let message = format!(
-                    "`{uid}` would have to run before the statement too, to tell whether policy admits its rows"
+                    "`{}` would have to run before the statement too, to tell whether policy admits its rows",
+                    shown_name(uid)
                 );
                 return Err(Rejection::new(Code::WriteRowNotAdmitted, message));
             }
@@ -106,7 +110,8 @@ pub(in crate::rewrite) fn collect_functions(
             | Safety::Resource
             | Safety::Unknown => {
                 let message = format!(
-                    "`{uid}` would have to be called before the statement, to tell whether policy admits its rows"
+                    "`{}` would have to be called before the statement, to tell whether policy admits its rows",
+                    shown_name(uid)
                 );
                 return Err(Rejection::new(Code::WriteRowNotAdmitted, message));
             }
