@@ -23,7 +23,7 @@
 //! A refusal, bad arguments included, is a tool result with `isError: true`. Its structured content has `code`,
 //! `message`, `retryable`, `remediation_hint`, `context` and `next_valid_actions`. An `incident` is there where the
 //! fault is not the agent's, and `retry_after_ms` where there is no place for a call (`limit.busy`). Two requests are
-//! protocol errors: a request that reaches no tool, and a request on a line that is larger than the largest statement needs.
+//! protocol errors: a request that reaches no tool, and a line that is no request or larger than the largest statement needs.
 //!
 //! Answers are marked as data in both of their copies: structured content begins with `content_policy` or `before_rows`, and
 //! `rows_end` stands behind rows. What hides or imitates in names and cells is spelled out.
@@ -39,9 +39,10 @@ mod arguments;
 mod connections;
 mod declare;
 mod lines;
-mod metadata;
+pub mod metadata;
 mod options;
 mod queue;
+mod request;
 mod serve;
 mod server;
 

@@ -3,7 +3,7 @@
 //! A reader of JSON-RPC makes a tree of a whole line, which takes far more memory than its text: a number of a list a
 //! hundred times its two bytes. So lines are counted as bytes first. A line can be longer than the largest statement
 //! needs, or have more values than a statement has parameters. It is answered with an error and skipped, and hardly
-//! any of it is kept in memory.
+//! any of it is kept in memory. So is a line that is no request: the protocol's crate would pass over it in silence.
 
 use std::{
     future::Future,
@@ -24,7 +24,10 @@ use tokio::{
     sync::mpsc,
 };
 
-use crate::arguments::{MAX_PARAMETER_BYTES, MAX_PARAMETERS};
+use crate::{
+    arguments::{MAX_PARAMETER_BYTES, MAX_PARAMETERS},
+    request::{self, Fault},
+};
 
 /// What JSON makes of a byte of text at most: `\u0000`.
 const ESCAPED: usize = 6;
@@ -64,6 +67,29 @@ enum Excess {
     Values,
 }
 
+/// Why a line is answered with an error.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Reason {
+    Excess(Excess),
+    Fault(Fault),
+}
+
+impl Reason {
+    fn code(&self) -> ErrorCode {
+        match self {
+            Self::Excess(_) => ErrorCode::INVALID_REQUEST,
+            Self::Fault(fault) => fault.code(),
+        }
+    }
+
+    fn rejection(self) -> Rejection {
+        match self {
+            Self::Excess(excess) => excess.rejection(),
+            Self::Fault(fault) => Rejection::new(Code::RequestInvalid, fault.message()),
+        }
+    }
+}
+
 impl Excess {
     fn rejection(self) -> Rejection {
         match self {
@@ -87,15 +113,16 @@ impl Excess {
 #[derive(Debug)]
 struct Skipped {
     id: Option<RequestId>,
-    excess: Excess,
+    reason: Reason,
 }
 
 impl Skipped {
     fn answer(self) -> TxJsonRpcMessage<RoleServer> {
-        let rejection = self.excess.rejection();
+        let code = self.reason.code();
+        let rejection = self.reason.rejection();
         let data = serde_json::to_value(rejection.for_agent()).ok();
         let message = rejection.message().to_owned();
-        let error = ErrorData::new(ErrorCode::INVALID_REQUEST, message, data);
+        let error = ErrorData::new(code, message, data);
         TxJsonRpcMessage::<RoleServer>::error(error, self.id)
     }
 }
@@ -209,12 +236,17 @@ impl<R: AsyncRead + Unpin> BoundedLines<R> {
         Pin::new(&mut self.read).consume(taken);
         if end.is_some() {
             let outline = std::mem::take(&mut self.outline);
-            match self.excess.take() {
+            let fault = || request::find_fault(&self.line).map(Reason::Fault);
+            match self.excess.take().map(Reason::Excess).or_else(fault) {
                 None => self.given = Some(0),
-                Some(excess) => {
+                Some(reason) => {
+                    self.line.clear();
                     // It is lost only where no client reads any more.
-                    let id = outline.id;
-                    let _ = self.skipped.send(Skipped { id, excess });
+                    let id = match &reason {
+                        Reason::Fault(fault) if !fault.is_of_object() => None,
+                        Reason::Fault(_) | Reason::Excess(_) => outline.id,
+                    };
+                    let _ = self.skipped.send(Skipped { id, reason });
                 }
             }
         }
@@ -358,16 +390,43 @@ mod tests {
             "y".repeat(200)
         );
         let many = r#"{"id":"a,b","params":[1,2,3,4,5,6,7,8,9,10,11],"m":1}"#;
-        let commas = r#"{"id":1,"params":[",,,,,,,,,,,,,\",,,,"]}"#;
-        let text = format!("{{\"id\":1}}\n{long}\n{commas}\n{many}\n\n{{\"id\":2}}\nrest");
+        let commas = r#"{"id":1,"method":"m","params":[",,,,,,,,,,,,,\",,,,"]}"#;
+        let (first, last) = (r#"{"id":1,"method":"m"}"#, r#"{"id":2,"result":{}}"#);
+        let text = format!("{first}\n{long}\n{commas}\n{many}\n\n{last}\nrest");
         let (given, skipped) = read(text.as_bytes(), 100, 8).await;
-        assert_eq!(given, format!("{{\"id\":1}}\n{commas}\n\n{{\"id\":2}}\n"));
-        let skipped: Vec<_> = skipped.into_iter().map(|s| (s.id, s.excess)).collect();
+        assert_eq!(given, format!("{first}\n{commas}\n\n{last}\n"));
+        let skipped: Vec<_> = skipped.into_iter().map(|s| (s.id, s.reason)).collect();
         assert_eq!(
             skipped,
             [
-                (Some(RequestId::Number(7)), Excess::Bytes(100)),
-                (Some(RequestId::String("a,b".into())), Excess::Values),
+                (
+                    Some(RequestId::Number(7)),
+                    Reason::Excess(Excess::Bytes(100))
+                ),
+                (
+                    Some(RequestId::String("a,b".into())),
+                    Reason::Excess(Excess::Values)
+                ),
+            ]
+        );
+    }
+
+    #[tokio::test]
+    async fn a_line_that_is_no_request_is_answered() {
+        let text = "{\"id\":1,\nnonsense\n[1]\n{\"id\":3}\n\u{feff}{\"id\":4,\"method\":\"m\"}\n";
+        let (given, skipped) = read(text.as_bytes(), 100, 8).await;
+        assert_eq!(given, "\u{feff}{\"id\":4,\"method\":\"m\"}\n");
+        let skipped: Vec<_> = skipped
+            .into_iter()
+            .map(|s| (s.id, s.reason.code().0))
+            .collect();
+        assert_eq!(
+            skipped,
+            [
+                (None, -32700),
+                (None, -32700),
+                (None, -32600),
+                (Some(RequestId::Number(3)), -32600),
             ]
         );
     }

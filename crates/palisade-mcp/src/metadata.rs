@@ -20,37 +20,51 @@ const MAX_FINDINGS: usize = 100;
 
 /// The answer of `list_tables`.
 #[derive(Debug, Serialize)]
-pub(crate) struct TableList<'a> {
-    tables: Vec<Table<'a>>,
-    table_count: usize,
-    truncated: bool,
-    findings: Vec<NameFinding<'a>>,
+pub struct TableList<'a> {
+    /// Those for which there is room, in the catalog's order.
+    pub tables: Vec<Table<'a>>,
+    /// How many there are.
+    pub table_count: usize,
+    /// Whether there are more than are listed.
+    pub truncated: bool,
+    /// What detectors found in names.
+    pub findings: Vec<NameFinding<'a>>,
 }
 
+/// A table or view of the list.
 #[derive(Debug, Serialize)]
-struct Table<'a> {
-    schema: &'a str,
-    name: &'a str,
-    kind: &'static str,
-    readable: bool,
+pub struct Table<'a> {
+    /// Its schema.
+    pub schema: &'a str,
+    /// Its name.
+    pub name: &'a str,
+    /// `table`, `view`, or `system` for one of the engine's own.
+    pub kind: &'static str,
+    /// Whether its rows may be read.
+    pub readable: bool,
 }
 
 /// The answer of `describe_table`.
 #[derive(Debug, Serialize)]
-pub(crate) struct TableDescription<'a> {
+pub struct TableDescription<'a> {
+    /// What exists of it for the principal.
     #[serde(flatten)]
-    relation: &'a VisibleRelation,
-    findings: Vec<NameFinding<'a>>,
+    pub relation: &'a VisibleRelation,
+    /// What detectors found in names.
+    pub findings: Vec<NameFinding<'a>>,
 }
 
 /// What a detector found in a name or a type, and where.
 #[derive(Debug, Serialize)]
-struct NameFinding<'a> {
-    detector: &'static Detector,
-    severity: Severity,
-    table: &'a str,
-    /// None: it is in the table's own name or keys.
-    column: Option<&'a str>,
+pub struct NameFinding<'a> {
+    /// What found it.
+    pub detector: &'static Detector,
+    /// How bad it is.
+    pub severity: Severity,
+    /// The table.
+    pub table: &'a str,
+    /// The column; none where it is in the table's own name or keys.
+    pub column: Option<&'a str>,
 }
 
 /// The answer of `list_templates`. Its texts are the operator's own.
@@ -79,7 +93,7 @@ pub(crate) fn templates(templates: &[Template]) -> TemplateList<'_> {
 }
 
 /// All of `relations`, in their order, as far as there is room; `table_count` counts the others too.
-pub(crate) fn list(relations: &[VisibleRelation]) -> TableList<'_> {
+pub fn list(relations: &[VisibleRelation]) -> TableList<'_> {
     let mut room = MAX_LIST_BYTES;
     let mut tables = Vec::new();
     let mut findings = Vec::new();
@@ -117,7 +131,7 @@ pub(crate) fn list(relations: &[VisibleRelation]) -> TableList<'_> {
 /// # Errors
 /// `name.unknown-relation`, the same as a statement that names it would get; `name.ambiguous` if it is in several
 /// schemas that are not on the search path.
-pub(crate) fn describe<'a>(
+pub fn describe<'a>(
     relations: &'a [VisibleRelation],
     table: &str,
     dialect: Dialect,
