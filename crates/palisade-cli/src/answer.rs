@@ -67,7 +67,8 @@ impl Answer {
         Self::refused(Rejection::new(code, message))
     }
 
-    fn refused(rejection: Rejection) -> Self {
+    /// A refusal alone.
+    pub(crate) fn refused(rejection: Rejection) -> Self {
         Self {
             id: None,
             rewritten: None,

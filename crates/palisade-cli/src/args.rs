@@ -34,6 +34,12 @@ pub(crate) enum Command {
     /// Run a template of the policy folder
     #[command(after_help = RUN_HELP)]
     Run(RunArguments),
+    /// List the tables that exist for a principal
+    #[command(after_help = TABLES_HELP)]
+    Tables(TablesArguments),
+    /// Describe a table as a principal may know it
+    #[command(after_help = DESCRIBE_HELP)]
+    Describe(DescribeArguments),
     /// Decide about a statement without a database
     #[command(after_help = CHECK_HELP)]
     Check(CheckArguments),
@@ -98,6 +104,16 @@ touch like that of any other, for which they may look at `context.template`.
 Example, of a template `tickets-of` with parameters `owner` and `after`:
   palisade run sqlite:demo.db tickets-of --policies my-policies \\
     --as 'Agent::\"support-bot\"' --param owner=ann --param after=3";
+
+const TABLES_HELP: &str = "\
+Example (after `palisade demo`):
+  palisade tables sqlite:demo.db --policies demo-policies \\
+    --as 'Agent::\"support-bot\"'";
+
+const DESCRIBE_HELP: &str = "\
+Example (after `palisade demo`):
+  palisade describe sqlite:demo.db customers --policies demo-policies \\
+    --as 'Agent::\"support-bot\"'";
 
 const CHECK_HELP: &str = "\
 Examples (after `palisade demo`):
@@ -221,6 +237,41 @@ pub(crate) struct RunArguments {
     /// Append one JSON line a statement to this file
     #[arg(long, value_name = "FILE")]
     pub(crate) audit: Option<PathBuf>,
+    /// How to print the answer
+    #[arg(long, default_value = "text")]
+    pub(crate) format: Format,
+}
+
+/// `palisade tables`
+#[derive(Debug, Args)]
+pub(crate) struct TablesArguments {
+    /// sqlite:FILE, postgres://USER@HOST/DATABASE, mysql://USER@HOST/DATABASE, or
+    /// connection:NAME of the configuration
+    #[arg(value_name = "DATABASE")]
+    pub(crate) source: String,
+    #[command(flatten)]
+    pub(crate) secret: SecretArguments,
+    #[command(flatten)]
+    pub(crate) policies: PolicyArguments,
+    /// How to print the answer
+    #[arg(long, default_value = "text")]
+    pub(crate) format: Format,
+}
+
+/// `palisade describe`
+#[derive(Debug, Args)]
+pub(crate) struct DescribeArguments {
+    /// sqlite:FILE, postgres://USER@HOST/DATABASE, mysql://USER@HOST/DATABASE, or
+    /// connection:NAME of the configuration
+    #[arg(value_name = "DATABASE")]
+    pub(crate) source: String,
+    /// The table or view, with its schema where several have one of that name
+    #[arg(value_name = "TABLE")]
+    pub(crate) table: String,
+    #[command(flatten)]
+    pub(crate) secret: SecretArguments,
+    #[command(flatten)]
+    pub(crate) policies: PolicyArguments,
     /// How to print the answer
     #[arg(long, default_value = "text")]
     pub(crate) format: Format,
@@ -364,8 +415,8 @@ pub(crate) struct FormArguments {
     /// standard input (`-`), in order, with one JSON line each
     #[arg(long, value_name = "FILE")]
     pub(crate) batch: Option<PathBuf>,
-    /// How to print the answer
-    #[arg(long, default_value = "text", conflicts_with = "batch")]
+    /// How to print the answer; those of a batch are JSON lines
+    #[arg(long, default_value = "text")]
     pub(crate) format: Format,
 }
 
@@ -441,7 +492,7 @@ pub(crate) struct PolicyFolderArguments {
 /// How an answer is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
-    /// For people: a table, at most 80 columns wide.
+    /// For people: a table, as wide as the terminal.
     Text,
     /// One JSON object.
     Json,

@@ -1,6 +1,7 @@
 //! Batches: JSON lines in, one JSON line out for each, in order, whatever comes in.
 
 use std::{
+    collections::BTreeSet,
     fmt,
     io::{BufRead, Write},
 };
@@ -19,36 +20,88 @@ use serde_json::value::RawValue;
 use crate::{
     answer::{Answer, Answerer, Request},
     exit::{Exit, Failure},
-    json,
+    json, standing,
 };
 
-/// Answers every line of `input` on `output`, flushed one by one. Empty lines are passed over.
-///
-/// `session` is for lines without `as`; of a line at most `max_line_bytes` are kept.
-pub(crate) fn run(
-    answerer: &dyn Answerer,
-    input: &mut dyn BufRead,
-    output: &mut dyn Write,
-    session: &Session,
-    max_line_bytes: usize,
-) -> Result<Exit, Failure> {
-    while let Some(line) = read_line(input, max_line_bytes)
-        .map_err(|error| Failure::Usage(format!("cannot read the batch: {error}")))?
-    {
-        let answer = match line {
-            Line::Blank => continue,
-            Line::TooLong => Answer::invalid(
-                Code::LimitQuerySize,
-                format!("the line is longer than {max_line_bytes} bytes"),
-            ),
-            Line::Text(bytes) => answer(answerer, &bytes, session),
-        };
-        let text = json::line(&answer).map_err(|error| Failure::Internal(error.to_string()))?;
-        writeln!(output, "{text}")
-            .and_then(|()| output.flush())
-            .map_err(|error| Failure::output(&error))?;
+/// How the lines of a batch are answered.
+pub(crate) struct Batch<'a> {
+    /// What answers them.
+    pub(crate) answerer: &'a dyn Answerer,
+    /// Of lines without `as`.
+    pub(crate) session: Session,
+    /// Bytes of a line that are kept.
+    pub(crate) max_line_bytes: usize,
+    /// What the operator is told of a principal; an error where nothing can be permitted to its type.
+    pub(crate) standing: &'a dyn Fn(&Principal) -> Result<Vec<String>, Failure>,
+}
+
+/// A line and what it asks.
+struct Read {
+    id: Option<Box<RawValue>>,
+    request: Result<Request, String>,
+}
+
+impl Batch<'_> {
+    /// Answers every line of `input` on `output`, flushed one by one. Empty lines are passed over. What there is to tell of
+    /// a principal is told on standard error, before its first answer.
+    pub(crate) fn run(
+        &self,
+        input: &mut dyn BufRead,
+        output: &mut dyn Write,
+    ) -> Result<Exit, Failure> {
+        let mut exit = Exit::Permitted;
+        let mut known = BTreeSet::new();
+        while let Some(line) = read_line(input, self.max_line_bytes)
+            .map_err(|error| Failure::Usage(format!("cannot read the batch: {error}")))?
+        {
+            let answer = match line {
+                Line::Blank => continue,
+                Line::TooLong => {
+                    exit = Exit::Usage;
+                    let most = self.max_line_bytes;
+                    Answer::invalid(
+                        Code::LimitQuerySize,
+                        format!("the line is longer than {most} bytes"),
+                    )
+                }
+                Line::Text(bytes) => {
+                    let Read { id, request } = read(&bytes, &self.session);
+                    let mut answer = match request {
+                        Ok(request) => {
+                            self.introduce(request.session.principal(), &mut known);
+                            self.answerer.answer(&request)
+                        }
+                        Err(why) => {
+                            exit = Exit::Usage;
+                            Answer::invalid(Code::RequestInvalid, why)
+                        }
+                    };
+                    answer.id = id;
+                    answer
+                }
+            };
+            let text = json::line(&answer).map_err(|error| Failure::Internal(error.to_string()))?;
+            writeln!(output, "{text}")
+                .and_then(|()| output.flush())
+                .map_err(|error| Failure::output(&error))?;
+        }
+        Ok(exit)
     }
-    Ok(Exit::Permitted)
+
+    /// Tells of `principal`, unless it is `known`.
+    fn introduce(&self, principal: &Principal, known: &mut BTreeSet<Principal>) {
+        if known.insert(principal.clone()) {
+            let told = (self.standing)(principal);
+            standing::tell(&told.unwrap_or_else(|failure| vec![first_line(&failure)]));
+        }
+    }
+}
+
+/// What a failure says, without the help for the command line.
+fn first_line(failure: &Failure) -> String {
+    let text = failure.to_string();
+    let line = text.lines().next().unwrap_or_default();
+    line.strip_prefix("error: ").unwrap_or(line).to_owned()
 }
 
 enum Line {
@@ -98,8 +151,11 @@ fn read_line(input: &mut dyn BufRead, max: usize) -> std::io::Result<Option<Line
     })
 }
 
-fn answer(answerer: &dyn Answerer, line: &[u8], session: &Session) -> Answer {
-    let invalid = |why: String| Answer::invalid(Code::RequestInvalid, why);
+fn read(line: &[u8], session: &Session) -> Read {
+    let invalid = |why: String| Read {
+        id: None,
+        request: Err(why),
+    };
     let Ok(text) = std::str::from_utf8(line) else {
         return invalid("the line is not UTF-8".to_owned());
     };
@@ -112,12 +168,10 @@ fn answer(answerer: &dyn Answerer, line: &[u8], session: &Session) -> Answer {
         .find(|(key, _)| key == "id")
         .map(|(_, value)| value);
     let id = id.filter(|value| is_id(value)).cloned();
-    let mut answer = match request(entries, session) {
-        Ok(request) => answerer.answer(&request),
-        Err(why) => invalid(why),
-    };
-    answer.id = id;
-    answer
+    Read {
+        id,
+        request: request(entries, session),
+    }
 }
 
 /// What a line asks. The texts of errors say what the line should have been.
@@ -217,14 +271,16 @@ mod tests {
         }
     }
 
-    fn ask(input: &[u8], capacity: usize) -> Vec<serde_json::Value> {
+    fn ask(input: &[u8], capacity: usize, exit: Exit) -> Vec<serde_json::Value> {
         let mut output = Vec::new();
-        let session = Session::new(Principal::new("Agent", "default"));
         let mut input = BufReader::with_capacity(capacity, input);
-        assert_eq!(
-            run(&Echo, &mut input, &mut output, &session, 100).unwrap(),
-            Exit::Permitted
-        );
+        let batch = Batch {
+            answerer: &Echo,
+            session: Session::new(Principal::new("Agent", "default")),
+            max_line_bytes: 100,
+            standing: &|_| Ok(Vec::new()),
+        };
+        assert_eq!(batch.run(&mut input, &mut output).unwrap(), exit);
         let text = String::from_utf8(output).unwrap();
         text.lines()
             .map(|line| serde_json::from_str(line).unwrap())
@@ -237,7 +293,7 @@ mod tests {
         input.extend(vec![b'x'; 500]);
         input.extend(b"\n{\"id\":null,\"sql\":\"c\"}");
         for capacity in [1, 7, 8192] {
-            let answers = ask(&input, capacity);
+            let answers = ask(&input, capacity, Exit::Usage);
             let told: Vec<_> = answers
                 .iter()
                 .map(|a| format!("{} {} {}", a["id"], a["code"], a["message"]).replace('"', ""))
@@ -291,7 +347,7 @@ mod tests {
                 "JSON array or object",
             ),
         ] {
-            let answers = ask(line.as_bytes(), 8192);
+            let answers = ask(line.as_bytes(), 8192, Exit::Usage);
             assert_eq!(answers.len(), 1, "{line}");
             assert_eq!(answers[0]["code"], "request.invalid", "{line}");
             assert_eq!(answers[0]["id"].to_string(), id, "{line}");

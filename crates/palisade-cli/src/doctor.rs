@@ -22,7 +22,7 @@ pub(crate) fn run(arguments: &DoctorArguments) -> Result<Exit, Failure> {
     let source = Source::argument(&arguments.source)?;
     let (setup, database) = Setup::over(source, &arguments.secret, &arguments.policies, None)?;
     let access = setup.access(Access::asked(arguments.writable))?;
-    let found = match &database {
+    let mut found = match &database {
         Database::Server(target) => look(&setup, target, access)?,
         Database::Sqlite(_) | Database::Memory(_) => {
             // It opens, or this says why it does not.
@@ -40,10 +40,9 @@ pub(crate) fn run(arguments: &DoctorArguments) -> Result<Exit, Failure> {
         }
     };
     let firewall = setup.firewall(database.catalog()?, access)?;
-    let found = Finding {
-        notes: standing::describe(&setup, &firewall)?,
-        ..found
-    };
+    found
+        .notes
+        .extend(standing::describe(&firewall, &setup.principal)?);
     let text = match arguments.format {
         Format::Json => {
             serde_json::to_string(&found).map_err(|error| Failure::Internal(error.to_string()))?
@@ -70,7 +69,7 @@ struct Finding<'a> {
     product: Option<&'static str>,
     server_version: Option<String>,
     weaknesses: Vec<Weak>,
-    /// Of the principal.
+    /// What there is to know of the account and the principal.
     notes: Vec<String>,
 }
 
@@ -80,6 +79,7 @@ fn look<'a>(setup: &Setup, target: &'a Target, access: Access) -> Result<Finding
         product,
         version,
         weaknesses,
+        notes,
     } = match target.engine() {
         Engine::Postgres => runtime.block_on(postgres::look(setup, target, access))?,
         Engine::Mysql => runtime.block_on(mysql::look(setup, target, access))?,
@@ -92,8 +92,37 @@ fn look<'a>(setup: &Setup, target: &'a Target, access: Access) -> Result<Finding
         product: Some(product),
         server_version: version,
         weaknesses,
-        notes: Vec::new(),
+        notes,
     })
+}
+
+/// Sorts of weaknesses that an account of `palisade setup-sql` has not.
+const OF_OTHER_ACCOUNTS: [&str; 10] = [
+    "superuser",
+    "role-attribute",
+    "predefined-role",
+    "owner",
+    "not-read-only",
+    "no-timeout",
+    "no-connection-limit",
+    "can-grant",
+    "role",
+    "unknown-privilege",
+];
+
+/// What prints the grants that `found` lacks, or another account.
+fn advise(found: &Finding<'_>) -> Option<&'static str> {
+    let has = |kinds: &[&str]| {
+        let mut weaknesses = found.weaknesses.iter();
+        weaknesses.any(|weak| kinds.contains(&weak.kind))
+    };
+    if has(&OF_OTHER_ACCOUNTS) {
+        Some("`palisade setup-sql` prints an account that has no more than the policies need.")
+    } else if has(&["missing-grant"]) {
+        Some("`palisade setup-sql --update` prints all that the policies need.")
+    } else {
+        None
+    }
 }
 
 fn describe(found: &Finding<'_>) -> String {
@@ -126,10 +155,8 @@ fn describe(found: &Finding<'_>) -> String {
             weak.kind, weak.description, weak.remedy
         );
     }
-    if found.user.is_some() {
-        out.push_str(
-            "\n`palisade setup-sql` prints an account that has no more than the policies need.\n",
-        );
+    if let Some(advice) = advise(found) {
+        let _ = writeln!(out, "\n{advice}");
     }
     out
 }

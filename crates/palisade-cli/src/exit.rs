@@ -7,7 +7,7 @@ use palisade::code::{Code, Fault};
 /// The exit codes of every command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// 0: the statement is permitted, every line of a batch was answered, the policies load.
+    /// 0: the statement is permitted, every line of a batch was understood and answered, the policies load.
     Permitted,
     /// 1: the statement is refused; the doctor found something weak.
     Refused,

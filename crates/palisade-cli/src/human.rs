@@ -1,4 +1,4 @@
-//! Answers for people: at most 80 columns, colour only where a terminal shows it.
+//! Answers for people: texts of at most 80 columns, tables as wide as the terminal, colour only where a terminal shows it.
 
 use std::{env, fmt::Write as _, io::IsTerminal as _};
 
@@ -9,15 +9,23 @@ use palisade::{
 };
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
-use crate::answer::{Answer, Verdict};
+use crate::{
+    answer::{Answer, Verdict},
+    commands,
+    grid::{self, Cell},
+};
 
-/// Columns of the terminal that are used.
+/// Columns that texts take, and tables where the output is no terminal.
 pub(crate) const WIDTH: usize = 80;
+/// Columns of a table in a terminal that has fewer.
+const NARROWEST: usize = 40;
 
 /// Whether text is coloured.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Paint {
     on: bool,
+    /// Columns of a table.
+    width: usize,
 }
 
 impl Paint {
@@ -26,9 +34,26 @@ impl Paint {
         let set =
             |name| env::var_os(name).is_some_and(|value: std::ffi::OsString| !value.is_empty());
         let dumb = env::var_os("TERM").is_some_and(|term| term == "dumb");
+        let terminal = std::io::stdout().is_terminal();
+        let columns = terminal_size::terminal_size_of(std::io::stdout());
         Self {
-            on: std::io::stdout().is_terminal() && !set("NO_COLOR") && !dumb,
+            on: terminal && !set("NO_COLOR") && !dumb,
+            width: columns.map_or(WIDTH, |(width, _)| usize::from(width.0).max(NARROWEST)),
         }
+    }
+
+    /// Without colours, in 80 columns.
+    #[cfg(test)]
+    pub(crate) fn plain() -> Self {
+        Self {
+            on: false,
+            width: WIDTH,
+        }
+    }
+
+    /// Columns that a table may take: the terminal's, or 80 where the output is no terminal.
+    pub(crate) fn width(self) -> usize {
+        self.width
     }
 
     fn code(self, code: &str, text: &str) -> String {
@@ -94,7 +119,8 @@ pub(crate) fn refusal(answer: &Answer, paint: Paint) -> String {
     let Verdict::Refused(refusal) = &answer.verdict else {
         return out;
     };
-    let agent = refusal.rejection.for_agent();
+    let names = commands::names();
+    let agent = refusal.rejection.for_agent_of(&names);
     let _ = writeln!(out, "{} {}", paint.bad("REFUSED"), agent.code);
     out.push_str(&label("message", agent.message, paint));
     out.push_str(&label("what to do", &agent.remediation_hint, paint));
@@ -296,16 +322,21 @@ pub(crate) fn printable(text: &str) -> String {
 /// Words filled into lines: the first indented by `first`, the others by `rest`. Words too long for a
 /// line are cut.
 pub(crate) fn wrap(text: &str, first: usize, rest: usize) -> String {
+    wrap_within(text, first, rest, WIDTH)
+}
+
+/// As [`wrap`], in lines of at most `columns`.
+pub(crate) fn wrap_within(text: &str, first: usize, rest: usize, columns: usize) -> String {
     let mut out = String::new();
     let mut line = " ".repeat(first);
     let mut used = first;
     let mut empty = true;
     for word in text
         .split(' ')
-        .flat_map(|word| pieces(word, WIDTH - rest.max(first)))
+        .flat_map(|word| pieces(word, columns - rest.max(first)))
     {
         let width = word.width();
-        if !empty && used + 1 + width > WIDTH {
+        if !empty && used + 1 + width > columns {
             out.push_str(line.trim_end());
             out.push('\n');
             line = " ".repeat(rest);
@@ -326,7 +357,7 @@ pub(crate) fn wrap(text: &str, first: usize, rest: usize) -> String {
 }
 
 /// `text` in pieces of at most `width` columns.
-fn pieces(text: &str, width: usize) -> Vec<String> {
+pub(crate) fn pieces(text: &str, width: usize) -> Vec<String> {
     let mut out = Vec::new();
     let mut piece = String::new();
     let mut used = 0;
@@ -455,11 +486,7 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Lines of one cell.
-const CELL_LINES: usize = 12;
-
-/// The rows between rules. Wide cells are filled into lines; where that leaves columns too narrow
-/// to read, each value gets a line of its own.
+/// The rows between rules, as wide as the terminal at most.
 fn table(answer: &ScannedRows, paint: Paint) -> String {
     let names: Vec<String> = answer
         .columns()
@@ -472,7 +499,7 @@ fn table(answer: &ScannedRows, paint: Paint) -> String {
         .get("rows")
         .and_then(|rows| rows.as_array())
         .unwrap_or(&empty);
-    let cells: Vec<Vec<(String, bool)>> = found
+    let cells: Vec<Vec<Cell>> = found
         .iter()
         .map(|row| {
             answer
@@ -482,118 +509,18 @@ fn table(answer: &ScannedRows, paint: Paint) -> String {
                 .collect()
         })
         .collect();
-    if names.is_empty() {
-        return String::new();
-    }
-    let Some(widths) = widths(&names, &cells) else {
-        return records(&names, &cells, paint);
-    };
-    let rule = |left: &str, middle: &str, right: &str| {
-        let bars: Vec<String> = widths.iter().map(|width| "─".repeat(width + 2)).collect();
-        format!("{left}{}{right}\n", bars.join(middle))
-    };
-    let mut out = rule("┌", "┬", "┐");
-    let heads: Vec<(String, bool)> = names.into_iter().map(|name| (name, false)).collect();
-    out.push_str(&row(&heads, &widths));
-    out.push_str(&rule("├", "┼", "┤"));
-    for cells in &cells {
-        out.push_str(&row(cells, &widths));
-    }
-    out.push_str(&rule("└", "┴", "┘"));
-    out
+    grid::draw(&names, &cells, paint, paint.width())
 }
 
-/// The text of a cell, and whether it is a number.
-fn cell(value: Option<&serde_json::Value>) -> (String, bool) {
+/// A value of an answer as a cell.
+fn cell(value: Option<&serde_json::Value>) -> Cell {
     use serde_json::Value;
     match value {
-        None | Some(Value::Null) => ("NULL".to_owned(), false),
-        Some(Value::String(text)) => (printable(text), false),
-        Some(other) => (other.to_string(), other.is_number()),
+        None | Some(Value::Null) => Cell::text("NULL"),
+        Some(Value::String(text)) => Cell::text(text),
+        Some(other) if other.is_number() => Cell::number(other),
+        Some(other) => Cell::text(&other.to_string()),
     }
-}
-
-/// The longest piece of a cell that is not broken while there is another way.
-const UNBROKEN: usize = 20;
-
-/// How wide each column is; none if words would have to be broken.
-fn widths(names: &[String], cells: &[Vec<(String, bool)>]) -> Option<Vec<usize>> {
-    // For each column, the width it wants and the width of its longest word.
-    let mut widths: Vec<(usize, usize)> = names
-        .iter()
-        .map(|name| (name.width().max(1), name.width().clamp(1, UNBROKEN)))
-        .collect();
-    for row in cells {
-        for ((width, least), (text, _)) in widths.iter_mut().zip(row) {
-            let word = text.split(' ').map(str::width).max().unwrap_or(0);
-            *width = (*width).max(text.width());
-            *least = (*least).max(word.min(UNBROKEN));
-        }
-    }
-    let room = WIDTH.checked_sub(3 * widths.len() + 1)?;
-    while widths.iter().map(|(width, _)| width).sum::<usize>() > room {
-        let (width, _) = widths
-            .iter_mut()
-            .filter(|(width, least)| width > least)
-            .max_by_key(|(width, _)| *width)?;
-        *width -= 1;
-    }
-    Some(widths.into_iter().map(|(width, _)| width).collect())
-}
-
-fn row(cells: &[(String, bool)], widths: &[usize]) -> String {
-    let lines: Vec<Vec<String>> = cells
-        .iter()
-        .zip(widths)
-        .map(|((text, _), width)| cell_lines(text, *width))
-        .collect();
-    let height = lines.iter().map(Vec::len).max().unwrap_or(1);
-    let mut out = String::new();
-    for n in 0..height {
-        for ((lines, width), (_, number)) in lines.iter().zip(widths).zip(cells) {
-            let text = lines.get(n).map_or("", String::as_str);
-            let gap = " ".repeat(width.saturating_sub(text.width()));
-            let _ = if *number {
-                write!(out, "│ {gap}{text} ")
-            } else {
-                write!(out, "│ {text}{gap} ")
-            };
-        }
-        out.push_str("│\n");
-    }
-    out
-}
-
-/// A cell in lines of at most `width` columns, broken at blanks where there are any.
-fn cell_lines(text: &str, width: usize) -> Vec<String> {
-    let mut out = Vec::new();
-    let mut line = String::new();
-    for word in text.split(' ').flat_map(|word| pieces(word, width)) {
-        if !line.is_empty() && line.width() + 1 + word.width() > width {
-            out.push(std::mem::take(&mut line));
-        }
-        if !line.is_empty() {
-            line.push(' ');
-        }
-        line.push_str(&word);
-    }
-    out.push(line);
-    if out.len() > CELL_LINES {
-        out.truncate(CELL_LINES - 1);
-        out.push("…".to_owned());
-    }
-    out
-}
-
-fn records(names: &[String], cells: &[Vec<(String, bool)>], paint: Paint) -> String {
-    let mut out = String::new();
-    for (n, row) in cells.iter().enumerate() {
-        let _ = writeln!(out, "{}", paint.faint(&format!("── row {}", n + 1)));
-        for (name, (text, _)) in names.iter().zip(row) {
-            out.push_str(&wrap(&format!("{name}: {text}"), 0, 4));
-        }
-    }
-    out
 }
 
 #[cfg(test)]
@@ -613,7 +540,7 @@ mod tests {
         for text in [
             sql(&long, 2),
             wrap(&long, 4, 8),
-            label("message", &"x".repeat(300), Paint { on: false }),
+            label("message", &"x".repeat(300), Paint::plain()),
         ] {
             for line in text.lines() {
                 assert!(line.width() <= WIDTH, "{} {line}", line.width());
@@ -646,13 +573,5 @@ mod tests {
             printable("a\x1b[2Jb\n\u{202e}c\u{200b}"),
             "a\\u{1b}[2Jb\\n\\u{202e}c\\u{200b}"
         );
-    }
-
-    #[test]
-    fn wide_tables_become_records() {
-        let names: Vec<String> = (0..12).map(|n| format!("a_column_{n}")).collect();
-        let cells = vec![(0..12).map(|_| ("some text".to_owned(), false)).collect()];
-        assert!(widths(&names, &cells).is_none());
-        assert!(widths(&names[..5], &cells).is_some());
     }
 }

@@ -1,7 +1,5 @@
 //! An answer as one JSON object: the agent's envelope and, beside it, the operator's part.
 
-use std::borrow::Cow;
-
 use palisade::{
     answer::{Notice, ScannedRows},
     code::Code,
@@ -10,7 +8,10 @@ use palisade::{
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::answer::{Answer, Verdict};
+use crate::{
+    answer::{Answer, Verdict},
+    commands,
+};
 
 /// The object, without a line end. What does not apply is null; refusals have four keys more, and statements that
 /// change rows one.
@@ -19,7 +20,8 @@ pub(crate) fn line(answer: &Answer) -> Result<String, serde_json::Error> {
         Verdict::Refused(refusal) => Some(refusal),
         Verdict::Rows(_) | Verdict::Permitted(_) => None,
     };
-    let agent = refusal.map(|refusal| refusal.rejection.for_agent());
+    let names = commands::names();
+    let agent = refusal.map(|refusal| refusal.rejection.for_agent_of(&names));
     serde_json::to_string(&Line {
         id: answer.id.as_deref(),
         decision: if refusal.is_some() { "reject" } else { "allow" },
@@ -44,7 +46,11 @@ pub(crate) fn line(answer: &Answer) -> Result<String, serde_json::Error> {
             retryable: agent.retryable,
             retry_after_ms: agent.retry_after_ms,
             remediation_hint: &agent.remediation_hint,
-            next_valid_actions: &agent.next_valid_actions,
+            next_valid_actions: agent
+                .next_valid_actions
+                .iter()
+                .map(|action| action.trim_matches('`'))
+                .collect(),
             incident: refusal.and_then(|refusal| refusal.incident.as_deref()),
         }),
         trace: answer.trace.as_ref(),
@@ -76,7 +82,7 @@ struct RefusalPart<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     retry_after_ms: Option<u64>,
     remediation_hint: &'a str,
-    next_valid_actions: &'a [Cow<'a, str>],
+    next_valid_actions: Vec<&'a str>,
     incident: Option<&'a str>,
 }
 

@@ -12,6 +12,7 @@ mod answer;
 mod args;
 mod batch;
 mod check;
+mod commands;
 mod config;
 mod database;
 mod database_name;
@@ -19,6 +20,7 @@ mod demo;
 mod doctor;
 mod exit;
 mod explain;
+mod grid;
 mod host;
 mod human;
 mod json;
@@ -41,6 +43,7 @@ mod snippet;
 mod sqlite;
 mod standing;
 mod statements;
+mod tables;
 mod target;
 mod watch;
 mod weakness;
@@ -97,6 +100,8 @@ fn run() -> Result<Exit, Failure> {
         Command::Query(arguments) => query::run(arguments, Access::Read),
         Command::Execute(arguments) => query::run(arguments, Access::Write),
         Command::Run(arguments) => run::run(arguments),
+        Command::Tables(arguments) => tables::list(arguments),
+        Command::Describe(arguments) => tables::describe(arguments),
         Command::Check(arguments) => check::run(arguments),
         Command::Explain(arguments) => explain::run(arguments),
         Command::Serve(arguments) => serve::run(arguments),

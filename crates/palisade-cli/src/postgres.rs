@@ -29,6 +29,9 @@ pub(crate) use palisade_postgres::SettingName;
 /// How long reading a catalog may take.
 const CATALOG_TIME: Duration = Duration::from_secs(60);
 
+/// What is everybody's in every new database, and no fault of the account's.
+pub(crate) const TEMPORARY: &str = "temporary";
+
 /// The port of a host that none is written for.
 const PORT: u16 = 5432;
 
@@ -181,16 +184,17 @@ fn help(target: &Target, error: &tokio_postgres::Error) -> Option<String> {
             None
         };
     };
-    match (code.code(), target.secret()) {
-        ("28P01", _) | ("28000", None) => Some(target.another_password()),
-        ("28000", Some(_)) => {
-            Some("the server's pg_hba.conf says who may log in from where".to_owned())
-        }
-        ("3D000", _) => Some(format!(
+    match code.code() {
+        "28P01" => Some(target.another_password()),
+        "28000" => Some(format!(
+            "the account could not log in: look whether the server has a role `{}`, and what its pg_hba.conf says of it",
+            target.user()
+        )),
+        "3D000" => Some(format!(
             "there is no database `{}` there",
             target.database()
         )),
-        (_, _) => Some("the server's log says more".to_owned()),
+        _ => Some("the server's log says more".to_owned()),
     }
 }
 
@@ -289,8 +293,9 @@ impl From<Weakness> for Weak {
             Kind::ServerFunction => ("server-function", Excess::Write),
             Kind::Owner => ("owner", Excess::Write),
             Kind::CanWrite => ("can-write", Excess::Write),
-            // `TEMPORARY` is everybody's in every new database, and a read-only transaction makes nothing.
-            Kind::CanCreate => ("can-create", Excess::Nothing),
+            // A transaction that only reads makes nothing.
+            Kind::CanCreate => ("can-create", Excess::Create),
+            Kind::Temporary => (TEMPORARY, Excess::Nothing),
             Kind::SecurityDefiner => ("security-definer", Excess::Nothing),
             Kind::Plaintext => ("plaintext", Excess::Nothing),
             Kind::NotReadOnly => ("not-read-only", Excess::Nothing),

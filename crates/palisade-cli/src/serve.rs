@@ -1,7 +1,10 @@
 //! `palisade serve`: an MCP server over standard input and output. Standard output belongs to the
 //! protocol; everything else goes to standard error.
 
-use std::{io::IsTerminal as _, sync::Arc};
+use std::{
+    io::{IsTerminal as _, Write as _},
+    sync::Arc,
+};
 
 use palisade::{guard::Guard, session::Session};
 use palisade_mcp::{PalisadeServer, ServeOptions, serve_stdio};
@@ -33,6 +36,10 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<Exit, Failure> {
         .map(|(setup, database)| gate(setup, &database, asked, &runtime))
         .collect::<Result<Vec<_>, _>>()?;
     let server = server(gates)?;
+    if std::io::stdin().is_terminal() {
+        // There is no reader if this fails.
+        let _ = write!(std::io::stderr(), "{}", greet(std::env::args()));
+    }
     let result = runtime.block_on(serve_stdio(server));
     // A statement that still runs has no client to answer.
     runtime.shutdown_background();
@@ -123,7 +130,7 @@ fn gate(
             "no policies are named; the built-in starter policies decide (`palisade policy print-starter`)"
         );
     }
-    for note in standing::describe(&setup, &guard.firewall())? {
+    for note in standing::describe(&guard.firewall(), &setup.principal)? {
         tracing::warn!(connection = name, "{note}");
     }
     for warning in guard.firewall().policies().warnings() {
@@ -156,6 +163,21 @@ fn server(mut gates: Vec<Gate>) -> Result<PalisadeServer, Failure> {
             ))
         }),
     }
+}
+
+/// What a person reads who starts the server by hand, with the command that was given.
+fn greet(command: impl Iterator<Item = String>) -> String {
+    let mut words = command;
+    let program = words.next().unwrap_or_else(|| "palisade".to_owned());
+    let arguments: Vec<String> = words.collect();
+    let entry = serde_json::json!({
+        "mcpServers": {"palisade": {"command": program, "args": arguments}}
+    });
+    format!(
+        "Waiting for an MCP client on standard input. A client starts this command itself.\n\
+         Its configuration names the command, with paths as from the client's folder:\n\n  {entry}\n\n\
+         Ctrl-D ends the server.\n"
+    )
 }
 
 /// Logs to standard error: our own steps and, of the protocol and of drivers, only what goes wrong; their finer

@@ -1,18 +1,31 @@
 //! What an operator is told of the principal for whom statements are asked: a typing error there looks like an empty database.
 
+use std::io::Write as _;
+
 use palisade::{
     firewall::{Firewall, Listing, Standing},
-    session::Session,
+    session::{Principal, Session},
 };
 
-use crate::{exit::Failure, setup::Setup};
+use crate::{exit::Failure, human};
 
-/// What is to be told of the principal of `setup`, each as a sentence.
+/// Says on standard error what is to be told.
+pub(crate) fn tell(notes: &[String]) {
+    for note in notes {
+        // There is no reader if this fails.
+        let _ = write!(
+            std::io::stderr(),
+            "{}",
+            human::wrap(&format!("note: {note}"), 0, 6)
+        );
+    }
+}
+
+/// What is to be told of `principal`, each as a sentence.
 ///
 /// # Errors
 /// A principal of a type that the policies' schema lacks.
-pub(crate) fn describe(setup: &Setup, firewall: &Firewall) -> Result<Vec<String>, Failure> {
-    let principal = &setup.principal;
+pub(crate) fn describe(firewall: &Firewall, principal: &Principal) -> Result<Vec<String>, Failure> {
     let Ok(standing) = firewall.standing(&Session::new(principal.clone())) else {
         // The refusal of each statement says which policy fails to evaluate.
         return Ok(Vec::new());

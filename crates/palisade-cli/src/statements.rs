@@ -17,7 +17,7 @@ use palisade::{
 use crate::{
     answer::{Answer, Answerer, Request},
     args::{FormArguments, Format},
-    batch,
+    batch::Batch,
     exit::{Exit, Failure},
     human::{self, Paint},
     json, output,
@@ -32,30 +32,22 @@ pub(crate) fn run(
     sql: Option<&str>,
     form: &FormArguments,
 ) -> Result<Exit, Failure> {
-    let told = standing::describe(setup, firewall)?;
+    let told = standing::describe(firewall, &setup.principal)?;
     let session = Session::new(setup.principal.clone()).over(Transport::Cli);
     let max_bytes = max_input_bytes(&setup.limits);
     if let Some(path) = &form.batch {
         let mut input = open(path)?;
         let mut output = std::io::stdout().lock();
-        return batch::run(answerer, &mut *input, &mut output, &session, max_bytes);
+        let batch = Batch {
+            answerer,
+            session,
+            max_line_bytes: max_bytes,
+            standing: &|principal| standing::describe(firewall, principal),
+        };
+        return batch.run(&mut *input, &mut output);
     }
-    for note in told {
-        // There is no reader if this fails.
-        let _ = write!(
-            std::io::stderr(),
-            "{}",
-            human::wrap(&format!("note: {note}"), 0, 6)
-        );
-    }
-    if setup.is_starter && form.format == Format::Text {
-        // There is no reader if this fails.
-        let _ = writeln!(
-            std::io::stderr(),
-            "note: no --policies given; the built-in starter policies decide\n      \
-             (`palisade policy print-starter` shows them)"
-        );
-    }
+    standing::tell(&told);
+    note_starter(setup, form.format);
     let params = match &form.params {
         None => Params::None,
         Some(text) => serde_json::from_str(text)
@@ -74,6 +66,18 @@ pub(crate) fn run(
     };
     print(&answer, form.format)?;
     Ok(answer.exit())
+}
+
+/// Says on standard error, before an answer for people, that the starter policies decide.
+pub(crate) fn note_starter(setup: &Setup, format: Format) {
+    if setup.is_starter && format == Format::Text {
+        // There is no reader if this fails.
+        let _ = writeln!(
+            std::io::stderr(),
+            "note: no --policies given; the built-in starter policies decide\n      \
+             (`palisade policy print-starter` shows them)"
+        );
+    }
 }
 
 /// Bytes of one line of a batch, or of a statement on standard input, that are kept. A statement

@@ -266,6 +266,14 @@ impl Target {
                 .map(|weak| weak.description.as_str())
                 .collect::<Vec<_>>()
         };
+        if access == Access::Read {
+            for told in of(Excess::Create) {
+                tracing::warn!(
+                    "{told}; `palisade doctor {}` says what takes that away",
+                    self.url
+                );
+            }
+        }
         let superuser = of(Excess::Superuser);
         let write = of(Excess::Write);
         let (told, key) = match (superuser.is_empty(), write.is_empty()) {
@@ -296,8 +304,14 @@ impl Target {
     /// What can be done about a password that is not taken.
     pub(crate) fn another_password(&self) -> String {
         match &self.secret {
-            None => NAME_THE_PASSWORD.to_owned(),
-            Some(secret) => format!("what {secret} holds is not the password of `{}`", self.user),
+            None => format!(
+                "the account could not log in: look whether there is an account `{}`; if it has a password, {NAME_THE_PASSWORD}",
+                self.user
+            ),
+            Some(secret) => format!(
+                "the account could not log in: what {secret} holds is not the password of `{0}`, or there is no account `{0}`",
+                self.user
+            ),
         }
     }
 

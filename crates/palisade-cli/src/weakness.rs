@@ -23,6 +23,8 @@ pub(crate) enum Excess {
     Superuser,
     /// Write, or reach beyond its grants.
     Write,
+    /// Create objects, which the gate's own transactions do not let it do while they only read.
+    Create,
     /// Nothing that the gate's own transactions do not take away.
     Nothing,
 }

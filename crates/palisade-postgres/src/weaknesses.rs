@@ -39,6 +39,9 @@ pub enum WeaknessKind {
     CanWrite,
     /// It may create objects, which other names can then mean.
     CanCreate,
+    /// It may create temporary tables because everybody may, as in every new database. In a transaction that only reads, it
+    /// cannot.
+    Temporary,
     /// It may call functions that run with a superuser's rights.
     SecurityDefiner,
     /// The connection is neither encrypted nor local.
@@ -271,18 +274,36 @@ async fn creation(
             ),
         });
     }
-    for (privilege, words) in [
-        ("CREATE", "create schemas"),
-        ("TEMPORARY", "create temporary tables"),
+    let public = "EXISTS (SELECT FROM pg_catalog.aclexplode(COALESCE(d.datacl, pg_catalog.acldefault('d', d.datdba))) a \
+                   WHERE a.grantee = 0 AND a.privilege_type = 'TEMPORARY')";
+    for (kind, privilege, by_whom, words) in [
+        (
+            WeaknessKind::CanCreate,
+            "CREATE",
+            "true".to_owned(),
+            "create schemas",
+        ),
+        (
+            WeaknessKind::CanCreate,
+            "TEMPORARY",
+            format!("NOT {public}"),
+            "create temporary tables",
+        ),
+        (
+            WeaknessKind::Temporary,
+            "TEMPORARY",
+            public.to_owned(),
+            "create temporary tables, as everybody may,",
+        ),
     ] {
         let sql = format!(
             "SELECT pg_catalog.quote_ident(d.datname::text) FROM pg_catalog.pg_database d \
              WHERE d.datname = pg_catalog.current_database() \
-               AND pg_catalog.has_database_privilege(session_user, d.oid, '{privilege}')"
+               AND pg_catalog.has_database_privilege(session_user, d.oid, '{privilege}') AND {by_whom}"
         );
         for database in self::names(client, &sql).await? {
             found.push(Weakness {
-                kind: WeaknessKind::CanCreate,
+                kind,
                 description: format!("{role} may {words} in database {database}"),
                 remedy: format!("REVOKE {privilege} ON DATABASE {database} FROM PUBLIC, {role};"),
             });

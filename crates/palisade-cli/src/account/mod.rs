@@ -23,6 +23,8 @@ pub(crate) struct Account {
     pub(crate) version: Option<String>,
     /// The worst first.
     pub(crate) weaknesses: Vec<Weak>,
+    /// What is as it is in every new database, and to know of.
+    pub(crate) notes: Vec<String>,
 }
 
 /// The account that SQL is wanted for.

@@ -97,6 +97,7 @@ pub(crate) async fn look(
         product,
         version: Some(version),
         weaknesses,
+        notes: Vec::new(),
     })
 }
 

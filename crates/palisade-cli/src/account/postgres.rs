@@ -51,7 +51,7 @@ pub(crate) async fn look(
         .map_err(fault)?;
     let weaknesses = examine(&client).await.map_err(fault)?;
     let weaknesses = weaknesses.into_iter().map(Weak::from);
-    let mut weaknesses = match access {
+    let mut weaknesses: Vec<Weak> = match access {
         Access::Read => weaknesses.collect(),
         Access::Write => beside_changes(weaknesses),
     };
@@ -67,10 +67,20 @@ pub(crate) async fn look(
             weaknesses.extend(changes(target.user(), &needs, &held));
         }
     }
+    let (everybody, weaknesses) = weaknesses
+        .into_iter()
+        .partition::<Vec<_>, _>(|weak| weak.kind == postgres::TEMPORARY);
+    let notes = everybody.into_iter().map(|weak| {
+        format!(
+            "{}; the gate's own sessions create none. `{}` takes it from all accounts.",
+            weak.description, weak.remedy
+        )
+    });
     Ok(Account {
         product: "PostgreSQL",
         version,
         weaknesses,
+        notes: notes.collect(),
     })
 }
 

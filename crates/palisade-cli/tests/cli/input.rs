@@ -50,7 +50,7 @@ fn batches_are_answered_line_by_line() {
         "--batch",
         "-",
     ];
-    let answers = desk.run_with(&arguments, &input).expect_exit(0).lines();
+    let answers = desk.run_with(&arguments, &input).expect_exit(2).lines();
     let told: Vec<_> = answers
         .iter()
         .map(|a| format!("{} {}", a["id"], a["code"].as_str().unwrap_or("-")))
@@ -258,7 +258,8 @@ fn hostile_sizes_are_refused_on_small_stacks() {
                     stack,
                     line.as_bytes(),
                 )
-                .expect_exit(0);
+                // A line that is not kept whole is not understood.
+                .expect_exit(if sql.len() > 5_000_000 { 2 } else { 0 });
             assert_eq!(answer.json()["code"], code);
         }
     }
@@ -313,7 +314,7 @@ fn deep_json_is_no_crash() {
                 256,
                 line.as_bytes(),
             )
-            .expect_exit(0)
+            .expect_exit(2)
             .json();
         assert_eq!(
             (&answer["id"], &answer["code"]),
@@ -381,4 +382,37 @@ fn an_empty_database_is_no_fault() {
     }
     desk.run(&["query", "sqlite:empty.db", "SELECT 1"])
         .expect_exit(0);
+}
+
+/// Lines with principals of their own are told of like `--as`, once each, and JSON may be asked for by name.
+#[test]
+fn principals_of_lines_are_told_of() {
+    let desk = Desk::new();
+    let line = |who: &str| format!("{{\"sql\":\"SELECT 1 AS one\",\"as\":\"{who}::\\\"x\\\"\"}}\n");
+    let run = |input: &str| {
+        let arguments = [
+            "query",
+            "sqlite:demo.db",
+            "--policies",
+            "demo-policies",
+            "--as",
+            BOT,
+            "--format",
+            "json",
+            "--batch",
+            "-",
+        ];
+        desk.run_with(&arguments, input.as_bytes()).expect_exit(0)
+    };
+    let quiet = run("{\"sql\":\"SELECT 1 AS one\"}\n");
+    assert_eq!(quiet.err, "");
+    let told = run(&[line("Agent"), line("Agent"), line("Robot")].concat());
+    assert_eq!(told.lines().len(), 3);
+    for text in [
+        "note: Agent::\"x\" is not in entities.json",
+        "note: the policies' schema has no principals of the type `Robot`",
+    ] {
+        let times = told.err.matches(text).count();
+        assert_eq!(times, 1, "{text}: {}", told.err);
+    }
 }

@@ -20,6 +20,7 @@ mod policies;
 mod postgres;
 mod serve;
 mod shop;
+mod tables;
 mod templates;
 mod tls;
 mod tokens;

@@ -326,7 +326,7 @@ fn the_examples_of_the_help_run_on_a_server() {
                 .find(|(url, _)| line.contains(url))
                 .unwrap();
             let script = format!("export SALES_PASSWORD=x; {}", line.replace(&url, &mine));
-            // The doctor finds what everybody may do in a new database.
+            // The doctor finds that this account is not that of `setup-sql`.
             let exit = i32::from(command == "doctor");
             shop.desk.shell(&script, 0, b"").expect_exit(exit);
             run += 1;

@@ -68,7 +68,7 @@ async fn each_weakness_is_found_and_its_remedy_mends_it() {
             Kind::CanWrite,
             Kind::CanCreate,
             Kind::CanCreate,
-            Kind::CanCreate,
+            Kind::Temporary,
             Kind::SecurityDefiner,
             Kind::NotReadOnly,
             Kind::NoTimeout,

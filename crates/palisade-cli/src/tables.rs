@@ -1,0 +1,207 @@
+//! `palisade tables` and `palisade describe`: what exists for a principal, as the tools of the server tell it.
+
+use palisade::{
+    firewall::{VisibleColumn, VisibleForeignKey, VisibleRelation},
+    ident,
+    rejection::Rejection,
+    session::{Session, Transport},
+};
+use palisade_mcp::metadata::{self, NameFinding, TableDescription, TableList};
+use serde::Serialize;
+
+use crate::{
+    answer::Answer,
+    args::{DescribeArguments, Format, PolicyArguments, SecretArguments, TablesArguments},
+    database::Access,
+    database_name::{CatalogSource, Source},
+    exit::{Exit, Failure},
+    grid::{self, Cell},
+    host::now,
+    human::{self, Paint},
+    output,
+    setup::Setup,
+    standing, statements,
+};
+
+/// Lists the tables.
+pub(crate) fn list(arguments: &TablesArguments) -> Result<Exit, Failure> {
+    let TablesArguments {
+        source,
+        secret,
+        policies,
+        format,
+    } = arguments;
+    let seen = look(source, secret, policies, *format)?;
+    match &seen.relations {
+        Ok(relations) => print(&metadata::list(relations), *format, format_list),
+        Err(rejection) => refuse(rejection, *format),
+    }
+}
+
+/// Describes one of them.
+pub(crate) fn describe(arguments: &DescribeArguments) -> Result<Exit, Failure> {
+    let DescribeArguments {
+        source,
+        table,
+        secret,
+        policies,
+        format,
+    } = arguments;
+    let seen = look(source, secret, policies, *format)?;
+    let catalog = seen.firewall.catalog();
+    let described = seen.relations.as_ref().map_err(Clone::clone);
+    let described = described.and_then(|relations| {
+        metadata::describe(relations, table, catalog.dialect(), catalog.search_path())
+    });
+    match described {
+        Ok(description) => print(&description, *format, format_description),
+        Err(rejection) => refuse(&rejection, *format),
+    }
+}
+
+/// What exists for the principal.
+struct Seen {
+    firewall: palisade::firewall::Firewall,
+    relations: Result<Vec<VisibleRelation>, Rejection>,
+}
+
+fn look(
+    source: &str,
+    secret: &SecretArguments,
+    policies: &PolicyArguments,
+    format: Format,
+) -> Result<Seen, Failure> {
+    let source = CatalogSource::Database(Source::argument(source)?);
+    let (setup, catalog) = Setup::over_catalog(source, None, secret, policies)?;
+    let firewall = setup.firewall(catalog, setup.access(Access::Read)?)?;
+    standing::tell(&standing::describe(&firewall, &setup.principal)?);
+    statements::note_starter(&setup, format);
+    let session = Session::new(setup.principal.clone()).over(Transport::Cli);
+    let relations = firewall.relations(&now(&session));
+    Ok(Seen {
+        firewall,
+        relations,
+    })
+}
+
+fn print<T: Serialize>(
+    answer: &T,
+    format: Format,
+    for_people: fn(&T, Paint) -> String,
+) -> Result<Exit, Failure> {
+    let text = match format {
+        Format::Json => {
+            let line = serde_json::to_string(answer);
+            line.map_err(|error| Failure::Internal(error.to_string()))? + "\n"
+        }
+        Format::Text => for_people(answer, Paint::for_stdout()),
+    };
+    output::text(&text)?;
+    Ok(Exit::Permitted)
+}
+
+fn refuse(rejection: &Rejection, format: Format) -> Result<Exit, Failure> {
+    let answer = Answer::refused(rejection.clone());
+    statements::print(&answer, format)?;
+    Ok(answer.exit())
+}
+
+fn format_list(list: &TableList<'_>, paint: Paint) -> String {
+    let names = ["schema", "name", "kind", "readable"].map(str::to_owned);
+    let row = |table: &metadata::Table<'_>| {
+        [
+            table.schema,
+            table.name,
+            table.kind,
+            yes_or_no(table.readable),
+        ]
+        .map(Cell::text)
+        .to_vec()
+    };
+    let cells: Vec<_> = list.tables.iter().map(row).collect();
+    let mut out = grid::draw(&names, &cells, paint, paint.width());
+    let plural = if list.table_count == 1 { "" } else { "s" };
+    let mut summary = format!("{} table{plural}", list.table_count);
+    if list.truncated {
+        summary.push_str(&format!(", of which {} are listed", list.tables.len()));
+    }
+    out.push_str(&human::wrap(&format!("({summary})"), 0, 0));
+    out.push_str(&format_findings(&list.findings, paint));
+    out
+}
+
+fn format_description(description: &TableDescription<'_>, paint: Paint) -> String {
+    let relation = description.relation;
+    let name = ident::qualify([relation.schema.as_str(), relation.name.as_str()]);
+    let mut out = format!(
+        "{} ({})\n",
+        paint.strong(&human::printable(&name)),
+        relation.kind
+    );
+    if !relation.readable {
+        out.push_str(&human::wrap(
+            "Its name may be listed. Its rows may not be read.",
+            0,
+            0,
+        ));
+    }
+    if !relation.columns.is_empty() {
+        let names = ["column", "type", "null", "masked"].map(str::to_owned);
+        let row = |column: &VisibleColumn| {
+            [
+                column.name.as_str(),
+                column.type_name.as_str(),
+                yes_or_no(column.nullable),
+                yes_or_no(column.masked),
+            ]
+            .map(Cell::text)
+            .to_vec()
+        };
+        let cells: Vec<_> = relation.columns.iter().map(row).collect();
+        out.push_str(&grid::draw(&names, &cells, paint, paint.width()));
+    }
+    if !relation.primary_key.is_empty() {
+        let key = relation.primary_key.join(", ");
+        out.push_str(&human::label("primary key", &key, paint));
+    }
+    for VisibleForeignKey {
+        columns,
+        schema,
+        table,
+        references,
+    } in &relation.foreign_keys
+    {
+        let parent = ident::qualify([schema.as_str(), table.as_str()]);
+        let key = format!(
+            "{} → {parent} ({})",
+            columns.join(", "),
+            references.join(", ")
+        );
+        out.push_str(&human::label("foreign key", &key, paint));
+    }
+    out.push_str(&format_findings(&description.findings, paint));
+    out
+}
+
+/// What detectors found in names, one line each.
+fn format_findings(findings: &[NameFinding<'_>], paint: Paint) -> String {
+    let mut out = String::new();
+    for finding in findings {
+        let place = match finding.column {
+            Some(column) => format!("the name or type of column {}", human::printable(column)),
+            None => format!(
+                "the name or keys of table {}",
+                human::printable(finding.table)
+            ),
+        };
+        let detector = finding.detector;
+        let text = format!("FLAGGED {}: {} ({place})", detector.id, detector.finds);
+        let text = human::wrap(&text, 0, 8);
+        out.push_str(&text.replacen("FLAGGED", &paint.bad("FLAGGED"), 1));
+    }
+    out
+}
+
+fn yes_or_no(holds: bool) -> &'static str {
+    if holds { "yes" } else { "no" }
+}
