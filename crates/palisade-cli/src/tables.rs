@@ -146,16 +146,20 @@ fn format_description(description: &TableDescription<'_>, paint: Paint) -> Strin
         ));
     }
     if !relation.columns.is_empty() {
-        let names = ["column", "type", "null", "masked"].map(str::to_owned);
+        let has_defaults = relation.columns.iter().any(|c| c.default.is_some());
+        let mut names = vec!["column", "type", "null", "masked"];
+        names.extend(has_defaults.then_some("default"));
+        let names: Vec<String> = names.into_iter().map(str::to_owned).collect();
         let row = |column: &VisibleColumn| {
-            [
-                column.name.as_str(),
-                column.type_name.as_str(),
-                yes_or_no(column.nullable),
-                yes_or_no(column.masked),
-            ]
-            .map(Cell::text)
-            .to_vec()
+            let mut row = vec![
+                Cell::text(&column.name),
+                Cell::text(&column.type_name),
+                Cell::text(yes_or_no(column.nullable)),
+                Cell::text(yes_or_no(column.masked)),
+            ];
+            let default = column.default.as_deref().unwrap_or_default();
+            row.extend(has_defaults.then(|| Cell::text(default)));
+            row
         };
         let cells: Vec<_> = relation.columns.iter().map(row).collect();
         out.push_str(&grid::draw(&names, &cells, paint, paint.width()));

@@ -109,8 +109,8 @@ pub(crate) fn tool(tool: ToolName, offer: &Offer<'_>) -> Option<Tool> {
     let (title, description, input, output) = match tool {
         ToolName::DescribeTable => (
             "Describe a table",
-            "Columns (name, type, whether nullable, whether masked), primary key and foreign keys of one table or \
-             view that list_tables shows. A masked column holds replacement values.",
+            "Columns (name, type, whether nullable, whether masked, a literal default), primary key and foreign keys of \
+             one table or view that list_tables shows. A masked column holds replacement values.",
             describe_input(choices),
             describe_output(),
         ),
@@ -347,6 +347,7 @@ fn describe_output() -> JsonObject {
                 json!({
                     "name": type_schema("string"), "type": type_schema("string"), "nullable": type_schema("boolean"),
                     "masked": described_type("boolean", "Whether values are replaced."),
+                    "default": described_type("string", "The literal of a new row that gives no value."),
                 }),
                 &["name", "type", "nullable", "masked"],
             )),

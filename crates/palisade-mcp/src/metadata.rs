@@ -154,7 +154,11 @@ pub fn describe<'a>(
     for column in &relation.columns {
         find(
             &mut findings,
-            &[&column.name, &column.type_name],
+            &[
+                &column.name,
+                &column.type_name,
+                column.default.as_deref().unwrap_or_default(),
+            ],
             name,
             Some(&column.name),
         );
@@ -261,6 +265,7 @@ mod tests {
                 type_name: "TEXT".to_owned(),
                 nullable: true,
                 masked: false,
+                default: None,
             }],
             primary_key: Vec::new(),
             foreign_keys: Vec::new(),

@@ -9,11 +9,11 @@ use serde::Serialize;
 
 use crate::firewall::Firewall;
 use crate::{
-    catalog::{Relation, RelationKind, without_labels},
+    catalog::{Catalog, DefaultValue, Relation, RelationKind, without_labels},
     code::Code,
     policy::obligation::{ColumnLevel, RelationDecision, Visibility},
     rejection::Rejection,
-    resolve,
+    resolve::{self, Reference},
     rewrite::{ViewBelow, columns_below, type_of_mask},
     session::Session,
     token::TOKEN_TYPE,
@@ -50,6 +50,10 @@ pub struct VisibleColumn {
     pub nullable: bool,
     /// Whether its values are masked.
     pub masked: bool,
+    /// The literal, as SQL, that a new row of a table has in it where it is given no value; told only of values that are
+    /// readable plain. None where it is NULL, computed or not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub default: Option<String>,
 }
 
 /// A foreign key as a principal may know it.
@@ -77,6 +81,7 @@ impl Firewall {
             let Some(relation) = self.catalog.relation(id) else {
                 continue;
             };
+            let mut is_refused = false;
             let below = match relation.kind {
                 RelationKind::View | RelationKind::Materialized => {
                     let above = [relation.id];
@@ -87,9 +92,11 @@ impl Firewall {
                         &above,
                         &self.limits,
                     );
-                    match read
-                        .and_then(|view| columns_below(&view, &self.catalog, &session_catalog))
-                    {
+                    let looked = read.and_then(|view| {
+                        is_refused = is_of_stale_rows(relation, &view.references, &self.catalog);
+                        columns_below(&view, &self.catalog, &session_catalog)
+                    });
+                    match looked {
                         Ok(below) => below,
                         Err(why) if why.code() == Code::PolicyEvaluationFailed => return Err(why),
                         Err(_) => continue,
@@ -97,7 +104,8 @@ impl Firewall {
                 }
                 RelationKind::Table | RelationKind::Virtual | RelationKind::System => Vec::new(),
             };
-            relations.push(self.visible(relation, &decision, &below));
+            let readable = decision.visibility == Visibility::Selectable && !is_refused;
+            relations.push(self.visible(relation, &decision, &below, readable));
         }
         let visible: BTreeMap<_, BTreeSet<_>> = relations
             .iter()
@@ -130,8 +138,8 @@ impl Firewall {
         relation: &Relation,
         decision: &RelationDecision,
         below: &[ViewBelow],
+        readable: bool,
     ) -> VisibleRelation {
-        let readable = decision.visibility == Visibility::Selectable;
         let level = |index: u16| decision.columns.get(usize::from(index)).map(|c| &c.level);
         let exists = |index: u16| readable && level(index) != Some(&ColumnLevel::Hidden);
         let columns: Vec<_> = relation
@@ -168,6 +176,7 @@ impl Firewall {
                     type_name: type_name.to_string(),
                     nullable: column.nullable || masked,
                     masked,
+                    default: default_literal(&column.filled).filter(|_| !masked && !is_view),
                 }
             })
             .collect();
@@ -207,5 +216,36 @@ impl Firewall {
                 .collect(),
             columns,
         }
+    }
+}
+
+/// Whether each statement over a view is refused: it is, or reads, a materialised view whose rows are from before the masks
+/// and filters of what it reads.
+fn is_of_stale_rows(relation: &Relation, read: &[Reference], catalog: &Catalog) -> bool {
+    let is_under_obligation = |reference: &Reference| {
+        let body = reference.body.as_ref();
+        reference.decision.has_obligation() || body.is_some_and(|body| body.has_obligation)
+    };
+    if relation.kind == RelationKind::Materialized && read.iter().any(is_under_obligation) {
+        return true;
+    }
+    read.iter().any(|reference| {
+        let below = reference
+            .body
+            .as_ref()
+            .zip(catalog.relation(reference.relation));
+        below.is_some_and(|(body, inner)| {
+            is_of_stale_rows(inner, &body.resolved.references, catalog)
+        })
+    })
+}
+
+/// A default as SQL spells it.
+fn default_literal(filled: &DefaultValue) -> Option<String> {
+    match filled {
+        DefaultValue::Unknown | DefaultValue::Null => None,
+        DefaultValue::Number(number) => Some(number.clone()),
+        DefaultValue::Text(text) => Some(format!("'{}'", text.replace('\'', "''"))),
+        DefaultValue::Boolean(value) => Some(value.to_string()),
     }
 }

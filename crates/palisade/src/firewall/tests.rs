@@ -286,6 +286,16 @@ fn materialised_views_stay_or_are_refused() {
         "obligation.inapplicable: a materialised view below a view holds rows from before the masks \
          and filters that policy demands [materialised view `main.directory_now`]"
     );
+    // The listing says what is so.
+    let session = Session::new(Principal::new("Agent", "a"));
+    let listed = firewall().relations(&session).unwrap();
+    let readable = |name: &str| {
+        let relation = listed.iter().find(|r| r.name == name).unwrap();
+        assert!(relation.readable || relation.columns.is_empty(), "{name}");
+        relation.readable
+    };
+    assert!(readable("totals_now") && readable("users"));
+    assert!(!readable("directory_now") && !readable("both"));
     // Its own obligations stand around it, not around its definition.
     let session = Session::new(Principal::new("Agent", "masked"));
     let Ok(Decision::Allow(statement)) =
@@ -617,6 +627,48 @@ fn what_a_foreign_key_s_action_compares_is_read() {
             assert_eq!(refused, expected, "{policies} {sql}: {decision:?}");
         }
     }
+}
+
+/// A default is told where the values of its column are.
+#[test]
+fn defaults_are_told_of_plain_columns() {
+    let schema = "CREATE TABLE t (id integer PRIMARY KEY, status text DEFAULT 'it''s', n integer DEFAULT -3, on_ boolean DEFAULT true,
+            at timestamp DEFAULT now(), nil text DEFAULT NULL, secret text DEFAULT 'canary-1', gone text DEFAULT 'canary-2');
+        CREATE VIEW v AS SELECT status, secret FROM t;";
+    let catalog = crate::catalog::test_ddl::postgres(schema, "main").unwrap();
+    let text = "permit(principal, action, resource);\n\
+        @mask(\"fixed(-)\") forbid(principal, action == Action::\"read_plain\", resource == Column::\"public.t.secret\");\n\
+        forbid(principal, action in Action::\"read\", resource == Column::\"public.t.gone\");";
+    let sources = PolicySources {
+        policies: vec![PolicyFile {
+            name: "p.cedar".to_owned(),
+            text: text.to_owned(),
+        }],
+        ..PolicySources::default()
+    };
+    let firewall = Firewall::builder(catalog, sources).build().unwrap();
+    let session = Session::new(Principal::new("Agent", "a"));
+    let shown = firewall.relations(&session).unwrap();
+    let json = serde_json::to_string(&shown).unwrap();
+    assert!(!json.contains("canary"), "{json}");
+    let told: Vec<_> = shown[0]
+        .columns
+        .iter()
+        .map(|c| (c.name.as_str(), c.default.as_deref()))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            ("id", None),
+            ("status", Some("'it''s'")),
+            ("n", Some("-3")),
+            ("on_", Some("true")),
+            ("at", None),
+            ("nil", None),
+            ("secret", None),
+        ]
+    );
+    assert!(shown[1].columns.iter().all(|c| c.default.is_none()));
 }
 
 /// What `describe_table` says of a column is what an answer says of it, through views too.
