@@ -6,9 +6,14 @@ use std::{
 };
 
 use palisade::{catalog::Catalog, dialect::Dialect, guard::Backend};
-use tokio::runtime::Runtime;
 
-use crate::{database_name::stem, exit::Failure, host, sqlite, target::Target};
+use crate::{
+    database_name::stem,
+    exit::Failure,
+    host::{self, Driver},
+    sqlite,
+    target::Target,
+};
 
 /// A database with everything that opening it needs.
 #[derive(Clone)]
@@ -55,16 +60,16 @@ impl Database {
         }
     }
 
-    /// Opens it, connections on `runtime`.
+    /// Opens it, connections on the runtime of `driver`.
     pub(crate) fn open(
         &self,
         access: Access,
-        runtime: &Runtime,
+        driver: Driver<'_>,
     ) -> Result<Arc<dyn Backend>, Failure> {
         match self {
             Self::Sqlite(path) => sqlite::open(path, access),
             Self::Memory(script) => sqlite::memory(script.as_deref(), &self.name(), access),
-            Self::Server(target) => runtime.block_on(target.open(access)),
+            Self::Server(target) => driver.block_on(target.open(access)),
         }
     }
 
@@ -72,7 +77,7 @@ impl Database {
     pub(crate) fn catalog(&self) -> Result<Catalog, Failure> {
         match self {
             Self::Sqlite(_) | Self::Memory(_) => {
-                let opened = self.open(Access::Read, &host::runtime()?)?;
+                let opened = self.open(Access::Read, Driver::Own(&host::runtime()?))?;
                 Ok(opened.catalog().clone())
             }
             Self::Server(target) => host::runtime()?.block_on(target.catalog()),

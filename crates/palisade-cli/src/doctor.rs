@@ -10,7 +10,8 @@ use crate::{
     database::{Access, Database},
     database_name::Source,
     exit::{Exit, Failure},
-    host, human, mysql, output, postgres,
+    host::{self, Driver},
+    human, mysql, output, postgres,
     setup::Setup,
     standing,
     target::{Engine, Target},
@@ -26,7 +27,7 @@ pub(crate) fn run(arguments: &DoctorArguments) -> Result<Exit, Failure> {
         Database::Server(target) => look(&setup, target, access)?,
         Database::Sqlite(_) | Database::Memory(_) => {
             // It opens, or this says why it does not.
-            let _opened = database.open(Access::Read, &host::runtime()?)?;
+            let _opened = database.open(Access::Read, Driver::Own(&host::runtime()?))?;
             Finding {
                 database: database.name(),
                 dialect: database.dialect().name(),

@@ -18,7 +18,7 @@ use crate::{
     database::{Access, Database},
     database_name::Source,
     exit::{Exit, Failure},
-    host,
+    host::{self, Driver},
     setup::Setup,
     statements,
 };
@@ -59,7 +59,12 @@ impl Gate {
         limits: Limits,
     ) -> Result<Self, Failure> {
         let runtime = host::runtime()?;
-        let guard = guard(setup, database, setup.access(access)?, &runtime)?;
+        let guard = guard(
+            setup,
+            database,
+            setup.access(access)?,
+            Driver::Own(&runtime),
+        )?;
         Ok(Self {
             guard,
             access,
@@ -69,14 +74,14 @@ impl Gate {
     }
 }
 
-/// The gate to a database, as the operator has set it up. It answers while `runtime` runs.
+/// The gate to a database, as the operator has set it up. It answers while the runtime of `driver` runs.
 pub(crate) fn guard(
     setup: &Setup,
     database: &Database,
     access: Access,
-    runtime: &Runtime,
+    driver: Driver<'_>,
 ) -> Result<Guard, Failure> {
-    let backend = database.open(access, runtime)?;
+    let backend = database.open(access, driver)?;
     require_estimates(&*backend, &setup.limits).map_err(|why| {
         Failure::Configuration(format!(
             "error: {why}\n  help: leave it out of `[limits]`, or write it at the connections whose databases estimate"

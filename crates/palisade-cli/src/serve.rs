@@ -7,8 +7,8 @@ use std::{
 };
 
 use palisade::{guard::Guard, session::Session};
-use palisade_mcp::{PalisadeServer, ServeOptions, serve_stdio};
-use tokio::runtime::Runtime;
+use palisade_mcp::{LateConnection, PalisadeServer, ServeOptions, serve_stdio};
+use tokio::runtime::Handle;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::{
     Layer as _, filter::Targets, layer::SubscriberExt as _, util::SubscriberInitExt as _,
@@ -19,7 +19,7 @@ use crate::{
     database::{Access, Database},
     database_name::Source,
     exit::{Exit, Failure},
-    host,
+    host::{self, Driver},
     query::guard,
     setup::Setup,
     standing, watch,
@@ -31,11 +31,27 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<Exit, Failure> {
     let databases = databases(arguments)?;
     let runtime = host::runtime()?;
     let asked = Access::asked(arguments.writable);
-    let gates = databases
-        .into_iter()
-        .map(|(setup, database)| gate(setup, &database, asked, &runtime))
-        .collect::<Result<Vec<_>, _>>()?;
-    let server = server(gates)?;
+    let is_alone = databases.len() == 1;
+    let (mut gates, mut late, mut unreached) = (Vec::new(), Vec::new(), None);
+    for (setup, database) in databases {
+        match gate(&setup, &database, asked, Driver::Own(&runtime)) {
+            Ok(gate) => gates.push(gate),
+            Err(failure @ Failure::Unavailable(_)) if !is_alone => {
+                let name = setup.name_of(&database);
+                tracing::error!(
+                    connection = name,
+                    "not served yet, and tried again when an agent asks for it: {failure}"
+                );
+                unreached.get_or_insert(failure);
+                late.push(open_later(name, setup, database, asked, runtime.handle()));
+            }
+            Err(failure) => return Err(failure),
+        }
+    }
+    if let (true, Some(failure)) = (gates.is_empty(), unreached) {
+        return Err(failure);
+    }
+    let server = server(gates, late)?;
     if std::io::stdin().is_terminal() {
         // There is no reader if this fails.
         let _ = write!(std::io::stderr(), "{}", greet(std::env::args()));
@@ -103,15 +119,34 @@ fn databases(arguments: &ServeArguments) -> Result<Vec<(Setup, Database)>, Failu
 /// A gate, open, and what the server needs to know of it.
 type Gate = (Arc<Guard>, ServeOptions);
 
-/// Opens a database. As long as `runtime` runs, its policies and its schema are watched.
-fn gate(
+/// A database that is opened when an agent asks for it.
+fn open_later(
+    name: String,
     setup: Setup,
+    database: Database,
+    asked: Access,
+    runtime: &Handle,
+) -> LateConnection {
+    let (runtime, limits) = (runtime.clone(), setup.limits.clone());
+    let (dialect, shown) = (database.dialect(), name.clone());
+    LateConnection::new(name, dialect, &limits, move || {
+        gate(&setup, &database, asked, Driver::Other(&runtime))
+            .inspect_err(|failure| {
+                tracing::error!(connection = shown, "still not served: {failure}");
+            })
+            .ok()
+    })
+}
+
+/// Opens a database. As long as the runtime of `driver` runs, its policies and its schema are watched.
+fn gate(
+    setup: &Setup,
     database: &Database,
     asked: Access,
-    runtime: &Runtime,
+    driver: Driver<'_>,
 ) -> Result<Gate, Failure> {
     let access = setup.access(asked)?;
-    let guard = guard(&setup, database, access, runtime)?;
+    let guard = guard(setup, database, access, driver)?;
     let name = setup.name_of(database);
     let session = Session::new(setup.principal.clone());
     match access {
@@ -138,15 +173,15 @@ fn gate(
     }
     tracing::info!(principal = %setup.principal, database = name, "serving over standard input and output");
     let guard = Arc::new(guard);
-    runtime.spawn(watch::policies(
+    driver.spawn(watch::policies(
         Arc::clone(&guard),
         name.clone(),
-        setup.policies,
+        setup.policies.clone(),
     ));
-    runtime.spawn(watch::schema(Arc::clone(&guard), name.clone()));
+    driver.spawn(watch::schema(Arc::clone(&guard), name.clone()));
     let options = ServeOptions {
         transport: palisade::session::Transport::Stdio,
-        principal: setup.principal.into(),
+        principal: setup.principal.clone().into(),
         connection: name,
         writable: access == Access::Write,
     };
@@ -154,14 +189,17 @@ fn gate(
 }
 
 /// One database has no need of a name that can be chosen.
-fn server(mut gates: Vec<Gate>) -> Result<PalisadeServer, Failure> {
-    match (gates.pop(), gates.is_empty()) {
+fn server(mut gates: Vec<Gate>, late: Vec<LateConnection>) -> Result<PalisadeServer, Failure> {
+    match (gates.pop(), gates.is_empty() && late.is_empty()) {
         (Some((guard, options)), true) => Ok(PalisadeServer::new(guard, options)),
-        (last, _) => PalisadeServer::over(gates.into_iter().chain(last)).map_err(|error| {
-            Failure::Configuration(format!(
-                "error: {error}\n  help: `[connections.NAME]` in the configuration names each once"
-            ))
-        }),
+        (last, _) => {
+            let gates = gates.into_iter().chain(last);
+            PalisadeServer::over_reachable(gates, late).map_err(|error| {
+                Failure::Configuration(format!(
+                    "error: {error}\n  help: `[connections.NAME]` in the configuration names each once"
+                ))
+            })
+        }
     }
 }
 

@@ -14,6 +14,7 @@ use rmcp::model::{Extensions, JsonObject};
 use serde_json::Value;
 
 use crate::{
+    late::{Late, LateConnection},
     options::{PrincipalSource, ServeOptions},
     queue::Queue,
 };
@@ -53,7 +54,7 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    fn new(guard: Arc<Guard>, options: ServeOptions) -> Self {
+    pub(crate) fn new(guard: Arc<Guard>, options: ServeOptions) -> Self {
         Self {
             name: options.connection,
             guard,
@@ -85,7 +86,47 @@ impl Connection {
 /// One connection, which every call means, or several by name.
 pub(crate) enum Connections {
     One(Arc<Connection>),
-    Several(BTreeMap<String, Arc<Connection>>),
+    Several(BTreeMap<String, Place>),
+}
+
+/// The place of one of several connections.
+pub(crate) enum Place {
+    /// Open since the start.
+    Open(Arc<Connection>),
+    /// Opened when it is meant.
+    Late(Arc<Late>),
+}
+
+impl Place {
+    /// The connection, if it is open.
+    fn opened(&self) -> Option<&Arc<Connection>> {
+        match self {
+            Self::Open(connection) => Some(connection),
+            Self::Late(late) => late.opened(),
+        }
+    }
+
+    fn dialect(&self) -> Dialect {
+        match self {
+            Self::Open(connection) => connection.guard.firewall().catalog().dialect(),
+            Self::Late(late) => late.connection.dialect,
+        }
+    }
+
+    fn max_query_bytes(&self) -> usize {
+        match self {
+            Self::Open(connection) => connection.guard.firewall().limits().max_query_bytes,
+            Self::Late(late) => late.connection.max_query_bytes,
+        }
+    }
+}
+
+/// What a call means.
+pub(crate) enum Chosen<'c> {
+    /// A connection that is open.
+    Open(Arc<Connection>),
+    /// A connection that is to be opened first.
+    Late(&'c Arc<Late>),
 }
 
 impl Connections {
@@ -95,27 +136,31 @@ impl Connections {
 
     pub(crate) fn several(
         all: impl IntoIterator<Item = (Arc<Guard>, ServeOptions)>,
+        late: impl IntoIterator<Item = LateConnection>,
     ) -> Result<Self, ConnectionsError> {
-        let mut named = BTreeMap::new();
-        for (guard, options) in all {
+        let open = all.into_iter().map(|(guard, options)| {
             let name = options.connection.clone();
+            (name, Place::Open(Arc::new(Connection::new(guard, options))))
+        });
+        let late = late.into_iter().map(|connection| {
+            let name = connection.name.clone();
+            (name, Place::Late(Arc::new(Late::new(connection))))
+        });
+        let mut named = BTreeMap::new();
+        for (name, place) in open.chain(late) {
             if !is_name(&name) {
                 return Err(ConnectionsError::Name(name));
             }
-            let connection = Arc::new(Connection::new(guard, options));
-            if named.insert(name.clone(), connection).is_some() {
+            if named.insert(name.clone(), place).is_some() {
                 return Err(ConnectionsError::Twice(name));
             }
         }
-        match named.len() {
-            0 => Err(ConnectionsError::None),
-            1 => named
-                .into_values()
-                .next()
-                .map(Self::One)
-                .ok_or(ConnectionsError::None),
-            _ => Ok(Self::Several(named)),
-        }
+        let only = match (named.len(), named.values().next()) {
+            (0, _) | (_, None) => return Err(ConnectionsError::None),
+            (1, Some(Place::Open(connection))) => Some(Arc::clone(connection)),
+            (_, Some(_)) => None,
+        };
+        Ok(only.map_or(Self::Several(named), Self::One))
     }
 
     /// The name of the connection that every call means.
@@ -128,11 +173,12 @@ impl Connections {
 
     /// Bytes of the longest statement that any of them looks at.
     pub(crate) fn max_query_bytes(&self) -> usize {
-        let most =
-            |connection: &Arc<Connection>| connection.guard.firewall().limits().max_query_bytes;
         match self {
-            Self::One(connection) => most(connection),
-            Self::Several(named) => named.values().map(most).max().unwrap_or_default(),
+            Self::One(connection) => connection.guard.firewall().limits().max_query_bytes,
+            Self::Several(named) => {
+                let most = named.values().map(Place::max_query_bytes).max();
+                most.unwrap_or_default()
+            }
         }
     }
 
@@ -142,7 +188,7 @@ impl Connections {
             |connection: &Arc<Connection>| connection.guard.firewall().policies().has_templates();
         match self {
             Self::One(connection) => have(connection),
-            Self::Several(named) => named.values().any(have),
+            Self::Several(named) => named.values().filter_map(Place::opened).any(have),
         }
     }
 
@@ -151,7 +197,10 @@ impl Connections {
         Standing {
             changeable: match self {
                 Self::One(connection) => vec![connection.is_changeable(request)],
-                Self::Several(named) => named.values().map(|c| c.is_changeable(request)).collect(),
+                Self::Several(named) => named
+                    .values()
+                    .map(|place| is_changeable(place, request))
+                    .collect(),
             },
             templates: self.have_templates(),
         }
@@ -165,11 +214,11 @@ impl Connections {
             },
             Self::Several(named) => Offer::Several(
                 named
-                    .values()
-                    .map(|connection| Choice {
-                        name: &connection.name,
-                        dialect: connection.guard.firewall().catalog().dialect(),
-                        changeable: connection.is_changeable(request),
+                    .iter()
+                    .map(|(name, place)| Choice {
+                        name,
+                        dialect: place.dialect(),
+                        changeable: is_changeable(place, request),
                     })
                     .collect(),
             ),
@@ -177,9 +226,9 @@ impl Connections {
     }
 
     /// The connection that a call means; the argument that says so is taken out.
-    pub(crate) fn choose(&self, arguments: &mut JsonObject) -> Result<&Arc<Connection>, Rejection> {
+    pub(crate) fn choose(&self, arguments: &mut JsonObject) -> Result<Chosen<'_>, Rejection> {
         let named = match self {
-            Self::One(connection) => return Ok(connection),
+            Self::One(connection) => return Ok(Chosen::Open(Arc::clone(connection))),
             Self::Several(named) => named,
         };
         let listed = || {
@@ -188,7 +237,7 @@ impl Connections {
         };
         let invalid = |why: String| Rejection::new(Code::RequestInvalid, why);
         match arguments.remove(ARGUMENT) {
-            Some(Value::String(name)) => named.get(&name).ok_or_else(|| {
+            Some(Value::String(name)) => named.get(&name).map(choose_place).ok_or_else(|| {
                 let names = named.keys().map(String::as_str);
                 invalid(match did_you_mean::closest(&name, names) {
                     Some(close) => {
@@ -243,6 +292,22 @@ impl<'a> Offer<'a> {
             Self::One { changeable: _ } => &[],
             Self::Several(choices) => choices,
         }
+    }
+}
+
+/// Whether something of a connection may be changed. Before it is open, nothing may.
+fn is_changeable(place: &Place, request: &Extensions) -> bool {
+    let connection = place.opened();
+    connection.is_some_and(|connection| connection.is_changeable(request))
+}
+
+fn choose_place(place: &Place) -> Chosen<'_> {
+    match place {
+        Place::Open(connection) => Chosen::Open(Arc::clone(connection)),
+        Place::Late(late) => match late.opened() {
+            Some(connection) => Chosen::Open(Arc::clone(connection)),
+            None => Chosen::Late(late),
+        },
     }
 }
 

@@ -38,6 +38,7 @@ mod answer;
 mod arguments;
 mod connections;
 mod declare;
+mod late;
 mod lines;
 pub mod metadata;
 mod options;
@@ -47,6 +48,7 @@ mod serve;
 mod server;
 
 pub use connections::ConnectionsError;
+pub use late::LateConnection;
 pub use options::{PrincipalSource, ServeOptions};
 /// The protocol whose types this crate shows.
 pub use rmcp;

@@ -36,8 +36,9 @@ use tokio::{
 use crate::{
     answer::{self, Context, Offered, Templates},
     arguments::{Call, MAX_ROWS},
-    connections::{Connection, Connections, ConnectionsError, Standing},
+    connections::{Chosen, Connection, Connections, ConnectionsError, Standing},
     declare::{self, ToolName},
+    late::LateConnection,
     lines::Bounds,
     metadata,
     options::ServeOptions,
@@ -114,7 +115,19 @@ impl PalisadeServer {
     pub fn over(
         connections: impl IntoIterator<Item = (Arc<Guard>, ServeOptions)>,
     ) -> Result<Self, ConnectionsError> {
-        Connections::several(connections).map(Self::serving)
+        Self::over_reachable(connections, [])
+    }
+
+    /// As [`over`](Self::over), where some databases could not be opened yet. A call that means one of them opens it; while
+    /// that fails, it is refused with `database.unavailable`.
+    ///
+    /// # Errors
+    /// As `over`.
+    pub fn over_reachable(
+        connections: impl IntoIterator<Item = (Arc<Guard>, ServeOptions)>,
+        late: impl IntoIterator<Item = LateConnection>,
+    ) -> Result<Self, ConnectionsError> {
+        Connections::several(connections, late).map(Self::serving)
     }
 
     fn serving(connections: Connections) -> Self {
@@ -167,9 +180,17 @@ impl PalisadeServer {
             return refuse(None, refusal(read_only()));
         }
         let connection = match shared.connections.choose(&mut arguments) {
-            Ok(connection) => connection,
+            Ok(Chosen::Open(connection)) => connection,
+            Ok(Chosen::Late(late)) => {
+                let (name, late) = (late.connection.name.clone(), Arc::clone(late));
+                match spawn_blocking(move || late.reach()).await {
+                    Ok(Some(connection)) => connection,
+                    Ok(None) | Err(_) => return refuse(None, refusal(unreachable(&name))),
+                }
+            }
             Err(rejection) => return refuse(None, refusal(rejection)),
         };
+        let connection = &connection;
         let Some(session) = connection.session(request) else {
             return refuse(None, refusal(nobody_asks()));
         };
@@ -363,7 +384,8 @@ impl Shared {
             .map(|connection| connection.name.as_str())
             .or_else(|| self.connections.only());
         let code = refusal.rejection.code();
-        if code == Code::Internal && refusal.incident.is_none() {
+        let is_incident = code == Code::Internal || code == Code::DatabaseUnavailable;
+        if is_incident && refusal.incident.is_none() {
             refusal.incident = Some(self.incident());
         }
         if let Some(incident) = &refusal.incident {
@@ -526,6 +548,13 @@ fn read_only() -> Rejection {
     Rejection::new(
         Code::StatementNotAllowed,
         "nothing can be changed here: there is no tool `execute`; read with `query`",
+    )
+}
+
+fn unreachable(name: &str) -> Rejection {
+    Rejection::new(
+        Code::DatabaseUnavailable,
+        format!("the database of the connection `{name}` cannot be reached now"),
     )
 }
 

@@ -233,6 +233,77 @@ url = "sqlite:demo.db"
     fails(&["--config", "empty.toml"], 3, &["no connection to serve"]);
 }
 
+/// One database that cannot be reached keeps no other from being served, and is served as soon as it can be.
+#[test]
+fn a_database_that_is_not_there_yet_is_served_later() {
+    let desk = Desk::new();
+    desk.write(
+        "c.toml",
+        "[connections.demo]\nurl = \"sqlite:demo.db\"\n[connections.later]\nurl = \"sqlite:later.db\"\n",
+    );
+    let mut client = Client::new(&desk, &["--config", "c.toml"]);
+    let query = |client: &mut Client, connection: &str| {
+        let arguments = json!({"sql": "SELECT 1 AS n", "connection": connection});
+        client.call("query", &arguments)["structuredContent"].clone()
+    };
+    let one = json!([{"n": 1}]);
+    assert_eq!(query(&mut client, "demo")["rows"], one);
+    for _ in 0..2 {
+        let refused = query(&mut client, "later");
+        assert_eq!(
+            (&refused["code"], &refused["retryable"]),
+            (&json!("database.unavailable"), &json!(true)),
+            "{refused}"
+        );
+    }
+    palisade_sqlite::create_database(desk.path("later.db"), "CREATE TABLE t (a);").unwrap();
+    let begun = std::time::Instant::now();
+    while query(&mut client, "later")["rows"] != one {
+        assert!(begun.elapsed().as_secs() < 20, "it is not served");
+        std::thread::sleep(std::time::Duration::from_millis(200));
+    }
+    assert_eq!(query(&mut client, "demo")["rows"], one);
+    client.end();
+    // Where none can be reached, there is nothing to serve.
+    desk.write(
+        "none.toml",
+        "[connections.a]\nurl = \"sqlite:nope.db\"\n[connections.b]\nurl = \"sqlite:nope.db\"\n",
+    );
+    desk.run(&["serve", "--config", "none.toml"])
+        .fails(4, &["nope.db"]);
+}
+
+/// The same of a server's, whose connections live on the runtime that serves.
+#[test]
+fn a_database_of_a_server_is_served_later() {
+    let shop = Shop::new("late");
+    shop.desk.run(&["demo"]).expect_exit(0);
+    let database = format!("later_{}", shop.database);
+    shop.desk.write(
+        "c.toml",
+        format!(
+            "[grants]\nhosts = [\"{}:{}\"]\n[connections.demo]\nurl = \"sqlite:demo.db\"\n[connections.later]\nurl = \"{}\"\n",
+            shop.server.host(),
+            shop.server.port(),
+            shop.url().replace(&format!("/{}", shop.database), &format!("/{database}"))
+        ),
+    );
+    let mut client = Client::new(&shop.desk, &["--config", "c.toml"]);
+    let mut query = || {
+        let arguments = json!({"sql": "SELECT 1 AS n", "connection": "later"});
+        client.call("query", &arguments)["structuredContent"].clone()
+    };
+    assert_eq!(query()["code"], "database.unavailable");
+    shop.ask(&format!("CREATE DATABASE {database}"));
+    let begun = std::time::Instant::now();
+    while query()["rows"] != json!([{"n": 1}]) {
+        assert!(begun.elapsed().as_secs() < 20, "it is not served");
+        std::thread::sleep(std::time::Duration::from_millis(200));
+    }
+    client.end();
+    shop.ask(&format!("DROP DATABASE {database} WITH (FORCE)"));
+}
+
 #[test]
 fn a_database_in_memory_is_served() {
     let desk = Desk::empty();
