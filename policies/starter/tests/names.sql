@@ -11,9 +11,20 @@ CREATE TABLE accounts (
   secretary TEXT,
   description TEXT
 );
+CREATE TABLE addresses (id INTEGER PRIMARY KEY, street TEXT, city TEXT);
+CREATE TABLE people (
+  id INTEGER PRIMARY KEY,
+  first_name TEXT,
+  born DATE,
+  phone TEXT,
+  city TEXT,
+  address_id INTEGER REFERENCES addresses (id)
+);
 CREATE TABLE files (id INTEGER PRIMARY KEY, name TEXT, hash TEXT);
 CREATE VIEW contacts AS SELECT email, ssn AS number FROM accounts;
 CREATE VIEW leaks AS SELECT password_hash AS fingerprint FROM accounts;
 INSERT INTO accounts VALUES
   (1, 'a@b.example', 'demo-hash-1', 'demo-salt-1', '078-05-1120', 'DE02120300000000202051', '1985-07-12', 7, 'Jo', 'x');
+INSERT INTO addresses VALUES (1, 'Storgatan 1', 'Malmö');
+INSERT INTO people VALUES (1, 'Jo', '1985-07-12', '+46 40 555 0147', 'Malmö', 1);
 INSERT INTO files VALUES (1, 'a.txt', 'cafe');

@@ -21,6 +21,7 @@ mod postgres;
 mod serve;
 mod shop;
 mod tables;
+mod starter;
 mod templates;
 mod tls;
 mod tokens;

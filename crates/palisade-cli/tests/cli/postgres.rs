@@ -163,7 +163,7 @@ fn the_starter_policies_fit() {
     };
     assert_eq!(
         query(&[]),
-        json!([{"id": 1, "name": "Ann", "ssn": "****3456", "date_of_birth": null}])
+        json!([{"id": 1, "name": null, "ssn": "****3456", "date_of_birth": "1990-01-01"}])
     );
     let wrote = shop
         .desk

@@ -147,7 +147,8 @@ pub(in crate::policy) fn unfit_masks(
             continue;
         }
         for id in decision.policies {
-            let mask = loaded.annotations.get(&id).and_then(|a| a.mask.clone());
+            let annotations = loaded.annotations.get(&id).filter(|a| !a.is_mask_or_null);
+            let mask = annotations.and_then(|a| a.mask.clone());
             if let Some(mask) = mask.filter(|mask| !fits(mask, column, dialect)) {
                 out.push((id, UnfitMask::new(mask, column, dialect)));
             }
@@ -305,6 +306,9 @@ mod tests {
             ("email", "name"),
             ("last(4)", "born"),
             ("fixed(x)", "photo"),
+            ("email else null", "paid"),
+            ("date(day) else null", "born"),
+            ("last(4) else null", "photo"),
         ] {
             for dialect in [Dialect::Postgres, Dialect::Mysql] {
                 load(dialect, mask, of, None).unwrap_or_else(|errors| panic!("{errors}"));

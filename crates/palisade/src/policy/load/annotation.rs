@@ -26,6 +26,8 @@ use crate::{
 pub(in crate::policy) struct Annotations {
     /// `@mask`, on a forbid of `read_plain` or a permit of `read_masked`.
     pub(in crate::policy) mask: Option<Mask>,
+    /// `else null` behind the mask: NULL for the columns whose types do not take it.
+    pub(in crate::policy) is_mask_or_null: bool,
     /// `@domain`, on a permit of `read_token`.
     pub(in crate::policy) domain: Option<HashDomain>,
     /// `@approval("required")`, on a permit.
@@ -48,6 +50,7 @@ impl Annotations {
     pub(in crate::policy) fn strictest(self, other: &Self) -> Self {
         let Self {
             mask,
+            is_mask_or_null,
             domain,
             approval,
             max_rows,
@@ -58,6 +61,7 @@ impl Annotations {
                 .into_iter()
                 .chain(other.mask.clone())
                 .reduce(Mask::strictest),
+            is_mask_or_null: is_mask_or_null && other.is_mask_or_null,
             // None is the column's own, which is the smallest.
             domain: domain
                 .zip(other.domain.clone())
@@ -82,7 +86,11 @@ pub(in crate::policy) fn read(
     for (name, value) in names {
         let read = match name {
             "id" => id(value),
-            "mask" => mask(policy, value, dialect).map(|mask| out.mask = Some(mask)),
+            "mask" => {
+                let (wanted, or_null) = split_else(value);
+                out.is_mask_or_null = or_null;
+                mask(policy, wanted, dialect).map(|mask| out.mask = Some(mask))
+            }
             "domain" => domain(policy, value).map(|domain| out.domain = Some(domain)),
             "max_rows" => max_rows(policy, value).map(|rows| out.max_rows = Some(rows)),
             "message" => message(policy, value).map(|text| out.message = Some(text)),
@@ -134,7 +142,7 @@ pub const ANNOTATIONS: &[Annotation] = &[
         name: "mask",
         form: r#"@mask("last(4)")"#,
         place: "a forbid of `read_plain`, a permit of `read_masked`",
-        effect: "Replaces the column's values by what the mask makes of them.",
+        effect: "Replaces the column's values by what the mask makes of them. `else null` behind the mask gives NULL for columns whose types do not take it.",
     },
     Annotation {
         name: "domain",
@@ -167,7 +175,8 @@ fn annotation_names() -> impl Iterator<Item = &'static str> {
 }
 
 const MASK_FORMS: &str = "the masks are `null`, `fixed(***)`, `last(4)`, `first(4)`, `email`, `hash`, `hash(domain)`, \
-     `date(month)` (or `year`, `day`, `hour`), `bucket(100)` and `expr(…)` with an SQL expression over `value`";
+     `date(month)` (or `year`, `day`, `hour`), `bucket(100)` and `expr(…)` with an SQL expression over `value`; \
+     `last(4) else null` gives NULL for columns whose types do not take the mask";
 
 /// Why an annotation is not accepted.
 struct Refused {
@@ -229,6 +238,17 @@ fn mask(policy: &Policy, value: &str, dialect: Dialect) -> Result<Mask, Refused>
     }
     parse_mask(value)
         .ok_or_else(|| Refused::new(format!("`{value}` is not a mask")).help(MASK_FORMS))
+}
+
+/// A mask, and whether `else null` is behind it.
+fn split_else(value: &str) -> (&str, bool) {
+    let mask = value.trim_end().strip_suffix("null").map(str::trim_end);
+    let mask = mask.and_then(|rest| rest.strip_suffix("else"));
+    match mask {
+        // A blank or a parenthesis is before it, so that no other word ends in it.
+        Some(mask) if mask.ends_with([' ', ')']) => (mask.trim_end(), true),
+        Some(_) | None => (value, false),
+    }
 }
 
 fn expr(text: &str, dialect: Dialect) -> Result<Mask, Refused> {
@@ -416,6 +436,23 @@ mod tests {
         ] {
             assert_eq!(mask_of(written).unwrap().to_string(), written);
         }
+        let or_null = |written: &str| {
+            let text = format!(
+                "@mask(\"{written}\") forbid(principal, action == Action::\"read_plain\", resource);"
+            );
+            let read = check(&text).unwrap();
+            (read.mask.unwrap().to_string(), read.is_mask_or_null)
+        };
+        assert_eq!(or_null("email"), ("email".to_owned(), false));
+        assert_eq!(or_null("email else null"), ("email".to_owned(), true));
+        assert_eq!(
+            or_null("last(4)  else  null "),
+            ("last(4)".to_owned(), true)
+        );
+        assert_eq!(
+            or_null("fixed(or else null)"),
+            ("fixed(or else null)".to_owned(), false)
+        );
     }
 
     /// Annotations with every combination of a few values of each.
@@ -449,6 +486,7 @@ mod tests {
                     for max_rows in [None, Some(1), Some(100)] {
                         out.push(Annotations {
                             mask: mask.clone(),
+                            is_mask_or_null: false,
                             domain: domain.clone(),
                             approval,
                             max_rows,

@@ -25,13 +25,14 @@ pub struct ColumnFlow(pub BTreeMap<ColumnId, BTreeSet<ColumnId>>);
 pub(in crate::policy) struct Tags {
     relations: BTreeMap<RelationId, BTreeSet<String>>,
     columns: BTreeMap<ColumnId, BTreeSet<String>>,
+    /// Every tag that the classification gives, whether this catalog has such a column or not.
+    given: BTreeSet<String>,
 }
 
 impl Tags {
-    /// Every tag that anything has.
+    /// Every tag that the classification gives.
     pub(in crate::policy) fn all(&self) -> impl Iterator<Item = &str> {
-        let all = self.relations.values().chain(self.columns.values());
-        all.flatten().map(String::as_str)
+        self.given.iter().map(String::as_str)
     }
 
     /// The tags of a relation.
@@ -71,8 +72,9 @@ pub(in crate::policy) fn classify(
     let mut unclassified = BTreeSet::new();
     let mut matched = BTreeSet::new();
     if let Some((source, document)) = document {
-        let names = Names::new(catalog);
+        let names = Names::new(catalog, flow);
         for entry in document.table {
+            tags.given.extend(entry.get_ref().tags.iter().cloned());
             for id in names.relations(&source, &entry, problems) {
                 tags.relations
                     .entry(id)
@@ -81,6 +83,7 @@ pub(in crate::policy) fn classify(
             }
         }
         for entry in document.column {
+            tags.given.extend(entry.get_ref().tags.iter().cloned());
             for id in names.columns(&source, &entry, problems) {
                 matched.insert(id);
                 tags.columns
@@ -90,6 +93,7 @@ pub(in crate::policy) fn classify(
             }
         }
         unclassified = document.unclassified.map(|u| u.tags).unwrap_or_default();
+        tags.given.extend(unclassified.iter().cloned());
     }
     let same = Same::new(catalog);
     let matched: BTreeSet<ColumnId> = matched.into_iter().map(|id| same.group(id)).collect();
@@ -124,6 +128,13 @@ struct Document {
 struct Entry {
     name: Option<Spanned<String>>,
     pattern: Option<Spanned<String>>,
+    /// Several patterns, each a spelling that a database may have.
+    patterns: Option<Vec<Spanned<String>>>,
+    /// Patterns of what is left out.
+    #[serde(default)]
+    except: Vec<Spanned<String>>,
+    /// Whether columns of declared primary and foreign keys are chosen too.
+    keys: Option<Spanned<bool>>,
     tags: BTreeSet<String>,
 }
 
@@ -139,24 +150,36 @@ struct Names<'a> {
     relations: Vec<(&'a Relation, [String; 2])>,
     by_uid: HashMap<&'a str, RelationId>,
     columns_by_uid: HashMap<&'a str, ColumnId>,
+    /// By a column's name in lower case: where columns of that name are. Large catalogs have few names.
+    columns: BTreeMap<String, Vec<(usize, ColumnId)>>,
+    keys: BTreeSet<ColumnId>,
 }
 
 impl<'a> Names<'a> {
-    fn new(catalog: &'a Catalog) -> Self {
+    fn new(catalog: &'a Catalog, flow: &ColumnFlow) -> Self {
         let dialect = catalog.dialect();
         let lower = |name: &str| dialect.fold(name).to_lowercase();
-        let relations = catalog
+        let relations: Vec<_> = catalog
             .relations()
             .iter()
             .map(|relation| (relation, [lower(&relation.schema), lower(&relation.name)]))
             .collect();
+        let mut columns: BTreeMap<String, Vec<(usize, ColumnId)>> = BTreeMap::new();
+        for (at, (relation, _)) in relations.iter().enumerate() {
+            for (id, column) in relation.column_ids() {
+                let name = column.key.to_lowercase();
+                columns.entry(name).or_default().push((at, id));
+            }
+        }
         let all = || catalog.relations().iter();
-        let columns = all().flat_map(Relation::column_ids);
+        let uids = all().flat_map(Relation::column_ids);
         Self {
             dialect,
             relations,
             by_uid: all().map(|r| (r.uid.as_str(), r.id)).collect(),
-            columns_by_uid: columns.map(|(id, c)| (c.uid.as_str(), id)).collect(),
+            columns_by_uid: uids.map(|(id, c)| (c.uid.as_str(), id)).collect(),
+            columns,
+            keys: key_columns(catalog, flow),
         }
     }
 
@@ -166,6 +189,9 @@ impl<'a> Names<'a> {
         entry: &Spanned<Entry>,
         problems: &mut Vec<PolicyProblem>,
     ) -> Vec<RelationId> {
+        if let Some(keys) = &entry.get_ref().keys {
+            problems.push(source.at(keys.span(), "`keys` belongs to entries of columns"));
+        }
         match selector(source, entry, "schema.table", 2, problems) {
             None => Vec::new(),
             Some(Selector::Name(name)) => {
@@ -179,10 +205,14 @@ impl<'a> Names<'a> {
                 }
                 found
             }
-            Some(Selector::Pattern(parts)) => self
+            Some(Selector::Patterns { of, except }) => self
                 .relations
                 .iter()
-                .filter(|(_, name)| parts.iter().zip(name).all(|(part, text)| glob(part, text)))
+                .filter(|(_, [schema, table])| {
+                    let name = [schema.as_str(), table];
+                    let matches = |pattern: &Pattern| pattern.find_match(&name).is_some();
+                    of.iter().any(matches) && !except.iter().any(matches)
+                })
                 .map(|(relation, _)| relation.id)
                 .collect(),
         }
@@ -194,28 +224,36 @@ impl<'a> Names<'a> {
         entry: &Spanned<Entry>,
         problems: &mut Vec<PolicyProblem>,
     ) -> Vec<ColumnId> {
-        let columns = || {
-            self.relations
-                .iter()
-                .flat_map(|(relation, _)| relation.column_ids())
-        };
         match selector(source, entry, "schema.table.column", 3, problems) {
             None => Vec::new(),
             Some(Selector::Name(name)) => {
                 let found = self.find(&self.columns_by_uid, name.get_ref());
                 if found.is_empty() {
-                    let known = columns().map(|(_, column)| column.uid.as_str());
+                    let known = self.columns_by_uid.keys().copied();
                     problems.push(report_unknown(source, "column", name, known));
                 }
                 found
             }
-            Some(Selector::Pattern(parts)) => {
+            Some(Selector::Patterns { of, except }) => {
+                let with_keys = entry.get_ref().keys.as_ref().is_none_or(|k| *k.get_ref());
                 let mut out = Vec::new();
-                for (relation, [schema, table]) in &self.relations {
-                    for (id, column) in relation.column_ids() {
-                        let name = [schema.as_str(), table, &column.key.to_lowercase()];
-                        if parts.iter().zip(name).all(|(part, text)| glob(part, text)) {
-                            out.push(id);
+                for (column, places) in &self.columns {
+                    let of: Vec<_> = of.iter().filter(|p| p.may_end_in(column)).collect();
+                    if of.is_empty() {
+                        continue;
+                    }
+                    for (at, id) in places {
+                        let Some((_, [schema, table])) = self.relations.get(*at) else {
+                            continue;
+                        };
+                        let name = [schema.as_str(), table, column];
+                        if !of.iter().any(|p| p.find_match(&name).is_some()) {
+                            continue;
+                        }
+                        let is_left_out = except.iter().any(|p| p.find_match(&name).is_some())
+                            || !with_keys && self.keys.contains(id);
+                        if !is_left_out {
+                            out.push(*id);
                         }
                     }
                 }
@@ -235,10 +273,58 @@ impl<'a> Names<'a> {
     }
 }
 
+/// The columns by which rows are joined: those of declared primary and foreign keys, what foreign keys refer to, and
+/// columns of views that show nothing else.
+fn key_columns(catalog: &Catalog, flow: &ColumnFlow) -> BTreeSet<ColumnId> {
+    let mut out = BTreeSet::new();
+    let at = |relation: &Relation, index: u16| ColumnId {
+        relation: relation.id,
+        index,
+    };
+    for relation in catalog.relations() {
+        out.extend(
+            relation
+                .primary_key
+                .iter()
+                .map(|index| at(relation, *index)),
+        );
+        for key in &relation.foreign_keys {
+            let own = key
+                .columns
+                .iter()
+                .filter_map(|name| relation.position(name));
+            out.extend(own.map(|index| at(relation, index)));
+            if let Some(other) = catalog.find(&key.schema, &key.table) {
+                let named = key
+                    .references
+                    .iter()
+                    .filter_map(|name| other.position(name));
+                out.extend(named.map(|index| at(other, index)));
+            }
+        }
+    }
+    // Views stand on views, so that each round may find more.
+    loop {
+        let shows_keys = |from: &BTreeSet<ColumnId>| !from.is_empty() && from.is_subset(&out);
+        let more: Vec<ColumnId> = flow
+            .0
+            .iter()
+            .filter(|(id, from)| !out.contains(id) && shows_keys(from))
+            .map(|(id, _)| *id)
+            .collect();
+        if more.is_empty() {
+            return out;
+        }
+        out.extend(more);
+    }
+}
+
 enum Selector<'a> {
     Name(&'a Spanned<String>),
-    /// One lower-case glob for each part of the name.
-    Pattern(Vec<String>),
+    Patterns {
+        of: Vec<Pattern>,
+        except: Vec<Pattern>,
+    },
 }
 
 fn selector<'a>(
@@ -252,33 +338,81 @@ fn selector<'a>(
     if fields.tags.iter().any(|tag| tag.trim().is_empty()) {
         problems.push(source.at(entry.span(), "a tag is a word, not empty"));
     }
-    match (&fields.name, &fields.pattern) {
-        (Some(name), None) => Some(Selector::Name(name)),
-        (None, Some(pattern)) => {
-            let split: Vec<String> = pattern
-                .get_ref()
-                .split('.')
-                .map(str::to_lowercase)
-                .collect();
-            if split.len() != parts || split.iter().any(String::is_empty) {
-                let message = format!(
-                    "`{}` is not a pattern of the form `{form}`",
-                    pattern.get_ref()
-                );
-                problems.push(
-                    source
-                        .at(pattern.span(), message)
-                        .with_help(Some("`*` stands for any characters within one part")),
-                );
-                return None;
+    let written = match (&fields.name, &fields.pattern, &fields.patterns) {
+        (Some(name), None, None) => {
+            if fields.except.is_empty() && fields.keys.is_none() {
+                return Some(Selector::Name(name));
             }
-            Some(Selector::Pattern(split))
+            let message = "`except` and `keys` belong to patterns, and this entry has a `name`";
+            problems.push(source.at(entry.span(), message));
+            return None;
         }
-        (Some(_), Some(_)) | (None, None) => {
-            problems.push(source.at(entry.span(), "an entry has either `name` or `pattern`"));
-            None
+        (None, Some(pattern), None) => std::slice::from_ref(pattern),
+        (None, None, Some(patterns)) if !patterns.is_empty() => patterns,
+        (None, None, Some(_)) => {
+            problems.push(source.at(entry.span(), "`patterns` holds at least one pattern"));
+            return None;
         }
+        (Some(_), Some(_), _)
+        | (Some(_), None, Some(_))
+        | (None, Some(_), Some(_))
+        | (None, None, None) => {
+            let message = "an entry has one of `name`, `pattern` and `patterns`";
+            problems.push(source.at(entry.span(), message));
+            return None;
+        }
+    };
+    let mut read = |written: &[Spanned<String>]| {
+        let read = written.iter().map(|written| {
+            let pattern = Pattern::read(written.get_ref(), parts);
+            if pattern.is_none() {
+                let message = format!("`{}` is not a pattern of the form `{form}`", written.get_ref());
+                let help = "`*` stands for any characters within one part, and `|` stands between alternatives";
+                problems.push(source.at(written.span(), message).with_help(Some(help)));
+            }
+            pattern
+        });
+        // All are read, so that each mistake is reported.
+        let read: Vec<_> = read.collect();
+        read.into_iter().collect::<Option<Vec<_>>>()
+    };
+    let (of, except) = (read(written), read(&fields.except));
+    Some(Selector::Patterns {
+        of: of?,
+        except: except?,
+    })
+}
+
+/// For each part of a name the alternatives, globs in lower case.
+struct Pattern(Vec<Vec<String>>);
+
+impl Pattern {
+    fn read(written: &str, parts: usize) -> Option<Self> {
+        let alternatives = |part: &str| part.split('|').map(str::to_lowercase).collect();
+        let read: Vec<Vec<String>> = written.split('.').map(alternatives).collect();
+        let is_whole = read.len() == parts && !read.iter().flatten().any(String::is_empty);
+        is_whole.then_some(Self(read))
     }
+
+    /// Whether the last part matches.
+    fn may_end_in(&self, name: &str) -> bool {
+        self.0
+            .last()
+            .is_some_and(|part| any_glob(part, name).is_some())
+    }
+
+    /// The alternatives that match `name`, as a pattern.
+    fn find_match(&self, name: &[&str]) -> Option<String> {
+        let parts = self.0.iter().zip(name);
+        let matched: Option<Vec<&str>> = parts.map(|(part, text)| any_glob(part, text)).collect();
+        matched.map(|parts| parts.join("."))
+    }
+}
+
+/// The first of several globs that matches.
+fn any_glob<'p>(part: &'p [String], text: &str) -> Option<&'p str> {
+    let mut globs = part.iter().map(String::as_str);
+    globs.find(|pattern| glob(pattern, text))
 }
 
 fn report_unknown<'a>(
@@ -298,24 +432,19 @@ fn report_unknown<'a>(
 
 /// Whether `text` matches `pattern`, in which `*` stands for any characters.
 fn glob(pattern: &str, text: &str) -> bool {
-    let mut pieces = pattern.split('*');
-    let Some(first) = pieces.next() else {
-        return text.is_empty();
+    let Some((first, mut others)) = pattern.split_once('*') else {
+        return pattern == text;
     };
     let Some(mut rest) = text.strip_prefix(first) else {
         return false;
     };
-    let mut pieces: Vec<&str> = pieces.collect();
-    let Some(last) = pieces.pop() else {
-        return rest.is_empty();
-    };
-    for piece in pieces {
-        let Some((_, after)) = rest.split_once(piece) else {
+    while let Some((piece, after)) = others.split_once('*') {
+        let Some((_, found)) = rest.split_once(piece) else {
             return false;
         };
-        rest = after;
+        (rest, others) = (found, after);
     }
-    rest.ends_with(last)
+    rest.ends_with(others)
 }
 
 /// Each column's tags with those of everything it is computed from, and of the columns that hold the
@@ -416,6 +545,61 @@ mod tests {
     }
 
     #[test]
+    fn an_entry_has_several_patterns_and_leaves_out_others() {
+        let text = "[[column]]\npatterns = [\"*.*.email|addr*\", \"main.tickets.t*\"]\n\
+                    except = [\"*.*.*_id\"]\ntags = [\"pii\"]\n\
+                    [[column]]\npattern = \"*.tickets.id|tenant_id\"\nkeys = false\ntags = [\"key\"]\n";
+        let (tags, problems) = run(text, &ColumnFlow::default());
+        assert!(problems.is_empty(), "{problems:?}");
+        for (uid, expect) in [
+            ("main.customers.email", vec!["pii"]),
+            ("main.contacts.address", vec!["pii"]),
+            ("main.tickets.title", vec!["pii"]),
+            ("main.tickets.tenant_id", vec!["key"]),
+        ] {
+            assert_eq!(tags_of(&tags, uid), expect, "{uid}");
+        }
+        assert_eq!(tags.all().collect::<Vec<_>>(), ["key", "pii"]);
+    }
+
+    #[test]
+    fn entries_that_contradict_themselves_are_refused() {
+        for (entry, message) in [
+            (
+                "[[column]]\nname = \"main.customers.email\"\nkeys = false",
+                "`except` and `keys` belong to patterns",
+            ),
+            (
+                "[[column]]\npattern = \"*.*.a\"\npatterns = [\"*.*.b\"]",
+                "one of `name`, `pattern` and `patterns`",
+            ),
+            ("[[column]]\npatterns = []", "at least one pattern"),
+            (
+                "[[column]]\npatterns = [\"*.*.a|\"]",
+                "`*.*.a|` is not a pattern of the form",
+            ),
+            (
+                "[[column]]\npattern = \"*.*.a\"\nexcept = [\"a\"]",
+                "`a` is not a pattern of the form",
+            ),
+            (
+                "[[table]]\npattern = \"*.a\"\nkeys = false",
+                "`keys` belongs to entries of columns",
+            ),
+        ] {
+            let (_, problems) = run(
+                &format!("{entry}\ntags = [\"x\"]\n"),
+                &ColumnFlow::default(),
+            );
+            let told = problems
+                .first()
+                .map(ToString::to_string)
+                .unwrap_or_default();
+            assert!(told.contains(message), "{entry}: {told}");
+        }
+    }
+
+    #[test]
     fn tags_flow_through_every_step() {
         let catalog = fixture::catalog();
         let id = |uid| fixture::column_id(&catalog, uid);
@@ -465,7 +649,7 @@ mod tests {
             (
                 "[[column]]\ntags = []",
                 1,
-                "either `name` or `pattern`",
+                "one of `name`, `pattern` and `patterns`",
                 None,
             ),
             (
