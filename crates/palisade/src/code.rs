@@ -181,8 +181,8 @@ codes! {
         "There is no such function for you.",
         "Use the engine's standard functions.";
     FunctionNotAllowed "function.not-allowed" retry false, next [query], fault Statement, stage Decision, incident Never, detail Recorded,
-        "The function reaches beyond the data and no policy permits it by name.",
-        "Do without the function, or ask the operator for a policy that names it.";
+        "No policy permits you to call this function.",
+        "Do without the function, or ask the operator for a policy that permits it.";
     TemplateUnknown "template.unknown" retry false, next [list_templates], fault Statement, stage Decision, incident Never, detail Recorded,
         "There is no such template for you.",
         "Run one of the templates that list_templates shows, by its name.";

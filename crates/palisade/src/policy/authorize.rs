@@ -7,13 +7,16 @@ use std::{
 
 use super::obligation::{ColumnLevel, Mask, RelationDecision, RowFilter, Visibility};
 use crate::policy::{
-    decide::writes::{ActionDecision, WriteDecision},
+    decide::{
+        functions::FunctionDecision,
+        writes::{ActionDecision, WriteDecision},
+    },
     session_view::SessionView,
     statement_conditions::{PendingEstimatePolicies, check_conditions},
 };
 use crate::{
     access::{AccessSet, ChangeAccess, DefinedObject, DefinitionAccess},
-    catalog::{Change, ColumnId, RelationId, functions::shown_name, system_relation},
+    catalog::{Change, ColumnId, RelationId, functions::{FunctionDef, shown_name}, system_relation},
     code::Code,
     rejection::Rejection,
     session::Principal,
@@ -161,17 +164,16 @@ pub(crate) fn authorize(
     }
     let mut calls = Vec::new();
     for name in access.functions() {
-        let refuse = |policies| {
-            let code = Code::FunctionNotAllowed;
-            Rejection::new(code, format!("`{}`: {}", shown_name(name), code.summary()))
-                .with_policies(policies)
-        };
         let Some(def) = session_view.catalog().function(name) else {
-            return Err(refuse(Vec::new()));
+            let code = Code::FunctionNotAllowed;
+            return Err(Rejection::new(
+                code,
+                format!("`{}`: {}", shown_name(name), code.summary()),
+            ));
         };
         let decision = session_view.function(def)?;
         if !decision.permitted {
-            return Err(refuse(decision.policies.clone()));
+            return Err(refuse_call(session_view, def, &decision));
         }
         calls.push(decision);
     }
@@ -201,6 +203,48 @@ pub(crate) fn authorize(
         filtered_cascades,
         reserved,
     })
+}
+
+/// The refusal of a call. Classes of functions are the same for everybody. Only the operator is told of policies.
+fn refuse_call(
+    session_view: &SessionView,
+    def: &FunctionDef,
+    decision: &FunctionDecision,
+) -> Rejection {
+    let (uid, class) = (&def.uid, def.safety.name());
+    let needs_name = def.safety.needs_named_permit();
+    let is_forbidden = session_view.forbids_call(&decision.policies);
+    let why = match (is_forbidden, needs_name) {
+        (true, _) => "which a policy forbids",
+        (false, true) => "and no policy permits it by name",
+        (false, false) => "and no policy permits it",
+    };
+    let name = shown_name(uid);
+    let operators = session_view.catalog().operators().iter();
+    let symbols: BTreeSet<&str> = operators
+        .filter(|operator| operator.function == *uid)
+        .map(|operator| operator.name.as_str())
+        .collect();
+    let message = match symbols.first() {
+        None => format!("`{name}` is a function of the class `{class}`, {why}"),
+        Some(symbol) => format!(
+            "`{name}`, the function of the database's operator `{symbol}`, is of the class `{class}`, {why}"
+        ),
+    };
+    let principal = session_view.principal();
+    let permit = format!("permit (principal == {principal}, action == Action::\"call\", resource");
+    let detail = match (is_forbidden, needs_name) {
+        (true, _) => format!("forbidden by {}", decision.policies.join(", ")),
+        (false, true) => {
+            format!("this policy would permit it: `{permit} == Function::{uid:?});`")
+        }
+        (false, false) => format!(
+            "this policy would permit it and others of its class: `{permit}) when {{ resource.safety == \"{class}\" }};`"
+        ),
+    };
+    Rejection::new(Code::FunctionNotAllowed, message)
+        .with_policies(decision.policies.clone())
+        .with_operator_detail(detail)
 }
 
 type Writes = BTreeMap<RelationId, Arc<WriteDecision>>;

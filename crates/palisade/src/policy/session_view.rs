@@ -8,6 +8,8 @@ use std::{
     },
 };
 
+use cedar_policy::{Effect, PolicyId};
+
 use crate::policy::{
     cedar::{
         entities::resource,
@@ -236,6 +238,16 @@ impl SessionView {
         let decision = decision.map(Arc::new).map_err(Rejection::from);
         lock(&self.writes).insert(id, decision.clone());
         decision
+    }
+
+    /// Whether one of `policies` forbids calls.
+    pub(in crate::policy) fn forbids_call(&self, policies: &[String]) -> bool {
+        let of_calls = self.loaded.policies.for_action(PolicyAction::Call);
+        let forbids = |id: &String| {
+            let policy = of_calls.and_then(|all| all.policy(&PolicyId::new(id)));
+            policy.is_some_and(|policy| policy.effect() == Effect::Forbid)
+        };
+        policies.iter().any(forbids)
     }
 
     /// Whether a function may be called. A function that reaches beyond its arguments needs a permit whose
