@@ -40,8 +40,8 @@ pub(in crate::policy) struct Loaded {
     pub(in crate::policy) of_statements: BTreeSet<String>,
     /// Those of them that look at what the engine expects of a statement.
     pub(in crate::policy) of_estimates: BTreeSet<String>,
-    /// The resources that permits name by `resource == …`, by policy id.
-    pub(in crate::policy) named: HashMap<String, EntityUid>,
+    /// The resources that permits name by `resource == …` in their scopes, and functions by conditions too; by policy id.
+    pub(in crate::policy) named: HashMap<String, BTreeSet<EntityUid>>,
     pub(in crate::policy) tags: Tags,
     pub(in crate::policy) templates: Templates,
     /// Who inherits from whom.

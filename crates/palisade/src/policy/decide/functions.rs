@@ -97,8 +97,60 @@ mod tests {
         let view = set.session(&agent("bot"));
         let permitted = |name| view.function(find(name)).unwrap().permitted;
         assert!(permitted("lower") && permitted("random") && permitted("randomblob"));
-        assert!(!permitted("zeroblob") && !permitted("load_extension") && !permitted("changes"));
+        assert!(permitted("zeroblob") && permitted("load_extension") && !permitted("changes"));
         assert_eq!(view.function(find("changes")).unwrap().policies, ["no"]);
+    }
+
+    #[test]
+    fn conditions_name_functions_where_they_admit_no_others() {
+        let find = |name| functions::registry(Dialect::Sqlite).get(name).unwrap();
+        for (condition, is_named) in [
+            ("resource == Function::\"zeroblob\"", true),
+            ("Function::\"zeroblob\" == resource", true),
+            (
+                "resource in [Function::\"zeroblob\", Function::\"randomblob\"]",
+                true,
+            ),
+            (
+                "[Function::\"zeroblob\", Function::\"lower\"].contains(resource)",
+                true,
+            ),
+            (
+                "resource == Function::\"lower\" || resource == Function::\"zeroblob\"",
+                true,
+            ),
+            (
+                "resource.safety != \"file\" && resource == Function::\"zeroblob\"",
+                true,
+            ),
+            (
+                "resource == Function::\"zeroblob\" || resource.safety == \"resource\"",
+                false,
+            ),
+            ("resource != Function::\"lower\"", false),
+            ("!(resource == Function::\"lower\")", false),
+            ("resource in Schema::\"main\"", false),
+            (
+                "if resource == Function::\"zeroblob\" then true else true",
+                false,
+            ),
+        ] {
+            let set = set(&format!(
+                "permit(principal, action == Action::\"call\", resource) when {{ {condition} }};"
+            ));
+            let view = set.session(&agent("bot"));
+            let permitted = view.function(find("zeroblob")).unwrap().permitted;
+            assert_eq!(permitted, is_named, "{condition}");
+        }
+        let set = set(
+            "permit(principal, action == Action::\"call\", resource) unless { resource == Function::\"zeroblob\" };",
+        );
+        assert!(
+            !set.session(&agent("bot"))
+                .function(find("zeroblob"))
+                .unwrap()
+                .permitted
+        );
     }
 
     #[test]

@@ -73,7 +73,7 @@ pub(in crate::policy) fn is_named(
     resource: &EntityUid,
 ) -> bool {
     let mut named = policies.iter().filter_map(|id| loaded.named.get(id));
-    named.any(|named| named == resource)
+    named.any(|named| named.contains(resource))
 }
 
 /// Hides columns of one of the engine's own relations: those that would be masked or have not been reviewed, and secrets

@@ -3,6 +3,7 @@
 pub(in crate::policy) mod annotation;
 pub(in crate::policy) mod classification;
 pub(in crate::policy) mod diagnostic;
+pub(in crate::policy) mod named_resources;
 pub(in crate::policy) mod source;
 pub mod template;
 pub(in crate::policy) mod validation;
@@ -200,7 +201,7 @@ pub(in crate::policy) fn load(
             .map(|located| located.policy.id().to_string())
             .collect(),
         of_statements,
-        named: named_resources(&located),
+        named: named_resources::collect(&located),
         tags,
         templates,
         store,
@@ -397,19 +398,6 @@ fn named_in_conditions(located: &[Located<'_>]) -> BTreeSet<EntityUid> {
         }
     }
     out
-}
-
-fn named_resources(located: &[Located<'_>]) -> HashMap<String, EntityUid> {
-    located
-        .iter()
-        .filter_map(|l| match l.policy.resource_constraint() {
-            ResourceConstraint::Eq(uid) => Some((l.policy.id().to_string(), uid)),
-            ResourceConstraint::Any
-            | ResourceConstraint::In(_)
-            | ResourceConstraint::Is(_)
-            | ResourceConstraint::IsIn(_, _) => None,
-        })
-        .collect()
 }
 
 /// The policies whose conditions look at `context.has_where`: in what they say, not in a comment.
