@@ -451,13 +451,9 @@ pub(crate) struct SecretArguments {
 pub(crate) enum PolicyCommand {
     /// Print the starter policies, or write them to a folder to edit
     #[command(
-        after_help = "Examples:\n  palisade policy print-starter\n  palisade policy print-starter --dir my-policies"
+        after_help = "Examples (the last after `palisade demo`):\n  palisade policy print-starter\n  palisade policy print-starter --dir my-policies\n  palisade policy print-starter --explain sqlite:demo.db"
     )]
-    PrintStarter {
-        /// Write the files into this folder, which must be new or empty
-        #[arg(long, value_name = "DIR")]
-        dir: Option<PathBuf>,
-    },
+    PrintStarter(StarterArguments),
     /// Load a policy folder against a schema and report what is wrong or odd
     #[command(
         after_help = "Examples (after `palisade demo`):\n  palisade policy check --catalog sqlite:demo.db --policies demo-policies"
@@ -468,6 +464,28 @@ pub(crate) enum PolicyCommand {
         after_help = "Examples (after `palisade demo`):\n  palisade policy schema --catalog sqlite:demo.db"
     )]
     Schema(PolicyFolderArguments),
+}
+
+/// `palisade policy print-starter`
+#[derive(Debug, Args)]
+pub(crate) struct StarterArguments {
+    /// Write the files into this folder, which must be new or empty
+    #[arg(long, value_name = "DIR", conflicts_with = "explain")]
+    pub(crate) dir: Option<PathBuf>,
+    /// Show what the policies make of each column of this database, or of a file of CREATE statements
+    #[arg(long, value_name = "DATABASE")]
+    pub(crate) explain: Option<String>,
+    /// How that is shown
+    #[arg(long, value_enum, default_value = "text", requires = "explain")]
+    pub(crate) format: Format,
+    /// The SQL dialect, where the schema does not say it
+    #[arg(long, value_parser = dialect, requires = "explain")]
+    pub(crate) dialect: Option<Dialect>,
+    #[command(flatten)]
+    pub(crate) secret: SecretArguments,
+    /// A configuration file that names the connection
+    #[arg(long, value_name = "FILE", requires = "explain")]
+    pub(crate) config: Option<PathBuf>,
 }
 
 /// A policy folder and a schema.

@@ -44,6 +44,8 @@ pub(crate) fn run(arguments: &DoctorArguments) -> Result<Exit, Failure> {
     found
         .notes
         .extend(standing::describe(&firewall, &setup.principal)?);
+    let beyond = firewall.policies().permits_beyond_the_database();
+    found.notes.extend(beyond.iter().map(ToString::to_string));
     let text = match arguments.format {
         Format::Json => {
             serde_json::to_string(&found).map_err(|error| Failure::Internal(error.to_string()))?
@@ -70,7 +72,7 @@ struct Finding<'a> {
     product: Option<&'static str>,
     server_version: Option<String>,
     weaknesses: Vec<Weak>,
-    /// What there is to know of the account and the principal.
+    /// What there is to know of the account, the principal and the policies.
     notes: Vec<String>,
 }
 

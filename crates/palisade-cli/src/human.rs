@@ -305,6 +305,11 @@ pub(crate) fn labelled_sql(label: &str, text: &str, paint: Paint) -> String {
     format!("{}\n{}", paint.faint(&format!("{label}:")), sql(text, 2))
 }
 
+/// How many columns of a terminal `text` takes.
+pub(crate) fn width(text: &str) -> usize {
+    text.width()
+}
+
 /// `text` without anything that moves the cursor, hides or turns letters around.
 pub(crate) fn printable(text: &str) -> String {
     let mut out = String::with_capacity(text.len());

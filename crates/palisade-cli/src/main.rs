@@ -42,6 +42,7 @@ mod snippet;
 #[cfg_attr(not(feature = "sqlite"), path = "absent/sqlite.rs")]
 mod sqlite;
 mod standing;
+mod starter_columns;
 mod statements;
 mod tables;
 mod target;

@@ -15,12 +15,16 @@ use crate::{
     output,
     policies::{self, STARTER},
     setup::Setup,
+    starter_columns,
 };
 
 /// Runs the command.
 pub(crate) fn run(command: &PolicyCommand) -> Result<Exit, Failure> {
     let text = match command {
-        PolicyCommand::PrintStarter { dir } => print_starter(dir.as_deref())?,
+        PolicyCommand::PrintStarter(arguments) => match &arguments.explain {
+            Some(database) => starter_columns::explain(database, arguments)?,
+            None => print_starter(arguments.dir.as_deref())?,
+        },
         PolicyCommand::Check(arguments) => check(arguments)?,
         PolicyCommand::Schema(arguments) => schema(arguments)?,
     };

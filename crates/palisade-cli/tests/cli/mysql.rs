@@ -86,6 +86,79 @@ fn a_statement_is_masked_filtered_and_refused_on_mysql_9() {
     statements(&Shop::mysql(MySqlServer::start_shared().unwrap(), "query"));
 }
 
+/// The account can read a database beside the connection's own: policies that name none must say so.
+#[test]
+fn permits_of_other_databases_are_told_of() {
+    let shop = Shop::mariadb("beyond");
+    let (url, own) = (shop.url(), shop.database.as_str());
+    let hr = shop.ask("SELECT table_schema FROM information_schema.tables WHERE table_name = 'salaries' AND table_schema LIKE 'hr%' LIMIT 1");
+    assert!(hr.starts_with("hr"), "{hr}");
+    // The starter policies permit this database alone.
+    let check = |more: &[&str]| {
+        let run = [&["policy", "check", "--catalog", &url], more].concat();
+        shop.desk.run(&run).expect_exit(0).out
+    };
+    let told = check(&[]);
+    assert!(told.contains("warnings: 0"), "{told}");
+    let explain = [
+        "policy",
+        "print-starter",
+        "--explain",
+        &url,
+        "--format",
+        "json",
+    ];
+    let shown = shop.desk.run(&explain).expect_exit(0).json();
+    let level = |table: String, column: &str| {
+        let mut columns = shown["columns"].as_array().unwrap().iter();
+        let found = columns.find(|found| found["table"] == table && found["column"] == column);
+        found.unwrap_or_else(|| panic!("{table}.{column}: {shown}"))["level"].clone()
+    };
+    assert_eq!(level(format!("{own}.customers"), "email"), "mask email");
+    assert_eq!(level(format!("{own}.customers"), "id"), "plain");
+    let others: Vec<_> = shown["columns"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|found| {
+            !found["table"]
+                .as_str()
+                .unwrap()
+                .trim_matches('`')
+                .starts_with(own)
+        })
+        .map(|found| (found["table"].clone(), found["level"].clone()))
+        .collect();
+    assert!(
+        !others.is_empty() && others.iter().all(|(_, level)| level == "hidden"),
+        "{others:?}"
+    );
+    // Policies that permit all tables reach the other database as well.
+    shop.desk.write(
+        "all/base.cedar",
+        "permit (principal, action in [Action::\"select\", Action::\"see\"], resource);\npermit (principal, action in Action::\"read\", resource);\n\
+         permit (principal, action == Action::\"call\", resource);\n",
+    );
+    let expected = "this permits tables of other databases, which the account can read: `hr";
+    let told = check(&["--policies", "all"]);
+    assert!(told.contains(expected), "{told}");
+    assert!(told.contains("all/base.cedar:1:1"), "{told}");
+    let doctor = shop
+        .desk
+        .run(&["doctor", &url, "--policies", "all", "--format", "json"]);
+    let notes = doctor.json()["notes"].to_string();
+    assert!(notes.contains(expected), "{notes}");
+    let served = shop.desk.run(&["serve", &url, "--policies", "all"]);
+    assert!(served.err.contains(expected), "{}", served.err);
+    shop.desk.write(
+        "own/base.cedar",
+        format!("permit (principal, action, resource in Schema::\"{own}\");\npermit (principal, action == Action::\"see\", resource);\n\
+                 permit (principal, action == Action::\"call\", resource);\n"),
+    );
+    let told = check(&["--policies", "own"]);
+    assert!(!told.contains("other databases"), "{told}");
+}
+
 #[test]
 fn what_mariadb_has_otherwise_is_no_fault() {
     let shop = Shop::mariadb("otherwise");

@@ -165,6 +165,16 @@ fn the_starter_policies_fit() {
         query(&[]),
         json!([{"id": 1, "name": null, "ssn": "****3456", "date_of_birth": "1990-01-01"}])
     );
+    let explain = ["policy", "print-starter", "--explain", &url];
+    let told = shop.desk.run(&explain).expect_exit(0).out;
+    for line in ["public.people", "hr.salaries"] {
+        assert!(told.lines().any(|found| found == line), "{told}");
+    }
+    let born = told.lines().find(|line| line.contains("date_of_birth"));
+    assert!(
+        born.is_some_and(|line| line.contains("mask date(year)")),
+        "{told}"
+    );
     let wrote = shop
         .desk
         .run(&["policy", "print-starter", "--dir", "mine"])

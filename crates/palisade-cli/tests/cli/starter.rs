@@ -172,6 +172,60 @@ fn starter_policies_leave_keys_for_joins() {
     assert!(!masked, "{told:#?}");
 }
 
+/// What becomes of each column is shown, with the pattern that says so.
+#[test]
+fn starter_policies_are_explained_over_a_database() {
+    let desk = Desk::new();
+    let explain = |more: &[&str]| {
+        let run = ["policy", "print-starter", "--explain"];
+        desk.run(&[&run, more].concat()).expect_exit(0)
+    };
+    let told = explain(&["sqlite:demo.db"]).out;
+    for line in [
+        "main.customers",
+        "  column          an agent sees  class            matched by",
+        "  id              plain          -                -",
+        "  email           mask email     email            *.*.*email",
+        "  phone           mask last(4)   phone            *.*.phone",
+        "  name            mask null      person-name      *.customers.name",
+        "  national_id     mask last(4)   personal-number  *.*.national_id",
+        "  api_key         hidden         secret           *.*.*api_key*",
+    ] {
+        assert!(told.lines().any(|found| found == line), "{line}\n{told}");
+    }
+    assert!(
+        told.contains(" masked, ") && told.contains(" hidden."),
+        "{told}"
+    );
+    assert!(
+        told.lines().all(|line| line.chars().count() <= 80),
+        "{told}"
+    );
+    let json = explain(&["sqlite:demo.db", "--format", "json"]).json();
+    let columns = json["columns"].as_array().unwrap();
+    let email = columns
+        .iter()
+        .find(|found| found["table"] == "main.customers" && found["column"] == "email")
+        .unwrap();
+    assert_eq!(email["level"], "mask email");
+    assert_eq!(email["tags"], serde_json::json!(["email"]));
+    assert_eq!(email["chosen_by"], serde_json::json!(["*.*.*email"]));
+    assert_eq!(
+        email["policies"],
+        serde_json::json!(["starter.columns", "starter.email"])
+    );
+    // A view's column has what it is computed from.
+    desk.write(
+        "schema.sql",
+        "CREATE TABLE a (email TEXT, size INTEGER); CREATE VIEW b AS SELECT email AS contact, size FROM a;",
+    );
+    let told = explain(&["schema.sql"]).out;
+    let line = "  contact  mask email     email  what it is computed from";
+    assert!(told.lines().any(|found| found == line), "{told}");
+    desk.run(&["policy", "print-starter", "--format", "json"])
+        .fails(2, &["--explain"]);
+}
+
 /// A type that takes no mask is NULL, a database without personal columns is told of nothing.
 #[test]
 fn starter_policies_load_over_any_types() {

@@ -6,6 +6,7 @@ mod column_lineage;
 mod metadata;
 mod permitted_changes;
 mod session_catalog;
+mod shown_columns;
 mod standing;
 mod statement_cache;
 #[cfg(test)]
@@ -22,6 +23,7 @@ pub use account_needs::{NeededReads, Prospect, ProspectSession};
 pub use builder::FirewallBuilder;
 pub use metadata::{VisibleColumn, VisibleForeignKey, VisibleRelation};
 pub use permitted_changes::PermittedChange;
+pub use shown_columns::ShownColumn;
 pub use standing::{Listing, Standing};
 pub use trace::{ColumnTrace, RelationTrace, Trace};
 

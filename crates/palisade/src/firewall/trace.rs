@@ -122,7 +122,7 @@ impl Trace {
                     Some(ColumnTrace {
                         column: relation.column(column.index)?.name.to_string(),
                         usages: usages.iter().map(|u| u.name()).collect(),
-                        level: level(&decided.level),
+                        level: describe_level(&decided.level),
                         policies: decided.policies.clone(),
                     })
                 })
@@ -214,7 +214,8 @@ fn determine_change(resolved: &ResolvedStatement, permit: &Permit, id: RelationI
     out.into_iter().collect()
 }
 
-fn level(level: &ColumnLevel) -> String {
+/// A level as it is shown to operators.
+pub(super) fn describe_level(level: &ColumnLevel) -> String {
     match level {
         ColumnLevel::Plain => "plain".to_owned(),
         ColumnLevel::Masked(mask) => format!("mask {mask}"),

@@ -46,7 +46,11 @@ pub(crate) use authorize::authorize;
 use cedar::schema::PolicyAction;
 use set::Loaded;
 
-use crate::{catalog::Catalog, session::Session, token::TokenSecret};
+use crate::{
+    catalog::{Catalog, ColumnId},
+    session::Session,
+    token::TokenSecret,
+};
 
 /// Validated policies over one catalog. Immutable; make a new one when either changes.
 #[derive(Debug)]
@@ -151,6 +155,25 @@ impl PolicySet {
     #[must_use]
     pub fn catalog(&self) -> &Arc<Catalog> {
         &self.loaded.catalog
+    }
+
+    /// The tags of a column, those of what it is computed from included.
+    pub(crate) fn tags(&self, id: ColumnId) -> Vec<String> {
+        let tags = self.loaded.tags.of_column(id);
+        tags.map(str::to_owned).collect()
+    }
+
+    /// The names and patterns of the classification that chose the column itself.
+    pub(crate) fn choices(&self, id: ColumnId) -> Vec<String> {
+        let choices = self.loaded.tags.choices(id);
+        choices.map(str::to_owned).collect()
+    }
+
+    /// Permits of tables that reach other databases than the connection's own, each with its place. On MySQL and MariaDB alone
+    /// an account can read several.
+    #[must_use]
+    pub fn permits_beyond_the_database(&self) -> &[PolicyProblem] {
+        &self.loaded.beyond
     }
 
     /// Whether there are templates.

@@ -42,6 +42,8 @@ pub(in crate::policy) struct Loaded {
     pub(in crate::policy) of_estimates: BTreeSet<String>,
     /// The resources that permits name by `resource == …` in their scopes, and functions by conditions too; by policy id.
     pub(in crate::policy) named: HashMap<String, BTreeSet<EntityUid>>,
+    /// Permits that reach other databases than the connection's own; they are among the warnings.
+    pub(in crate::policy) beyond: Vec<PolicyProblem>,
     pub(in crate::policy) tags: Tags,
     pub(in crate::policy) templates: Templates,
     /// Who inherits from whom.

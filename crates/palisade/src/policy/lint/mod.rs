@@ -6,6 +6,7 @@ pub(in crate::policy) mod closed_words;
 pub(in crate::policy) mod compared_literals;
 pub(in crate::policy) mod constraint_oracles;
 pub(in crate::policy) mod entity_ids;
+pub(in crate::policy) mod other_databases;
 pub(in crate::policy) mod partitions;
 pub(in crate::policy) mod probe;
 pub(in crate::policy) mod row_literals;

@@ -500,7 +500,7 @@ const LATE: Duration = Duration::from_secs(16_725_268_800);
 /// One subject for each kind of principal: entities that differ in type, roles or the attributes they have, and one unknown
 /// principal of each type. There are at most [`KINDS`] of the former, so that loading stays quick. Where policies look at the
 /// context, each comes over every transport and in every template; where they look at the time, without one and at several.
-fn subjects(loaded: &Loaded, context_matters: bool) -> Vec<Subject> {
+pub(in crate::policy) fn subjects(loaded: &Loaded, context_matters: bool) -> Vec<Subject> {
     let kinds: BTreeSet<String> = loaded
         .schemas
         .fixed

@@ -27,12 +27,20 @@ pub(in crate::policy) struct Tags {
     columns: BTreeMap<ColumnId, BTreeSet<String>>,
     /// Every tag that the classification gives, whether this catalog has such a column or not.
     given: BTreeSet<String>,
+    /// By column: the names and patterns that chose it.
+    choices: BTreeMap<ColumnId, BTreeSet<String>>,
 }
 
 impl Tags {
     /// Every tag that the classification gives.
     pub(in crate::policy) fn all(&self) -> impl Iterator<Item = &str> {
         self.given.iter().map(String::as_str)
+    }
+
+    /// The names and patterns of the classification that chose the column itself.
+    pub(in crate::policy) fn choices(&self, id: ColumnId) -> impl Iterator<Item = &str> {
+        let choices = self.choices.get(&id).into_iter().flatten();
+        choices.map(String::as_str)
     }
 
     /// The tags of a relation.
@@ -84,12 +92,13 @@ pub(in crate::policy) fn classify(
         }
         for entry in document.column {
             tags.given.extend(entry.get_ref().tags.iter().cloned());
-            for id in names.columns(&source, &entry, problems) {
+            for (id, choice) in names.columns(&source, &entry, problems) {
                 matched.insert(id);
                 tags.columns
                     .entry(id)
                     .or_default()
                     .extend(entry.get_ref().tags.iter().cloned());
+                tags.choices.entry(id).or_default().insert(choice);
             }
         }
         unclassified = document.unclassified.map(|u| u.tags).unwrap_or_default();
@@ -133,6 +142,8 @@ struct Entry {
     /// Patterns of what is left out.
     #[serde(default)]
     except: Vec<Spanned<String>>,
+    /// Every table that is in another database than the connection's own.
+    elsewhere: Option<Spanned<bool>>,
     /// Whether columns of declared primary and foreign keys are chosen too.
     keys: Option<Spanned<bool>>,
     tags: BTreeSet<String>,
@@ -147,6 +158,8 @@ struct Unclassified {
 /// The catalog by names.
 struct Names<'a> {
     dialect: Dialect,
+    /// The schema in which names without one are looked for first.
+    own: &'a str,
     relations: Vec<(&'a Relation, [String; 2])>,
     by_uid: HashMap<&'a str, RelationId>,
     columns_by_uid: HashMap<&'a str, ColumnId>,
@@ -175,6 +188,7 @@ impl<'a> Names<'a> {
         let uids = all().flat_map(Relation::column_ids);
         Self {
             dialect,
+            own: catalog.default_schema(),
             relations,
             by_uid: all().map(|r| (r.uid.as_str(), r.id)).collect(),
             columns_by_uid: uids.map(|(id, c)| (c.uid.as_str(), id)).collect(),
@@ -191,6 +205,9 @@ impl<'a> Names<'a> {
     ) -> Vec<RelationId> {
         if let Some(keys) = &entry.get_ref().keys {
             problems.push(source.at(keys.span(), "`keys` belongs to entries of columns"));
+        }
+        if let Some(elsewhere) = &entry.get_ref().elsewhere {
+            return self.relations_elsewhere(source, entry, elsewhere, problems);
         }
         match selector(source, entry, "schema.table", 2, problems) {
             None => Vec::new(),
@@ -218,12 +235,46 @@ impl<'a> Names<'a> {
         }
     }
 
+    /// The tables of other databases than the connection's own. On MySQL and MariaDB alone a catalog holds such.
+    fn relations_elsewhere(
+        &self,
+        source: &Source<'_>,
+        entry: &Spanned<Entry>,
+        elsewhere: &Spanned<bool>,
+        problems: &mut Vec<PolicyProblem>,
+    ) -> Vec<RelationId> {
+        let fields = entry.get_ref();
+        let is_alone = fields.name.is_none()
+            && fields.pattern.is_none()
+            && fields.patterns.is_none()
+            && fields.except.is_empty();
+        if !*elsewhere.get_ref() || !is_alone {
+            let message = "`elsewhere = true` stands alone, without names and patterns";
+            problems.push(source.at(elsewhere.span(), message));
+            return Vec::new();
+        }
+        match (self.dialect, self.own) {
+            (Dialect::Mysql, own) if !own.is_empty() => {
+                let relations = self.relations.iter().map(|(relation, _)| *relation);
+                let others = relations.filter(|relation| relation.schema != own);
+                others.map(|relation| relation.id).collect()
+            }
+            (Dialect::Mysql | Dialect::Postgres | Dialect::Sqlite, _) => Vec::new(),
+        }
+    }
+
+    /// The columns of an entry, each with the name or pattern that chose it.
     fn columns(
         &self,
         source: &Source<'_>,
         entry: &Spanned<Entry>,
         problems: &mut Vec<PolicyProblem>,
-    ) -> Vec<ColumnId> {
+    ) -> Vec<(ColumnId, String)> {
+        if let Some(elsewhere) = &entry.get_ref().elsewhere {
+            let message = "`elsewhere` belongs to entries of tables";
+            problems.push(source.at(elsewhere.span(), message));
+            return Vec::new();
+        }
         match selector(source, entry, "schema.table.column", 3, problems) {
             None => Vec::new(),
             Some(Selector::Name(name)) => {
@@ -232,7 +283,8 @@ impl<'a> Names<'a> {
                     let known = self.columns_by_uid.keys().copied();
                     problems.push(report_unknown(source, "column", name, known));
                 }
-                found
+                let chosen = |id| (id, name.get_ref().clone());
+                found.into_iter().map(chosen).collect()
             }
             Some(Selector::Patterns { of, except }) => {
                 let with_keys = entry.get_ref().keys.as_ref().is_none_or(|k| *k.get_ref());
@@ -247,13 +299,13 @@ impl<'a> Names<'a> {
                             continue;
                         };
                         let name = [schema.as_str(), table, column];
-                        if !of.iter().any(|p| p.find_match(&name).is_some()) {
+                        let Some(choice) = of.iter().find_map(|p| p.find_match(&name)) else {
                             continue;
-                        }
+                        };
                         let is_left_out = except.iter().any(|p| p.find_match(&name).is_some())
                             || !with_keys && self.keys.contains(id);
                         if !is_left_out {
-                            out.push(*id);
+                            out.push((*id, choice));
                         }
                     }
                 }
@@ -559,6 +611,9 @@ mod tests {
         ] {
             assert_eq!(tags_of(&tags, uid), expect, "{uid}");
         }
+        let email = fixture::column_id(&fixture::catalog(), "main.customers.email");
+        let choices: Vec<&str> = tags.choices(email).collect();
+        assert_eq!(choices, ["*.*.email"]);
         assert_eq!(tags.all().collect::<Vec<_>>(), ["key", "pii"]);
     }
 
@@ -656,7 +711,9 @@ mod tests {
                 "[[column]]\npattern = \"*password*\"\ntags = []",
                 2,
                 "not a pattern",
-                Some("`*` stands for any characters within one part"),
+                Some(
+                    "`*` stands for any characters within one part, and `|` stands between alternatives",
+                ),
             ),
         ] {
             let (_, problems) = run(text, &ColumnFlow::default());

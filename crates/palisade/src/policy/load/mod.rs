@@ -31,8 +31,9 @@ use crate::policy::{
     },
     inheritance::Inheritance,
     lint::{
-        Lint, aggregate_exceptions, attributes, closed_words, entity_ids, partitions, probe,
-        row_literals, statement_attributes, system_permits, undone_conditions, view_changes,
+        Lint, aggregate_exceptions, attributes, closed_words, entity_ids, other_databases,
+        partitions, probe, row_literals, statement_attributes, system_permits, undone_conditions,
+        view_changes,
     },
     load::{
         annotation::Annotations,
@@ -202,6 +203,7 @@ pub(in crate::policy) fn load(
             .collect(),
         of_statements,
         named: named_resources::collect(&located),
+        beyond: Vec::new(),
         tags,
         templates,
         store,
@@ -218,9 +220,12 @@ pub(in crate::policy) fn load(
     };
     let mut warnings = Vec::new();
     probe::check(&loaded, &origins, lint, &mut problems, &mut warnings);
+    let beyond = other_databases::check(&loaded, &origins);
     require_no_problems(Some(()), &mut problems)?;
     let mut loaded = loaded;
     loaded.warnings.extend(warnings);
+    loaded.warnings.extend(beyond.iter().cloned());
+    loaded.beyond = beyond;
     Ok(loaded)
 }
 
