@@ -89,6 +89,80 @@ fn odd_policies_are_warned_of() {
     assert!(told.out.contains("p/base.cedar:1:1"), "{}", told.out);
 }
 
+/// What only misleads an author is told by the check, with its place, and not as a statement is decided.
+#[test]
+fn policies_that_do_nothing_are_warned_of() {
+    let desk = Desk::new();
+    desk.policy(
+        "permit (principal, action in [Action::\"select\", Action::\"see\", Action::\"update\"], resource);\n\
+         permit (principal in Role::\"night\", action in Action::\"read\", resource);\n\
+         permit (principal, action == Action::\"discover\", resource)\n\
+         when { context.transport == \"cli\" && context.transport == \"stdio\" };\n\
+         forbid (principal, action == Action::\"discover\", resource);\n",
+    );
+    desk.write(
+        "p/entities.json",
+        r#"[{"uid": {"type": "Role", "id": "night"}, "attrs": {}, "parents": []}]"#,
+    );
+    desk.write(
+        "p/classification.toml",
+        "[[column]]\npattern = \"*.*.emial\"\ntags = [\"contact\"]\n",
+    );
+    desk.write(
+        "p/templates.toml",
+        "[[template]]\nname = \"open\"\ndescription = \"d\"\nsql = \"SELECT id FROM tikets\"\n",
+    );
+    let check = [
+        "policy",
+        "check",
+        "--catalog",
+        "sqlite:demo.db",
+        "--policies",
+        "p",
+    ];
+    let told = desk.run(&check).expect_exit(0).out;
+    for (message, place) in [
+        ("no policy permits `call` of a function", "p/base.cedar:1:1"),
+        ("no policy permits `write` of a column", "p/base.cedar:1:1"),
+        ("no policy permits `change` of a row", "p/base.cedar:1:1"),
+        ("no policy permits `add` of a row", "p/base.cedar:1:1"),
+        (
+            "`Role::\"night\"` has no members in entities.json",
+            "p/base.cedar:2:",
+        ),
+        ("are never true together", "p/base.cedar:3:1"),
+        (
+            "this permits nothing: the forbid `base.cedar:5`",
+            "p/base.cedar:3:1",
+        ),
+        ("`*.*.emial` matches no column", "p/classification.toml:2:"),
+        ("the template `open` cannot be run", "p/templates.toml:4:"),
+    ] {
+        let warning = told.split("warning: ").find(|told| told.contains(message));
+        assert!(
+            warning.is_some_and(|told| told.contains(place)),
+            "{message}: {told}"
+        );
+    }
+    let query = ["query", "sqlite:demo.db", "--policies", "p", "SELECT 1"];
+    assert!(!desk.run(&query).err.contains("never true"));
+    // The shipped ones are told of nothing.
+    for policies in [&["--policies", "demo-policies"][..], &[]] {
+        let told = desk
+            .run(&[&check[..4], policies].concat())
+            .expect_exit(0)
+            .out;
+        assert!(told.contains("warnings: 0."), "{told}");
+    }
+    desk.run(&["policy", "print-starter", "--dir", "mine"])
+        .expect_exit(0);
+    let told = desk
+        .run(&[&check[..4], &["--policies", "mine"]].concat())
+        .expect_exit(0)
+        .out;
+    assert!(told.contains("warnings: 0."), "{told}");
+}
+
 #[test]
 fn the_policies_pass_their_own_tests() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../policies");

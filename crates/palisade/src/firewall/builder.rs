@@ -7,6 +7,7 @@ use crate::{
     error::Error,
     firewall::{
         Firewall, column_lineage, session_catalog::ViewCache, statement_cache::StatementCache,
+        template_names,
     },
     limits::Limits,
     policy::{Lint, PolicySet, PolicySources, system_relations_named},
@@ -78,6 +79,13 @@ impl FirewallBuilder {
         let catalog = Arc::new(self.catalog.with_system(named));
         let flow = column_lineage::columns(&catalog, &self.limits);
         let policies = PolicySet::load_and_lint(&self.policies, &catalog, &flow, self.lint)?;
+        let policies = match self.lint {
+            Lint::Sample => policies,
+            Lint::EveryRelation => {
+                let told = template_names::check(&catalog, &policies, &self.limits);
+                policies.with_warnings(told)
+            }
+        };
         let names = catalog
             .relations()
             .iter()

@@ -50,8 +50,8 @@ pub(in crate::firewall) fn columns(catalog: &Catalog, limits: &Limits) -> Column
 }
 
 /// Every relation, wholly visible: lineage has no principal.
-struct Everything<'a> {
-    catalog: &'a Catalog,
+pub(in crate::firewall) struct Everything<'a> {
+    pub(in crate::firewall) catalog: &'a Catalog,
 }
 
 impl Visible for Everything<'_> {

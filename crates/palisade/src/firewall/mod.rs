@@ -9,6 +9,7 @@ mod session_catalog;
 mod shown_columns;
 mod standing;
 mod statement_cache;
+mod template_names;
 #[cfg(test)]
 mod tests;
 mod trace;

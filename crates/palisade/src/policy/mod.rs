@@ -176,6 +176,17 @@ impl PolicySet {
         &self.loaded.beyond
     }
 
+    /// The templates, by name.
+    pub(crate) fn templates(&self) -> impl Iterator<Item = &template::Template> {
+        self.loaded.templates.all()
+    }
+
+    /// The same with more warnings, of what only the whole firewall can tell.
+    pub(crate) fn with_warnings(mut self, more: Vec<PolicyProblem>) -> Self {
+        Arc::make_mut(&mut self.loaded).warnings.extend(more);
+        self
+    }
+
     /// Whether there are templates.
     #[must_use]
     pub fn has_templates(&self) -> bool {

@@ -2,10 +2,14 @@
 
 pub(in crate::policy) mod aggregate_exceptions;
 pub(in crate::policy) mod attributes;
+pub(in crate::policy) mod beaten_permits;
 pub(in crate::policy) mod closed_words;
 pub(in crate::policy) mod compared_literals;
 pub(in crate::policy) mod constraint_oracles;
+pub(in crate::policy) mod contradictions;
 pub(in crate::policy) mod entity_ids;
+pub(in crate::policy) mod memberless_roles;
+pub(in crate::policy) mod missing_permits;
 pub(in crate::policy) mod other_databases;
 pub(in crate::policy) mod partitions;
 pub(in crate::policy) mod probe;

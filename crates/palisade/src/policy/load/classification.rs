@@ -62,12 +62,14 @@ impl Tags {
     }
 }
 
-/// Reads a classification and applies it to `catalog`.
+/// Reads a classification and applies it to `catalog`. A `pattern` that matches nothing there is warned of; of several
+/// `patterns` any may be for other databases.
 pub(in crate::policy) fn classify(
     source: Option<Source<'_>>,
     catalog: &Catalog,
     flow: &ColumnFlow,
     problems: &mut Vec<PolicyProblem>,
+    warnings: &mut Vec<PolicyProblem>,
 ) -> Tags {
     let document = source.and_then(|source| {
         source
@@ -83,7 +85,11 @@ pub(in crate::policy) fn classify(
         let names = Names::new(catalog, flow);
         for entry in document.table {
             tags.given.extend(entry.get_ref().tags.iter().cloned());
-            for id in names.relations(&source, &entry, problems) {
+            let found = names.relations(&source, &entry, problems);
+            if found.is_empty() {
+                warnings.extend(report_unmatched(&source, &entry, "table"));
+            }
+            for id in found {
                 tags.relations
                     .entry(id)
                     .or_default()
@@ -92,7 +98,11 @@ pub(in crate::policy) fn classify(
         }
         for entry in document.column {
             tags.given.extend(entry.get_ref().tags.iter().cloned());
-            for (id, choice) in names.columns(&source, &entry, problems) {
+            let found = names.columns(&source, &entry, problems);
+            if found.is_empty() {
+                warnings.extend(report_unmatched(&source, &entry, "column"));
+            }
+            for (id, choice) in found {
                 matched.insert(id);
                 tags.columns
                     .entry(id)
@@ -467,6 +477,18 @@ fn any_glob<'p>(part: &'p [String], text: &str) -> Option<&'p str> {
     globs.find(|pattern| glob(pattern, text))
 }
 
+/// That the one pattern of an entry matches nothing.
+fn report_unmatched(
+    source: &Source<'_>,
+    entry: &Spanned<Entry>,
+    what: &str,
+) -> Option<PolicyProblem> {
+    let pattern = entry.get_ref().pattern.as_ref()?;
+    let message = format!("`{}` matches no {what} of this database", pattern.get_ref());
+    let help = "correct it, or write `patterns = [\"…\"]` for spellings that a database may lack";
+    Some(source.at(pattern.span(), message).with_help(Some(help)))
+}
+
 fn report_unknown<'a>(
     source: &Source<'_>,
     what: &str,
@@ -558,7 +580,13 @@ mod tests {
             name: "classification.toml",
             text,
         };
-        let tags = classify(Some(source), &fixture::catalog(), flow, &mut problems);
+        let tags = classify(
+            Some(source),
+            &fixture::catalog(),
+            flow,
+            &mut problems,
+            &mut Vec::new(),
+        );
         (tags, problems)
     }
 
@@ -615,6 +643,42 @@ mod tests {
         let choices: Vec<&str> = tags.choices(email).collect();
         assert_eq!(choices, ["*.*.email"]);
         assert_eq!(tags.all().collect::<Vec<_>>(), ["key", "pii"]);
+    }
+
+    #[test]
+    fn a_pattern_that_matches_nothing_is_warned_of() {
+        for (entry, expected) in [
+            (
+                "[[column]]\npattern = \"*.*.emial\"",
+                Some("`*.*.emial` matches no column of this database"),
+            ),
+            (
+                "[[table]]\npattern = \"main.tikets*\"",
+                Some("`main.tikets*` matches no table of this database"),
+            ),
+            (
+                "[[column]]\npattern = \"*.*.email\"\nexcept = [\"*.customers.*\"]",
+                Some("matches no column"),
+            ),
+            ("[[column]]\npattern = \"*.*.email\"", None),
+            ("[[column]]\npatterns = [\"*.*.emial\", \"*.*.ssn2\"]", None),
+            ("[[table]]\npattern = \"main.t*\"", None),
+        ] {
+            let classification = format!("{entry}\ntags = [\"x\"]\n");
+            let told = fixture::lint_classified(&classification);
+            let told: Vec<_> = told
+                .iter()
+                .filter(|told| told.contains("matches no"))
+                .collect();
+            assert_eq!(
+                told.len(),
+                usize::from(expected.is_some()),
+                "{entry}: {told:?}"
+            );
+            if let (Some(told), Some(expected)) = (told.first(), expected) {
+                assert!(told.contains(expected) && told.contains(":2:"), "{told}");
+            }
+        }
     }
 
     #[test]

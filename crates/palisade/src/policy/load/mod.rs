@@ -31,9 +31,9 @@ use crate::policy::{
     },
     inheritance::Inheritance,
     lint::{
-        Lint, aggregate_exceptions, attributes, closed_words, entity_ids, other_databases,
-        partitions, probe, row_literals, statement_attributes, system_permits, undone_conditions,
-        view_changes,
+        Lint, aggregate_exceptions, attributes, beaten_permits, closed_words, contradictions,
+        entity_ids, memberless_roles, missing_permits, other_databases, partitions, probe,
+        row_literals, statement_attributes, system_permits, undone_conditions, view_changes,
     },
     load::{
         annotation::Annotations,
@@ -81,7 +81,9 @@ pub(in crate::policy) fn load(
         name: CLASSIFICATION_FILE,
         text,
     });
-    let tags = classification::classify(classification, catalog, flow, &mut problems);
+    let mut unmatched = Vec::new();
+    let tags =
+        classification::classify(classification, catalog, flow, &mut problems, &mut unmatched);
     let templates = sources.templates.as_deref().map(|text| Source {
         name: TEMPLATES_FILE,
         text,
@@ -145,6 +147,18 @@ pub(in crate::policy) fn load(
     partitions::check(&located, catalog, &named, &mut warnings);
     view_changes::check(&located, &named, &mut warnings);
     undone_conditions::check(&located, &mut warnings);
+    match lint {
+        // What only misleads an author waits for the author.
+        Lint::Sample => {}
+        Lint::EveryRelation => {
+            warnings.append(&mut unmatched);
+            contradictions::check(&located, &mut warnings);
+            missing_permits::check(&located, &mut warnings);
+            beaten_permits::check(&located, &mut warnings);
+            let kinds = schema.principals().cloned().collect();
+            memberless_roles::check(&located, &given, &kinds, &mut warnings);
+        }
+    }
     aggregate_exceptions::check(&located, &mut problems);
     let of_statements = statement_attributes::check(&located, &mut problems);
     let of_estimates: Vec<_> = located

@@ -28,6 +28,8 @@ pub struct Template {
     pub(crate) sql: String,
     /// Whether its placeholders have names.
     named: bool,
+    /// A problem without a message, at its statement.
+    place: PolicyProblem,
 }
 
 /// A parameter of a template. Every one must be given.
@@ -85,6 +87,15 @@ impl ParameterType {
 }
 
 impl Template {
+    /// A problem of its statement.
+    pub(crate) fn problem(&self, message: String, help: &str) -> PolicyProblem {
+        let place = PolicyProblem {
+            message,
+            ..self.place.clone()
+        };
+        place.with_help(Some(help))
+    }
+
     /// `given` as parameters of the statement.
     ///
     /// # Errors
@@ -167,6 +178,11 @@ impl Templates {
         self.0.keys().map(String::as_str)
     }
 
+    /// All of them, by name.
+    pub(in crate::policy) fn all(&self) -> impl Iterator<Item = &Template> {
+        self.0.values()
+    }
+
     /// The one called `name`.
     pub(in crate::policy) fn get(&self, name: &str) -> Option<&Template> {
         self.0.get(name)
@@ -246,6 +262,7 @@ impl Entry {
                 .collect(),
             sql: sql.clone(),
             named: !used.is_empty() && used == named,
+            place: source.at(self.sql.span(), ""),
         })
     }
 }

@@ -5,7 +5,8 @@
 use std::sync::Arc;
 
 use crate::policy::{
-    ColumnFlow, PolicyErrors, PolicyFile, PolicySet, PolicySources, obligation::RelationDecision,
+    ColumnFlow, Lint, PolicyErrors, PolicyFile, PolicySet, PolicySources,
+    obligation::RelationDecision,
 };
 use crate::{
     catalog::{
@@ -132,6 +133,29 @@ pub(in crate::policy) fn load(sources: &PolicySources) -> Result<PolicySet, Poli
 /// A loaded set; panics with the problems.
 pub(in crate::policy) fn set(policies: &str) -> PolicySet {
     load(&sources(policies)).unwrap_or_else(|errors| panic!("{errors}"))
+}
+
+/// The warnings of policies that are tried on every relation; with these entities.
+pub(in crate::policy) fn lint(policies: &str, entities: Option<&str>) -> Vec<String> {
+    let own = sources(policies);
+    let entities = entities.map(str::to_owned).or(own.entities.clone());
+    lint_sources(&PolicySources { entities, ..own })
+}
+
+/// As [`lint`], of a classification.
+pub(in crate::policy) fn lint_classified(classification: &str) -> Vec<String> {
+    lint_sources(&PolicySources {
+        classification: Some(classification.to_owned()),
+        ..sources("permit(principal, action, resource);")
+    })
+}
+
+fn lint_sources(sources: &PolicySources) -> Vec<String> {
+    let catalog = Arc::new(catalog());
+    let flow = ColumnFlow::default();
+    let set = PolicySet::load_and_lint(sources, &catalog, &flow, Lint::EveryRelation);
+    let set = set.unwrap_or_else(|errors| panic!("{errors}"));
+    set.warnings().iter().map(ToString::to_string).collect()
 }
 
 pub(in crate::policy) fn agent(name: &str) -> Session {
