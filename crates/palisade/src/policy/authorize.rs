@@ -610,6 +610,57 @@ mod tests {
     }
 
     #[test]
+    fn a_refused_call_tells_its_class_and_the_operator_what_permits_it() {
+        let blanket = "permit(principal, action == Action::\"call\", resource);";
+        for (policies, function, message, detail) in [
+            (
+                "",
+                "coalesce",
+                "`coalesce` is a function of the class `pure`, and no policy permits it",
+                "this policy would permit it and others of its class: `permit (principal == Agent::\"bot\", \
+                 action == Action::\"call\", resource) when { resource.safety == \"pure\" };`",
+            ),
+            (
+                "permit(principal, action == Action::\"call\", resource) when { resource.safety == \"pure\" };",
+                "random",
+                "`random` is a function of the class `volatile`, and no policy permits it",
+                "when { resource.safety == \"volatile\" };`",
+            ),
+            (
+                blanket,
+                "zeroblob",
+                "`zeroblob` is a function of the class `resource`, and no policy permits it by name",
+                "this policy would permit it: `permit (principal == Agent::\"bot\", action == Action::\"call\", \
+                 resource == Function::\"zeroblob\");`",
+            ),
+            (
+                "permit(principal, action == Action::\"call\", resource);
+                 @id(\"no\") forbid(principal, action == Action::\"call\", resource == Function::\"lower\");",
+                "lower",
+                "`lower` is a function of the class `pure`, which a policy forbids",
+                "forbidden by no",
+            ),
+        ] {
+            let told = {
+                let set = set(policies);
+                let view = set.session(&agent("bot"));
+                authorize(&view, &access(&[], &[], &[function])).unwrap_err()
+            };
+            assert_eq!(told.code(), Code::FunctionNotAllowed);
+            assert_eq!(told.message(), message);
+            let found = told.operator_detail().unwrap_or_default();
+            assert!(found.ends_with(detail), "{found}");
+            // What it says is a policy that permits the call.
+            let policy = found.split('`').nth(1).filter(|policy| policy.starts_with("permit"));
+            if let Some(policy) = policy {
+                let set = set(&format!("{policies}\n{policy}"));
+                let view = set.session(&agent("bot"));
+                assert!(authorize(&view, &access(&[], &[], &[function])).is_ok(), "{policy}");
+            }
+        }
+    }
+
+    #[test]
     fn a_refusal_uses_the_policy_message() {
         let refused = check(&access(&["contacts"], &[], &[])).unwrap_err();
         assert_eq!(refused.message(), "ask support");
