@@ -138,6 +138,9 @@ fn format_description(description: &TableDescription<'_>, paint: Paint) -> Strin
         paint.strong(&human::printable(&name)),
         relation.kind
     );
+    if let Some(comment) = &relation.comment {
+        out.push_str(&human::label("comment", comment, paint));
+    }
     if !relation.readable {
         out.push_str(&human::wrap(
             "Its name may be listed. Its rows may not be read.",
@@ -147,8 +150,12 @@ fn format_description(description: &TableDescription<'_>, paint: Paint) -> Strin
     }
     if !relation.columns.is_empty() {
         let has_defaults = relation.columns.iter().any(|c| c.default.is_some());
+        let has_labels = relation.columns.iter().any(|c| c.labels.is_some());
+        let has_comments = relation.columns.iter().any(|c| c.comment.is_some());
         let mut names = vec!["column", "type", "null", "masked"];
         names.extend(has_defaults.then_some("default"));
+        names.extend(has_labels.then_some("labels"));
+        names.extend(has_comments.then_some("comment"));
         let names: Vec<String> = names.into_iter().map(str::to_owned).collect();
         let row = |column: &VisibleColumn| {
             let mut row = vec![
@@ -159,6 +166,10 @@ fn format_description(description: &TableDescription<'_>, paint: Paint) -> Strin
             ];
             let default = column.default.as_deref().unwrap_or_default();
             row.extend(has_defaults.then(|| Cell::text(default)));
+            let labels = column.labels.as_deref().unwrap_or_default().join(", ");
+            row.extend(has_labels.then(|| Cell::text(&labels)));
+            let comment = column.comment.as_deref().unwrap_or_default();
+            row.extend(has_comments.then(|| Cell::text(comment)));
             row
         };
         let cells: Vec<_> = relation.columns.iter().map(row).collect();

@@ -1,5 +1,5 @@
-//! The answers of `list_tables` and `describe_table`: what exists for the principal, searched for
-//! names that would instruct a model.
+//! The answers of `list_tables` and `describe_table`: what exists for the principal, searched for names and comments that
+//! would instruct a model.
 
 use palisade::{
     code::Code,
@@ -150,18 +150,19 @@ pub fn describe<'a>(
     };
     let name = relation.name.as_str();
     let mut findings = Vec::new();
-    find(&mut findings, &[&relation.schema, name], name, None);
+    let comment = relation.comment.as_deref().unwrap_or_default();
+    find(
+        &mut findings,
+        &[&relation.schema, name, comment],
+        name,
+        None,
+    );
     for column in &relation.columns {
-        find(
-            &mut findings,
-            &[
-                &column.name,
-                &column.type_name,
-                column.default.as_deref().unwrap_or_default(),
-            ],
-            name,
-            Some(&column.name),
-        );
+        let mut texts = vec![column.name.as_str(), &column.type_name];
+        texts.extend(column.default.as_deref());
+        texts.extend(column.comment.as_deref());
+        texts.extend(column.labels.iter().flatten().map(String::as_str));
+        find(&mut findings, &texts, name, Some(&column.name));
     }
     for key in &relation.foreign_keys {
         find(&mut findings, &[&key.schema, &key.table], name, None);
@@ -260,12 +261,15 @@ mod tests {
             name: name.to_owned(),
             kind: "table",
             readable: true,
+            comment: None,
             columns: vec![VisibleColumn {
                 name: column.to_owned(),
                 type_name: "TEXT".to_owned(),
                 nullable: true,
                 masked: false,
                 default: None,
+                labels: None,
+                comment: None,
             }],
             primary_key: Vec::new(),
             foreign_keys: Vec::new(),

@@ -1,6 +1,7 @@
 //! From a server to a catalog of facts.
 
 mod columns;
+mod descriptions;
 mod fingerprint;
 mod keys;
 mod read;
@@ -126,6 +127,7 @@ pub(crate) async fn snapshot(conn: &mut Conn) -> Result<Snapshot, IntrospectErro
         builder = builder.routine(routine);
     }
     builder = system::read(conn, server.product, builder).await?;
+    builder = descriptions::read(conn, builder).await?;
     Ok(Snapshot {
         catalog: builder.build()?,
         product: server.product,

@@ -1,6 +1,7 @@
 //! From a database to a catalog of facts.
 
 mod columns;
+mod descriptions;
 mod operands;
 mod read;
 mod relations;
@@ -142,6 +143,7 @@ async fn read_all(client: &Client) -> Result<(Catalog, Schema), IntrospectError>
         builder = builder.cast(cast);
     }
     builder = system::read(client, builder).await?;
+    builder = descriptions::read(client, builder).await?;
     let schema = Schema::read(client, &columns).await?;
     Ok((builder.build()?, schema))
 }

@@ -11,6 +11,7 @@
 #[path = "../database/mod.rs"]
 mod database;
 
+mod descriptions;
 mod enum_labels;
 mod mysql_ddl;
 mod partitions;

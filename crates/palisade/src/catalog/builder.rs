@@ -12,6 +12,7 @@ use super::{
 };
 use crate::catalog::{
     column_def::{ColumnDef, SystemColumns},
+    descriptions::Descriptions,
     system_relations::system_relation,
 };
 use crate::{dialect::Dialect, digest::sha256_hex, ident};
@@ -131,6 +132,7 @@ pub struct CatalogBuilder {
     operators: Vec<OperatorDef>,
     casts: Vec<CastDef>,
     pub(super) system: SystemColumns,
+    pub(super) descriptions: Descriptions,
 }
 
 impl CatalogBuilder {
@@ -146,6 +148,7 @@ impl CatalogBuilder {
             operators: Vec::new(),
             casts: Vec::new(),
             system: SystemColumns::new(),
+            descriptions: Descriptions::default(),
         }
     }
 
@@ -200,6 +203,29 @@ impl CatalogBuilder {
         self
     }
 
+    /// Adds what the database says of a relation, or of a column of it. An empty text says nothing.
+    #[must_use]
+    pub fn comment(
+        mut self,
+        schema: impl Into<String>,
+        relation: impl Into<String>,
+        column: Option<String>,
+        text: &str,
+    ) -> Self {
+        let (schema, relation) = (schema.into(), relation.into());
+        self.descriptions
+            .add_comment(schema, relation, column, text);
+        self
+    }
+
+    /// Adds the labels of an enumeration, in their order.
+    #[must_use]
+    pub fn enum_labels(mut self, schema: &str, name: &str, labels: Vec<String>) -> Self {
+        let name = ident::qualify([schema, name]);
+        self.descriptions.add_labels(name, labels);
+        self
+    }
+
     /// Adds a relation.
     #[must_use]
     pub fn relation(mut self, relation: RelationDef) -> Self {
@@ -238,6 +264,7 @@ impl CatalogBuilder {
             operators: self.operators,
             casts: self.casts,
             system: Arc::new(self.system),
+            descriptions: Arc::new(self.descriptions),
             version: String::new(),
         };
         let keys = catalog.search_path.iter();

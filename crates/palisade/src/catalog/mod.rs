@@ -8,6 +8,7 @@ mod builder;
 mod cascades;
 mod column_def;
 mod default;
+mod descriptions;
 pub mod functions;
 mod generated;
 mod key_equality;
@@ -74,6 +75,7 @@ pub struct Catalog {
     casts: Vec<CastDef>,
     /// What the server's own relations are like, as far as it has told.
     system: Arc<column_def::SystemColumns>,
+    descriptions: Arc<descriptions::Descriptions>,
     version: String,
 }
 
@@ -201,6 +203,19 @@ impl Catalog {
     #[must_use]
     pub fn database(&self) -> &str {
         &self.database
+    }
+
+    /// What the database says of `relation`, or of a column of it.
+    #[must_use]
+    pub fn comment(&self, relation: &Relation, column: Option<&str>) -> Option<&str> {
+        self.descriptions
+            .comment(&relation.schema, &relation.name, column)
+    }
+
+    /// The labels of the enumeration with this name, as the type of a column is spelled.
+    #[must_use]
+    pub fn enum_labels(&self, type_name: &str) -> Option<&[String]> {
+        self.descriptions.labels(type_name)
     }
 
     /// Where names without a schema are looked up, in order; never empty.

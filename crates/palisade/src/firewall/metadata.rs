@@ -30,6 +30,9 @@ pub struct VisibleRelation {
     pub kind: &'static str,
     /// Whether rows may be read; without it there are no columns here.
     pub readable: bool,
+    /// What the database says of it: a text of its own, as untrusted as a cell. Told where all of its columns are readable plain.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
     /// The columns that exist for the principal.
     pub columns: Vec<VisibleColumn>,
     /// The primary key, if every column of it is visible.
@@ -54,6 +57,12 @@ pub struct VisibleColumn {
     /// readable plain. None where it is NULL, computed or not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub default: Option<String>,
+    /// The labels of its enumeration, where its values are readable plain and the type's name does not list them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub labels: Option<Vec<String>>,
+    /// What the database says of it, as of a [relation](VisibleRelation::comment); told where its values are readable plain.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
 }
 
 /// A foreign key as a principal may know it.
@@ -160,6 +169,8 @@ impl Firewall {
                     Some(ColumnLevel::Plain | ColumnLevel::Hidden) | None => None,
                 };
                 let given = given.or_else(|| below?.type_name.clone());
+                let labels = self.catalog.enum_labels(&column.type_name);
+                let comment = self.catalog.comment(relation, Some(&column.name));
                 let type_name = given.unwrap_or_else(|| Arc::clone(&column.type_name));
                 // What a view shows may be masked below it.
                 let is_view = match relation.kind {
@@ -177,9 +188,17 @@ impl Firewall {
                     nullable: column.nullable || masked,
                     masked,
                     default: default_literal(&column.filled).filter(|_| !masked && !is_view),
+                    // What a view shows may be computed from what is withheld.
+                    labels: labels
+                        .filter(|_| !masked && !is_view)
+                        .map(<[String]>::to_vec),
+                    comment: comment.filter(|_| !masked).map(str::to_owned),
                 }
             })
             .collect();
+        let is_whole =
+            columns.len() == relation.columns.len() && columns.iter().all(|column| !column.masked);
+        let comment = self.catalog.comment(relation, None);
         let named = |name: &String| {
             let key = self.catalog.dialect().fold(name);
             relation.position(&key).is_some_and(exists)
@@ -193,6 +212,7 @@ impl Firewall {
                 RelationKind::Table | RelationKind::Virtual => "table",
             },
             readable,
+            comment: comment.filter(|_| readable && is_whole).map(str::to_owned),
             primary_key: if relation.primary_key.iter().all(|index| exists(*index)) {
                 relation
                     .primary_key
