@@ -175,7 +175,11 @@ async fn policies_hold_on_a_real_database() {
     )
     .await;
     check("DELETE FROM app.users", "StatementNotAllowed ").await;
-    check("SELECT pg_sleep(1)", "FunctionNotAllowed ").await;
+    check(
+        "SELECT pg_sleep(1)",
+        "FunctionNotAllowed this policy would permit it: `permit (principal == Agent::\"a\", action == Action::\"call\", resource == Function::\"pg_catalog.pg_sleep\");`",
+    )
+    .await;
     let other = "SELECT set_config('app.user', 'Agent::\"b\"', true)";
     check(other, "FunctionNotAllowed ").await;
     // What only the server can know reaches the operator, and the agent as a code.
@@ -285,7 +289,7 @@ async fn operators_of_own_types_are_asked_for_where_values_of_them_are() {
         "SELECT 'low'::ranks = 'low' AS e",
     ] {
         let told = ask(&guard, sql, Params::None).await;
-        assert_eq!(told, "FunctionNotAllowed ", "{sql}");
+        assert!(told.starts_with("FunctionNotAllowed "), "{sql}: {told}");
     }
 }
 
@@ -358,6 +362,6 @@ async fn what_operands_rule_out_is_not_asked_for() {
         "SELECT nullif(id, word) AS e FROM plain",
     ] {
         let told = ask(&guard, sql, Params::None).await;
-        assert_eq!(told, "FunctionNotAllowed ", "{sql}");
+        assert!(told.starts_with("FunctionNotAllowed "), "{sql}: {told}");
     }
 }

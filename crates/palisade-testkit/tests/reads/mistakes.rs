@@ -101,7 +101,7 @@ async fn postgres_tells_what_is_wrong() {
         },
         Mistake {
             sql: "SELECT id FROM plain WHERE mood = 'happy'",
-            message: "The database refused the statement: a text is no value of the type that it is read as. Check the literal; describe_table tells each column's type. It said: invalid input value for enum mood: \"happy\". It points at `'happy' LIMIT 1001`.",
+            message: "The database refused the statement: a text is no value of the type that it is read as. Check the literal against the column's type, which the description of the table tells. It said: invalid input value for enum mood: \"happy\". It points at `'happy' LIMIT 1001`.",
             recorded: "22P02 a text is no value of the type that it is read as",
         },
         Mistake {
@@ -112,7 +112,7 @@ async fn postgres_tells_what_is_wrong() {
         // Before the engine looks at a row, the kind of a mistake tells nothing of hidden ones.
         Mistake {
             sql: "SELECT id FROM filtered WHERE mood = 'happy'",
-            message: "The database refused the statement: a text is no value of the type that it is read as. Check the literal; describe_table tells each column's type.",
+            message: "The database refused the statement: a text is no value of the type that it is read as. Check the literal against the column's type, which the description of the table tells.",
             recorded: "22P02 a text is no value of the type that it is read as",
         },
         // Later it might.
@@ -130,7 +130,7 @@ async fn postgres_tells_what_is_wrong() {
         // What one in SQL reads, the server reads in the place of the call, and says so in its own words.
         Mistake {
             sql: "SELECT * FROM read_in_place()",
-            message: "The database refused the statement: a text is no value of the type that it is read as. Check the literal; describe_table tells each column's type.",
+            message: "The database refused the statement: a text is no value of the type that it is read as. Check the literal against the column's type, which the description of the table tells.",
             recorded: "22P02 a text is no value of the type that it is read as",
         },
     ];

@@ -16,7 +16,11 @@ use crate::policy::{
 };
 use crate::{
     access::{AccessSet, ChangeAccess, DefinedObject, DefinitionAccess},
-    catalog::{Change, ColumnId, RelationId, functions::{FunctionDef, shown_name}, system_relation},
+    catalog::{
+        Change, ColumnId, RelationId,
+        functions::{FunctionDef, shown_name},
+        system_relation,
+    },
     code::Code,
     rejection::Rejection,
     session::Principal,

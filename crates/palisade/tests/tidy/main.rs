@@ -220,14 +220,14 @@ fn files_are_small() {
 /// In the code that decides about a tree, a catch-all arm may only refuse, and a pattern names every
 /// field: what a parser upgrade adds must not slip through.
 ///
-/// `None` and `false` say that nothing is known. A function that gives them is named after what is certain: `is_settled`,
+/// `None`, `false` and `OperandClass::Unknown` say that nothing is known. A function that gives them is named after what is certain: `is_settled`,
 /// `key_value`. Going on with a visit admits, so it is no catch-all's answer. The roles of `syntax/role` are there to be written
 /// out.
 #[test]
 fn catch_all_arms_only_refuse() {
     let arm = Regex::new(r"(?m)^\s*(?:_|\(_(?:, _)*\)) => *(\{\s*)?(.*)$").unwrap();
     let refuses = Regex::new(
-        r"^(return )?(Found::Ambiguous|Err\(|not_as_decided\(|None\b|false\b|unsupported|refuse_unsupported|\w+\(\)\))|^return Err",
+        r"^(return )?(Found::Ambiguous|OperandClass::Unknown|Err\(|not_as_decided\(|None\b|false\b|unsupported|refuse_unsupported|\w+\(\)\))|^return Err",
     )
     .unwrap();
     let named = Regex::new(r"(?m)^\s*\w+ => !?matches!").unwrap();

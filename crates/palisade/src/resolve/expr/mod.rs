@@ -7,6 +7,7 @@ pub(in crate::resolve) mod function;
 pub(in crate::resolve) mod leakproof;
 pub(in crate::resolve) mod literal;
 pub(in crate::resolve) mod operand_class;
+pub(in crate::resolve) mod operand_reading;
 pub(in crate::resolve) mod operator;
 pub(in crate::resolve) mod regex_cost;
 pub(in crate::resolve) mod totality;
