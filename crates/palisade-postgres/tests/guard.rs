@@ -181,7 +181,11 @@ async fn policies_hold_on_a_real_database() {
     )
     .await;
     let other = "SELECT set_config('app.user', 'Agent::\"b\"', true)";
-    check(other, "FunctionNotAllowed ").await;
+    check(
+        other,
+        "FunctionNotAllowed this policy would permit it: `permit (principal == Agent::\"a\", action == Action::\"call\", resource == Function::\"pg_catalog.set_config\");`",
+    )
+    .await;
     // What only the server can know reaches the operator, and the agent as a code.
     check(
         "SELECT 1 / (tenant_id - 1) FROM app.users",

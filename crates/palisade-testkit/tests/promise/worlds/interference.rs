@@ -499,7 +499,7 @@ fn world_of(dialect: Dialect, crowded: bool, numbers: &[u16]) -> World {
 
 fn sqlite(seed: u64) {
     let engine = Sqlite::new();
-    runtime().block_on(hold(&engine, seed, 70, 150));
+    runtime().block_on(hold(&engine, seed, 50, 150));
 }
 
 pub(crate) fn runtime() -> Runtime {
@@ -522,12 +522,12 @@ fn sqlite_tells_nothing_of_what_is_hidden_elsewhere() {
 
 #[test]
 fn postgres_tells_nothing_of_what_is_hidden() {
-    runtime().block_on(hold(&Postgres, 21, 14, 150));
+    runtime().block_on(hold(&Postgres, 21, 12, 150));
 }
 
 #[test]
 fn mariadb_tells_nothing_of_what_is_hidden() {
-    runtime().block_on(hold(&MariaDb, 31, 14, 150));
+    runtime().block_on(hold(&MariaDb, 31, 12, 150));
 }
 
 #[test]
