@@ -95,7 +95,7 @@ async fn returning_sees_the_changed_row_alone() {
         ),
         step(
             "UPDATE t SET v = u.x FROM u WHERE t.id = u.id RETURNING u.x",
-            "name.unknown-column",
+            "name.unknown-relation",
         ),
         step(
             "UPDATE t SET v = u.x FROM u WHERE t.id = u.id RETURNING x",
@@ -103,7 +103,7 @@ async fn returning_sees_the_changed_row_alone() {
         ),
         step(
             "UPDATE t AS a SET v = 1 WHERE a.id = 1 RETURNING a.v",
-            "name.unknown-column",
+            "name.unknown-relation",
         ),
     ];
     check(script, policies, &steps).await;
