@@ -156,7 +156,7 @@ async fn policies_hold_on_a_real_database() {
     check(probe, r#"[{"count":0}]"#).await;
     check(
         "SELECT salary FROM hr.users",
-        "NameUnknownRelation `hr.users` exists; no policy permits `select` or `discover` of it to the principal",
+        "NameUnknownRelation `hr.users` exists; no policy permits `select` or `discover` of it to Agent::\"a\" (in no role)",
     )
     .await;
     check(

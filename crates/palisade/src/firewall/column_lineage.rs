@@ -84,6 +84,10 @@ impl Visible for Everything<'_> {
         Ok(known.class == SystemClass::Catalog)
     }
 
+    fn shown_principal(&self) -> String {
+        "the principal".to_owned()
+    }
+
     fn names(&self) -> Vec<String> {
         Vec::new()
     }

@@ -102,6 +102,10 @@ impl Visible for SessionCatalog<'_> {
         self.session_view.reads_system(known)
     }
 
+    fn shown_principal(&self) -> String {
+        self.session_view.shown_principal()
+    }
+
     fn names(&self) -> Vec<String> {
         let visible = self.session_view.discoverable().unwrap_or_default();
         visible

@@ -764,3 +764,69 @@ fn keys_are_looked_at_where_dependent_rows_are_filtered() {
     let hides = r#"forbid(principal, action == Action::"see", resource is row::public::others) when { resource.id > 3 };"#;
     assert_eq!(looked_at(hides), ["id"]);
 }
+
+/// What the operator is told of a refused change is, step by step, what permits it.
+#[test]
+fn an_operator_is_told_what_a_change_lacks() {
+    let schema = "CREATE TABLE orders (id integer PRIMARY KEY, state text);";
+    let told = |policies: &str, sql: &str| {
+        let sources = PolicySources {
+            policies: vec![PolicyFile {
+                name: "p.cedar".to_owned(),
+                text: policies.to_owned(),
+            }],
+            entities: Some(
+                r#"[{"uid": {"type": "Agent", "id": "a"}, "attrs": {}, "parents": [{"type": "Role", "id": "clerk"}]}]"#
+                    .to_owned(),
+            ),
+            ..PolicySources::default()
+        };
+        let catalog = crate::catalog::test_ddl::postgres(schema, "main").unwrap();
+        let firewall = Firewall::builder(catalog, sources)
+            .allow_changes()
+            .build()
+            .unwrap_or_else(|error| panic!("{error}"));
+        let session = Session::new(Principal::new("Agent", "a"));
+        match firewall.check(sql, &Params::None, &session).unwrap() {
+            Decision::Allow(_) => None,
+            Decision::Reject(why) => {
+                assert!(!why.message().contains("clerk"), "{why}");
+                Some(why.operator_detail().unwrap().to_owned())
+            }
+        }
+    };
+    let reads = r#"permit(principal, action in [Action::"select", Action::"read", Action::"see", Action::"write"], resource);"#;
+    for (sql, lacks) in [
+        (
+            "UPDATE orders SET state = 'x' WHERE id = 1",
+            ["update", "change", "add"].as_slice(),
+        ),
+        ("INSERT INTO orders (id) VALUES (1)", &["insert", "add"]),
+        ("DELETE FROM orders WHERE id = 1", &["delete", "change"]),
+    ] {
+        // Some other policy lets changes be looked at.
+        let mut policies = format!(
+            "{reads}\npermit(principal == Agent::\"other\", action in [Action::\"insert\", Action::\"update\", Action::\"delete\"], resource);"
+        );
+        for action in lacks {
+            let detail = told(&policies, sql).unwrap();
+            assert!(
+                detail.contains(&format!("`{action}`"))
+                    && detail.contains("public.orders")
+                    && detail.contains("Agent::\"a\" (in Role::\"clerk\")"),
+                "{sql}: {detail}"
+            );
+            policies += detail.rsplit('`').nth(1).unwrap();
+        }
+        assert_eq!(told(&policies, sql), None, "{sql} {policies}");
+    }
+    let detail = told(
+        "permit(principal == Agent::\"other\", action, resource);",
+        "SELECT id FROM orders",
+    )
+    .unwrap();
+    assert_eq!(
+        detail,
+        "`public.orders` exists; no policy permits `select` or `discover` of it to Agent::\"a\" (in Role::\"clerk\")"
+    );
+}

@@ -7,6 +7,7 @@ use std::{
 
 use super::obligation::{ColumnLevel, Mask, RelationDecision, RowFilter, Visibility};
 use crate::policy::{
+    cedar::schema::row_type,
     decide::{
         functions::FunctionDecision,
         writes::{ActionDecision, WriteDecision},
@@ -340,7 +341,9 @@ fn check_changed_rows(
             let mut determining: Vec<String> = action.policies.into_iter().chain(rows).collect();
             determining.sort();
             determining.dedup();
-            return Err(refuse(Code::PolicyNoPermit, &determining));
+            return Err(
+                refuse_rows(session_view, relation, change, &write).with_policies(determining)
+            );
         }
         // Nothing can stand between the engine and the rows it reaches by itself.
         if cascaded || change == Change::Truncate {
@@ -442,7 +445,49 @@ fn refuse_change(
         }
         None => format!("a policy forbids {} on `{name}`", change.name()),
     };
-    Rejection::new(action.code(), message).with_policies(action.policies.clone())
+    let refusal = Rejection::new(action.code(), message).with_policies(action.policies.clone());
+    let uid = session_view.catalog().relation(relation).map(|r| &r.uid);
+    match uid.filter(|_| action.policies.is_empty()) {
+        None => refusal,
+        Some(uid) => refusal.with_operator_detail(format!(
+            "`{uid}` exists; no policy permits `{change}` of it to {who}; this policy would permit it: \
+             `permit (principal == {principal}, action == Action::\"{change}\", resource == Table::{uid:?});`",
+            change = change.name(),
+            who = session_view.shown_principal(),
+            principal = session_view.principal(),
+        )),
+    }
+}
+
+/// The refusal of a change of which no row may be reached, or left. The operator is told which permit of rows it lacks.
+fn refuse_rows(
+    session_view: &SessionView,
+    relation: RelationId,
+    change: Change,
+    write: &WriteDecision,
+) -> Rejection {
+    let code = Code::PolicyNoPermit;
+    let reaches = match change {
+        Change::Insert => false,
+        Change::Update | Change::Delete | Change::Truncate => true,
+    };
+    let (action, what) = if reaches && write.change == RowFilter::Nothing {
+        ("change", "rows to be changed")
+    } else {
+        ("add", "what a row may be like after a change")
+    };
+    let Some(relation) = session_view.catalog().relation(relation) else {
+        return Rejection::new(code, code.summary());
+    };
+    let detail = format!(
+        "no policy permits `{action}` ({what}) on `{}` to {}; this policy would permit it: \
+         `permit (principal == {}, action == Action::\"{action}\", resource is {});`",
+        relation.uid,
+        session_view.shown_principal(),
+        session_view.principal(),
+        row_type(relation),
+    );
+    Rejection::new(code, code.summary()).with_operator_detail(detail)
 }
 
 /// The refusal of a definition.

@@ -84,6 +84,24 @@ impl SessionView {
         &self.principal
     }
 
+    /// Who asks, with its roles and other groups: `Agent::"ana" (in Role::"analyst")`. For the operator.
+    pub(crate) fn shown_principal(&self) -> String {
+        let groups = match &self.subject {
+            Ok(subject) => {
+                let around = subject.entities.ancestors(&subject.uid).into_iter();
+                let mut groups: Vec<String> = around.flatten().map(ToString::to_string).collect();
+                groups.sort();
+                groups
+            }
+            Err(_) => Vec::new(),
+        };
+        if groups.is_empty() {
+            format!("{} (in no role)", self.principal)
+        } else {
+            format!("{} (in {})", self.principal, groups.join(", "))
+        }
+    }
+
     /// Ids of the policies that let the session's template run.
     pub(crate) fn run_policies(&self) -> &[String] {
         &self.run_policies

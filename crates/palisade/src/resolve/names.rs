@@ -38,14 +38,12 @@ impl<'a> Resolver<'a> {
         decision: &RelationDecision,
         shown: &str,
     ) -> Rejection {
-        let uid = &relation.uid;
+        let (uid, principal) = (&relation.uid, self.visible.shown_principal());
         let why = if decision.policies.is_empty() {
-            format!(
-                "`{uid}` exists; no policy permits `select` or `discover` of it to the principal"
-            )
+            format!("`{uid}` exists; no policy permits `select` or `discover` of it to {principal}")
         } else {
             format!(
-                "`{uid}` exists; not permitted to the principal, by {}",
+                "`{uid}` exists; not permitted to {principal}, by {}",
                 decision.policies.join(", ")
             )
         };

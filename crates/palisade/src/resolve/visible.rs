@@ -32,6 +32,9 @@ pub(crate) trait Visible {
     /// `policy.evaluation-failed`.
     fn reads_system(&self, known: &SystemRelation) -> Result<bool, Rejection>;
 
+    /// Who asks, and what it is in, for the operator.
+    fn shown_principal(&self) -> String;
+
     /// Names of the relations that may be known of, for "did you mean".
     fn names(&self) -> Vec<String>;
 
