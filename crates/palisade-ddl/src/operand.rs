@@ -36,11 +36,11 @@ impl DeclaredOperand {
         };
         match &declared.named {
             None => Self::from_class(declared.typed.class),
-            Some(name) => Self::named(name, state),
+            Some(name) => Self::from_name(name, state),
         }
     }
 
-    fn named(name: &Name, state: &SchemaState) -> Self {
+    fn from_name(name: &Name, state: &SchemaState) -> Self {
         let Some(def) = state.type_named(name) else {
             return Self::from_class(TypeClass::from_name(Dialect::Postgres, &name.name));
         };
@@ -53,9 +53,10 @@ impl DeclaredOperand {
     }
 
     fn from_class(class: TypeClass) -> Self {
-        match class {
-            TypeClass::Other | TypeClass::Enum => Self::Any,
-            class => Self::Engine(class),
+        if class.is_by_name_alone() {
+            Self::Any
+        } else {
+            Self::Engine(class)
         }
     }
 

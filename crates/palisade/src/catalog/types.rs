@@ -293,30 +293,36 @@ impl OperandDef {
         match self {
             Self::Absent => true,
             Self::Any => false,
-            Self::Classes(classes) => match class {
-                // Types of a class that is the database's own, or of none, are known by name alone.
-                TypeClass::Other | TypeClass::Enum => false,
-                TypeClass::Integer
-                | TypeClass::Number
-                | TypeClass::Decimal
-                | TypeClass::Boolean
-                | TypeClass::Text
-                | TypeClass::Padded
-                | TypeClass::Uuid
-                | TypeClass::Blob
-                | TypeClass::Date
-                | TypeClass::Time
-                | TypeClass::Timestamp
-                | TypeClass::TimestampTz
-                | TypeClass::Interval
-                | TypeClass::Json
-                | TypeClass::Network => !classes.contains(&class),
-            },
+            Self::Classes(classes) => !class.is_by_name_alone() && !classes.contains(&class),
         }
     }
 }
 
 impl TypeClass {
+    /// Whether PostgreSQL's types of this class are told apart by their names alone: those that a database adds, and those of
+    /// no class.
+    #[must_use]
+    pub fn is_by_name_alone(self) -> bool {
+        match self {
+            Self::Other | Self::Enum => true,
+            Self::Integer
+            | Self::Number
+            | Self::Decimal
+            | Self::Boolean
+            | Self::Text
+            | Self::Padded
+            | Self::Uuid
+            | Self::Blob
+            | Self::Date
+            | Self::Time
+            | Self::Timestamp
+            | Self::TimestampTz
+            | Self::Interval
+            | Self::Json
+            | Self::Network => false,
+        }
+    }
+
     /// The classes of PostgreSQL's own types that it casts to a type of this class where nothing is written
     /// (`pg_cast` with the context `i`); none for types that have no class.
     #[must_use]

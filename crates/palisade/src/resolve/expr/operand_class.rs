@@ -33,23 +33,10 @@ impl OperandClass {
 
     /// The class of an engine's type; unknown where it has none.
     pub(in crate::resolve) fn from_class(class: TypeClass) -> Self {
-        match class {
-            TypeClass::Other | TypeClass::Enum => Self::Unknown,
-            TypeClass::Integer
-            | TypeClass::Number
-            | TypeClass::Decimal
-            | TypeClass::Boolean
-            | TypeClass::Text
-            | TypeClass::Padded
-            | TypeClass::Uuid
-            | TypeClass::Blob
-            | TypeClass::Date
-            | TypeClass::Time
-            | TypeClass::Timestamp
-            | TypeClass::TimestampTz
-            | TypeClass::Interval
-            | TypeClass::Json
-            | TypeClass::Network => Self::from_one(class),
+        if class.is_by_name_alone() {
+            Self::Unknown
+        } else {
+            Self::from_one(class)
         }
     }
 
