@@ -219,6 +219,9 @@ codes! {
     ObligationInapplicable "obligation.inapplicable" retry false, next [query], fault Statement, stage Decision, incident Never, detail Recorded,
         "A mask or filter that policy demands cannot be applied to this statement.",
         "Write it without the construct named in the message: read the table itself; say with ON what a join compares, and send INSERT, UPDATE and DELETE instead of REPLACE or an upsert. Run the query itself instead of EXPLAIN.";
+    ObligationAggregateOnly "obligation.aggregate-only" retry false, next [query describe_table], fault Statement, stage Decision, incident Never, detail Recorded,
+        "Only COUNT, SUM and AVG may see a column of the statement, over groups that are large enough.",
+        "Write count(c), sum(c) or avg(c) of the column itself, without OVER. Choose, join, group and order rows by other columns.";
     LimitTime "limit.time" retry true, next [query], fault Statement, stage Execution, incident Never, detail Recorded,
         "The statement ran longer than the limit.",
         "Narrow the statement: fewer rows, an indexed condition, no cartesian join.";

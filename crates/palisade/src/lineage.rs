@@ -20,6 +20,8 @@ pub(crate) struct Lineage {
     pub(crate) tokens: Option<TokenLineage>,
     /// Whether it is a whole number that the statement itself gives, and of such a type.
     pub(crate) is_whole: bool,
+    /// Whether one row of its table may stand in several of the rows that give it.
+    pub(crate) repeats: bool,
     /// Steps that the expression has which an engine may put in its place; of a column none.
     pub(crate) size: u64,
 }
@@ -78,6 +80,7 @@ impl Lineage {
             columns: ColumnList::from_buf_and_len([column; 2], 1),
             tokens: None,
             is_whole: false,
+            repeats: false,
             size: 0,
         }
     }
@@ -93,6 +96,7 @@ impl Lineage {
             columns,
             tokens: None,
             is_whole: false,
+            repeats: false,
             size: 0,
         }
     }
@@ -129,6 +133,7 @@ impl Lineage {
             columns,
             tokens: TokenLineage::either(self.tokens, other.tokens.clone()),
             is_whole: self.is_whole && other.is_whole,
+            repeats: true,
             size: self.size.saturating_add(other.size),
         }
     }

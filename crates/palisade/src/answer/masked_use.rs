@@ -10,6 +10,8 @@ use crate::{
 /// What stands in the place of a column's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Replacement {
+    /// Its values, in aggregates over so many of them or more, and nowhere else.
+    Groups(u32),
     /// Tokens: equal ones stand for equal values.
     Tokens,
     /// A mask, of which equal ones may stand for different values, or nothing at all.
@@ -39,7 +41,7 @@ impl MaskedUse {
         match self {
             Self::Column {
                 name: _,
-                replacement: Replacement::Mask,
+                replacement: Replacement::Mask | Replacement::Groups(_),
                 usages,
             } => usages.contains(Usage::Filter) || usages.contains(Usage::Join),
             // Tokens are compared as the values for which they stand.
@@ -88,6 +90,9 @@ impl MaskedUse {
                 let (state, them) = match replacement {
                     Replacement::Mask => ("masked", "the mask"),
                     Replacement::Tokens => ("tokenised", "a token"),
+                    Replacement::Groups(smallest) => {
+                        return groups_notice(name, &usages, *smallest);
+                    }
                 };
                 let phrases: Vec<String> = usages
                     .iter()
@@ -118,6 +123,22 @@ impl MaskedUse {
                 }
             }
         }
+    }
+}
+
+/// That small groups of `name` are not shown.
+fn groups_notice(name: Option<String>, usages: &[Usage], smallest: u32) -> Notice {
+    let column = name
+        .as_ref()
+        .map_or_else(|| "a column".to_owned(), |name| format!("`{name}`"));
+    Notice {
+        notice: SLUG,
+        column: name,
+        usage: usages.iter().copied().map(Usage::name).collect(),
+        count: 1,
+        message: Cow::Owned(format!(
+            "{column} is shown in aggregates alone: those over fewer than {smallest} values are NULL."
+        )),
     }
 }
 

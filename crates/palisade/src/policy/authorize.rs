@@ -395,7 +395,8 @@ fn check_changed_rows(
                     | Mask::Email
                     | Mask::Date(_)
                     | Mask::Bucket(_)
-                    | Mask::Expr(_),
+                    | Mask::Expr(_)
+                    | Mask::AggregateOnly(_),
                 )
                 | ColumnLevel::Plain
                 | ColumnLevel::Hidden,

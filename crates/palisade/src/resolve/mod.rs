@@ -6,6 +6,7 @@
 //! whose name a relation has get another, double-quoted strings become strings, unnamed items get
 //! the name the engine would have given them.
 
+mod aggregate_only;
 mod change;
 mod ddl;
 mod expr;
@@ -87,6 +88,7 @@ pub(crate) fn resolve(
         ));
     }
     resolver.settle()?;
+    resolver.open_aggregated()?;
     resolver.confined_operators();
     resolver.use_through_views()?;
     resolver.access.facts = resolver.facts(&query, explain);
@@ -128,6 +130,10 @@ struct Resolver<'a> {
     token_parameters: Vec<TokenParameter>,
     /// Whether any relation so far has columns that are given as tokens: where none has, nothing pays for them.
     gives_tokens: bool,
+    /// What is done with columns that aggregates alone may see.
+    aggregate_only: aggregate_only::AggregateOnlyUses,
+    /// Whether the next query is a derived table, which may pass such columns on.
+    is_derived: bool,
     /// What becomes of values that are compared with tokens.
     comparisons: query::recursive_cte::Comparisons,
     /// The columns of subqueries that give tokens or are made of constants, by where the first SELECT stands and which column.
@@ -210,6 +216,8 @@ impl<'a> Resolver<'a> {
             placeholders: BTreeMap::new(),
             token_parameters: Vec::new(),
             gives_tokens: false,
+            aggregate_only: aggregate_only::AggregateOnlyUses::default(),
+            is_derived: false,
             comparisons: query::recursive_cte::Comparisons::default(),
             subquery_columns: HashMap::new(),
             untagged_literals: HashMap::new(),
@@ -244,6 +252,7 @@ impl<'a> Resolver<'a> {
     }
 
     fn touch(&mut self, column: ColumnId, usage: Usage) {
+        self.aggregate_only.note(column, usage);
         self.access.columns.insert(column, usage);
         self.compute(column);
     }
@@ -268,6 +277,7 @@ impl<'a> Resolver<'a> {
 
     /// That a star takes `column` along.
     fn take_along(&mut self, column: ColumnId) {
+        self.aggregate_only.note(column, Usage::Output);
         self.access.columns.take_along(column);
         self.compute(column);
     }

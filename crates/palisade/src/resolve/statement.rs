@@ -83,6 +83,15 @@ pub(crate) struct Reference {
     pub(crate) decision: Arc<RelationDecision>,
     /// For a view: its own query, resolved.
     pub(crate) body: Option<Arc<ViewBody>>,
+    /// The columns, by position, whose values guarded aggregates of the statement see, and nothing else does.
+    pub(crate) opened: Vec<u16>,
+}
+
+impl Reference {
+    /// Whether the values of the column at `index` stand in its place, for guarded aggregates alone.
+    pub(crate) fn opens(&self, index: u16) -> bool {
+        self.opened.contains(&index)
+    }
 }
 
 /// The query of a view.

@@ -115,10 +115,15 @@ pub(crate) const DATES: &[&str] = &[
     "1999-12-31",
 ];
 
+/// More than the rows that may be seen of any table: no aggregate over it shows anything.
+const SMALLEST_GROUP: usize = 31;
+
 /// A mask, as policies write it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mask {
     Null,
+    /// NULL but for aggregates, over more values than a table has rows that may be seen.
+    Aggregates,
     Fixed,
     First(usize),
     Last(usize),
@@ -137,8 +142,10 @@ impl Mask {
     /// The masks that columns of `kind` take.
     pub(crate) fn applicable(kind: Kind, dialect: Dialect) -> &'static [Self] {
         match (kind, dialect) {
-            (Kind::Int, Dialect::Sqlite) => &[Self::Bucket(10), Self::Clamped],
-            (Kind::Int, Dialect::Postgres | Dialect::Mysql) => &[Self::Bucket(10), Self::Null],
+            (Kind::Int, Dialect::Sqlite) => &[Self::Bucket(10), Self::Clamped, Self::Aggregates],
+            (Kind::Int, Dialect::Postgres | Dialect::Mysql) => {
+                &[Self::Bucket(10), Self::Null, Self::Aggregates]
+            }
             (Kind::Text, Dialect::Sqlite) => &[
                 Self::Last(4),
                 Self::Null,
@@ -159,10 +166,17 @@ impl Mask {
         }
     }
 
-    /// As in an annotation.
-    pub(crate) fn written(self) -> String {
+    /// The annotation.
+    pub(crate) fn annotation(self) -> String {
         match self {
-            Self::Null => "null".to_owned(),
+            Self::Aggregates => format!("@aggregate_only(\"{SMALLEST_GROUP}\")"),
+            other => format!("@mask(\"{}\")", other.written()),
+        }
+    }
+
+    fn written(self) -> String {
+        match self {
+            Self::Null | Self::Aggregates => "null".to_owned(),
             Self::Fixed => "fixed(hidden)".to_owned(),
             Self::First(n) => format!("first({n})"),
             Self::Last(n) => format!("last({n})"),
@@ -182,7 +196,7 @@ impl Mask {
         let long = |n: usize, text: &str| text.chars().count() >= 2 * n;
         match (self, cell) {
             (Self::Words, Cell::Null) => Some("-".to_owned()),
-            (Self::Null, _) | (_, Cell::Null) => None,
+            (Self::Null | Self::Aggregates, _) | (_, Cell::Null) => None,
             (Self::Words, Cell::Text(text)) if text.contains('@') => {
                 text.chars().next().map(String::from)
             }

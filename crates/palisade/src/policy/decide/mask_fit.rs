@@ -64,6 +64,7 @@ pub(in crate::policy) fn settle(
             Mask::Null
             | Mask::Fixed(_)
             | Mask::Expr(_)
+            | Mask::AggregateOnly(_)
             | Mask::First(_)
             | Mask::Last(_)
             | Mask::Email
@@ -160,7 +161,7 @@ pub(in crate::policy) fn unfit_masks(
 /// Whether `mask` makes sense of the column's values and cannot fail on any.
 pub(in crate::policy) fn fits(mask: &Mask, column: &Column, dialect: Dialect) -> bool {
     match mask {
-        Mask::Null | Mask::Fixed(_) => true,
+        Mask::Null | Mask::Fixed(_) | Mask::AggregateOnly(_) => true,
         Mask::Expr(mask) => explain_misfit(mask, column, dialect).is_none(),
         Mask::First(_) | Mask::Last(_) | Mask::Hash(_) | Mask::Token(_) => match dialect {
             Dialect::Sqlite => true,

@@ -25,8 +25,8 @@ pub(in crate::policy) fn check(located: &[Located<'_>], problems: &mut Vec<Polic
         if located.policy.effect() == Effect::Forbid && exempts {
             let message = "this forbid lets values pass that an aggregate is computed from, and aggregates show single values: \
                            sum(x) OVER (), min(x) with GROUP BY, array_agg(x)";
-            let help = "forbid the column whatever it is used for, or mask it: \
-                        @mask(\"null\") forbid (…, action == Action::\"read_plain\", …)";
+            let help = "let COUNT, SUM and AVG alone see it, over groups that are large enough: \
+                        @aggregate_only(\"5\") forbid (…, action == Action::\"read_plain\", …)";
             problems.push(
                 located
                     .origin

@@ -51,10 +51,12 @@ pub(in crate::policy) fn check(
     let context_matters = origins
         .values()
         .any(|origin| origin.text().contains("context"));
-    let typed_masks =
-        loaded.annotations.values().any(|annotations| {
-            !matches!(annotations.mask, None | Some(Mask::Null | Mask::Fixed(_)))
-        }) || loaded.policies.permits(PolicyAction::ReadToken);
+    let typed_masks = loaded.annotations.values().any(|annotations| {
+        !matches!(
+            annotations.mask,
+            None | Some(Mask::Null | Mask::Fixed(_) | Mask::AggregateOnly(_))
+        )
+    }) || loaded.policies.permits(PolicyAction::ReadToken);
     let subjects = subjects(loaded, context_matters);
     let relations = relations_to_try(loaded, lint, subjects.len(), warnings);
     for subject in subjects {

@@ -24,7 +24,7 @@ use crate::{
 /// What a policy's annotations say.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(in crate::policy) struct Annotations {
-    /// `@mask`, on a forbid of `read_plain` or a permit of `read_masked`.
+    /// `@mask` or `@aggregate_only`, on a forbid of `read_plain` or a permit of `read_masked`.
     pub(in crate::policy) mask: Option<Mask>,
     /// `else null` behind the mask: NULL for the columns whose types do not take it.
     pub(in crate::policy) is_mask_or_null: bool,
@@ -89,8 +89,21 @@ pub(in crate::policy) fn read(
             "mask" => {
                 let (wanted, or_null) = split_else(value);
                 out.is_mask_or_null = or_null;
-                mask(policy, wanted, dialect).map(|mask| out.mask = Some(mask))
+                mask(policy, wanted, dialect).and_then(|mask| match out.mask {
+                    None => {
+                        out.mask = Some(mask);
+                        Ok(())
+                    }
+                    Some(_) => Err(Refused::new(BOTH_MASKS).help(TWO_POLICIES)),
+                })
             }
+            "aggregate_only" => aggregate_only(policy, value).and_then(|mask| match out.mask {
+                None => {
+                    out.mask = Some(mask);
+                    Ok(())
+                }
+                Some(_) => Err(Refused::new(BOTH_MASKS).help(TWO_POLICIES)),
+            }),
             "domain" => domain(policy, value).map(|domain| out.domain = Some(domain)),
             "max_rows" => max_rows(policy, value).map(|rows| out.max_rows = Some(rows)),
             "message" => message(policy, value).map(|text| out.message = Some(text)),
@@ -145,6 +158,12 @@ pub const ANNOTATIONS: &[Annotation] = &[
         effect: "Replaces the column's values by what the mask makes of them. `else null` behind the mask gives NULL for columns whose types do not take it.",
     },
     Annotation {
+        name: "aggregate_only",
+        form: r#"@aggregate_only("5")"#,
+        place: "a forbid of `read_plain`, a permit of `read_masked`",
+        effect: "COUNT, SUM and AVG see the column's values where they put together at least so many of them. Everything else sees NULL, or is refused.",
+    },
+    Annotation {
         name: "domain",
         form: r#"@domain("people")"#,
         place: "a permit of `read_token`",
@@ -173,6 +192,12 @@ pub const ANNOTATIONS: &[Annotation] = &[
 fn annotation_names() -> impl Iterator<Item = &'static str> {
     ANNOTATIONS.iter().map(|annotation| annotation.name)
 }
+
+/// The smallest group that can be demanded: an aggregate of one value is that value.
+const SMALLEST_GROUP: u32 = 2;
+
+const BOTH_MASKS: &str = "a policy has `@mask` or `@aggregate_only`, not both";
+const TWO_POLICIES: &str = "write two policies; where both apply, the column is NULL";
 
 const MASK_FORMS: &str = "the masks are `null`, `fixed(***)`, `last(4)`, `first(4)`, `email`, `hash`, `hash(domain)`, \
      `date(month)` (or `year`, `day`, `hour`), `bucket(100)` and `expr(…)` with an SQL expression over `value`; \
@@ -210,6 +235,33 @@ fn id(value: &str) -> Result<(), Refused> {
 }
 
 fn mask(policy: &Policy, value: &str, dialect: Dialect) -> Result<Mask, Refused> {
+    require_masking(policy, "mask")?;
+    if let Some(expression) = value.trim().strip_prefix("expr(") {
+        let expression = expression
+            .strip_suffix(')')
+            .ok_or_else(|| Refused::new(format!("`{value}` has no `)` at its end")))?;
+        return expr(expression, dialect);
+    }
+    parse_mask(value)
+        .ok_or_else(|| Refused::new(format!("`{value}` is not a mask")).help(MASK_FORMS))
+}
+
+fn aggregate_only(policy: &Policy, value: &str) -> Result<Mask, Refused> {
+    require_masking(policy, "aggregate_only")?;
+    let smallest = value.trim().parse::<u32>().ok();
+    smallest
+        .filter(|smallest| *smallest >= SMALLEST_GROUP)
+        .map(Mask::AggregateOnly)
+        .ok_or_else(|| {
+            Refused::new(format!("`{value}` is no size of a group")).help(
+                "write the fewest values that an aggregate must put together, \
+                 at least 2: `@aggregate_only(\"5\")`",
+            )
+        })
+}
+
+/// Refuses an annotation that says what stands in the place of values on a policy that is not about these alone.
+fn require_masking(policy: &Policy, annotation: &str) -> Result<(), Refused> {
     let (wanted, what) = match policy.effect() {
         Effect::Permit => (PolicyAction::ReadMasked, "a permit of `read_masked`"),
         Effect::Forbid => (PolicyAction::ReadPlain, "a forbid of `read_plain`"),
@@ -219,7 +271,7 @@ fn mask(policy: &Policy, value: &str, dialect: Dialect) -> Result<Mask, Refused>
         .all(|action| covers(policy, *action) == (*action == wanted));
     if !only {
         return Err(Refused::new(format!(
-            "`@mask` has no effect here: on a {} it belongs to {what} alone",
+            "`@{annotation}` has no effect here: on a {} it belongs to {what} alone",
             match policy.effect() {
                 Effect::Permit => "permit",
                 Effect::Forbid => "forbid",
@@ -230,14 +282,7 @@ fn mask(policy: &Policy, value: &str, dialect: Dialect) -> Result<Mask, Refused>
             wanted.name()
         )));
     }
-    if let Some(expression) = value.trim().strip_prefix("expr(") {
-        let expression = expression
-            .strip_suffix(')')
-            .ok_or_else(|| Refused::new(format!("`{value}` has no `)` at its end")))?;
-        return expr(expression, dialect);
-    }
-    parse_mask(value)
-        .ok_or_else(|| Refused::new(format!("`{value}` is not a mask")).help(MASK_FORMS))
+    Ok(())
 }
 
 /// A mask, and whether `else null` is behind it.
@@ -415,6 +460,30 @@ mod tests {
             "@mask(\"{value}\") forbid(principal, action == Action::\"read_plain\", resource);"
         );
         check(&text).unwrap().mask
+    }
+
+    #[test]
+    fn aggregates_have_a_smallest_group() {
+        let read = |annotations: &str| {
+            check(&format!(
+                "{annotations} forbid(principal, action == Action::\"read_plain\", resource);"
+            ))
+        };
+        let five = Some(Mask::AggregateOnly(5));
+        assert_eq!(read("@aggregate_only(\"5\")").unwrap().mask, five);
+        for wrong in ["", "1", "0", "-5", "five", "5.0"] {
+            let told = read(&format!("@aggregate_only(\"{wrong}\")")).unwrap_err();
+            assert!(told.to_string().contains("no size of a group"), "{told}");
+        }
+        let told = read("@aggregate_only(\"5\") @mask(\"null\")").unwrap_err();
+        assert!(told.to_string().contains("not both"), "{told}");
+        let permit =
+            "@aggregate_only(\"5\") permit(principal, action == Action::\"select\", resource);";
+        let told = check(permit).unwrap_err();
+        assert!(
+            told.to_string().contains("`@aggregate_only` has no effect"),
+            "{told}"
+        );
     }
 
     #[test]

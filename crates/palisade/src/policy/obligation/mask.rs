@@ -48,6 +48,9 @@ pub enum Mask {
     Fixed(String),
     /// The operator's expression over the value. NULL is a value to it.
     Expr(ExprMask),
+    /// `@aggregate_only("5")`: NULL for every value, but that COUNT, SUM and AVG see the values where at least so many are put
+    /// together.
+    AggregateOnly(u32),
     /// NULL for every value; of the column's type where the engine wants to know it.
     Null,
 }
@@ -152,12 +155,37 @@ pub enum HashDomain {
 }
 
 impl Mask {
-    /// The strictest of two; NULL of an expression and any other mask.
+    /// The strictest of two; NULL of an expression, or of what only aggregates see, and any other mask.
     #[must_use]
     pub fn strictest(self, other: Self) -> Self {
         match (&self, &other) {
-            (Self::Expr(_), _) | (_, Self::Expr(_)) if self != other => Self::Null,
+            (Self::AggregateOnly(one), Self::AggregateOnly(another)) => {
+                Self::AggregateOnly(*one.max(another))
+            }
+            (Self::Expr(_) | Self::AggregateOnly(_), _)
+            | (_, Self::Expr(_) | Self::AggregateOnly(_))
+                if self != other =>
+            {
+                Self::Null
+            }
             (_, _) => self.max(other),
+        }
+    }
+
+    /// The fewest values that an aggregate must put together, where only aggregates see them.
+    pub(crate) fn smallest_group(&self) -> Option<u32> {
+        match self {
+            Self::AggregateOnly(smallest) => Some(*smallest),
+            Self::Date(_)
+            | Self::Bucket(_)
+            | Self::First(_)
+            | Self::Last(_)
+            | Self::Email
+            | Self::Hash(_)
+            | Self::Token(_)
+            | Self::Fixed(_)
+            | Self::Expr(_)
+            | Self::Null => None,
         }
     }
 
@@ -172,6 +200,7 @@ impl Mask {
             | Self::Email
             | Self::Fixed(_)
             | Self::Expr(_)
+            | Self::AggregateOnly(_)
             | Self::Null => false,
         }
     }
@@ -188,12 +217,13 @@ impl Mask {
             | Self::Hash(_)
             | Self::Fixed(_)
             | Self::Expr(_)
+            | Self::AggregateOnly(_)
             | Self::Null => None,
         }
     }
 }
 
-/// As it is written in `@mask("…")`.
+/// As it is written in `@mask("…")`, or as the annotation of its own.
 impl std::fmt::Display for Mask {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -212,6 +242,7 @@ impl std::fmt::Display for Mask {
             },
             Self::Fixed(text) => write!(f, "fixed({text})"),
             Self::Expr(mask) => write!(f, "expr({})", mask.text),
+            Self::AggregateOnly(smallest) => write!(f, "aggregate_only({smallest})"),
             Self::Null => f.write_str("null"),
         }
     }
@@ -268,12 +299,17 @@ mod tests {
     #[test]
     fn combining_masks_is_order_free_and_only_tightens() {
         let of = |a: &Mask, b: &Mask| a.clone().strictest(b.clone());
-        let is_expr = |mask: &Mask| matches!(mask, Mask::Expr(_));
+        let is_alone = |mask: &Mask| matches!(mask, Mask::Expr(_) | Mask::AggregateOnly(_));
+        let are_groups = |one: &Mask, other: &Mask| {
+            one.smallest_group().is_some() && other.smallest_group().is_some()
+        };
         let mut masks = masks();
         masks.extend([
             expr("lower(value)"),
             expr("LOWER( value )"),
             expr("upper(value)"),
+            Mask::AggregateOnly(5),
+            Mask::AggregateOnly(20),
         ]);
         assert_eq!(expr("lower(value)"), expr("LOWER( value )"));
         for a in &masks {
@@ -282,7 +318,7 @@ mod tests {
                 let both = of(a, b);
                 assert_eq!(both, of(b, a));
                 assert!(both >= *a && both >= *b);
-                if a != b && (is_expr(a) || is_expr(b)) {
+                if a != b && (is_alone(a) || is_alone(b)) && !are_groups(a, b) {
                     assert_eq!(both, Mask::Null);
                 } else {
                     assert!(both == *a || both == *b);

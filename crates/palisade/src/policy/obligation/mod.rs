@@ -76,6 +76,14 @@ impl RelationDecision {
         column.is_some_and(|column| column.level == ColumnLevel::Plain)
     }
 
+    /// Whether aggregates alone may see any column.
+    pub(crate) fn has_aggregate_only(&self) -> bool {
+        self.columns.iter().any(|column| match &column.level {
+            ColumnLevel::Masked(mask) => mask.smallest_group().is_some(),
+            ColumnLevel::Plain | ColumnLevel::Hidden => false,
+        })
+    }
+
     /// Whether any column is given as tokens.
     pub(crate) fn gives_tokens(&self) -> bool {
         self.columns.iter().any(|column| match &column.level {

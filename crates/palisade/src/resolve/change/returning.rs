@@ -4,7 +4,7 @@ use sqlparser::ast::{Expr, Ident, ObjectNamePart, SelectItem, SelectItemQualifie
 
 use crate::resolve::{
     Resolver,
-    query::Ctes,
+    query::{Ctes, select::ItemsPlace},
     scope::{Output, Scope},
 };
 use crate::{catalog::Relation, dialect::Dialect, rejection::Rejection};
@@ -52,13 +52,12 @@ impl<'a> Resolver<'a> {
         self.spell_stars(items, scope);
         let listed = self.listed.len();
         let outputs = self.on_answered_rows(|resolver| {
-            resolver.projection(
-                items,
-                scope,
-                ctes,
-                true,
-                sqlparser::tokenizer::Location::empty(),
-            )
+            let place = ItemsPlace {
+                named: true,
+                passes: false,
+                keyword: sqlparser::tokenizer::Location::empty(),
+            };
+            resolver.projection(items, scope, ctes, place)
         })?;
         self.listed.truncate(listed);
         // No mask stands in the place of what rows of the target hold.

@@ -236,6 +236,7 @@ impl<'a> Resolver<'a> {
             relation: relation.id,
             decision,
             body: None,
+            opened: Vec::new(),
         });
         let columns = self.target_source(relation, None)?.columns;
         let source = self.alias_source(

@@ -592,6 +592,7 @@ impl<'a> Resolver<'a> {
             relation: relation.id,
             decision,
             body: None,
+            opened: Vec::new(),
         });
         Ok(())
     }

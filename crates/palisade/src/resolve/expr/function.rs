@@ -116,7 +116,7 @@ impl<'a> Resolver<'a> {
     }
 
     /// Whether a call that names `schema`, or none, can reach `def`.
-    fn is_reachable(&self, def: &FunctionDef, schema: Option<&str>) -> bool {
+    pub(in crate::resolve) fn is_reachable(&self, def: &FunctionDef, schema: Option<&str>) -> bool {
         match (self.catalog.dialect(), schema, def.schema.as_deref()) {
             (Dialect::Sqlite, None, own) => own.is_none(),
             (Dialect::Sqlite, Some(_), _) => false,
@@ -190,7 +190,21 @@ impl<'a> Resolver<'a> {
         })
     }
 
-    pub(in crate::resolve) fn function(
+    /// A call, as it stands in an expression.
+    pub(in crate::resolve) fn call(
+        &mut self,
+        function: &mut Function,
+        at: &ExprContext<'a, '_, '_>,
+        out: &mut Vec<ColumnId>,
+    ) -> Result<(), Rejection> {
+        let is_over_rows = self.is_over_rows(function);
+        self.within_call(is_over_rows, |resolver| {
+            resolver.function(function, at, out)
+        })?;
+        self.untag_call(function, at.scope)
+    }
+
+    fn function(
         &mut self,
         function: &mut Function,
         at: &ExprContext<'a, '_, '_>,

@@ -256,13 +256,13 @@ impl<'a> Resolver<'a> {
                     *expr = cast;
                     self.walk(expr, at, out)
                 }
-                None => {
-                    let is_over_rows = self.is_over_rows(function);
-                    self.within_call(is_over_rows, |resolver| {
-                        resolver.function(function, at, out)
-                    })?;
-                    self.untag_call(function, at.scope)
-                }
+                None => match self.guard_aggregate(function, at, out)? {
+                    Some(guarded) => {
+                        *expr = guarded;
+                        Ok(())
+                    }
+                    None => self.call(function, at, out),
+                },
             },
             // Calls for which the parser has nodes of their own.
             Expr::Ceil { expr, field } => {

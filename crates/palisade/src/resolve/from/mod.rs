@@ -134,10 +134,12 @@ impl<'a> Resolver<'a> {
                     // Other tables of the same FROM are in scope after LATERAL only.
                     None if *lateral => {
                         self.arms = 1;
+                        self.is_derived = true;
                         Columns::Derived(self.query(subquery, Some(&*scope), ctes, true)?)
                     }
                     None => {
                         self.arms = 1;
+                        self.is_derived = true;
                         Columns::Derived(self.query(subquery, scope.parent, ctes, true)?)
                     }
                 };
@@ -159,7 +161,11 @@ impl<'a> Resolver<'a> {
                     self.table_with_joins(table_with_joins, &mut inner, ctes)?;
                     self.arms = inner.readings;
                     self.count_readings(scope);
-                    let columns = Columns::Derived(inner.star().unwrap_or_default());
+                    let mut outputs = inner.star().unwrap_or_default();
+                    for output in &mut outputs {
+                        output.lineage.repeats = true;
+                    }
+                    let columns = Columns::Derived(outputs);
                     let source = self.alias_source(alias, None, None, columns)?;
                     scope.sources.push(source);
                     return Ok(());

@@ -299,6 +299,7 @@ impl<'a> Resolver<'a> {
         let view = body.clone().filter(|_| relation.kind == RelationKind::View);
         self.arms = view.as_ref().map_or(1, |body| body.resolved.arms);
         let is_among = |body: &Arc<ViewBody>| body.resolved.gives_tokens();
+        self.aggregate_only.is_present |= self.is_statement() && decision.has_aggregate_only();
         self.gives_tokens |= decision.gives_tokens() || view.as_ref().is_some_and(is_among);
         let index = self.references.len();
         *name = ObjectName(vec![
@@ -309,6 +310,7 @@ impl<'a> Resolver<'a> {
             relation: relation.id,
             decision: decision.clone(),
             body,
+            opened: Vec::new(),
         });
         let columns = Columns::Relation {
             relation,

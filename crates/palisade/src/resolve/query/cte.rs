@@ -142,6 +142,7 @@ impl<'a> Resolver<'a> {
             | (Position::With | Position::Inside, _) => Position::Inside,
         };
         let outputs = if !sees_itself {
+            self.is_derived = true;
             self.query(query, parent, ctes, true)?
         } else if let Some(seed) = recursive_seed(query).filter(|_| reads_itself) {
             if relations_named(&seed, self).contains(&entry.key) {
@@ -151,6 +152,7 @@ impl<'a> Resolver<'a> {
             }
             self.recursive(query, seed, &mut entry, &names, parent)?
         } else {
+            self.is_derived = !reads_itself;
             self.query(
                 query,
                 parent,

@@ -90,6 +90,7 @@ impl<'a> Resolver<'a> {
             pipe_operators,
         } = query;
         let position = std::mem::take(&mut self.position);
+        let is_derived = std::mem::take(&mut self.is_derived);
         if let Some(Fetch {
             with_ties: _,
             percent,
@@ -126,6 +127,7 @@ impl<'a> Resolver<'a> {
         match with {
             None => {
                 self.position = position;
+                self.is_derived = is_derived;
                 self.body(body, order_by, limit_clause, parent, ctes, named)
             }
             Some(With {
@@ -152,6 +154,7 @@ impl<'a> Resolver<'a> {
                 ctes,
                 &mut |resolver, ctes| {
                     resolver.position = position;
+                    resolver.is_derived = is_derived;
                     resolver.body(body, order_by, limit_clause, parent, ctes, named)
                 },
             ),
@@ -168,6 +171,7 @@ impl<'a> Resolver<'a> {
         named: bool,
     ) -> Result<Vec<Output>, Rejection> {
         let position = std::mem::take(&mut self.position);
+        let is_derived = std::mem::take(&mut self.is_derived);
         if position != Position::Inside
             && order_by.is_none()
             && limit.is_none()
@@ -183,6 +187,7 @@ impl<'a> Resolver<'a> {
             if position == Position::Outermost {
                 self.failures.await_outermost();
             }
+            self.is_derived = is_derived;
             return self.select(select, parent, ctes, named, order_by.as_mut());
         }
         let outputs = self.set_expr(body, parent, ctes, named)?;

@@ -20,6 +20,17 @@ use crate::{
     rejection::Rejection, syntax::output_name,
 };
 
+/// Where the items of a SELECT list stand.
+#[derive(Clone, Copy)]
+pub(in crate::resolve) struct ItemsPlace {
+    /// Whether somebody can see the columns' names.
+    pub(in crate::resolve) named: bool,
+    /// Whether they are of a derived table whose rows are rows of its sources.
+    pub(in crate::resolve) passes: bool,
+    /// Where the SELECT begins.
+    pub(in crate::resolve) keyword: sqlparser::tokenizer::Location,
+}
+
 impl<'a> Resolver<'a> {
     pub(in crate::resolve) fn select(
         &mut self,
@@ -92,12 +103,19 @@ impl<'a> Resolver<'a> {
             return Err(refuse_unsupported("DISTINCT ON"));
         }
 
+        let is_grouped = distinct.is_some()
+            || having.is_some()
+            || !matches!(group_by, GroupByExpr::Expressions(terms, _) if terms.is_empty());
+        // What it gives of a row is that row's.
+        let passes = std::mem::take(&mut self.is_derived) && !is_grouped;
         self.failures.begin_select();
         if from.is_empty() {
             self.failures.sources += usize::from(!self.failures.is_outermost());
         }
         let windows_around = std::mem::take(&mut self.window_terms);
         let mut scope = self.resolve_from(from, parent, ctes)?;
+        scope.repeats =
+            self.aggregate_only.is_present && self.gives_more_rows(projection, group_by);
         let before = self.steps;
         for NamedWindowDefinition(name, window) in named_window.iter_mut() {
             self.normalise(name);
@@ -110,7 +128,16 @@ impl<'a> Resolver<'a> {
         }
         let keyword = select_token.0.span.start;
         let listed = self.listed.len();
-        let mut outputs = self.projection(projection, &scope, ctes, named, keyword)?;
+        let place = ItemsPlace {
+            named,
+            passes,
+            keyword,
+        };
+        let mut outputs = self.projection(projection, &scope, ctes, place)?;
+        let repeats = scope.repeats || scope.sources.len() > 1;
+        for output in &mut outputs {
+            output.lineage.repeats |= repeats;
+        }
         if let Some(Distinct::On(terms)) = distinct {
             self.bound_terms(terms.len(), "DISTINCT ON has")?;
             for term in terms {
@@ -183,9 +210,6 @@ impl<'a> Resolver<'a> {
         let readings = scope.readings;
         drop(scope);
         self.spend_again(before, readings)?;
-        let is_grouped = distinct.is_some()
-            || having.is_some()
-            || !matches!(group_by, GroupByExpr::Expressions(terms, _) if terms.is_empty());
         if is_grouped || self.window_terms > 0 {
             // No engine puts such a query into the one around it.
             for output in &mut outputs {
@@ -246,9 +270,13 @@ impl<'a> Resolver<'a> {
         items: &mut [SelectItem],
         scope: &Scope<'a, '_>,
         ctes: Ctes<'_>,
-        named: bool,
-        keyword: sqlparser::tokenizer::Location,
+        place: ItemsPlace,
     ) -> Result<Vec<Output>, Rejection> {
+        let ItemsPlace {
+            named,
+            passes,
+            keyword,
+        } = place;
         let unnamed = named
             && items
                 .iter()
@@ -293,8 +321,12 @@ impl<'a> Resolver<'a> {
                     };
                     let printed = (own.is_none() && (string || (!column && texts.is_none())))
                         .then(|| expr.to_string());
-                    let (lineage, name) = self
-                        .watch_output(outputs.len(), |resolver| resolver.item(expr, scope, ctes))?;
+                    let position = outputs.len();
+                    let (lineage, name) =
+                        self.read_item(expr, scope, passes, |resolver, expr| {
+                            resolver
+                                .watch_output(position, |resolver| resolver.item(expr, scope, ctes))
+                        })?;
                     let name: Arc<str> = match (name, own) {
                         (Some(name), _) => name,
                         (None, Some(own)) => own.into(),
@@ -336,8 +368,10 @@ impl<'a> Resolver<'a> {
                     let key: Arc<str> = self.key(alias).into();
                     let name = self.spelling(alias).into();
                     self.normalise(alias);
-                    let (lineage, _) = self
-                        .watch_output(outputs.len(), |resolver| resolver.item(expr, scope, ctes))?;
+                    let position = outputs.len();
+                    let (lineage, _) = self.read_item(expr, scope, passes, |resolver, expr| {
+                        resolver.watch_output(position, |resolver| resolver.item(expr, scope, ctes))
+                    })?;
                     self.listed.push(Arc::clone(&key));
                     outputs.push(Output { key, name, lineage });
                 }
@@ -356,7 +390,7 @@ impl<'a> Resolver<'a> {
                         self.lists_in_order(scope, &columns)?;
                     }
                     self.spend_on_star(&columns)?;
-                    self.gives(&columns, named);
+                    self.read_star(passes, |resolver| resolver.gives(&columns, named));
                     outputs.extend(columns);
                 }
                 SelectItem::QualifiedWildcard(kind, options) => {
@@ -382,7 +416,7 @@ impl<'a> Resolver<'a> {
                     }
                     let columns = outputs.get(before..).unwrap_or_default();
                     self.spend_on_star(columns)?;
-                    self.gives(columns, named);
+                    self.read_star(passes, |resolver| resolver.gives(columns, named));
                 }
             }
         }

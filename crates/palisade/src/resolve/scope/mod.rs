@@ -52,6 +52,8 @@ pub(in crate::resolve) struct Scope<'a, 's> {
     pub(in crate::resolve) nested: bool,
     /// As often as a query over these sources is read: once for each arm of a set operation among them.
     pub(in crate::resolve) readings: u64,
+    /// Whether one row of a source may become several rows, by something beside the FROM list.
+    pub(in crate::resolve) repeats: bool,
     /// Which sources conditions tie to each other.
     pub(in crate::resolve) links: Links,
     /// Outputs that may be named here.
@@ -98,6 +100,7 @@ impl<'a, 's> Scope<'a, 's> {
             merged: Vec::new(),
             nested: false,
             readings: 1,
+            repeats: false,
             links: Links::default(),
             aliases: &[],
             reached: RefCell::default(),

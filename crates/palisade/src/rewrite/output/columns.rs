@@ -107,18 +107,22 @@ pub(in crate::rewrite) fn replacement_of(
     references: &[Reference],
     visible: &dyn Visible,
 ) -> Result<Option<Replacement>, Rejection> {
-    let level = |columns: &[ColumnDecision]| {
+    let level = |columns: &[ColumnDecision], is_open: bool| {
         columns
             .get(usize::from(column.index))
             .map_or(Some(Replacement::Mask), |column| match &column.level {
                 ColumnLevel::Plain => None,
-                ColumnLevel::Masked(mask) if mask.token().is_some() => Some(Replacement::Tokens),
-                ColumnLevel::Masked(_) | ColumnLevel::Hidden => Some(Replacement::Mask),
+                ColumnLevel::Masked(mask) => Some(match mask.smallest_group() {
+                    Some(smallest) if is_open => Replacement::Groups(smallest),
+                    Some(_) | None if mask.token().is_some() => Replacement::Tokens,
+                    Some(_) | None => Replacement::Mask,
+                }),
+                ColumnLevel::Hidden => Some(Replacement::Mask),
             })
     };
     let own = match references.iter().find(|r| r.relation == column.relation) {
-        Some(reference) => level(&reference.decision.columns),
-        None => level(&visible.relation(column.relation)?.columns),
+        Some(reference) => level(&reference.decision.columns, reference.opens(column.index)),
+        None => level(&visible.relation(column.relation)?.columns, false),
     };
     match (own, view_sources(column, references)) {
         (Some(own), _) => Ok(Some(own)),

@@ -162,6 +162,10 @@ impl SourceCache {
         keyed: bool,
         make: impl FnOnce() -> Result<Option<Arc<SourceText>>, Rejection>,
     ) -> Result<Option<Arc<SourceText>>, Rejection> {
+        // What is opened depends on the statement.
+        if !reference.opened.is_empty() {
+            return make();
+        }
         let (decision, body) = (&reference.decision, reference.body.as_ref());
         let key = SourceKey {
             relation: reference.relation,

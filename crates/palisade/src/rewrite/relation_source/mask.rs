@@ -30,7 +30,7 @@ pub(in crate::rewrite) fn expression(
         functions,
     };
     match mask {
-        Mask::Null => typed_null::typed_null(column, catalog),
+        Mask::Null | Mask::AggregateOnly(_) => typed_null::typed_null(column, catalog),
         Mask::Fixed(text) => {
             let is_there = Expr::IsNotNull(Box::new(masking.value()));
             let fixed = ast::case(vec![(is_there, ast::text(dialect, text))], None);
@@ -73,7 +73,7 @@ pub(in crate::rewrite) fn expression(
 /// Whether the engine reads the column to compute the mask.
 pub(in crate::rewrite) fn reads_column(mask: &Mask) -> bool {
     match mask {
-        Mask::Null => false,
+        Mask::Null | Mask::AggregateOnly(_) => false,
         Mask::Expr(mask) => mask.formula.reads(),
         Mask::Date(_)
         | Mask::Bucket(_)
@@ -100,7 +100,7 @@ pub(crate) fn type_name(mask: &Mask, column: &Column, dialect: Dialect) -> Optio
         (!stays).then_some(name)
     };
     let name = match mask {
-        Mask::Null | Mask::Date(_) => None,
+        Mask::Null | Mask::AggregateOnly(_) | Mask::Date(_) => None,
         Mask::Bucket(width) => match (dialect, integer_bytes(column)) {
             (Dialect::Sqlite | Dialect::Mysql, _) => None,
             (Dialect::Postgres, Some(4)) if i32::try_from(*width).is_ok() => Some("integer"),

@@ -107,12 +107,11 @@ pub(in crate::rewrite) fn source_query(
             ));
         }
         match &decided.level {
-            ColumnLevel::Plain if fenced => {
-                projection.push(without_statistics(&column.name, dialect))
+            // What guarded aggregates see.
+            ColumnLevel::Masked(_) if reference.opens(id.index) => {
+                projection.push(value_column(&column.name, fenced, dialect));
             }
-            ColumnLevel::Plain => {
-                projection.push(SelectItem::UnnamedExpr(ast::column(dialect, &column.name)));
-            }
+            ColumnLevel::Plain => projection.push(value_column(&column.name, fenced, dialect)),
             // What a view's query gives as tokens already stays as it is.
             ColumnLevel::Masked(mask) if keyed && is_token(reference, id.index, mask) => {
                 projection.push(SelectItem::UnnamedExpr(ast::column(dialect, &column.name)));
@@ -192,6 +191,15 @@ pub(in crate::rewrite) fn source_query(
     Ok(Box::new(query))
 }
 
+/// A column as it is, behind a fence or not.
+fn value_column(name: &str, fenced: bool, dialect: Dialect) -> SelectItem {
+    if fenced {
+        without_statistics(name, dialect)
+    } else {
+        SelectItem::UnnamedExpr(ast::column(dialect, name))
+    }
+}
+
 /// A column as it leaves a fence: without statistics, by which the planner would see the values of rows that the filter hides.
 ///
 /// PostgreSQL looks through a subquery at the statistics of a bare column of it, and of nothing else (`examine_simple_variable`
@@ -259,9 +267,9 @@ pub(in crate::rewrite) fn columns_read(
     let decision = &reference.decision;
     let projected = (0u16..).zip(&decision.columns);
     let mut reads: BTreeSet<u16> = projected
-        .filter(|(_, column)| match &column.level {
+        .filter(|(index, column)| match &column.level {
             ColumnLevel::Plain => true,
-            ColumnLevel::Masked(mask) => mask::reads_column(mask),
+            ColumnLevel::Masked(mask) => reference.opens(*index) || mask::reads_column(mask),
             ColumnLevel::Hidden => false,
         })
         .map(|(index, _)| index)

@@ -508,8 +508,8 @@ impl Table {
                 )?,
                 Level::Masked(mask) => writeln!(
                     out,
-                    "@mask(\"{}\")\nforbid(principal, action == Action::\"read_plain\", resource == {uid});",
-                    mask.written()
+                    "{}\nforbid(principal, action == Action::\"read_plain\", resource == {uid});",
+                    mask.annotation()
                 )?,
                 Level::Token(domain) => writeln!(
                     out,

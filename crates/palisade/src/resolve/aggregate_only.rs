@@ -1,0 +1,654 @@
+//! Columns that COUNT, SUM and AVG alone may see, over groups that are large enough.
+//!
+//! Such a column is NULL like one behind any mask. Where an aggregate of the permitted form is computed from it, its values stand
+//! in the relation's place, and the aggregate becomes `CASE WHEN count(c) >= 5 THEN avg(c) END`. Whatever else the statement does
+//! with the column is then refused, so that nothing but guarded aggregates sees the values.
+//!
+//! Which uses there are is not searched for: each name that is resolved is counted as another use, but for the two that are known
+//! to be none. These are the argument of a guarded aggregate, and an item of a derived table that gives the column as it is.
+
+use std::{collections::BTreeSet, ops::ControlFlow};
+
+use sqlparser::ast::{
+    BinaryOperator, CaseWhen, DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr,
+    FunctionArgumentList, FunctionArguments, GroupByExpr, Ident, ObjectName, ObjectNamePart,
+    SelectItem, UnaryOperator, Value, helpers::attached_token::AttachedToken,
+};
+
+use crate::resolve::{
+    Resolver,
+    expr::ExprContext,
+    scope::{Columns, Found, Origin, Scope},
+};
+use crate::{
+    access::{ColumnUses, Usage},
+    catalog::{ColumnId, RelationKind, functions::Safety},
+    code::Code,
+    dialect::Dialect,
+    policy::obligation::ColumnLevel,
+    rejection::Rejection,
+    syntax::{Role, TreeVisitor, role, visit_tree},
+};
+
+/// What a statement does with columns that aggregates alone may see.
+#[derive(Debug, Default)]
+pub(in crate::resolve) struct AggregateOnlyUses {
+    /// Whether any relation of a principal's statement so far has such columns. Where none has, nothing pays for them, and below
+    /// what a principal sees they are columns like others.
+    pub(in crate::resolve) is_present: bool,
+    /// Whether what is read is the argument of a guarded aggregate, or is passed on.
+    is_exempt: bool,
+    /// The columns that guarded aggregates are computed from.
+    opened: BTreeSet<ColumnId>,
+    /// Every other use of any column.
+    others: ColumnUses,
+}
+
+impl AggregateOnlyUses {
+    /// Counts a use of `column`, unless it is one of the two that are permitted.
+    pub(in crate::resolve) fn note(&mut self, column: ColumnId, usage: Usage) {
+        if self.is_present && !self.is_exempt {
+            self.others.insert(column, usage);
+        }
+    }
+}
+
+/// An aggregate that may see a column.
+struct GuardedAggregate {
+    column: ColumnId,
+    smallest: u32,
+    /// The call that counts the values which the aggregate puts together.
+    count: Function,
+}
+
+/// A column of one of a query's own sources.
+struct OwnColumn<'s, 'a> {
+    id: ColumnId,
+    /// Whether one row of its table may be several rows of the query.
+    repeats: bool,
+    /// The source, where that is the table itself.
+    table: Option<(&'s str, &'s Columns<'a>)>,
+}
+
+/// The column that an aggregate is computed from, and of which rows.
+struct AggregatedValue<'e> {
+    column: &'e Expr,
+    /// Of `CASE WHEN condition THEN column END`.
+    condition: Option<&'e Expr>,
+}
+
+impl<'a> Resolver<'a> {
+    /// An aggregate over a column that only aggregates may see, resolved, with what stands in its place; none of any other call.
+    ///
+    /// # Errors
+    /// Those of the call.
+    pub(in crate::resolve) fn guard_aggregate(
+        &mut self,
+        function: &mut Function,
+        at: &ExprContext<'a, '_, '_>,
+        out: &mut Vec<ColumnId>,
+    ) -> Result<Option<Expr>, Rejection> {
+        let uses = &self.aggregate_only;
+        if !uses.is_present || uses.is_exempt {
+            return Ok(None);
+        }
+        let Some(guarded) = self.guarded_aggregate(function, at.scope) else {
+            return Ok(None);
+        };
+        let GuardedAggregate {
+            column,
+            smallest,
+            count,
+        } = guarded;
+        let mut condition = Expr::BinaryOp {
+            left: Box::new(Expr::Function(count)),
+            op: BinaryOperator::GtEq,
+            right: Box::new(Expr::Value(
+                Value::Number(smallest.to_string(), false).into(),
+            )),
+        };
+        let mut columns = Vec::new();
+        self.exempt(|resolver| {
+            resolver.call(function, at, &mut columns)?;
+            resolver.walk(&mut condition, at, &mut columns)
+        })?;
+        // What comes of it is no value of the column any more.
+        out.extend(columns.into_iter().filter(|used| *used != column));
+        self.aggregate_only.opened.insert(column);
+        let aggregate = Expr::Function(function.clone());
+        Ok(Some(Expr::Case {
+            case_token: AttachedToken::empty(),
+            end_token: AttachedToken::empty(),
+            operand: None,
+            conditions: vec![CaseWhen {
+                condition,
+                result: aggregate,
+            }],
+            else_result: None,
+        }))
+    }
+
+    /// Reads what may name columns that aggregates alone may see.
+    fn exempt<T>(
+        &mut self,
+        read: impl FnOnce(&mut Self) -> Result<T, Rejection>,
+    ) -> Result<T, Rejection> {
+        let around = std::mem::replace(&mut self.aggregate_only.is_exempt, true);
+        let read = read(self);
+        self.aggregate_only.is_exempt = around;
+        read
+    }
+
+    /// Reads an item of a SELECT list. Where `passes`, it may be a column as it is: whoever reads the derived table uses it.
+    pub(in crate::resolve) fn read_item<T>(
+        &mut self,
+        expr: &mut Expr,
+        scope: &Scope<'a, '_>,
+        passes: bool,
+        read: impl FnOnce(&mut Self, &mut Expr) -> Result<T, Rejection>,
+    ) -> Result<T, Rejection> {
+        let is_passed = passes && self.smallest_group_of(expr, scope).is_some();
+        if is_passed {
+            self.exempt(|resolver| read(resolver, expr))
+        } else {
+            read(self, expr)
+        }
+    }
+
+    /// As [`read_item`](Self::read_item), of a star.
+    pub(in crate::resolve) fn read_star(&mut self, passes: bool, read: impl FnOnce(&mut Self)) {
+        let around = self.aggregate_only.is_exempt;
+        self.aggregate_only.is_exempt |= passes;
+        read(self);
+        self.aggregate_only.is_exempt = around;
+    }
+
+    /// The smallest group of the column that `expr` names, if aggregates alone may see it.
+    fn smallest_group_of(&self, expr: &Expr, scope: &Scope<'a, '_>) -> Option<u32> {
+        match expr {
+            Expr::Nested(inner) => self.smallest_group_of(inner, scope),
+            name => self.smallest_group(self.own_column(name, scope)?.id),
+        }
+    }
+
+    /// The smallest group of a table's column that aggregates alone may see.
+    fn smallest_group(&self, column: ColumnId) -> Option<u32> {
+        let relation = self.catalog.relation(column.relation)?;
+        match relation.kind {
+            RelationKind::Table => {}
+            // What a view gives was masked below it.
+            RelationKind::View
+            | RelationKind::Materialized
+            | RelationKind::Virtual
+            | RelationKind::System => return None,
+        }
+        let decision = self.visible.relation(column.relation).ok()?;
+        match &decision.columns.get(usize::from(column.index))?.level {
+            ColumnLevel::Masked(mask) => mask.smallest_group(),
+            ColumnLevel::Plain | ColumnLevel::Hidden => None,
+        }
+    }
+
+    /// The column of a source of `scope` itself that `name` is, unchanged.
+    fn own_column<'s>(&self, name: &Expr, scope: &'s Scope<'a, '_>) -> Option<OwnColumn<'s, 'a>> {
+        let (qualifier, name) = match name {
+            Expr::Identifier(name) => (None, name),
+            Expr::CompoundIdentifier(parts) => match parts.as_slice() {
+                [qualifier, name] | [_, qualifier, name] => (Some(self.table_key(qualifier)), name),
+                _ => return None,
+            },
+            _ => return None,
+        };
+        let key = self.key(name);
+        let source = scope
+            .sources
+            .get(scope.source_of(qualifier.as_deref(), &key)?)?;
+        let (origin, _) = source.columns.find(&key)?;
+        let (id, repeats) = match origin {
+            Origin::Base(id, _, _) => (id, false),
+            Origin::Derived(lineage) => (lineage.identity?, lineage.repeats),
+            Origin::Merged(_) => return None,
+        };
+        let table = match &source.columns {
+            Columns::Relation {
+                relation: _,
+                decision: _,
+                hidden_exist: _,
+                // It stands as it is, with no source subquery that could be otherwise.
+                bare: true,
+                body: _,
+            } => return None,
+            Columns::Relation {
+                relation: _,
+                decision: _,
+                hidden_exist: _,
+                bare: false,
+                body: _,
+            } => Some((source.qualifier.as_deref()?, &source.columns)),
+            Columns::Derived(_) => None,
+        };
+        Some(OwnColumn {
+            id,
+            repeats: repeats || scope.repeats || scope.sources.len() > 1,
+            table,
+        })
+    }
+
+    /// What `function` is, if it is COUNT, SUM or AVG of a column that only aggregates may see, in a form that can be guarded.
+    fn guarded_aggregate(
+        &self,
+        function: &Function,
+        scope: &Scope<'a, '_>,
+    ) -> Option<GuardedAggregate> {
+        let Function {
+            name,
+            uses_odbc_syntax: false,
+            parameters: FunctionArguments::None,
+            args:
+                FunctionArguments::List(FunctionArgumentList {
+                    duplicate_treatment,
+                    args,
+                    clauses,
+                }),
+            filter,
+            null_treatment: None,
+            over: None,
+            within_group,
+        } = function
+        else {
+            return None;
+        };
+        let [FunctionArg::Unnamed(FunctionArgExpr::Expr(arg))] = args.as_slice() else {
+            return None;
+        };
+        if !clauses.is_empty() || !within_group.is_empty() {
+            return None;
+        }
+        let is_count = self.is_own_aggregate(name, &["count"]);
+        if !is_count && !self.is_own_aggregate(name, &["sum", "avg"]) {
+            return None;
+        }
+        match duplicate_treatment {
+            None | Some(DuplicateTreatment::All) => {}
+            Some(DuplicateTreatment::Distinct) if is_count => {}
+            Some(DuplicateTreatment::Distinct) => return None,
+        }
+        let value = aggregated_value(arg)?;
+        let is_steady = |condition: &Expr| self.is_steady(condition, scope);
+        let conditions = value.condition.into_iter().chain(filter.as_deref());
+        if !conditions.into_iter().all(is_steady) {
+            return None;
+        }
+        let column = self.own_column(value.column, scope)?;
+        let smallest = self.smallest_group(column.id)?;
+        let (members, is_distinct) = self.members(&value, &column);
+        let count = Function {
+            name: ObjectName(vec![ObjectNamePart::Identifier(Ident::new("count"))]),
+            args: FunctionArguments::List(FunctionArgumentList {
+                duplicate_treatment: is_distinct.then_some(DuplicateTreatment::Distinct),
+                args: vec![FunctionArg::Unnamed(FunctionArgExpr::Expr(members))],
+                clauses: Vec::new(),
+            }),
+            ..function.clone()
+        };
+        Some(GuardedAggregate {
+            column: column.id,
+            smallest,
+            count,
+        })
+    }
+
+    /// What is counted for the size of a group, and whether equal ones count once. One row of the table is one member, however
+    /// often a join repeats it: its key says so, or else its value.
+    fn members(&self, value: &AggregatedValue<'_>, column: &OwnColumn<'_, 'a>) -> (Expr, bool) {
+        let when = |condition: Expr, result: Expr| Expr::Case {
+            case_token: AttachedToken::empty(),
+            end_token: AttachedToken::empty(),
+            operand: None,
+            conditions: vec![CaseWhen { condition, result }],
+            else_result: None,
+        };
+        let present = match value.condition {
+            None => value.column.clone(),
+            Some(condition) => when(condition.clone(), value.column.clone()),
+        };
+        if !column.repeats {
+            return (present, false);
+        }
+        let Some(key) = column.table.and_then(|table| self.key_column(table)) else {
+            return (present, true);
+        };
+        let has_value = Expr::IsNotNull(Box::new(value.column.clone()));
+        let is_member = match value.condition {
+            None => has_value,
+            Some(condition) => Expr::BinaryOp {
+                left: Box::new(Expr::Nested(Box::new(condition.clone()))),
+                op: BinaryOperator::And,
+                right: Box::new(has_value),
+            },
+        };
+        (when(is_member, key), true)
+    }
+
+    /// The primary key of a table, where that is one column which is shown as it is.
+    fn key_column(&self, (qualifier, columns): (&str, &Columns<'a>)) -> Option<Expr> {
+        let Columns::Relation {
+            relation,
+            decision,
+            hidden_exist: _,
+            bare: _,
+            body: _,
+        } = columns
+        else {
+            return None;
+        };
+        let [key] = relation.primary_key.as_slice() else {
+            return None;
+        };
+        let name = &relation.column(*key)?.name;
+        decision
+            .is_plain(*key)
+            .then(|| Expr::CompoundIdentifier(vec![self.encode(qualifier), self.encode(name)]))
+    }
+
+    /// Whether `name` means nothing but one of these aggregates of the engine's own.
+    fn is_own_aggregate(&self, name: &ObjectName, names: &[&str]) -> bool {
+        let (schema, name) = match name.0.as_slice() {
+            [ObjectNamePart::Identifier(name)] => (None, name),
+            [
+                ObjectNamePart::Identifier(schema),
+                ObjectNamePart::Identifier(name),
+            ] => (Some(self.table_key(schema)), name),
+            _ => return false,
+        };
+        let key = self.key(name);
+        let mut candidates = self
+            .catalog
+            .functions_named(&key)
+            .filter(|def| self.is_reachable(def, schema.as_deref()))
+            .peekable();
+        names.contains(&&*key)
+            && candidates.peek().is_some()
+            && candidates.all(|def| {
+                let is_own = def.schema.as_deref().is_none_or(|own| own == "pg_catalog");
+                is_own && def.kinds.aggregate
+            })
+    }
+
+    /// Whether a condition is the same however often it is computed for a row, and says nothing of what aggregates alone may see.
+    fn is_steady(&self, expr: &Expr, scope: &Scope<'a, '_>) -> bool {
+        let is_steady = |expr: &Expr| self.is_steady(expr, scope);
+        match expr {
+            Expr::Identifier(_) | Expr::CompoundIdentifier(_) => self.is_shown_column(expr, scope),
+            // It would stand twice, and MySQL's have no numbers.
+            Expr::Value(value) => {
+                !matches!(value.value, Value::Placeholder(_))
+                    || self.catalog.dialect() != Dialect::Mysql
+            }
+            Expr::TypedString(_) => true,
+            Expr::Nested(inner)
+            | Expr::IsNull(inner)
+            | Expr::IsNotNull(inner)
+            | Expr::IsTrue(inner)
+            | Expr::IsNotTrue(inner)
+            | Expr::IsFalse(inner)
+            | Expr::IsNotFalse(inner) => is_steady(inner),
+            Expr::UnaryOp { op, expr } => {
+                matches!(
+                    op,
+                    UnaryOperator::Not | UnaryOperator::Minus | UnaryOperator::Plus
+                ) && is_steady(expr)
+            }
+            Expr::BinaryOp { left, op, right } => {
+                is_ordinary(op) && is_steady(left) && is_steady(right)
+            }
+            Expr::InList {
+                expr,
+                list,
+                negated: _,
+            } => is_steady(expr) && list.iter().all(is_steady),
+            Expr::Between {
+                expr,
+                negated: _,
+                low,
+                high,
+            } => is_steady(expr) && is_steady(low) && is_steady(high),
+            Expr::Like {
+                negated: _,
+                any: false,
+                expr,
+                pattern,
+                escape_char: None,
+            } => is_steady(expr) && is_steady(pattern),
+            Expr::Cast {
+                kind: _,
+                expr,
+                data_type: _,
+                format: None,
+            }
+            | Expr::Extract {
+                field: _,
+                syntax: _,
+                expr,
+            } => is_steady(expr),
+            Expr::Function(call) => self.is_steady_call(call, scope),
+            _ => false,
+        }
+    }
+
+    /// Whether a call of a function of the engine's own gives the same for the same arguments, which are steady.
+    fn is_steady_call(&self, call: &Function, scope: &Scope<'a, '_>) -> bool {
+        let (
+            [ObjectNamePart::Identifier(name)],
+            FunctionArguments::List(FunctionArgumentList {
+                duplicate_treatment: None,
+                args,
+                clauses,
+            }),
+            None,
+            None,
+        ) = (call.name.0.as_slice(), &call.args, &call.filter, &call.over)
+        else {
+            return false;
+        };
+        let key = self.key(name);
+        let mut candidates = self
+            .catalog
+            .functions_named(&key)
+            .filter(|def| self.is_reachable(def, None))
+            .peekable();
+        candidates.peek().is_some()
+            && candidates.all(|def| {
+                let is_own = def.schema.as_deref().is_none_or(|own| own == "pg_catalog");
+                is_own && def.safety == Safety::Pure && def.kinds.scalar
+            })
+            && clauses.is_empty()
+            && args.iter().all(|arg| match arg {
+                FunctionArg::Unnamed(FunctionArgExpr::Expr(arg)) => self.is_steady(arg, scope),
+                _ => false,
+            })
+    }
+
+    /// Whether `name` is a column as it stands in its table, which aggregates are not alone to see.
+    fn is_shown_column(&self, name: &Expr, scope: &Scope<'a, '_>) -> bool {
+        let found = match name {
+            Expr::Identifier(name) => scope.find(None, &self.key(name)),
+            Expr::CompoundIdentifier(parts) => match parts.as_slice() {
+                [qualifier, name] => scope.find(Some(&self.table_key(qualifier)), &self.key(name)),
+                _ => return false,
+            },
+            _ => return false,
+        };
+        let Found::Column(origin, _) = found else {
+            return false;
+        };
+        let is_shown = |column: &ColumnId| self.smallest_group(*column).is_none();
+        origin.identity().is_some() && origin.columns().iter().all(is_shown)
+    }
+
+    /// Whether something in a SELECT gives several rows for one.
+    pub(in crate::resolve) fn gives_more_rows(
+        &self,
+        projection: &[SelectItem],
+        group_by: &GroupByExpr,
+    ) -> bool {
+        let mut calls = RowCalls { resolver: self };
+        self.catalog.dialect() == Dialect::Postgres
+            && (projection
+                .iter()
+                .any(|item| visit_tree(item, &mut calls).is_break())
+                || visit_tree(group_by, &mut calls).is_break())
+    }
+
+    /// Opens the columns that guarded aggregates are computed from, where nothing else uses them.
+    ///
+    /// # Errors
+    /// `obligation.aggregate-only`.
+    pub(in crate::resolve) fn open_aggregated(&mut self) -> Result<(), Rejection> {
+        if !self.aggregate_only.is_present {
+            return Ok(());
+        }
+        let uses = std::mem::take(&mut self.aggregate_only);
+        for (column, usages) in uses.others.iter() {
+            let Some(smallest) = self.smallest_group(column) else {
+                continue;
+            };
+            let (computed, given): (Vec<Usage>, Vec<Usage>) =
+                usages.iter().partition(|usage| match usage {
+                    Usage::Filter
+                    | Usage::Join
+                    | Usage::Group
+                    | Usage::Order
+                    | Usage::Aggregate => true,
+                    Usage::Output | Usage::View | Usage::Write => false,
+                });
+            let wrong = computed.first().or_else(|| {
+                // As it stands, it is NULL, as long as nothing sees its values.
+                given.first().filter(|_| uses.opened.contains(&column))
+            });
+            if let Some(usage) = wrong {
+                return Err(self.refuse_other_use(column, smallest, *usage));
+            }
+        }
+        for reference in &mut self.references {
+            let opened = uses.opened.iter();
+            reference.opened = opened
+                .filter(|column| column.relation == reference.relation)
+                .map(|column| column.index)
+                .collect();
+        }
+        Ok(())
+    }
+
+    fn refuse_other_use(&self, column: ColumnId, smallest: u32, usage: Usage) -> Rejection {
+        let relation = self.catalog.relation(column.relation);
+        let name = relation.zip(self.catalog.column(column));
+        let name = name.map_or_else(String::new, |(relation, column)| {
+            format!("{}.{}", relation.name, column.name)
+        });
+        let used = match usage {
+            Usage::Filter => "a condition compares it",
+            Usage::Join => "a join compares it",
+            Usage::Group => "groups or DISTINCT are made by it",
+            Usage::Order => "rows are ordered by it",
+            Usage::Aggregate => {
+                "another aggregate is computed from it, or a window, or an aggregate of an expression"
+            }
+            Usage::Output | Usage::View => "its values would be given beside an aggregate",
+            Usage::Write => "it is assigned",
+        };
+        Rejection::new(
+            Code::ObligationAggregateOnly,
+            format!(
+                "only COUNT, SUM and AVG over {smallest} values or more may use `{name}`, and here {used}"
+            ),
+        )
+    }
+}
+
+/// Looks for calls of functions that give rows.
+struct RowCalls<'r, 'a> {
+    resolver: &'r Resolver<'a>,
+}
+
+impl TreeVisitor for RowCalls<'_, '_> {
+    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+        if let Role::Call(call) = role(expr)
+            && let Some(ObjectNamePart::Identifier(name)) = call.name.0.last()
+        {
+            let key = self.resolver.key(name);
+            let mut named = self.resolver.catalog.functions_named(&key);
+            if named.any(|def| def.kinds.table) {
+                return ControlFlow::Break(());
+            }
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// The column of `c` or of `CASE WHEN … THEN c [ELSE 0] END`.
+fn aggregated_value(arg: &Expr) -> Option<AggregatedValue<'_>> {
+    match arg {
+        Expr::Nested(inner) => aggregated_value(inner),
+        Expr::Identifier(_) | Expr::CompoundIdentifier(_) => Some(AggregatedValue {
+            column: arg,
+            condition: None,
+        }),
+        Expr::Case {
+            case_token: _,
+            end_token: _,
+            operand: None,
+            conditions,
+            else_result,
+        } => {
+            let [CaseWhen { condition, result }] = conditions.as_slice() else {
+                return None;
+            };
+            let AggregatedValue {
+                column,
+                condition: None,
+            } = aggregated_value(result)?
+            else {
+                return None;
+            };
+            let adds_nothing = else_result.as_deref().is_none_or(is_nothing);
+            adds_nothing.then_some(AggregatedValue {
+                column,
+                condition: Some(condition),
+            })
+        }
+        _ => None,
+    }
+}
+
+/// Whether `expr` is NULL or zero.
+fn is_nothing(expr: &Expr) -> bool {
+    match expr {
+        Expr::Value(value) => match &value.value {
+            Value::Null => true,
+            Value::Number(text, _) => matches!(text.as_str(), "0" | "0.0"),
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+/// Whether an operator computes or compares as every engine knows it.
+fn is_ordinary(op: &BinaryOperator) -> bool {
+    [
+        BinaryOperator::And,
+        BinaryOperator::Or,
+        BinaryOperator::Eq,
+        BinaryOperator::NotEq,
+        BinaryOperator::Lt,
+        BinaryOperator::LtEq,
+        BinaryOperator::Gt,
+        BinaryOperator::GtEq,
+        BinaryOperator::Plus,
+        BinaryOperator::Minus,
+        BinaryOperator::Multiply,
+        BinaryOperator::Divide,
+        BinaryOperator::Modulo,
+    ]
+    .contains(op)
+}
