@@ -189,12 +189,17 @@ pub(in crate::policy) fn action_uid(action: PolicyAction) -> Result<EntityUid, F
 /// The ids that entity literals of catalog types may have, by type.
 pub(in crate::policy) fn catalog_ids(
     catalog: &Catalog,
+    tags: &Tags,
     templates: &Templates,
 ) -> HashMap<&'static str, BTreeSet<String>> {
     let mut ids: HashMap<&'static str, BTreeSet<String>> = HashMap::new();
     ids.entry("Database")
         .or_default()
         .insert(catalog.database().to_owned());
+    // Of these none may be there.
+    for kind in [schema::HAS_COLUMN, schema::TAGGED] {
+        ids.entry(kind).or_default();
+    }
     let default = schema::schema_id(catalog, catalog.default_schema());
     let schemas = ids.entry("Schema").or_default();
     schemas.insert(default);
@@ -210,6 +215,10 @@ pub(in crate::policy) fn catalog_ids(
         ids.entry("Table").or_default().insert(relation.uid.clone());
         let columns = relation.columns.iter().map(|column| column.uid.clone());
         ids.entry("Column").or_default().extend(columns);
+        let names = relation.columns.iter().map(|column| column.key.to_string());
+        ids.entry(schema::HAS_COLUMN).or_default().extend(names);
+        let tags = tags.of_relation(relation.id).map(str::to_owned);
+        ids.entry(schema::TAGGED).or_default().extend(tags);
     }
     let functions = catalog.every_function().map(|def| def.uid.clone());
     ids.entry("Function").or_default().extend(functions);
@@ -313,19 +322,24 @@ pub(in crate::policy) fn relation_entities(
     Ok(out)
 }
 
-/// What the rows of `relation` are in.
-///
-/// # Errors
-/// If one of the names is none of a type, which would be a defect of ours.
+/// What the rows of `relation` are in, as (type, id).
 pub(in crate::policy) fn row_ancestors(
     catalog: &Catalog,
+    tags: &Tags,
     relation: &Relation,
-) -> Result<Vec<EntityUid>, Failure> {
-    Ok(vec![
-        resource("Table", &relation.uid)?,
-        resource("Schema", &schema::schema_id(catalog, &relation.schema))?,
-        resource("Database", catalog.database())?,
-    ])
+) -> BTreeSet<(&'static str, String)> {
+    let columns = relation.columns.iter();
+    let mut out: BTreeSet<_> = columns
+        .map(|column| (schema::HAS_COLUMN, column.key.to_string()))
+        .collect();
+    let tags = tags.of_relation(relation.id);
+    out.extend(tags.map(|tag| (schema::TAGGED, tag.to_owned())));
+    out.extend([
+        ("Table", relation.uid.clone()),
+        ("Schema", schema::schema_id(catalog, &relation.schema)),
+        ("Database", catalog.database().to_owned()),
+    ]);
+    out
 }
 
 /// The schemas of the engine's own.
@@ -659,7 +673,7 @@ mod tests {
 
     #[test]
     fn unreadable_relations_have_no_entity() {
-        let ids = catalog_ids(&fixture::catalog(), &Templates::default());
+        let ids = catalog_ids(&fixture::catalog(), &Tags::default(), &Templates::default());
         assert!(ids["Table"].contains("main.contacts"));
         assert!(!ids["Table"].contains("main.sqlite_schema"));
     }

@@ -19,7 +19,7 @@ use crate::policy::{
     obligation::{Comparison, Literal, Operand, PatternPiece, Predicate},
 };
 use crate::{
-    catalog::{Catalog, Relation, may_fail},
+    catalog::{Relation, may_fail},
     dialect::Dialect,
 };
 
@@ -31,7 +31,8 @@ pub(in crate::policy) struct Untranslatable(pub(in crate::policy) String);
 pub(in crate::policy) fn translate(
     residual: &Policy,
     relation: &Relation,
-    catalog: &Catalog,
+    ancestors: &BTreeSet<(&'static str, String)>,
+    dialect: Dialect,
 ) -> Result<Predicate, Untranslatable> {
     let policy = residual
         .to_pst()
@@ -45,7 +46,11 @@ pub(in crate::policy) fn translate(
             "the scope that partial evaluation left".to_owned(),
         ));
     }
-    let row = Row::new(relation, catalog);
+    let row = Row {
+        relation,
+        dialect,
+        ancestors,
+    };
     let clauses: Result<Vec<_>, _> = body
         .clauses()
         .iter()
@@ -64,23 +69,10 @@ struct Row<'a> {
     relation: &'a Relation,
     dialect: Dialect,
     /// Everything a row of the relation is in, as (type, id).
-    ancestors: BTreeSet<(&'static str, String)>,
+    ancestors: &'a BTreeSet<(&'static str, String)>,
 }
 
-impl<'a> Row<'a> {
-    fn new(relation: &'a Relation, catalog: &Catalog) -> Self {
-        let ancestors = BTreeSet::from([
-            ("Table", relation.uid.clone()),
-            ("Schema", schema::schema_id(catalog, &relation.schema)),
-            ("Database", catalog.database().to_owned()),
-        ]);
-        Self {
-            relation,
-            dialect: catalog.dialect(),
-            ancestors,
-        }
-    }
-
+impl Row<'_> {
     fn predicate(&self, expr: &Expr) -> Result<Predicate, Untranslatable> {
         let refuse = || Untranslatable(expr.to_string());
         match expr {

@@ -29,8 +29,14 @@ pub(in crate::policy) const PRINCIPAL_TYPES: &[&str] = &["Agent", "User"];
 
 /// Entity types that come from the catalog, never from the operator's entities.
 pub(in crate::policy) const CATALOG_TYPES: &[&str] = &[
-    "Database", "Schema", "Table", "Column", "Function", "Template",
+    "Database", "Schema", "Table", "Column", "Function", "Template", HAS_COLUMN, TAGGED,
 ];
+
+/// What the rows of every relation with a column of a name are in, by that name.
+pub(in crate::policy) const HAS_COLUMN: &str = "HasColumn";
+
+/// What the rows of every relation with a tag are in, by that tag.
+pub(in crate::policy) const TAGGED: &str = "Tagged";
 
 /// The namespace of row types.
 pub(in crate::policy) const ROW_NAMESPACE: &str = "row";
@@ -319,6 +325,9 @@ entity Table in [Schema] { tags: Set<String>, kind: String };
 entity Column in [Table] { tags: Set<String>, nullable: Bool };
 entity Function in [Schema] { safety: String };
 entity Template;
+// `resource in HasColumn::\"tenant_id\"`: the rows of every table with such a column; `Tagged` is the same by a table's tags.
+entity HasColumn;
+entity Tagged;
 ";
 
 const TABLE_ACTIONS: [PolicyAction; 5] = [
@@ -439,7 +448,7 @@ fn row_entity(out: &mut String, catalog: &Catalog, relation: &Relation) {
     let name = mangle(&relation.key);
     // The uid quotes what is not plain but keeps line ends, which would end the comment.
     let _ = writeln!(out, "  // {}", relation.uid.escape_debug());
-    let _ = writeln!(out, "  entity {name} in [Table] {{");
+    let _ = writeln!(out, "  entity {name} in [Table, {HAS_COLUMN}, {TAGGED}] {{");
     // Rows of the engine's own are told apart by nothing.
     let columns = relation.columns.iter();
     for column in columns.filter(|_| relation.system.is_none()) {
@@ -548,6 +557,8 @@ const RESERVED: &[&str] = &[
     "Column",
     "Function",
     "Template",
+    HAS_COLUMN,
+    TAGGED,
     "Action",
     "Agent",
     "User",
@@ -648,7 +659,10 @@ mod tests {
     #[test]
     fn attributes_are_optional_where_columns_are_nullable() {
         let text = schema_text(&fixture::catalog());
-        assert!(text.contains("entity tickets in [Table]"), "{text}");
+        assert!(
+            text.contains("entity tickets in [Table, HasColumn, Tagged]"),
+            "{text}"
+        );
         assert!(text.contains("\"id\": Long"), "{text}");
         assert!(text.contains("\"tenant_id\"?: Long"), "{text}");
         assert!(text.contains("\"price\"?: {}, // `has` alone"), "{text}");

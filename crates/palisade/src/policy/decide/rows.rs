@@ -8,7 +8,7 @@ use cedar_policy::{Effect, EntityTypeName, PartialEntityUid, PartialRequest, Pol
 use crate::catalog::Relation;
 use crate::policy::{
     cedar::{
-        entities::{action_uid, row_ancestors},
+        entities::{action_uid, resource, row_ancestors},
         failure::Failure,
         request::Subject,
         residual::{Untranslatable, translate},
@@ -50,8 +50,10 @@ pub(in crate::policy) fn rows(
     action: PolicyAction,
 ) -> Result<Rows, Failure> {
     let row_type: EntityTypeName = schema::row_type(relation).parse().map_err(Failure::new)?;
-    let ancestors = row_ancestors(&loaded.catalog, relation)?;
-    let policies = loaded.policies.about_rows(action, &row_type, &ancestors)?;
+    let ancestors = row_ancestors(&loaded.catalog, &loaded.tags, relation);
+    let uids = ancestors.iter().map(|(kind, id)| resource(kind, id));
+    let uids: Vec<_> = uids.collect::<Result<_, _>>()?;
+    let policies = loaded.policies.about_rows(action, &row_type, &uids)?;
     let schema = loaded.schemas.of_rows(&loaded.catalog, relation)?;
     let request = PartialRequest::new(
         PartialEntityUid::from_concrete(subject.uid.clone()),
@@ -84,7 +86,7 @@ pub(in crate::policy) fn rows(
         );
     }
     for residual in response.residual_policies() {
-        let condition = translate(&residual, relation, &loaded.catalog);
+        let condition = translate(&residual, relation, &ancestors, loaded.catalog.dialect());
         conditions.push((residual.id().to_string(), residual.effect(), condition));
     }
     conditions.sort_by(|left, right| left.0.cmp(&right.0));
@@ -182,7 +184,7 @@ mod tests {
         code::Code,
         policy::{
             obligation::{Comparison, Literal, Operand, Predicate, RowFilter},
-            tests::fixture::{agent, relation_id, set},
+            tests::fixture::{agent, load, relation_id, set, sources},
         },
         session::{Principal, Session},
     };
@@ -233,6 +235,47 @@ mod tests {
             rows(&format!("{SEE}{TENANT}"), "bot", "customers"),
             RowFilter::Everything
         );
+    }
+
+    /// One policy for every table that has the column, and for no other.
+    #[test]
+    fn a_policy_may_speak_of_all_tables_with_a_column() {
+        let tenant = "@id(\"tenant\") forbid(principal, action == Action::\"see\", resource in HasColumn::\"tenant_id\")
+            unless { principal has tenant && resource has tenant_id && resource.tenant_id == principal.tenant };\n";
+        let own = rows(&format!("{SEE}{TENANT}"), "bot", "tickets");
+        assert_ne!(own, RowFilter::Everything);
+        assert_eq!(rows(&format!("{SEE}{tenant}"), "bot", "tickets"), own);
+        assert_eq!(
+            rows(&format!("{SEE}{tenant}"), "officer", "tickets"),
+            RowFilter::Nothing
+        );
+        assert_eq!(
+            rows(&format!("{SEE}{tenant}"), "bot", "contacts"),
+            RowFilter::Everything
+        );
+        let inside = "permit(principal, action == Action::\"see\", resource)
+            unless { resource in HasColumn::\"tenant_id\" };\n";
+        assert_eq!(rows(inside, "bot", "tickets"), RowFilter::Nothing);
+        assert_eq!(rows(inside, "bot", "contacts"), RowFilter::Everything);
+    }
+
+    #[test]
+    fn a_misspelt_column_or_tag_of_tables_is_an_error() {
+        for (group, told) in [
+            (
+                "HasColumn::\"tenantid\"",
+                "`HasColumn::\"tenantid\"` is not in the catalog",
+            ),
+            (
+                "Tagged::\"tenant\"",
+                "`Tagged::\"tenant\"` is not in the tags that tables have",
+            ),
+        ] {
+            let policies =
+                format!("forbid(principal, action == Action::\"see\", resource in {group});");
+            let errors = load(&sources(&policies)).unwrap_err();
+            assert!(errors.to_string().contains(told), "{errors}");
+        }
     }
 
     #[test]

@@ -37,7 +37,7 @@ pub(in crate::policy) fn check(
     warnings: &mut Vec<PolicyProblem>,
 ) {
     let known = Known {
-        tables: entities::catalog_ids(catalog, templates)
+        tables: entities::catalog_ids(catalog, tags, templates)
             .remove("Table")
             .unwrap_or_default(),
         tags: tags.all().map(str::to_owned).collect(),

@@ -7,8 +7,12 @@ use cedar_policy::{Entity, EntityUid, PrincipalConstraint};
 
 use crate::catalog::{Catalog, SystemRelation, system_relations};
 use crate::policy::{
-    cedar::{entities::catalog_ids, schema::ROW_NAMESPACE},
+    cedar::{
+        entities::catalog_ids,
+        schema::{ROW_NAMESPACE, TAGGED},
+    },
     load::{
+        classification::Tags,
         diagnostic::{PolicyProblem, Source, probably},
         source::Located,
         template::Templates,
@@ -20,12 +24,12 @@ use crate::policy::{
 pub(in crate::policy) fn check(
     located: &[Located<'_>],
     catalog: &Catalog,
-    templates: &Templates,
+    (tags, templates): (&Tags, &Templates),
     known: Option<&HashSet<EntityUid>>,
     problems: &mut Vec<PolicyProblem>,
     warnings: &mut Vec<PolicyProblem>,
 ) {
-    let ids = catalog_ids(catalog, templates);
+    let ids = catalog_ids(catalog, tags, templates);
     for Located { policy, origin, .. } in located {
         let mut literals = policy.entity_literals();
         literals.sort_by_key(ToString::to_string);
@@ -48,10 +52,10 @@ pub(in crate::policy) fn check(
             }
             match (ids.get(kind.as_str()), known) {
                 (Some(ids), _) if !ids.contains(id) => {
-                    let of = if kind == "Template" {
-                        "the templates"
-                    } else {
-                        "the catalog"
+                    let of = match kind.as_str() {
+                        "Template" => "the templates",
+                        TAGGED => "the tags that tables have",
+                        _ => "the catalog",
                     };
                     let problem = origin.at_entity(&kind, id, format!("`{uid}` is not in {of}"));
                     // Those of the engine's own are in the catalog when a policy names them rightly.

@@ -124,7 +124,7 @@ pub(in crate::policy) fn load(
     entity_ids::check(
         &located,
         catalog,
-        &templates,
+        (&tags, &templates),
         known.as_ref(),
         &mut problems,
         &mut warnings,
