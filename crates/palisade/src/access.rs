@@ -254,6 +254,21 @@ pub struct StatementFacts {
     /// Whether each change of rows that are there has a condition which says something of them; of a query, whether its WHERE
     /// says something of its tables' rows.
     pub has_where: bool,
+    /// Its shape.
+    pub shape: StatementShape,
+}
+
+/// What policies can know of how a statement is built; views are not looked into.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct StatementShape {
+    /// How many queries stand around its innermost one.
+    pub nesting: usize,
+    /// The most rows that one OFFSET leaves out; the greatest number where the statement does not say it as a number.
+    pub offset: u64,
+    /// The most groups of tables that one SELECT combines without a condition between them, the first left out.
+    pub unjoined: usize,
+    /// Whether a common table expression reads itself.
+    pub recursive: bool,
 }
 
 impl StatementFacts {

@@ -162,7 +162,9 @@ fn check_with_estimates(
 /// `context.statement`.
 fn statement_facts(catalog: &Catalog, access: &AccessSet) -> Vec<(String, RestrictedExpression)> {
     let facts = access.facts();
-    let joins = i64::try_from(facts.joins).unwrap_or(i64::MAX);
+    let count =
+        |count: usize| RestrictedExpression::new_long(i64::try_from(count).unwrap_or(i64::MAX));
+    let shape = &facts.shape;
     let text = |text: &str| RestrictedExpression::new_string(text.to_owned());
     let uid = |id| Some(text(&catalog.relation(id)?.uid));
     let defined = access.definitions().filter_map(|d| match &d.object {
@@ -180,11 +182,21 @@ fn statement_facts(catalog: &Catalog, access: &AccessSet) -> Vec<(String, Restri
         .chain(defined);
     vec![
         ("kind".to_owned(), text(facts.kind)),
-        ("joins".to_owned(), RestrictedExpression::new_long(joins)),
+        ("joins".to_owned(), count(facts.joins)),
         ("tables".to_owned(), RestrictedExpression::new_set(tables)),
         (
             "has_where".to_owned(),
             RestrictedExpression::new_bool(facts.has_where),
+        ),
+        ("nesting".to_owned(), count(shape.nesting)),
+        (
+            "offset".to_owned(),
+            RestrictedExpression::new_long(i64::try_from(shape.offset).unwrap_or(i64::MAX)),
+        ),
+        ("unjoined".to_owned(), count(shape.unjoined)),
+        (
+            "recursive".to_owned(),
+            RestrictedExpression::new_bool(shape.recursive),
         ),
     ]
 }

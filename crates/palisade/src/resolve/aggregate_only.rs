@@ -11,8 +11,8 @@ use std::{collections::BTreeSet, ops::ControlFlow};
 
 use sqlparser::ast::{
     BinaryOperator, CaseWhen, DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr,
-    FunctionArgumentList, FunctionArguments, GroupByExpr, Ident, ObjectName, ObjectNamePart,
-    SelectItem, UnaryOperator, Value, helpers::attached_token::AttachedToken,
+    FunctionArgumentList, FunctionArguments, Ident, ObjectName, ObjectNamePart, UnaryOperator,
+    Value, Visit, helpers::attached_token::AttachedToken,
 };
 
 use crate::resolve::{
@@ -486,18 +486,13 @@ impl<'a> Resolver<'a> {
         origin.identity().is_some() && origin.columns().iter().all(is_shown)
     }
 
-    /// Whether something in a SELECT gives several rows for one.
-    pub(in crate::resolve) fn gives_more_rows(
-        &self,
-        projection: &[SelectItem],
-        group_by: &GroupByExpr,
-    ) -> bool {
+    /// Whether something in this part of a SELECT may give several rows for one. PostgreSQL takes such calls wherever a target list
+    /// grows by what stands there: in the order, the groups and the windows too, those by name included.
+    pub(in crate::resolve) fn may_give_rows(&self, part: &impl Visit) -> bool {
         let mut calls = RowCalls { resolver: self };
-        self.catalog.dialect() == Dialect::Postgres
-            && (projection
-                .iter()
-                .any(|item| visit_tree(item, &mut calls).is_break())
-                || visit_tree(group_by, &mut calls).is_break())
+        self.aggregate_only.is_present
+            && self.catalog.dialect() == Dialect::Postgres
+            && visit_tree(part, &mut calls).is_break()
     }
 
     /// Opens the columns that guarded aggregates are computed from, where nothing else uses them.

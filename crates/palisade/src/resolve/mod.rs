@@ -30,7 +30,7 @@ use sqlparser::{ast::Ident, tokenizer::Location};
 
 use crate::resolve::token::SubqueryColumn;
 use crate::{
-    access::{AccessSet, Usage},
+    access::{AccessSet, StatementShape, Usage},
     catalog::{Catalog, ColumnId, RelationId, may_fail},
     code::Code,
     dialect::Dialect,
@@ -173,6 +173,10 @@ struct Resolver<'a> {
     target_in_from: Option<Target>,
     /// The changes read so far.
     targets: Vec<Target>,
+    /// How the statement is built, as far as it is read.
+    shape: StatementShape,
+    /// How many queries stand around what is being read.
+    queries_around: usize,
     /// Steps taken so far.
     steps: u64,
     /// The arms of set operations that the query read last is made from, with those below it.
@@ -245,6 +249,8 @@ impl<'a> Resolver<'a> {
             untold: false,
             target_in_from: None,
             targets: Vec::new(),
+            shape: StatementShape::default(),
+            queries_around: 0,
             steps: 0,
             arms: 1,
             window_terms: 0,

@@ -1,5 +1,6 @@
 //! What each mask makes of each type, on real databases: `docs/reference/masks.md` is what comes out here.
 
+mod aggregates;
 mod collations;
 mod edges;
 mod totality;

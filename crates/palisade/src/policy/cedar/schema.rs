@@ -371,6 +371,10 @@ pub(in crate::policy) const FACTS: &[Attribute] = &[
     required_attribute("joins", "Long"),
     required_attribute("tables", "Set<String>"),
     required_attribute("has_where", "Bool"),
+    required_attribute("nesting", "Long"),
+    required_attribute("offset", "Long"),
+    required_attribute("unjoined", "Long"),
+    required_attribute("recursive", "Bool"),
     optional_attribute(ESTIMATED_COST, "Long"),
     optional_attribute(ESTIMATED_ROWS, "Long"),
 ];

@@ -97,11 +97,15 @@ impl<'a> Resolver<'a> {
     }
 
     /// Refuses more groups of untied sources than the limit.
-    pub(in crate::resolve) fn bound_product(&self, scope: &Scope<'a, '_>) -> Result<(), Rejection> {
+    pub(in crate::resolve) fn bound_product(
+        &mut self,
+        scope: &Scope<'a, '_>,
+    ) -> Result<(), Rejection> {
         if self.mode.is_output() {
             return Ok(());
         }
         let groups = scope.links.groups(scope.sources.len());
+        self.shape.unjoined = self.shape.unjoined.max(groups.saturating_sub(1));
         if groups > self.limits.max_unjoined {
             return Err(Rejection::new(
                 Code::LimitCost,

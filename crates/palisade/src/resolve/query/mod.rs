@@ -64,7 +64,10 @@ impl<'a> Resolver<'a> {
         // The target of a change stands in the FROM of the change itself.
         let expected_target = self.expected_target.take();
         let outside = self.failures.enter_query();
+        self.shape.nesting = self.shape.nesting.max(self.queries_around);
+        self.queries_around += 1;
         let outputs = self.whole_query(query, parent, ctes, named)?;
+        self.queries_around -= 1;
         self.failures.leave_query(outside);
         self.expected_target = expected_target;
         Ok(outputs)
@@ -457,15 +460,28 @@ impl<'a> Resolver<'a> {
                     self.expr(limit, &scope, ctes, Usage::Filter)?;
                 }
                 if let Some(Offset { value, rows: _ }) = offset {
+                    self.note_offset(value);
                     self.expr(value, &scope, ctes, Usage::Filter)?;
                 }
             }
             LimitClause::OffsetCommaLimit { offset, limit } => {
+                self.note_offset(offset);
                 self.expr(offset, &scope, ctes, Usage::Filter)?;
                 self.expr(limit, &scope, ctes, Usage::Filter)?;
             }
         }
         Ok(())
+    }
+
+    fn note_offset(&mut self, value: &Expr) {
+        let number = match value {
+            Expr::Value(ValueWithSpan {
+                value: Value::Number(text, _),
+                span: _,
+            }) => text.parse().ok(),
+            _ => None,
+        };
+        self.shape.offset = self.shape.offset.max(number.unwrap_or(u64::MAX));
     }
 
     /// Gives named placeholders numbers, in the order of their names, so that what is bound does not

@@ -52,6 +52,7 @@ impl<'a> Resolver<'a> {
     ) -> Result<Vec<Output>, Rejection> {
         // Engines bound how often it may read itself, and fail beyond.
         self.failures.planned = true;
+        self.shape.recursive = true;
         let (references, parameters) = (self.references.len(), self.token_parameters.len());
         let budget = self.size_budget;
         let read = |resolver: &mut Self, query: &mut Query, ctes: Ctes<'_>| {

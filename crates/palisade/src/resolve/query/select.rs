@@ -114,8 +114,15 @@ impl<'a> Resolver<'a> {
         }
         let windows_around = std::mem::take(&mut self.window_terms);
         let mut scope = self.resolve_from(from, parent, ctes)?;
-        scope.repeats =
-            self.aggregate_only.is_present && self.gives_more_rows(projection, group_by);
+        scope.repeats = self.may_give_rows(projection)
+            || self.may_give_rows(distinct)
+            || self.may_give_rows(selection)
+            || self.may_give_rows(group_by)
+            || self.may_give_rows(having)
+            || self.may_give_rows(named_window)
+            || order_by
+                .as_deref()
+                .is_some_and(|terms| self.may_give_rows(terms));
         let before = self.steps;
         for NamedWindowDefinition(name, window) in named_window.iter_mut() {
             self.normalise(name);

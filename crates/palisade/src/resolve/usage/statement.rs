@@ -19,6 +19,7 @@ impl Resolver<'_> {
             kind: self.kind(explain),
             joins: self.references.len().saturating_sub(1),
             has_where: self.has_where(&query.body),
+            shape: self.shape,
         }
     }
 
@@ -74,6 +75,7 @@ impl Resolver<'_> {
             },
             joins: self.references.len().saturating_sub(1),
             has_where: query.is_some_and(|query| self.query_has_where(&query.body)),
+            shape: self.shape,
         }
     }
 
