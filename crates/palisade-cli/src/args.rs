@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use palisade::{dialect::Dialect, session::Principal};
 
+use crate::workbench_args::{TEST_HELP, TestArguments};
+
 const EXIT_CODES: &str = "\
 Exit codes: 0 permitted, 1 refused, 2 usage, 3 policies or configuration,
 4 database unavailable, 5 internal.";
@@ -464,6 +466,9 @@ pub(crate) enum PolicyCommand {
         after_help = "Examples (after `palisade demo`):\n  palisade policy schema --catalog sqlite:demo.db"
     )]
     Schema(PolicyFolderArguments),
+    /// Run the tests of a policy folder
+    #[command(after_help = TEST_HELP)]
+    Test(TestArguments),
 }
 
 /// `palisade policy print-starter`

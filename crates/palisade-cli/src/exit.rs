@@ -7,9 +7,10 @@ use palisade::code::{Code, Fault};
 /// The exit codes of every command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// 0: the statement is permitted, every line of a batch was understood and answered, the policies load.
+    /// 0: the statement is permitted, every line of a batch was understood and answered, the policies load and their
+    /// tests hold.
     Permitted,
-    /// 1: the statement is refused; the doctor found something weak.
+    /// 1: the statement is refused; the doctor found something weak; a test of policies does not hold.
     Refused,
     /// 2: the command line, or a file it names, is not as the command needs it.
     Usage,

@@ -30,6 +30,7 @@ mod needs;
 mod output;
 mod policies;
 mod policy;
+mod policy_test;
 #[cfg_attr(not(feature = "postgres"), path = "absent/postgres.rs")]
 mod postgres;
 mod query;
@@ -48,6 +49,7 @@ mod tables;
 mod target;
 mod watch;
 mod weakness;
+mod workbench_args;
 
 use std::{io::Write as _, process::ExitCode};
 

@@ -27,6 +27,14 @@ pub(crate) const STARTER: &[Embedded] = &[
         "principals.cedarschema",
         include_str!("../policies/starter/principals.cedarschema"),
     ),
+    (
+        "tests/names.sql",
+        include_str!("../policies/starter/tests/names.sql"),
+    ),
+    (
+        "tests/names.toml",
+        include_str!("../policies/starter/tests/names.toml"),
+    ),
 ];
 
 /// The policies of the demonstration.
@@ -43,6 +51,18 @@ pub(crate) const DEMO: &[Embedded] = &[
     (
         "principals.cedarschema",
         include_str!("../policies/demo/principals.cedarschema"),
+    ),
+    (
+        "tests/demo.sql",
+        include_str!("../policies/demo/tests/demo.sql"),
+    ),
+    (
+        "tests/matrix.toml",
+        include_str!("../policies/demo/tests/matrix.toml"),
+    ),
+    (
+        "tests/support-bot.toml",
+        include_str!("../policies/demo/tests/support-bot.toml"),
     ),
 ];
 
@@ -68,7 +88,7 @@ impl Policies {
 
     fn embedded(files: &[Embedded]) -> Self {
         let mut sources = PolicySources::default();
-        for (name, text) in files {
+        for (name, text) in files.iter().filter(|(name, _)| !is_test(name)) {
             add_policy_file(&mut sources, name, (*text).to_owned());
         }
         Self {
@@ -155,7 +175,16 @@ pub(crate) fn write(files: &[Embedded], folder: &Path) -> Result<(), Failure> {
         return Err(fault("it is not empty".to_owned()));
     }
     for (name, text) in files {
-        std::fs::write(folder.join(name), text).map_err(|error| fault(error.to_string()))?;
+        let path = folder.join(name);
+        if let Some(parent) = path.parent() {
+            std::fs::create_dir_all(parent).map_err(|error| fault(error.to_string()))?;
+        }
+        std::fs::write(path, text).map_err(|error| fault(error.to_string()))?;
     }
     Ok(())
+}
+
+/// Whether a file of a policy folder is of its tests.
+pub(crate) fn is_test(name: &str) -> bool {
+    name.starts_with("tests/")
 }

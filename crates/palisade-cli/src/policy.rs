@@ -14,6 +14,7 @@ use crate::{
     exit::{Exit, Failure},
     output,
     policies::{self, STARTER},
+    policy_test,
     setup::Setup,
     starter_columns,
 };
@@ -27,6 +28,7 @@ pub(crate) fn run(command: &PolicyCommand) -> Result<Exit, Failure> {
         },
         PolicyCommand::Check(arguments) => check(arguments)?,
         PolicyCommand::Schema(arguments) => schema(arguments)?,
+        PolicyCommand::Test(arguments) => return policy_test::run(arguments),
     };
     output::text(&text)?;
     Ok(Exit::Permitted)
@@ -46,7 +48,7 @@ fn print_starter(dir: Option<&Path>) -> Result<String, Failure> {
             );
         }
         None => {
-            for (name, text) in STARTER {
+            for (name, text) in STARTER.iter().filter(|(name, _)| !policies::is_test(name)) {
                 let _ = writeln!(out, "==> {name} <==\n{text}");
             }
         }

@@ -25,10 +25,12 @@ pub enum Suite {
     Scan,
     /// Ways around a firewall; allowed or refused, nothing hidden may come out.
     Attacks,
+    /// The tests of a policy folder. No folder of a corpus.
+    Tests,
 }
 
 impl Suite {
-    /// Every suite.
+    /// Every suite of a corpus.
     pub const ALL: &'static [Self] = &[
         Self::Accept,
         Self::Reject,
@@ -46,6 +48,7 @@ impl Suite {
             Self::Rewrite => "rewrite",
             Self::Scan => "scan",
             Self::Attacks => "attacks",
+            Self::Tests => "tests",
         }
     }
 }
@@ -57,10 +60,18 @@ pub struct Case {
     pub suite: Suite,
     /// The file's name without extension.
     pub topic: String,
-    /// Unique in the corpus.
+    /// Unique in the corpus. A cell of a matrix is `matrix/statement/principal`.
     pub name: String,
+    /// As the file has the name: on a second catalog `name` ends in the dialect.
+    pub written_name: String,
+    /// The file, as it was opened.
+    pub file: String,
+    /// The line of the name in it, from 1.
+    pub line: u32,
     /// Why it must come out so, for whoever sees it fail.
     pub why: String,
+    /// Why it is not run; none if it is.
+    pub skip: Option<String>,
     /// Ids of the technique it tries, from the table of threats.
     pub ids: Vec<String>,
     /// The catalog it runs on: `desk`, or with its dialect `desk.postgres`.
@@ -85,6 +96,8 @@ pub struct Case {
     pub on_finding: Action,
     /// Whether the benchmarks measure it.
     pub bench: bool,
+    /// Whether it is a cell that a matrix leaves out.
+    pub is_left_out: bool,
     /// What must come out.
     pub expect: Expectation,
 }
@@ -100,6 +113,10 @@ pub struct Expectation {
     pub policies: Option<Vec<String>>,
     /// What is run, exactly.
     pub rewritten: Option<String>,
+    /// Texts that what is run contains.
+    pub rewritten_has: Vec<String>,
+    /// Whether masks and row filters apply, where the case is a cell of a matrix.
+    pub shown: Option<Shown>,
     /// The names of the answer's columns.
     pub columns: Option<Vec<String>>,
     /// The names of those that are masked.
@@ -120,12 +137,32 @@ pub struct Expectation {
     /// The code by which it is refused where it is run on a database that may be changed, though it was permitted: what
     /// is there decides.
     pub on_data: Option<Code>,
+    /// What is there after a change, read without the firewall.
+    pub after: Option<After>,
     /// Ids of the detectors that find something, each once.
     pub findings: Option<Vec<String>>,
     /// What must not occur anywhere in what the agent gets.
     pub never: Vec<String>,
     /// Whether rows and column names must be those of the statement on the bare engine.
     pub preserve: bool,
+}
+
+/// Whether what a statement reads is masked, and whether only some rows are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Shown {
+    /// A column that it uses is masked or a token.
+    pub masked: bool,
+    /// Of a relation that it reads not every row is there.
+    pub filtered: bool,
+}
+
+/// A query that is run after a change, on the bare engine, and its rows.
+#[derive(Debug, Clone, PartialEq)]
+pub struct After {
+    /// The query.
+    pub sql: String,
+    /// Its rows.
+    pub rows: Vec<Vec<serde_json::Value>>,
 }
 
 /// Allowed, or refused with a code.
@@ -135,6 +172,36 @@ pub enum Verdict {
     Allow,
     /// Refused, before or after it ran.
     Reject(Code),
+    /// Refused by what policies say or leave out, with whatever code: a policy that permits everything would let it run.
+    Deny,
+}
+
+impl Expectation {
+    /// The verdict, and nothing beside it.
+    #[must_use]
+    pub fn of(verdict: Verdict) -> Self {
+        Self {
+            verdict,
+            message: None,
+            policies: None,
+            rewritten: None,
+            rewritten_has: Vec::new(),
+            shown: None,
+            columns: None,
+            masked: None,
+            used_masks: None,
+            empty_reason: None,
+            rows: None,
+            ordered: false,
+            truncated: None,
+            affected: None,
+            on_data: None,
+            after: None,
+            findings: None,
+            never: Vec::new(),
+            preserve: false,
+        }
+    }
 }
 
 impl Case {
@@ -151,11 +218,23 @@ impl Case {
     }
 }
 
+impl fmt::Display for Shown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match (self.masked, self.filtered) {
+            (false, false) => "allow",
+            (true, false) => "mask",
+            (false, true) => "filter",
+            (true, true) => "mask, filter",
+        })
+    }
+}
+
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Allow => f.write_str("allow"),
             Self::Reject(code) => write!(f, "reject {code}"),
+            Self::Deny => f.write_str("deny"),
         }
     }
 }

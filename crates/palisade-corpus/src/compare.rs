@@ -7,6 +7,8 @@ use serde_json::Value as Json;
 use crate::{
     case::{Case, Verdict, arises_on_execution},
     run::Answer,
+    smallest,
+    written::is_ordered,
 };
 
 /// One thing that is not as expected.
@@ -18,6 +20,8 @@ pub struct Difference {
     pub expected: String,
     /// As it came out.
     pub got: String,
+    /// The smallest part of both in which they differ, where that is less than all.
+    pub smallest: Option<String>,
 }
 
 impl Difference {
@@ -30,7 +34,13 @@ impl Difference {
             what,
             expected: expected.into(),
             got: got.into(),
+            smallest: None,
         }
+    }
+
+    /// With the smallest part in which texts, lists or rows differ.
+    pub(crate) fn with_smallest(self, smallest: Option<String>) -> Self {
+        Self { smallest, ..self }
     }
 }
 
@@ -40,7 +50,11 @@ impl fmt::Display for Difference {
             f,
             "{}\n    expected {}\n    got      {}",
             self.what, self.expected, self.got
-        )
+        )?;
+        match &self.smallest {
+            None => Ok(()),
+            Some(smallest) => write!(f, "\n    differs  {smallest}"),
+        }
     }
 }
 
@@ -49,7 +63,7 @@ pub(crate) fn decision(case: &Case, answer: &Answer) -> Vec<Difference> {
     let mut out = Vec::new();
     let verdict = match case.expect.verdict {
         Verdict::Reject(code) if arises_on_execution(code) => Verdict::Allow,
-        verdict @ (Verdict::Allow | Verdict::Reject(_)) => verdict,
+        verdict @ (Verdict::Allow | Verdict::Reject(_) | Verdict::Deny) => verdict,
     };
     if !verdict_is(verdict, answer, &mut out) {
         return out;
@@ -58,7 +72,46 @@ pub(crate) fn decision(case: &Case, answer: &Answer) -> Vec<Difference> {
         message(case, answer, &mut out);
     }
     operators_part(case, answer, &mut out);
+    if let (Some(expected), Some(got)) = (case.expect.shown, answer.shown)
+        && expected != got
+    {
+        out.push(Difference::new(
+            "cell",
+            expected.to_string(),
+            got.to_string(),
+        ));
+    }
     never(case, answer, &mut out);
+    out
+}
+
+/// Compares everything of a change that was run.
+pub(crate) fn change(case: &Case, answer: &Answer) -> Vec<Difference> {
+    let verdict = case
+        .expect
+        .on_data
+        .map_or(case.expect.verdict, Verdict::Reject);
+    let case = &Case {
+        expect: crate::case::Expectation {
+            verdict,
+            ..case.expect.clone()
+        },
+        ..case.clone()
+    };
+    let mut out = self::answer(case, answer);
+    if let (Some(expected), None) = (case.expect.affected, answer.code)
+        && answer.affected != Some(expected)
+    {
+        let got = answer
+            .affected
+            .map_or("none".to_owned(), |rows| rows.to_string());
+        out.push(Difference::new("affected", expected.to_string(), got));
+    }
+    if let (Some(expected), Some(got)) = (&case.expect.after, &answer.after)
+        && !same_rows(&expected.rows, got, is_ordered(&expected.sql))
+    {
+        out.push(differ_rows("after", &expected.rows, got));
+    }
     out
 }
 
@@ -73,13 +126,13 @@ pub(crate) fn answer(case: &Case, answer: &Answer) -> Vec<Difference> {
     operators_part(case, answer, &mut out);
     let expect = &case.expect;
     let columns = names(&answer.json, |_| true);
-    differ(&mut out, "columns", expect.columns.as_ref(), &columns);
+    differ_list(&mut out, "columns", expect.columns.as_ref(), &columns);
     let masked = names(&answer.json, |column| {
         column.get("masked") == Some(&Json::Bool(true))
     });
-    differ(&mut out, "masked", expect.masked.as_ref(), &masked);
+    differ_list(&mut out, "masked", expect.masked.as_ref(), &masked);
     let used = used_masks(&answer.json);
-    differ(&mut out, "used masks", expect.used_masks.as_ref(), &used);
+    differ_list(&mut out, "used masks", expect.used_masks.as_ref(), &used);
     let reason = answer.json.get("empty_reason").and_then(Json::as_str);
     let reason = reason.unwrap_or_default().to_owned();
     differ(
@@ -91,7 +144,7 @@ pub(crate) fn answer(case: &Case, answer: &Answer) -> Vec<Difference> {
     if let Some(rows) = &expect.rows {
         let got = rows_of(&answer.json);
         if !same_rows(rows, &got, expect.ordered) {
-            out.push(Difference::new("rows", toml_rows(rows), toml_rows(&got)));
+            out.push(differ_rows("rows", rows, &got));
         }
     }
     let truncated = answer.json.get("truncated") == Some(&Json::Bool(true));
@@ -105,7 +158,7 @@ pub(crate) fn answer(case: &Case, answer: &Answer) -> Vec<Difference> {
         .filter_map(|finding| finding.get("detector")?.as_str().map(str::to_owned))
         .collect();
     let findings: Vec<String> = findings.into_iter().collect();
-    differ(&mut out, "findings", expect.findings.as_ref(), &findings);
+    differ_list(&mut out, "findings", expect.findings.as_ref(), &findings);
     never(case, answer, &mut out);
     out
 }
@@ -132,7 +185,7 @@ pub(crate) fn compare_rows(case: &Case, answer: &Answer, bare: &Json) -> Vec<Dif
 }
 
 /// What the notices say of masked columns, sorted: `customers.email: filter, aggregate`.
-fn used_masks(answer: &Json) -> Vec<String> {
+pub(crate) fn used_masks(answer: &Json) -> Vec<String> {
     let notices = answer.get("notices").and_then(Json::as_array);
     let mut used: Vec<String> = notices
         .into_iter()
@@ -154,7 +207,7 @@ fn used_masks(answer: &Json) -> Vec<String> {
 
 fn verdict_is(expected: Verdict, answer: &Answer, out: &mut Vec<Difference>) -> bool {
     let got = answer.code.map_or(Verdict::Allow, Verdict::Reject);
-    if got == expected {
+    if got == expected || expected == Verdict::Deny && got != Verdict::Allow {
         return true;
     }
     let message = answer
@@ -162,12 +215,17 @@ fn verdict_is(expected: Verdict, answer: &Answer, out: &mut Vec<Difference>) -> 
         .get("message")
         .and_then(Json::as_str)
         .unwrap_or_default();
-    let detail = answer.detail.as_deref().unwrap_or_default();
-    let rewritten = answer.rewritten.as_deref().unwrap_or_default();
+    let parts = [
+        Some(message.to_owned()),
+        answer.detail.as_ref().map(|detail| format!("[{detail}]")),
+        answer.rewritten.clone(),
+    ];
+    let mut told = vec![format!("{got}:")];
+    told.extend(parts.into_iter().flatten().filter(|part| !part.is_empty()));
     out.push(Difference::new(
         "decision",
         expected.to_string(),
-        format!("{got}: {message} [{detail}] {rewritten}"),
+        told.join(" "),
     ));
     false
 }
@@ -183,7 +241,7 @@ fn message(case: &Case, answer: &Answer, out: &mut Vec<Difference>) {
 }
 
 fn operators_part(case: &Case, answer: &Answer, out: &mut Vec<Difference>) {
-    differ(
+    differ_list(
         out,
         "policies",
         case.expect.policies.as_ref(),
@@ -192,7 +250,15 @@ fn operators_part(case: &Case, answer: &Answer, out: &mut Vec<Difference>) {
     if let Some(expected) = &case.expect.rewritten {
         let got = answer.rewritten.clone().unwrap_or_default();
         if *expected != got {
-            out.push(Difference::new("rewritten", expected, got));
+            let smallest = smallest::of_texts(expected, &got);
+            out.push(Difference::new("rewritten", expected, got).with_smallest(smallest));
+        }
+    }
+    let rewritten = answer.rewritten.as_deref().unwrap_or_default();
+    for fragment in &case.expect.rewritten_has {
+        if !rewritten.contains(fragment.as_str()) {
+            let expected = format!("a text with `{fragment}`");
+            out.push(Difference::new("rewritten_has", expected, rewritten));
         }
     }
 }
@@ -240,7 +306,29 @@ fn differ<T: PartialEq + fmt::Debug>(
     }
 }
 
-fn names(json: &Json, which: impl Fn(&Json) -> bool) -> Vec<String> {
+fn differ_list(
+    out: &mut Vec<Difference>,
+    what: &'static str,
+    expected: Option<&Vec<String>>,
+    got: &Vec<String>,
+) {
+    let before = out.len();
+    differ(out, what, expected, got);
+    if let (Some(expected), Some(last)) = (expected, out.get_mut(before)) {
+        last.smallest = smallest::of_lists(expected, got);
+    }
+}
+
+fn differ_rows(what: &'static str, expected: &[Vec<Json>], got: &[Vec<Json>]) -> Difference {
+    let texts = |rows: &[Vec<Json>]| -> Vec<Vec<String>> {
+        let row = |row: &Vec<Json>| row.iter().map(toml_cell).collect();
+        rows.iter().map(row).collect()
+    };
+    Difference::new(what, toml_rows(expected), toml_rows(got))
+        .with_smallest(smallest::of_rows(&texts(expected), &texts(got)))
+}
+
+pub(crate) fn names(json: &Json, which: impl Fn(&Json) -> bool) -> Vec<String> {
     json.get("columns")
         .and_then(Json::as_array)
         .into_iter()
@@ -251,7 +339,7 @@ fn names(json: &Json, which: impl Fn(&Json) -> bool) -> Vec<String> {
 }
 
 /// The rows as arrays, in the order of the columns.
-fn rows_of(json: &Json) -> Vec<Vec<Json>> {
+pub(crate) fn rows_of(json: &Json) -> Vec<Vec<Json>> {
     let names = names(json, |_| true);
     json.get("rows")
         .and_then(Json::as_array)
@@ -284,17 +372,16 @@ fn same_rows(expected: &[Vec<Json>], got: &[Vec<Json>], ordered: bool) -> bool {
 /// Rows as the case format has them, to be read and copied.
 fn toml_rows(rows: &[Vec<Json>]) -> String {
     let row = |row: &Vec<Json>| {
-        let cells: Vec<String> = row
-            .iter()
-            .map(|cell| {
-                if cell.is_null() {
-                    "{}".to_owned()
-                } else {
-                    cell.to_string()
-                }
-            })
-            .collect();
+        let cells: Vec<String> = row.iter().map(toml_cell).collect();
         format!("[{}]", cells.join(", "))
     };
     format!("[{}]", rows.iter().map(row).collect::<Vec<_>>().join(", "))
+}
+
+fn toml_cell(cell: &Json) -> String {
+    if cell.is_null() {
+        "{}".to_owned()
+    } else {
+        cell.to_string()
+    }
 }

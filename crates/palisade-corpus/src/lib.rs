@@ -77,12 +77,23 @@
 mod case;
 mod compare;
 mod coverage;
+mod folder;
 mod host;
 mod load;
+mod matrix;
+mod report;
 mod run;
+mod smallest;
+#[cfg_attr(not(feature = "sqlite"), path = "no_sqlite.rs")]
+mod sqlite;
+mod update;
+mod written;
 
-pub use case::{Case, Expectation, Suite, Verdict, arises_on_execution};
+pub use case::{After, Case, Expectation, Shown, Suite, Verdict, arises_on_execution};
 pub use compare::Difference;
 pub use coverage::Coverage;
+pub use folder::PolicyTests;
 pub use load::{Corpus, CorpusError, policy_sources};
-pub use run::{Answer, RunError, Runner, SECRET};
+pub use report::{CaseResult, Report, Status, TextForm};
+pub use run::{Answer, Ran, RunError, Runner, SECRET};
+pub use update::Update;

@@ -2,26 +2,21 @@
 //! or an expectation that contradicts itself is an error with its file and case.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     fs, io,
     path::{Path, PathBuf},
-    time::Duration,
 };
 
 use palisade::{
-    answer::Action,
-    code::Code,
-    dialect::Dialect,
-    limits::Limits,
-    moment,
+    did_you_mean,
     policy::{PolicyFile, PolicySources},
-    session::Principal,
-    token::{Lifetime, LifetimeSyntaxError},
-    value::Params,
 };
-use serde::Deserialize;
+use palisade_host::{PolicyFolder, PolicyFolderError};
 
-use crate::case::{Case, Expectation, Suite, Verdict};
+use crate::{
+    case::{Case, Suite},
+    written::{Ground, Part, Text, WrittenError, dialect, read_parts},
+};
 
 /// Cases with the catalogs and policies they are about.
 #[derive(Debug, Clone)]
@@ -33,6 +28,8 @@ pub struct Corpus {
     pub policies: BTreeMap<String, PolicySources>,
     /// The techniques that [`Case::ids`] name, by id: `techniques.toml`.
     pub techniques: BTreeMap<String, String>,
+    /// The policies of cases that name none.
+    pub default_policies: Option<String>,
     /// The cases, in the order of suites, files and text.
     pub cases: Vec<Case>,
 }
@@ -48,18 +45,21 @@ pub enum CorpusError {
         /// The system's reason.
         source: io::Error,
     },
+    /// A policy folder is none.
+    #[error("{0}")]
+    Policies(#[from] PolicyFolderError),
     /// A file is not of the format.
     #[error("{path}: {message}")]
     Format {
-        /// Which.
+        /// Which, with line and column where they are known.
         path: String,
-        /// What is wrong, with line and column.
+        /// What is wrong.
         message: String,
     },
     /// A case contradicts itself or names what is not there.
     #[error("{path}: case `{case}`: {message}")]
     Case {
-        /// The file.
+        /// The file, with line and column.
         path: String,
         /// The case's name.
         case: String,
@@ -79,6 +79,7 @@ impl Corpus {
             catalogs: BTreeMap::new(),
             policies: BTreeMap::new(),
             techniques: techniques(&folder.join("techniques.toml"))?,
+            default_policies: None,
             cases: Vec::new(),
         };
         for path in entries(&folder.join("catalogs"), "sql")? {
@@ -91,18 +92,57 @@ impl Corpus {
         for path in entries(&folder.join("policies"), "")? {
             corpus.policies.insert(stem(&path), policy_sources(&path)?);
         }
-        let mut names = BTreeSet::new();
         for suite in Suite::ALL {
             for path in entries(&folder.join(suite.folder()), "toml")? {
-                let cases = corpus.parse(*suite, &path, &read(&path)?)?;
-                for case in &cases {
-                    if !names.insert(case.name.clone()) {
-                        return Err(in_case(&path, &case.name, "another case has this name"));
-                    }
-                }
-                corpus.cases.extend(cases);
+                corpus
+                    .cases
+                    .extend(corpus.parse(*suite, &path, &read(&path)?)?);
             }
         }
+        require_unique(&corpus.cases)?;
+        Ok(corpus)
+    }
+
+    /// Reads the policy folder `folder` with its tests: `tests/*.sql` are the catalogs, `tests/*.toml` the cases.
+    ///
+    /// # Errors
+    /// At the first thing that is wrong.
+    pub fn load_policy_folder(folder: impl AsRef<Path>) -> Result<Self, CorpusError> {
+        let folder = folder.as_ref();
+        let read_folder = PolicyFolder::read(folder)?;
+        let tests = folder.join("tests");
+        let mut corpus = Self {
+            catalogs: BTreeMap::new(),
+            policies: BTreeMap::from([(OWN_POLICIES.to_owned(), read_folder.sources)]),
+            techniques: BTreeMap::new(),
+            default_policies: Some(OWN_POLICIES.to_owned()),
+            cases: Vec::new(),
+        };
+        let mut files = Vec::new();
+        for path in test_files(&tests)? {
+            let format = |message| CorpusError::Format {
+                path: path.display().to_string(),
+                message,
+            };
+            let name = stem(&path);
+            match path.extension().and_then(|extension| extension.to_str()) {
+                Some("sql") => {
+                    dialect(&name).map_err(format)?;
+                    corpus.catalogs.insert(name, read(&path)?);
+                }
+                Some("toml") => files.push(path),
+                Some("md") => {}
+                Some(_) | None => {
+                    let message = "a folder of tests holds `*.toml`, `*.sql` and `*.md`";
+                    return Err(format(message.to_owned()));
+                }
+            }
+        }
+        for path in files {
+            let cases = corpus.parse(Suite::Tests, &path, &read(&path)?)?;
+            corpus.cases.extend(cases);
+        }
+        require_unique(&corpus.cases)?;
         Ok(corpus)
     }
 
@@ -112,38 +152,71 @@ impl Corpus {
     /// # Errors
     /// If the text is not of the format, or names a catalog or policies that are not here.
     pub fn parse(&self, suite: Suite, path: &Path, text: &str) -> Result<Vec<Case>, CorpusError> {
+        let text = Text::new(path, text);
         let mut cases = Vec::new();
-        for part in parts(path, text)? {
-            cases.extend(self.part(suite, path, &part)?);
+        for part in read_parts(&text)? {
+            cases.extend(self.cases_of_part(suite, (path, &text), &part)?);
         }
         Ok(cases)
     }
 
-    fn part(&self, suite: Suite, path: &Path, part: &Part) -> Result<Vec<Case>, CorpusError> {
-        let catalogs = part.catalog.names();
+    fn cases_of_part(
+        &self,
+        suite: Suite,
+        (path, text): (&Path, &Text<'_>),
+        part: &Part,
+    ) -> Result<Vec<Case>, CorpusError> {
+        let format = |span, message| CorpusError::Format {
+            path: text.place(span),
+            message,
+        };
+        let (span, catalogs) = match &part.catalog {
+            Some(named) => (Some(named.span()), named.get_ref().names()),
+            None => (None, self.catalogs.keys().map(String::as_str).collect()),
+        };
+        if part.catalog.is_none() && catalogs.len() != 1 {
+            let message = match catalogs.len() {
+                0 => "there is no catalog: put the tables into `tests/NAME.sql`",
+                _ => "there are several catalogs: name one, `catalog = \"NAME\"`",
+            };
+            return Err(format(None, message.to_owned()));
+        }
         if let Some(unknown) = catalogs
             .iter()
             .find(|catalog| !self.catalogs.contains_key(**catalog))
         {
-            return Err(CorpusError::Format {
-                path: path.display().to_string(),
-                message: format!("there is no catalog `{unknown}`"),
-            });
+            let known = self.catalogs.keys().map(String::as_str);
+            let message = match did_you_mean::closest(unknown, known) {
+                Some(close) => {
+                    format!("there is no catalog `{unknown}`; did you mean `{close}`?")
+                }
+                None => format!("there is no catalog `{unknown}`"),
+            };
+            return Err(format(span, message));
         }
-        if !self.policies.contains_key(&part.policies) {
-            return Err(CorpusError::Format {
-                path: path.display().to_string(),
-                message: format!("there are no policies `{}`", part.policies),
-            });
+        let policies = match (&part.policies, &self.default_policies) {
+            (Some(named), _) => named.get_ref(),
+            (None, Some(own)) => own,
+            (None, None) => {
+                return Err(format(
+                    None,
+                    "by which policies? `policies = \"NAME\"`".to_owned(),
+                ));
+            }
+        };
+        if !self.policies.contains_key(policies) {
+            let span = part.policies.as_ref().map(toml::Spanned::span);
+            return Err(format(span, format!("there are no policies `{policies}`")));
         }
-        let all = catalogs
-            .iter()
-            .flat_map(|catalog| part.case.iter().map(move |written| (catalog, written)));
-        all.map(|(catalog, written)| {
-            case(suite, path, part, catalog, written)
-                .map_err(|message| in_case(path, &written.name, &message))
-        })
-        .collect()
+        let ground = Ground {
+            suite,
+            text,
+            topic: &stem(path),
+            part,
+            catalogs: &catalogs,
+            policies,
+        };
+        Ok(ground.cases()?)
     }
 
     /// The same corpus with `script` run after the catalog `name`: the same tables with other rows.
@@ -155,6 +228,72 @@ impl Corpus {
         }
         self
     }
+}
+
+/// What a policy folder is called by its own cases.
+const OWN_POLICIES: &str = "policies";
+
+/// Bytes of one file of tests.
+const MAX_FILE_BYTES: u64 = 64 * 1024 * 1024;
+
+impl From<WrittenError> for CorpusError {
+    fn from(error: WrittenError) -> Self {
+        let WrittenError {
+            place,
+            case,
+            message,
+        } = error;
+        match case {
+            Some(case) => Self::Case {
+                path: place,
+                case,
+                message,
+            },
+            None => Self::Format {
+                path: place,
+                message,
+            },
+        }
+    }
+}
+
+/// Refuses two cases of one name.
+fn require_unique(cases: &[Case]) -> Result<(), CorpusError> {
+    let mut names = BTreeMap::new();
+    for case in cases {
+        let place = format!("{}:{}", case.file, case.line);
+        if let Some(first) = names.insert(case.name.as_str(), place.clone()) {
+            return Err(CorpusError::Case {
+                path: place,
+                case: case.name.clone(),
+                message: format!("another case has this name: {first}"),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// The files of a folder of tests, sorted; none if there is no such folder.
+fn test_files(folder: &Path) -> Result<Vec<PathBuf>, CorpusError> {
+    let error = |source| CorpusError::Read {
+        path: folder.display().to_string(),
+        source,
+    };
+    if !folder.exists() {
+        return Ok(Vec::new());
+    }
+    let mut paths = Vec::new();
+    for entry in fs::read_dir(folder).map_err(error)? {
+        let path = entry.map_err(error)?.path();
+        let hidden = path
+            .file_name()
+            .is_some_and(|name| name.to_string_lossy().starts_with('.'));
+        if !hidden {
+            paths.push(path);
+        }
+    }
+    paths.sort();
+    Ok(paths)
 }
 
 /// Reads a policy folder: `*.cedar` in the order of their names, `principals.cedarschema`,
@@ -203,290 +342,6 @@ fn techniques(path: &Path) -> Result<BTreeMap<String, String>, CorpusError> {
     })
 }
 
-/// The parts of a file: its `[[part]]` tables or, where there are none, the file as a whole.
-fn parts(path: &Path, text: &str) -> Result<Vec<Part>, CorpusError> {
-    let read = || {
-        let keys: toml::Table = toml::from_str(text)?;
-        if keys.contains_key("part") {
-            toml::from_str(text).map(|file: Parts| file.part)
-        } else {
-            toml::from_str(text).map(|part| vec![part])
-        }
-    };
-    read().map_err(|error: toml::de::Error| CorpusError::Format {
-        path: path.display().to_string(),
-        message: error.to_string(),
-    })
-}
-
-/// A file of several parts.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Parts {
-    part: Vec<Part>,
-}
-
-/// Cases with the keys that they share.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Part {
-    catalog: Catalogs,
-    policies: String,
-    r#as: String,
-    at: Option<String>,
-    token_lifetime: Option<String>,
-    /// Added to that of every case.
-    #[serde(default)]
-    never: Vec<String>,
-    #[serde(default)]
-    case: Vec<Written>,
-}
-
-/// The catalogs of a part. Each case runs on every catalog; its name has the dialect at the end on all but the first.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Catalogs {
-    One(String),
-    Each(Vec<String>),
-}
-
-impl Catalogs {
-    fn names(&self) -> Vec<&str> {
-        match self {
-            Self::One(name) => vec![name],
-            Self::Each(names) => names.iter().map(String::as_str).collect(),
-        }
-    }
-}
-
-/// A case as it is written.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Written {
-    name: String,
-    why: String,
-    #[serde(default)]
-    ids: Vec<String>,
-    sql: String,
-    params: Option<toml::Value>,
-    r#as: Option<String>,
-    at: Option<String>,
-    limits: Option<Limits>,
-    on_finding: Option<OnFinding>,
-    #[serde(default)]
-    bench: bool,
-    #[serde(default)]
-    preserve: bool,
-    decision: WrittenDecision,
-    code: Option<String>,
-    message: Option<String>,
-    policies: Option<Vec<String>>,
-    rewritten: Option<String>,
-    columns: Option<Vec<String>>,
-    masked: Option<Vec<String>>,
-    used_masks: Option<Vec<String>>,
-    empty_reason: Option<String>,
-    rows: Option<Vec<Vec<toml::Value>>>,
-    ordered: Option<bool>,
-    truncated: Option<bool>,
-    affected: Option<u64>,
-    on_data: Option<String>,
-    findings: Option<Vec<String>>,
-    #[serde(default)]
-    never: Vec<String>,
-}
-
-#[derive(Clone, Copy, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum WrittenDecision {
-    Allow,
-    Reject,
-}
-
-#[derive(Clone, Copy, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum OnFinding {
-    Flag,
-    Redact,
-    Withhold,
-    Block,
-}
-
-/// The dialect of a catalog, by its name.
-fn dialect(catalog: &str) -> Result<Dialect, String> {
-    match catalog.rsplit_once('.') {
-        None => Ok(Dialect::Sqlite),
-        Some((_, name)) => {
-            Dialect::from_name(name).ok_or_else(|| format!("there is no dialect `{name}`"))
-        }
-    }
-}
-
-fn case(
-    suite: Suite,
-    path: &Path,
-    part: &Part,
-    catalog: &str,
-    written: &Written,
-) -> Result<Case, String> {
-    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    if written.name.is_empty() || !written.name.chars().all(plain) {
-        return Err("a name has lower-case letters, digits and dashes".to_owned());
-    }
-    if written.why.trim().is_empty() {
-        return Err("`why` is empty".to_owned());
-    }
-    let dialect = dialect(catalog)?;
-    let is_first = part.catalog.names().first() == Some(&catalog);
-    let principal = written.r#as.as_ref().unwrap_or(&part.r#as);
-    Ok(Case {
-        suite,
-        topic: stem(path),
-        name: if is_first {
-            written.name.clone()
-        } else {
-            format!("{}-{}", written.name, dialect.name())
-        },
-        why: written.why.clone(),
-        ids: written.ids.clone(),
-        catalog: catalog.to_owned(),
-        dialect,
-        policies: part.policies.clone(),
-        token_lifetime: match &part.token_lifetime {
-            None => Lifetime::default(),
-            Some(text) => text
-                .parse()
-                .map_err(|error: LifetimeSyntaxError| format!("{error}: {}", error.help()))?,
-        },
-        principal: Principal::parse(principal).map_err(|error| error.to_string())?,
-        at: match written.at.as_ref().or(part.at.as_ref()) {
-            None => Duration::ZERO,
-            Some(text) => moment::since_1970(text).ok_or_else(|| {
-                format!("`at` is no moment: `{text}`; write it in UTC, as \"2026-03-01T12:00:00Z\"")
-            })?,
-        },
-        sql: written.sql.clone(),
-        params: match &written.params {
-            None => Params::None,
-            Some(value) => Params::from_json(&json(value)?)?,
-        },
-        limits: written.limits.clone().unwrap_or_default(),
-        on_finding: match written.on_finding {
-            None | Some(OnFinding::Flag) => Action::Flag,
-            Some(OnFinding::Redact) => Action::Redact,
-            Some(OnFinding::Withhold) => Action::Withhold,
-            Some(OnFinding::Block) => Action::Block,
-        },
-        bench: written.bench,
-        expect: expectation(part, written, dialect)?,
-    })
-}
-
-fn expectation(part: &Part, written: &Written, dialect: Dialect) -> Result<Expectation, String> {
-    let verdict = match (written.decision, &written.code) {
-        (WrittenDecision::Allow, None) => Verdict::Allow,
-        (WrittenDecision::Allow, Some(_)) => return Err("an allowed case has no `code`".to_owned()),
-        (WrittenDecision::Reject, None) => return Err("a refused case needs a `code`".to_owned()),
-        (WrittenDecision::Reject, Some(slug)) => Verdict::Reject(
-            Code::from_slug(slug).ok_or_else(|| format!("there is no code `{slug}`"))?,
-        ),
-    };
-    let of_an_answer = written.columns.is_some()
-        || written.masked.is_some()
-        || written.used_masks.is_some()
-        || written.empty_reason.is_some()
-        || written.rows.is_some()
-        || written.truncated.is_some()
-        || written.findings.is_some()
-        || written.preserve;
-    if verdict != Verdict::Allow && of_an_answer {
-        return Err("a refused case has no columns, rows or findings".to_owned());
-    }
-    if dialect != Dialect::Sqlite && of_an_answer {
-        return Err(format!(
-            "nothing runs cases of {dialect}: what an answer holds would not be compared"
-        ));
-    }
-    if verdict == Verdict::Allow && written.message.is_some() {
-        return Err("an allowed case has no `message`".to_owned());
-    }
-    let on_data = match (&written.on_data, verdict) {
-        (None, _) => None,
-        (Some(code), Verdict::Allow) if written.affected.is_none() => {
-            Some(Code::from_slug(code).ok_or_else(|| format!("there is no code `{code}`"))?)
-        }
-        (Some(_), _) => {
-            return Err("`on_data` is for what is allowed, and changes nothing".to_owned());
-        }
-    };
-    let rows = match &written.rows {
-        None => None,
-        Some(rows) => Some(
-            rows.iter()
-                .map(|row| row.iter().map(json).collect::<Result<Vec<_>, _>>())
-                .collect::<Result<Vec<_>, _>>()?,
-        ),
-    };
-    let sorted = |names: &Option<Vec<String>>| {
-        names.clone().map(|mut names| {
-            names.sort();
-            names
-        })
-    };
-    Ok(Expectation {
-        verdict,
-        message: written.message.clone(),
-        policies: sorted(&written.policies),
-        rewritten: written.rewritten.clone(),
-        columns: written.columns.clone(),
-        masked: written.masked.clone(),
-        used_masks: sorted(&written.used_masks),
-        empty_reason: written.empty_reason.clone(),
-        rows,
-        ordered: written
-            .ordered
-            .unwrap_or_else(|| written.sql.to_ascii_uppercase().contains("ORDER BY")),
-        truncated: written.truncated,
-        affected: written.affected,
-        on_data,
-        findings: sorted(&written.findings),
-        never: part.never.iter().chain(&written.never).cloned().collect(),
-        preserve: written.preserve,
-    })
-}
-
-/// A TOML value as JSON; `{}` is NULL.
-fn json(value: &toml::Value) -> Result<serde_json::Value, String> {
-    use serde_json::Value as Json;
-    Ok(match value {
-        toml::Value::String(text) => Json::from(text.as_str()),
-        toml::Value::Integer(integer) => Json::from(*integer),
-        toml::Value::Float(float) => Json::from(*float),
-        toml::Value::Boolean(boolean) => Json::from(*boolean),
-        toml::Value::Array(items) => items
-            .iter()
-            .map(json)
-            .collect::<Result<Vec<_>, _>>()?
-            .into(),
-        toml::Value::Table(table) if table.is_empty() => Json::Null,
-        toml::Value::Table(table) => Json::Object(
-            table
-                .iter()
-                .map(|(key, value)| Ok((key.clone(), json(value)?)))
-                .collect::<Result<_, String>>()?,
-        ),
-        toml::Value::Datetime(_) => return Err("dates are written as strings".to_owned()),
-    })
-}
-
-fn in_case(path: &Path, case: &str, message: &str) -> CorpusError {
-    CorpusError::Case {
-        path: path.display().to_string(),
-        case: case.to_owned(),
-        message: message.to_owned(),
-    }
-}
-
 /// The files with an extension, or for `""` the folders, in a folder; sorted. None if there is no
 /// such folder.
 fn entries(folder: &Path, extension: &str) -> Result<Vec<PathBuf>, CorpusError> {
@@ -514,10 +369,17 @@ fn entries(folder: &Path, extension: &str) -> Result<Vec<PathBuf>, CorpusError> 
 }
 
 fn read(path: &Path) -> Result<String, CorpusError> {
-    fs::read_to_string(path).map_err(|source| CorpusError::Read {
+    let fault = |source| CorpusError::Read {
         path: path.display().to_string(),
         source,
-    })
+    };
+    if fs::metadata(path).map_err(fault)?.len() > MAX_FILE_BYTES {
+        return Err(CorpusError::Format {
+            path: path.display().to_string(),
+            message: format!("the file is longer than {MAX_FILE_BYTES} bytes; split it"),
+        });
+    }
+    fs::read_to_string(path).map_err(fault)
 }
 
 fn stem(path: &Path) -> String {
@@ -530,6 +392,8 @@ fn stem(path: &Path) -> String {
 mod tests {
     #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
+    use palisade::dialect::Dialect;
+
     use super::*;
 
     fn parse(case: &str) -> Result<Vec<Case>, CorpusError> {
@@ -537,6 +401,7 @@ mod tests {
             catalogs: BTreeMap::from([("c".to_owned(), String::new())]),
             policies: BTreeMap::from([("p".to_owned(), PolicySources::default())]),
             techniques: BTreeMap::new(),
+            default_policies: None,
             cases: Vec::new(),
         };
         let text = format!("catalog = 'c'\npolicies = 'p'\nas = 'Agent::\"a\"'\n[[case]]\n{case}");
@@ -572,6 +437,7 @@ mod tests {
             ]),
             policies: BTreeMap::from([("p".to_owned(), PolicySources::default())]),
             techniques: BTreeMap::new(),
+            default_policies: None,
             cases: Vec::new(),
         };
         let part = |catalog: &str, name: &str| {
@@ -612,6 +478,7 @@ mod tests {
             catalogs: BTreeMap::from([("c.mysql".to_owned(), String::new())]),
             policies: BTreeMap::from([("p".to_owned(), PolicySources::default())]),
             techniques: BTreeMap::new(),
+            default_policies: None,
             cases: Vec::new(),
         };
         let text = format!(

@@ -2,32 +2,31 @@
 
 use std::{
     collections::{BTreeMap, btree_map::Entry},
-    path::{Path, PathBuf},
-    sync::Arc,
+    path::Path,
+    sync::{Arc, OnceLock},
 };
 
 use palisade::{
-    answer::{Action, Marker, ScanSession},
     audit::NoAudit,
-    code::Code,
+    catalog::Catalog,
+    code::{Code, Fault, Stage},
     dialect::Dialect,
     error::Error,
-    firewall::{Decision, Firewall, FirewallBuilder},
-    guard::{Guard, Request, RowSink},
+    firewall::{Decision, Firewall, FirewallBuilder, Trace},
+    guard::{Guard, Request},
+    policy::{PolicyFile, PolicySources},
     rejection::Rejection,
-    rewrite::{Effect, RewrittenStatement},
+    rewrite::Effect,
     session::Session,
     token::{Lifetime, TokenSecret},
-    value::{Params, Value},
 };
-use palisade_sqlite::{CreateError, OpenError, SqliteBackend, create_database};
-use rusqlite::{Connection, OpenFlags, types::ValueRef};
 
 use crate::{
-    case::Case,
+    case::{Case, Shown, Verdict},
     compare::{self, Difference},
     host::StillHost,
     load::Corpus,
+    sqlite::Database,
 };
 
 /// Firewalls over the catalogs of a corpus, with a database each.
@@ -40,10 +39,10 @@ pub struct Runner {
 
 struct Stand {
     firewall: Arc<Firewall>,
+    /// The same catalog under policies that permit everything; made when it is first asked.
+    open: OnceLock<Option<Firewall>>,
     /// None for a dialect whose statements are decided about and not run.
-    backend: Option<SqliteBackend>,
-    /// Where the database is, if there is one.
-    database: PathBuf,
+    database: Option<Database>,
 }
 
 /// The database of a MySQL catalog, which is its one schema, so that policies name its relations as they do
@@ -60,12 +59,12 @@ pub enum RunError {
     #[error("cannot make a folder for the databases: {0}")]
     Folder(std::io::Error),
     /// A catalog's script failed.
-    #[error("catalog `{catalog}`: {source}")]
-    Create {
+    #[error("catalog `{catalog}`: {why}")]
+    Database {
         /// Which.
         catalog: String,
         /// Why.
-        source: CreateError,
+        why: String,
     },
     /// A catalog's text is not understood.
     #[error("catalog `{catalog}`: {source}")]
@@ -74,14 +73,6 @@ pub enum RunError {
         catalog: String,
         /// Why.
         source: palisade_ddl::DdlError,
-    },
-    /// A catalog's database does not open.
-    #[error("catalog `{catalog}`: {source}")]
-    Open {
-        /// Which.
-        catalog: String,
-        /// Why.
-        source: OpenError,
     },
     /// Policies do not load over a catalog.
     #[error("policies `{policies}` over `{catalog}`: {source}")]
@@ -104,7 +95,7 @@ pub enum RunError {
 }
 
 /// What came out of a case.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Answer {
     /// Refused with this code, or allowed.
     pub code: Option<Code>,
@@ -118,6 +109,21 @@ pub struct Answer {
     pub policies: Vec<String>,
     /// What only the operator may read of a refusal.
     pub detail: Option<String>,
+    /// Whether masks and row filters apply; none if that was not looked at.
+    pub shown: Option<Shown>,
+    /// How many rows were changed, where any could be.
+    pub affected: Option<u64>,
+    /// The rows of the query after the change.
+    pub after: Option<Vec<Vec<serde_json::Value>>>,
+}
+
+/// What became of a case that was run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ran {
+    /// The answer; none if there could be none.
+    pub answer: Option<Answer>,
+    /// What is not as expected.
+    pub differences: Vec<Difference>,
 }
 
 impl Runner {
@@ -144,10 +150,10 @@ impl Runner {
             if let Entry::Vacant(vacant) = stands.entry(key(case)) {
                 let (catalog, policies, token_lifetime) = vacant.key();
                 let database = folder.path().join(format!("{catalog}.{number}.db"));
-                let (builder, backend) =
-                    ground(corpus, case.dialect, catalog, policies, &database)?;
-                let builder =
-                    builder.token_secret(TokenSecret::new(SECRET).lasting(*token_lifetime));
+                let ground = ground(corpus, case.dialect, catalog, policies, &database)?;
+                let builder = Firewall::builder(ground.catalog, ground.sources)
+                    .allow_changes()
+                    .token_secret(TokenSecret::new(SECRET).lasting(*token_lifetime));
                 let firewall = configure(builder)
                     .build()
                     .map_err(|source| RunError::Policies {
@@ -157,8 +163,8 @@ impl Runner {
                     })?;
                 vacant.insert(Stand {
                     firewall: Arc::new(firewall),
-                    backend,
-                    database,
+                    open: OnceLock::new(),
+                    database: ground.database,
                 });
             }
         }
@@ -172,6 +178,86 @@ impl Runner {
     #[must_use]
     pub fn firewall(&self, case: &Case) -> Option<&Arc<Firewall>> {
         self.stand(case).ok().map(|stand| &stand.firewall)
+    }
+
+    /// Runs `case` as far as it can be run, and compares everything. What changes a database has one of its own. A cell of a
+    /// matrix, and a case without a database, is decided.
+    #[must_use]
+    pub fn run(&self, case: &Case) -> Ran {
+        let stand = match self.stand(case) {
+            Ok(stand) => stand,
+            Err(error) => return Ran::failed(error.to_string()),
+        };
+        let is_cell = case.expect.shown.is_some() || case.expect.verdict == Verdict::Deny;
+        let Some(database) = stand.database.as_ref().filter(|_| !is_cell) else {
+            return match self.decide(case) {
+                Ok(answer) => {
+                    let mut differences = compare::decision(case, &answer);
+                    if differences.is_empty() {
+                        differences.extend(self.find_empty_denial(stand, case, &answer));
+                    }
+                    Ran {
+                        differences,
+                        answer: Some(answer),
+                    }
+                }
+                Err(error) => Ran::failed(error),
+            };
+        };
+        if self.changes(case) {
+            return match self.change(stand, database, case) {
+                Ok(answer) => Ran {
+                    differences: compare::change(case, &answer),
+                    answer: Some(answer),
+                },
+                Err(error) => Ran::failed(error),
+            };
+        }
+        // A refusal is that of a gate which lets changes through.
+        let answer = match self.decide(case) {
+            Ok(decided) if decided.code.is_some() => Ok(decided),
+            Ok(_) => self.answer(case),
+            Err(error) => Err(error),
+        };
+        match answer {
+            Ok(answer) => Ran {
+                differences: self.compare_answer(case, &answer),
+                answer: Some(answer),
+            },
+            Err(error) => Ran::failed(error),
+        }
+    }
+
+    /// A denial that is none: the statement is refused as well where everything is permitted.
+    fn find_empty_denial(&self, stand: &Stand, case: &Case, answer: &Answer) -> Option<Difference> {
+        let code = answer
+            .code
+            .filter(|_| case.expect.verdict == Verdict::Deny)?;
+        let is_of_policies = code.fault() == Fault::Statement && code.stage() == Stage::Decision;
+        let open = stand
+            .open
+            .get_or_init(|| permit_everything(&stand.firewall));
+        let refused = open.as_ref().is_none_or(|open| {
+            let decided = open.check_within(&case.sql, &case.params, &case.session(), &case.limits);
+            match decided {
+                Ok(Decision::Allow(_)) | Err(_) => false,
+                Ok(Decision::Reject(rejection)) => rejection.code() == code,
+            }
+        });
+        (!is_of_policies || refused).then(|| {
+            let message = answer
+                .json
+                .get("message")
+                .and_then(serde_json::Value::as_str);
+            Difference::new(
+                "denial",
+                "deny, by what policies say",
+                format!(
+                    "reject {code}, whatever policies say: {}",
+                    message.unwrap_or_default()
+                ),
+            )
+        })
     }
 
     /// Decides about `case` and compares, as far as a decision shows it. A refusal that can only come
@@ -191,14 +277,17 @@ impl Runner {
         if self.changes(case) {
             return self.run_pure(case);
         }
-        let answer = match self.answer(case) {
-            Ok(answer) => answer,
-            Err(error) => return vec![Difference::new("run", "an answer", error)],
-        };
-        let mut differences = compare::answer(case, &answer);
+        match self.answer(case) {
+            Ok(answer) => self.compare_answer(case, &answer),
+            Err(error) => vec![Difference::new("run", "an answer", error)],
+        }
+    }
+
+    fn compare_answer(&self, case: &Case, answer: &Answer) -> Vec<Difference> {
+        let mut differences = compare::answer(case, answer);
         if case.expect.preserve && answer.code.is_none() {
             match self.bare(case) {
-                Ok(bare) => differences.extend(compare::compare_rows(case, &answer, &bare)),
+                Ok(bare) => differences.extend(compare::compare_rows(case, answer, &bare)),
                 Err(error) => {
                     differences.push(Difference::new("bare engine", "an answer", error));
                 }
@@ -226,18 +315,40 @@ impl Runner {
     /// A text if the case cannot be decided about at all.
     pub fn decide(&self, case: &Case) -> Result<Answer, String> {
         let stand = self.stand(case).map_err(|error| error.to_string())?;
-        Ok(match self.check(stand, case) {
+        let is_cell = case.expect.shown.is_some() || case.expect.verdict == Verdict::Deny;
+        let (decided, trace) = match is_cell {
+            false => (self.check(stand, case), None),
+            true => {
+                let firewall = &stand.firewall;
+                match firewall.explain(&case.sql, &case.params, &case.session()) {
+                    Ok((decision, trace)) => (Ok(decision), Some(trace)),
+                    Err(error) => (Err(error), None),
+                }
+            }
+        };
+        Ok(match decided {
             Ok(Decision::Allow(statement)) => Answer {
-                code: None,
-                json: serde_json::Value::Null,
-                text: String::new(),
                 rewritten: Some(palisade::danger::parts(&statement).sql.to_owned()),
                 policies: sort_names(statement.policies()),
-                detail: None,
+                shown: trace.as_ref().map(shown),
+                ..Answer::default()
             },
             Ok(Decision::Reject(rejection)) => answer_of_refusal(&rejection),
             Err(error) => fault(&error),
         })
+    }
+
+    /// The record of the decision about `case`.
+    ///
+    /// # Errors
+    /// A text if the case cannot be decided about at all.
+    pub fn explain(&self, case: &Case) -> Result<Trace, String> {
+        let stand = self.stand(case).map_err(|error| error.to_string())?;
+        let (_, trace) = stand
+            .firewall
+            .explain(&case.sql, &case.params, &case.session())
+            .map_err(|error| error.to_string())?;
+        Ok(trace)
     }
 
     /// What the gate gives for `case`.
@@ -246,12 +357,33 @@ impl Runner {
     /// A text if the case cannot be run at all, as those of other dialects than SQLite.
     pub fn answer(&self, case: &Case) -> Result<Answer, String> {
         let stand = self.stand(case).map_err(|error| error.to_string())?;
-        let Some(backend) = &stand.backend else {
+        let Some(database) = &stand.database else {
             return Err(format!("nothing runs cases of {}", case.dialect));
         };
+        self.ask(stand, database, case, Asked::ToRead)
+    }
+
+    /// What the gate gives for `case`, which may change the database, on a copy of it.
+    fn change(&self, stand: &Stand, database: &Database, case: &Case) -> Result<Answer, String> {
+        let (copied, _guard) = database.copy()?;
+        let mut answer = self.ask(stand, &copied, case, Asked::ToChange)?;
+        if let Some(after) = &case.expect.after {
+            let rows = copied.rows(&after.sql);
+            answer.after = Some(rows.map_err(|why| format!("`after`: {why}"))?);
+        }
+        Ok(answer)
+    }
+
+    fn ask(
+        &self,
+        stand: &Stand,
+        database: &Database,
+        case: &Case,
+        asked: Asked,
+    ) -> Result<Answer, String> {
         let guard = Guard::new(
             Arc::clone(&stand.firewall),
-            backend.clone(),
+            database.backend(),
             Arc::new(StillHost(case.at)),
             Arc::new(NoAudit),
         )
@@ -260,15 +392,19 @@ impl Runner {
         let session = Session::new(case.principal.clone());
         let request =
             Request::statement(&case.sql, &case.params, &session).with_limits(&case.limits);
+        let request = match asked {
+            Asked::ToRead => request,
+            Asked::ToChange => request.allow_changes(),
+        };
         let (outcome, report) = pollster::block_on(guard.answer(request));
         Ok(match outcome.into_result() {
             Ok(envelope) => Answer {
-                code: None,
                 json: serde_json::to_value(envelope.answer()).map_err(|e| e.to_string())?,
                 text: envelope.delimited_text(),
                 rewritten: report.rewritten,
                 policies: sort_names(&report.policies),
-                detail: None,
+                affected: envelope.affected_rows(),
+                ..Answer::default()
             },
             Err(refusal) => Answer {
                 rewritten: report.rewritten,
@@ -286,10 +422,10 @@ impl Runner {
             Ok(Decision::Reject(rejection)) => return Err(rejection.to_string()),
             Err(error) => return Err(error.to_string()),
         };
-        let rows = |e: rusqlite::Error| e.to_string();
-        let conn = Connection::open_with_flags(&stand.database, OpenFlags::SQLITE_OPEN_READ_ONLY)
-            .map_err(rows)?;
-        bare_rows(&conn, case, &statement)
+        match &stand.database {
+            Some(database) => database.bare(case, &statement),
+            None => Err(format!("nothing runs cases of {}", case.dialect)),
+        }
     }
 
     fn check(&self, stand: &Stand, case: &Case) -> Result<Decision, Error> {
@@ -317,6 +453,29 @@ fn key(case: &Case) -> (String, String, Lifetime) {
     )
 }
 
+/// What a statement may do to its database.
+#[derive(Clone, Copy)]
+enum Asked {
+    ToRead,
+    ToChange,
+}
+
+impl Ran {
+    fn failed(why: String) -> Self {
+        Self {
+            answer: None,
+            differences: vec![Difference::new("run", "an answer", why)],
+        }
+    }
+}
+
+/// What a stand is built on.
+struct Built {
+    catalog: Catalog,
+    sources: PolicySources,
+    database: Option<Database>,
+}
+
 /// What a stand is built on, with a database at `path` where one is needed.
 fn ground(
     corpus: &Corpus,
@@ -324,7 +483,7 @@ fn ground(
     catalog: &str,
     policies: &str,
     path: &Path,
-) -> Result<(FirewallBuilder, Option<SqliteBackend>), RunError> {
+) -> Result<Built, RunError> {
     let missing = || RunError::Missing {
         catalog: catalog.to_owned(),
         policies: policies.to_owned(),
@@ -335,7 +494,7 @@ fn ground(
         catalog: catalog.to_owned(),
         source,
     };
-    let (facts, backend) = match dialect {
+    let (facts, database) = match dialect {
         Dialect::Postgres => {
             let name = catalog.split('.').next().unwrap_or(catalog);
             let facts = palisade_ddl::postgres(script, name).map_err(not_understood)?;
@@ -346,32 +505,59 @@ fn ground(
             (facts, None)
         }
         Dialect::Sqlite => {
-            create_database(path, script).map_err(|source| RunError::Create {
-                catalog: catalog.to_owned(),
-                source,
-            })?;
-            let backend =
-                SqliteBackend::open_file(path, catalog).map_err(|source| RunError::Open {
+            let database =
+                Database::create(path, catalog, script).map_err(|why| RunError::Database {
                     catalog: catalog.to_owned(),
-                    source,
+                    why,
                 })?;
-            (backend.catalog().clone(), Some(backend))
+            (database.catalog().clone(), Some(database))
         }
     };
-    Ok((
-        Firewall::builder(facts, sources.clone()).allow_changes(),
-        backend,
-    ))
+    Ok(Built {
+        catalog: facts,
+        sources: sources.clone(),
+        database,
+    })
+}
+
+/// Policies that permit everything to the same principals over the same catalog; none if they do not load.
+fn permit_everything(firewall: &Firewall) -> Option<Firewall> {
+    let sources = PolicySources {
+        policies: vec![PolicyFile {
+            name: "everything.cedar".to_owned(),
+            text: "permit (principal, action, resource);".to_owned(),
+        }],
+        classification: None,
+        ..firewall.sources().clone()
+    };
+    let builder = Firewall::builder(firewall.catalog().clone(), sources);
+    builder.allow_changes().build().ok()
+}
+
+/// Whether masks and row filters apply, by the record of a decision.
+fn shown(trace: &Trace) -> Shown {
+    let mut columns = trace
+        .relations
+        .iter()
+        .flat_map(|relation| &relation.columns);
+    Shown {
+        masked: columns.any(|column| column.level.starts_with("mask")),
+        filtered: trace.relations.iter().any(|relation| match relation.rows {
+            "all" => false,
+            // A table that is only written has no rows to see.
+            "none" => relation.source.is_some(),
+            _ => true,
+        }),
+    }
 }
 
 fn answer_of_refusal(rejection: &Rejection) -> Answer {
     Answer {
         code: Some(rejection.code()),
         json: serde_json::to_value(rejection.for_agent()).unwrap_or_default(),
-        text: String::new(),
-        rewritten: None,
         policies: sort_names(rejection.policies()),
         detail: rejection.operator_detail().map(str::to_owned),
+        ..Answer::default()
     }
 }
 
@@ -386,83 +572,4 @@ fn sort_names(names: &[String]) -> Vec<String> {
     let mut names = names.to_vec();
     names.sort();
     names
-}
-
-fn bare_rows(
-    conn: &Connection,
-    case: &Case,
-    statement: &RewrittenStatement,
-) -> Result<serde_json::Value, String> {
-    let message = |e: rusqlite::Error| e.to_string();
-    let mut prepared = conn.prepare(&case.sql).map_err(message)?;
-    match &case.params {
-        Params::None => {}
-        Params::Positional(values) => {
-            for (value, number) in values.iter().zip(1..) {
-                prepared
-                    .raw_bind_parameter(number, print_value(value))
-                    .map_err(message)?;
-            }
-        }
-        Params::Named(values) => {
-            for (name, value) in values {
-                for sigil in [':', '@', '$'] {
-                    if let Some(number) = prepared
-                        .parameter_index(&format!("{sigil}{name}"))
-                        .map_err(message)?
-                    {
-                        prepared
-                            .raw_bind_parameter(number, print_value(value))
-                            .map_err(message)?;
-                    }
-                }
-            }
-        }
-    }
-    let names: Vec<String> = prepared.column_names().map(str::to_owned).collect();
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let mut scan = ScanSession::new(
-        statement.scan_plan(),
-        Action::Flag,
-        Marker::from_bytes([0; 16]),
-    );
-    let mut flow = scan.columns(&names);
-    let mut rows = prepared.raw_query();
-    while flow.is_continue()
-        && let Some(row) = rows.next().map_err(message)?
-    {
-        let cells = (0..names.len())
-            .map(|index| row.get_ref(index).map(value).map_err(message))
-            .collect::<Result<Vec<_>, _>>()?;
-        flow = scan.row(cells);
-    }
-    let answer = scan.finish().map_err(|rejection| {
-        format!(
-            "{rejection}: {}; its columns are {names:?}",
-            rejection.operator_detail().unwrap_or("")
-        )
-    })?;
-    serde_json::to_value(answer).map_err(|e| e.to_string())
-}
-
-fn print_value(value: &Value) -> rusqlite::types::Value {
-    use rusqlite::types::Value as Sqlite;
-    match value {
-        Value::Null => Sqlite::Null,
-        Value::Bool(b) => Sqlite::Integer(i64::from(*b)),
-        Value::Integer(i) => Sqlite::Integer(*i),
-        Value::Real(r) => Sqlite::Real(*r),
-        Value::Text(text) => Sqlite::Text(String::from_utf8_lossy(text).into_owned()),
-        Value::Blob(bytes) => Sqlite::Blob(bytes.clone()),
-    }
-}
-
-fn value(cell: ValueRef<'_>) -> Value {
-    match cell {
-        ValueRef::Null => Value::Null,
-        ValueRef::Integer(i) => Value::Integer(i),
-        ValueRef::Real(r) => Value::Real(r),
-        ValueRef::Text(text) => Value::Text(text.to_vec()),
-        ValueRef::Blob(bytes) => Value::Blob(bytes.to_vec()),
-    }
 }

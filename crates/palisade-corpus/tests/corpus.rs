@@ -323,6 +323,8 @@ fn the_corpus_is_large_and_its_names_are_unique() {
     let names: BTreeSet<_> = corpus.cases.iter().map(|case| &case.name).collect();
     assert_eq!(names.len(), corpus.cases.len());
     assert!(corpus.cases.len() >= 150, "{}", corpus.cases.len());
+    let without_reason = corpus.cases.iter().find(|case| case.why.trim().is_empty());
+    assert_eq!(without_reason.map(Case::id), None);
     for suite in Suite::ALL {
         assert!(
             corpus.cases.iter().any(|case| case.suite == *suite),
@@ -342,7 +344,7 @@ fn every_code_has_a_case() {
         .filter(|case| !is_open(case))
         .filter_map(|case| match case.expect.verdict {
             Verdict::Reject(code) => Some(code),
-            Verdict::Allow => None,
+            Verdict::Allow | Verdict::Deny => None,
         })
         .collect();
     for code in Code::ALL {

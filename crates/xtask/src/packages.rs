@@ -6,7 +6,6 @@ use crate::run::{Result, cargo};
 /// Members of the workspace that are not published.
 const OWN: &[&str] = &[
     "palisade-benches",
-    "palisade-corpus",
     "palisade-eval",
     "palisade-examples",
     "palisade-testkit",

@@ -1,6 +1,7 @@
 //! `palisade demo`: a small database with policies, and what the firewall does with statements.
 
 use std::{
+    collections::BTreeSet,
     env,
     fmt::Write as _,
     fs::File,
@@ -27,7 +28,7 @@ use crate::{
     sqlite,
 };
 
-const SCHEMA: &str = include_str!("schema.sql");
+const SCHEMA: &str = include_str!("../../policies/demo/tests/demo.sql");
 
 /// The `application_id` that `SCHEMA` gives the file.
 const APPLICATION_ID: [u8; 4] = *b"Pali";
@@ -219,18 +220,22 @@ fn is_own_database(path: &Path) -> bool {
 
 /// Whether the folder holds exactly our files as they were written.
 fn is_own_folder(path: &Path) -> bool {
-    let Ok(entries) = std::fs::read_dir(path) else {
-        return false;
+    let is_as_written = |(name, text): &(&str, &str)| {
+        std::fs::read_to_string(path.join(name)).is_ok_and(|found| found == *text)
     };
-    let names: Option<Vec<String>> = entries
-        .map(|entry| entry.ok()?.file_name().into_string().ok())
+    let folders: BTreeSet<&str> = DEMO
+        .iter()
+        .filter_map(|(name, _)| Some(name.split_once('/')?.0))
         .collect();
-    names.is_some_and(|names| {
-        names.len() == DEMO.len()
-            && DEMO.iter().all(|(name, text)| {
-                std::fs::read_to_string(path.join(name)).is_ok_and(|found| found == *text)
-            })
-    })
+    let mut entries = count_entries(path);
+    for folder in &folders {
+        entries = entries.and_then(|sum| Some(sum + count_entries(&path.join(folder))?));
+    }
+    entries == Some(DEMO.len() + folders.len()) && DEMO.iter().all(is_as_written)
+}
+
+fn count_entries(folder: &Path) -> Option<usize> {
+    Some(std::fs::read_dir(folder).ok()?.count())
 }
 
 fn introduction(place: &Place, paint: Paint) -> String {

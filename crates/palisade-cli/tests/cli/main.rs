@@ -25,6 +25,7 @@ mod tables;
 mod templates;
 mod tls;
 mod tokens;
+mod workbench;
 mod writable;
 
 use std::{fs, io::Write as _, process::Stdio};
@@ -452,6 +453,7 @@ fn the_examples_of_the_help_run() {
         &["policy", "print-starter"],
         &["policy", "check"],
         &["policy", "schema"],
+        &["policy", "test"],
     ] {
         let desk = Desk::new();
         desk.write(

@@ -72,6 +72,7 @@ async fn run(guard: &Guard, case: &Case, kept: &dyn Fn() -> Vec<String>) -> Opti
         (Err(refusal), Verdict::Reject(code)) => (refusal.rejection.code() != code)
             .then(|| format!("{ran}\n  {code}, got {}", refusal.rejection)),
         (Ok(_), Verdict::Reject(code)) => Some(format!("{ran}\n  {code}, and it ran")),
+        (_, Verdict::Deny) => Some(format!("{ran}\n  a cell of a matrix is not run")),
         (Err(refusal), Verdict::Allow) => Some(format!(
             "{ran}\n  {} {:?}",
             refusal.rejection,

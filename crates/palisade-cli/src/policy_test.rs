@@ -1,0 +1,180 @@
+//! `palisade policy test`: the tests of a policy folder.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    time::{Duration, SystemTime},
+};
+
+use palisade_corpus::{CorpusError, PolicyTests, Report, RunError, TextForm, Update};
+
+use crate::{
+    exit::{Exit, Failure},
+    output,
+    policies::Policies,
+    workbench_args::{TestArguments, TestFormat},
+};
+
+/// How often a folder is looked at.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// Runs the command.
+pub(crate) fn run(arguments: &TestArguments) -> Result<Exit, Failure> {
+    if !arguments.watch {
+        return test(arguments);
+    }
+    loop {
+        let seen = look(&arguments.dir);
+        match test(arguments) {
+            Err(Failure::OutputClosed) => return Err(Failure::OutputClosed),
+            // What is half-written now is whole after the next change.
+            Err(failure) => output::text(&format!("{failure}\n"))?,
+            Ok(_) => {}
+        }
+        output::text("\nwaiting for a change …\n")?;
+        while look(&arguments.dir) == seen {
+            std::thread::sleep(LOOK);
+        }
+    }
+}
+
+/// The files of a policy folder and of its tests, with sizes and times.
+fn look(folder: &Path) -> BTreeMap<PathBuf, (u64, Option<SystemTime>)> {
+    let mut found = BTreeMap::new();
+    for folder in [folder.to_owned(), folder.join("tests")] {
+        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+            if let Ok(metadata) = entry.metadata() {
+                let changed = metadata.modified().ok();
+                found.insert(entry.path(), (metadata.len(), changed));
+            }
+        }
+    }
+    found
+}
+
+fn test(arguments: &TestArguments) -> Result<Exit, Failure> {
+    let tests = PolicyTests::load(&arguments.dir).map_err(not_loaded)?;
+    if tests.corpus().cases.is_empty() {
+        return Err(Failure::Usage(format!(
+            "there are no tests in `{}`\n  help: write cases into `*.toml` and tables into `*.sql` there",
+            arguments.dir.join("tests").display()
+        )));
+    }
+    let tests = match &arguments.filter {
+        Some(part) => tests.filter(part),
+        None => tests,
+    };
+    let report = tests
+        .run()
+        .map_err(|error| not_run(&error, &arguments.dir))?;
+    if report.results.is_empty() {
+        let part = arguments.filter.as_deref().unwrap_or_default();
+        return Err(Failure::Usage(format!("no case has `{part}` in its name")));
+    }
+    if arguments.update {
+        return update(&report, arguments);
+    }
+    print(&report, arguments)?;
+    Ok(if report.is_passed() {
+        Exit::Permitted
+    } else {
+        Exit::Refused
+    })
+}
+
+fn print(report: &Report, arguments: &TestArguments) -> Result<(), Failure> {
+    let text = match arguments.format {
+        TestFormat::Text => {
+            let form = TextForm {
+                verbose: arguments.verbose,
+                folder: arguments.dir.clone(),
+            };
+            report.text(&form)
+        }
+        TestFormat::Json => format!("{}\n", report.json()),
+        TestFormat::Tap => report.tap(),
+        TestFormat::Junit => report.junit().map_err(Failure::Internal)?,
+    };
+    output::text(&text)
+}
+
+/// Shows what changes in the files of tests, then writes it.
+fn update(report: &Report, arguments: &TestArguments) -> Result<Exit, Failure> {
+    let (updates, left) = report.updates().map_err(Failure::Usage)?;
+    for update in &updates {
+        output::text(&update.diff())?;
+    }
+    if !left.is_empty() {
+        output::text(&format!(
+            "not written, for a person to decide: {}\n",
+            left.join(", ")
+        ))?;
+    }
+    if !arguments.dry_run {
+        for update in &updates {
+            replace(update)?;
+        }
+    }
+    let told = match (updates.len(), arguments.dry_run) {
+        (0, _) => "nothing to write".to_owned(),
+        (1, true) => "1 file would be written".to_owned(),
+        (1, false) => "1 file was written".to_owned(),
+        (count, true) => format!("{count} files would be written"),
+        (count, false) => format!("{count} files were written"),
+    };
+    output::text(&format!("{told}\n"))?;
+    Ok(if left.is_empty() && report.problems.is_empty() {
+        Exit::Permitted
+    } else {
+        Exit::Refused
+    })
+}
+
+/// Writes a file whole or not at all.
+fn replace(update: &Update) -> Result<(), Failure> {
+    let path = Path::new(&update.file);
+    let fault = |error: std::io::Error| {
+        Failure::Usage(format!("cannot write `{}`: {error}", path.display()))
+    };
+    let beside = path.with_extension("toml.new");
+    std::fs::write(&beside, &update.new).map_err(fault)?;
+    std::fs::rename(&beside, path).map_err(fault)
+}
+
+/// That a folder cannot be tested, as its fault is the policies' or the tests'.
+fn not_loaded(error: CorpusError) -> Failure {
+    match error {
+        CorpusError::Policies(error) => {
+            let help = error.help.as_deref();
+            let help = help.map(|help| format!("\n  help: {help}"));
+            Failure::Configuration(format!("error: {error}{}", help.unwrap_or_default()))
+        }
+        error @ (CorpusError::Read { .. }
+        | CorpusError::Format { .. }
+        | CorpusError::Case { .. }) => Failure::Usage(error.to_string()),
+    }
+}
+
+fn not_run(error: &RunError, folder: &Path) -> Failure {
+    match error {
+        RunError::Policies { source, .. } => match Policies::read(folder) {
+            Ok(policies) => policies.failure(source),
+            Err(failure) => failure,
+        },
+        RunError::Database { catalog, why } => Failure::Usage(format!(
+            "{}: {why}",
+            folder
+                .join("tests")
+                .join(format!("{catalog}.sql"))
+                .display()
+        )),
+        RunError::Ddl { catalog, source } => Failure::Usage(format!(
+            "{}: {source}",
+            folder
+                .join("tests")
+                .join(format!("{catalog}.sql"))
+                .display()
+        )),
+        RunError::Folder(_) | RunError::Missing { .. } => Failure::Internal(error.to_string()),
+    }
+}

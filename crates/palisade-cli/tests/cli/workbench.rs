@@ -1,0 +1,346 @@
+//! The policy workbench: tests of policy folders.
+
+use std::{fs, path::Path};
+
+use serde_json::json;
+
+use crate::desk::{Answer, Desk};
+
+const TABLES: &str = "CREATE TABLE tea (id INTEGER PRIMARY KEY, name TEXT, price INTEGER);
+INSERT INTO tea VALUES (1, 'Assam', 4), (2, 'Sencha', 7);
+";
+
+const POLICIES: &str = "@id(\"all\") permit (principal == Agent::\"ann\", action, resource);
+@id(\"price\") @mask(\"null\")
+forbid (principal, action == Action::\"read_plain\", resource == Column::\"main.tea.price\");
+";
+
+/// A policy folder `p` with tests.
+fn folder(tests: &str) -> Desk {
+    let desk = Desk::empty();
+    desk.policy(POLICIES);
+    desk.write("p/tests/tea.sql", TABLES);
+    desk.write("p/tests/tea.toml", tests);
+    desk
+}
+
+fn test(desk: &Desk, more: &[&str]) -> Answer {
+    desk.run(&[&["policy", "test", "p"], more].concat())
+}
+
+fn case(name: &str, rest: &str) -> String {
+    format!("[[case]]\nname = \"{name}\"\nas = 'Agent::\"ann\"'\n{rest}\n")
+}
+
+const READ: &str = "sql = \"SELECT name FROM tea ORDER BY id\"\ndecision = \"allow\"";
+
+#[test]
+fn the_shipped_policies_pass_their_own_tests() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../policies");
+    let desk = Desk::empty();
+    for (policies, least) in [("demo", 30), ("starter", 13)] {
+        let folder = root.join(policies);
+        let run = [
+            "policy",
+            "test",
+            folder.to_str().unwrap(),
+            "--format",
+            "json",
+        ];
+        let told = desk.run(&run).expect_exit(0).json();
+        assert!(told["passed"].as_u64().unwrap() >= least, "{told}");
+        assert_eq!((&told["failed"], &told["skipped"]), (&json!(0), &json!(0)));
+    }
+}
+
+/// Each key of the format is compared: one that is wrong fails, and the failure names it.
+#[test]
+fn every_expectation_that_is_wrong_fails() {
+    let change = "sql = \"UPDATE tea SET name = 'Oolong' WHERE id = 1\"\ndecision = \"allow\"\n";
+    let masked = "sql = \"SELECT price FROM tea WHERE id = 1\"\ndecision = \"allow\"\n";
+    for (right, wrong, what) in [
+        (
+            format!("{READ}\nrows = [[\"Assam\"], [\"Sencha\"]]"),
+            format!("{READ}\nrows = [[\"Sencha\"], [\"Assam\"]]"),
+            "rows",
+        ),
+        (
+            format!("{READ}\ncolumns = [\"name\"]"),
+            format!("{READ}\ncolumns = [\"names\"]"),
+            "columns",
+        ),
+        (
+            format!("{READ}\npolicies = [\"all\"]"),
+            format!("{READ}\npolicies = [\"all\", \"price\"]"),
+            "policies",
+        ),
+        (
+            format!("{READ}\nfindings = []"),
+            format!("{READ}\nfindings = [\"role.jailbreak\"]"),
+            "findings",
+        ),
+        (
+            format!("{READ}\nnever = [\"Oolong\"]"),
+            format!("{READ}\nnever = [\"Assam\"]"),
+            "never",
+        ),
+        (
+            format!("{READ}\nrewritten_has = [\"ORDER BY id\"]"),
+            format!("{READ}\nrewritten_has = [\"WHERE\"]"),
+            "rewritten_has",
+        ),
+        (
+            format!("{masked}masked = [\"price\"]\nrows = [[{{}}]]"),
+            format!("{masked}masked = []"),
+            "masked",
+        ),
+        (
+            format!("{change}affected = 1"),
+            format!("{change}affected = 2"),
+            "affected",
+        ),
+        (
+            format!(
+                "{change}after = {{ sql = \"SELECT name FROM tea WHERE id = 1\", rows = [[\"Oolong\"]] }}"
+            ),
+            format!(
+                "{change}after = {{ sql = \"SELECT name FROM tea WHERE id = 1\", rows = [[\"Assam\"]] }}"
+            ),
+            "after",
+        ),
+        (
+            READ.to_owned(),
+            READ.replace("\"allow\"", "\"reject\"\ncode = \"policy.forbidden\""),
+            "decision",
+        ),
+    ] {
+        test(&folder(&case("right", &right)), &[]).expect_exit(0);
+        let told = test(&folder(&case("wrong", &wrong)), &["--format", "json"]);
+        let told = told.expect_exit(1).json();
+        assert_eq!(told["cases"][0]["differences"][0]["what"], what, "{told}");
+        assert_eq!(told["cases"][0]["line"], 2);
+    }
+}
+
+#[test]
+fn a_failing_case_says_what_to_know_in_thirty_lines() {
+    let many = "rows = [[\"Assam\"]]\ncolumns = [\"tea\"]\n";
+    let desk = folder(&case(
+        "names",
+        &format!("why = \"Tea has a name.\"\n{READ}\n{many}"),
+    ));
+    let told = test(&desk, &[]).expect_exit(1).out;
+    for line in [
+        "FAILED p/tests/tea.toml:2 names",
+        "  Tea has a name.",
+        "  Agent::\"ann\": SELECT name FROM tea ORDER BY id",
+        "    expected [[\"Assam\"]]",
+        "    got      [[\"Assam\"], [\"Sencha\"]]",
+        "    differs  surplus [\"Sencha\"]",
+        "  decided by all",
+        "0 passed, 1 failed, 0 skipped",
+    ] {
+        assert!(told.lines().any(|found| found == line), "{line}\n{told}");
+    }
+    // The last line of a case is a command that repeats it.
+    let again = told.lines().find_map(|line| line.strip_prefix("  again: "));
+    let answer = desk.shell(again.unwrap(), 0, b"").expect_exit(0);
+    assert!(answer.out.contains("PERMITTED"), "{}", answer.out);
+    let long = format!(
+        "sql = \"\"\"{}\"\"\"\ndecision = \"reject\"\ncode = \"syntax.empty\"",
+        "SELECT 1,\n".repeat(40) + "1"
+    );
+    let desk = folder(&case("long", &long));
+    let told = test(&desk, &[]).expect_exit(1).out;
+    assert!(
+        told.lines().count() <= 33 && told.contains("more lines"),
+        "{told}"
+    );
+    let whole = test(&desk, &["--verbose"]).expect_exit(1).out;
+    assert!(whole.lines().count() > 40, "{whole}");
+}
+
+#[test]
+fn cells_say_what_becomes_of_a_statement() {
+    let matrix = |cells: &str, sql: &str| {
+        folder(&format!(
+            "[[matrix]]\nname = \"m\"\n[matrix.principals]\nann = 'Agent::\"ann\"'\nben = 'Agent::\"ben\"'\n\
+             [[matrix.statement]]\nname = \"s\"\nsql = \"{sql}\"\ncells = {{ {cells} }}\n"
+        ))
+    };
+    let told = test(&matrix("ann = \"mask\"", "SELECT price FROM tea"), &[])
+        .expect_exit(0)
+        .out;
+    assert!(
+        told.contains("1 cell left out of matrices, each a deny: m/s/ben"),
+        "{told}"
+    );
+    for (cells, sql, part) in [
+        (
+            "ann = \"allow\"",
+            "SELECT price FROM tea",
+            "expected allow\n    got      mask",
+        ),
+        (
+            "",
+            "SELECT name FROM tea",
+            "expected deny\n    got      allow",
+        ),
+        (
+            "ann = \"allow\", ben = \"policy.forbidden\"",
+            "SELECT name FROM tea",
+            "expected reject policy.forbidden",
+        ),
+        // Refused, but by no policy: a table that is not there, a statement that is none.
+        ("", "SELECT name FROM coffee", "whatever policies say"),
+        ("", "SELEC name FROM tea", "whatever policies say"),
+    ] {
+        let told = test(&matrix(cells, sql), &[]).expect_exit(1).out;
+        assert!(told.contains(part), "{part}\n{told}");
+    }
+    test(&matrix("anne = \"allow\"", "SELECT 1"), &[]).fails(
+        2,
+        &[
+            "no principal `anne`; did you mean `ann`?",
+            "p/tests/tea.toml:9:",
+        ],
+    );
+    test(&matrix("ann = \"maks\"", "SELECT 1"), &[]).fails(2, &["`maks` is no cell"]);
+}
+
+#[test]
+fn what_is_wrong_with_tests_is_told_with_its_place() {
+    for (tests, told) in [
+        (
+            case("a", "sql = \"SELECT 1\"\ndecision = \"allow\"\nrwos = []"),
+            &["p/tests/tea.toml:6:1", "did you mean `rows`?"][..],
+        ),
+        (
+            case("a", READ) + &case("a", READ),
+            &[
+                "p/tests/tea.toml:7",
+                "another case has this name: p/tests/tea.toml:2",
+            ],
+        ),
+        (
+            case(
+                "a",
+                "skip = \" \"\nsql = \"SELECT 1\"\ndecision = \"allow\"",
+            ),
+            &["`skip` is a reason"],
+        ),
+        (
+            case(
+                "a",
+                "sql = \"SELECT 1\"\ndecision = \"reject\"\ncode = \"policy.forbiden\"",
+            ),
+            &["did you mean `policy.forbidden`?"],
+        ),
+        (
+            format!("catalog = \"tee\"\n{}", case("a", READ)),
+            &[
+                "p/tests/tea.toml:1:11",
+                "no catalog `tee`; did you mean `tea`?",
+            ],
+        ),
+        (
+            "[[case]]\nname = \"a\"\nsql = \"SELECT 1\"\ndecision = \"allow\"".to_owned(),
+            &["who asks?"],
+        ),
+        ("[[case".to_owned(), &["p/tests/tea.toml:1:"]),
+        (String::new(), &["there are no tests in `p/tests`"]),
+    ] {
+        test(&folder(&tests), &[]).fails(2, told);
+    }
+    let desk = folder(&case("a", READ));
+    test(&desk, &["--filter", "b"]).fails(2, &["no case has `b`"]);
+    desk.write(
+        "p/tests/tea.sql",
+        "CREATE TABLE tea (name TEXT);\nINSERT INTO tee VALUES (1);",
+    );
+    test(&desk, &[]).fails(2, &["p/tests/tea.sql", "line 2", "no such table"]);
+    desk.write("p/tests/tea.sql", TABLES);
+    desk.write("p/tests/tea.toml", b"# \xFF");
+    test(&desk, &[]).fails(2, &["p/tests/tea.toml", "UTF-8"]);
+    desk.write("p/tests/tea.toml", case("a", READ));
+    desk.write("p/tests/tea.yaml", "");
+    test(&desk, &[]).fails(2, &["p/tests/tea.yaml", "a folder of tests holds"]);
+    fs::remove_file(desk.path("p/tests/tea.yaml")).unwrap();
+    desk.policy("permit (principal, action, resorce);");
+    test(&desk, &[]).fails(3, &["p/base.cedar:1:"]);
+    desk.run(&["policy", "test", "nowhere"])
+        .fails(3, &["nowhere"]);
+}
+
+#[test]
+fn updates_are_shown_before_they_are_written() {
+    let tests = format!(
+        "# What is for sale.\n{}{}",
+        case(
+            "names",
+            &format!("{READ} # by id\nrows = [[\"Assam\"]]  # all of them")
+        ),
+        case("never", &format!("{READ}\nnever = [\"Assam\"]")),
+    );
+    let desk = folder(&tests);
+    let read = || fs::read_to_string(desk.path("p/tests/tea.toml")).unwrap();
+    let shown = test(&desk, &["--update", "--dry-run"]).expect_exit(1).out;
+    assert_eq!(read(), tests);
+    let told = test(&desk, &["--update"]).expect_exit(1).out;
+    assert_eq!(told, shown.replace("would be", "was"));
+    assert!(
+        told.contains("-rows = [[\"Assam\"]]  # all") && told.contains("a person to decide: never"),
+        "{told}"
+    );
+    assert_eq!(
+        read(),
+        tests.replace("[[\"Assam\"]]", "[[\"Assam\"], [\"Sencha\"]]")
+    );
+    test(&desk, &["--filter", "names"]).expect_exit(0);
+    assert_eq!(fs::read_dir(desk.path("p/tests")).unwrap().count(), 2);
+}
+
+#[test]
+fn tests_need_no_database() {
+    let desk = Desk::empty();
+    desk.policy("permit (principal, action, resource);");
+    desk.write("p/tests/tea.postgres.sql", "CREATE TABLE tea (name text);");
+    desk.write("p/tests/tea.toml", case("a", "sql = \"SELECT name FROM tea WHERE name = $1\"\nparams = [\"x\"]\ndecision = \"allow\"\nrewritten_has = [\"public\"]"));
+    test(&desk, &[]).expect_exit(0);
+    desk.write(
+        "p/tests/tea.toml",
+        case(
+            "a",
+            "sql = \"SELECT name FROM tea\"\ndecision = \"allow\"\nrows = []",
+        ),
+    );
+    test(&desk, &[]).fails(2, &["nothing runs cases of postgres"]);
+}
+
+#[test]
+fn other_programs_read_the_outcome() {
+    let desk = folder(
+        &(case("good", READ)
+            + &case("bad", &format!("{READ}\nrows = []"))
+            + &case("later", &format!("skip = \"not yet\"\n{READ}"))),
+    );
+    let tap = test(&desk, &["--format", "tap"]).expect_exit(1).out;
+    for line in [
+        "1..3",
+        "ok 1 - good",
+        "not ok 2 - bad",
+        "ok 3 - later # SKIP not yet",
+    ] {
+        assert!(tap.lines().any(|found| found == line), "{line}\n{tap}");
+    }
+    let junit = test(&desk, &["--format", "junit"]).expect_exit(1).out;
+    assert!(
+        junit.contains("tests=\"3\" skipped=\"1\" failures=\"1\""),
+        "{junit}"
+    );
+    let told = test(&desk, &["--format", "json"]).expect_exit(1).json();
+    assert_eq!(
+        (&told["passed"], &told["failed"], &told["skipped"]),
+        (&json!(1), &json!(1), &json!(1))
+    );
+}

@@ -1,0 +1,204 @@
+//! The tests of a policy folder, run.
+
+use std::{collections::BTreeMap, path::Path};
+
+use palisade::{code::Stage, policy::PolicySources};
+
+use crate::{
+    case::Case,
+    compare::Difference,
+    load::{Corpus, CorpusError},
+    report::{CaseResult, Report, Status},
+    run::{Answer, Ran, RunError, Runner},
+};
+
+/// The tests of a policy folder.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path();
+/// # std::fs::create_dir(path.join("tests"))?;
+/// std::fs::write(path.join("base.cedar"), "permit (principal, action, resource);")?;
+/// std::fs::write(path.join("tests/shop.sql"), "CREATE TABLE tea (name TEXT);")?;
+/// std::fs::write(
+///     path.join("tests/tea.toml"),
+///     r#"
+///     as = 'Agent::"anyone"'
+///     [[case]]
+///     name = "tea-is-for-all"
+///     sql = "SELECT name FROM tea"
+///     decision = "allow"
+///     rows = []
+///     "#,
+/// )?;
+/// let report = palisade_corpus::PolicyTests::load(path)?.run()?;
+/// assert!(report.is_passed(), "{}", report.text(&Default::default()));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone)]
+pub struct PolicyTests {
+    corpus: Corpus,
+    chosen: Vec<Case>,
+}
+
+impl PolicyTests {
+    /// Reads the policy folder at `folder` with its tests.
+    ///
+    /// # Errors
+    /// At the first thing that is wrong.
+    pub fn load(folder: impl AsRef<Path>) -> Result<Self, CorpusError> {
+        let corpus = Corpus::load_policy_folder(folder)?;
+        let chosen = corpus.cases.clone();
+        Ok(Self { corpus, chosen })
+    }
+
+    /// Only the cases whose id contains `part`.
+    #[must_use]
+    pub fn filter(mut self, part: &str) -> Self {
+        self.chosen.retain(|case| case.id().contains(part));
+        self
+    }
+
+    /// Every case of the folder, with its catalogs and policies.
+    #[must_use]
+    pub fn corpus(&self) -> &Corpus {
+        &self.corpus
+    }
+
+    /// Runs the cases. Policies and cases are loaded in two orders; where the decision about a case differs, it fails.
+    ///
+    /// # Errors
+    /// If a catalog or the policies do not load.
+    pub fn run(&self) -> Result<Report, RunError> {
+        let (skipped, wanted): (Vec<Case>, Vec<Case>) = self
+            .chosen
+            .iter()
+            .cloned()
+            .partition(|case| case.skip.is_some());
+        let orders = [1, 2].map(|seed| self.in_order(seed, &wanted));
+        let [first, second] = &orders;
+        let (one, other) = (Runner::new(first)?, Runner::new(second)?);
+        let mut found: BTreeMap<&str, Ran> = BTreeMap::new();
+        for case in &first.cases {
+            found.insert(&case.name, one.run(case));
+        }
+        for case in &second.cases {
+            if let Some(ran) = found.get_mut(case.name.as_str()) {
+                let difference = differ_by_order(ran, other.decide(case));
+                ran.differences.extend(difference);
+            }
+        }
+        let mut results = Vec::new();
+        for case in skipped {
+            let why = case.skip.clone().unwrap_or_default();
+            results.push(CaseResult {
+                case,
+                status: Status::Skipped(why),
+                answer: None,
+            });
+        }
+        for case in wanted {
+            let Some(Ran {
+                answer,
+                differences,
+            }) = found.remove(case.name.as_str())
+            else {
+                continue;
+            };
+            let status = if differences.is_empty() {
+                Status::Passed
+            } else {
+                Status::Failed(differences)
+            };
+            results.push(CaseResult {
+                case,
+                status,
+                answer,
+            });
+        }
+        results.sort_by(|a, b| {
+            let place = |result: &CaseResult| (result.case.file.clone(), result.case.line);
+            place(a).cmp(&place(b))
+        });
+        Ok(Report {
+            results,
+            problems: Vec::new(),
+        })
+    }
+
+    /// The same folder with policies, entities and cases in another order.
+    fn in_order(&self, seed: u64, cases: &[Case]) -> Corpus {
+        let mut order = Order(seed);
+        let policies = self.corpus.policies.iter();
+        let mut corpus = Corpus {
+            catalogs: self.corpus.catalogs.clone(),
+            policies: policies
+                .map(|(name, sources)| (name.clone(), order.shuffle_sources(sources)))
+                .collect(),
+            techniques: self.corpus.techniques.clone(),
+            default_policies: self.corpus.default_policies.clone(),
+            cases: cases.to_vec(),
+        };
+        order.shuffle(&mut corpus.cases);
+        corpus
+    }
+}
+
+/// What differs in the decision about a case where everything was loaded in another order.
+fn differ_by_order(ran: &Ran, other: Result<Answer, String>) -> Option<Difference> {
+    let one = ran.answer.as_ref()?;
+    let other = match other {
+        Ok(other) => other,
+        Err(why) => return Some(Difference::new("order", "an answer", why)),
+    };
+    let is_decided = |answer: &Answer| {
+        answer
+            .code
+            .is_none_or(|code| code.stage() == Stage::Decision)
+    };
+    if !is_decided(one) {
+        return None;
+    }
+    let told = |answer: &Answer| {
+        let code = answer.code.map_or("allow", |code| code.slug());
+        let rewritten = answer.rewritten.clone().unwrap_or_default();
+        format!("{code} by {}: {rewritten}", answer.policies.join(", "))
+    };
+    let (expected, got) = (told(one), told(&other));
+    (expected != got).then(|| Difference::new("order", expected, got))
+}
+
+/// An order that is the same in every run.
+struct Order(u64);
+
+impl Order {
+    fn next(&mut self, below: usize) -> usize {
+        // SplitMix64, of which nothing is asked but to mix.
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut bits = self.0;
+        bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        usize::try_from((bits ^ (bits >> 31)) % below.max(1) as u64).unwrap_or(0)
+    }
+
+    fn shuffle<T>(&mut self, items: &mut [T]) {
+        for last in (1..items.len()).rev() {
+            items.swap(last, self.next(last + 1));
+        }
+    }
+
+    fn shuffle_sources(&mut self, sources: &PolicySources) -> PolicySources {
+        let mut sources = sources.clone();
+        self.shuffle(&mut sources.policies);
+        // What is no list of entities is left for the loader to tell of.
+        if let Some(Ok(serde_json::Value::Array(mut entities))) =
+            sources.entities.as_deref().map(serde_json::from_str)
+        {
+            self.shuffle(&mut entities);
+            sources.entities = Some(serde_json::Value::Array(entities).to_string());
+        }
+        sources
+    }
+}

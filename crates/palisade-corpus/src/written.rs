@@ -1,0 +1,502 @@
+//! The text of one file of cases. Everything is strict: an unknown key or an expectation that contradicts itself is an
+//! error with its line.
+
+use std::{ops::Range, path::Path, time::Duration};
+
+use palisade::{
+    answer::Action,
+    code::Code,
+    dialect::Dialect,
+    did_you_mean,
+    limits::Limits,
+    moment,
+    session::Principal,
+    token::{Lifetime, LifetimeSyntaxError},
+    value::Params,
+};
+use serde::Deserialize;
+use toml::Spanned;
+
+use crate::{
+    case::{After, Case, Expectation, Suite, Verdict},
+    matrix::Matrix,
+};
+
+/// A text and where its lines begin.
+pub(crate) struct Text<'t> {
+    path: &'t Path,
+    text: &'t str,
+    starts: Vec<usize>,
+}
+
+impl<'t> Text<'t> {
+    pub(crate) fn new(path: &'t Path, text: &'t str) -> Self {
+        let ends = text.match_indices('\n').map(|(at, _)| at + 1);
+        Self {
+            path,
+            text,
+            starts: std::iter::once(0).chain(ends).collect(),
+        }
+    }
+
+    /// The line of a place, from 1.
+    pub(crate) fn line(&self, offset: usize) -> u32 {
+        let line = self.starts.partition_point(|start| *start <= offset);
+        u32::try_from(line).unwrap_or(u32::MAX)
+    }
+
+    /// `tests/desk.toml:3:7`.
+    pub(crate) fn place(&self, span: Option<Range<usize>>) -> String {
+        let path = self.path.display();
+        let Some(span) = span else {
+            return path.to_string();
+        };
+        let line = self.line(span.start);
+        let start = self.starts.get(line as usize - 1).copied().unwrap_or(0);
+        let before = self.text.get(start..span.start).unwrap_or_default();
+        format!("{path}:{line}:{}", before.chars().count() + 1)
+    }
+
+    fn fault(&self, error: &toml::de::Error) -> WrittenError {
+        WrittenError {
+            place: self.place(error.span()),
+            case: None,
+            message: with_hint(error.message()),
+        }
+    }
+}
+
+/// What is wrong with a file of cases, and where.
+pub(crate) struct WrittenError {
+    pub(crate) place: String,
+    pub(crate) case: Option<String>,
+    pub(crate) message: String,
+}
+
+/// A message of the parser, with the name that was probably meant: ``unknown field `rwos`, expected one of `rows`, …``.
+fn with_hint(message: &str) -> String {
+    let one_line = message.split_whitespace().collect::<Vec<_>>().join(" ");
+    let names: Vec<&str> = one_line.split('`').skip(1).step_by(2).collect();
+    match names.split_first() {
+        Some((unknown, known)) if one_line.starts_with("unknown ") => {
+            match find_meant(unknown, known) {
+                Some(close) => {
+                    let (what, _) = one_line.split_once(',').unwrap_or((&one_line, ""));
+                    format!("{what}; did you mean `{close}`?")
+                }
+                None => one_line,
+            }
+        }
+        Some(_) | None => one_line,
+    }
+}
+
+/// The one of `known` that was probably meant: the closest, or one with letters swapped.
+fn find_meant<'k>(unknown: &str, known: &[&'k str]) -> Option<&'k str> {
+    let letters = |word: &str| {
+        let mut letters: Vec<char> = word.chars().collect();
+        letters.sort_unstable();
+        letters
+    };
+    let swapped = || {
+        let mut known = known.iter().copied();
+        known.find(|name| letters(name) == letters(unknown))
+    };
+    did_you_mean::closest(unknown, known.iter().copied()).or_else(swapped)
+}
+
+/// The parts of a file: its `[[part]]` tables or, where there are none, the file as a whole.
+pub(crate) fn read_parts(text: &Text<'_>) -> Result<Vec<Part>, WrittenError> {
+    let read = || {
+        let keys: FirstKeys = toml::from_str(text.text)?;
+        if keys.part.is_some() {
+            toml::from_str(text.text).map(|file: Parts| file.part)
+        } else {
+            toml::from_str(text.text).map(|part| vec![part])
+        }
+    };
+    read().map_err(|error: toml::de::Error| text.fault(&error))
+}
+
+/// Whether a file has parts.
+#[derive(Deserialize)]
+struct FirstKeys {
+    part: Option<serde::de::IgnoredAny>,
+}
+
+/// A file of several parts.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Parts {
+    part: Vec<Part>,
+}
+
+/// Cases with the keys that they share.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Part {
+    pub(crate) catalog: Option<Spanned<Catalogs>>,
+    pub(crate) policies: Option<Spanned<String>>,
+    r#as: Option<String>,
+    at: Option<String>,
+    token_lifetime: Option<String>,
+    /// Added to that of every case.
+    #[serde(default)]
+    never: Vec<String>,
+    #[serde(default)]
+    case: Vec<Written>,
+    #[serde(default)]
+    matrix: Vec<Matrix>,
+}
+
+/// The catalogs of a part. Each case runs on every catalog; its name has the dialect at the end on all but the first.
+#[derive(Deserialize)]
+#[serde(untagged)]
+pub(crate) enum Catalogs {
+    One(String),
+    Each(Vec<String>),
+}
+
+impl Catalogs {
+    pub(crate) fn names(&self) -> Vec<&str> {
+        match self {
+            Self::One(name) => vec![name],
+            Self::Each(names) => names.iter().map(String::as_str).collect(),
+        }
+    }
+}
+
+/// A case as it is written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    name: Spanned<String>,
+    #[serde(default)]
+    why: String,
+    skip: Option<String>,
+    #[serde(default)]
+    ids: Vec<String>,
+    sql: String,
+    params: Option<toml::Value>,
+    r#as: Option<String>,
+    at: Option<String>,
+    limits: Option<Limits>,
+    on_finding: Option<OnFinding>,
+    #[serde(default)]
+    bench: bool,
+    #[serde(default)]
+    preserve: bool,
+    decision: WrittenDecision,
+    code: Option<String>,
+    message: Option<String>,
+    policies: Option<Vec<String>>,
+    rewritten: Option<String>,
+    #[serde(default)]
+    rewritten_has: Vec<String>,
+    columns: Option<Vec<String>>,
+    masked: Option<Vec<String>>,
+    used_masks: Option<Vec<String>>,
+    empty_reason: Option<String>,
+    rows: Option<Vec<Vec<toml::Value>>>,
+    ordered: Option<bool>,
+    truncated: Option<bool>,
+    affected: Option<u64>,
+    on_data: Option<String>,
+    after: Option<WrittenAfter>,
+    findings: Option<Vec<String>>,
+    #[serde(default)]
+    never: Vec<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenAfter {
+    sql: String,
+    rows: Vec<Vec<toml::Value>>,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum WrittenDecision {
+    Allow,
+    Reject,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum OnFinding {
+    Flag,
+    Redact,
+    Withhold,
+    Block,
+}
+
+/// The dialect of a catalog, by its name.
+pub(crate) fn dialect(catalog: &str) -> Result<Dialect, String> {
+    match catalog.rsplit_once('.') {
+        None => Ok(Dialect::Sqlite),
+        Some((_, name)) => {
+            Dialect::from_name(name).ok_or_else(|| format!("there is no dialect `{name}`"))
+        }
+    }
+}
+
+/// Where the cases of a part stand, and over what they are decided.
+pub(crate) struct Ground<'g> {
+    pub(crate) suite: Suite,
+    pub(crate) text: &'g Text<'g>,
+    pub(crate) topic: &'g str,
+    pub(crate) part: &'g Part,
+    /// Every catalog of the part.
+    pub(crate) catalogs: &'g [&'g str],
+    pub(crate) policies: &'g str,
+}
+
+impl Ground<'_> {
+    /// The cases of the part, on one catalog after the other.
+    pub(crate) fn cases(&self) -> Result<Vec<Case>, WrittenError> {
+        let mut cases = Vec::new();
+        for (at, catalog) in self.catalogs.iter().enumerate() {
+            for written in &self.part.case {
+                let fault = |message| self.fault_in(&written.name, message);
+                let mut case = self
+                    .case(catalog, written.name.get_ref(), written.name.span())
+                    .map_err(fault)?;
+                self.fill(&mut case, written).map_err(fault)?;
+                self.set_apart(&mut case, at);
+                cases.push(case);
+            }
+            for matrix in &self.part.matrix {
+                let found = matrix.cases(self, catalog)?;
+                cases.extend(found.into_iter().map(|mut case| {
+                    self.set_apart(&mut case, at);
+                    case
+                }));
+            }
+        }
+        Ok(cases)
+    }
+
+    pub(crate) fn fault_in(&self, name: &Spanned<String>, message: String) -> WrittenError {
+        WrittenError {
+            place: self.text.place(Some(name.span())),
+            case: Some(name.get_ref().clone()),
+            message,
+        }
+    }
+
+    /// Gives the case on the catalog at `at` a name of its own.
+    fn set_apart(&self, case: &mut Case, at: usize) {
+        if at > 0 {
+            case.name = format!("{}-{}", case.name, case.dialect.name());
+        }
+    }
+
+    /// A case that has all that the part says, and nothing of its own but a name. It expects a permit.
+    pub(crate) fn case(
+        &self,
+        catalog: &str,
+        name: &str,
+        span: Range<usize>,
+    ) -> Result<Case, String> {
+        require_plain(name)?;
+        Ok(Case {
+            suite: self.suite,
+            topic: self.topic.to_owned(),
+            name: name.to_owned(),
+            written_name: name.to_owned(),
+            file: self.text.path.display().to_string(),
+            line: self.text.line(span.start),
+            why: String::new(),
+            skip: None,
+            ids: Vec::new(),
+            catalog: catalog.to_owned(),
+            dialect: dialect(catalog)?,
+            policies: self.policies.to_owned(),
+            token_lifetime: match &self.part.token_lifetime {
+                None => Lifetime::default(),
+                Some(text) => text
+                    .parse()
+                    .map_err(|error: LifetimeSyntaxError| format!("{error}: {}", error.help()))?,
+            },
+            principal: Principal::new("Agent", "default"),
+            at: moment_of(self.part.at.as_deref())?,
+            sql: String::new(),
+            params: Params::None,
+            limits: Limits::default(),
+            on_finding: Action::Flag,
+            bench: false,
+            is_left_out: false,
+            expect: Expectation {
+                never: self.part.never.clone(),
+                ..Expectation::of(Verdict::Allow)
+            },
+        })
+    }
+
+    /// Puts what is written into a case.
+    fn fill(&self, case: &mut Case, written: &Written) -> Result<(), String> {
+        if written
+            .skip
+            .as_ref()
+            .is_some_and(|why| why.trim().is_empty())
+        {
+            return Err("`skip` is a reason, and this one is empty".to_owned());
+        }
+        let principal = written.r#as.as_ref().or(self.part.r#as.as_ref());
+        let principal =
+            principal.ok_or_else(|| "who asks? write `as = 'Agent::\"…\"'`".to_owned())?;
+        case.why.clone_from(&written.why);
+        case.skip.clone_from(&written.skip);
+        case.ids.clone_from(&written.ids);
+        case.principal = Principal::parse(principal).map_err(|error| error.to_string())?;
+        case.at = moment_of(written.at.as_deref().or(self.part.at.as_deref()))?;
+        case.sql.clone_from(&written.sql);
+        if let Some(value) = &written.params {
+            case.params = Params::from_json(&json(value)?)?;
+        }
+        case.limits = written.limits.clone().unwrap_or_default();
+        case.on_finding = match written.on_finding {
+            None | Some(OnFinding::Flag) => Action::Flag,
+            Some(OnFinding::Redact) => Action::Redact,
+            Some(OnFinding::Withhold) => Action::Withhold,
+            Some(OnFinding::Block) => Action::Block,
+        };
+        case.bench = written.bench;
+        case.expect = expectation(self.part, written, case.dialect)?;
+        Ok(())
+    }
+}
+
+/// Names are plain, so that they can be typed and are the same in every report.
+pub(crate) fn require_plain(name: &str) -> Result<(), String> {
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '/');
+    if name.is_empty() || !name.chars().all(plain) {
+        return Err("a name has lower-case letters, digits and dashes".to_owned());
+    }
+    Ok(())
+}
+
+fn moment_of(text: Option<&str>) -> Result<Duration, String> {
+    match text {
+        None => Ok(Duration::ZERO),
+        Some(text) => moment::since_1970(text).ok_or_else(|| {
+            format!("`at` is no moment: `{text}`; write it in UTC, as \"2026-03-01T12:00:00Z\"")
+        }),
+    }
+}
+
+/// The code called `slug`.
+pub(crate) fn code(slug: &str) -> Result<Code, String> {
+    Code::from_slug(slug).ok_or_else(|| {
+        let slugs = Code::ALL.iter().map(|code| code.slug());
+        match did_you_mean::closest(slug, slugs) {
+            Some(close) => format!("there is no code `{slug}`; did you mean `{close}`?"),
+            None => format!("there is no code `{slug}`"),
+        }
+    })
+}
+
+fn expectation(part: &Part, written: &Written, dialect: Dialect) -> Result<Expectation, String> {
+    let verdict = match (written.decision, &written.code) {
+        (WrittenDecision::Allow, None) => Verdict::Allow,
+        (WrittenDecision::Allow, Some(_)) => return Err("an allowed case has no `code`".to_owned()),
+        (WrittenDecision::Reject, None) => return Err("a refused case needs a `code`".to_owned()),
+        (WrittenDecision::Reject, Some(slug)) => Verdict::Reject(code(slug)?),
+    };
+    let of_an_answer = written.columns.is_some()
+        || written.masked.is_some()
+        || written.used_masks.is_some()
+        || written.empty_reason.is_some()
+        || written.rows.is_some()
+        || written.truncated.is_some()
+        || written.findings.is_some()
+        || written.after.is_some()
+        || written.preserve;
+    if verdict != Verdict::Allow && (of_an_answer || !written.rewritten_has.is_empty()) {
+        return Err("a refused case has no columns, rows or findings".to_owned());
+    }
+    if dialect != Dialect::Sqlite && of_an_answer {
+        return Err(format!(
+            "nothing runs cases of {dialect}: what an answer holds would not be compared"
+        ));
+    }
+    if verdict == Verdict::Allow && written.message.is_some() {
+        return Err("an allowed case has no `message`".to_owned());
+    }
+    let on_data = match (&written.on_data, verdict) {
+        (None, _) => None,
+        (Some(slug), Verdict::Allow) if written.affected.is_none() => Some(code(slug)?),
+        (Some(_), _) => {
+            return Err("`on_data` is for what is allowed, and changes nothing".to_owned());
+        }
+    };
+    let sorted = |names: &Option<Vec<String>>| {
+        names.clone().map(|mut names| {
+            names.sort();
+            names
+        })
+    };
+    Ok(Expectation {
+        verdict,
+        message: written.message.clone(),
+        policies: sorted(&written.policies),
+        rewritten: written.rewritten.clone(),
+        rewritten_has: written.rewritten_has.clone(),
+        shown: None,
+        columns: written.columns.clone(),
+        masked: written.masked.clone(),
+        used_masks: sorted(&written.used_masks),
+        empty_reason: written.empty_reason.clone(),
+        rows: written.rows.as_deref().map(json_rows).transpose()?,
+        ordered: written.ordered.unwrap_or_else(|| is_ordered(&written.sql)),
+        truncated: written.truncated,
+        affected: written.affected,
+        on_data,
+        after: match &written.after {
+            None => None,
+            Some(after) => Some(After {
+                sql: after.sql.clone(),
+                rows: json_rows(&after.rows)?,
+            }),
+        },
+        findings: sorted(&written.findings),
+        never: part.never.iter().chain(&written.never).cloned().collect(),
+        preserve: written.preserve,
+    })
+}
+
+/// Whether a statement says in which order its rows come.
+pub(crate) fn is_ordered(sql: &str) -> bool {
+    sql.to_ascii_uppercase().contains("ORDER BY")
+}
+
+fn json_rows(rows: &[Vec<toml::Value>]) -> Result<Vec<Vec<serde_json::Value>>, String> {
+    rows.iter()
+        .map(|row| row.iter().map(json).collect())
+        .collect()
+}
+
+/// A TOML value as JSON; `{}` is NULL.
+fn json(value: &toml::Value) -> Result<serde_json::Value, String> {
+    use serde_json::Value as Json;
+    Ok(match value {
+        toml::Value::String(text) => Json::from(text.as_str()),
+        toml::Value::Integer(integer) => Json::from(*integer),
+        toml::Value::Float(float) => Json::from(*float),
+        toml::Value::Boolean(boolean) => Json::from(*boolean),
+        toml::Value::Array(items) => items
+            .iter()
+            .map(json)
+            .collect::<Result<Vec<_>, _>>()?
+            .into(),
+        toml::Value::Table(table) if table.is_empty() => Json::Null,
+        toml::Value::Table(table) => Json::Object(
+            table
+                .iter()
+                .map(|(key, value)| Ok((key.clone(), json(value)?)))
+                .collect::<Result<_, String>>()?,
+        ),
+        toml::Value::Datetime(_) => return Err("dates are written as strings".to_owned()),
+    })
+}
