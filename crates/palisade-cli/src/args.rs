@@ -5,7 +5,10 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use palisade::{dialect::Dialect, session::Principal};
 
-use crate::workbench_args::{TEST_HELP, TestArguments};
+use crate::workbench_args::{
+    LOCK_HELP, LockArguments, TEST_HELP, TestArguments, WHAT_HELP, WHO_HELP, WhatArguments,
+    WhoArguments,
+};
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 permitted, 1 refused, 2 usage, 3 policies or configuration,
@@ -469,6 +472,15 @@ pub(crate) enum PolicyCommand {
     /// Run the tests of a policy folder
     #[command(after_help = TEST_HELP)]
     Test(TestArguments),
+    /// Write down what every principal may do, for review
+    #[command(after_help = LOCK_HELP)]
+    Lock(LockArguments),
+    /// List what every principal sees of a table or a column
+    #[command(after_help = WHO_HELP)]
+    Who(WhoArguments),
+    /// List what a principal may do
+    #[command(after_help = WHAT_HELP)]
+    What(WhatArguments),
 }
 
 /// `palisade policy print-starter`
@@ -521,7 +533,7 @@ pub(crate) enum Format {
     Json,
 }
 
-fn dialect(name: &str) -> Result<Dialect, String> {
+pub(crate) fn dialect(name: &str) -> Result<Dialect, String> {
     Dialect::from_name(name).ok_or_else(|| {
         format!("`{name}` is not a dialect; there are `sqlite`, `postgres` and `mysql`")
     })

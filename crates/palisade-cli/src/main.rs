@@ -30,6 +30,8 @@ mod needs;
 mod output;
 mod policies;
 mod policy;
+mod policy_access;
+mod policy_lock;
 mod policy_test;
 #[cfg_attr(not(feature = "postgres"), path = "absent/postgres.rs")]
 mod postgres;

@@ -52,6 +52,7 @@ pub(crate) const DEMO: &[Embedded] = &[
         "principals.cedarschema",
         include_str!("../policies/demo/principals.cedarschema"),
     ),
+    ("access.lock", include_str!("../policies/demo/access.lock")),
     (
         "tests/demo.sql",
         include_str!("../policies/demo/tests/demo.sql"),

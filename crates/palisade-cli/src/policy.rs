@@ -14,7 +14,7 @@ use crate::{
     exit::{Exit, Failure},
     output,
     policies::{self, STARTER},
-    policy_test,
+    policy_access, policy_lock, policy_test,
     setup::Setup,
     starter_columns,
 };
@@ -29,6 +29,9 @@ pub(crate) fn run(command: &PolicyCommand) -> Result<Exit, Failure> {
         PolicyCommand::Check(arguments) => check(arguments)?,
         PolicyCommand::Schema(arguments) => schema(arguments)?,
         PolicyCommand::Test(arguments) => return policy_test::run(arguments),
+        PolicyCommand::Lock(arguments) => return policy_lock::run(arguments),
+        PolicyCommand::Who(arguments) => policy_access::who(arguments)?,
+        PolicyCommand::What(arguments) => policy_access::what(arguments)?,
     };
     output::text(&text)?;
     Ok(Exit::Permitted)

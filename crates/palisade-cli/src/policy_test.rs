@@ -6,7 +6,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use palisade_corpus::{CorpusError, PolicyTests, Report, RunError, TextForm, Update};
+use palisade_corpus::{CorpusError, PolicyTests, Report, RunError, TextForm};
 
 use crate::{
     exit::{Exit, Failure},
@@ -112,7 +112,7 @@ fn update(report: &Report, arguments: &TestArguments) -> Result<Exit, Failure> {
     }
     if !arguments.dry_run {
         for update in &updates {
-            replace(update)?;
+            replace(Path::new(&update.file), &update.new)?;
         }
     }
     let told = match (updates.len(), arguments.dry_run) {
@@ -131,18 +131,18 @@ fn update(report: &Report, arguments: &TestArguments) -> Result<Exit, Failure> {
 }
 
 /// Writes a file whole or not at all.
-fn replace(update: &Update) -> Result<(), Failure> {
-    let path = Path::new(&update.file);
+pub(crate) fn replace(path: &Path, text: &str) -> Result<(), Failure> {
     let fault = |error: std::io::Error| {
         Failure::Usage(format!("cannot write `{}`: {error}", path.display()))
     };
-    let beside = path.with_extension("toml.new");
-    std::fs::write(&beside, &update.new).map_err(fault)?;
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(".new");
+    std::fs::write(&beside, text).map_err(fault)?;
     std::fs::rename(&beside, path).map_err(fault)
 }
 
 /// That a folder cannot be tested, as its fault is the policies' or the tests'.
-fn not_loaded(error: CorpusError) -> Failure {
+pub(crate) fn not_loaded(error: CorpusError) -> Failure {
     match error {
         CorpusError::Policies(error) => {
             let help = error.help.as_deref();
@@ -155,7 +155,7 @@ fn not_loaded(error: CorpusError) -> Failure {
     }
 }
 
-fn not_run(error: &RunError, folder: &Path) -> Failure {
+pub(crate) fn not_run(error: &RunError, folder: &Path) -> Failure {
     match error {
         RunError::Policies { source, .. } => match Policies::read(folder) {
             Ok(policies) => policies.failure(source),
@@ -175,6 +175,7 @@ fn not_run(error: &RunError, folder: &Path) -> Failure {
                 .join(format!("{catalog}.sql"))
                 .display()
         )),
+        RunError::Lock(_) => Failure::Usage(error.to_string()),
         RunError::Folder(_) | RunError::Missing { .. } => Failure::Internal(error.to_string()),
     }
 }

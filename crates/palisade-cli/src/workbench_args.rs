@@ -3,6 +3,9 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use palisade::{dialect::Dialect, session::Principal};
+
+use crate::args::{SecretArguments, dialect};
 
 pub(crate) const TEST_HELP: &str = "\
 The folder's `tests` hold cases and matrices in `*.toml`, and tables in `*.sql`,
@@ -35,7 +38,7 @@ pub(crate) struct TestArguments {
     /// Write what came out into the files of tests, and print what that changes
     #[arg(long, conflicts_with = "watch")]
     pub(crate) update: bool,
-    /// With --update: print what it would change, and write nothing
+    /// With --update: print the changes, and write nothing
     #[arg(long, requires = "update")]
     pub(crate) dry_run: bool,
     /// Run again whenever a file of the folder changes
@@ -54,4 +57,92 @@ pub(crate) enum TestFormat {
     Junit,
     /// The Test Anything Protocol.
     Tap,
+}
+
+pub(crate) const LOCK_HELP: &str = "\
+The file says what every principal sees and may change, one line a cell, for
+review. `palisade policy test` fails where it is not what the policies give.
+
+Examples (after `palisade demo`):
+  palisade policy lock demo-policies
+  palisade policy lock demo-policies --update
+
+Exit code 1: the file is not what the policies give, and was not written.";
+
+/// `palisade policy lock`
+#[derive(Debug, Args)]
+pub(crate) struct LockArguments {
+    /// The policy folder
+    #[arg(value_name = "DIR", default_value = ".")]
+    pub(crate) dir: PathBuf,
+    /// Write the file anew where it is another, after printing the difference
+    #[arg(long)]
+    pub(crate) update: bool,
+}
+
+pub(crate) const WHO_HELP: &str = "\
+Examples (after `palisade demo`):
+  palisade policy who customers.email --catalog sqlite:demo.db \\
+    --policies demo-policies
+  palisade policy who tickets --catalog sqlite:demo.db \\
+    --policies demo-policies --format csv";
+
+/// `palisade policy who`
+#[derive(Debug, Args)]
+pub(crate) struct WhoArguments {
+    /// TABLE or TABLE.COLUMN, with the schema where several have such a table
+    #[arg(value_name = "TABLE[.COLUMN]")]
+    pub(crate) resource: String,
+    #[command(flatten)]
+    pub(crate) ground: GroundArguments,
+}
+
+pub(crate) const WHAT_HELP: &str = "\
+Examples (after `palisade demo`):
+  palisade policy what 'Agent::\"support-bot\"' --catalog sqlite:demo.db \\
+    --policies demo-policies
+  palisade policy what 'Agent::\"support-bot\"' --catalog sqlite:demo.db \\
+    --policies demo-policies --format json";
+
+/// `palisade policy what`
+#[derive(Debug, Args)]
+pub(crate) struct WhatArguments {
+    /// For example 'Agent::\"support-bot\"'
+    #[arg(value_name = "PRINCIPAL", value_parser = Principal::parse)]
+    pub(crate) principal: Principal,
+    #[command(flatten)]
+    pub(crate) ground: GroundArguments,
+}
+
+/// Policies, a schema, and how to print.
+#[derive(Debug, Args)]
+pub(crate) struct GroundArguments {
+    /// The SQL dialect, where the schema does not say it
+    #[arg(long, value_parser = dialect)]
+    pub(crate) dialect: Option<Dialect>,
+    /// The schema: a database, or a file of CREATE statements
+    #[arg(long, value_name = "SCHEMA")]
+    pub(crate) catalog: String,
+    #[command(flatten)]
+    pub(crate) secret: SecretArguments,
+    /// The policy folder; the built-in starter policies if not given
+    #[arg(long, value_name = "DIR")]
+    pub(crate) policies: Option<PathBuf>,
+    /// A configuration file; what the command line says goes before it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// How to print it
+    #[arg(long, default_value = "text")]
+    pub(crate) format: TableFormat,
+}
+
+/// How a table is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TableFormat {
+    /// For people.
+    Text,
+    /// Comma-separated values.
+    Csv,
+    /// One JSON object.
+    Json,
 }

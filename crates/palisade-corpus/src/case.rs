@@ -179,7 +179,7 @@ pub enum Verdict {
 impl Expectation {
     /// The verdict, and nothing beside it.
     #[must_use]
-    pub fn of(verdict: Verdict) -> Self {
+    pub fn from_verdict(verdict: Verdict) -> Self {
         Self {
             verdict,
             message: None,

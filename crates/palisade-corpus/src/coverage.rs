@@ -118,7 +118,7 @@ fn describe_decision(runner: &Runner, dialect: Dialect, sql: &str) -> Result<Str
         on_finding: Action::Flag,
         bench: false,
         is_left_out: false,
-        expect: Expectation::of(Verdict::Allow),
+        expect: Expectation::from_verdict(Verdict::Allow),
     };
     Ok(match runner.decide(&case)?.code {
         None => "yes".to_owned(),

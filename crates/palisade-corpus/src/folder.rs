@@ -1,6 +1,9 @@
 //! The tests of a policy folder, run.
 
-use std::{collections::BTreeMap, path::Path};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
 use palisade::{code::Stage, policy::PolicySources};
 
@@ -39,6 +42,7 @@ use crate::{
 /// ```
 #[derive(Debug, Clone)]
 pub struct PolicyTests {
+    folder: PathBuf,
     corpus: Corpus,
     chosen: Vec<Case>,
 }
@@ -49,9 +53,19 @@ impl PolicyTests {
     /// # Errors
     /// At the first thing that is wrong.
     pub fn load(folder: impl AsRef<Path>) -> Result<Self, CorpusError> {
+        let folder = folder.as_ref();
         let corpus = Corpus::load_policy_folder(folder)?;
-        let chosen = corpus.cases.clone();
-        Ok(Self { corpus, chosen })
+        Ok(Self {
+            folder: folder.to_owned(),
+            chosen: corpus.cases.clone(),
+            corpus,
+        })
+    }
+
+    /// The policy folder.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
     }
 
     /// Only the cases whose id contains `part`.
@@ -67,7 +81,7 @@ impl PolicyTests {
         &self.corpus
     }
 
-    /// Runs the cases. Policies and cases are loaded in two orders; where the decision about a case differs, it fails.
+    /// Runs the cases, and compares the folder's `access.lock` with what the policies give. Policies and cases are loaded in two orders; where the decision about a case differs, it fails.
     ///
     /// # Errors
     /// If a catalog or the policies do not load.
@@ -124,7 +138,7 @@ impl PolicyTests {
         });
         Ok(Report {
             results,
-            problems: Vec::new(),
+            problems: self.find_stale_lock()?.into_iter().collect(),
         })
     }
 

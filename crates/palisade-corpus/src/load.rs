@@ -231,7 +231,7 @@ impl Corpus {
 }
 
 /// What a policy folder is called by its own cases.
-const OWN_POLICIES: &str = "policies";
+pub(crate) const OWN_POLICIES: &str = "policies";
 
 /// Bytes of one file of tests.
 const MAX_FILE_BYTES: u64 = 64 * 1024 * 1024;

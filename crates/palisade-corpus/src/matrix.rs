@@ -69,7 +69,7 @@ impl Matrix {
                 let fault = |message| ground.fault_in(at, message);
                 let name = format!("{}/{}/{who}", self.name.get_ref(), row.name.get_ref());
                 let case = ground.case(catalog, &name, at.span()).map_err(fault)?;
-                let (verdict, shown) = expected(cell).map_err(fault)?;
+                let (verdict, shown) = read_cell(cell).map_err(fault)?;
                 cases.push(Case {
                     why: self.why.clone(),
                     skip: row.skip.clone(),
@@ -91,7 +91,7 @@ impl Matrix {
 }
 
 /// What a cell says.
-fn expected(cell: Option<&Spanned<String>>) -> Result<(Verdict, Option<Shown>), String> {
+fn read_cell(cell: Option<&Spanned<String>>) -> Result<(Verdict, Option<Shown>), String> {
     let Some(cell) = cell else {
         return Ok((Verdict::Deny, None));
     };

@@ -94,7 +94,7 @@ impl Report {
             let _ = writeln!(
                 out,
                 "{} left out of matrices, each a deny: {}",
-                numbered(left_out.len(), "cell"),
+                pluralise(left_out.len(), "cell"),
                 if form.verbose || left_out.len() == 1 {
                     left_out.join(", ")
                 } else {
@@ -116,7 +116,7 @@ impl Report {
             self.count(|status| matches!(status, Status::Skipped(_))),
         );
         if !self.problems.is_empty() {
-            let _ = write!(out, ", {}", numbered(self.problems.len(), "other problem"));
+            let _ = write!(out, ", {}", pluralise(self.problems.len(), "other problem"));
         }
         out
     }
@@ -284,7 +284,7 @@ impl CaseResult {
                         out,
                         "{}\n  … {}; `--verbose` shows all",
                         shown.join("\n"),
-                        numbered(rest.len(), "more line")
+                        pluralise(rest.len(), "more line")
                     );
                 }
                 out.push('\n');
@@ -331,7 +331,7 @@ impl Case {
 }
 
 /// `1 cell`, `2 cells`.
-fn numbered(count: usize, what: &str) -> String {
+fn pluralise(count: usize, what: &str) -> String {
     let end = if count == 1 { "" } else { "s" };
     format!("{count} {what}{end}")
 }

@@ -27,15 +27,19 @@ use crate::{
     host::StillHost,
     load::Corpus,
     sqlite::Database,
+    written::dialect,
 };
 
 /// Firewalls over the catalogs of a corpus, with a database each.
 pub struct Runner {
     /// By catalog, policies and how long tokens last.
-    stands: BTreeMap<(String, String, Lifetime), Stand>,
+    stands: BTreeMap<Key, Stand>,
     /// Holds the databases; gone with the runner.
     _folder: tempfile::TempDir,
 }
+
+/// Catalog, policies, and how long tokens last.
+type Key = (String, String, Lifetime);
 
 struct Stand {
     firewall: Arc<Firewall>,
@@ -74,6 +78,9 @@ pub enum RunError {
         /// Why.
         source: palisade_ddl::DdlError,
     },
+    /// The lock of a policy folder cannot be read.
+    #[error("cannot read `access.lock`: {0}")]
+    Lock(std::io::Error),
     /// Policies do not load over a catalog.
     #[error("policies `{policies}` over `{catalog}`: {source}")]
     Policies {
@@ -143,14 +150,49 @@ impl Runner {
         corpus: &Corpus,
         configure: impl Fn(FirewallBuilder) -> FirewallBuilder,
     ) -> Result<Self, RunError> {
+        let keys = corpus.cases.iter().map(|case| (key(case), case.dialect));
+        Self::over(corpus, keys, configure)
+    }
+
+    /// As [`new`](Self::new), for every catalog by one set of policies, and no case.
+    pub(crate) fn over_catalogs(corpus: &Corpus, policies: &str) -> Result<Self, RunError> {
+        let keys = corpus.catalogs.keys().map(|catalog| {
+            let key = (catalog.clone(), policies.to_owned(), Lifetime::default());
+            // A catalog of a dialect that there is none of is not loaded.
+            (key, dialect(catalog).unwrap_or(Dialect::Sqlite))
+        });
+        Self::over(corpus, keys, |builder| builder)
+    }
+
+    /// The firewall over a catalog, by policies.
+    pub(crate) fn firewall_over(
+        &self,
+        catalog: &str,
+        policies: &str,
+    ) -> Result<Arc<Firewall>, RunError> {
+        let key = (catalog.to_owned(), policies.to_owned(), Lifetime::default());
+        let (catalog, policies, _) = &key;
+        let missing = || RunError::Missing {
+            catalog: catalog.clone(),
+            policies: policies.clone(),
+        };
+        let stand = self.stands.get(&key).ok_or_else(missing)?;
+        Ok(Arc::clone(&stand.firewall))
+    }
+
+    fn over(
+        corpus: &Corpus,
+        keys: impl Iterator<Item = (Key, Dialect)>,
+        configure: impl Fn(FirewallBuilder) -> FirewallBuilder,
+    ) -> Result<Self, RunError> {
         let folder = tempfile::tempdir().map_err(RunError::Folder)?;
         let mut stands = BTreeMap::new();
-        for case in &corpus.cases {
+        for (key, dialect) in keys {
             let number = stands.len();
-            if let Entry::Vacant(vacant) = stands.entry(key(case)) {
+            if let Entry::Vacant(vacant) = stands.entry(key) {
                 let (catalog, policies, token_lifetime) = vacant.key();
                 let database = folder.path().join(format!("{catalog}.{number}.db"));
-                let ground = ground(corpus, case.dialect, catalog, policies, &database)?;
+                let ground = ground(corpus, dialect, catalog, policies, &database)?;
                 let builder = Firewall::builder(ground.catalog, ground.sources)
                     .allow_changes()
                     .token_secret(TokenSecret::new(SECRET).lasting(*token_lifetime));
@@ -330,7 +372,7 @@ impl Runner {
             Ok(Decision::Allow(statement)) => Answer {
                 rewritten: Some(palisade::danger::parts(&statement).sql.to_owned()),
                 policies: sort_names(statement.policies()),
-                shown: trace.as_ref().map(shown),
+                shown: trace.as_ref().map(find_shown),
                 ..Answer::default()
             },
             Ok(Decision::Reject(rejection)) => answer_of_refusal(&rejection),
@@ -445,7 +487,7 @@ impl Runner {
 }
 
 /// What stand `case` runs on.
-fn key(case: &Case) -> (String, String, Lifetime) {
+fn key(case: &Case) -> Key {
     (
         case.catalog.clone(),
         case.policies.clone(),
@@ -535,7 +577,7 @@ fn permit_everything(firewall: &Firewall) -> Option<Firewall> {
 }
 
 /// Whether masks and row filters apply, by the record of a decision.
-fn shown(trace: &Trace) -> Shown {
+fn find_shown(trace: &Trace) -> Shown {
     let mut columns = trace
         .relations
         .iter()

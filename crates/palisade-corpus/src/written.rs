@@ -329,7 +329,7 @@ impl Ground<'_> {
             is_left_out: false,
             expect: Expectation {
                 never: self.part.never.clone(),
-                ..Expectation::of(Verdict::Allow)
+                ..Expectation::from_verdict(Verdict::Allow)
             },
         })
     }

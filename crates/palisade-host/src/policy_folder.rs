@@ -12,7 +12,7 @@ const ENTITIES: &str = "entities.json";
 const CLASSIFICATION: &str = "classification.toml";
 const TEMPLATES: &str = "templates.toml";
 
-/// Names a policy folder may hold beside `*.cedar`. `tests` and `README.md` are for people.
+/// Names a policy folder may hold beside `*.cedar`. `tests`, `README.md` and `access.lock` decide nothing.
 const NAMES: &[&str] = &[
     PRINCIPALS,
     ENTITIES,
@@ -20,6 +20,7 @@ const NAMES: &[&str] = &[
     TEMPLATES,
     "tests",
     "README.md",
+    "access.lock",
 ];
 
 /// Bytes of one file.
@@ -89,7 +90,7 @@ impl PolicyFolder {
                 };
                 return Err(fault(format!("`{name}` has no meaning there"), Some(help)));
             }
-            if name != "tests" && name != "README.md" {
+            if !["tests", "README.md", "access.lock"].contains(&name.as_str()) {
                 let text = read_file(&path.join(&name))
                     .map_err(|why| fault(format!("`{name}`: {why}"), None))?;
                 add_policy_file(&mut sources, &name, text);

@@ -454,6 +454,9 @@ fn the_examples_of_the_help_run() {
         &["policy", "check"],
         &["policy", "schema"],
         &["policy", "test"],
+        &["policy", "lock"],
+        &["policy", "who"],
+        &["policy", "what"],
     ] {
         let desk = Desk::new();
         desk.write(

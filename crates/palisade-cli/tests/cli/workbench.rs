@@ -53,7 +53,7 @@ fn the_shipped_policies_pass_their_own_tests() {
     }
 }
 
-/// Each key of the format is compared: one that is wrong fails, and the failure names it.
+/// Each key of the format is compared: a wrong one fails, and the failure names it.
 #[test]
 fn every_expectation_that_is_wrong_fails() {
     let change = "sql = \"UPDATE tea SET name = 'Oolong' WHERE id = 1\"\ndecision = \"allow\"\n";
@@ -343,4 +343,208 @@ fn other_programs_read_the_outcome() {
         (&told["passed"], &told["failed"], &told["skipped"]),
         (&json!(1), &json!(1), &json!(1))
     );
+}
+
+/// A policy folder `p` over `tea` and two principals in `entities.json`.
+fn shop(policies: &str) -> Desk {
+    let desk = folder("");
+    desk.policy(policies);
+    desk.write("schema.sql", TABLES);
+    desk.write(
+        "p/entities.json",
+        r#"[{"uid": {"type": "Role", "id": "clerk"}, "attrs": {}, "parents": []},
+            {"uid": {"type": "Agent", "id": "ann"}, "attrs": {}, "parents": [{"type": "Role", "id": "clerk"}]},
+            {"uid": {"type": "Agent", "id": "ben"}, "attrs": {}, "parents": [{"type": "Role", "id": "clerk"}]}]"#,
+    );
+    desk
+}
+
+fn lock(desk: &Desk, more: &[&str]) -> Answer {
+    desk.run(&[&["policy", "lock", "p"], more].concat())
+}
+
+const CLERKS: &str = "@id(\"clerks\") permit (principal in Role::\"clerk\", action, resource);\n";
+
+#[test]
+fn a_lock_says_what_everybody_may_do() {
+    let desk = shop(&format!(
+        "{CLERKS}@id(\"price\") @mask(\"bucket(10)\")\n\
+         forbid (principal, action == Action::\"read_plain\", resource == Column::\"main.tea.price\");\n\
+         @id(\"cheap\") forbid (principal, action == Action::\"see\", resource is row::main::tea)\n\
+         unless {{ resource has price && resource.price < 5 }};\n"
+    ));
+    lock(&desk, &[]).expect_exit(0);
+    let text = fs::read_to_string(desk.path("p/access.lock")).unwrap();
+    let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
+    let expected = [
+        "",
+        "catalog tea",
+        "class Agent::\"ann\": Agent::\"ann\", Agent::\"ben\"",
+        "class any other Agent: any other Agent, any other User",
+        "Agent::\"ann\": main.tea add: all rows",
+        "Agent::\"ann\": main.tea change: all rows",
+        "Agent::\"ann\": main.tea delete: allow",
+        "Agent::\"ann\": main.tea insert: allow",
+        "Agent::\"ann\": main.tea see: has price && price < 5",
+        "Agent::\"ann\": main.tea select: allow",
+        "Agent::\"ann\": main.tea truncate: allow",
+        "Agent::\"ann\": main.tea update: allow",
+        "Agent::\"ann\": main.tea.id read: plain",
+        "Agent::\"ann\": main.tea.id write: allow",
+        "Agent::\"ann\": main.tea.name read: plain",
+        "Agent::\"ann\": main.tea.name write: allow",
+        "Agent::\"ann\": main.tea.price read: mask bucket(10)",
+        "Agent::\"ann\": main.tea.price write: allow",
+        "any other Agent: nothing",
+    ];
+    assert_eq!(lines, expected, "{text}");
+}
+
+/// What every statement shares is one word, and what circumstances decide names all that may come of it.
+#[test]
+fn cells_that_circumstances_decide_say_so() {
+    for (policy, value) in [
+        (
+            "permit (principal, action == Action::\"read_plain\", resource) when { context.transport == \"cli\" };",
+            "plain or mask null, by",
+        ),
+        (
+            "permit (principal, action == Action::\"read_plain\", resource) unless { context.transport == \"cli\" };",
+            "plain or mask null, by",
+        ),
+        (
+            "permit (principal, action == Action::\"read_plain\", resource);\n\
+             forbid (principal, action == Action::\"read_plain\", resource) when { context has statement };",
+            "plain or mask null, by",
+        ),
+        // No circumstance changes what another policy permits anyway.
+        (
+            "permit (principal, action == Action::\"read_plain\", resource);\n\
+             permit (principal, action == Action::\"read_plain\", resource) when { context.transport == \"cli\" };",
+            "plain",
+        ),
+        (
+            "permit (principal, action == Action::\"read_plain\", resource) when { resource.tags.contains(\"x\") };",
+            "mask null",
+        ),
+    ] {
+        let desk = shop(&format!(
+            "permit (principal, action in [Action::\"select\", Action::\"see\", Action::\"read_masked\"], resource);\n{policy}"
+        ));
+        let who = [
+            "policy",
+            "who",
+            "tea.name",
+            "--catalog",
+            "schema.sql",
+            "--policies",
+            "p",
+            "--format",
+            "json",
+        ];
+        let told = desk.run(&who).expect_exit(0).json();
+        let lines = told["access"].as_array().unwrap();
+        // Two agents, and one that stands for the others of each of two types.
+        assert_eq!(lines.len(), 4, "{told}");
+        for line in lines {
+            let found = line["value"].as_str().unwrap();
+            assert!(
+                found == value || value.ends_with("by") && found.starts_with(value),
+                "{policy}\n{found}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_stale_lock_fails_and_is_written_anew() {
+    let desk = shop(CLERKS);
+    desk.write("p/tests/tea.toml", case("a", READ));
+    test(&desk, &[]).expect_exit(0);
+    assert!(!desk.path("p/access.lock").exists());
+    lock(&desk, &[]).expect_exit(0);
+    lock(&desk, &[]).expect_exit(0);
+    test(&desk, &[]).expect_exit(0);
+    let read = || fs::read_to_string(desk.path("p/access.lock")).unwrap();
+    let first = read();
+    // A new column, a new principal, and a policy less: each is a difference.
+    desk.write(
+        "p/tests/tea.sql",
+        TABLES
+            .replace("price INTEGER", "price INTEGER, origin TEXT")
+            .replace(", 4)", ", 4, 'IN')")
+            .replace(", 7)", ", 7, 'JP')"),
+    );
+    let told = test(&desk, &[]).expect_exit(1).out;
+    assert!(
+        told.contains("+Agent::\"ann\": main.tea.origin read: plain")
+            && told.contains("1 other problem"),
+        "{told}"
+    );
+    let told = lock(&desk, &[]).expect_exit(1).out;
+    assert!(
+        told.contains("+Agent::\"ann\": main.tea.origin read: plain"),
+        "{told}"
+    );
+    assert_eq!(read(), first);
+    let told = lock(&desk, &["--update"]).expect_exit(0).out;
+    assert!(
+        told.contains("+Agent::\"ann\": main.tea.origin read: plain"),
+        "{told}"
+    );
+    test(&desk, &[]).expect_exit(0);
+    desk.policy(&format!(
+        "{CLERKS}permit (principal == User::\"eve\", action == Action::\"select\", resource);"
+    ));
+    let told = test(&desk, &[]).expect_exit(1).out;
+    assert!(
+        told.contains("+class User::\"eve\": User::\"eve\"")
+            && told.contains("+User::\"eve\": main.tea select: allow"),
+        "{told}"
+    );
+    fs::remove_file(desk.path("p/tests/tea.sql")).unwrap();
+    fs::remove_file(desk.path("p/tests/tea.toml")).unwrap();
+    lock(&desk, &[]).fails(2, &["there are no tables in `p/tests`"]);
+}
+
+#[test]
+fn who_and_what_name_tables_and_principals() {
+    let desk = shop(CLERKS);
+    let ask = |command: &str, about: &str, format: &str| {
+        desk.run(&[
+            "policy",
+            command,
+            about,
+            "--catalog",
+            "schema.sql",
+            "--policies",
+            "p",
+            "--format",
+            format,
+        ])
+    };
+    for about in ["tea.price", "main.tea.price"] {
+        let csv = ask("who", about, "csv").expect_exit(0).out;
+        assert_eq!(
+            csv.lines().collect::<Vec<_>>(),
+            [
+                "principal,resource,action,value",
+                "\"Agent::\"\"ann\"\"\",main.tea.price,read,plain",
+                "\"Agent::\"\"ann\"\"\",main.tea.price,write,allow",
+                "\"Agent::\"\"ben\"\"\",main.tea.price,read,plain",
+                "\"Agent::\"\"ben\"\"\",main.tea.price,write,allow",
+                "any other Agent,main.tea.price,any,never",
+                "any other User,main.tea.price,any,never",
+            ]
+        );
+    }
+    let text = ask("what", "Agent::\"ann\"", "text").expect_exit(0).out;
+    assert!(
+        text.starts_with("Agent::\"ann\"\n  main.tea        add       all rows\n"),
+        "{text}"
+    );
+    let text = ask("what", "Agent::\"eve\"", "text").expect_exit(0).out;
+    assert_eq!(text, "Agent::\"eve\" may do nothing\n");
+    ask("who", "te", "text").fails(2, &["no table or column `te`", "did you mean `tea`?"]);
+    ask("what", "ann", "text").fails(2, &["principal"]);
 }

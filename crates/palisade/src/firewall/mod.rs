@@ -1,5 +1,6 @@
 //! The pure entry: a statement, its parameters and a session in; a decision out.
 
+mod access_table;
 mod account_needs;
 mod builder;
 mod column_lineage;
@@ -20,6 +21,7 @@ use std::{
 };
 
 pub use crate::syntax::Fingerprint;
+pub use access_table::{AccessCell, AccessClass};
 pub use account_needs::{NeededReads, Prospect, ProspectSession};
 pub use builder::FirewallBuilder;
 pub use metadata::{VisibleColumn, VisibleForeignKey, VisibleRelation};

@@ -23,7 +23,7 @@ mod what_if;
 
 use std::{
     borrow::Cow,
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -43,12 +43,12 @@ pub(crate) use statement_conditions::PendingEstimatePolicies;
 
 pub(crate) use authorize::authorize;
 
-use cedar::schema::PolicyAction;
+use cedar::{by_action::Slices, schema::PolicyAction};
 use set::Loaded;
 
 use crate::{
     catalog::{Catalog, ColumnId},
-    session::Session,
+    session::{Principal, Session},
     token::TokenSecret,
 };
 
@@ -121,16 +121,57 @@ impl PolicySet {
     /// A text if a policy cannot be written down.
     pub(crate) fn suppositions(&self) -> Result<Vec<Self>, String> {
         let all = what_if::suppose_circumstances(&self.loaded.policies)?;
-        let of = |policies| {
-            let mut loaded = Loaded::clone(&self.loaded);
-            loaded.timed = time_dependent::actions(&policies);
-            loaded.policies = policies;
-            Self {
-                loaded: Arc::new(loaded),
-                sessions: Mutex::default(),
-            }
-        };
-        Ok(all.into_iter().map(of).collect())
+        Ok(all.into_iter().map(|one| self.with_slices(one)).collect())
+    }
+
+    /// Policies that no longer look at circumstances. What is decided alike by all of them is decided so in any circumstances.
+    /// None where no policy looks at any.
+    ///
+    /// # Errors
+    /// A text if a policy cannot be written down.
+    pub(crate) fn corners(&self) -> Result<Vec<Self>, String> {
+        let all = what_if::suppose_corners(&self.loaded.policies)?;
+        Ok(all.into_iter().map(|one| self.with_slices(one)).collect())
+    }
+
+    fn with_slices(&self, policies: Slices) -> Self {
+        let mut loaded = Loaded::clone(&self.loaded);
+        loaded.timed = time_dependent::actions(&policies);
+        loaded.policies = policies;
+        Self {
+            loaded: Arc::new(loaded),
+            sessions: Mutex::default(),
+        }
+    }
+
+    /// The conditions of the policy called `id`, if they look at circumstances.
+    pub(crate) fn circumstances_of(&self, id: &str) -> Option<String> {
+        what_if::describe_circumstances(&self.loaded.policies, id)
+    }
+
+    /// The id of a principal that stands for all that neither entities nor policies name.
+    pub(crate) const OTHERS: &str = "\u{1}others";
+
+    /// The principals that entities or policies name, and for each type one for all others.
+    pub(crate) fn known_principals(&self) -> Vec<Principal> {
+        let mut kinds: BTreeSet<String> = BTreeSet::new();
+        kinds.extend(
+            self.loaded
+                .schemas
+                .fixed
+                .principals()
+                .map(ToString::to_string),
+        );
+        let named = what_if::find_entities(&self.loaded.policies);
+        let mut found = Vec::new();
+        for kind in kinds {
+            let mut ids: BTreeSet<String> = self.listed_ids(&kind).into_iter().collect();
+            let of_kind = named.iter().filter(|(other, _)| *other == kind);
+            ids.extend(of_kind.map(|(_, id)| id.clone()));
+            ids.insert(Self::OTHERS.to_owned());
+            found.extend(ids.into_iter().map(|id| Principal::new(kind.clone(), id)));
+        }
+        found
     }
 
     /// The Cedar schema generated from `catalog`, the principal types aside.

@@ -6,6 +6,8 @@
 //! that a mask leaves a part of. So each policy that looks at circumstances, of an action that has such, is supposed on its
 //! own, too.
 
+use std::{cell::Cell, collections::BTreeSet};
+
 use cedar_policy::{Effect, Policy, PolicyId};
 use serde_json::{Value, json};
 
@@ -71,6 +73,88 @@ pub(in crate::policy) fn suppose_circumstances(policies: &Slices) -> Result<Vec<
         }
     }
     Ok(found)
+}
+
+/// The policies with every condition on circumstances supposed: of permits to hold or not, and of forbids to hold or not. What is
+/// decided alike by all four is decided so in any circumstances. None if no policy looks at circumstances.
+///
+/// # Errors
+/// If a policy cannot be written down.
+pub(in crate::policy) fn suppose_corners(policies: &Slices) -> Result<Vec<Slices>, String> {
+    let looks = Cell::new(false);
+    policies.map(|_, policy| {
+        looks.set(looks.get() || !conditions_of(policy)?.is_empty());
+        Ok(policy.clone())
+    })?;
+    if !looks.get() {
+        return Ok(Vec::new());
+    }
+    [(true, false), (true, true), (false, false), (false, true)]
+        .into_iter()
+        .map(|(permits, forbids)| {
+            policies.map(|_, policy| {
+                suppose(
+                    policy,
+                    Said::Whole(match policy.effect() {
+                        Effect::Permit => permits,
+                        Effect::Forbid => forbids,
+                    }),
+                )
+            })
+        })
+        .collect()
+}
+
+/// Every policy, once for each action that it is of.
+fn each(policies: &Slices) -> impl Iterator<Item = &Policy> {
+    PolicyAction::ALL
+        .iter()
+        .filter_map(|action| policies.for_action(*action))
+        .flat_map(|slice| slice.policies())
+}
+
+/// The conditions of the policy called `id`, on one line; none if it looks at no circumstances.
+pub(in crate::policy) fn describe_circumstances(policies: &Slices, id: &str) -> Option<String> {
+    let policy = each(policies).find(|policy| policy.id().as_ref() as &str == id)?;
+    if conditions_of(policy).is_ok_and(|found| found.is_empty()) {
+        return None;
+    }
+    let text = policy.to_cedar()?;
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let begin = [") when {", ") unless {"]
+        .iter()
+        .filter_map(|begin| text.find(begin))
+        .min()?;
+    let conditions = text.get(begin + 2..)?;
+    Some(conditions.trim_end_matches(';').to_owned())
+}
+
+/// The entities that policies name, as type and id.
+pub(in crate::policy) fn find_entities(policies: &Slices) -> BTreeSet<(String, String)> {
+    let mut found = BTreeSet::new();
+    for policy in each(policies) {
+        if let Ok(json) = policy.to_json() {
+            collect_entities(&json, &mut found);
+        }
+    }
+    found
+}
+
+fn collect_entities(json: &Value, found: &mut BTreeSet<(String, String)>) {
+    match json {
+        Value::Object(fields) => {
+            if let (Some(Value::String(kind)), Some(Value::String(id))) =
+                (fields.get("type"), fields.get("id"))
+            {
+                found.insert((kind.clone(), id.clone()));
+            }
+            fields
+                .values()
+                .for_each(|field| collect_entities(field, found));
+        }
+        Value::Array(items) => items.iter().for_each(|item| collect_entities(item, found)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
 }
 
 fn permit_most(effect: Effect) -> Said {

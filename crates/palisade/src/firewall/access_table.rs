@@ -1,0 +1,368 @@
+//! What each principal may do with each table and column, in whatever circumstances: for review, and for whoever has to
+//! account for it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+
+use crate::firewall::{Firewall, trace::describe_level};
+use crate::{
+    catalog::{Change, Relation, RelationKind},
+    error::Error,
+    policy::{
+        PolicySet, SessionView,
+        obligation::{
+            ColumnLevel, Comparison, Literal, Mask, Operand, PatternPiece, Predicate, RowFilter,
+            Visibility,
+        },
+    },
+    rejection::Rejection,
+    session::{Principal, Session},
+};
+
+/// Principals that may do the same, and what that is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct AccessClass {
+    /// Who they are, sorted: `Agent::"bot"`, or `any other Agent` for all that neither entities nor policies name.
+    pub members: Vec<String>,
+    /// What they may do, sorted. What no cell names is never permitted.
+    pub cells: Vec<AccessCell>,
+}
+
+/// What is decided of one action on a table or a column. It holds for every statement outside of templates.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct AccessCell {
+    /// The table or view, as policies name it, or `template NAME`.
+    pub table: String,
+    /// The column; none where the action is on the table.
+    pub column: Option<String>,
+    /// `select`, `see`, `read`, `insert`, `update`, `delete`, `truncate`, `change`, `add`, `write` or `run`.
+    pub action: &'static str,
+    /// `allow`, `plain`, `mask …`, `token`, `hidden`, `all rows`, or the condition of rows. Where circumstances decide, all that
+    /// may come of it, and the policies that look at them.
+    pub value: String,
+}
+
+impl AccessCell {
+    /// The table, with the column where there is one.
+    #[must_use]
+    pub fn resource(&self) -> String {
+        match &self.column {
+            Some(column) => format!("{}.{column}", self.table),
+            None => self.table.clone(),
+        }
+    }
+}
+
+/// A cell's place: table, column, action.
+type Place = (String, Option<String>, &'static str);
+
+/// What is decided at each place, and by which policies.
+type Cells = BTreeMap<Place, (String, BTreeSet<String>)>;
+
+impl Firewall {
+    /// Every principal that the operator's entities or the policies name, and for each type of principals one for
+    /// all others.
+    #[must_use]
+    pub fn known_principals(&self) -> Vec<Principal> {
+        self.policies.known_principals()
+    }
+
+    /// What each of `principals` may do; those that may do the same stand together.
+    ///
+    /// # Errors
+    /// A policy that cannot be evaluated or written down.
+    pub fn access_classes(&self, principals: &[Principal]) -> Result<Vec<AccessClass>, Error> {
+        let corners = self.policies.corners().map_err(Error::Internal)?;
+        let mut classes: BTreeMap<Vec<AccessCell>, Vec<String>> = BTreeMap::new();
+        for principal in principals {
+            let cells = self
+                .cells(principal, &corners)
+                .map_err(|rejection| Error::Internal(rejection.to_string()))?;
+            let shown = match principal.id() {
+                PolicySet::OTHERS => format!("any other {}", principal.kind()),
+                _ => principal.to_string(),
+            };
+            classes.entry(cells).or_default().push(shown);
+        }
+        let mut classes: Vec<AccessClass> = classes
+            .into_iter()
+            .map(|(cells, mut members)| {
+                members.sort();
+                AccessClass { members, cells }
+            })
+            .collect();
+        classes.sort_by(|a, b| a.members.cmp(&b.members));
+        Ok(classes)
+    }
+
+    /// What a principal may do, by what is the same at every corner and what differs between them.
+    fn cells(
+        &self,
+        principal: &Principal,
+        corners: &[PolicySet],
+    ) -> Result<Vec<AccessCell>, Rejection> {
+        let session = Session::new(principal.clone());
+        let session = match corners {
+            [] => {
+                let cells = self.cells_of_view(&self.policies.session(&session))?;
+                return Ok(cells
+                    .into_iter()
+                    .map(|(place, (value, _))| cell(place, value))
+                    .collect());
+            }
+            // Some time and some client; which they are is supposed already.
+            [_, ..] => session.at(std::time::Duration::ZERO).of_client("client"),
+        };
+        let found = corners
+            .iter()
+            .map(|policies| self.cells_of_view(&policies.session(&session)))
+            .collect::<Result<Vec<Cells>, _>>()?;
+        let places: BTreeSet<&Place> = found.iter().flat_map(BTreeMap::keys).collect();
+        let mut cells = Vec::new();
+        for place in places {
+            let mut values: Vec<&str> = Vec::new();
+            let mut policies = BTreeSet::new();
+            for corner in &found {
+                let value = corner.get(place).map_or("never", |(value, _)| value);
+                if !values.contains(&value) {
+                    values.push(value);
+                }
+                policies.extend(corner.get(place).into_iter().flat_map(|(_, ids)| ids));
+            }
+            let value = match values.as_slice() {
+                [one] => (*one).to_owned(),
+                several => {
+                    let by: Vec<String> = policies
+                        .into_iter()
+                        .filter_map(|id| {
+                            Some(format!("{id} {}", self.policies.circumstances_of(id)?))
+                        })
+                        .collect();
+                    format!("{}, by {}", several.join(" or "), by.join("; "))
+                }
+            };
+            cells.push(cell(place.clone(), value));
+        }
+        Ok(cells)
+    }
+
+    fn cells_of_view(&self, view: &SessionView) -> Result<Cells, Rejection> {
+        let mut cells = Cells::new();
+        for relation in self.catalog.relations() {
+            match relation.kind {
+                RelationKind::Table | RelationKind::View | RelationKind::Materialized => {}
+                RelationKind::Virtual | RelationKind::System => continue,
+            }
+            add_reads(&mut cells, view, relation)?;
+            if self.changes {
+                add_changes(&mut cells, view, relation)?;
+            }
+        }
+        for template in view.templates()? {
+            let place = (format!("template {}", template.name), None, "run");
+            cells.insert(place, ("allow".to_owned(), BTreeSet::new()));
+        }
+        Ok(cells)
+    }
+}
+
+fn cell((table, column, action): Place, value: String) -> AccessCell {
+    AccessCell {
+        table,
+        column,
+        action,
+        value,
+    }
+}
+
+fn add_reads(cells: &mut Cells, view: &SessionView, relation: &Relation) -> Result<(), Rejection> {
+    let decision = view.relation(relation.id)?;
+    let by: BTreeSet<String> = decision.policies.iter().cloned().collect();
+    let mut add = |column: Option<String>, action, value: String, by: BTreeSet<String>| {
+        cells.insert((relation.uid.clone(), column, action), (value, by));
+    };
+    match decision.visibility {
+        Visibility::Absent => return Ok(()),
+        Visibility::Discoverable(_) => {
+            add(None, "select", "name only".to_owned(), by);
+            return Ok(());
+        }
+        Visibility::Selectable => {}
+    }
+    let most = decision
+        .max_rows
+        .map(|rows| format!(", at most {rows} rows"));
+    let value = format!("allow{}", most.unwrap_or_default());
+    add(None, "select", value, by.clone());
+    add(None, "see", describe_rows(&decision.rows, relation), by);
+    for ((_, column), decided) in relation.column_ids().zip(&decision.columns) {
+        let by = decided.policies.iter().cloned().collect();
+        let value = match &decided.level {
+            ColumnLevel::Masked(Mask::Token(_)) => "token".to_owned(),
+            level @ (ColumnLevel::Plain | ColumnLevel::Masked(_) | ColumnLevel::Hidden) => {
+                describe_level(level)
+            }
+        };
+        add(Some(column.name.to_string()), "read", value, by);
+    }
+    Ok(())
+}
+
+fn add_changes(
+    cells: &mut Cells,
+    view: &SessionView,
+    relation: &Relation,
+) -> Result<(), Rejection> {
+    let write = view.write(relation.id)?;
+    let (mut reaches, mut leaves) = (false, false);
+    for change in Change::ALL {
+        let decided = write.action(change);
+        if !decided.permitted {
+            continue;
+        }
+        let action = match change {
+            Change::Insert => "insert",
+            Change::Update => "update",
+            Change::Delete => "delete",
+            Change::Truncate => "truncate",
+        };
+        reaches |= matches!(change, Change::Update | Change::Delete);
+        leaves |= matches!(change, Change::Insert | Change::Update);
+        let most = decided
+            .max_rows
+            .map(|rows| format!(", at most {rows} rows"));
+        let value = format!("allow{}", most.unwrap_or_default());
+        let by = decided.policies.into_iter().collect();
+        cells.insert((relation.uid.clone(), None, action), (value, by));
+    }
+    if reaches {
+        let by = write.change_policies.iter().cloned().collect();
+        let rows = describe_rows(&write.change, relation);
+        cells.insert((relation.uid.clone(), None, "change"), (rows, by));
+    }
+    if leaves {
+        let by = write.add_policies.iter().cloned().collect();
+        let rows = describe_rows(&write.add, relation);
+        cells.insert((relation.uid.clone(), None, "add"), (rows, by));
+        for ((_, column), decided) in relation.column_ids().zip(&write.columns) {
+            if decided.permitted {
+                let place = (relation.uid.clone(), Some(column.name.to_string()), "write");
+                let by = decided.policies.iter().cloned().collect();
+                cells.insert(place, ("allow".to_owned(), by));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn describe_rows(rows: &RowFilter, relation: &Relation) -> String {
+    match rows {
+        RowFilter::Everything => "all rows".to_owned(),
+        RowFilter::Nothing => "no rows".to_owned(),
+        RowFilter::Where(predicate) => describe_predicate(predicate, relation),
+    }
+}
+
+/// A condition as policies would write it, of columns without `resource.`.
+fn describe_predicate(predicate: &Predicate, relation: &Relation) -> String {
+    let name = |index: u16| {
+        let column = relation.column(index);
+        let name = column.map_or_else(|| format!("#{index}"), |column| column.name.to_string());
+        let is_plain = |c: char| c.is_alphanumeric() || c == '_';
+        match name.as_str() {
+            "true" | "false" => format!("{name:?}"),
+            plain if plain.chars().all(is_plain) => name,
+            _ => format!("{name:?}"),
+        }
+    };
+    let is_joined = |part: &Predicate| match part {
+        Predicate::And(_) | Predicate::Or(_) | Predicate::If(..) => true,
+        Predicate::Constant(_)
+        | Predicate::Not(_)
+        | Predicate::Column(_)
+        | Predicate::Has(_)
+        | Predicate::Compare(..)
+        | Predicate::In(..)
+        | Predicate::Like(..) => false,
+    };
+    // `neutral` says nothing beside another part.
+    let all = |parts: &[Predicate], operator: &str, neutral: bool| {
+        let neutral = neutral.to_string();
+        let told: Vec<(bool, String)> = parts
+            .iter()
+            .map(|part| (is_joined(part), describe_predicate(part, relation)))
+            .filter(|(_, text)| *text != neutral)
+            .collect();
+        match told.as_slice() {
+            [] => neutral,
+            [(_, one)] => one.clone(),
+            several => {
+                let several = several.iter().map(|(is_joined, text)| match is_joined {
+                    true => format!("({text})"),
+                    false => text.clone(),
+                });
+                several.collect::<Vec<_>>().join(operator)
+            }
+        }
+    };
+    let side = |operand: &Operand| match operand {
+        Operand::Column(index) => name(*index),
+        Operand::Literal(literal) => describe_literal(literal),
+    };
+    match predicate {
+        Predicate::Constant(value) => value.to_string(),
+        Predicate::And(parts) => all(parts, " && ", true),
+        Predicate::Or(parts) => all(parts, " || ", false),
+        Predicate::Not(part) => match &**part {
+            Predicate::Not(part) => describe_predicate(part, relation),
+            part => format!("!({})", describe_predicate(part, relation)),
+        },
+        Predicate::If(condition, then, otherwise) => {
+            let told = [condition, then, otherwise].map(|part| describe_predicate(part, relation));
+            let [condition, then, otherwise] = told;
+            format!("if {condition} then {then} else {otherwise}")
+        }
+        Predicate::Column(index) => name(*index),
+        Predicate::Has(index) => format!("has {}", name(*index)),
+        Predicate::Compare(left, comparison, right) => {
+            let operator = match comparison {
+                Comparison::Equal => "==",
+                Comparison::NotEqual => "!=",
+                Comparison::Less => "<",
+                Comparison::LessOrEqual => "<=",
+                Comparison::Greater => ">",
+                Comparison::GreaterOrEqual => ">=",
+            };
+            format!("{} {operator} {}", side(left), side(right))
+        }
+        Predicate::In(operand, literals) => {
+            let literals: Vec<String> = literals.iter().map(describe_literal).collect();
+            format!("{} in [{}]", side(operand), literals.join(", "))
+        }
+        Predicate::Like(index, pieces) => {
+            let pattern: String = pieces
+                .iter()
+                .map(|piece| match piece {
+                    PatternPiece::Text(text) => text.replace('*', "\\*"),
+                    PatternPiece::Any => "*".to_owned(),
+                })
+                .collect();
+            format!("{} like {pattern:?}", name(*index))
+        }
+    }
+}
+
+fn describe_literal(literal: &Literal) -> String {
+    match literal {
+        Literal::Integer(integer) => integer.to_string(),
+        Literal::Boolean(boolean) => boolean.to_string(),
+        Literal::Text(text) => format!("{text:?}"),
+        Literal::Decimal(tenthousandths) => {
+            let sign = if *tenthousandths < 0 { "-" } else { "" };
+            let size = tenthousandths.unsigned_abs();
+            format!("{sign}{}.{:04}", size / 10_000, size % 10_000)
+        }
+        Literal::Datetime(milliseconds) => format!("{milliseconds} ms since 1970"),
+    }
+}
