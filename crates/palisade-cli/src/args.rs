@@ -6,8 +6,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use palisade::{dialect::Dialect, session::Principal};
 
 use crate::workbench_args::{
-    LOCK_HELP, LockArguments, TEST_HELP, TestArguments, WHAT_HELP, WHO_HELP, WhatArguments,
-    WhoArguments,
+    LOCK_HELP, LockArguments, POLICY_CHECK_HELP, PolicyCheckArguments, TEST_HELP, TestArguments,
+    WHAT_HELP, WHO_HELP, WhatArguments, WhoArguments,
 };
 
 const EXIT_CODES: &str = "\
@@ -460,10 +460,8 @@ pub(crate) enum PolicyCommand {
     )]
     PrintStarter(StarterArguments),
     /// Load a policy folder against a schema and report what is wrong or odd
-    #[command(
-        after_help = "Examples (after `palisade demo`):\n  palisade policy check --catalog sqlite:demo.db --policies demo-policies"
-    )]
-    Check(PolicyFolderArguments),
+    #[command(after_help = POLICY_CHECK_HELP)]
+    Check(PolicyCheckArguments),
     /// Print the Cedar schema that policies are checked against
     #[command(
         after_help = "Examples (after `palisade demo`):\n  palisade policy schema --catalog sqlite:demo.db"

@@ -31,6 +31,7 @@ mod output;
 mod policies;
 mod policy;
 mod policy_access;
+mod policy_check;
 mod policy_lock;
 mod policy_test;
 #[cfg_attr(not(feature = "postgres"), path = "absent/postgres.rs")]

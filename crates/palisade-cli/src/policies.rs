@@ -136,10 +136,7 @@ impl Policies {
 
     /// A problem with the line it is on.
     pub(crate) fn render(&self, kind: &str, problem: &PolicyProblem) -> String {
-        let file = match &self.folder {
-            Some(folder) => folder.join(&problem.file).display().to_string(),
-            None => format!("(starter policies)/{}", problem.file),
-        };
+        let file = self.shown_file(problem);
         render(&Note {
             kind,
             message: &problem.message,
@@ -148,6 +145,14 @@ impl Policies {
             span: problem.span.map(|span| (span.offset, span.length)),
             help: problem.help.as_deref(),
         })
+    }
+
+    /// The file of a problem, as the reader can open it.
+    pub(crate) fn shown_file(&self, problem: &PolicyProblem) -> String {
+        match &self.folder {
+            Some(folder) => folder.join(&problem.file).display().to_string(),
+            None => format!("(starter policies)/{}", problem.file),
+        }
     }
 
     fn text(&self, file: &str) -> Option<&str> {

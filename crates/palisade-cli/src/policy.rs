@@ -2,19 +2,15 @@
 
 use std::{fmt::Write as _, path::Path};
 
-use palisade::{
-    catalog::Catalog,
-    policy::{Lint, PolicySet},
-};
+use palisade::{catalog::Catalog, policy::PolicySet};
 
 use crate::{
     args::{PolicyArguments, PolicyCommand, PolicyFolderArguments},
-    database::Access,
     database_name::CatalogSource,
     exit::{Exit, Failure},
     output,
     policies::{self, STARTER},
-    policy_access, policy_lock, policy_test,
+    policy_access, policy_check, policy_lock, policy_test,
     setup::Setup,
     starter_columns,
 };
@@ -26,7 +22,10 @@ pub(crate) fn run(command: &PolicyCommand) -> Result<Exit, Failure> {
             Some(database) => starter_columns::explain(database, arguments)?,
             None => print_starter(arguments.dir.as_deref())?,
         },
-        PolicyCommand::Check(arguments) => check(arguments)?,
+        PolicyCommand::Check(arguments) => {
+            let (setup, catalog) = setup(&arguments.folder)?;
+            return policy_check::run(arguments, &setup, catalog);
+        }
         PolicyCommand::Schema(arguments) => schema(arguments)?,
         PolicyCommand::Test(arguments) => return policy_test::run(arguments),
         PolicyCommand::Lock(arguments) => return policy_lock::run(arguments),
@@ -56,28 +55,6 @@ fn print_starter(dir: Option<&Path>) -> Result<String, Failure> {
             }
         }
     }
-    Ok(out)
-}
-
-/// Problems end the command; what is odd is printed and does not.
-fn check(arguments: &PolicyFolderArguments) -> Result<String, Failure> {
-    let (setup, catalog) = setup(arguments)?;
-    let firewall = setup.linted_firewall(catalog, Access::Write, Lint::EveryRelation)?;
-    let mut out = String::new();
-    let warnings = firewall.policies().warnings();
-    for warning in warnings {
-        out.push_str(&setup.policies.render("warning", warning));
-        out.push('\n');
-    }
-    let relations = firewall.catalog().relations().iter();
-    let _ = writeln!(
-        out,
-        "The policies load over {} tables and views; warnings: {}.",
-        relations
-            .filter(|relation| relation.system.is_none())
-            .count(),
-        warnings.len()
-    );
     Ok(out)
 }
 

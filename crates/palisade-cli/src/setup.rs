@@ -7,6 +7,7 @@ use palisade::{
     audit::{AuditSink, NoAudit},
     catalog::Catalog,
     dialect::Dialect,
+    error::Error,
     firewall::Firewall,
     limits::Limits,
     policy::Lint,
@@ -219,16 +220,20 @@ impl Setup {
 
     /// A firewall over `catalog`.
     pub(crate) fn firewall(&self, catalog: Catalog, access: Access) -> Result<Firewall, Failure> {
-        self.linted_firewall(catalog, access, Lint::Sample)
+        self.try_firewall(catalog, access, Lint::Sample)
+            .map_err(|error| self.policies.failure(&error))
     }
 
     /// A firewall over `catalog`, whose policies are tried on as many relations as `lint` says.
-    pub(crate) fn linted_firewall(
+    ///
+    /// # Errors
+    /// What is wrong with the policies.
+    pub(crate) fn try_firewall(
         &self,
         catalog: Catalog,
         access: Access,
         lint: Lint,
-    ) -> Result<Firewall, Failure> {
+    ) -> Result<Firewall, Error> {
         let builder = Firewall::builder(catalog, self.policies.sources.clone())
             .limits(self.limits.clone())
             .lint(lint);
@@ -241,7 +246,6 @@ impl Setup {
             Access::Write => builder.allow_changes(),
         }
         .build()
-        .map_err(|error| self.policies.failure(&error))
     }
 }
 

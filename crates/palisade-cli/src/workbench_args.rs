@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use palisade::{dialect::Dialect, session::Principal};
 
-use crate::args::{SecretArguments, dialect};
+use crate::args::{PolicyFolderArguments, SecretArguments, dialect};
 
 pub(crate) const TEST_HELP: &str = "\
 The folder's `tests` hold cases and matrices in `*.toml`, and tables in `*.sql`,
@@ -145,4 +145,50 @@ pub(crate) enum TableFormat {
     Csv,
     /// One JSON object.
     Json,
+}
+
+pub(crate) const POLICY_CHECK_HELP: &str = "\
+Examples (after `palisade demo`):
+  palisade policy check --catalog sqlite:demo.db --policies demo-policies
+  palisade policy check --catalog sqlite:demo.db --policies demo-policies \\
+    --fail-on warning --format sarif
+
+Exit code 1: there are warnings, with `--fail-on warning`. 3: the policies do not
+load.";
+
+/// `palisade policy check`
+#[derive(Debug, Args)]
+pub(crate) struct PolicyCheckArguments {
+    #[command(flatten)]
+    pub(crate) folder: PolicyFolderArguments,
+    /// How to print what is found
+    #[arg(long, default_value = "text")]
+    pub(crate) format: CheckFormat,
+    /// What makes the command fail
+    #[arg(long, default_value = "error")]
+    pub(crate) fail_on: FailOn,
+}
+
+/// How the problems of policies are printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CheckFormat {
+    /// For people: each with its line.
+    Text,
+    /// One JSON object.
+    Json,
+    /// Commands of a GitHub workflow, which annotates lines.
+    Github,
+    /// SARIF 2.1.0.
+    Sarif,
+    /// JUnit's XML.
+    Junit,
+}
+
+/// What makes a check fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FailOn {
+    /// A warning, or an error.
+    Warning,
+    /// An error: the policies do not load.
+    Error,
 }

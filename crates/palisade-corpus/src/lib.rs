@@ -79,6 +79,7 @@ mod compare;
 mod coverage;
 mod folder;
 mod host;
+pub mod junit;
 mod load;
 mod lock;
 mod matrix;

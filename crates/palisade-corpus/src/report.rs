@@ -2,12 +2,13 @@
 
 use std::{fmt::Write as _, path::PathBuf};
 
-use quick_junit::{NonSuccessKind, TestCase, TestCaseStatus, TestSuite};
+use quick_junit::{TestCase, TestCaseStatus, TestSuite};
 use serde_json::json;
 
 use crate::{
     case::{Case, Verdict},
     compare::Difference,
+    junit,
     run::Answer,
 };
 
@@ -214,15 +215,13 @@ impl Report {
                         let told: Vec<String> =
                             differences.iter().map(ToString::to_string).collect();
                         let what: Vec<&str> = differences.iter().map(|d| d.what).collect();
-                        failure(&format!("differs: {}", what.join(", ")), &told.join("\n"))
+                        junit::fail(&format!("differs: {}", what.join(", ")), &told.join("\n"))
                     }
                 };
                 let case = &result.case;
-                let mut told = TestCase::new(case.name.as_str(), status);
+                let line = Some(case.line.to_string());
+                let mut told = junit::case(&case.name, &case.file, line, status);
                 told.set_classname(case.topic.as_str());
-                told.extra.insert("file".into(), case.file.as_str().into());
-                told.extra
-                    .insert("line".into(), case.line.to_string().into());
                 suite.add_test_case(told);
             }
             report.add_test_suite(suite);
@@ -230,20 +229,13 @@ impl Report {
         if !self.problems.is_empty() {
             let mut suite = TestSuite::new("the folder");
             for problem in &self.problems {
-                let status = failure("the folder", problem);
+                let status = junit::fail("the folder", problem);
                 suite.add_test_case(TestCase::new("the folder", status));
             }
             report.add_test_suite(suite);
         }
         report.to_string().map_err(|error| error.to_string())
     }
-}
-
-fn failure(message: &str, description: &str) -> TestCaseStatus {
-    let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
-    status.set_message(message);
-    status.set_description(description);
-    status
 }
 
 impl CaseResult {

@@ -79,8 +79,9 @@ fn odd_policies_are_warned_of() {
         ])
         .expect_exit(0);
     assert!(
-        told.out
-            .contains("warning: `main.tickets` can be selected, but no principal sees a row"),
+        told.out.contains(
+            "warning[no-rows]: `main.tickets` can be selected, but no principal sees a row"
+        ),
         "{}",
         told.out
     );
@@ -119,6 +120,7 @@ fn policies_that_do_nothing_are_warned_of() {
         "p",
     ];
     let told = desk.run(&check).expect_exit(0).out;
+    assert!(!told.contains("warning: "), "{told}");
     for (message, place) in [
         ("no policy permits `call` of a function", "p/base.cedar:1:1"),
         ("no policy permits `write` of a column", "p/base.cedar:1:1"),
@@ -136,7 +138,7 @@ fn policies_that_do_nothing_are_warned_of() {
         ("`*.*.emial` matches no column", "p/classification.toml:2:"),
         ("the template `open` cannot be run", "p/templates.toml:4:"),
     ] {
-        let warning = told.split("warning: ").find(|told| told.contains(message));
+        let warning = told.split("warning[").find(|told| told.contains(message));
         assert!(
             warning.is_some_and(|told| told.contains(place)),
             "{message}: {told}"

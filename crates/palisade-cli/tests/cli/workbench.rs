@@ -548,3 +548,157 @@ fn who_and_what_name_tables_and_principals() {
     ask("who", "te", "text").fails(2, &["no table or column `te`", "did you mean `tea`?"]);
     ask("what", "ann", "text").fails(2, &["principal"]);
 }
+
+fn check(desk: &Desk, more: &[&str]) -> Answer {
+    desk.run(
+        &[
+            &[
+                "policy",
+                "check",
+                "--catalog",
+                "schema.sql",
+                "--policies",
+                "p",
+            ],
+            more,
+        ]
+        .concat(),
+    )
+}
+
+/// The codes of what is told, with their lines.
+fn codes(desk: &Desk) -> Vec<String> {
+    let told = check(desk, &["--format", "json"]).expect_exit(0).json();
+    let problems = told["problems"].as_array().unwrap().iter();
+    problems
+        .map(|told| format!("{}:{}", told["code"].as_str().unwrap(), told["line"]))
+        .collect()
+}
+
+/// A policy whose table has no rows for anybody, after `comment`, and the policies that it needs.
+fn rowless(comment: &str, within: &str) -> String {
+    format!(
+        "{comment}\n@id(\"a\")\npermit (principal, action == Action::\"select\", {within}\nresource);\n\
+         permit (principal, action in [Action::\"read\", Action::\"call\"], resource);\n"
+    )
+}
+
+#[test]
+fn comments_silence_warnings_of_their_policy() {
+    for (policies, expected) in [
+        (rowless("", ""), &["no-rows:2"][..]),
+        (
+            rowless("// palisade:ignore no-rows names alone are read", ""),
+            &[],
+        ),
+        (
+            rowless("", "// palisade:ignore no-rows names alone are read"),
+            &["no-rows:2", "ignore-unused:3"],
+        ),
+        (
+            rowless("// palisade:ignore no-rows", ""),
+            &["no-rows:2", "ignore-unexplained:1"],
+        ),
+        (
+            rowless("// palisade:ignore no-row it is a name", ""),
+            &["no-rows:2", "ignore-unknown:1"],
+        ),
+        (
+            rowless("// palisade:ignore never-true it is a name", ""),
+            &["no-rows:2", "ignore-unused:1"],
+        ),
+        // It ends with its policy.
+        (
+            rowless(
+                "permit (principal, action == Action::\"discover\", resource); // palisade:ignore no-rows of this one",
+                "",
+            ),
+            &["no-rows:2", "ignore-unused:1"],
+        ),
+    ] {
+        let desk = shop(&policies);
+        assert_eq!(codes(&desk), expected, "{policies}");
+    }
+    let desk = shop(&rowless(
+        "// palisade:ignore no-rows names alone are read",
+        "",
+    ));
+    let pattern = "[[column]]\npattern = \"*.*.emial\"\ntags = [\"contact\"]\n";
+    desk.write("p/classification.toml", pattern);
+    assert_eq!(codes(&desk), ["pattern-unmatched:2"]);
+    desk.write(
+        "p/classification.toml",
+        format!("# palisade:ignore pattern-unmatched for later\n{pattern}"),
+    );
+    assert_eq!(codes(&desk), [""; 0]);
+    desk.write(
+        "p/classification.toml",
+        format!("# palisade:ignore pattern-unmatched for later\n\n{pattern}"),
+    );
+    assert_eq!(codes(&desk), ["pattern-unmatched:4", "ignore-unused:1"]);
+}
+
+#[test]
+fn checks_are_told_to_programs() {
+    let desk = shop(&rowless("", ""));
+    let told = check(&desk, &["--fail-on", "warning"]).expect_exit(1).out;
+    assert!(
+        told.contains("warning[no-rows]: `main.tea` can be selected"),
+        "{told}"
+    );
+    assert!(
+        told.contains("Not checked: template-names, since there is no templates.toml."),
+        "{told}"
+    );
+    let told = check(&desk, &["--format", "json"]).expect_exit(0).json();
+    let problem = &told["problems"][0];
+    assert_eq!(
+        (&problem["level"], &problem["file"], &problem["column"]),
+        (&json!("warning"), &json!("p/base.cedar"), &json!(1))
+    );
+    assert!(
+        told["not_checked"].as_array().unwrap().contains(
+            &json!({"code": "pattern-unmatched", "why": "there is no classification.toml"})
+        )
+    );
+    let told = check(&desk, &["--format", "github"]).expect_exit(0).out;
+    assert!(
+        told.starts_with("::warning file=p/base.cedar,line=2,col=1,title=no-rows::`main.tea` can"),
+        "{told}"
+    );
+    assert_eq!(told.lines().count(), 1, "{told}");
+    let told = check(&desk, &["--format", "sarif"]).expect_exit(0).json();
+    let result = &told["runs"][0]["results"][0];
+    assert_eq!(
+        (&result["ruleId"], &result["level"]),
+        (&json!("no-rows"), &json!("warning"))
+    );
+    assert_eq!(
+        result["locations"][0]["physicalLocation"]["region"],
+        json!({"startLine": 2, "startColumn": 1})
+    );
+    let told = check(&desk, &["--format", "junit"]).expect_exit(0).out;
+    assert!(
+        told.contains("failures=\"1\"") && told.contains("line=\"2\""),
+        "{told}"
+    );
+    // What does not load is told the same way.
+    desk.policy("permit (principal, action, resorce);");
+    for (form, part) in [
+        ("json", "\"level\":\"error\""),
+        ("github", "::error file=p/base.cedar,line=1"),
+        ("sarif", "\"level\":\"error\""),
+        ("junit", "failures=\"1\""),
+    ] {
+        let told = check(&desk, &["--format", form]).expect_exit(3).out;
+        assert!(told.contains(part), "{form}: {told}");
+    }
+    let clean = shop(CLERKS);
+    let told = check(&clean, &["--format", "junit", "--fail-on", "warning"])
+        .expect_exit(0)
+        .out;
+    assert!(
+        told.contains("tests=\"1\"") && told.contains("failures=\"0\""),
+        "{told}"
+    );
+}

@@ -83,7 +83,7 @@ impl FirewallBuilder {
             Lint::Sample => policies,
             Lint::EveryRelation => {
                 let told = template_names::check(&catalog, &policies, &self.limits);
-                policies.with_warnings(told)
+                policies.with_warnings(&self.policies, told)
             }
         };
         let names = catalog

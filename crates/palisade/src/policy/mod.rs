@@ -12,6 +12,7 @@ mod inheritance;
 mod lint;
 mod load;
 pub mod obligation;
+mod rule;
 mod session_view;
 mod set;
 mod sources;
@@ -37,6 +38,7 @@ pub use load::annotation::{ANNOTATIONS, Annotation};
 pub use load::classification::ColumnFlow;
 pub use load::diagnostic::{PolicyErrors, PolicyProblem, SourceSpan};
 pub use load::template;
+pub use rule::Rule;
 pub use session_view::SessionView;
 pub use sources::{PolicyFile, PolicySources};
 pub(crate) use statement_conditions::PendingEstimatePolicies;
@@ -44,6 +46,7 @@ pub(crate) use statement_conditions::PendingEstimatePolicies;
 pub(crate) use authorize::authorize;
 
 use cedar::{by_action::Slices, schema::PolicyAction};
+use lint::{ignores, ignores::Tried};
 use set::Loaded;
 
 use crate::{
@@ -222,9 +225,16 @@ impl PolicySet {
         self.loaded.templates.all()
     }
 
-    /// The same with more warnings, of what only the whole firewall can tell.
-    pub(crate) fn with_warnings(mut self, more: Vec<PolicyProblem>) -> Self {
-        Arc::make_mut(&mut self.loaded).warnings.extend(more);
+    /// The same with more warnings, of what only the whole firewall can tell, and without those that the sources ignore.
+    pub(crate) fn with_warnings(
+        mut self,
+        sources: &PolicySources,
+        more: Vec<PolicyProblem>,
+    ) -> Self {
+        let warnings = &mut Arc::make_mut(&mut self.loaded).warnings;
+        let more = more.into_iter();
+        warnings.extend(more.map(|warning| warning.of_rule(Rule::TemplateNames)));
+        ignores::apply(sources, warnings, Tried::Every);
         self
     }
 

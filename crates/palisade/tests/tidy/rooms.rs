@@ -10,7 +10,8 @@ const ROOMS: &[(&str, &[&[&str]])] = &[
     (
         "policy",
         &[
-            &["obligation", "sources", "load/diagnostic", "inheritance"],
+            &["sources", "rule"],
+            &["obligation", "load/diagnostic", "inheritance"],
             &["load/source", "load/classification", "load/template"],
             &["cedar"],
             &["load/annotation"],

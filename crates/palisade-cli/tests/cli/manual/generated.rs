@@ -2,7 +2,11 @@
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
-use palisade::{code::Code, limits::Limits, policy::ANNOTATIONS};
+use palisade::{
+    code::Code,
+    limits::Limits,
+    policy::{ANNOTATIONS, Rule},
+};
 use palisade_scan::Detector;
 use serde_json::Value;
 
@@ -35,6 +39,7 @@ pub(super) fn sections() -> Vec<(&'static str, String)> {
         ("codes", codes()),
         ("detectors", detectors()),
         ("annotations", annotations()),
+        ("rules", rules()),
         ("functions", functions()),
         ("tools", tools()),
         ("limits", limits()),
@@ -93,6 +98,17 @@ fn annotations() -> String {
             cell(place),
             cell(effect)
         );
+    }
+    out
+}
+
+/// The rules of the check.
+fn rules() -> String {
+    let mut out =
+        "| code | what it finds | why it matters | what to do |\n|---|---|---|---|\n".to_owned();
+    for rule in Rule::ALL {
+        let cells = [rule.summary(), rule.harm(), rule.cure()].map(cell);
+        let _ = writeln!(out, "| `{rule}` | {} |", cells.join(" | "));
     }
     out
 }

@@ -8,6 +8,7 @@ pub(in crate::policy) mod compared_literals;
 pub(in crate::policy) mod constraint_oracles;
 pub(in crate::policy) mod contradictions;
 pub(in crate::policy) mod entity_ids;
+pub(in crate::policy) mod ignores;
 pub(in crate::policy) mod memberless_roles;
 pub(in crate::policy) mod missing_permits;
 pub(in crate::policy) mod other_databases;
@@ -18,6 +19,19 @@ pub(in crate::policy) mod statement_attributes;
 pub(in crate::policy) mod system_permits;
 pub(in crate::policy) mod undone_conditions;
 pub(in crate::policy) mod view_changes;
+
+use crate::policy::{load::diagnostic::PolicyProblem, rule::Rule};
+
+/// Adds the warnings of `check`, which are of `rule` where they do not say otherwise.
+pub(in crate::policy) fn warn(
+    rule: Rule,
+    warnings: &mut Vec<PolicyProblem>,
+    check: impl FnOnce(&mut Vec<PolicyProblem>),
+) {
+    let mut found = Vec::new();
+    check(&mut found);
+    warnings.extend(found.into_iter().map(|warning| warning.of_rule(rule)));
+}
 
 /// On how many relations policies are tried as they are loaded, beside what each says by itself.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

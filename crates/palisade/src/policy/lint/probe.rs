@@ -25,12 +25,13 @@ use crate::policy::{
         writes,
         writes::WriteDecision,
     },
-    lint::{Lint, constraint_oracles::Oracles},
+    lint::{Lint, constraint_oracles::Oracles, warn},
     load::{
         diagnostic::{PolicyProblem, Source},
         source::Origins,
     },
     obligation::{ColumnLevel, HashDomain, Mask, RowFilter, Visibility},
+    rule::Rule,
     set::Loaded,
 };
 use crate::{
@@ -123,7 +124,8 @@ pub(in crate::policy) fn check(
         {
             let message = "this mask gives the value back: it hides nothing";
             let help = "permit `read_plain` where the value may be seen, or mask a part of it";
-            warnings.push(origin.at_annotation("mask", message).with_help(Some(help)));
+            let warning = origin.at_annotation("mask", message);
+            warnings.push(warning.with_help(Some(help)).of_rule(Rule::MaskShowsAll));
         }
     }
 }
@@ -367,7 +369,7 @@ impl Findings {
             if forbids {
                 problems.push(problem)
             } else {
-                warnings.push(problem)
+                warnings.push(problem.of_rule(Rule::UntranslatableRows))
             }
         }
         for (id, UnfitMask { mask, column, why }) in self.unfit {
@@ -376,7 +378,7 @@ impl Findings {
                 let message = format!(
                     "`{column}` has no tokens: its type has no text, and it is NULL instead"
                 );
-                warnings.push(place(&id, message));
+                warnings.push(place(&id, message).of_rule(Rule::NoToken));
                 continue;
             }
             let message = format!("`{mask}` is no mask for `{column}`: {why}");
@@ -389,10 +391,11 @@ impl Findings {
             let message = format!(
                 "nothing is masked in relations of the engine's own: `{column}` is not there for whom this masks it"
             );
-            warnings.push(match origins.get(&id) {
+            let warning = match origins.get(&id) {
                 Some(origin) => origin.at_annotation("mask", message),
                 None => place(&id, message),
-            });
+            };
+            warnings.push(warning.of_rule(Rule::MaskOfSystem));
         }
         for ((annotation, id, winner), (demand, holds, of)) in self.conflicts {
             let first = place(&winner, String::new());
@@ -406,35 +409,39 @@ impl Findings {
                 None => place(&id, message),
             };
             let help = "of several the strictest holds; let their conditions not overlap, or demand the same";
-            warnings.push(problem.with_help(Some(help)));
+            let warning = problem.with_help(Some(help));
+            warnings.push(warning.of_rule(Rule::DifferentDemands));
         }
         for (id, column) in self.guessable {
             let message = format!(
                 "`{column}` may be written by somebody who reads it as tokens or hashes: whoever writes a guess and compares what becomes of it knows whether it is right"
             );
             let help = "such a change is refused; permit `write` on other columns, or let those who write it read it plain";
-            warnings.push(place(&id, message).with_help(Some(help)));
+            let warning = place(&id, message).with_help(Some(help));
+            warnings.push(warning.of_rule(Rule::TokenGuessed));
         }
         for (id, relation) in self.unseen {
             let message = format!(
                 "rows may be inserted into `{relation}` that whoever inserts them does not see: `see` is filtered and `add` is not"
             );
             let help = "forbid or permit `Action::\"add\"` by the condition of `Action::\"see\"`";
-            warnings.push(place(&id, message).with_help(Some(help)));
+            let warning = place(&id, message).with_help(Some(help));
+            warnings.push(warning.of_rule(Rule::InvisibleInsert));
         }
         for (id, column) in self.unshown {
             let message = format!(
                 "`{column}` may be written by somebody from whom it is hidden: this permits writing every column, and forbids of reading forbid no writing"
             );
             let help = "forbid `Action::\"write\"` on it as well, or permit `write` with `resource == Column::\"…\"` where it is meant";
-            warnings.push(place(&id, message).with_help(Some(help)));
+            let warning = place(&id, message).with_help(Some(help));
+            warnings.push(warning.of_rule(Rule::HiddenWritten));
         }
-        self.oracles.report(origins, warnings);
+        warn(Rule::ConstraintTells, warnings, |warnings| {
+            self.oracles.report(origins, warnings);
+        });
         for (id, principal) in self.failing {
-            warnings.push(place(
-                &id,
-                format!("the policy fails to evaluate for {principal}, which denies"),
-            ));
+            let message = format!("the policy fails to evaluate for {principal}, which denies");
+            warnings.push(place(&id, message).of_rule(Rule::EvaluationFails));
         }
         let unseen = self.selectable.into_iter().filter(|(_, (seen, _))| !seen);
         for (relation, (_, policies)) in unseen {
@@ -444,7 +451,8 @@ impl Findings {
                     id,
                     format!("`{relation}` can be selected, but no principal sees a row of it"),
                 )
-                .with_help(Some("permit `Action::\"see\"` on its rows")),
+                .with_help(Some("permit `Action::\"see\"` on its rows"))
+                .of_rule(Rule::NoRows),
             );
         }
     }
@@ -487,7 +495,8 @@ fn relations_to_try<'l>(
         text: "",
     };
     let help = "`palisade policy check` tries them on all";
-    warnings.push(source.problem_of_file(message).with_help(Some(help)));
+    let warning = source.problem_of_file(message).with_help(Some(help));
+    warnings.push(warning.of_rule(Rule::Sampled));
     sample
 }
 

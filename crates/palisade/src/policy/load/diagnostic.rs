@@ -5,7 +5,7 @@ use std::{fmt, ops::Range};
 use cedar_policy::ffi::DetailedError;
 use serde::de::DeserializeOwned;
 
-use crate::did_you_mean;
+use crate::{did_you_mean, policy::rule::Rule};
 
 /// One thing wrong with, or odd about, a policy folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,6 +22,8 @@ pub struct PolicyProblem {
     pub message: String,
     /// What to do about it.
     pub help: Option<String>,
+    /// Of a warning, the rule that it is of.
+    pub rule: Option<Rule>,
 }
 
 /// A piece of a source text, in bytes.
@@ -80,6 +82,12 @@ impl fmt::Display for PolicyProblem {
 }
 
 impl PolicyProblem {
+    /// Says of which rule it is, unless that is known.
+    pub(in crate::policy) fn of_rule(mut self, rule: Rule) -> Self {
+        self.rule = self.rule.or(Some(rule));
+        self
+    }
+
     /// Adds what to do about it.
     pub(in crate::policy) fn with_help(mut self, help: Option<impl Into<String>>) -> Self {
         self.help = help.map(Into::into).or(self.help);
@@ -131,6 +139,7 @@ impl Source<'_> {
             span: None,
             message: message.into(),
             help: None,
+            rule: None,
         }
     }
 

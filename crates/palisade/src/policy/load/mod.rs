@@ -32,8 +32,9 @@ use crate::policy::{
     inheritance::Inheritance,
     lint::{
         Lint, aggregate_exceptions, attributes, beaten_permits, closed_words, contradictions,
-        entity_ids, memberless_roles, missing_permits, other_databases, partitions, probe,
-        row_literals, statement_attributes, system_permits, undone_conditions, view_changes,
+        entity_ids, ignores, ignores::Tried, memberless_roles, missing_permits, other_databases,
+        partitions, probe, row_literals, statement_attributes, system_permits, undone_conditions,
+        view_changes, warn,
     },
     load::{
         annotation::Annotations,
@@ -44,6 +45,7 @@ use crate::policy::{
         validation::Validation,
     },
     obligation::Mask,
+    rule::Rule,
     set::Loaded,
     sources::PolicySources,
     time_dependent,
@@ -119,44 +121,69 @@ pub(in crate::policy) fn load(
         principals: &principals,
         origins: &origins,
     };
-    validation.check(&others, &mut problems, &mut warnings);
+    warn(Rule::CedarWarning, &mut warnings, |warnings| {
+        validation.check(&others, &mut problems, warnings);
+    });
     let known = entities.map(|_| given.iter().map(cedar_policy::Entity::uid).collect());
-    entity_ids::check(
-        &located,
-        catalog,
-        (&tags, &templates),
-        known.as_ref(),
-        &mut problems,
-        &mut warnings,
-    );
-    closed_words::check(
-        &located,
-        catalog,
-        (&tags, &templates),
-        &mut problems,
-        &mut warnings,
-    );
+    warn(Rule::UnknownName, &mut warnings, |warnings| {
+        let known = known.as_ref();
+        entity_ids::check(
+            &located,
+            catalog,
+            (&tags, &templates),
+            known,
+            &mut problems,
+            warnings,
+        );
+        closed_words::check(
+            &located,
+            catalog,
+            (&tags, &templates),
+            &mut problems,
+            warnings,
+        );
+    });
     if entities.is_none() {
         entity_ids::roles(&located, &mut problems);
     }
     if let Some(source) = entities {
-        entity_ids::parents(&source, &given, &located, &mut warnings);
+        warn(Rule::UnknownName, &mut warnings, |warnings| {
+            entity_ids::parents(&source, &given, &located, warnings);
+        });
     }
-    system_permits::check(&located, catalog, &mut warnings);
+    warn(Rule::SystemPermit, &mut warnings, |warnings| {
+        system_permits::check(&located, catalog, warnings);
+    });
     row_literals::check(&located, &named, &mut problems);
-    partitions::check(&located, catalog, &named, &mut warnings);
-    view_changes::check(&located, &named, &mut warnings);
-    undone_conditions::check(&located, &mut warnings);
+    warn(Rule::PartitionForbidden, &mut warnings, |warnings| {
+        partitions::check(&located, catalog, &named, warnings);
+    });
+    warn(Rule::ViewChanged, &mut warnings, |warnings| {
+        view_changes::check(&located, &named, warnings);
+    });
+    warn(Rule::UndoneCondition, &mut warnings, |warnings| {
+        undone_conditions::check(&located, warnings);
+    });
     match lint {
         // What only misleads an author waits for the author.
         Lint::Sample => {}
         Lint::EveryRelation => {
-            warnings.append(&mut unmatched);
-            contradictions::check(&located, &mut warnings);
-            missing_permits::check(&located, &mut warnings);
-            beaten_permits::check(&located, &mut warnings);
+            warn(Rule::PatternUnmatched, &mut warnings, |warnings| {
+                warnings.append(&mut unmatched);
+            });
+            warn(Rule::NeverTrue, &mut warnings, |warnings| {
+                contradictions::check(&located, warnings);
+            });
+            warn(Rule::MissingPermit, &mut warnings, |warnings| {
+                missing_permits::check(&located, warnings);
+            });
+            warn(Rule::AlwaysBeaten, &mut warnings, |warnings| {
+                beaten_permits::check(&located, warnings);
+            });
             let kinds = schema.principals().cloned().collect();
-            memberless_roles::check(&located, &given, &kinds, &mut warnings);
+            warn(Rule::NoMembers, &mut warnings, |warnings| {
+                memberless_roles::check(&located, &given, &kinds, warnings);
+            });
         }
     }
     aggregate_exceptions::check(&located, &mut problems);
@@ -169,7 +196,8 @@ pub(in crate::policy) fn load(
         for located in &of_estimates {
             let message =
                 "SQLite estimates neither costs nor rows, so what this looks at is never there";
-            warnings.push(located.origin.problem(message));
+            let warning = located.origin.problem(message);
+            warnings.push(warning.of_rule(Rule::SqliteEstimate));
         }
     }
     let in_conditions = named_in_conditions(&located);
@@ -234,12 +262,20 @@ pub(in crate::policy) fn load(
     };
     let mut warnings = Vec::new();
     probe::check(&loaded, &origins, lint, &mut problems, &mut warnings);
-    let beyond = other_databases::check(&loaded, &origins);
+    let beyond: Vec<_> = other_databases::check(&loaded, &origins)
+        .into_iter()
+        .map(|problem| problem.of_rule(Rule::BeyondDatabase))
+        .collect();
     require_no_problems(Some(()), &mut problems)?;
     let mut loaded = loaded;
     loaded.warnings.extend(warnings);
     loaded.warnings.extend(beyond.iter().cloned());
     loaded.beyond = beyond;
+    match lint {
+        Lint::Sample => ignores::apply(sources, &mut loaded.warnings, Tried::Some),
+        // The firewall as a whole has more to say.
+        Lint::EveryRelation => {}
+    }
     Ok(loaded)
 }
 

@@ -1,0 +1,211 @@
+//! `palisade policy check`: what is wrong with a policy folder, and what is odd.
+
+use std::fmt::Write as _;
+
+use palisade::{
+    catalog::Catalog,
+    error::Error,
+    firewall::Firewall,
+    policy::{Lint, PolicyProblem, Rule},
+};
+use palisade_corpus::junit;
+use serde_json::{Value, json};
+
+use crate::{
+    database::Access,
+    exit::{Exit, Failure},
+    output,
+    setup::Setup,
+    workbench_args::{CheckFormat, FailOn, PolicyCheckArguments},
+};
+
+/// Runs the command over `catalog`.
+pub(crate) fn run(
+    arguments: &PolicyCheckArguments,
+    setup: &Setup,
+    catalog: Catalog,
+) -> Result<Exit, Failure> {
+    match setup.try_firewall(catalog, Access::Write, Lint::EveryRelation) {
+        Ok(firewall) => {
+            let warnings = firewall.policies().warnings();
+            let text = match arguments.format {
+                CheckFormat::Text => describe(setup, &firewall),
+                form => render(setup, form, &[], warnings)?,
+            };
+            output::text(&text)?;
+            Ok(match arguments.fail_on {
+                FailOn::Warning if !warnings.is_empty() => Exit::Refused,
+                FailOn::Warning | FailOn::Error => Exit::Permitted,
+            })
+        }
+        Err(Error::Policies(errors)) if arguments.format != CheckFormat::Text => {
+            output::text(&render(setup, arguments.format, errors.problems(), &[])?)?;
+            Ok(Exit::Configuration)
+        }
+        Err(error) => Err(setup.policies.failure(&error)),
+    }
+}
+
+/// For people: each warning with its line, what was not checked, and how many there are.
+fn describe(setup: &Setup, firewall: &Firewall) -> String {
+    let mut out = String::new();
+    let warnings = firewall.policies().warnings();
+    for warning in warnings {
+        let kind = warning
+            .rule
+            .map_or("warning".to_owned(), |rule| format!("warning[{rule}]"));
+        out.push_str(&setup.policies.render(&kind, warning));
+        out.push('\n');
+    }
+    for (rule, why) in find_unchecked(setup) {
+        let _ = writeln!(out, "Not checked: {rule}, since {why}.");
+    }
+    let relations = firewall.catalog().relations().iter();
+    let _ = writeln!(
+        out,
+        "The policies load over {} tables and views; warnings: {}.",
+        relations
+            .filter(|relation| relation.system.is_none())
+            .count(),
+        warnings.len()
+    );
+    out
+}
+
+fn find_unchecked(setup: &Setup) -> impl Iterator<Item = (Rule, &'static str)> {
+    let sources = &setup.policies.sources;
+    Rule::ALL
+        .iter()
+        .filter_map(|rule| Some((*rule, rule.why_unchecked(sources)?)))
+}
+
+/// A problem as programs are told of it: `level` is `error` or `warning`.
+struct Told<'p> {
+    level: &'static str,
+    code: &'static str,
+    file: String,
+    problem: &'p PolicyProblem,
+}
+
+fn render(
+    setup: &Setup,
+    form: CheckFormat,
+    errors: &[PolicyProblem],
+    warnings: &[PolicyProblem],
+) -> Result<String, Failure> {
+    let told = |level, problem| Told {
+        level,
+        code: problem_code(problem),
+        file: setup.policies.shown_file(problem),
+        problem,
+    };
+    let errors = errors.iter().map(|problem| told("error", problem));
+    let warnings = warnings.iter().map(|problem| told("warning", problem));
+    let all: Vec<Told<'_>> = errors.chain(warnings).collect();
+    Ok(match form {
+        CheckFormat::Json => {
+            let unchecked =
+                find_unchecked(setup).map(|(rule, why)| json!({"code": rule.slug(), "why": why}));
+            let told = json!({
+                "problems": all.iter().map(Told::json).collect::<Vec<_>>(),
+                "not_checked": unchecked.collect::<Vec<_>>(),
+            });
+            format!("{told}\n")
+        }
+        CheckFormat::Github => all.iter().map(Told::github).collect(),
+        CheckFormat::Sarif => format!("{}\n", sarif(&all)),
+        CheckFormat::Junit => {
+            let cases = all.iter().map(|told| junit::Problem {
+                name: told.code.to_owned(),
+                file: told.file.clone(),
+                line: told.problem.line,
+                message: told.problem.message.clone(),
+                help: told.problem.help.clone(),
+            });
+            junit::problems("palisade policy check", cases).map_err(Failure::Internal)?
+        }
+        CheckFormat::Text => String::new(),
+    })
+}
+
+fn problem_code(problem: &PolicyProblem) -> &'static str {
+    problem.rule.map_or("not-loaded", Rule::slug)
+}
+
+impl Told<'_> {
+    fn json(&self) -> Value {
+        json!({
+            "level": self.level,
+            "code": self.code,
+            "file": self.file,
+            "line": self.problem.line,
+            "column": self.problem.column,
+            "message": self.problem.message,
+            "help": self.problem.help,
+        })
+    }
+
+    /// A workflow command. `%` and line ends are escaped, so that a message cannot give another.
+    fn github(&self) -> String {
+        let data = |text: &str| {
+            let text = text.replace('%', "%25");
+            text.replace('\r', "%0D").replace('\n', "%0A")
+        };
+        let property = |text: &str| data(text).replace(':', "%3A").replace(',', "%2C");
+        let place = match (self.problem.line, self.problem.column) {
+            (Some(line), Some(column)) => format!(",line={line},col={column}"),
+            (_, _) => String::new(),
+        };
+        let help = self.problem.help.as_deref();
+        let help = help.map(|help| format!("\nhelp: {help}"));
+        format!(
+            "::{} file={}{place},title={}::{}\n",
+            self.level,
+            property(&self.file),
+            property(self.code),
+            data(&format!(
+                "{}{}",
+                self.problem.message,
+                help.unwrap_or_default()
+            ))
+        )
+    }
+}
+
+/// The Static Analysis Results Interchange Format, version 2.1.0.
+fn sarif(all: &[Told<'_>]) -> Value {
+    let rules = Rule::ALL.iter().map(|rule| {
+        json!({
+            "id": rule.slug(),
+            "shortDescription": {"text": rule.summary()},
+            "help": {"text": format!("{}. {}.", rule.harm(), rule.cure())},
+        })
+    });
+    let results = all.iter().map(|told| {
+        let region = told.problem.line.map(
+            |line| json!({"startLine": line, "startColumn": told.problem.column.unwrap_or(1)}),
+        );
+        let mut place = json!({"artifactLocation": {"uri": told.file}});
+        if let (Some(region), Some(place)) = (region, place.as_object_mut()) {
+            place.insert("region".to_owned(), region);
+        }
+        json!({
+            "ruleId": told.code,
+            "level": told.level,
+            "message": {"text": told.problem.message},
+            "locations": [{"physicalLocation": place}],
+        })
+    });
+    json!({
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        "version": "2.1.0",
+        "runs": [{
+            "tool": {"driver": {
+                "name": "palisade",
+                "version": env!("CARGO_PKG_VERSION"),
+                "rules": rules.collect::<Vec<_>>(),
+            }},
+            "results": results.collect::<Vec<_>>(),
+        }],
+    })
+}

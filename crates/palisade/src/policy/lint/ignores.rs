@@ -1,0 +1,132 @@
+//! Warnings that a comment silences: `// palisade:ignore CODE reason`, before or in the policy that it is about. In TOML files the
+//! comment begins with `#`, and reaches to the next empty line.
+
+use crate::policy::{
+    load::diagnostic::{PolicyProblem, Source, probably},
+    rule::Rule,
+    sources::PolicySources,
+};
+
+const MARK: &str = "palisade:ignore";
+
+/// An ignore, and the lines that it reaches, from 1.
+struct Ignore {
+    rule: Rule,
+    file: String,
+    first: u32,
+    last: u32,
+    place: PolicyProblem,
+}
+
+/// Takes away the warnings that comments silence. Adds those about the comments themselves; that one silences nothing only where
+/// every rule was tried.
+pub(in crate::policy) fn apply(
+    sources: &PolicySources,
+    warnings: &mut Vec<PolicyProblem>,
+    every_rule_was_tried: Tried,
+) {
+    let mut told = Vec::new();
+    let mut ignores = Vec::new();
+    let files = sources
+        .policies
+        .iter()
+        .map(|file| (file.name.as_str(), file.text.as_str(), "//"));
+    let others = [
+        ("classification.toml", &sources.classification),
+        ("templates.toml", &sources.templates),
+    ];
+    let others = others
+        .iter()
+        .filter_map(|(name, text)| Some((*name, text.as_deref()?, "#")));
+    for (name, text, comment) in files.chain(others) {
+        read(&Source { name, text }, comment, &mut ignores, &mut told);
+    }
+    for ignore in ignores {
+        let before = warnings.len();
+        warnings.retain(|warning| {
+            let line = warning.line.unwrap_or(0);
+            let is_there =
+                warning.file == ignore.file && (ignore.first..=ignore.last).contains(&line);
+            !(is_there && warning.rule == Some(ignore.rule))
+        });
+        match every_rule_was_tried {
+            Tried::Every if warnings.len() == before => told.push(ignore.place),
+            Tried::Every | Tried::Some => {}
+        }
+    }
+    warnings.extend(told);
+}
+
+/// Which rules were tried.
+#[derive(Clone, Copy)]
+pub(in crate::policy) enum Tried {
+    Every,
+    Some,
+}
+
+fn read(
+    source: &Source<'_>,
+    comment: &str,
+    ignores: &mut Vec<Ignore>,
+    told: &mut Vec<PolicyProblem>,
+) {
+    let mark = format!("{comment} {MARK}");
+    let mut offset = 0;
+    for (number, line) in (1_u32..).zip(source.text.split_inclusive('\n')) {
+        let begin = offset;
+        offset += line.len();
+        let Some(at) = line.find(&mark) else {
+            continue;
+        };
+        let problem = |message: String, rule: Rule| {
+            source
+                .at(begin + at..begin + line.trim_end().len(), message)
+                .of_rule(rule)
+        };
+        let said = line.get(at + mark.len()..).unwrap_or_default().trim();
+        let (slug, reason) = said.split_once(char::is_whitespace).unwrap_or((said, ""));
+        let Some(rule) = Rule::from_slug(slug) else {
+            let slugs = Rule::ALL.iter().map(|rule| rule.slug());
+            let hint = probably(slug, slugs).map(|close| format!("did you mean `{close}`?"));
+            let message = format!("there is no rule `{slug}` to ignore");
+            told.push(problem(message, Rule::IgnoreUnknown).with_help(hint));
+            continue;
+        };
+        if reason.trim().is_empty() {
+            let message = format!("why is `{slug}` ignored here? without a reason it is not");
+            told.push(problem(message, Rule::IgnoreUnexplained));
+            continue;
+        }
+        let rest = source.text.get(begin..).unwrap_or_default();
+        ignores.push(Ignore {
+            rule,
+            file: source.name.to_owned(),
+            first: number,
+            last: number + count_lines(rest, comment),
+            place: problem(
+                format!("this ignores no warning of `{slug}`"),
+                Rule::IgnoreUnused,
+            ),
+        });
+    }
+}
+
+/// How many lines an ignore reaches beyond its own: to the end of its policy or entry.
+fn count_lines(text: &str, comment: &str) -> u32 {
+    let mut reached = 0;
+    for (line, text) in (0_u32..).zip(text.lines()) {
+        reached = line;
+        let code = match text.split_once(comment) {
+            Some((code, _)) => code,
+            None => text,
+        };
+        let ends = match comment {
+            "//" => code.trim_end().ends_with(';'),
+            _ => line > 0 && text.trim().is_empty(),
+        };
+        if ends {
+            break;
+        }
+    }
+    reached
+}
