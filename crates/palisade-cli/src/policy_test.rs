@@ -64,9 +64,14 @@ fn test(arguments: &TestArguments) -> Result<Exit, Failure> {
         Some(part) => tests.filter(part),
         None => tests,
     };
-    let report = tests
-        .run()
-        .map_err(|error| not_run(&error, &arguments.dir))?;
+    let ran = if arguments.coverage {
+        tests.run_and_measure()
+    } else {
+        tests.run()
+    };
+    let mut report = ran.map_err(|error| not_run(&error, &arguments.dir))?;
+    let too_little = find_too_little(&report, arguments);
+    report.problems.extend(too_little);
     if report.results.is_empty() {
         let part = arguments.filter.as_deref().unwrap_or_default();
         return Err(Failure::Usage(format!("no case has `{part}` in its name")));
@@ -80,6 +85,25 @@ fn test(arguments: &TestArguments) -> Result<Exit, Failure> {
     } else {
         Exit::Refused
     })
+}
+
+/// The kinds of things of which less is tested than asked.
+fn find_too_little(report: &Report, arguments: &TestArguments) -> Vec<String> {
+    let kinds = report.coverage.iter().flat_map(|found| &found.kinds);
+    let mut told = Vec::new();
+    for covered in kinds {
+        let asked = &arguments.fail_under;
+        for (_, least) in asked.iter().filter(|(kind, _)| *kind == covered.kind) {
+            let percent = covered.percent();
+            if percent < *least {
+                told.push(format!(
+                    "coverage: {percent} % of {} are tested, less than {least} %",
+                    covered.kind
+                ));
+            }
+        }
+    }
+    told
 }
 
 fn print(report: &Report, arguments: &TestArguments) -> Result<(), Failure> {

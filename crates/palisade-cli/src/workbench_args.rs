@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use palisade::{dialect::Dialect, session::Principal};
+use palisade_corpus::Covered;
 
 use crate::args::{PolicyFolderArguments, SecretArguments, dialect};
 
@@ -17,6 +18,7 @@ Examples (after `palisade demo`):
   palisade policy test demo-policies --filter tickets --verbose
   palisade policy test demo-policies --format junit > junit.xml
   palisade policy test demo-policies --update
+  palisade policy test demo-policies --coverage --fail-under policies=100
 
 Exit code 1: a case does not hold. 2: a file of tests is wrong.";
 
@@ -41,6 +43,12 @@ pub(crate) struct TestArguments {
     /// With --update: print the changes, and write nothing
     #[arg(long, requires = "update")]
     pub(crate) dry_run: bool,
+    /// Say which policies, tables, columns and principals no case touches
+    #[arg(long)]
+    pub(crate) coverage: bool,
+    /// Fail where less of a kind is tested, for example policies=100
+    #[arg(long, value_name = "KIND=PERCENT", requires = "coverage", value_parser = least)]
+    pub(crate) fail_under: Vec<(&'static str, usize)>,
     /// Run again whenever a file of the folder changes
     #[arg(long)]
     pub(crate) watch: bool,
@@ -191,4 +199,17 @@ pub(crate) enum FailOn {
     Warning,
     /// An error: the policies do not load.
     Error,
+}
+
+/// `policies=100`
+fn least(text: &str) -> Result<(&'static str, usize), String> {
+    let (kind, percent) = text.split_once('=').unwrap_or((text, ""));
+    let kinds = Covered::KINDS;
+    let Some(kind) = kinds.iter().find(|known| **known == kind) else {
+        return Err(format!("there are {}", kinds.join(", ")));
+    };
+    match percent.parse() {
+        Ok(percent @ 0..=100) => Ok((kind, percent)),
+        Ok(_) | Err(_) => Err(format!("`{percent}` is no percentage, which is 0 to 100")),
+    }
 }

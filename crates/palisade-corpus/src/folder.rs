@@ -10,7 +10,8 @@ use palisade::{code::Stage, policy::PolicySources};
 use crate::{
     case::Case,
     compare::Difference,
-    load::{Corpus, CorpusError},
+    load::{Corpus, CorpusError, OWN_POLICIES},
+    policy_coverage::measure,
     report::{CaseResult, Report, Status},
     run::{Answer, Ran, RunError, Runner},
 };
@@ -86,6 +87,18 @@ impl PolicyTests {
     /// # Errors
     /// If a catalog or the policies do not load.
     pub fn run(&self) -> Result<Report, RunError> {
+        self.run_with(&Measure::Nothing)
+    }
+
+    /// As [`run`](Self::run), and measures what the cases touch.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn run_and_measure(&self) -> Result<Report, RunError> {
+        self.run_with(&Measure::Coverage)
+    }
+
+    fn run_with(&self, measured: &Measure) -> Result<Report, RunError> {
         let (skipped, wanted): (Vec<Case>, Vec<Case>) = self
             .chosen
             .iter()
@@ -136,7 +149,16 @@ impl PolicyTests {
             let place = |result: &CaseResult| (result.case.file.clone(), result.case.line);
             place(a).cmp(&place(b))
         });
+        let coverage = match measured {
+            Measure::Nothing => None,
+            Measure::Coverage => {
+                let all = Runner::over_catalogs(&self.corpus, OWN_POLICIES)?;
+                let catalogs = self.corpus.catalogs.keys();
+                Some(measure(&all, catalogs, OWN_POLICIES, &results)?)
+            }
+        };
         Ok(Report {
+            coverage,
             results,
             problems: self.find_stale_lock()?.into_iter().collect(),
         })
@@ -158,6 +180,12 @@ impl PolicyTests {
         order.shuffle(&mut corpus.cases);
         corpus
     }
+}
+
+/// What is measured beside whether cases hold.
+enum Measure {
+    Nothing,
+    Coverage,
 }
 
 /// What differs in the decision about a case where everything was loaded in another order.

@@ -9,6 +9,7 @@ use crate::{
     case::{Case, Verdict},
     compare::Difference,
     junit,
+    policy_coverage::PolicyCoverage,
     run::Answer,
 };
 
@@ -19,6 +20,8 @@ pub struct Report {
     pub results: Vec<CaseResult>,
     /// What else is wrong with the folder.
     pub problems: Vec<String>,
+    /// What the cases touch, where that was measured.
+    pub coverage: Option<PolicyCoverage>,
 }
 
 /// What became of one case.
@@ -103,6 +106,9 @@ impl Report {
                 }
             );
         }
+        if let Some(coverage) = &self.coverage {
+            out.push_str(&coverage.text());
+        }
         let _ = writeln!(out, "{}", self.summary());
         out
     }
@@ -156,6 +162,7 @@ impl Report {
             "failed": self.count_failed(),
             "skipped": self.count(|status| matches!(status, Status::Skipped(_))),
             "problems": self.problems,
+            "coverage": self.coverage,
             "cases": cases.collect::<Vec<_>>(),
         })
     }

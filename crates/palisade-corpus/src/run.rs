@@ -380,6 +380,56 @@ impl Runner {
         })
     }
 
+    /// The tables, and columns of them, that the statement of `case` touches, whoever asks: as policies that permit everything
+    /// let it be seen. Nothing of a statement that is refused even so.
+    pub(crate) fn touched(&self, case: &Case) -> Vec<(String, Option<String>)> {
+        let key = (
+            case.catalog.clone(),
+            case.policies.clone(),
+            Lifetime::default(),
+        );
+        let Some(stand) = self.stands.get(&key) else {
+            return Vec::new();
+        };
+        let open = stand
+            .open
+            .get_or_init(|| permit_everything(&stand.firewall));
+        let explained = open
+            .as_ref()
+            .and_then(|open| open.explain(&case.sql, &case.params, &case.session()).ok());
+        let mut found = Vec::new();
+        for relation in explained.into_iter().flat_map(|(_, trace)| trace.relations) {
+            let columns = relation.columns.into_iter();
+            found.extend(columns.map(|column| (relation.relation.clone(), Some(column.column))));
+            found.push((relation.relation, None));
+        }
+        found
+    }
+
+    /// The columns that are hidden from the principal of `case`, and the policies that hide them.
+    pub(crate) fn hidden_columns(&self, case: &Case) -> BTreeMap<String, Vec<String>> {
+        let key = (
+            case.catalog.clone(),
+            case.policies.clone(),
+            Lifetime::default(),
+        );
+        let Some(stand) = self.stands.get(&key) else {
+            return BTreeMap::new();
+        };
+        let shown = stand.firewall.shown_columns(&case.session());
+        shown
+            .into_iter()
+            .flatten()
+            .filter(|column| column.level == "hidden")
+            .map(|column| {
+                (
+                    format!("{}.{}", column.table, column.column),
+                    column.policies,
+                )
+            })
+            .collect()
+    }
+
     /// The record of the decision about `case`.
     ///
     /// # Errors

@@ -46,6 +46,9 @@ fn the_shipped_policies_pass_their_own_tests() {
             folder.to_str().unwrap(),
             "--format",
             "json",
+            "--coverage",
+            "--fail-under",
+            "policies=100",
         ];
         let told = desk.run(&run).expect_exit(0).json();
         assert!(told["passed"].as_u64().unwrap() >= least, "{told}");
@@ -701,4 +704,69 @@ fn checks_are_told_to_programs() {
         told.contains("tests=\"1\"") && told.contains("failures=\"0\""),
         "{told}"
     );
+}
+
+/// What no case touches is named; a denied statement touches what it names, and a skipped case nothing.
+#[test]
+fn what_is_not_tested_is_named() {
+    let policies = format!(
+        "{CLERKS}@id(\"hidden\") forbid (principal, action in Action::\"read\", resource == Column::\"main.tea.price\");\n"
+    );
+    let cover = |cases: &str, more: &[&str]| {
+        let desk = shop(&policies);
+        desk.write("p/tests/tea.toml", cases);
+        test(&desk, &[&["--coverage"], more].concat())
+    };
+    let told = cover(
+        &case("a", "sql = \"SELECT name FROM tea\"\ndecision = \"allow\""),
+        &[],
+    )
+    .expect_exit(0)
+    .out;
+    let lines: Vec<&str> = told.lines().collect();
+    assert_eq!(
+        lines,
+        [
+            "untested policies: hidden",
+            "untested columns: main.tea.id, main.tea.price",
+            "untested principals: Agent::\"ben\", any other Agent, any other User",
+            "tested: 1 of 2 policies, 1 of 1 tables, 1 of 3 columns, 1 of 4 principals",
+            "1 passed, 0 failed, 0 skipped",
+        ]
+    );
+    let more = case(
+        "a",
+        "sql = \"SELECT id, name FROM tea\"\ndecision = \"allow\"",
+    ) + &case(
+        "b",
+        "sql = \"SELECT price FROM tea\"\ndecision = \"reject\"\ncode = \"name.unknown-column\"",
+    );
+    let told = cover(
+        &more,
+        &[
+            "--format",
+            "json",
+            "--fail-under",
+            "policies=100",
+            "--fail-under",
+            "columns=100",
+        ],
+    )
+    .expect_exit(0)
+    .json();
+    assert_eq!(
+        told["coverage"]["kinds"][0],
+        json!({"kind": "policies", "total": 2, "untested": []})
+    );
+    let skipped = more.replace("sql", "skip = \"later\"\nsql");
+    let told = cover(&skipped, &["--fail-under", "columns=1"])
+        .expect_exit(1)
+        .out;
+    assert!(
+        told.contains("FAILED coverage: 0 % of columns are tested, less than 1 %"),
+        "{told}"
+    );
+    cover(&more, &["--fail-under", "rows=1"])
+        .fails(2, &["there are policies, tables, columns, principals"]);
+    cover(&more, &["--fail-under", "columns=101"]).fails(2, &["`101` is no percentage"]);
 }

@@ -29,6 +29,17 @@ pub struct AccessClass {
     pub cells: Vec<AccessCell>,
 }
 
+impl AccessClass {
+    /// A principal as [`members`](Self::members) has it.
+    #[must_use]
+    pub fn describe_member(principal: &Principal) -> String {
+        match principal.id() {
+            PolicySet::OTHERS => format!("any other {}", principal.kind()),
+            _ => principal.to_string(),
+        }
+    }
+}
+
 /// What is decided of one action on a table or a column. It holds for every statement outside of templates.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct AccessCell {
@@ -79,10 +90,7 @@ impl Firewall {
             let cells = self
                 .cells(principal, &corners)
                 .map_err(|rejection| Error::Internal(rejection.to_string()))?;
-            let shown = match principal.id() {
-                PolicySet::OTHERS => format!("any other {}", principal.kind()),
-                _ => principal.to_string(),
-            };
+            let shown = AccessClass::describe_member(principal);
             classes.entry(cells).or_default().push(shown);
         }
         let mut classes: Vec<AccessClass> = classes

@@ -152,6 +152,12 @@ impl PolicySet {
         what_if::describe_circumstances(&self.loaded.policies, id)
     }
 
+    /// The ids of all policies, sorted.
+    #[must_use]
+    pub fn ids(&self) -> BTreeSet<String> {
+        what_if::find_ids(&self.loaded.policies)
+    }
+
     /// The id of a principal that stands for all that neither entities nor policies name.
     pub(crate) const OTHERS: &str = "\u{1}others";
 

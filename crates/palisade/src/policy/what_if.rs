@@ -129,6 +129,13 @@ pub(in crate::policy) fn describe_circumstances(policies: &Slices, id: &str) -> 
     Some(conditions.trim_end_matches(';').to_owned())
 }
 
+/// The ids of all policies.
+pub(in crate::policy) fn find_ids(policies: &Slices) -> BTreeSet<String> {
+    each(policies)
+        .map(|policy| policy.id().to_string())
+        .collect()
+}
+
 /// The entities that policies name, as type and id.
 pub(in crate::policy) fn find_entities(policies: &Slices) -> BTreeSet<(String, String)> {
     let mut found = BTreeSet::new();

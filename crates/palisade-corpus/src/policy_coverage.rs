@@ -1,0 +1,172 @@
+//! What the tests of a policy folder leave out.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, btree_map::Entry},
+    fmt::Write as _,
+};
+
+use palisade::{catalog::RelationKind, firewall::AccessClass, session::Principal};
+use serde::Serialize;
+
+use crate::{
+    report::CaseResult,
+    run::{RunError, Runner},
+};
+
+/// What the tests of a policy folder touch, and what they leave out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PolicyCoverage {
+    /// Of each kind of thing.
+    pub kinds: Vec<Covered>,
+}
+
+/// How much of one kind of thing is tested.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Covered {
+    /// `policies`, `tables`, `columns` or `principals`.
+    pub kind: &'static str,
+    /// How many there are.
+    pub total: usize,
+    /// Those that no case touches, sorted.
+    pub untested: Vec<String>,
+}
+
+/// Names that a line shows.
+const SHOWN: usize = 8;
+
+impl Covered {
+    /// The kinds of things.
+    pub const KINDS: [&'static str; 4] = ["policies", "tables", "columns", "principals"];
+
+    /// How much is tested, in hundredths, rounded down; all of nothing.
+    #[must_use]
+    pub fn percent(&self) -> usize {
+        let tested = self.total.saturating_sub(self.untested.len());
+        (tested * 100).checked_div(self.total).unwrap_or(100)
+    }
+}
+
+impl PolicyCoverage {
+    /// What is not tested, then how much is.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut out = String::new();
+        let mut told = Vec::new();
+        for covered in &self.kinds {
+            let Covered {
+                kind,
+                total,
+                untested,
+            } = covered;
+            if !untested.is_empty() {
+                let shown: Vec<&str> = untested.iter().take(SHOWN).map(String::as_str).collect();
+                let rest = match untested.len().saturating_sub(SHOWN) {
+                    0 => String::new(),
+                    more => format!(", and {more} more"),
+                };
+                let _ = writeln!(out, "untested {kind}: {}{rest}", shown.join(", "));
+            }
+            let tested = total.saturating_sub(untested.len());
+            told.push(format!("{tested} of {total} {kind}"));
+        }
+        let _ = writeln!(out, "tested: {}", told.join(", "));
+        out
+    }
+}
+
+/// Each thing that there is, and whether a case touched it.
+#[derive(Default)]
+struct Marks(BTreeMap<String, bool>);
+
+impl Marks {
+    fn add(&mut self, name: String) {
+        self.0.entry(name).or_insert(false);
+    }
+
+    fn mark(&mut self, name: &str) {
+        if let Some(mark) = self.0.get_mut(name) {
+            *mark = true;
+        }
+    }
+
+    fn count(self, kind: &'static str) -> Covered {
+        Covered {
+            kind,
+            total: self.0.len(),
+            untested: self
+                .0
+                .into_iter()
+                .filter(|(_, mark)| !mark)
+                .map(|(name, _)| name)
+                .collect(),
+        }
+    }
+}
+
+/// What `results` touch of the policies called `policies` over `catalogs`. A case that was skipped touches nothing.
+pub(crate) fn measure<'c>(
+    runner: &Runner,
+    catalogs: impl Iterator<Item = &'c String>,
+    policies: &str,
+    results: &[CaseResult],
+) -> Result<PolicyCoverage, RunError> {
+    let [mut rules, mut tables, mut columns, mut principals] = [(); 4].map(|()| Marks::default());
+    let mut named = BTreeSet::new();
+    for catalog in catalogs {
+        let firewall = runner.firewall_over(catalog, policies)?;
+        for id in firewall.policies().ids() {
+            rules.add(id);
+        }
+        for relation in firewall.catalog().relations() {
+            match relation.kind {
+                RelationKind::Table | RelationKind::View | RelationKind::Materialized => {}
+                RelationKind::Virtual | RelationKind::System => continue,
+            }
+            tables.add(relation.uid.clone());
+            for (_, column) in relation.column_ids() {
+                columns.add(format!("{}.{}", relation.uid, column.name));
+            }
+        }
+        for principal in firewall.known_principals() {
+            principals.add(AccessClass::describe_member(&principal));
+            named.insert(principal);
+        }
+    }
+    let mut hidden: BTreeMap<(&str, &Principal), BTreeMap<String, Vec<String>>> = BTreeMap::new();
+    for CaseResult { case, answer, .. } in results {
+        let Some(answer) = answer else { continue };
+        answer.policies.iter().for_each(|id| rules.mark(id));
+        principals.mark(&describe_principal(&case.principal, &named));
+        for (table, column) in runner.touched(case) {
+            tables.mark(&table);
+            if let Some(column) = column {
+                let column = format!("{table}.{column}");
+                columns.mark(&column);
+                // An answer names no policy that hides what the statement asks for.
+                let key = (case.catalog.as_str(), &case.principal);
+                let hidden = match hidden.entry(key) {
+                    Entry::Occupied(known) => known.into_mut(),
+                    Entry::Vacant(vacant) => vacant.insert(runner.hidden_columns(case)),
+                };
+                let by = hidden.get(&column).into_iter().flatten();
+                by.for_each(|id| rules.mark(id));
+            }
+        }
+    }
+    let marks = [rules, tables, columns, principals].into_iter();
+    Ok(PolicyCoverage {
+        kinds: marks
+            .zip(Covered::KINDS)
+            .map(|(marks, kind)| marks.count(kind))
+            .collect(),
+    })
+}
+
+/// A principal by name, or `any other Agent` where nothing names it.
+fn describe_principal(principal: &Principal, named: &BTreeSet<Principal>) -> String {
+    if named.contains(principal) {
+        AccessClass::describe_member(principal)
+    } else {
+        format!("any other {}", principal.kind())
+    }
+}
