@@ -1,8 +1,8 @@
 //! In the place of SQLite's databases where SQLite is not built in.
 
-use std::path::Path;
+use std::{path::Path, sync::Arc};
 
-use palisade::{catalog::Catalog, rewrite::RewrittenStatement};
+use palisade::{catalog::Catalog, guard::Backend, rewrite::RewrittenStatement};
 use serde_json::Value as Json;
 
 use crate::case::Case;
@@ -19,7 +19,7 @@ impl Database {
         match *self {}
     }
 
-    pub(crate) fn backend(&self) -> std::sync::Arc<dyn palisade::guard::Backend> {
+    pub(crate) fn backend(&self) -> Arc<dyn Backend> {
         match *self {}
     }
 

@@ -137,7 +137,7 @@ pub(crate) fn measure<'c>(
         let Some(answer) = answer else { continue };
         answer.policies.iter().for_each(|id| rules.mark(id));
         principals.mark(&describe_principal(&case.principal, &named));
-        for (table, column) in runner.touched(case) {
+        for (table, column) in runner.find_touched(case) {
             tables.mark(&table);
             if let Some(column) = column {
                 let column = format!("{table}.{column}");

@@ -382,7 +382,7 @@ impl Runner {
 
     /// The tables, and columns of them, that the statement of `case` touches, whoever asks: as policies that permit everything
     /// let it be seen. Nothing of a statement that is refused even so.
-    pub(crate) fn touched(&self, case: &Case) -> Vec<(String, Option<String>)> {
+    pub(crate) fn find_touched(&self, case: &Case) -> Vec<(String, Option<String>)> {
         let key = (
             case.catalog.clone(),
             case.policies.clone(),
@@ -473,7 +473,7 @@ impl Runner {
         case: &Case,
         asked: Asked,
     ) -> Result<Answer, String> {
-        let guard = Guard::new(
+        let guard = Guard::over(
             Arc::clone(&stand.firewall),
             database.backend(),
             Arc::new(StillHost(case.at)),

@@ -1,10 +1,14 @@
 //! The databases of cases, on SQLite.
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use palisade::{
     answer::{Action, Marker, ScanSession},
     catalog::Catalog,
+    guard::Backend,
     rewrite::RewrittenStatement,
     value::{Params, RowSink as _, Value},
 };
@@ -43,8 +47,8 @@ impl Database {
     }
 
     /// A backend that reads it.
-    pub(crate) fn backend(&self) -> SqliteBackend {
-        self.backend.clone()
+    pub(crate) fn backend(&self) -> Arc<dyn Backend> {
+        Arc::new(self.backend.clone())
     }
 
     /// The same in another file, which is gone with the guard.
