@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    ops::Range,
+    ops::{Range, RangeInclusive},
     path::{Path, PathBuf},
 };
 
@@ -13,6 +13,7 @@ use palisade::{
     session::Principal,
     token::{Lifetime, LifetimeSyntaxError},
 };
+use palisade_mcp::AnswerSize;
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -45,6 +46,8 @@ pub(crate) struct Config {
     pub(crate) limits: Limits,
     /// Whether statements may change what policies permit.
     pub(crate) writable: bool,
+    /// How large an answer of the MCP server may be, whichever connection it is of.
+    pub(crate) answer_size: AnswerSize,
 }
 
 /// A configuration that has been read and checked, every connection of it.
@@ -80,6 +83,9 @@ struct File {
     /// What connections may reach.
     #[serde(default)]
     grants: Grants,
+    /// What the MCP server does alike for all connections.
+    #[serde(default)]
+    mcp: Mcp,
     /// The databases, by name.
     #[serde(default)]
     connections: BTreeMap<String, Connection>,
@@ -98,6 +104,16 @@ struct Grants {
     /// Files of passwords and keys, from the folder of the configuration file.
     #[serde(default)]
     files: Vec<PathBuf>,
+}
+
+/// `[mcp]`
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Mcp {
+    /// Characters of an answer, in each copy that a client could hand to a model: 8000 to 65536. Without it, 40000.
+    max_answer_chars: Option<Spanned<usize>>,
+    /// Tokens of an answer, as they are estimated: 2000 to 32768. Without it, 10000.
+    max_answer_tokens: Option<Spanned<usize>>,
 }
 
 /// `[connections.NAME]`
@@ -307,6 +323,7 @@ impl Reader<'_> {
             token_lifetime,
             limits,
             mut grants,
+            mcp,
             connections,
         } = file;
         for host in &grants.hosts {
@@ -334,6 +351,7 @@ impl Reader<'_> {
             token_lifetime: self.lifetime(token_lifetime)?,
             limits,
             writable: false,
+            answer_size: self.answer_size(mcp)?,
         };
         let mut checked = BTreeMap::new();
         for (name, connection) in connections {
@@ -471,8 +489,42 @@ impl Reader<'_> {
             token_lifetime: self.lifetime(token_lifetime)?.or(defaults.token_lifetime),
             limits: self.limits(name)?,
             writable,
+            answer_size: defaults.answer_size,
         };
         Ok((config, database))
+    }
+
+    /// How large an answer may be.
+    fn answer_size(&self, mcp: Mcp) -> Result<AnswerSize, Failure> {
+        let Mcp {
+            max_answer_chars,
+            max_answer_tokens,
+        } = mcp;
+        let usual = AnswerSize::default();
+        let within = |value: Option<Spanned<usize>>,
+                      usual: usize,
+                      (key, range): (&str, RangeInclusive<usize>)| {
+            let Some(value) = value else { return Ok(usual) };
+            if range.contains(value.get_ref()) {
+                return Ok(*value.get_ref());
+            }
+            let (least, most) = (range.start(), range.end());
+            let help = format!("write a number from {least} to {most}");
+            let message = format!("`{key}` cannot be {}", value.get_ref());
+            Err(self.fault(&message, Some(value.span()), &help))
+        };
+        Ok(AnswerSize::new(
+            within(
+                max_answer_chars,
+                usual.max_chars(),
+                ("max_answer_chars", AnswerSize::CHARS),
+            )?,
+            within(
+                max_answer_tokens,
+                usual.max_tokens(),
+                ("max_answer_tokens", AnswerSize::TOKENS),
+            )?,
+        ))
     }
 
     /// The setting in which the server is told for whom a statement is.

@@ -32,6 +32,11 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<Exit, Failure> {
     let runtime = host::runtime()?;
     let asked = Access::asked(arguments.writable);
     let is_alone = databases.len() == 1;
+    // One file says it for all of them.
+    let size = databases
+        .first()
+        .map(|(setup, _)| setup.answer_size)
+        .unwrap_or_default();
     let (mut gates, mut late, mut unreached) = (Vec::new(), Vec::new(), None);
     for (setup, database) in databases {
         match gate(&setup, &database, asked, Driver::Own(&runtime)) {
@@ -51,7 +56,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<Exit, Failure> {
     if let (true, Some(failure)) = (gates.is_empty(), unreached) {
         return Err(failure);
     }
-    let server = server(gates, late)?;
+    let server = server(gates, late)?.with_answer_size(size);
     if std::io::stdin().is_terminal() {
         // There is no reader if this fails.
         let _ = write!(std::io::stderr(), "{}", greet(std::env::args()));

@@ -15,6 +15,7 @@ use palisade::{
     token::{Lifetime, TokenSecret},
 };
 use palisade_host::AuditFile;
+use palisade_mcp::AnswerSize;
 
 use crate::{
     args::{PolicyArguments, SecretArguments},
@@ -45,6 +46,8 @@ pub(crate) struct Setup {
     pub(crate) limits: Limits,
     /// Whether the configuration lets statements change what policies permit.
     writable: bool,
+    /// How large an answer of the MCP server may be.
+    pub(crate) answer_size: AnswerSize,
     /// The connection's name, if it is one of the configuration's.
     connection: Option<String>,
 }
@@ -196,6 +199,7 @@ impl Setup {
             }),
             limits: config.limits.clone(),
             writable: config.writable,
+            answer_size: config.answer_size,
             connection: None,
         })
     }

@@ -1,7 +1,7 @@
-//! What a tool gives back: structured content and a text that says the same.
+//! What a tool gives back: rows as one string, and everything else as structured content with a text that says the same.
 
 use palisade::{
-    answer::{CONTENT_POLICY, Envelope},
+    answer::{CONTENT_POLICY, Envelope, Form},
     code::Code,
     guard::Refusal,
     rejection::Rejection,
@@ -13,8 +13,7 @@ use serde_json::{Value, json};
 
 use crate::declare::ToolName;
 
-/// Bytes of one answer as JSON; a larger one is refused. Cells have a smaller limit of their own, this
-/// one is for what names add to them.
+/// Bytes of an answer about names as JSON; a larger one is refused.
 const MAX_ANSWER_BYTES: usize = 1024 * 1024;
 
 /// The key of [`CONTENT_POLICY`] in structured content.
@@ -64,11 +63,20 @@ fn next(
     }
 }
 
-/// Scanned rows.
-pub(crate) fn rows(envelope: &Envelope) -> Result<CallToolResult, Rejection> {
-    let envelope = envelope.for_model();
-    let json = to_json(&envelope)?;
-    Ok(result(json, envelope.delimited_text(), false))
+/// Scanned rows, within the room that they were scanned for. A table is text alone: clients hand a model the one copy or the other,
+/// and what is there once is handed by all.
+pub(crate) fn rows(envelope: &Envelope, form: Form) -> Result<CallToolResult, Rejection> {
+    match form {
+        Form::Table => {
+            let text = ContentBlock::text(envelope.table_text());
+            Ok(add_policy(CallToolResult::success(vec![text])))
+        }
+        Form::Json => {
+            let envelope = envelope.for_model();
+            let json = serde_json::to_value(&envelope).map_err(|error| unwritten(&error))?;
+            Ok(result(json, envelope.delimited_text(), false))
+        }
+    }
 }
 
 /// An answer about names, already searched for text that would instruct.
@@ -139,6 +147,11 @@ fn result(json: Value, text: String, is_error: bool) -> CallToolResult {
     let mut result = CallToolResult::structured(json);
     result.content = vec![ContentBlock::text(text)];
     result.is_error = Some(is_error);
+    add_policy(result)
+}
+
+/// The same with the content policy, for clients that read it.
+fn add_policy(mut result: CallToolResult) -> CallToolResult {
     let mut meta = MetaObject::new();
     meta.0
         .insert("palisade/content-policy".to_owned(), json!(CONTENT_POLICY));
@@ -162,20 +175,19 @@ fn spelled_out(json: Value) -> Value {
 }
 
 fn to_json(answer: &impl Serialize) -> Result<Value, Rejection> {
-    let json = serde_json::to_value(answer).map_err(|error| {
-        Rejection::new(Code::Internal, Code::Internal.summary())
-            .with_operator_detail(error.to_string())
-    })?;
+    let json = serde_json::to_value(answer).map_err(|error| unwritten(&error))?;
     let mut room = Room(MAX_ANSWER_BYTES);
     if serde_json::to_writer(&mut room, &json).is_err() {
         return Err(Rejection::new(
             Code::LimitResource,
-            format!(
-                "the answer is larger than {MAX_ANSWER_BYTES} bytes; ask for fewer rows, fewer columns or shorter names"
-            ),
+            format!("the answer is larger than {MAX_ANSWER_BYTES} bytes; ask for less of it"),
         ));
     }
     Ok(json)
+}
+
+fn unwritten(error: &serde_json::Error) -> Rejection {
+    Rejection::new(Code::Internal, Code::Internal.summary()).with_operator_detail(error.to_string())
 }
 
 /// Takes so many bytes and no more, and keeps none.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use palisade::{code::Code, rejection::Rejection, value::Params};
+use palisade::{answer::Form, code::Code, rejection::Rejection, value::Params};
 use rmcp::model::JsonObject;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
@@ -22,6 +22,24 @@ pub(crate) const MAX_PARAMETER_BYTES: usize = 2 << 20;
 /// Characters of a message that quotes arguments.
 const MAX_QUOTED: usize = 200;
 
+/// How rows are wanted.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum RawForm {
+    #[default]
+    Table,
+    Json,
+}
+
+impl From<RawForm> for Form {
+    fn from(raw: RawForm) -> Self {
+        match raw {
+            RawForm::Table => Self::Table,
+            RawForm::Json => Self::Json,
+        }
+    }
+}
+
 /// A call of `query`.
 #[derive(Debug)]
 pub(crate) struct QueryCall {
@@ -29,6 +47,7 @@ pub(crate) struct QueryCall {
     pub(crate) params: Params,
     /// From 1 to [`MAX_ROWS`].
     pub(crate) limit: u64,
+    pub(crate) form: Form,
 }
 
 #[derive(Deserialize)]
@@ -39,6 +58,8 @@ struct RawQuery {
     params: Value,
     #[serde(default)]
     limit: Option<Value>,
+    #[serde(default)]
+    format: RawForm,
 }
 
 /// A call of `execute`.
@@ -48,6 +69,7 @@ pub(crate) struct ExecuteCall {
     pub(crate) params: Params,
     /// At least 1; the operator's limit may be lower.
     pub(crate) max_affected_rows: Option<u64>,
+    pub(crate) form: Form,
 }
 
 #[derive(Deserialize)]
@@ -58,6 +80,8 @@ struct RawExecute {
     params: Value,
     #[serde(default)]
     max_affected_rows: Option<Value>,
+    #[serde(default)]
+    format: RawForm,
 }
 
 #[derive(Deserialize)]
@@ -77,6 +101,7 @@ pub(crate) fn query(arguments: JsonObject) -> Result<QueryCall, Rejection> {
         sql: raw.sql,
         params: params(&raw.params)?,
         limit: rows(raw.limit)?,
+        form: raw.format.into(),
     })
 }
 
@@ -87,6 +112,7 @@ pub(crate) struct TemplateCall {
     pub(crate) arguments: BTreeMap<String, palisade::value::Value>,
     /// From 1 to [`MAX_ROWS`].
     pub(crate) limit: u64,
+    pub(crate) form: Form,
 }
 
 #[derive(Deserialize)]
@@ -97,6 +123,8 @@ struct RawTemplate {
     arguments: JsonObject,
     #[serde(default)]
     limit: Option<Value>,
+    #[serde(default)]
+    format: RawForm,
 }
 
 /// The arguments of `run_template`.
@@ -105,6 +133,7 @@ pub(crate) fn template(arguments: JsonObject) -> Result<TemplateCall, Rejection>
         template,
         arguments,
         limit,
+        format,
     } = read(arguments)?;
     unless_too_many(arguments.len())?;
     let arguments = match Params::from_json(&Value::Object(arguments)) {
@@ -116,6 +145,7 @@ pub(crate) fn template(arguments: JsonObject) -> Result<TemplateCall, Rejection>
         template,
         arguments,
         limit: rows(limit)?,
+        form: format.into(),
     })
 }
 
@@ -132,6 +162,7 @@ pub(crate) fn execute(arguments: JsonObject) -> Result<ExecuteCall, Rejection> {
         sql: raw.sql,
         params: params(&raw.params)?,
         max_affected_rows,
+        form: raw.format.into(),
     })
 }
 
@@ -321,6 +352,7 @@ mod tests {
             (json!({"sql": "x", "limit": -1}), "`limit`"),
             (json!({"sql": "x", "limit": 1.5}), "`limit`"),
             (json!({"sql": "x", "limit": "10"}), "`limit`"),
+            (json!({"sql": "x", "format": "csv"}), "json"),
             (json!({"sql": "x", "params": 1}), "`params`"),
             (json!({"sql": "x", "params": [[1]]}), "`params`"),
             (

@@ -25,8 +25,10 @@
 //! fault is not the agent's, and `retry_after_ms` where there is no place for a call (`limit.busy`). Two requests are
 //! protocol errors: a request that reaches no tool, and a line that is no request or larger than the largest statement needs.
 //!
-//! Answers are marked as data in both of their copies: structured content begins with `content_policy` or `before_rows`, and
-//! `rows_end` stands behind rows. What hides or imitates in names and cells is spelled out.
+//! Rows are one string: a compact table between random marks, as text and without structured content, so that every client hands
+//! its model the same. With `format: "json"` they are typed, in structured content and in text. Every copy is marked as data:
+//! structured content begins with `content_policy` or `before_rows`, and `rows_end` stands behind rows. What hides or imitates in
+//! names and cells is spelled out. [`AnswerSize`] bounds each copy.
 //!
 //! Standard output belongs to the protocol. This crate never prints, and a process that serves over it must log to
 //! standard error. `rmcp` logs whole requests and answers at its levels `debug` and `trace`. A subscriber must not let
@@ -49,7 +51,7 @@ mod server;
 
 pub use connections::ConnectionsError;
 pub use late::LateConnection;
-pub use options::{PrincipalSource, ServeOptions};
+pub use options::{AnswerSize, PrincipalSource, ServeOptions};
 /// The protocol whose types this crate shows.
 pub use rmcp;
 

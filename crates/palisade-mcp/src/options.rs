@@ -2,7 +2,10 @@
 
 use std::{fmt, sync::Arc};
 
-use palisade::session::{Principal, Transport};
+use palisade::{
+    answer::{Form, Room},
+    session::{Principal, Transport},
+};
 use rmcp::model::Extensions;
 
 /// What the operator decides about a connection, and no client can change.
@@ -17,6 +20,59 @@ pub struct ServeOptions {
     /// Whether the tool `execute` is offered, as far as policies permit changes. The guard's firewall has to allow
     /// changes and its backend has to be writable as well, or every change is refused.
     pub writable: bool,
+}
+
+/// How large an answer may be, in each copy of it that a client could hand to a model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AnswerSize {
+    max_chars: usize,
+    max_tokens: usize,
+}
+
+impl AnswerSize {
+    /// The fewest and the most characters that an answer can be given.
+    pub const CHARS: std::ops::RangeInclusive<usize> = 8_000..=65_536;
+    /// The fewest and the most tokens.
+    pub const TOKENS: std::ops::RangeInclusive<usize> = 2_000..=32_768;
+
+    /// So many characters and tokens; beyond what can be given, the nearest that can.
+    #[must_use]
+    pub fn new(max_chars: usize, max_tokens: usize) -> Self {
+        let within = |value: usize, range: std::ops::RangeInclusive<usize>| {
+            value.clamp(*range.start(), *range.end())
+        };
+        Self {
+            max_chars: within(max_chars, Self::CHARS),
+            max_tokens: within(max_tokens, Self::TOKENS),
+        }
+    }
+
+    /// Characters of a copy.
+    #[must_use]
+    pub fn max_chars(self) -> usize {
+        self.max_chars
+    }
+
+    /// Tokens of a copy, as they are estimated.
+    #[must_use]
+    pub fn max_tokens(self) -> usize {
+        self.max_tokens
+    }
+
+    pub(crate) fn room(self, form: Form) -> Room {
+        Room {
+            form,
+            max_chars: self.max_chars,
+            max_tokens: self.max_tokens,
+        }
+    }
+}
+
+impl Default for AnswerSize {
+    /// 40,000 characters and 10,000 tokens: a client that takes less of an answer puts the rest where its model does not see it.
+    fn default() -> Self {
+        Self::new(40_000, 10_000)
+    }
 }
 
 /// Who asks, by a request.

@@ -10,9 +10,10 @@ use std::{
 };
 
 use palisade::{
+    answer::Form,
     code::Code,
     firewall::VisibleRelation,
-    guard::{Guard, Outcome, Refusal, Request},
+    guard::{Guard, Refusal, Request},
     limits::Limits,
     rejection::Rejection,
     session::{Claims, Session},
@@ -41,12 +42,9 @@ use crate::{
     late::LateConnection,
     lines::Bounds,
     metadata,
-    options::ServeOptions,
+    options::{AnswerSize, ServeOptions},
     queue::{Ask, Busy, Caller, Kind, TRIAL},
 };
-
-/// Bytes of all cells of one answer.
-const MAX_RESULT_BYTES: usize = 64 * 1024;
 
 /// How long a call may wait at least, where statements get less time than that.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -62,6 +60,8 @@ pub struct PalisadeServer {
     shared: Arc<Shared>,
     /// Which client it is for, where each has a pair of streams; else 0.
     door: u64,
+    /// How large an answer may be.
+    size: AnswerSize,
 }
 
 /// Who asks, and what of the connection may be changed by this principal.
@@ -70,6 +70,8 @@ struct Asked {
     is_changeable: bool,
     /// Which pair of streams it came through.
     door: u64,
+    /// How large the answer may be.
+    size: AnswerSize,
 }
 
 struct Shared {
@@ -85,6 +87,7 @@ impl Clone for PalisadeServer {
         Self {
             shared: Arc::clone(&self.shared),
             door: self.door,
+            size: self.size,
         }
     }
 }
@@ -138,7 +141,14 @@ impl PalisadeServer {
                 doors: AtomicU64::new(0),
             }),
             door: 0,
+            size: AnswerSize::default(),
         }
+    }
+
+    /// The same with answers of this size.
+    #[must_use]
+    pub fn with_answer_size(self, size: AnswerSize) -> Self {
+        Self { size, ..self }
     }
 
     /// The same for one more client.
@@ -198,6 +208,7 @@ impl PalisadeServer {
             is_changeable: connection.is_changeable(request),
             session: session.claiming(claims),
             door: self.door,
+            size: self.size,
         };
         let result = match Call::read(tool, arguments) {
             Ok(call) => run_on(connection, call, asked).await,
@@ -308,13 +319,13 @@ impl Connection {
                 let limits = self.limits(call.limit, time);
                 let request = Request::template(&call.template, &call.arguments, session);
                 let request = request.with_limits(&limits);
-                rows(handle.block_on(self.guard.answer(request)).0)
+                self.rows(request, call.form, asked.size, handle)
             }
             Call::Query(call) => {
                 let limits = self.limits(call.limit, time);
                 let request = Request::statement(&call.sql, &call.params, session);
                 let request = request.with_limits(&limits);
-                rows(handle.block_on(self.guard.answer(request)).0)
+                self.rows(request, call.form, asked.size, handle)
             }
             Call::Execute(call) => {
                 if !asked.is_changeable {
@@ -327,9 +338,22 @@ impl Connection {
                 };
                 let request = Request::statement(&call.sql, &call.params, session);
                 let request = request.with_limits(&limits).allow_changes();
-                rows(handle.block_on(self.guard.answer(request)).0)
+                self.rows(request, call.form, asked.size, handle)
             }
         }
+    }
+
+    /// The result of a statement.
+    fn rows(
+        &self,
+        request: Request<'_>,
+        form: Form,
+        size: AnswerSize,
+        handle: &Handle,
+    ) -> Result<CallToolResult, Refusal> {
+        let answer = self.guard.answer(request.with_room(size.room(form)));
+        let envelope = handle.block_on(answer).0.into_result()?;
+        answer::rows(&envelope, form).map_err(refusal)
     }
 
     /// What an answer may cost that is to have so many rows, of a statement that may take so long.
@@ -338,7 +362,6 @@ impl Connection {
         let time = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         Limits {
             max_rows,
-            max_result_bytes: MAX_RESULT_BYTES,
             statement_timeout_ms: limits.statement_timeout_ms.min(time),
             ..limits
         }
@@ -359,11 +382,6 @@ impl Connection {
         }
         self.guard.relations(session)
     }
-}
-
-/// The result of a statement.
-fn rows(outcome: Outcome) -> Result<CallToolResult, Refusal> {
-    answer::rows(&outcome.into_result()?).map_err(refusal)
 }
 
 impl Shared {
@@ -450,6 +468,7 @@ impl ServerHandler for PalisadeServer {
         Ok(ListToolsResult::with_all_items(declare::tools(
             &self.shared.connections.offer(&context.extensions),
             self.shared.connections.have_templates(),
+            self.size,
         )))
     }
 
@@ -498,7 +517,8 @@ impl ServerHandler for PalisadeServer {
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
         let tool = ToolName::from_name(name)?;
-        declare::tool(tool, &self.shared.connections.offer(&Extensions::default()))
+        let offer = self.shared.connections.offer(&Extensions::default());
+        declare::tool(tool, &offer, self.size)
     }
 
     async fn call_tool(

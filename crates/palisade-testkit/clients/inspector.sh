@@ -50,7 +50,10 @@ described=$(inspect --method tools/call --tool-name describe_table --tool-arg "t
 check "the description of $table" "$described" '!r.isError && r.structuredContent.columns.length > 0'
 
 answer=$(inspect --method tools/call --tool-name query --tool-arg "sql=SELECT * FROM $mark$table$mark" --tool-arg limit=2)
-check "a query" "$answer" '!r.isError && r.structuredContent.columns.length > 0 && r.structuredContent.rows.length <= 2
+check "a query" "$answer" '!r.isError && !r.structuredContent && r.content[0].text.includes("\n<<palisade-data ")'
+
+answer=$(inspect --method tools/call --tool-name query --tool-arg "sql=SELECT * FROM $mark$table$mark" --tool-arg limit=2 --tool-arg format=json)
+check "typed rows" "$answer" '!r.isError && r.structuredContent.columns.length > 0 && r.structuredContent.rows.length <= 2
     && r.content[0].text.includes("<<palisade-data ")'
 
 refusal=$(inspect --method tools/call --tool-name query --tool-arg "sql=DELETE FROM $mark$table$mark")

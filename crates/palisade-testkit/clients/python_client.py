@@ -63,7 +63,8 @@ async def with_client(command):
                 == (True, False, True, False),
                 f"the annotations of {tool.name}, not {hints}",
             )
-            expect(bool(tool.title and tool.output_schema), f"title and output schema of {tool.name}")
+            expect(bool(tool.title), f"the title of {tool.name}")
+            expect(bool(tool.output_schema) == (tool.name != "query"), f"the output schema of {tool.name}")
 
         listed = await client.call_tool("list_tables", {})
         expect(not listed.is_error, f"the list of tables, not {listed}")
@@ -75,7 +76,13 @@ async def with_client(command):
         columns = [column["name"] for column in described.structured_content["columns"]]
         expect(columns, f"columns of {table}")
 
-        answer = await client.call_tool("query", {"sql": f"SELECT * FROM {quoted(table, command)}", "limit": 2})
+        rows = {"sql": f"SELECT * FROM {quoted(table, command)}", "limit": 2}
+        answer = await client.call_tool("query", rows)
+        expect(not answer.is_error and answer.structured_content is None, f"rows as text alone, not {answer}")
+        lines = answer.content[0].text.splitlines()
+        expect(lines[1].startswith("<<palisade-data ") and lines[2] == ",".join(columns), f"the table {lines}")
+
+        answer = await client.call_tool("query", rows | {"format": "json"})
         expect(not answer.is_error, f"rows, not {answer}")
         envelope = answer.structured_content
         expect([column["name"] for column in envelope["columns"]] == columns, f"{columns} in {envelope}")
@@ -83,7 +90,7 @@ async def with_client(command):
         lines = answer.content[0].text.splitlines()
         expect(lines[1].startswith("<<palisade-data ") and json.loads(lines[2]) == envelope, f"the text {lines}")
 
-        answer = await client.call_tool("query", {"sql": parameters(command), "params": [1, "x"]})
+        answer = await client.call_tool("query", {"sql": parameters(command), "params": [1, "x"], "format": "json"})
         expect(answer.structured_content["rows"] == [{"a": 1, "b": "x"}], f"parameters in {answer}")
 
         if any("sqlite:" in word for word in command):
@@ -100,14 +107,14 @@ async def with_client(command):
 async def masks_are_told(client):
     """What was computed from masks says so: an average of nothing is no fact."""
     sql = "SELECT count(DISTINCT national_id) AS n, max(national_id) AS last FROM customers WHERE national_id > '*'"
-    envelope = (await client.call_tool("query", {"sql": sql})).structured_content
+    envelope = (await client.call_tool("query", {"sql": sql, "format": "json"})).structured_content
     used = {notice["column"]: notice["usage"] for notice in envelope["notices"]}
     expect(
         used == {"customers.national_id": ["output", "filter", "aggregate"]},
         f"a notice for each masked column in {envelope}",
     )
     expect(all(column["masked"] for column in envelope["columns"]), f"masked columns in {envelope}")
-    answer = await client.call_tool("query", {"sql": "SELECT id FROM customers WHERE national_id = 'x'"})
+    answer = await client.call_tool("query", {"sql": "SELECT id FROM customers WHERE national_id = 'x'", "format": "json"})
     envelope = answer.structured_content
     expect(envelope["empty_reason"] == "masked_condition", f"why {envelope} is empty")
     expect("`customers.national_id` is masked: the condition compared the mask." in answer.content[0].text, "the text says so")
@@ -125,7 +132,7 @@ def raw(command):
         {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": initialize},
         {"jsonrpc": "2.0", "method": "notifications/initialized"},
         {"jsonrpc": "2.0", "id": 2, "method": "tools/list"},
-        {"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": {"name": "query", "arguments": {"sql": "SELECT 1 AS one"}}},
+        {"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": {"name": "query", "arguments": {"sql": "SELECT 1 AS one", "format": "json"}}},
         {"jsonrpc": "2.0", "id": 4, "method": "tools/call", "params": {"name": "query", "arguments": {"sql": "DROP TABLE x"}}},
         {"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": {"name": "execute", "arguments": {}}},
         {"jsonrpc": "2.0", "id": 6, "method": "tools/call", "params": {"name": "no_such_tool", "arguments": {}}},

@@ -197,7 +197,7 @@ fn talk(child: &mut Child, start: Instant) -> Result<(Duration, u64)> {
             "params": {"name": "query", "arguments": {"sql": "SELECT * FROM tickets"}},
         });
         let answer = ask(&call.to_string(), true)?;
-        if !answer.contains("structuredContent") {
+        if !answer.contains("palisade-data") {
             return Err(format!("not an answer: {answer}"));
         }
         if id == 2 {

@@ -621,7 +621,11 @@ fn mistakes_in_connections_point_at_their_line() {
             "[grants]\nurl = \"sqlite:demo.db\"\n",
             "write one of these here: `hosts`, `env`, `files`\n",
         ),
-        ("hosts = []\n", "`limits`, `grants`, `connections`\n"),
+        ("hosts = []\n", "`limits`, `grants`, `mcp`, `connections`\n"),
+        (
+            "[mcp]\nmax_answer_chars = 100000\n",
+            "write a number from 8000 to 65536\n",
+        ),
         (
             "[limits]\nrows = 3\n",
             "write one of these here: `max_query_bytes`,",

@@ -84,7 +84,7 @@ fn rows_are_marked_in_the_bytes_that_leave() {
     ]);
     let line = client.exchange(&call(
         90,
-        &json!({"sql": "SELECT ?1 AS a, ?2 AS b, ?3 AS c", "params": cells}),
+        &json!({"sql": "SELECT ?1 AS a, ?2 AS b, ?3 AS c", "params": cells, "format": "json"}),
     ));
     let at = |text: &str| {
         line.find(text)

@@ -71,7 +71,14 @@ impl Client {
         answer["result"].clone()
     }
 
+    /// Calls a tool; rows are wanted typed unless the arguments say otherwise.
     pub(crate) fn call(&mut self, tool: &str, arguments: &Value) -> Value {
+        let mut arguments = arguments.clone();
+        if let Some(arguments) = arguments.as_object_mut()
+            && ["execute", "query", "run_template"].contains(&tool)
+        {
+            arguments.entry("format").or_insert_with(|| json!("json"));
+        }
         self.ask("tools/call", &json!({"name": tool, "arguments": arguments}))
     }
 

@@ -9,7 +9,8 @@ use crate::{Client, sqlite};
 /// The bytes of the answer to `sql` with these parameters.
 async fn line(sql: &str, params: Value) -> String {
     let mut client = Client::ready(sqlite()).await;
-    let call = json!({"name": "query", "arguments": {"sql": sql, "params": params}});
+    let call =
+        json!({"name": "query", "arguments": {"sql": sql, "params": params, "format": "json"}});
     let id = client.send_request("tools/call", call).await;
     let line = client.receive_line(id).await;
     client.stop().await;

@@ -78,7 +78,7 @@ impl Envelope {
     #[must_use]
     pub fn for_model(&self) -> ModelEnvelope {
         ModelEnvelope {
-            answer: self.answer.spelled_out(),
+            answer: self.answer.spelled_out().with_fewer_remarks(),
             affected_rows: self.affected_rows,
             duration_ms: self.duration_ms,
         }
@@ -187,7 +187,7 @@ impl Serialize for Rows<'_> {
 
 struct Row<'a> {
     answer: &'a ScannedRows,
-    cells: &'a [crate::answer::scan_session::Cell],
+    cells: &'a [crate::answer::cell::Cell],
 }
 
 impl Serialize for Row<'_> {

@@ -13,6 +13,12 @@ impl Marker {
     pub fn from_bytes(bytes: [u8; 16]) -> Self {
         Self(bytes)
     }
+
+    /// Its first half, which is too long to be guessed as well.
+    pub(crate) fn short(self) -> String {
+        let (half, _) = self.0.split_at(self.0.len() / 2);
+        half.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
 }
 
 impl fmt::Display for Marker {

@@ -8,14 +8,20 @@ mod scanned;
 #[cfg(not(feature = "scan"))]
 mod unscanned;
 
+mod cell;
 pub mod envelope;
+mod line;
 mod marker;
 mod masked_use;
+mod model_tokens;
+mod room;
 pub mod scan_session;
+mod table;
 
 pub use envelope::{CONTENT_POLICY, Envelope, ModelEnvelope};
 pub use marker::Marker;
 pub(crate) use masked_use::{MaskedUse, Replacement};
+pub use room::{Form, Room};
 pub use scan_session::{
     Action, EmptyReason, Finding, Notice, ScanSession, ScannedRows, TruncationReason,
 };

@@ -10,7 +10,14 @@ use std::{
 use serde::Serialize;
 
 use crate::{
-    answer::{Detector, OutputColumn, ScanPlan, Severity, detect, marker::Marker, spell_out},
+    answer::{
+        Detector, OutputColumn, Room, ScanPlan, Severity,
+        cell::{Cell, HEX_PREFIX, hex},
+        detect,
+        marker::Marker,
+        room::{Left, NOTE_CHARS},
+        spell_out,
+    },
     code::Code,
     rejection::Rejection,
     value::{RowSink, Value},
@@ -137,13 +144,10 @@ impl ScannedRows {
             .rows
             .iter()
             .map(|row| {
-                let spell = |(cell, count): (&Cell, &mut u64)| match cell {
-                    Cell::Text(text) => {
-                        let shown = spell_out(text);
-                        *count += u64::from(matches!(shown, Cow::Owned(_)));
-                        Cell::Text(shown.into_owned())
-                    }
-                    Cell::Null | Cell::Bool(_) | Cell::Integer(_) | Cell::Real(_) => cell.clone(),
+                let spell = |(cell, count): (&Cell, &mut u64)| {
+                    let shown = cell.spelled_out();
+                    *count += u64::from(shown != *cell);
+                    shown
                 };
                 row.iter().zip(&mut counts).map(spell).collect()
             })
@@ -200,6 +204,34 @@ impl ScannedRows {
         }
     }
 
+    /// The same with as many notices and findings as an answer has room for; notices count the others.
+    pub(in crate::answer) fn with_fewer_remarks(mut self) -> Self {
+        let kept = fitting(&self.notices, NOTE_CHARS / 2);
+        let left_out = self.notices.split_off(kept);
+        let kept = fitting(&self.findings, NOTE_CHARS / 2);
+        let findings = self.findings.split_off(kept);
+        for (kind, count) in [
+            (NoticeKind::NoticesOmitted, left_out.len()),
+            (NoticeKind::FindingsOmitted, findings.len()),
+        ] {
+            let Some(count) = u64::try_from(count).ok().filter(|count| *count > 0) else {
+                continue;
+            };
+            let slug = kind.slug();
+            match self.notices.iter_mut().find(|notice| notice.notice == slug) {
+                Some(notice) => notice.count = notice.count.saturating_add(count),
+                None => self.notices.push(Notice {
+                    notice: slug,
+                    column: None,
+                    usage: Vec::new(),
+                    count,
+                    message: kind.message().into(),
+                }),
+            }
+        }
+        self
+    }
+
     /// The columns, with names made unique.
     #[must_use]
     pub fn columns(&self) -> &[OutputColumn] {
@@ -243,6 +275,18 @@ impl ScannedRows {
     }
 }
 
+/// How many of `remarks`, from the first on, have so many characters as JSON.
+fn fitting(remarks: &[impl Serialize], chars: usize) -> usize {
+    let mut left = chars;
+    let fits = |remark: &&_| {
+        let json = serde_json::to_string(remark).unwrap_or_default();
+        left.checked_sub(json.chars().count())
+            .inspect(|rest| left = *rest)
+            .is_some()
+    };
+    remarks.iter().take_while(fits).count()
+}
+
 /// Findings that are listed in an answer.
 pub const MAX_FINDINGS: usize = 100;
 
@@ -262,6 +306,10 @@ pub struct ScanSession {
     blocked: BTreeSet<&'static str>,
     shape_checked: bool,
     fault: Option<String>,
+    /// What is left of the room that the answer was given, if it was.
+    left: Option<Left>,
+    /// The names of its columns alone are larger than that room.
+    is_too_wide: bool,
 }
 
 impl ScanSession {
@@ -283,15 +331,26 @@ impl ScanSession {
             blocked: BTreeSet::new(),
             shape_checked: false,
             fault: None,
+            left: None,
+            is_too_wide: false,
         };
         session.scan_columns();
         session
     }
 
+    /// The same for an answer that a model is given no more of than `room` holds. What does not fit is cut off at a row, and counts as
+    /// what exceeds the limit of bytes.
+    #[must_use]
+    pub fn keep_within(mut self, room: Room) -> Self {
+        self.left = Left::measure(room, &self.columns);
+        self.is_too_wide = self.left.is_none();
+        self
+    }
+
     /// One row, a cell for each column. A break means that no more rows are wanted; rows that come
     /// all the same are dropped.
     pub fn push(&mut self, cells: Vec<Value>) -> ControlFlow<()> {
-        if self.fault.is_some() || self.truncation.is_some() || self.is_blocked() {
+        if self.fault.is_some() || self.truncation.is_some() || self.takes_nothing() {
             return ControlFlow::Break(());
         }
         if cells.len() != self.columns.len() {
@@ -317,16 +376,19 @@ impl ScanSession {
             bytes = bytes.saturating_add(cell.bytes()).saturating_add(name);
             row.push(cell);
         }
-        if bytes > self.plan.max_result_bytes && self.rows.is_empty() {
+        if !self.fits(bytes, &row) && self.rows.is_empty() {
             bytes = self.cut_to_fit(&mut row, &mut notices, &mut found);
         }
         // What is not sent is not reported: findings of a row that is left out would tell of it.
-        if bytes > self.plan.max_result_bytes {
+        if !self.fits(bytes, &row) {
             self.truncation = Some(TruncationReason::SizeLimit);
             return ControlFlow::Break(());
         }
         let number = u64::try_from(self.rows.len()).ok();
         self.bytes = bytes;
+        self.left = self
+            .left
+            .and_then(|left| left.take_row(&self.columns, &row));
         self.rows.push(row);
         for (kind, column) in notices {
             self.notice(kind, Some(column));
@@ -334,11 +396,19 @@ impl ScanSession {
         for (column, detector) in found {
             self.record_finding(detector, number, column);
         }
-        if self.is_blocked() {
+        if self.takes_nothing() {
             ControlFlow::Break(())
         } else {
             ControlFlow::Continue(())
         }
+    }
+
+    /// Whether one more row fits, with which the answer has so many bytes.
+    fn fits(&self, bytes: usize, row: &[Cell]) -> bool {
+        bytes <= self.plan.max_result_bytes
+            && self
+                .left
+                .is_none_or(|left| left.take_row(&self.columns, row).is_some())
     }
 
     /// Cuts the texts of a row that does not fit into the answer by itself, each to the same share, so that there is an answer.
@@ -351,7 +421,26 @@ impl ScanSession {
     ) -> usize {
         let names: usize = self.columns.iter().map(|column| column.name.len()).sum();
         let left = self.plan.max_result_bytes.saturating_sub(names);
-        let share = left.checked_div(row.len()).unwrap_or_default();
+        let left = self.left.map_or(left, |room| left.min(room.chars()));
+        let mut share = left.checked_div(row.len()).unwrap_or_default();
+        let mut bytes = self.cut_to(share, row, notices, found);
+        // What a text grows to as a model reads it is known only when it is written.
+        while self.left.is_some() && share > 0 && !self.fits(bytes, row) {
+            share /= 2;
+            bytes = self.cut_to(share, row, notices, found);
+        }
+        bytes
+    }
+
+    /// Cuts each text of a row to so many bytes; the row's bytes then.
+    fn cut_to(
+        &self,
+        share: usize,
+        row: &mut [Cell],
+        notices: &mut Vec<(NoticeKind, usize)>,
+        found: &mut Vec<(usize, &'static Detector)>,
+    ) -> usize {
+        let names: usize = self.columns.iter().map(|column| column.name.len()).sum();
         for (column, cell) in row.iter_mut().enumerate() {
             let Cell::Text(text) = cell else {
                 continue;
@@ -390,6 +479,12 @@ impl ScanSession {
                     .with_operator_detail(format!("found by {detectors}")),
             );
         }
+        if self.is_too_wide {
+            return Err(Rejection::new(
+                Code::LimitResource,
+                "the names of the columns alone are larger than an answer may be; ask for fewer columns or shorter names",
+            ));
+        }
         // What gives no columns has no rows to miss.
         let could_have_rows = !self.plan.columns.is_empty();
         let empty = (could_have_rows && self.total_seen == 0).then_some(self.plan.if_empty);
@@ -420,6 +515,11 @@ impl ScanSession {
 
     fn is_blocked(&self) -> bool {
         !self.blocked.is_empty()
+    }
+
+    /// Whether there will be no answer, whatever comes.
+    fn takes_nothing(&self) -> bool {
+        self.is_blocked() || self.is_too_wide
     }
 
     fn fail(&mut self, detail: String) -> ControlFlow<()> {
@@ -570,7 +670,7 @@ impl RowSink for ScanSession {
         let decided = self.plan.columns.iter().map(|c| &*c.name);
         if names.iter().copied().eq(decided) {
             self.shape_checked = true;
-            return if self.is_blocked() {
+            return if self.takes_nothing() {
                 ControlFlow::Break(())
             } else {
                 ControlFlow::Continue(())
@@ -600,55 +700,13 @@ impl RowSink for ScanSession {
     }
 }
 
-/// A value that has been scanned.
-#[derive(Debug, Clone, PartialEq)]
-pub(in crate::answer) enum Cell {
-    Null,
-    Bool(bool),
-    Integer(i64),
-    Real(f64),
-    Text(String),
-}
-
-/// The largest integer that every JSON reader keeps exactly, 2^53 - 1; beyond it a string is sent.
-const MAX_EXACT: u64 = (1 << 53) - 1;
-/// What PostgreSQL writes before bytes in hexadecimal.
-const HEX_PREFIX: &str = "\\x";
-
-impl Cell {
-    /// What it counts for against the limit of the answer.
-    fn bytes(&self) -> usize {
-        match self {
-            Self::Null | Self::Bool(_) => 4,
-            Self::Integer(_) | Self::Real(_) => 8,
-            Self::Text(text) => text.len(),
-        }
-    }
-}
-
-impl Serialize for Cell {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::Null => serializer.serialize_unit(),
-            Self::Bool(b) => serializer.serialize_bool(*b),
-            Self::Integer(i) if i.unsigned_abs() > MAX_EXACT => serializer.collect_str(i),
-            Self::Integer(i) => serializer.serialize_i64(*i),
-            Self::Real(r) if r.is_nan() => serializer.serialize_str("NaN"),
-            Self::Real(r) if r.is_infinite() => {
-                serializer.serialize_str(if *r > 0.0 { "Infinity" } else { "-Infinity" })
-            }
-            Self::Real(r) => serializer.serialize_f64(*r),
-            Self::Text(text) => serializer.serialize_str(text),
-        }
-    }
-}
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum NoticeKind {
     CellCut,
     InvalidUtf8,
     CellWithheld,
     FindingsOmitted,
+    NoticesOmitted,
     NothingDone,
     CharactersSpelled,
 }
@@ -660,6 +718,7 @@ impl NoticeKind {
             Self::InvalidUtf8 => "invalid_utf8",
             Self::CellWithheld => "cell_withheld",
             Self::FindingsOmitted => "findings_omitted",
+            Self::NoticesOmitted => "notices_omitted",
             Self::NothingDone => "nothing_done",
             Self::CharactersSpelled => "characters_spelled",
         }
@@ -673,6 +732,7 @@ impl NoticeKind {
                 "Cells that read as instructions to a model are withheld and null here."
             }
             Self::FindingsOmitted => "More was found than is listed.",
+            Self::NoticesOmitted => "There are more notices than are listed.",
             Self::NothingDone => {
                 "There is nothing of that name that you can see: the statement did nothing."
             }
@@ -681,18 +741,6 @@ impl NoticeKind {
             }
         }
     }
-}
-
-/// Lower-case hexadecimal after `\x`, as PostgreSQL writes bytes.
-fn hex(bytes: &[u8]) -> String {
-    let digit = |nibble: u8| char::from_digit(u32::from(nibble), 16).unwrap_or('0');
-    let mut text = String::with_capacity(HEX_PREFIX.len() + 2 * bytes.len());
-    text.push_str(HEX_PREFIX);
-    for byte in bytes {
-        text.push(digit(byte >> 4));
-        text.push(digit(byte & 0xF));
-    }
-    text
 }
 
 /// The second `a` becomes `a_2`, or the next that no column has.

@@ -27,7 +27,7 @@ use live::{Current, Live};
 use request::Asked;
 
 use crate::{
-    answer::{Action, Envelope, Marker, ScanSession},
+    answer::{Action, Envelope, Marker, Room, ScanSession},
     audit::{AuditRecord, AuditSink},
     code::{Code, Detail, Incident},
     firewall::{Decision, Firewall, VisibleRelation},
@@ -206,6 +206,7 @@ impl Guard {
             session,
             limits,
             allows_changes,
+            room,
         } = request;
         let mut run = Run::new(self.current.get(), allows_changes, start);
         let firewall = Arc::clone(&run.live.firewall);
@@ -226,6 +227,7 @@ impl Guard {
         };
         let result = match call {
             Ok(_) => {
+                run.room = room;
                 self.decide_and_run(sql, params, session, limits, &mut run)
                     .await
             }
@@ -295,6 +297,9 @@ impl Guard {
         statement.spend_time(self.host.monotonic().saturating_sub(run.start))?;
         let statement = Arc::<RewrittenStatement>::from(statement);
         let mut scan = ScanSession::new(statement.scan_plan(), self.on_finding, marker);
+        if let Some(room) = run.room {
+            scan = scan.keep_within(room);
+        }
         if statement.effect() == Effect::Nothing {
             return Ok(Envelope::of_nothing(scan.finish()?));
         }
@@ -436,6 +441,8 @@ struct Run {
     start: Duration,
     /// Whether it may change anything.
     allows_changes: bool,
+    /// How much of the answer a model is given.
+    room: Option<Room>,
     report: Report,
     relations: Vec<String>,
 }
@@ -446,6 +453,7 @@ impl Run {
             live,
             start,
             allows_changes,
+            room: None,
             report: Report::default(),
             relations: Vec::new(),
         }

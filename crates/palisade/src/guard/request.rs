@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::{
+    answer::Room,
     limits::Limits,
     session::Session,
     value::{Params, Value},
@@ -17,6 +18,8 @@ pub struct Request<'a> {
     /// The firewall's own where there are none.
     pub(in crate::guard) limits: Option<&'a Limits>,
     pub(in crate::guard) allows_changes: bool,
+    /// How much of the answer a model is given.
+    pub(in crate::guard) room: Option<Room>,
 }
 
 /// What is to be run.
@@ -52,6 +55,7 @@ impl<'a> Request<'a> {
             session,
             limits: None,
             allows_changes: false,
+            room: None,
         }
     }
 
@@ -69,6 +73,15 @@ impl<'a> Request<'a> {
     pub fn allow_changes(self) -> Self {
         Self {
             allows_changes: true,
+            ..self
+        }
+    }
+
+    /// Bounds what a model is given of the answer, as it is written for one.
+    #[must_use]
+    pub fn with_room(self, room: Room) -> Self {
+        Self {
+            room: Some(room),
             ..self
         }
     }

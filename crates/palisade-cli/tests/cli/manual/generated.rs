@@ -46,6 +46,7 @@ pub(super) fn sections() -> Vec<(&'static str, String)> {
         ("configuration", keys("File")),
         ("connections", keys("Connection")),
         ("grants", keys("Grants")),
+        ("mcp", keys("Mcp")),
         ("exit-codes", exit_codes()),
     ]
 }
@@ -234,8 +235,8 @@ fn value(kind: &str) -> &'static str {
         "bool" => "boolean",
         "Option<OnFinding>" => "`\"flag\"`, `\"redact\"`, `\"withhold\"`, `\"block\"`",
         "Option<Spanned<Pooled>>" => "`\"transaction\"`",
-        "Limits" | "Grants" | "BTreeMap<String, Connection>" => "table",
-        "usize" | "u32" | "u64" | "Option<u64>" => "whole number",
+        "Limits" | "Grants" | "Mcp" | "BTreeMap<String, Connection>" => "table",
+        "usize" | "u32" | "u64" | "Option<u64>" | "Option<Spanned<usize>>" => "whole number",
         other => panic!("what a value of `{other}` is, the manual does not know"),
     }
 }
