@@ -9,6 +9,7 @@ use crate::workbench_args::{
     LOCK_HELP, LockArguments, POLICY_CHECK_HELP, PolicyCheckArguments, TEST_HELP, TestArguments,
     WHAT_HELP, WHO_HELP, WhatArguments, WhoArguments,
 };
+use crate::mcp_config::Client;
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 permitted, 1 refused, 2 usage, 3 policies or configuration,
@@ -54,6 +55,9 @@ pub(crate) enum Command {
     /// Serve databases to an MCP client over standard input and output
     #[command(after_help = SERVE_HELP)]
     Serve(ServeArguments),
+    /// Print what an MCP client has to be told to start `serve`, or write it into the client's file
+    #[command(after_help = MCP_CONFIG_HELP)]
+    McpConfig(McpConfigArguments),
     /// Look at what a database's account may do beyond reading
     #[command(after_help = DOCTOR_HELP)]
     Doctor(DoctorArguments),
@@ -160,6 +164,13 @@ Examples for several connections (each call of a tool names one):
 Examples for MySQL and MariaDB:
   palisade serve mysql://palisade_reader@localhost:3306/sales \\
     --password-env SALES_PASSWORD < /dev/null";
+
+const MCP_CONFIG_HELP: &str = "\
+Examples (after `palisade demo`):
+  palisade mcp-config --list
+  palisade mcp-config claude-desktop sqlite:demo.db --policies demo-policies \\
+    --as 'Agent::\"support-bot\"'
+  palisade mcp-config cursor sqlite:demo.db --file cursor.json --write";
 
 const DOCTOR_HELP: &str = "\
 Examples for PostgreSQL:
@@ -349,6 +360,28 @@ pub(crate) struct ServeArguments {
     /// Append one JSON line a statement to this file
     #[arg(long, value_name = "FILE")]
     pub(crate) audit: Option<PathBuf>,
+}
+
+/// `palisade mcp-config`
+#[derive(Debug, Args)]
+pub(crate) struct McpConfigArguments {
+    /// The client
+    #[arg(value_enum, required_unless_present = "list")]
+    pub(crate) client: Option<Client>,
+    /// Name the clients, and the file of each
+    #[arg(long, conflicts_with_all = ["write", "file"])]
+    pub(crate) list: bool,
+    /// Add the server to the client's file, and keep a copy of what stood there
+    #[arg(long)]
+    pub(crate) write: bool,
+    /// Another file than the client's usual one
+    #[arg(long, value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+    /// What the client calls the server
+    #[arg(long, value_name = "NAME", default_value = "palisade")]
+    pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) serve: ServeArguments,
 }
 
 /// `palisade doctor`

@@ -214,6 +214,11 @@ impl ConfigFile {
         &self.defaults
     }
 
+    /// The variables of the environment that it grants.
+    pub(crate) fn granted_variables(&self) -> &[String] {
+        &self.grants.env
+    }
+
     /// The names of its connections.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.connections.keys().map(String::as_str)

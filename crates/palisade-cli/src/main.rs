@@ -24,6 +24,7 @@ mod grid;
 mod host;
 mod human;
 mod json;
+mod mcp_config;
 #[cfg_attr(not(feature = "mysql"), path = "absent/mysql.rs")]
 mod mysql;
 mod needs;
@@ -111,6 +112,7 @@ fn run() -> Result<Exit, Failure> {
         Command::Check(arguments) => check::run(arguments),
         Command::Explain(arguments) => explain::run(arguments),
         Command::Serve(arguments) => serve::run(arguments),
+        Command::McpConfig(arguments) => mcp_config::run(arguments),
         Command::Doctor(arguments) => doctor::run(arguments),
         Command::SetupSql(arguments) => setup_sql::run(arguments),
         Command::Policy(command) => policy::run(command),

@@ -15,6 +15,7 @@ mod desk;
 mod input;
 mod lines;
 mod manual;
+mod mcp_config;
 mod mysql;
 mod policies;
 mod postgres;
