@@ -9,7 +9,7 @@ use crate::workbench_args::{
     LOCK_HELP, LockArguments, POLICY_CHECK_HELP, PolicyCheckArguments, TEST_HELP, TestArguments,
     WHAT_HELP, WHO_HELP, WhatArguments, WhoArguments,
 };
-use crate::mcp_config::Client;
+use crate::{config::Tools, mcp_config::Client};
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 permitted, 1 refused, 2 usage, 3 policies or configuration,
@@ -353,6 +353,9 @@ pub(crate) struct ServeArguments {
     /// of the configuration `writable = true` there says so
     #[arg(long)]
     pub(crate) writable: bool,
+    /// The tools to offer; of the configuration `tools` says so
+    #[arg(long, value_enum)]
+    pub(crate) tools: Option<Tools>,
     #[command(flatten)]
     pub(crate) secret: SecretArguments,
     #[command(flatten)]

@@ -6,6 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use clap::ValueEnum;
 use palisade::{
     answer::Action,
     did_you_mean,
@@ -13,7 +14,7 @@ use palisade::{
     session::Principal,
     token::{Lifetime, LifetimeSyntaxError},
 };
-use palisade_mcp::AnswerSize;
+use palisade_mcp::{AnswerSize, ToolSet, UnknownToolError};
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -48,6 +49,8 @@ pub(crate) struct Config {
     pub(crate) writable: bool,
     /// How large an answer of the MCP server may be, whichever connection it is of.
     pub(crate) answer_size: AnswerSize,
+    /// Which tools it offers.
+    pub(crate) tools: OfferedTools,
 }
 
 /// A configuration that has been read and checked, every connection of it.
@@ -114,6 +117,60 @@ struct Mcp {
     max_answer_chars: Option<Spanned<usize>>,
     /// Tokens of an answer, as they are estimated: 2000 to 32768. Without it, 10000.
     max_answer_tokens: Option<Spanned<usize>>,
+    /// Which tools are offered: all, or the few that an agent needs. Without it, `"full"`. `serve --tools` wins over it.
+    tools: Option<Tools>,
+    /// Tools that are offered beside those.
+    #[serde(default)]
+    allow: Vec<Spanned<String>>,
+    /// Tools that are never offered.
+    #[serde(default)]
+    exclude: Vec<Spanned<String>>,
+}
+
+/// Which tools the MCP server offers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Tools {
+    /// Those that an agent needs
+    Core,
+    /// All
+    Full,
+}
+
+impl Tools {
+    /// How it is written.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Core => "core",
+            Self::Full => "full",
+        }
+    }
+}
+
+/// Which tools the MCP server offers, with those that are named one by one.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct OfferedTools {
+    set: Option<Tools>,
+    /// Names that exist.
+    allow: Vec<String>,
+    exclude: Vec<String>,
+}
+
+impl OfferedTools {
+    /// The tools, where the command line asks for `set`.
+    pub(crate) fn choose(&self, set: Option<Tools>) -> Result<ToolSet, UnknownToolError> {
+        let begun = match set.or(self.set) {
+            Some(Tools::Core) => ToolSet::core(),
+            Some(Tools::Full) | None => ToolSet::full(),
+        };
+        let grown = self
+            .allow
+            .iter()
+            .try_fold(begun, |set, name| set.add(name))?;
+        self.exclude
+            .iter()
+            .try_fold(grown, |set, name| set.remove(name))
+    }
 }
 
 /// `[connections.NAME]`
@@ -356,6 +413,7 @@ impl Reader<'_> {
             token_lifetime: self.lifetime(token_lifetime)?,
             limits,
             writable: false,
+            tools: self.offered_tools(&mcp)?,
             answer_size: self.answer_size(mcp)?,
         };
         let mut checked = BTreeMap::new();
@@ -495,8 +553,26 @@ impl Reader<'_> {
             limits: self.limits(name)?,
             writable,
             answer_size: defaults.answer_size,
+            tools: defaults.tools.clone(),
         };
         Ok((config, database))
+    }
+
+    /// Which tools are offered.
+    fn offered_tools(&self, mcp: &Mcp) -> Result<OfferedTools, Failure> {
+        for name in mcp.allow.iter().chain(&mcp.exclude) {
+            ToolSet::full().add(name.get_ref()).map_err(|unknown| {
+                let help = "write the name as the manual's table of tools has it";
+                self.fault(&unknown.to_string(), Some(name.span()), help)
+            })?;
+        }
+        let names =
+            |all: &[Spanned<String>]| all.iter().map(|name| name.get_ref().clone()).collect();
+        Ok(OfferedTools {
+            set: mcp.tools,
+            allow: names(&mcp.allow),
+            exclude: names(&mcp.exclude),
+        })
     }
 
     /// How large an answer may be.
@@ -504,6 +580,9 @@ impl Reader<'_> {
         let Mcp {
             max_answer_chars,
             max_answer_tokens,
+            tools: _,
+            allow: _,
+            exclude: _,
         } = mcp;
         let usual = AnswerSize::default();
         let within = |value: Option<Spanned<usize>>,

@@ -33,10 +33,12 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<Exit, Failure> {
     let asked = Access::asked(arguments.writable);
     let is_alone = databases.len() == 1;
     // One file says it for all of them.
-    let size = databases
+    let (size, tools) = databases
         .first()
-        .map(|(setup, _)| setup.answer_size)
+        .map(|(setup, _)| (setup.answer_size, setup.tools.clone()))
         .unwrap_or_default();
+    let tools = tools.choose(arguments.tools);
+    let tools = tools.map_err(|unknown| Failure::Internal(unknown.to_string()))?;
     let (mut gates, mut late, mut unreached) = (Vec::new(), Vec::new(), None);
     for (setup, database) in databases {
         match gate(&setup, &database, asked, Driver::Own(&runtime)) {
@@ -56,7 +58,9 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<Exit, Failure> {
     if let (true, Some(failure)) = (gates.is_empty(), unreached) {
         return Err(failure);
     }
-    let server = server(gates, late)?.with_answer_size(size);
+    let server = server(gates, late)?
+        .with_answer_size(size)
+        .with_tools(tools);
     if std::io::stdin().is_terminal() {
         // There is no reader if this fails.
         let _ = write!(std::io::stderr(), "{}", greet(std::env::args()));
@@ -77,6 +81,7 @@ fn databases(arguments: &ServeArguments) -> Result<Vec<(Setup, Database)>, Failu
         in_memory,
         schema,
         writable,
+        tools: _,
         secret,
         policies,
         audit,

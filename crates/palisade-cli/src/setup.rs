@@ -19,7 +19,7 @@ use palisade_mcp::AnswerSize;
 
 use crate::{
     args::{PolicyArguments, SecretArguments},
-    config::{Config, ConfigFile},
+    config::{Config, ConfigFile, OfferedTools},
     database::{Access, Database, catalog_of_schema},
     database_name::{CatalogSource, Source},
     exit::Failure,
@@ -48,6 +48,8 @@ pub(crate) struct Setup {
     writable: bool,
     /// How large an answer of the MCP server may be.
     pub(crate) answer_size: AnswerSize,
+    /// Which tools it offers.
+    pub(crate) tools: OfferedTools,
     /// The connection's name, if it is one of the configuration's.
     connection: Option<String>,
 }
@@ -200,6 +202,7 @@ impl Setup {
             limits: config.limits.clone(),
             writable: config.writable,
             answer_size: config.answer_size,
+            tools: config.tools.clone(),
             connection: None,
         })
     }

@@ -108,15 +108,23 @@ fn refuse(rejection: &Rejection, format: Format) -> Result<Exit, Failure> {
 
 fn format_list(list: &TableList<'_>, paint: Paint) -> String {
     let names = ["schema", "name", "kind", "readable"].map(str::to_owned);
-    let row = |table: &metadata::Table<'_>| {
-        [
-            table.schema,
-            table.name,
-            table.kind,
-            yes_or_no(table.readable),
-        ]
-        .map(Cell::text)
-        .to_vec()
+    let row = |listed: &metadata::Listed<'_>| {
+        let parts = match listed {
+            metadata::Listed::Table(table) => [
+                table.schema,
+                table.name,
+                table.kind,
+                yes_or_no(table.readable),
+            ],
+            metadata::Listed::Whole(table) => [
+                table.schema.as_str(),
+                table.name.as_str(),
+                table.kind,
+                yes_or_no(table.readable),
+            ],
+            metadata::Listed::Name(name) => ["", name.as_str(), "", ""],
+        };
+        parts.map(Cell::text).to_vec()
     };
     let cells: Vec<_> = list.tables.iter().map(row).collect();
     let mut out = grid::draw(&names, &cells, paint, paint.width());

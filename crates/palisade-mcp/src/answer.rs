@@ -5,6 +5,7 @@ use palisade::{
     code::Code,
     guard::Refusal,
     rejection::Rejection,
+    tool_names::ToolNames,
 };
 use palisade_scan::{Scanner, spell_out};
 use rmcp::model::{CallToolResult, ContentBlock, MetaObject};
@@ -105,14 +106,14 @@ pub(crate) enum Templates {
 pub(crate) fn refusal(
     refusal: &Refusal,
     context: Context<'_>,
-    offered: Offered,
+    (offered, names): (Offered, &ToolNames),
     templates: Templates,
 ) -> CallToolResult {
     let Refusal {
         rejection,
         incident,
     } = refusal;
-    let agent = rejection.for_agent();
+    let agent = rejection.for_agent_of(names);
     // It can quote names, which are data.
     let message = if Scanner::new().detect(agent.message.as_bytes()).is_empty() {
         agent.message
@@ -123,7 +124,8 @@ pub(crate) fn refusal(
         (Code::TemplateUnknown, Templates::None) => &["query"],
         (_, Templates::Listed | Templates::None) => agent.code.next_valid_actions(),
     };
-    let next_valid_actions = next(agent.code, context.tool, usual, offered);
+    let next = next(agent.code, context.tool, usual, offered);
+    let next_valid_actions: Vec<_> = next.iter().filter_map(|tool| names.name(tool)).collect();
     let mut body = json!({
         "code": agent.code,
         "message": message,
@@ -246,7 +248,12 @@ mod tests {
             rejection: Rejection::new(code, message).with_operator_detail("the operator's"),
             incident: incident.map(str::to_owned),
         };
-        let result = super::refusal(&refusal, CONTEXT, Offered::Reading, Templates::None);
+        let result = super::refusal(
+            &refusal,
+            CONTEXT,
+            (Offered::Reading, &ToolNames::default()),
+            Templates::None,
+        );
         assert_eq!(result.is_error, Some(true));
         let text = result.content[0].as_text().unwrap().text.clone();
         (result.structured_content.unwrap(), text)

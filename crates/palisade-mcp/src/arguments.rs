@@ -7,7 +7,10 @@ use rmcp::model::JsonObject;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
 
-use crate::declare::ToolName;
+use crate::{
+    declare::ToolName,
+    lists::{Detail, Scope},
+};
 
 /// Rows an answer has if the caller names no limit.
 pub(crate) const DEFAULT_ROWS: u64 = 100;
@@ -47,6 +50,8 @@ pub(crate) struct QueryCall {
     pub(crate) params: Params,
     /// From 1 to [`MAX_ROWS`].
     pub(crate) limit: u64,
+    /// Milliseconds; the operator's limit may be lower.
+    pub(crate) timeout_ms: Option<u64>,
     pub(crate) form: Form,
 }
 
@@ -60,6 +65,8 @@ struct RawQuery {
     limit: Option<Value>,
     #[serde(default)]
     format: RawForm,
+    #[serde(default)]
+    timeout_ms: Option<Value>,
 }
 
 /// A call of `execute`.
@@ -92,7 +99,184 @@ struct RawDescribe {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct RawList {}
+struct RawNothing {}
+
+/// A call of a tool that lists.
+#[derive(Debug)]
+pub(crate) struct ListCall {
+    /// What of it.
+    pub(crate) scope: Scope,
+    /// Where the page begins, under a seal.
+    pub(crate) cursor: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawPage {
+    #[serde(default)]
+    cursor: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawTables {
+    #[serde(default)]
+    schema: Option<String>,
+    #[serde(default)]
+    pattern: Option<String>,
+    #[serde(default)]
+    kind: Option<RawKind>,
+    #[serde(default)]
+    detail: RawDetail,
+    #[serde(default)]
+    cursor: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawViews {
+    #[serde(default)]
+    schema: Option<String>,
+    #[serde(default)]
+    pattern: Option<String>,
+    #[serde(default)]
+    detail: RawDetail,
+    #[serde(default)]
+    cursor: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawSearch {
+    pattern: String,
+    #[serde(default)]
+    schema: Option<String>,
+    #[serde(default)]
+    kind: Option<RawObject>,
+    #[serde(default)]
+    cursor: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum RawKind {
+    Table,
+    View,
+    System,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum RawObject {
+    Table,
+    View,
+    Column,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum RawDetail {
+    Names,
+    #[default]
+    Summary,
+    Full,
+}
+
+impl From<RawDetail> for Detail {
+    fn from(raw: RawDetail) -> Self {
+        match raw {
+            RawDetail::Names => Self::Names,
+            RawDetail::Summary => Self::Summary,
+            RawDetail::Full => Self::Full,
+        }
+    }
+}
+
+/// The arguments of a tool that lists everything.
+fn page(arguments: JsonObject) -> Result<ListCall, Rejection> {
+    let RawPage { cursor } = read(arguments)?;
+    list_call(Scope::default(), cursor)
+}
+
+/// The arguments of `list_tables`.
+fn tables(arguments: JsonObject) -> Result<ListCall, Rejection> {
+    let RawTables {
+        schema,
+        pattern,
+        kind,
+        detail,
+        cursor,
+    } = read(arguments)?;
+    let kind = kind.map(|kind| match kind {
+        RawKind::Table => "table",
+        RawKind::View => "view",
+        RawKind::System => "system",
+    });
+    let scope = Scope {
+        schema,
+        pattern,
+        kind,
+        detail: detail.into(),
+    };
+    list_call(scope, cursor)
+}
+
+/// The arguments of `list_views`.
+fn views(arguments: JsonObject) -> Result<ListCall, Rejection> {
+    let RawViews {
+        schema,
+        pattern,
+        detail,
+        cursor,
+    } = read(arguments)?;
+    let scope = Scope {
+        schema,
+        pattern,
+        kind: Some("view"),
+        detail: detail.into(),
+    };
+    list_call(scope, cursor)
+}
+
+/// The arguments of `search_objects`.
+fn search(arguments: JsonObject) -> Result<ListCall, Rejection> {
+    let RawSearch {
+        pattern,
+        schema,
+        kind,
+        cursor,
+    } = read(arguments)?;
+    let kind = kind.map(|kind| match kind {
+        RawObject::Table => "table",
+        RawObject::View => "view",
+        RawObject::Column => "column",
+    });
+    let scope = Scope {
+        schema,
+        pattern: Some(pattern),
+        kind,
+        detail: Detail::default(),
+    };
+    list_call(scope, cursor)
+}
+
+fn list_call(scope: Scope, cursor: Option<String>) -> Result<ListCall, Rejection> {
+    for (argument, text) in [
+        ("schema", &scope.schema),
+        ("pattern", &scope.pattern),
+        ("cursor", &cursor),
+    ] {
+        if text
+            .as_ref()
+            .is_some_and(|text| text.chars().count() > MAX_NAME)
+        {
+            return Err(invalid(format!(
+                "`{argument}` must have at most {MAX_NAME} characters"
+            )));
+        }
+    }
+    Ok(ListCall { scope, cursor })
+}
 
 /// The arguments of `query`.
 pub(crate) fn query(arguments: JsonObject) -> Result<QueryCall, Rejection> {
@@ -101,6 +285,7 @@ pub(crate) fn query(arguments: JsonObject) -> Result<QueryCall, Rejection> {
         sql: raw.sql,
         params: params(&raw.params)?,
         limit: rows(raw.limit)?,
+        timeout_ms: positive("timeout_ms", raw.timeout_ms)?,
         form: raw.format.into(),
     })
 }
@@ -120,7 +305,7 @@ pub(crate) struct TemplateCall {
 struct RawTemplate {
     template: String,
     #[serde(default)]
-    arguments: JsonObject,
+    params: JsonObject,
     #[serde(default)]
     limit: Option<Value>,
     #[serde(default)]
@@ -131,15 +316,15 @@ struct RawTemplate {
 pub(crate) fn template(arguments: JsonObject) -> Result<TemplateCall, Rejection> {
     let RawTemplate {
         template,
-        arguments,
+        params,
         limit,
         format,
     } = read(arguments)?;
-    unless_too_many(arguments.len())?;
-    let arguments = match Params::from_json(&Value::Object(arguments)) {
+    unless_too_many(params.len())?;
+    let arguments = match Params::from_json(&Value::Object(params)) {
         Ok(Params::Named(values)) => values,
         Ok(Params::None | Params::Positional(_)) => BTreeMap::new(),
-        Err(why) => return Err(invalid(format!("`arguments` does not fit: {why}"))),
+        Err(why) => return Err(invalid(format!("`params` does not fit: {why}"))),
     };
     Ok(TemplateCall {
         template,
@@ -152,12 +337,7 @@ pub(crate) fn template(arguments: JsonObject) -> Result<TemplateCall, Rejection>
 /// The arguments of `execute`.
 pub(crate) fn execute(arguments: JsonObject) -> Result<ExecuteCall, Rejection> {
     let raw: RawExecute = read(arguments)?;
-    let max_affected_rows = match raw.max_affected_rows {
-        None | Some(Value::Null) => None,
-        Some(value) => Some(value.as_u64().filter(|rows| *rows > 0).ok_or_else(|| {
-            invalid("`max_affected_rows` must be a whole number from 1".to_owned())
-        })?),
-    };
+    let max_affected_rows = positive("max_affected_rows", raw.max_affected_rows)?;
     Ok(ExecuteCall {
         sql: raw.sql,
         params: params(&raw.params)?,
@@ -169,7 +349,10 @@ pub(crate) fn execute(arguments: JsonObject) -> Result<ExecuteCall, Rejection> {
 /// What a call has for its tool.
 #[derive(Debug)]
 pub(crate) enum Call {
-    ListTables,
+    ListSchemas(ListCall),
+    ListTables(ListCall),
+    SearchObjects(ListCall),
+    PolicyExplain(ListCall),
     DescribeTable(String),
     ListTemplates,
     RunTemplate(TemplateCall),
@@ -181,9 +364,17 @@ impl Call {
     /// Reads the arguments of `tool`.
     pub(crate) fn read(tool: ToolName, arguments: JsonObject) -> Result<Self, Rejection> {
         match tool {
-            ToolName::ListTables => list(arguments).map(|()| Self::ListTables),
+            ToolName::ListSchemas => page(arguments).map(Self::ListSchemas),
+            ToolName::ListTables => tables(arguments).map(Self::ListTables),
+            ToolName::ListViews => views(arguments).map(Self::ListTables),
+            ToolName::SearchObjects => search(arguments).map(Self::SearchObjects),
+            ToolName::PolicyExplain => page(arguments).map(Self::PolicyExplain),
             ToolName::DescribeTable => describe(arguments).map(Self::DescribeTable),
-            ToolName::ListTemplates => list(arguments).map(|()| Self::ListTemplates),
+            // It is of the server, and answered before a connection is chosen.
+            ToolName::ListDatabases => {
+                Err(invalid("`list_databases` is of no connection".to_owned()))
+            }
+            ToolName::ListTemplates => nothing(arguments).map(|()| Self::ListTemplates),
             ToolName::RunTemplate => template(arguments).map(Self::RunTemplate),
             ToolName::Query => query(arguments).map(Self::Query),
             ToolName::Execute => execute(arguments).map(Self::Execute),
@@ -194,7 +385,10 @@ impl Call {
     pub(crate) fn may_be_tried(&self) -> bool {
         match self {
             Self::Execute(_) => false,
-            Self::ListTables
+            Self::ListSchemas(_)
+            | Self::ListTables(_)
+            | Self::SearchObjects(_)
+            | Self::PolicyExplain(_)
             | Self::DescribeTable(_)
             | Self::ListTemplates
             | Self::RunTemplate(_)
@@ -210,7 +404,20 @@ impl Call {
             Params::Named(values) => named_bytes(values),
         };
         match self {
-            Self::ListTables | Self::ListTemplates => 0,
+            Self::ListTemplates => 0,
+            Self::ListSchemas(call)
+            | Self::ListTables(call)
+            | Self::SearchObjects(call)
+            | Self::PolicyExplain(call) => {
+                let Scope {
+                    schema,
+                    pattern,
+                    kind: _,
+                    detail: _,
+                } = &call.scope;
+                let texts = [schema, pattern, &call.cursor];
+                texts.into_iter().flatten().map(String::len).sum()
+            }
             Self::DescribeTable(table) => table.len(),
             Self::RunTemplate(call) => call.template.len() + named_bytes(&call.arguments),
             Self::Query(call) => call.sql.len() + values(&call.params),
@@ -265,6 +472,18 @@ pub(crate) fn describe(arguments: JsonObject) -> Result<String, Rejection> {
     Ok(raw.table)
 }
 
+/// A number that may be left out.
+fn positive(argument: &str, value: Option<Value>) -> Result<Option<u64>, Rejection> {
+    match value {
+        None | Some(Value::Null) => Ok(None),
+        Some(value) => {
+            let number = value.as_u64().filter(|number| *number > 0);
+            let invalid = || invalid(format!("`{argument}` must be a whole number from 1"));
+            number.map(Some).ok_or_else(invalid)
+        }
+    }
+}
+
 /// How many rows are asked for.
 fn rows(limit: Option<Value>) -> Result<u64, Rejection> {
     match limit {
@@ -280,9 +499,9 @@ fn rows(limit: Option<Value>) -> Result<u64, Rejection> {
     }
 }
 
-/// The arguments of `list_tables` and `list_templates`: none.
-pub(crate) fn list(arguments: JsonObject) -> Result<(), Rejection> {
-    read(arguments).map(|RawList {}| ())
+/// The arguments of `list_databases` and `list_templates`: none.
+pub(crate) fn nothing(arguments: JsonObject) -> Result<(), Rejection> {
+    read(arguments).map(|RawNothing {}| ())
 }
 
 fn read<T: DeserializeOwned>(arguments: JsonObject) -> Result<T, Rejection> {
@@ -339,7 +558,7 @@ mod tests {
         let named = (0..=MAX_PARAMETERS).map(|n| (n.to_string(), json!(n)));
         let named = Value::Object(named.collect());
         assert!(query(object(json!({"sql": "x", "params": named}))).is_err());
-        assert!(template(object(json!({"template": "x", "arguments": named}))).is_err());
+        assert!(template(object(json!({"template": "x", "params": named}))).is_err());
     }
 
     #[test]
@@ -353,6 +572,7 @@ mod tests {
             (json!({"sql": "x", "limit": 1.5}), "`limit`"),
             (json!({"sql": "x", "limit": "10"}), "`limit`"),
             (json!({"sql": "x", "format": "csv"}), "json"),
+            (json!({"sql": "x", "timeout_ms": 0}), "`timeout_ms`"),
             (json!({"sql": "x", "params": 1}), "`params`"),
             (json!({"sql": "x", "params": [[1]]}), "`params`"),
             (
@@ -383,7 +603,23 @@ mod tests {
         assert!(describe(object(json!({"table": ""}))).is_err());
         assert!(describe(object(json!({"table": "x".repeat(257)}))).is_err());
         assert!(describe(object(json!({"table": "x", "as": "y"}))).is_err());
-        assert!(list(object(json!({"schema": "main"}))).is_err());
+        assert!(nothing(object(json!({"schema": "main"}))).is_err());
+        assert!(
+            tables(object(
+                json!({"schema": "main", "pattern": "x*", "kind": "view"})
+            ))
+            .is_ok()
+        );
+        for bad in [
+            json!({"kind": "column"}),
+            json!({"detail": "all"}),
+            json!({"pattern": "x".repeat(257)}),
+            json!({"pattern": 7}),
+        ] {
+            assert!(tables(object(bad.clone())).is_err(), "{bad}");
+        }
+        assert!(search(object(json!({}))).is_err());
+        assert!(views(object(json!({"kind": "table"}))).is_err());
         let long = query(object(
             json!({"sql": ["x".repeat(5000)], "y": "x".repeat(5000)}),
         ));

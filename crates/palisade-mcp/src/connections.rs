@@ -14,6 +14,7 @@ use rmcp::model::{Extensions, JsonObject};
 use serde_json::Value;
 
 use crate::{
+    cursor::Seals,
     late::{Late, LateConnection},
     options::{PrincipalSource, ServeOptions},
     queue::Queue,
@@ -51,6 +52,8 @@ pub(crate) struct Connection {
     writable: bool,
     /// Who may run next. One whose caller gave up counts until the engine has let go of it.
     pub(crate) queue: Queue,
+    /// Of the cursors of its lists.
+    pub(crate) seals: Seals,
 }
 
 impl Connection {
@@ -62,6 +65,7 @@ impl Connection {
             transport: options.transport,
             writable: options.writable,
             queue: Queue::default(),
+            seals: Seals::default(),
         }
     }
 }
@@ -171,6 +175,14 @@ impl Connections {
         }
     }
 
+    /// The SQL that it speaks.
+    pub(crate) fn only_dialect(&self) -> Option<Dialect> {
+        match self {
+            Self::One(connection) => Some(connection.guard.firewall().catalog().dialect()),
+            Self::Several(_) => None,
+        }
+    }
+
     /// Bytes of the longest statement that any of them looks at.
     pub(crate) fn max_query_bytes(&self) -> usize {
         match self {
@@ -222,6 +234,18 @@ impl Connections {
                     })
                     .collect(),
             ),
+        }
+    }
+
+    /// Every connection by name, with its SQL and whether something of it may be changed.
+    pub(crate) fn databases(&self, request: &Extensions) -> Vec<Choice<'_>> {
+        match self {
+            Self::One(connection) => vec![Choice {
+                name: &connection.name,
+                dialect: connection.guard.firewall().catalog().dialect(),
+                changeable: connection.is_changeable(request),
+            }],
+            Self::Several(_) => self.offer(request).choices().to_vec(),
         }
     }
 

@@ -5,8 +5,12 @@
 //!
 //! | tool | does |
 //! |---|---|
-//! | `list_tables` | names the tables and views that exist for the principal |
-//! | `describe_table` | columns, keys and masks of one of them |
+//! | `list_databases` | names the connections, and the SQL that each speaks |
+//! | `list_schemas` | names the schemas in which something exists for the principal |
+//! | `list_tables`, `list_views` | name the tables and views that exist for the principal, page by page |
+//! | `search_objects` | finds tables and columns by a part of their names |
+//! | `describe_table` | columns, keys and masks of a table |
+//! | `policy_explain` | what the principal may do: tables, masks, changes, limits |
 //! | `query` | runs one reading statement with parameters |
 //! | `execute` | runs one statement that may change what policy permits, where [`ServeOptions::writable`] says so and some policy permits a change |
 //!
@@ -39,15 +43,18 @@
 mod answer;
 mod arguments;
 mod connections;
+mod cursor;
 mod declare;
 mod late;
 mod lines;
+mod lists;
 pub mod metadata;
 mod options;
 mod queue;
 mod request;
 mod serve;
 mod server;
+mod tool_set;
 
 pub use connections::ConnectionsError;
 pub use late::LateConnection;
@@ -57,3 +64,4 @@ pub use rmcp;
 
 pub use serve::{ServeError, serve, serve_stdio};
 pub use server::PalisadeServer;
+pub use tool_set::{ToolSet, UnknownToolError};

@@ -13,22 +13,40 @@ use palisade::{
 use palisade_scan::{Detector, Scanner, Severity};
 use serde::Serialize;
 
-/// Bytes of the list of tables.
-const MAX_LIST_BYTES: usize = 64 * 1024;
-/// Findings that are listed in an answer.
-const MAX_FINDINGS: usize = 100;
+pub use crate::lists::{Detail, Scope};
+use crate::{connections::Choice, lists::Page};
 
-/// The answer of `list_tables`.
+/// Findings that are listed in an answer.
+const MAX_FINDINGS: usize = 30;
+
+/// The answer of `list_tables` and `list_views`.
 #[derive(Debug, Serialize)]
 pub struct TableList<'a> {
-    /// Those for which there is room, in the catalog's order.
-    pub tables: Vec<Table<'a>>,
-    /// How many there are.
+    /// Those of the page, in the catalog's order.
+    pub tables: Vec<Listed<'a>>,
+    /// How many there are on all pages.
     pub table_count: usize,
     /// Whether there are more than are listed.
     pub truncated: bool,
+    /// With what the next page is asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_cursor: Option<String>,
+    /// What the list is taken from; empty of everything.
+    pub scope: Scope,
     /// What detectors found in names.
     pub findings: Vec<NameFinding<'a>>,
+}
+
+/// An entry of the list, as long as was asked for.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub enum Listed<'a> {
+    /// Schema and name.
+    Name(String),
+    /// A line.
+    Table(Table<'a>),
+    /// Everything.
+    Whole(&'a VisibleRelation),
 }
 
 /// A table or view of the list.
@@ -67,6 +85,32 @@ pub struct NameFinding<'a> {
     pub column: Option<&'a str>,
 }
 
+/// The answer of `list_databases`.
+#[derive(Debug, Serialize)]
+pub(crate) struct DatabaseList<'a> {
+    databases: Vec<ListedDatabase<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct ListedDatabase<'a> {
+    connection: &'a str,
+    /// The SQL that it speaks.
+    engine: String,
+    changeable: bool,
+}
+
+/// All of `choices`, whose names are the operator's.
+pub(crate) fn databases<'a>(choices: &[Choice<'a>]) -> DatabaseList<'a> {
+    let listed = choices.iter().map(|choice| ListedDatabase {
+        connection: choice.name,
+        engine: choice.dialect.to_string(),
+        changeable: choice.changeable,
+    });
+    DatabaseList {
+        databases: listed.collect(),
+    }
+}
+
 /// The answer of `list_templates`. Its texts are the operator's own.
 #[derive(Debug, Serialize)]
 pub(crate) struct TemplateList<'a> {
@@ -92,37 +136,68 @@ pub(crate) fn templates(templates: &[Template]) -> TemplateList<'_> {
     }
 }
 
-/// All of `relations`, in their order, as far as there is room; `table_count` counts the others too.
+/// All of `relations`, in their order.
 pub fn list(relations: &[VisibleRelation]) -> TableList<'_> {
-    let mut room = MAX_LIST_BYTES;
-    let mut tables = Vec::new();
-    let mut findings = Vec::new();
-    for relation in relations {
-        // As much as the keys and values of an entry take, escapes aside.
-        let bytes = 60 + relation.schema.len() + relation.name.len();
-        let Some(left) = room.checked_sub(bytes) else {
-            break;
-        };
-        room = left;
-        find(
-            &mut findings,
-            &[&relation.schema, &relation.name],
-            &relation.name,
-            None,
-        );
-        tables.push(Table {
+    let page = Page {
+        from: 0,
+        room: usize::MAX,
+    };
+    list_matching(relations, &Scope::default(), page).0
+}
+
+/// A page of those within `scope`, and where the next one begins.
+pub(crate) fn list_matching<'a>(
+    relations: &'a [VisibleRelation],
+    scope: &Scope,
+    page: Page,
+) -> (TableList<'a>, Option<usize>) {
+    let matching: Vec<_> = relations
+        .iter()
+        .filter(|relation| scope.has_table(relation))
+        .collect();
+    let table_count = matching.len();
+    let summary = |relation: &'a VisibleRelation| {
+        Listed::Table(Table {
             schema: &relation.schema,
             name: &relation.name,
             kind: relation.kind,
             readable: relation.readable,
-        });
+        })
+    };
+    let entry = |relation: &'a VisibleRelation| match scope.detail {
+        Detail::Names => Listed::Name(ident::qualify([
+            relation.schema.as_str(),
+            relation.name.as_str(),
+        ])),
+        Detail::Summary => summary(relation),
+        // What no page has room for is described by itself.
+        Detail::Full if json_bytes(relation) > page.room => summary(relation),
+        Detail::Full => Listed::Whole(relation),
+    };
+    let (tables, next) = page.take(matching.iter().map(|relation| entry(relation)).collect());
+    let mut findings = Vec::new();
+    for relation in matching.iter().skip(page.from).take(tables.len()) {
+        let name = relation.name.as_str();
+        match scope.detail {
+            Detail::Names | Detail::Summary => {
+                find(&mut findings, &[&relation.schema, name], name, None);
+            }
+            Detail::Full => find_all(&mut findings, relation),
+        }
     }
-    TableList {
-        truncated: tables.len() < relations.len(),
-        table_count: relations.len(),
+    let list = TableList {
         tables,
+        table_count,
+        truncated: next.is_some(),
+        next_cursor: None,
+        scope: scope.clone(),
         findings,
-    }
+    };
+    (list, next)
+}
+
+fn json_bytes(part: &impl Serialize) -> usize {
+    serde_json::to_string(part).map_or(0, |json| json.len())
 }
 
 /// The relation called `table`, with or without its schema, among `relations`. The name as written comes before the
@@ -148,28 +223,8 @@ pub fn describe<'a>(
             ));
         }
     };
-    let name = relation.name.as_str();
     let mut findings = Vec::new();
-    let comment = relation.comment.as_deref().unwrap_or_default();
-    find(
-        &mut findings,
-        &[&relation.schema, name, comment],
-        name,
-        None,
-    );
-    for column in &relation.columns {
-        let mut texts = vec![column.name.as_str(), &column.type_name];
-        texts.extend(column.default.as_deref());
-        texts.extend(column.comment.as_deref());
-        texts.extend(column.labels.iter().flatten().map(String::as_str));
-        find(&mut findings, &texts, name, Some(&column.name));
-    }
-    for key in &relation.foreign_keys {
-        find(&mut findings, &[&key.schema, &key.table], name, None);
-        for column in &key.references {
-            find(&mut findings, &[column], name, None);
-        }
-    }
+    find_all(&mut findings, relation);
     Ok(TableDescription { relation, findings })
 }
 
@@ -222,7 +277,27 @@ fn unknown(relations: &[VisibleRelation], table: &str) -> Rejection {
     )
 }
 
-fn find<'a>(
+/// Looks into everything that is told of a relation.
+fn find_all<'a>(findings: &mut Vec<NameFinding<'a>>, relation: &'a VisibleRelation) {
+    let name = relation.name.as_str();
+    let comment = relation.comment.as_deref().unwrap_or_default();
+    find(findings, &[&relation.schema, name, comment], name, None);
+    for column in &relation.columns {
+        let mut texts = vec![column.name.as_str(), &column.type_name];
+        texts.extend(column.default.as_deref());
+        texts.extend(column.comment.as_deref());
+        texts.extend(column.labels.iter().flatten().map(String::as_str));
+        find(findings, &texts, name, Some(&column.name));
+    }
+    for key in &relation.foreign_keys {
+        find(findings, &[&key.schema, &key.table], name, None);
+        for column in &key.references {
+            find(findings, &[column], name, None);
+        }
+    }
+}
+
+pub(crate) fn find<'a>(
     findings: &mut Vec<NameFinding<'a>>,
     texts: &[&str],
     table: &'a str,
@@ -337,12 +412,19 @@ mod tests {
         let relations: Vec<_> = (0..2000)
             .map(|n| relation("main", &format!("table_{n}"), "c"))
             .collect();
-        let json = to_value(list(&relations)).unwrap();
+        let page = Page {
+            from: 0,
+            room: 30_000,
+        };
+        let (page, next) = list_matching(&relations, &Scope::default(), page);
+        let json = to_value(page).unwrap();
         assert_eq!(
             (&json["truncated"], &json["table_count"]),
             (&json!(true), &json!(2000))
         );
-        assert!(json["tables"].as_array().unwrap().len() > 500);
-        assert!(json.to_string().len() < MAX_LIST_BYTES + 1024);
+        let listed = json["tables"].as_array().unwrap().len();
+        assert!(listed > 300 && next == Some(listed), "{listed}");
+        assert!(json.to_string().len() < 30_200);
+        assert_eq!(list(&relations).tables.len(), 2000);
     }
 }

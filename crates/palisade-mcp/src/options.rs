@@ -59,6 +59,12 @@ impl AnswerSize {
         self.max_tokens
     }
 
+    /// Bytes of the entries of a list, beside what stands around them. A token of names is three characters or more.
+    pub(crate) fn list_bytes(self) -> usize {
+        let bytes = self.max_chars.min(self.max_tokens.saturating_mul(3));
+        bytes.saturating_sub(4_000)
+    }
+
     pub(crate) fn room(self, form: Form) -> Room {
         Room {
             form,

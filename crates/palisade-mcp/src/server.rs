@@ -36,14 +36,17 @@ use tokio::{
 
 use crate::{
     answer::{self, Context, Offered, Templates},
-    arguments::{Call, MAX_ROWS},
+    arguments::{self, Call, ListCall, MAX_ROWS},
     connections::{Chosen, Connection, Connections, ConnectionsError, Standing},
+    cursor::Seals,
     declare::{self, ToolName},
     late::LateConnection,
     lines::Bounds,
+    lists::{self, Page, ShownLimits},
     metadata,
     options::{AnswerSize, ServeOptions},
     queue::{Ask, Busy, Caller, Kind, TRIAL},
+    tool_set::ToolSet,
 };
 
 /// How long a call may wait at least, where statements get less time than that.
@@ -62,6 +65,8 @@ pub struct PalisadeServer {
     door: u64,
     /// How large an answer may be.
     size: AnswerSize,
+    /// Which tools it offers.
+    tools: Arc<ToolSet>,
 }
 
 /// Who asks, and what of the connection may be changed by this principal.
@@ -72,6 +77,19 @@ struct Asked {
     door: u64,
     /// How large the answer may be.
     size: AnswerSize,
+}
+
+/// A page of a list, and what its cursors are bound to.
+struct Paged<'a> {
+    page: Page,
+    scope: String,
+    seals: &'a Seals,
+}
+
+impl Paged<'_> {
+    fn seal(&self, position: usize) -> Result<String, Rejection> {
+        self.seals.seal(&self.scope, position)
+    }
 }
 
 struct Shared {
@@ -88,6 +106,7 @@ impl Clone for PalisadeServer {
             shared: Arc::clone(&self.shared),
             door: self.door,
             size: self.size,
+            tools: Arc::clone(&self.tools),
         }
     }
 }
@@ -142,6 +161,16 @@ impl PalisadeServer {
             }),
             door: 0,
             size: AnswerSize::default(),
+            tools: Arc::default(),
+        }
+    }
+
+    /// The same with these tools alone.
+    #[must_use]
+    pub fn with_tools(self, tools: ToolSet) -> Self {
+        Self {
+            tools: Arc::new(tools),
+            ..self
         }
     }
 
@@ -184,9 +213,18 @@ impl PalisadeServer {
         let refuse = |connection: Option<&Connection>, refusal| {
             let is_changeable =
                 connection.is_some_and(|connection| connection.is_changeable(request));
-            shared.refusal(tool, connection, is_changeable, refusal)
+            let is_changeable = is_changeable && self.tools.has(ToolName::Execute);
+            shared.refusal((tool, &self.tools), connection, is_changeable, refusal)
         };
-        if tool == ToolName::Execute && !shared.connections.offer(request).changeable() {
+        if tool == ToolName::ListDatabases {
+            let databases = shared.connections.databases(request);
+            let answer = arguments::nothing(arguments)
+                .and_then(|()| answer::metadata(&metadata::databases(&databases)));
+            return answer.unwrap_or_else(|rejection| refuse(None, refusal(rejection)));
+        }
+        if tool == ToolName::Execute
+            && !(self.tools.has(tool) && shared.connections.offer(request).changeable())
+        {
             return refuse(None, refusal(read_only()));
         }
         let connection = match shared.connections.choose(&mut arguments) {
@@ -299,9 +337,42 @@ impl Connection {
     ) -> Result<CallToolResult, Refusal> {
         let session = &asked.session;
         match call {
-            Call::ListTables => {
+            Call::ListSchemas(call) => {
                 let relations = self.relations(session, handle)?;
-                answer::metadata(&metadata::list(&relations)).map_err(refusal)
+                let paged = self.page("list_schemas", call, asked).map_err(refusal)?;
+                let list = lists::schemas(&relations, paged.page, |at| paged.seal(at));
+                answer::metadata(&list.map_err(refusal)?).map_err(refusal)
+            }
+            Call::ListTables(call) => {
+                let relations = self.relations(session, handle)?;
+                let paged = self.page("list_tables", call, asked).map_err(refusal)?;
+                let list = lists::tables(&relations, &call.scope, paged.page, |at| paged.seal(at));
+                answer::metadata(&list.map_err(refusal)?).map_err(refusal)
+            }
+            Call::SearchObjects(call) => {
+                let relations = self.relations(session, handle)?;
+                let paged = self.page("search_objects", call, asked).map_err(refusal)?;
+                let list = lists::objects(&relations, &call.scope, paged.page, |at| paged.seal(at));
+                answer::metadata(&list.map_err(refusal)?).map_err(refusal)
+            }
+            Call::PolicyExplain(call) => {
+                let relations = self.relations(session, handle)?;
+                let changes = match asked.is_changeable {
+                    true => self.guard.permitted_changes(session)?,
+                    false => Vec::new(),
+                };
+                let limits = self.guard.firewall().limits().clone();
+                let limits = ShownLimits {
+                    rows: limits.max_rows.min(MAX_ROWS),
+                    characters: asked.size.max_chars(),
+                    affected_rows: asked.is_changeable.then_some(limits.max_affected_rows),
+                    timeout_ms: limits.statement_timeout_ms,
+                };
+                let whose = (session.principal().to_string(), limits);
+                let paged = self.page("policy_explain", call, asked).map_err(refusal)?;
+                let told =
+                    lists::explain(whose, &relations, &changes, paged.page, |at| paged.seal(at));
+                answer::metadata(&told.map_err(refusal)?).map_err(refusal)
             }
             Call::DescribeTable(table) => {
                 let relations = self.relations(session, handle)?;
@@ -322,6 +393,9 @@ impl Connection {
                 self.rows(request, call.form, asked.size, handle)
             }
             Call::Query(call) => {
+                let time = call
+                    .timeout_ms
+                    .map_or(time, |ms| time.min(Duration::from_millis(ms)));
                 let limits = self.limits(call.limit, time);
                 let request = Request::statement(&call.sql, &call.params, session);
                 let request = request.with_limits(&limits);
@@ -341,6 +415,31 @@ impl Connection {
                 self.rows(request, call.form, asked.size, handle)
             }
         }
+    }
+
+    /// The page that `call` asks of `tool`, and with what the next one is sealed.
+    fn page(&self, tool: &str, call: &ListCall, asked: &Asked) -> Result<Paged<'_>, Rejection> {
+        let firewall = self.guard.firewall();
+        let scope = format!(
+            "{tool}\n{}\n{}\n{}\n{:?}",
+            asked.session.principal(),
+            firewall.catalog().version(),
+            firewall.policies().version(),
+            call.scope
+        );
+        let from = match &call.cursor {
+            Some(cursor) => self.seals.open(&scope, cursor)?,
+            None => 0,
+        };
+        let page = Page {
+            from,
+            room: asked.size.list_bytes(),
+        };
+        Ok(Paged {
+            page,
+            scope,
+            seals: &self.seals,
+        })
     }
 
     /// The result of a statement.
@@ -388,7 +487,7 @@ impl Shared {
     /// The result for a refusal by `connection`, or before one was chosen.
     fn refusal(
         &self,
-        tool: ToolName,
+        (tool, set): (ToolName, &ToolSet),
         connection: Option<&Connection>,
         is_changeable: bool,
         mut refusal: Refusal,
@@ -428,7 +527,12 @@ impl Shared {
         } else {
             Templates::None
         };
-        answer::refusal(&refusal, Context { tool, connection }, offered, templates)
+        answer::refusal(
+            &refusal,
+            Context { tool, connection },
+            (offered, &set.names()),
+            templates,
+        )
     }
 
     fn incident(&self) -> String {
@@ -454,6 +558,8 @@ impl ServerHandler for PalisadeServer {
             )
             .with_instructions(declare::instructions(
                 &self.shared.connections.offer(&Extensions::default()),
+                self.shared.connections.only_dialect(),
+                &self.tools,
             ))
     }
 
@@ -468,7 +574,7 @@ impl ServerHandler for PalisadeServer {
         Ok(ListToolsResult::with_all_items(declare::tools(
             &self.shared.connections.offer(&context.extensions),
             self.shared.connections.have_templates(),
-            self.size,
+            (&self.tools, self.size),
         )))
     }
 
@@ -516,7 +622,7 @@ impl ServerHandler for PalisadeServer {
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
-        let tool = ToolName::from_name(name)?;
+        let tool = ToolName::from_name(name).filter(|tool| self.tools.has(*tool))?;
         let offer = self.shared.connections.offer(&Extensions::default());
         declare::tool(tool, &offer, self.size)
     }
@@ -526,7 +632,9 @@ impl ServerHandler for PalisadeServer {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let Some(tool) = ToolName::from_name(&request.name) else {
+        // Of `execute` it is said why it is not there.
+        let offered = |tool: &ToolName| *tool == ToolName::Execute || self.tools.has(*tool);
+        let Some(tool) = ToolName::from_name(&request.name).filter(offered) else {
             return Err(ErrorData::invalid_params("there is no such tool", None));
         };
         let claims = claims(&context);

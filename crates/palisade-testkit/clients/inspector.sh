@@ -36,7 +36,7 @@ check() {
 }
 
 tools=$(inspect --method tools/list)
-check "the tools" "$tools" 'r.tools.map(t => t.name).join() === "describe_table,list_tables,query"
+check "the tools" "$tools" 'r.tools.map(t => t.name).join() === "describe_table,list_databases,list_schemas,list_tables,list_views,policy_explain,query,search_objects"
     && r.tools.every(t => t.annotations.readOnlyHint && t.inputSchema.additionalProperties === false)'
 if grep -q 'unknown format' "$inspector/stderr"; then
     fail "a schema has a format the inspector does not know"
@@ -44,6 +44,8 @@ fi
 
 tables=$(inspect --method tools/call --tool-name list_tables)
 check "the list of tables" "$tables" '!r.isError && r.structuredContent.tables.some(t => t.readable)'
+listed=$(inspect --method tools/call --tool-name search_objects --tool-arg 'pattern=*')
+check "the search" "$listed" '!r.isError && r.structuredContent.object_count > 0'
 table=$(node -e 'console.log(JSON.parse(process.argv[1]).structuredContent.tables.find(t => t.readable).name)' "$tables")
 
 described=$(inspect --method tools/call --tool-name describe_table --tool-arg "table=$table")

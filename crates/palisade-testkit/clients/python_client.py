@@ -13,7 +13,16 @@ import sys
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
-TOOLS = ["describe_table", "list_tables", "query"]
+TOOLS = [
+    "describe_table",
+    "list_databases",
+    "list_schemas",
+    "list_tables",
+    "list_views",
+    "policy_explain",
+    "query",
+    "search_objects",
+]
 
 
 def expect(condition, what):
@@ -71,6 +80,13 @@ async def with_client(command):
         tables = [table for table in listed.structured_content["tables"] if table["readable"]]
         expect(tables, "a table that can be read")
         table = tables[0]["name"]
+
+        found = await client.call_tool("search_objects", {"pattern": table})
+        expect(not found.is_error and found.structured_content["object_count"] > 0, f"{table}, not {found}")
+        for tool in ("list_databases", "list_schemas", "list_views", "policy_explain"):
+            told = await client.call_tool(tool, {})
+            expect(not told.is_error, f"an answer of {tool}, not {told}")
+        refusal_of(await client.call_tool("list_tables", {"cursor": "x"}), "request.invalid")
 
         described = await client.call_tool("describe_table", {"table": table})
         columns = [column["name"] for column in described.structured_content["columns"]]

@@ -13,7 +13,7 @@ pub(crate) use clients::Client;
 
 use crate::{
     args::{McpConfigArguments, PolicyArguments, SecretArguments, ServeArguments},
-    config::ConfigFile,
+    config::{ConfigFile, Tools},
     database_name::Source,
     exit::{Exit, Failure},
     mcp_config::clients::Server,
@@ -141,6 +141,7 @@ fn describe_server(name: &str, arguments: &ServeArguments) -> Result<Server, Fai
         in_memory,
         schema,
         writable,
+        tools,
         secret,
         policies,
         audit,
@@ -173,6 +174,11 @@ fn describe_server(name: &str, arguments: &ServeArguments) -> Result<Server, Fai
         if given {
             words.push(flag.to_owned());
         }
+    }
+    // A model that has other servers too reads the fewer tools. A configuration says it itself.
+    let tools = tools.or_else(|| config.is_none().then_some(Tools::Core));
+    if let Some(tools) = tools {
+        words.extend(["--tools".to_owned(), tools.word().to_owned()]);
     }
     for (option, path) in [
         ("--schema", schema),

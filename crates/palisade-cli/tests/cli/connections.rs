@@ -622,6 +622,11 @@ fn mistakes_in_connections_point_at_their_line() {
             "write one of these here: `hosts`, `env`, `files`\n",
         ),
         ("hosts = []\n", "`limits`, `grants`, `mcp`, `connections`\n"),
+        ("[mcp]\ntools = \"most\"\n", "`core`, `full`\n"),
+        (
+            "[mcp]\nexclude = [\"list_table\"]\n",
+            "did you mean `list_tables`?",
+        ),
         (
             "[mcp]\nmax_answer_chars = 100000\n",
             "write a number from 8000 to 65536\n",

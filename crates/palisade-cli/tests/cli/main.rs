@@ -544,7 +544,19 @@ fn serve_speaks_the_protocol_and_nothing_else() {
         .iter()
         .map(|tool| &tool["name"])
         .collect();
-    assert_eq!(tools, ["describe_table", "list_tables", "query"]);
+    assert_eq!(
+        tools,
+        [
+            "describe_table",
+            "list_databases",
+            "list_schemas",
+            "list_tables",
+            "list_views",
+            "policy_explain",
+            "query",
+            "search_objects"
+        ]
+    );
     assert!(
         answers[2].to_string().contains("****4821"),
         "{}",

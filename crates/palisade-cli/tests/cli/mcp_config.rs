@@ -51,6 +51,11 @@ fn what_is_printed_starts_a_server_from_any_folder() {
             .iter()
             .map(|word| word.as_str().unwrap())
             .collect();
+        // A model that has other servers too reads the fewer tools.
+        assert!(
+            words.windows(2).any(|pair| pair == ["--tools", "core"]),
+            "{words:?}"
+        );
         let mut command = Command::new(entry["command"].as_str().unwrap());
         command.args(&words).current_dir("/");
         let meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}});

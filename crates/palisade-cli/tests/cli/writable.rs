@@ -89,8 +89,27 @@ fn names(client: &mut Client) -> Vec<String> {
         .collect()
 }
 
-const READING: [&str; 3] = ["describe_table", "list_tables", "query"];
-const CHANGING: [&str; 4] = ["describe_table", "execute", "list_tables", "query"];
+const READING: [&str; 8] = [
+    "describe_table",
+    "list_databases",
+    "list_schemas",
+    "list_tables",
+    "list_views",
+    "policy_explain",
+    "query",
+    "search_objects",
+];
+const CHANGING: [&str; 9] = [
+    "describe_table",
+    "execute",
+    "list_databases",
+    "list_schemas",
+    "list_tables",
+    "list_views",
+    "policy_explain",
+    "query",
+    "search_objects",
+];
 
 /// What a client can change with the account that `setup-sql` makes, and what not.
 fn is_changed_as_policy_permits(made: &Writable) {

@@ -81,6 +81,10 @@ async fn every_tool_asks_which_connection() {
     assert!(told.contains("connection") && told.len() < 1000, "{told}");
     let tools = client.request("tools/list", json!({})).await;
     for tool in tools["tools"].as_array().unwrap() {
+        // It is what names them.
+        if tool["name"] == "list_databases" {
+            continue;
+        }
         let input = &tool["inputSchema"];
         assert_eq!(
             input["properties"]["connection"]["enum"],

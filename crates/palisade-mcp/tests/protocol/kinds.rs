@@ -258,7 +258,7 @@ async fn every_kind_of_client_reads_a_refusal() {
 }
 
 /// Tokens as a model of today counts them.
-fn tokens(text: &str) -> usize {
+pub(crate) fn tokens(text: &str) -> usize {
     let counter = tiktoken_rs::o200k_base_singleton();
     counter.encode_ordinary(text).len()
 }

@@ -12,6 +12,7 @@ mod changes;
 mod connections;
 mod crowd;
 mod kinds;
+mod lists;
 mod marks;
 mod templates;
 
@@ -66,6 +67,31 @@ forbid (principal, action in Action::"read", resource == Column::"main.customers
 forbid (principal, action == Action::"read_plain", resource == Column::"main.customers.email");
 "#;
 
+/// The tools of a server that changes nothing and has no templates.
+const READS: [&str; 8] = [
+    "describe_table",
+    "list_databases",
+    "list_schemas",
+    "list_tables",
+    "list_views",
+    "policy_explain",
+    "query",
+    "search_objects",
+];
+
+/// Those of a server that may change something.
+const CHANGES: [&str; 9] = [
+    "describe_table",
+    "execute",
+    "list_databases",
+    "list_schemas",
+    "list_tables",
+    "list_views",
+    "policy_explain",
+    "query",
+    "search_objects",
+];
+
 const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"test","version":"0"}}}"#;
 const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
 
@@ -88,7 +114,7 @@ async fn initialize_and_list_tools() {
         .iter()
         .map(|tool| tool["name"].as_str().unwrap())
         .collect();
-    assert_eq!(names, ["describe_table", "list_tables", "query"]);
+    assert_eq!(names, READS);
     for tool in tools["tools"].as_array().unwrap() {
         assert_eq!(tool["annotations"]["readOnlyHint"], true);
         assert_eq!(
@@ -237,6 +263,14 @@ async fn limits_are_kept_and_told() {
     let cell = envelope["rows"][0]["x"].as_str().unwrap();
     assert!((18_000..40_000).contains(&cell.len()), "{}", cell.len());
     assert_eq!(envelope["notices"][0]["notice"], "cell_cut");
+    // A time-out can only be lowered.
+    let slow = "SELECT count(*) AS n FROM numbers a, numbers b, numbers c, numbers d WHERE a.n + b.n = c.n + d.n AND a.n < b.n";
+    let began = Instant::now();
+    let refusal = client
+        .refused("query", json!({"sql": slow, "timeout_ms": 50}))
+        .await;
+    assert_eq!(refusal["code"], "limit.time");
+    assert!(began.elapsed() < Duration::from_secs(3));
     for limit in [json!(0), json!(1001), json!(-1), json!(1.5), json!("7")] {
         let refusal = client
             .refused("query", json!({"sql": "SELECT 1", "limit": limit}))
@@ -328,7 +362,7 @@ async fn bad_arguments_and_tools() {
         ("query", json!({"sql": "SELECT 1", "params": "x"})),
         ("describe_table", json!({})),
         ("describe_table", json!({"table": ["tickets"]})),
-        ("list_tables", json!({"schema": "main"})),
+        ("list_tables", json!({"scheme": "main"})),
     ] {
         let refusal = client.refused(tool, arguments.clone()).await;
         assert_eq!(refusal["code"], "request.invalid", "{arguments}");

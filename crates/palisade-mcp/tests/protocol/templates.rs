@@ -85,8 +85,7 @@ async fn templates_are_listed_and_run() {
             ],
         }])
     );
-    let run =
-        json!({"template": "by-owner", "arguments": {"owner": "ann", "after": 0}, "limit": 1});
+    let run = json!({"template": "by-owner", "params": {"owner": "ann", "after": 0}, "limit": 1});
     let answer = client.call("run_template", run).await["structuredContent"].clone();
     assert_eq!(answer["rows"], json!([{"id": 1, "subject": "one"}]));
     assert_eq!(answer["truncated"], true);
@@ -102,14 +101,14 @@ async fn templates_are_listed_and_run() {
             "`owner` is missing",
         ),
         (
-            json!({"template": "by-owner", "arguments": {"owner": "ann", "after": "0"}}),
+            json!({"template": "by-owner", "params": {"owner": "ann", "after": "0"}}),
             "parameter.mismatch",
             "`after` is integer",
         ),
         (
-            json!({"template": "by-owner", "arguments": {"owner": ["ann"]}}),
+            json!({"template": "by-owner", "params": {"owner": ["ann"]}}),
             "request.invalid",
-            "`arguments`",
+            "`params`",
         ),
         (
             json!({"template": "by-owner", "sql": "SELECT 1"}),

@@ -30,7 +30,7 @@ use crate::{
     answer::{Action, Envelope, Marker, Room, ScanSession},
     audit::{AuditRecord, AuditSink},
     code::{Code, Detail, Incident},
-    firewall::{Decision, Firewall, VisibleRelation},
+    firewall::{Decision, Firewall, PermittedChange, VisibleRelation},
     host::Host,
     limits::Limits,
     policy::template::Template,
@@ -161,6 +161,17 @@ impl Guard {
         let firewall = self.firewall();
         firewall
             .relations(&self.now(&firewall, session))
+            .map_err(|rejection| self.refusal(rejection))
+    }
+
+    /// What `session` may change, as far as the gate's firewall allows changes.
+    ///
+    /// # Errors
+    /// `policy.evaluation-failed`.
+    pub fn permitted_changes(&self, session: &Session) -> Result<Vec<PermittedChange>, Refusal> {
+        let firewall = self.firewall();
+        firewall
+            .changes(&self.now(&firewall, session))
             .map_err(|rejection| self.refusal(rejection))
     }
 

@@ -231,6 +231,7 @@ fn value(kind: &str) -> &'static str {
         "Option<PathBuf>" | "Option<Spanned<PathBuf>>" => "path",
         "Option<Spanned<String>>" | "Spanned<String>" => "text",
         "Vec<Spanned<String>>" | "Vec<String>" => "list of texts",
+        "Option<Tools>" => "`\"core\"`, `\"full\"`",
         "Vec<PathBuf>" => "list of paths",
         "bool" => "boolean",
         "Option<OnFinding>" => "`\"flag\"`, `\"redact\"`, `\"withhold\"`, `\"block\"`",
