@@ -166,10 +166,10 @@ impl OfferedTools {
         let grown = self
             .allow
             .iter()
-            .try_fold(begun, |set, name| set.add(name))?;
+            .try_fold(begun, |set, name| set.include(name))?;
         self.exclude
             .iter()
-            .try_fold(grown, |set, name| set.remove(name))
+            .try_fold(grown, |set, name| set.exclude(name))
     }
 }
 
@@ -561,7 +561,7 @@ impl Reader<'_> {
     /// Which tools are offered.
     fn offered_tools(&self, mcp: &Mcp) -> Result<OfferedTools, Failure> {
         for name in mcp.allow.iter().chain(&mcp.exclude) {
-            ToolSet::full().add(name.get_ref()).map_err(|unknown| {
+            ToolSet::full().include(name.get_ref()).map_err(|unknown| {
                 let help = "write the name as the manual's table of tools has it";
                 self.fault(&unknown.to_string(), Some(name.span()), help)
             })?;

@@ -40,7 +40,7 @@ impl ToolSet {
     ///
     /// # Errors
     /// If there is none.
-    pub fn add(mut self, name: &str) -> Result<Self, UnknownToolError> {
+    pub fn include(mut self, name: &str) -> Result<Self, UnknownToolError> {
         let tool = find_tool(name)?;
         if !self.has(tool) {
             self.0.push(tool);
@@ -52,7 +52,7 @@ impl ToolSet {
     ///
     /// # Errors
     /// If there is none of that name.
-    pub fn remove(mut self, name: &str) -> Result<Self, UnknownToolError> {
+    pub fn exclude(mut self, name: &str) -> Result<Self, UnknownToolError> {
         let tool = find_tool(name)?;
         self.0.retain(|one| *one != tool);
         Ok(self)
@@ -98,15 +98,15 @@ mod tests {
 
     #[test]
     fn a_set_grows_and_shrinks_by_names_that_exist() {
-        let set = ToolSet::core().add("list_tables").unwrap();
+        let set = ToolSet::core().include("list_tables").unwrap();
         assert!(set.has(ToolName::ListTables) && !set.has(ToolName::ListViews));
         assert_eq!(set.names().name("list_tables"), Some("list_tables"));
-        let set = set.remove("list_tables").unwrap();
+        let set = set.exclude("list_tables").unwrap();
         assert_eq!(set, ToolSet::core());
         assert_eq!(set.names().name("list_tables"), Some("search_objects"));
-        let set = set.remove("search_objects").unwrap();
+        let set = set.exclude("search_objects").unwrap();
         assert_eq!(set.names().name("list_tables"), None);
-        let unknown = set.remove("list_table").unwrap_err();
+        let unknown = set.exclude("list_table").unwrap_err();
         assert_eq!(
             unknown.to_string(),
             "there is no tool `list_table`; did you mean `list_tables`?"

@@ -45,7 +45,7 @@ fn merge_json(client: Client, text: &str, server: &Server) -> Result<String, Str
             .filter_map(|input| input.to_serde_value())
             .collect();
         for input in inputs {
-            if !known.iter().any(|other| other["id"] == input["id"]) {
+            if !known.iter().any(|other| other.get("id") == input.get("id")) {
                 asked.append(input_of(&input));
             }
         }

@@ -143,6 +143,10 @@ url = "sqlite:demo.db"
     let mut client = Client::new(desk, &["--config", "palisade.toml"]);
     let tools = client.ask("tools/list", &json!({}));
     for tool in tools["tools"].as_array().unwrap() {
+        // It is what names them.
+        if tool["name"] == "list_databases" {
+            continue;
+        }
         let connection = &tool["inputSchema"]["properties"]["connection"];
         assert_eq!(connection["enum"], json!(["desk", "sales", "support"]));
         assert!(

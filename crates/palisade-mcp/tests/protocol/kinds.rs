@@ -1,7 +1,11 @@
 //! What a model reads of an answer, by the kind of client it is behind. A client hands it the structured content or the text, seldom
 //! both, and of errors the text; the defence stands in whatever is handed.
 
-use std::{collections::BTreeMap, path::Path, sync::Arc};
+use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    path::Path,
+    sync::Arc,
+};
 
 use palisade::{
     answer::Action,
@@ -133,8 +137,8 @@ async fn no_kind_of_client_reads_an_attack_bare() {
             true => None,
             false => Some(desk(case.on_finding, Some(case.limits.clone())).await),
         };
-        if !clients.contains_key(&case.on_finding) {
-            clients.insert(case.on_finding, desk(case.on_finding, None).await);
+        if let Entry::Vacant(place) = clients.entry(case.on_finding) {
+            place.insert(desk(case.on_finding, None).await);
         }
         let client = match &mut own {
             Some(own) => own,

@@ -210,7 +210,7 @@ async fn tools_are_those_of_the_set() {
         json!(["search_objects", "query"])
     );
     client.stop().await;
-    let set = ToolSet::full().remove("execute").unwrap();
+    let set = ToolSet::full().exclude("execute").unwrap();
     let mut client = connect(server("CREATE TABLE t (a);", permit, false).with_tools(set)).await;
     let list = client.request("tools/list", json!({})).await;
     assert!(!names(list).contains(&"execute".to_owned()));
