@@ -16,8 +16,8 @@ pub(crate) struct Seals {
 }
 
 impl Seals {
-    /// The cursor of the entry `position` of a list. `scope` is all that the list depends on: who asks, by which policies, of which
-    /// schema, and for what.
+    /// The cursor of the entry `position` of a list. `scope` is all that the list depends on: who asks, what there is, and what is asked
+    /// for.
     pub(crate) fn seal(&self, scope: &str, position: usize) -> Result<String, Rejection> {
         let mut cursor = format!("{position:x}.");
         for byte in self.tag(scope, position)? {
@@ -36,7 +36,7 @@ impl Seals {
             Some(position) if same(&self.seal(scope, position)?, cursor) => Ok(position),
             Some(_) | None => Err(Rejection::new(
                 Code::RequestInvalid,
-                "`cursor` is of no page of this list: the arguments, the policies or the schema are others; call again without it",
+                "`cursor` is of no page of this list: the arguments or the tables are others; call again without it",
             )),
         }
     }

@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 
 use palisade::{
+    catalog::Change,
     firewall::{PermittedChange, VisibleRelation},
     rejection::Rejection,
 };
 use serde::Serialize;
+use sha2::{Digest as _, Sha256};
 
 use crate::metadata::{NameFinding, TableList, find, list_matching};
 
@@ -120,6 +122,25 @@ impl Page {
         let end = self.from.saturating_add(taken.len());
         (taken, (end < count).then_some(end))
     }
+}
+
+/// What tells one list of names from another: of all tables and columns that exist for the principal.
+pub(crate) fn digest(relations: &[VisibleRelation]) -> String {
+    let mut hash = Sha256::new();
+    let mut add = |text: &str| {
+        hash.update(text.len().to_be_bytes());
+        hash.update(text);
+    };
+    for relation in relations {
+        add(&relation.schema);
+        add(&relation.name);
+        add(&relation.columns.len().to_string());
+        for column in &relation.columns {
+            add(&column.name);
+        }
+    }
+    let bytes = hash.finalize();
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// A page of the tables within `scope`.
@@ -313,7 +334,7 @@ struct Permitted<'a> {
     masked: Vec<&'a str>,
     /// `insert`, `update`, `delete`, `truncate`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    changes: Vec<String>,
+    changes: Vec<&'static str>,
     /// Columns that may be assigned, of those that exist for the principal.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     assigned: Vec<&'a str>,
@@ -332,21 +353,30 @@ pub(crate) fn explain<'a>(
             .iter()
             .find(|change| change.schema == relation.schema && change.name == relation.name);
         let masked = relation.columns.iter().filter(|column| column.masked);
-        let assigned = relation
+        let assigned: Vec<&str> = relation
             .columns
             .iter()
-            .filter(|column| change.is_some_and(|change| change.assigned.contains(&column.name)));
+            .map(|column| column.name.as_str())
+            .filter(|name| {
+                change.is_some_and(|change| change.assigned.iter().any(|one| one == name))
+            })
+            .collect();
+        // What can assign hidden columns alone is as if it could assign none.
+        let is_told = |change: &&Change| match change {
+            Change::Insert | Change::Update => !assigned.is_empty(),
+            Change::Delete | Change::Truncate => true,
+        };
+        let told = change.iter().flat_map(|change| &change.changes);
         Permitted {
             schema: &relation.schema,
             table: &relation.name,
             read: relation.readable,
             masked: masked.map(|column| column.name.as_str()).collect(),
-            changes: change
-                .iter()
-                .flat_map(|change| &change.changes)
-                .map(|change| format!("{change:?}").to_lowercase())
+            changes: told
+                .filter(is_told)
+                .map(|change| describe_change(*change))
                 .collect(),
-            assigned: assigned.map(|column| column.name.as_str()).collect(),
+            assigned,
         }
     };
     let all: Vec<_> = relations.iter().map(of_relation).collect();
@@ -375,8 +405,19 @@ pub(crate) fn explain<'a>(
     })
 }
 
+fn describe_change(change: Change) -> &'static str {
+    match change {
+        Change::Insert => "insert",
+        Change::Update => "update",
+        Change::Delete => "delete",
+        Change::Truncate => "truncate",
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use palisade::firewall::VisibleColumn;
+
     use super::*;
 
     #[test]
@@ -399,6 +440,40 @@ mod tests {
         }
         // Many stars take no longer than the name is long.
         assert!(!matches(&"*a".repeat(100), &"b".repeat(250)));
+    }
+
+    #[test]
+    fn a_digest_is_of_every_name() {
+        let relation = |name: &str, columns: &[&str]| VisibleRelation {
+            schema: "main".to_owned(),
+            name: name.to_owned(),
+            kind: "table",
+            readable: true,
+            comment: None,
+            columns: columns
+                .iter()
+                .map(|name| VisibleColumn {
+                    name: (*name).to_owned(),
+                    type_name: "TEXT".to_owned(),
+                    nullable: true,
+                    masked: false,
+                    default: None,
+                    labels: None,
+                    comment: None,
+                })
+                .collect(),
+            primary_key: Vec::new(),
+            foreign_keys: Vec::new(),
+        };
+        let usual = digest(&[relation("a", &["x"]), relation("b", &[])]);
+        for other in [
+            vec![relation("a", &["x"])],
+            vec![relation("a", &[]), relation("b", &["x"])],
+            vec![relation("a", &["x", "b"])],
+            vec![relation("b", &[]), relation("a", &["x"])],
+        ] {
+            assert_ne!(digest(&other), usual);
+        }
     }
 
     #[test]

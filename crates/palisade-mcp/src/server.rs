@@ -339,19 +339,25 @@ impl Connection {
         match call {
             Call::ListSchemas(call) => {
                 let relations = self.relations(session, handle)?;
-                let paged = self.page("list_schemas", call, asked).map_err(refusal)?;
+                let paged = self
+                    .page("list_schemas", call, &relations, asked)
+                    .map_err(refusal)?;
                 let list = lists::schemas(&relations, paged.page, |at| paged.seal(at));
                 answer::metadata(&list.map_err(refusal)?).map_err(refusal)
             }
             Call::ListTables(call) => {
                 let relations = self.relations(session, handle)?;
-                let paged = self.page("list_tables", call, asked).map_err(refusal)?;
+                let paged = self
+                    .page("list_tables", call, &relations, asked)
+                    .map_err(refusal)?;
                 let list = lists::tables(&relations, &call.scope, paged.page, |at| paged.seal(at));
                 answer::metadata(&list.map_err(refusal)?).map_err(refusal)
             }
             Call::SearchObjects(call) => {
                 let relations = self.relations(session, handle)?;
-                let paged = self.page("search_objects", call, asked).map_err(refusal)?;
+                let paged = self
+                    .page("search_objects", call, &relations, asked)
+                    .map_err(refusal)?;
                 let list = lists::objects(&relations, &call.scope, paged.page, |at| paged.seal(at));
                 answer::metadata(&list.map_err(refusal)?).map_err(refusal)
             }
@@ -369,7 +375,9 @@ impl Connection {
                     timeout_ms: limits.statement_timeout_ms,
                 };
                 let whose = (session.principal().to_string(), limits);
-                let paged = self.page("policy_explain", call, asked).map_err(refusal)?;
+                let paged = self
+                    .page("policy_explain", call, &relations, asked)
+                    .map_err(refusal)?;
                 let told =
                     lists::explain(whose, &relations, &changes, paged.page, |at| paged.seal(at));
                 answer::metadata(&told.map_err(refusal)?).map_err(refusal)
@@ -418,13 +426,18 @@ impl Connection {
     }
 
     /// The page that `call` asks of `tool`, and with what the next one is sealed.
-    fn page(&self, tool: &str, call: &ListCall, asked: &Asked) -> Result<Paged<'_>, Rejection> {
-        let firewall = self.guard.firewall();
+    fn page(
+        &self,
+        tool: &str,
+        call: &ListCall,
+        relations: &[VisibleRelation],
+        asked: &Asked,
+    ) -> Result<Paged<'_>, Rejection> {
+        // Bound to what is visible, and not to the version of a schema that hidden tables are part of.
         let scope = format!(
-            "{tool}\n{}\n{}\n{}\n{:?}",
+            "{tool}\n{}\n{}\n{:?}",
             asked.session.principal(),
-            firewall.catalog().version(),
-            firewall.policies().version(),
+            lists::digest(relations),
             call.scope
         );
         let from = match &call.cursor {

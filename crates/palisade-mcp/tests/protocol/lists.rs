@@ -130,8 +130,7 @@ async fn hidden_and_absent_give_the_same_lists() {
     let hidden = "CREATE TABLE vault (id INTEGER PRIMARY KEY, secret TEXT); CREATE VIEW vault_view AS SELECT secret FROM vault;";
     let policies = "permit (principal, action, resource);\n\
                     forbid (principal, action, resource in Table::\"main.vault\");\n\
-                    forbid (principal, action in Action::\"read\", resource == Column::\"main.tickets.secret_note\");\n\
-                    forbid (principal, action in Action::\"write\", resource == Column::\"main.tickets.secret_note\");";
+                    forbid (principal, action in Action::\"read\", resource == Column::\"main.tickets.secret_note\");";
     let with = format!("{visible}, secret_note TEXT); {hidden}");
     let without = format!("{visible});");
     let lenient = "permit (principal, action, resource);";
