@@ -430,7 +430,7 @@ mod tests {
             ("ord*", "words", false),
             ("*s", "orders", true),
             ("o?d*s", "orders", true),
-            ("o?ders", "odders", false),
+            ("o?ders", "oders", false),
             ("*", "", true),
             ("?", "", false),
             ("", "x", true),
