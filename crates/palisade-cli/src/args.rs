@@ -6,8 +6,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use palisade::{dialect::Dialect, session::Principal};
 
 use crate::workbench_args::{
-    LOCK_HELP, LockArguments, POLICY_CHECK_HELP, PolicyCheckArguments, TEST_HELP, TestArguments,
-    WHAT_HELP, WHO_HELP, WhatArguments, WhoArguments,
+    INIT_HELP, InitArguments, LOCK_HELP, LockArguments, POLICY_CHECK_HELP, PolicyCheckArguments,
+    TEST_HELP, TestArguments, WHAT_HELP, WHO_HELP, WhatArguments, WhoArguments,
 };
 use crate::{config::Tools, mcp_config::Client};
 
@@ -64,6 +64,9 @@ pub(crate) enum Command {
     /// Print the SQL that makes an account with no more than the policies need
     #[command(after_help = SETUP_SQL_HELP)]
     SetupSql(SetupSqlArguments),
+    /// Make a working folder for the policies of a database
+    #[command(after_help = INIT_HELP)]
+    Init(InitArguments),
     /// Work on policy folders
     #[command(subcommand)]
     Policy(PolicyCommand),

@@ -88,6 +88,10 @@ impl Database {
 /// The catalog that a file of `CREATE` statements describes.
 pub(crate) fn catalog_of_schema(path: &Path, dialect: Dialect) -> Result<Catalog, Failure> {
     let (text, name) = (read(path)?, stem(path));
+    if text.starts_with('{') {
+        return Catalog::from_snapshot(&text)
+            .map_err(|error| Failure::Usage(format!("`{}`: {error}", path.display())));
+    }
     match dialect {
         Dialect::Sqlite => sqlite::catalog_of_schema(path, &text, &name),
         Dialect::Postgres => palisade_ddl::postgres(&text, &name)

@@ -23,6 +23,7 @@ mod explain;
 mod grid;
 mod host;
 mod human;
+mod init;
 mod json;
 mod mcp_config;
 #[cfg_attr(not(feature = "mysql"), path = "absent/mysql.rs")]
@@ -115,6 +116,7 @@ fn run() -> Result<Exit, Failure> {
         Command::McpConfig(arguments) => mcp_config::run(arguments),
         Command::Doctor(arguments) => doctor::run(arguments),
         Command::SetupSql(arguments) => setup_sql::run(arguments),
+        Command::Init(arguments) => init::run(arguments),
         Command::Policy(command) => policy::run(command),
     }
 }

@@ -185,13 +185,10 @@ pub(crate) fn not_run(error: &RunError, folder: &Path) -> Failure {
             Ok(policies) => policies.failure(source),
             Err(failure) => failure,
         },
-        RunError::Database { catalog, why } => Failure::Usage(format!(
-            "{}: {why}",
-            folder
-                .join("tests")
-                .join(format!("{catalog}.sql"))
-                .display()
-        )),
+        RunError::Database { catalog, why } => {
+            let path = palisade_corpus::catalog_file(folder, catalog);
+            Failure::Usage(format!("{}: {why}", path.display()))
+        }
         RunError::Ddl { catalog, source } => Failure::Usage(format!(
             "{}: {source}",
             folder

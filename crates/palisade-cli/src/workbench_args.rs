@@ -213,3 +213,29 @@ fn least(text: &str) -> Result<(&'static str, usize), String> {
         Ok(_) | Err(_) => Err(format!("`{percent}` is no percentage, which is 0 to 100")),
     }
 }
+
+pub(crate) const INIT_HELP: &str = "\
+The folder gets a configuration, the starter policies, the database's catalog,
+first tests and an `access.lock`. What is there stays as it is. Nothing of the
+database but its catalog is read.
+
+Examples (after `palisade demo`):
+  palisade init sqlite:demo.db desk
+  palisade init sqlite:demo.db
+
+Example for PostgreSQL:
+  palisade init postgres://palisade_reader@localhost:5432/sales sales \\
+    --password-env SALES_PASSWORD";
+
+/// `palisade init`
+#[derive(Debug, Args)]
+pub(crate) struct InitArguments {
+    /// sqlite:FILE, postgres://USER@HOST/DATABASE or mysql://USER@HOST/DATABASE
+    #[arg(value_name = "DATABASE")]
+    pub(crate) source: String,
+    /// The folder
+    #[arg(value_name = "DIR", default_value = ".")]
+    pub(crate) dir: PathBuf,
+    #[command(flatten)]
+    pub(crate) secret: SecretArguments,
+}

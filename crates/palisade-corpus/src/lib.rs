@@ -96,7 +96,7 @@ pub use case::{After, Case, Expectation, Shown, Suite, Verdict, arises_on_execut
 pub use compare::Difference;
 pub use coverage::Coverage;
 pub use folder::PolicyTests;
-pub use load::{Corpus, CorpusError, policy_sources};
+pub use load::{Corpus, CorpusError, catalog_file, policy_sources};
 pub use lock::Lock;
 pub use policy_coverage::{Covered, PolicyCoverage};
 pub use report::{CaseResult, Report, Status, TextForm};

@@ -126,14 +126,17 @@ impl Corpus {
             };
             let name = stem(&path);
             match path.extension().and_then(|extension| extension.to_str()) {
-                Some("sql") => {
+                Some("sql" | "json") => {
                     dialect(&name).map_err(format)?;
-                    corpus.catalogs.insert(name, read(&path)?);
+                    if corpus.catalogs.insert(name, read(&path)?).is_some() {
+                        let message = "there is `*.sql` and `*.json` of this name";
+                        return Err(format(message.to_owned()));
+                    }
                 }
                 Some("toml") => files.push(path),
                 Some("md") => {}
                 Some(_) | None => {
-                    let message = "a folder of tests holds `*.toml`, `*.sql` and `*.md`";
+                    let message = "a folder of tests holds `*.toml`, `*.sql`, `*.json` and `*.md`";
                     return Err(format(message.to_owned()));
                 }
             }
@@ -214,6 +217,7 @@ impl Corpus {
             topic: &stem(path),
             part,
             catalogs: &catalogs,
+            texts: &self.catalogs,
             policies,
         };
         Ok(ground.cases()?)
@@ -254,6 +258,23 @@ impl From<WrittenError> for CorpusError {
                 message,
             },
         }
+    }
+}
+
+/// Whether the text of a catalog is a snapshot of one, over which statements are decided and not run.
+pub(crate) fn is_snapshot(text: &str) -> bool {
+    text.starts_with('{')
+}
+
+/// The file of a catalog in the tests of a policy folder.
+#[must_use]
+pub fn catalog_file(folder: &Path, catalog: &str) -> PathBuf {
+    let tests = folder.join("tests");
+    let snapshot = tests.join(format!("{catalog}.json"));
+    if snapshot.exists() {
+        snapshot
+    } else {
+        tests.join(format!("{catalog}.sql"))
     }
 }
 

@@ -9,6 +9,7 @@ use crate::{
     case::{Case, Verdict},
     compare::Difference,
     junit,
+    load::catalog_file,
     policy_coverage::PolicyCoverage,
     run::Answer,
 };
@@ -295,10 +296,7 @@ impl CaseResult {
     fn command(&self, form: &TextForm) -> String {
         let case = &self.case;
         let folder = form.folder.display().to_string();
-        let schema = form
-            .folder
-            .join("tests")
-            .join(format!("{}.sql", case.catalog));
+        let schema = catalog_file(&form.folder, &case.catalog);
         let quoted = |text: &str| format!("'{}'", text.replace('\'', "'\\''"));
         let params = match &case.params {
             palisade::value::Params::None => "",

@@ -25,7 +25,7 @@ use crate::{
     case::{Case, Shown, Verdict},
     compare::{self, Difference},
     host::StillHost,
-    load::Corpus,
+    load::{Corpus, is_snapshot},
     sqlite::Database,
     written::dialect,
 };
@@ -587,6 +587,13 @@ fn ground(
         source,
     };
     let (facts, database) = match dialect {
+        _ if is_snapshot(script) => {
+            let facts = Catalog::from_snapshot(script).map_err(|error| RunError::Database {
+                catalog: catalog.to_owned(),
+                why: error.to_string(),
+            })?;
+            (facts, None)
+        }
         Dialect::Postgres => {
             let name = catalog.split('.').next().unwrap_or(catalog);
             let facts = palisade_ddl::postgres(script, name).map_err(not_understood)?;

@@ -1,7 +1,7 @@
 //! The text of one file of cases. Everything is strict: an unknown key or an expectation that contradicts itself is an
 //! error with its line.
 
-use std::{ops::Range, path::Path, time::Duration};
+use std::{collections::BTreeMap, ops::Range, path::Path, time::Duration};
 
 use palisade::{
     answer::Action,
@@ -19,6 +19,7 @@ use toml::Spanned;
 
 use crate::{
     case::{After, Case, Expectation, Suite, Verdict},
+    load::is_snapshot,
     matrix::Matrix,
 };
 
@@ -249,6 +250,8 @@ pub(crate) struct Ground<'g> {
     pub(crate) part: &'g Part,
     /// Every catalog of the part.
     pub(crate) catalogs: &'g [&'g str],
+    /// The texts of catalogs, by name.
+    pub(crate) texts: &'g BTreeMap<String, String>,
     pub(crate) policies: &'g str,
 }
 
@@ -363,7 +366,16 @@ impl Ground<'_> {
             Some(OnFinding::Block) => Action::Block,
         };
         case.bench = written.bench;
-        case.expect = expectation(self.part, written, case.dialect)?;
+        let snapshot = self
+            .texts
+            .get(&case.catalog)
+            .is_some_and(|text| is_snapshot(text));
+        let runs = match (case.dialect, snapshot) {
+            (Dialect::Sqlite, false) => Ok(()),
+            (Dialect::Sqlite, true) => Err("over a snapshot of a catalog".to_owned()),
+            (dialect @ (Dialect::Postgres | Dialect::Mysql), _) => Err(format!("of {dialect}")),
+        };
+        case.expect = expectation(self.part, written, runs)?;
         Ok(())
     }
 }
@@ -397,7 +409,11 @@ pub(crate) fn code(slug: &str) -> Result<Code, String> {
     })
 }
 
-fn expectation(part: &Part, written: &Written, dialect: Dialect) -> Result<Expectation, String> {
+fn expectation(
+    part: &Part,
+    written: &Written,
+    runs: Result<(), String>,
+) -> Result<Expectation, String> {
     let verdict = match (written.decision, &written.code) {
         (WrittenDecision::Allow, None) => Verdict::Allow,
         (WrittenDecision::Allow, Some(_)) => return Err("an allowed case has no `code`".to_owned()),
@@ -416,9 +432,9 @@ fn expectation(part: &Part, written: &Written, dialect: Dialect) -> Result<Expec
     if verdict != Verdict::Allow && (of_an_answer || !written.rewritten_has.is_empty()) {
         return Err("a refused case has no columns, rows or findings".to_owned());
     }
-    if dialect != Dialect::Sqlite && of_an_answer {
+    if let (Err(which), true) = (runs, of_an_answer) {
         return Err(format!(
-            "nothing runs cases of {dialect}: what an answer holds would not be compared"
+            "nothing runs cases {which}: what an answer holds would not be compared"
         ));
     }
     if verdict == Verdict::Allow && written.message.is_some() {

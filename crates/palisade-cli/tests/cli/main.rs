@@ -451,6 +451,7 @@ fn the_examples_of_the_help_run() {
         &["explain"],
         &["demo"],
         &["serve"],
+        &["init"],
         &["policy", "print-starter"],
         &["policy", "check"],
         &["policy", "schema"],

@@ -770,3 +770,105 @@ fn what_is_not_tested_is_named() {
         .fails(2, &["there are policies, tables, columns, principals"]);
     cover(&more, &["--fail-under", "columns=101"]).fails(2, &["`101` is no percentage"]);
 }
+
+#[test]
+fn a_folder_for_a_database_is_made_once_and_kept() {
+    let desk = Desk::empty();
+    let make = |script: &str| {
+        let _ = fs::remove_file(desk.path("shop.db"));
+        palisade_sqlite::create_database(desk.path("shop.db"), script).unwrap();
+    };
+    make(
+        "CREATE TABLE people (id INTEGER PRIMARY KEY, email TEXT, size INTEGER); CREATE TABLE \"odd name\" (password TEXT, size INTEGER);",
+    );
+    let init = || {
+        desk.run(&["init", "sqlite:shop.db", "mine"])
+            .expect_exit(0)
+            .out
+    };
+    let told = init();
+    for part in [
+        "wrote mine/palisade.toml",
+        "main.people.email: mask email, since it is email: its name matches",
+        "password: hidden, since it is secret",
+        "Tests in `mine/policies`: 2 passed, 0 failed",
+    ] {
+        assert!(told.contains(part), "{part}\n{told}");
+    }
+    let run = [
+        "policy",
+        "test",
+        "mine/policies",
+        "--coverage",
+        "--fail-under",
+        "tables=100",
+    ];
+    desk.run(&run).expect_exit(0);
+    let lock = fs::read_to_string(desk.path("mine/policies/access.lock")).unwrap();
+    assert!(
+        lock.contains("main.people.email read: mask email"),
+        "{lock}"
+    );
+    // The configuration serves the database, and the catalog decides without it.
+    desk.run(&[
+        "query",
+        "connection:shop",
+        "--config",
+        "mine/palisade.toml",
+        "SELECT size FROM people",
+    ])
+    .expect_exit(0);
+    let catalog = [
+        "check",
+        "--catalog",
+        "mine/policies/tests/shop.json",
+        "SELECT email FROM people",
+    ];
+    desk.run(&catalog).expect_exit(0);
+    // Again: nothing is written, what was edited stays, and what is new is told.
+    desk.write(
+        "mine/policies/base.cedar",
+        "permit (principal, action, resource);",
+    );
+    make(
+        "CREATE TABLE people (id INTEGER PRIMARY KEY, email TEXT, size INTEGER, phone TEXT); CREATE TABLE \"odd name\" (password TEXT, size INTEGER);",
+    );
+    let told = desk.run(&["init", "sqlite:shop.db", "mine"]);
+    let told = told.out + &told.err;
+    for part in [
+        "kept  mine/policies/base.cedar",
+        "kept  mine/policies/tests/shop.json",
+        "same  mine/palisade.toml",
+        "1 column is new",
+        "main.people.phone: mask last(4)",
+    ] {
+        assert!(told.contains(part), "{part}\n{told}");
+    }
+    assert_eq!(
+        fs::read_to_string(desk.path("mine/policies/base.cedar")).unwrap(),
+        "permit (principal, action, resource);"
+    );
+    desk.run(&["init", "connection:shop"])
+        .fails(2, &["has one already"]);
+    desk.run(&["init", "sqlite:nowhere.db"])
+        .fails(4, &["nowhere.db"]);
+    desk.write(
+        "mine/policies/tests/rows.toml",
+        case(
+            "rows",
+            "sql = \"SELECT size FROM people\"\ndecision = \"allow\"\nrows = []",
+        ),
+    );
+    desk.run(&["policy", "test", "mine/policies"])
+        .fails(2, &["nothing runs cases over a snapshot"]);
+    desk.write(
+        "mine/policies/tests/rows.toml",
+        case(
+            "rows",
+            "sql = \"SELECT size FROM people\"\ndecision = \"allow\"",
+        ),
+    );
+    desk.write("mine/policies/tests/shop.json", "{\"torn");
+    desk.run(&["policy", "test", "mine/policies"])
+        .fails(2, &["mine/policies/tests/shop.json"]);
+}
