@@ -6,8 +6,9 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use palisade::{dialect::Dialect, session::Principal};
 
 use crate::workbench_args::{
-    INIT_HELP, InitArguments, LOCK_HELP, LockArguments, POLICY_CHECK_HELP, PolicyCheckArguments,
-    TEST_HELP, TestArguments, WHAT_HELP, WHO_HELP, WhatArguments, WhoArguments,
+    DIFF_HELP, DiffArguments, INIT_HELP, InitArguments, LOCK_HELP, LockArguments,
+    POLICY_CHECK_HELP, PolicyCheckArguments, TEST_HELP, TestArguments, WHAT_HELP, WHO_HELP,
+    WhatArguments, WhoArguments,
 };
 use crate::{config::Tools, mcp_config::Client};
 
@@ -512,6 +513,9 @@ pub(crate) enum PolicyCommand {
     /// Write down what every principal may do, for review
     #[command(after_help = LOCK_HELP)]
     Lock(LockArguments),
+    /// Say what changes for whom between two policy folders
+    #[command(after_help = DIFF_HELP)]
+    Diff(DiffArguments),
     /// List what every principal sees of a table or a column
     #[command(after_help = WHO_HELP)]
     Who(WhoArguments),

@@ -10,7 +10,7 @@ pub(crate) enum Exit {
     /// 0: the statement is permitted, every line of a batch was understood and answered, the policies load and their
     /// tests hold.
     Permitted,
-    /// 1: the statement is refused; the doctor found something weak; a test of policies does not hold; a lock is stale; a check that fails on warnings
+    /// 1: the statement is refused; the doctor found something weak; a test of policies does not hold; a lock is stale, or a policy wider; a check that fails on warnings
     /// has some.
     Refused,
     /// 2: the command line, or a file it names, is not as the command needs it.

@@ -34,6 +34,7 @@ mod policies;
 mod policy;
 mod policy_access;
 mod policy_check;
+mod policy_diff;
 mod policy_lock;
 mod policy_test;
 #[cfg_attr(not(feature = "postgres"), path = "absent/postgres.rs")]

@@ -10,7 +10,7 @@ use crate::{
     exit::{Exit, Failure},
     output,
     policies::{self, STARTER},
-    policy_access, policy_check, policy_lock, policy_test,
+    policy_access, policy_check, policy_diff, policy_lock, policy_test,
     setup::Setup,
     starter_columns,
 };
@@ -28,6 +28,7 @@ pub(crate) fn run(command: &PolicyCommand) -> Result<Exit, Failure> {
         }
         PolicyCommand::Schema(arguments) => schema(arguments)?,
         PolicyCommand::Test(arguments) => return policy_test::run(arguments),
+        PolicyCommand::Diff(arguments) => return policy_diff::run(arguments),
         PolicyCommand::Lock(arguments) => return policy_lock::run(arguments),
         PolicyCommand::Who(arguments) => policy_access::who(arguments)?,
         PolicyCommand::What(arguments) => policy_access::what(arguments)?,

@@ -239,3 +239,52 @@ pub(crate) struct InitArguments {
     #[command(flatten)]
     pub(crate) secret: SecretArguments,
 }
+
+pub(crate) const DIFF_HELP: &str = "\
+Both are compared over the tables and cases in the tests of NEW. What cannot be
+compared counts as wider: another condition of rows, another mask.
+
+Examples (after `palisade demo`):
+  palisade policy diff demo-policies demo-policies
+  palisade policy diff demo-policies demo-policies --format markdown
+
+Exit code 1: something is wider, or as `--fail-on` says.";
+
+/// `palisade policy diff`
+#[derive(Debug, Args)]
+pub(crate) struct DiffArguments {
+    /// The policy folder as it was
+    #[arg(value_name = "OLD")]
+    pub(crate) old: PathBuf,
+    /// The policy folder as it is
+    #[arg(value_name = "NEW")]
+    pub(crate) new: PathBuf,
+    /// How to print the differences
+    #[arg(long, default_value = "text")]
+    pub(crate) format: DiffFormat,
+    /// What makes the command fail
+    #[arg(long, default_value = "wider")]
+    pub(crate) fail_on: FailOnDiff,
+}
+
+/// How differences are printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DiffFormat {
+    /// For people: the wider first.
+    Text,
+    /// One JSON object.
+    Json,
+    /// A table for a comment on a change request.
+    Markdown,
+}
+
+/// Which differences make the command fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FailOnDiff {
+    /// Something may be seen or changed that was not.
+    Wider,
+    /// Any.
+    Any,
+    /// None.
+    Nothing,
+}

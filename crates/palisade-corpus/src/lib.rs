@@ -77,6 +77,7 @@
 mod case;
 mod compare;
 mod coverage;
+mod diff;
 mod folder;
 mod host;
 pub mod junit;
@@ -95,6 +96,7 @@ mod written;
 pub use case::{After, Case, Expectation, Shown, Suite, Verdict, arises_on_execution};
 pub use compare::Difference;
 pub use coverage::Coverage;
+pub use diff::{Direction, PolicyChange, PolicyDiff};
 pub use folder::PolicyTests;
 pub use load::{Corpus, CorpusError, catalog_file, policy_sources};
 pub use lock::Lock;

@@ -457,6 +457,7 @@ fn the_examples_of_the_help_run() {
         &["policy", "schema"],
         &["policy", "test"],
         &["policy", "lock"],
+        &["policy", "diff"],
         &["policy", "who"],
         &["policy", "what"],
     ] {

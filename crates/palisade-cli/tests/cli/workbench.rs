@@ -872,3 +872,88 @@ fn a_folder_for_a_database_is_made_once_and_kept() {
     desk.run(&["policy", "test", "mine/policies"])
         .fails(2, &["mine/policies/tests/shop.json"]);
 }
+
+#[test]
+fn a_diff_says_what_changes_for_whom() {
+    let base = "@id(\"read\") permit (principal == Agent::\"ann\", action in [Action::\"select\", Action::\"see\", Action::\"read\"], resource);\n";
+    let mask = "@id(\"mask\") @mask(\"null\") forbid (principal, action == Action::\"read_plain\", resource == Column::\"main.tea.price\");\n";
+    let rows = "@id(\"rows\") forbid (principal, action == Action::\"see\", resource is row::main::tea) unless { resource has price && resource.price < 5 };\n";
+    let write = "@id(\"write\") permit (principal == Agent::\"ann\", action == Action::\"delete\", resource);\n";
+    let other = "@id(\"other\") permit (principal == Agent::\"eve\", action == Action::\"select\", resource);\n";
+    let ask = |old: &[&str], new: &[&str], more: &[&str]| {
+        let desk = Desk::empty();
+        for (folder, policies) in [("old", old), ("new", new)] {
+            desk.write(&format!("{folder}/base.cedar"), policies.concat());
+            desk.write(&format!("{folder}/tests/tea.sql"), TABLES);
+            desk.write(&format!("{folder}/tests/tea.toml"), case("a", READ));
+        }
+        desk.run(&[&["policy", "diff", "old", "new"], more].concat())
+    };
+    assert_eq!(
+        ask(&[base, mask], &[mask, base], &[]).expect_exit(0).out,
+        "nothing changes\n"
+    );
+    for (old, new, exit, told) in [
+        (
+            &[base, mask][..],
+            &[base][..],
+            1,
+            "plainer:\n  Agent::\"ann\": main.tea.price read: plain, was mask null\n",
+        ),
+        (
+            &[base, rows],
+            &[base],
+            1,
+            "more rows:\n  Agent::\"ann\": main.tea see: all rows, was has price && price < 5\n",
+        ),
+        (
+            &[base],
+            &[base, write],
+            1,
+            "newly permitted:\n  Agent::\"ann\": main.tea change: no rows, was never\n",
+        ),
+        (
+            &[base],
+            &[base, other],
+            1,
+            "newly permitted:\n  Agent::\"eve\": main.tea select: allow, was never\n",
+        ),
+        (
+            &[base],
+            &[base, mask],
+            0,
+            "narrower:\n  Agent::\"ann\": main.tea.price read: mask null, was plain\n",
+        ),
+        (
+            &[base],
+            &[other],
+            1,
+            "  Agent::\"ann\": case a: name.unknown-relation, was allow\n",
+        ),
+    ] {
+        let shown = ask(old, new, &[]).expect_exit(exit).out;
+        assert!(
+            shown.contains(told)
+                || told.starts_with("newly") && shown.contains("delete: allow, was never"),
+            "{told}\n{shown}"
+        );
+        ask(old, new, &["--fail-on", "any"]).expect_exit(1);
+        ask(old, new, &["--fail-on", "nothing"]).expect_exit(0);
+    }
+    let json = ask(&[base, mask], &[base], &["--format", "json"])
+        .expect_exit(1)
+        .json();
+    assert_eq!(
+        json["changes"][0],
+        json!({"direction": "plainer", "principal": "Agent::\"ann\"", "of": "main.tea.price read", "old": "mask null", "new": "plain"})
+    );
+    let markdown = ask(&[base, mask], &[base], &["--format", "markdown"])
+        .expect_exit(1)
+        .out;
+    assert!(
+        markdown.contains(
+            "| plainer | `Agent::\"ann\"` | `main.tea.price read` | `mask null` | `plain` |"
+        ),
+        "{markdown}"
+    );
+}
