@@ -67,7 +67,7 @@ fn statements(shop: &Shop) {
         assert!(
             told.expect_exit(0)
                 .out
-                .contains("entity customers in [Table]"),
+                .contains("entity customers in [Table, HasColumn, Tagged]"),
             "{url}"
         );
         let told = shop.desk.run(&[&["policy", "check"], &folder[..]].concat());

@@ -213,7 +213,10 @@ fn the_schema_of_policies_is_printed() {
         ])
         .expect_exit(0);
     assert!(
-        printed.out.contains("tenant?: Long") && printed.out.contains("entity tickets in [Table]"),
+        printed.out.contains("tenant?: Long")
+            && printed
+                .out
+                .contains("entity tickets in [Table, HasColumn, Tagged]"),
         "{}",
         printed.out
     );

@@ -107,7 +107,8 @@ fn decisions_need_only_the_catalog() {
         .run(&["policy", "schema", "--catalog", &url, "--policies", "p"])
         .expect_exit(0);
     assert!(
-        told.out.contains("entity customers in [Table]"),
+        told.out
+            .contains("entity customers in [Table, HasColumn, Tagged]"),
         "{}",
         told.out
     );
