@@ -12,10 +12,22 @@ use crate::{
 pub(crate) enum Replacement {
     /// Its values, in aggregates over so many of them or more, and nowhere else.
     Groups(u32),
+    /// NULL, where aggregates over so many values or more would see them.
+    NullBesideGroups(u32),
     /// Tokens: equal ones stand for equal values.
     Tokens,
     /// A mask, of which equal ones may stand for different values, or nothing at all.
     Mask,
+}
+
+impl Replacement {
+    /// Whether a comparison with it says nothing of the values.
+    pub(crate) fn hides_values(self) -> bool {
+        match self {
+            Self::Groups(_) | Self::NullBesideGroups(_) | Self::Mask => true,
+            Self::Tokens => false,
+        }
+    }
 }
 
 /// What masks or tokens were used for.
@@ -41,7 +53,8 @@ impl MaskedUse {
         match self {
             Self::Column {
                 name: _,
-                replacement: Replacement::Mask | Replacement::Groups(_),
+                replacement:
+                    Replacement::Mask | Replacement::Groups(_) | Replacement::NullBesideGroups(_),
                 usages,
             } => usages.contains(Usage::Filter) || usages.contains(Usage::Join),
             // Tokens are compared as the values for which they stand.
@@ -91,7 +104,16 @@ impl MaskedUse {
                     Replacement::Mask => ("masked", "the mask"),
                     Replacement::Tokens => ("tokenised", "a token"),
                     Replacement::Groups(smallest) => {
-                        return groups_notice(name, &usages, *smallest);
+                        let told = format!(
+                            "is shown in aggregates alone: those over fewer than {smallest} values are NULL"
+                        );
+                        return groups_notice(name, &usages, &told);
+                    }
+                    Replacement::NullBesideGroups(smallest) => {
+                        let told = format!(
+                            "is NULL here: COUNT, SUM and AVG alone see it, over {smallest} values or more"
+                        );
+                        return groups_notice(name, &usages, &told);
                     }
                 };
                 let phrases: Vec<String> = usages
@@ -126,8 +148,8 @@ impl MaskedUse {
     }
 }
 
-/// That small groups of `name` are not shown.
-fn groups_notice(name: Option<String>, usages: &[Usage], smallest: u32) -> Notice {
+/// What is told of the column `name`, which aggregates alone see.
+fn groups_notice(name: Option<String>, usages: &[Usage], told: &str) -> Notice {
     let column = name
         .as_ref()
         .map_or_else(|| "a column".to_owned(), |name| format!("`{name}`"));
@@ -136,9 +158,7 @@ fn groups_notice(name: Option<String>, usages: &[Usage], smallest: u32) -> Notic
         column: name,
         usage: usages.iter().copied().map(Usage::name).collect(),
         count: 1,
-        message: Cow::Owned(format!(
-            "{column} is shown in aggregates alone: those over fewer than {smallest} values are NULL."
-        )),
+        message: Cow::Owned(format!("{column} {told}.")),
     }
 }
 

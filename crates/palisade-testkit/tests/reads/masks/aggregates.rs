@@ -116,6 +116,12 @@ async fn require_groups<B: Backend>(backend: B, schema: &str, attacks: &[&str]) 
         let told = answer["notices"].to_string();
         assert!(told.contains("fewer than 3 values"), "{sql}: {told}");
     }
+    let alone = guard
+        .query("SELECT salary FROM emp", &Params::None, &session)
+        .await;
+    let answer = serde_json::to_value(alone.into_result().unwrap()).unwrap();
+    let told = answer["notices"].to_string();
+    assert!(told.contains("SUM and AVG alone see it"), "{told}");
     let mut shown = 0;
     for sql in ATTACKS.iter().chain(attacks) {
         match guard

@@ -114,8 +114,9 @@ pub(in crate::rewrite) fn replacement_of(
                 ColumnLevel::Plain => None,
                 ColumnLevel::Masked(mask) => Some(match mask.smallest_group() {
                     Some(smallest) if is_open => Replacement::Groups(smallest),
-                    Some(_) | None if mask.token().is_some() => Replacement::Tokens,
-                    Some(_) | None => Replacement::Mask,
+                    Some(smallest) => Replacement::NullBesideGroups(smallest),
+                    None if mask.token().is_some() => Replacement::Tokens,
+                    None => Replacement::Mask,
                 }),
                 ColumnLevel::Hidden => Some(Replacement::Mask),
             })

@@ -52,7 +52,8 @@ pub(in crate::rewrite) fn masked_uses(
         for (column, usages) in resolved.access.columns() {
             let chooses = CHOOSES_ROWS.iter().any(|usage| usages.contains(*usage));
             if chooses
-                && replacement_of(column, &resolved.references, visible)? == Some(Replacement::Mask)
+                && replacement_of(column, &resolved.references, visible)?
+                    .is_some_and(Replacement::hides_values)
             {
                 let view = catalog.relation(reference.relation);
                 found.extend(view.map(|view| MaskedUse::View {
