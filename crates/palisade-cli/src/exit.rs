@@ -7,11 +7,18 @@ use palisade::code::{Code, Fault};
 /// The exit codes of every command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// 0: the statement is permitted, every line of a batch was understood and answered, the policies load and their
-    /// tests hold.
+    /// 0: what was asked for holds.
+    ///
+    /// * A statement is permitted.
+    /// * Every line of a batch was understood and answered.
+    /// * Policies load, and their tests hold.
     Permitted,
-    /// 1: the statement is refused; the doctor found something weak; a test of policies does not hold; a lock is stale, or a policy wider; a check that fails on warnings
-    /// has some.
+    /// 1: what was asked for does not hold.
+    ///
+    /// * A statement is refused.
+    /// * The doctor found something weak.
+    /// * A test of policies fails, a lock is stale, or a policy is wider than before.
+    /// * A check that fails on warnings has some.
     Refused,
     /// 2: the command line, or a file it names, is not as the command needs it.
     Usage,

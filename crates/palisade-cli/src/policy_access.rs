@@ -41,7 +41,7 @@ pub(crate) fn who(arguments: &WhoArguments) -> Result<String, Failure> {
             if cells.is_empty() {
                 lines.push(Line {
                     principal: member.clone(),
-                    resource: wanted.shown(),
+                    resource: wanted.qualified_name(),
                     action: "any",
                     value: "never".to_owned(),
                 });
@@ -113,7 +113,7 @@ impl Wanted {
         cell.table == self.table && (self.column.is_none() || self.column == cell.column)
     }
 
-    fn shown(&self) -> String {
+    fn qualified_name(&self) -> String {
         match &self.column {
             Some(column) => format!("{}.{column}", self.table),
             None => self.table.clone(),
