@@ -198,7 +198,10 @@ fn commented<'a>(source: &'a str, start: &str) -> Vec<(&'a str, String)> {
     for line in body.lines().map(str::trim) {
         if let Some(text) = line.strip_prefix("/// ") {
             about.push(text);
-        } else if !line.starts_with('#') && !line.starts_with("// ") {
+        } else if line != "///"
+            && !line.starts_with('#')
+            && !line.starts_with("// ")
+        {
             assert!(
                 !about.is_empty(),
                 "{start}: `{line}` says nothing of itself"
@@ -269,7 +272,9 @@ fn exit_codes() -> String {
     let mut out = "| exit code | meaning |\n|---|---|\n".to_owned();
     for (_, about) in commented(EXIT, "enum Exit") {
         let (code, meaning) = about.split_once(": ").unwrap();
-        let _ = writeln!(out, "| {code} | {} |", cell(meaning));
+        // Points of a list, each on a line of its own.
+        let meaning = cell(meaning).replace(" * ", "<br>");
+        let _ = writeln!(out, "| {code} | {meaning} |");
     }
     out
 }
