@@ -1,7 +1,7 @@
 //! What the account behind the gate must be able to read and change, so that every principal can do what policies
 //! let it, and nothing beyond.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use palisade::{
     catalog::{Catalog, Change, Relation, RelationKind},
@@ -125,7 +125,7 @@ fn compared_principals(text: &str) -> Vec<Principal> {
 /// what the statement that would run reads is what is needed: conditions of row filters included, columns
 /// whose mask is a constant not.
 ///
-/// A view that runs under its own name needs only itself, except for those in `invoker` (uids), which read
+/// A view that runs under its own name needs only itself, except for those in `invoker`, which read
 /// with the rights of whoever asks.
 pub(crate) fn needs(
     firewall: &Firewall,
@@ -136,6 +136,8 @@ pub(crate) fn needs(
     let prospect = firewall
         .prospect()
         .map_err(|error| Failure::Internal(error.to_string()))?;
+    let relations = firewall.catalog().relations().iter();
+    let by_name = relations.map(|r| (r.database_name(), r)).collect();
     let sessions = principals.iter().flat_map(|principal| {
         let sessions = prospect.sessions(principal).into_iter();
         sessions.map(move |session| (principal, session))
@@ -178,7 +180,7 @@ pub(crate) fn needs(
                 .map_err(|error| Failure::Internal(error.to_string()))?;
             match decision {
                 Ok(needed) => {
-                    needs.add(firewall.catalog(), relation, &needed, invoker);
+                    needs.add(firewall.catalog(), &by_name, relation, &needed, invoker);
                 }
                 Err(why) if session.is_most_permissive() => needs.notes.push(format!(
                     "{}.{} cannot be read by {principal}: {}",
@@ -242,6 +244,7 @@ impl Needs {
     fn add(
         &mut self,
         catalog: &Catalog,
+        by_name: &HashMap<String, &Relation>,
         probed: &VisibleRelation,
         needed: &NeededReads,
         invoker: &BTreeSet<String>,
@@ -249,7 +252,8 @@ impl Needs {
         let Some(relation) = catalog.find(&probed.schema, &probed.name) else {
             return;
         };
-        let replaced = needed.replaced.contains(&relation.uid);
+        let own = relation.database_name();
+        let replaced = needed.replaced.contains(&own);
         let is_view = match relation.kind {
             RelationKind::View | RelationKind::Materialized => true,
             RelationKind::Table | RelationKind::Virtual | RelationKind::System => false,
@@ -260,24 +264,21 @@ impl Needs {
         }
         if is_view && !replaced {
             self.grant(relation, probed.columns.iter().map(|c| c.name.clone()));
-            if !invoker.contains(&relation.uid) {
+            if !invoker.contains(&own) {
                 return;
             }
         }
-        for uid in &needed.relations {
+        for name in &needed.relations {
             // What stands in a view's place reads what is below it.
-            let Some(read) = catalog
-                .relations()
-                .iter()
-                .find(|other| other.uid == *uid && !(is_view && other.uid == relation.uid))
-            else {
+            let is_other = !(is_view && *name == own);
+            let Some(read) = by_name.get(name).filter(|_| is_other) else {
                 continue;
             };
-            let name = &*read.key;
+            let key = &*read.key;
             let columns = needed
                 .reads
                 .iter()
-                .filter(|(table, _)| table == name)
+                .filter(|(table, _)| table == key)
                 .filter_map(|(_, key)| read.position(key))
                 .filter_map(|index| read.column(index))
                 .map(|column| column.name.to_string());

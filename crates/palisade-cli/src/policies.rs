@@ -79,6 +79,7 @@ pub(crate) struct Policies {
 const PRINCIPALS: &str = "principals.cedarschema";
 const ENTITIES: &str = "entities.json";
 const CLASSIFICATION: &str = "classification.toml";
+const SCHEMAS: &str = "schemas.toml";
 const TEMPLATES: &str = "templates.toml";
 
 impl Policies {
@@ -161,6 +162,7 @@ impl Policies {
             PRINCIPALS => sources.principals_schema.as_deref(),
             ENTITIES => sources.entities.as_deref(),
             CLASSIFICATION => sources.classification.as_deref(),
+            SCHEMAS => sources.schemas.as_deref(),
             TEMPLATES => sources.templates.as_deref(),
             other => sources
                 .policies

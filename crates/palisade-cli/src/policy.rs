@@ -2,7 +2,7 @@
 
 use std::{fmt::Write as _, path::Path};
 
-use palisade::{catalog::Catalog, policy::PolicySet};
+use palisade::{catalog::Catalog, error::Error, policy::PolicySet};
 
 use crate::{
     args::{PolicyArguments, PolicyCommand, PolicyFolderArguments},
@@ -62,12 +62,11 @@ fn print_starter(dir: Option<&Path>) -> Result<String, Failure> {
 /// The operator's types and, after them, those of the catalog.
 fn schema(arguments: &PolicyFolderArguments) -> Result<String, Failure> {
     let (setup, catalog) = setup(arguments)?;
-    let principals = setup
-        .policies
-        .sources
-        .principals_schema
-        .as_deref()
-        .unwrap_or_default();
+    let sources = &setup.policies.sources;
+    let catalog = sources
+        .name_schemas(catalog)
+        .map_err(|errors| setup.policies.failure(&Error::Policies(errors)))?;
+    let principals = sources.principals_schema.as_deref().unwrap_or_default();
     Ok(format!(
         "// principals.cedarschema: yours to edit\n{}\n\n// from the catalog: changes with the database\n{}",
         principals.trim_end(),

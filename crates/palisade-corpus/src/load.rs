@@ -347,6 +347,7 @@ pub fn policy_sources(folder: &Path) -> Result<PolicySources, CorpusError> {
         principals_schema: optional("principals.cedarschema")?,
         entities: optional("entities.json")?,
         classification: optional("classification.toml")?,
+        schemas: optional("schemas.toml")?,
         templates: optional("templates.toml")?,
         ..PolicySources::default()
     })

@@ -10,6 +10,7 @@ use palisade::{
 const PRINCIPALS: &str = "principals.cedarschema";
 const ENTITIES: &str = "entities.json";
 const CLASSIFICATION: &str = "classification.toml";
+const SCHEMAS: &str = "schemas.toml";
 const TEMPLATES: &str = "templates.toml";
 
 /// Names a policy folder may hold beside `*.cedar`. `tests`, `README.md` and `access.lock` decide nothing.
@@ -17,6 +18,7 @@ const NAMES: &[&str] = &[
     PRINCIPALS,
     ENTITIES,
     CLASSIFICATION,
+    SCHEMAS,
     TEMPLATES,
     "tests",
     "README.md",
@@ -114,6 +116,7 @@ pub fn add_policy_file(sources: &mut PolicySources, name: &str, text: String) {
         PRINCIPALS => sources.principals_schema = Some(text),
         ENTITIES => sources.entities = Some(text),
         CLASSIFICATION => sources.classification = Some(text),
+        SCHEMAS => sources.schemas = Some(text),
         TEMPLATES => sources.templates = Some(text),
         other => sources.policies.push(PolicyFile {
             name: other.to_owned(),

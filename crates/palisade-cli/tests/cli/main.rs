@@ -17,6 +17,7 @@ mod lines;
 mod manual;
 mod mcp_config;
 mod mysql;
+mod one_folder;
 mod policies;
 mod postgres;
 mod serve;

@@ -1,7 +1,7 @@
 //! Filling a catalog: a backend, a test or an embedder says what there is.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeMap, HashMap, HashSet},
     sync::Arc,
 };
 
@@ -265,6 +265,7 @@ impl CatalogBuilder {
             casts: self.casts,
             system: Arc::new(self.system),
             descriptions: Arc::new(self.descriptions),
+            policy_schemas: BTreeMap::new(),
             version: String::new(),
         };
         let keys = catalog.search_path.iter();
@@ -418,6 +419,7 @@ pub(super) fn relation(
     Ok(Relation {
         id,
         uid,
+        policy_schema: Arc::clone(&schema_key),
         schema_key,
         key,
         rowid_alias: def.rowid_alias.as_deref().and_then(position),

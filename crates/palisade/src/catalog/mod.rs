@@ -12,6 +12,7 @@ mod descriptions;
 pub mod functions;
 mod generated;
 mod key_equality;
+mod policy_names;
 mod snapshot;
 mod system_columns;
 mod system_relations;
@@ -21,13 +22,18 @@ mod triggers;
 mod types;
 mod unique_key;
 
-use std::{borrow::Cow, collections::HashMap, sync::Arc};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
 
 pub use builder::{CatalogBuilder, CatalogError, RelationDef, RoutineDef};
 pub use cascades::Cascade;
 pub use column_def::ColumnDef;
 pub use default::DefaultValue;
 pub(crate) use generated::{computed_from, may_fail};
+pub use policy_names::SchemaNameError;
 pub use snapshot::SnapshotError;
 pub use system_relations::{
     SystemClass, SystemRelation, system_relation, system_relations, system_schemas,
@@ -40,7 +46,7 @@ pub use unique_key::{UniqueKey, UniqueKeyDef, may_name, may_name_rows};
 use self::functions::{FunctionDef, registry};
 use serde::{Deserialize, Serialize};
 
-use crate::dialect::Dialect;
+use crate::{dialect::Dialect, ident};
 
 /// A relation's position in its catalog. Meaningless in another catalog.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -76,6 +82,8 @@ pub struct Catalog {
     /// What the server's own relations are like, as far as it has told.
     system: Arc<column_def::SystemColumns>,
     descriptions: Arc<descriptions::Descriptions>,
+    /// What policies call schemas otherwise than the database, by keys.
+    policy_schemas: BTreeMap<String, String>,
     version: String,
 }
 
@@ -109,6 +117,8 @@ pub struct Relation {
     pub schema_key: Arc<str>,
     /// See [`schema_key`](Self::schema_key).
     pub key: Arc<str>,
+    /// What policies call its schema: the key, unless the policy folder says otherwise.
+    pub policy_schema: Arc<str>,
     /// The qualified name that policies use (`main.customers`): folded, quoted where not plain.
     pub uid: String,
     /// What it is.
@@ -345,6 +355,12 @@ impl Catalog {
 }
 
 impl Relation {
+    /// What the database calls it (`main.customers`): folded, quoted where not plain.
+    #[must_use]
+    pub fn database_name(&self) -> String {
+        ident::qualify([&*self.schema_key, &*self.key])
+    }
+
     /// The column at `index`.
     #[must_use]
     pub fn column(&self, index: u16) -> Option<&Column> {

@@ -76,7 +76,8 @@ impl FirewallBuilder {
     /// [`Error::Policies`] with every problem and its line.
     pub fn build(self) -> Result<Firewall, Error> {
         let named = system_relations_named(&self.policies, self.catalog.dialect());
-        let catalog = Arc::new(self.catalog.with_system(named));
+        let catalog = self.policies.name_schemas(self.catalog)?;
+        let catalog = Arc::new(catalog.with_system(named));
         let flow = column_lineage::columns(&catalog, &self.limits);
         let policies = PolicySet::load_and_lint(&self.policies, &catalog, &flow, self.lint)?;
         let policies = match self.lint {

@@ -14,6 +14,8 @@ pub struct PolicySources {
     pub entities: Option<String>,
     /// `classification.toml`: tags of columns and tables.
     pub classification: Option<String>,
+    /// `schemas.toml`: what policies call the schemas of a database, by engine.
+    pub schemas: Option<String>,
     /// `templates.toml`: statements that may be run by name.
     pub templates: Option<String>,
     /// The secret behind tokens and `@mask("hash")`; not a file of the folder.

@@ -198,10 +198,7 @@ fn commented<'a>(source: &'a str, start: &str) -> Vec<(&'a str, String)> {
     for line in body.lines().map(str::trim) {
         if let Some(text) = line.strip_prefix("/// ") {
             about.push(text);
-        } else if line != "///"
-            && !line.starts_with('#')
-            && !line.starts_with("// ")
-        {
+        } else if line != "///" && !line.starts_with('#') && !line.starts_with("// ") {
             assert!(
                 !about.is_empty(),
                 "{start}: `{line}` says nothing of itself"

@@ -173,7 +173,7 @@ pub(in crate::policy) fn fixed_text(catalog: &Catalog) -> String {
 pub(in crate::policy) fn rows_text(catalog: &Catalog, relations: &[&Relation]) -> String {
     let mut rows: BTreeMap<String, Vec<&Relation>> = BTreeMap::new();
     for relation in relations {
-        let schema = mangle(&relation.schema_key);
+        let schema = mangle(&relation.policy_schema);
         rows.entry(schema).or_default().push(relation);
     }
     let row_types: Vec<String> = rows
@@ -297,7 +297,7 @@ fn example(dialect: Dialect) -> Option<&'static str> {
 pub(in crate::policy) fn row_type(relation: &Relation) -> String {
     format!(
         "{ROW_NAMESPACE}::{}::{}",
-        mangle(&relation.schema_key),
+        mangle(&relation.policy_schema),
         mangle(&relation.key)
     )
 }
@@ -312,9 +312,9 @@ pub(in crate::policy) fn has_entity(relation: &Relation) -> bool {
     }
 }
 
-/// The id of the schema entity a relation is in.
+/// The id of the entity of the schema that the database calls `schema`.
 pub(in crate::policy) fn schema_id(catalog: &Catalog, schema: &str) -> String {
-    ident::qualify([catalog.fold_relation(schema).as_str()])
+    ident::qualify([catalog.policy_schema(schema).as_str()])
 }
 
 /// The types that every catalog has.

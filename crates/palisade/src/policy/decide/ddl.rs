@@ -78,7 +78,8 @@ pub(in crate::policy) fn verdict(
             decide_among(loaded, subject, action, table, &entities, context)
         }
         DefinedObject::New { schema, name, view } => {
-            let uid = ident::qualify([schema.as_str(), name.as_str()]);
+            let own = loaded.catalog.policy_schema(schema);
+            let uid = ident::qualify([own.as_str(), name.as_str()]);
             let table = resource("Table", &uid)?;
             // One that is there, seen or not, is what policies say of it.
             if let Some(relation) = loaded.catalog.find(schema, name) {

@@ -33,6 +33,7 @@ pub(in crate::policy) fn apply(
         .map(|file| (file.name.as_str(), file.text.as_str(), "//"));
     let others = [
         ("classification.toml", &sources.classification),
+        ("schemas.toml", &sources.schemas),
         ("templates.toml", &sources.templates),
     ];
     let others = others

@@ -185,7 +185,10 @@ impl<'a> Names<'a> {
         let relations: Vec<_> = catalog
             .relations()
             .iter()
-            .map(|relation| (relation, [lower(&relation.schema), lower(&relation.name)]))
+            .map(|relation| {
+                let schema = lower(&relation.policy_schema);
+                (relation, [schema, lower(&relation.name)])
+            })
             .collect();
         let mut columns: BTreeMap<String, Vec<(usize, ColumnId)>> = BTreeMap::new();
         for (at, (relation, _)) in relations.iter().enumerate() {

@@ -46,6 +46,10 @@ impl PolicyErrors {
         Self { problems }
     }
 
+    pub(in crate::policy) fn one(problem: PolicyProblem) -> Self {
+        Self::new(vec![problem])
+    }
+
     /// The problems, in the order found.
     #[must_use]
     pub fn problems(&self) -> &[PolicyProblem] {

@@ -4,6 +4,7 @@ pub(in crate::policy) mod annotation;
 pub(in crate::policy) mod classification;
 pub(in crate::policy) mod diagnostic;
 pub(in crate::policy) mod named_resources;
+pub(in crate::policy) mod schema_names;
 pub(in crate::policy) mod source;
 pub mod template;
 pub(in crate::policy) mod validation;
@@ -70,6 +71,7 @@ pub(in crate::policy) fn load(
     let mut problems = Vec::new();
     let (located, annotations) = policies(sources, catalog.dialect(), &mut problems);
     require_secret(sources, &located, &annotations, &mut problems);
+    schema_names::check(sources, catalog, &mut problems);
     let principals = Source {
         name: PRINCIPALS_FILE,
         text: sources

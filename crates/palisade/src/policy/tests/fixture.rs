@@ -121,6 +121,7 @@ pub(in crate::policy) fn sources(policies: &str) -> PolicySources {
         principals_schema: Some(PRINCIPALS.to_owned()),
         entities: Some(ENTITIES.to_owned()),
         classification: Some(CLASSIFICATION.to_owned()),
+        schemas: None,
         templates: None,
         secret: None,
     }

@@ -309,7 +309,7 @@ impl Prepared {
             limits: limits.clone(),
             policies,
             relations: relations
-                .filter_map(|id| Some(catalog.relation(id)?.uid.clone()))
+                .filter_map(|id| Some(catalog.relation(id)?.database_name()))
                 .collect(),
             sources: Vec::new(),
             sql,
@@ -592,7 +592,7 @@ impl Draft<'_> {
             policies,
             relations: relations(access, catalog),
             sources: relation_source::cache::texts(&sources)
-                .filter_map(|(id, text)| Some((catalog.relation(id)?.uid.clone(), text)))
+                .filter_map(|(id, text)| Some((catalog.relation(id)?.database_name(), text)))
                 .collect(),
             sql,
         })
@@ -613,14 +613,14 @@ fn is_known(uid: &str, catalog: &Catalog) -> bool {
         .is_some_and(|def| def.safety != Safety::Unknown)
 }
 
-/// Uids of what a statement reads and of what it changes, each once: a key may delete rows of a table in which another changes some.
+/// The database's names of what a statement reads and of what it changes, each once: a key may delete rows of a table in which another changes some.
 fn relations(access: &AccessSet, catalog: &Catalog) -> Vec<String> {
     let changed = access.changes().map(|change| change.relation);
     let changed: BTreeSet<RelationId> = changed.collect();
     let read: BTreeSet<RelationId> = access.relations().collect();
     let system = access.system_relations();
     (read.union(&changed))
-        .filter_map(|id| Some(catalog.relation(*id)?.uid.clone()))
+        .filter_map(|id| Some(catalog.relation(*id)?.database_name()))
         .chain(system.map(|(schema, name)| ident::qualify([schema, name])))
         .collect()
 }
