@@ -6,7 +6,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use palisade_corpus::{CorpusError, PolicyTests, Report, RunError, TextForm};
+use palisade_corpus::{CorpusError, MutationReport, PolicyTests, Report, RunError, TextForm};
 
 use crate::{
     exit::{Exit, Failure},
@@ -79,8 +79,18 @@ fn test(arguments: &TestArguments) -> Result<Exit, Failure> {
     if arguments.update {
         return update(&report, arguments);
     }
-    print(&report, arguments)?;
-    Ok(if report.is_passed() {
+    // A mutant is noticed by what holds without it.
+    let mutation = match arguments.mutate && report.is_passed() {
+        true => Some(
+            tests
+                .mutate()
+                .map_err(|error| not_run(&error, &arguments.dir))?,
+        ),
+        false => None,
+    };
+    print(report.clone(), mutation.as_ref(), arguments)?;
+    let is_passed = mutation.is_none_or(|mutation| mutation.is_passed());
+    Ok(if report.is_passed() && is_passed {
         Exit::Permitted
     } else {
         Exit::Refused
@@ -106,18 +116,43 @@ fn find_too_little(report: &Report, arguments: &TestArguments) -> Vec<String> {
     told
 }
 
-fn print(report: &Report, arguments: &TestArguments) -> Result<(), Failure> {
+fn print(
+    mut report: Report,
+    mutation: Option<&MutationReport>,
+    arguments: &TestArguments,
+) -> Result<(), Failure> {
     let text = match arguments.format {
         TestFormat::Text => {
             let form = TextForm {
                 verbose: arguments.verbose,
                 folder: arguments.dir.clone(),
             };
-            report.text(&form)
+            let told = match mutation {
+                Some(mutation) => mutation.text(),
+                None if arguments.mutate => {
+                    "mutants: not tried, since they are held against cases that hold\n".to_owned()
+                }
+                None => String::new(),
+            };
+            format!("{}{told}", report.text(&form))
         }
-        TestFormat::Json => format!("{}\n", report.json()),
-        TestFormat::Tap => report.tap(),
-        TestFormat::Junit => report.junit().map_err(Failure::Internal)?,
+        TestFormat::Json => {
+            let mut told = report.json();
+            if let (Some(mutation), Some(told)) = (mutation, told.as_object_mut()) {
+                told.insert("mutation".to_owned(), mutation.json());
+            }
+            format!("{told}\n")
+        }
+        TestFormat::Tap | TestFormat::Junit => {
+            let survivors = mutation.into_iter().flat_map(MutationReport::problems);
+            report.problems.extend(survivors);
+            match arguments.format {
+                TestFormat::Tap => report.tap(),
+                TestFormat::Text | TestFormat::Json | TestFormat::Junit => {
+                    report.junit().map_err(Failure::Internal)?
+                }
+            }
+        }
     };
     output::text(&text)
 }

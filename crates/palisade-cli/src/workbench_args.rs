@@ -19,6 +19,7 @@ Examples (after `palisade demo`):
   palisade policy test demo-policies --format junit > junit.xml
   palisade policy test demo-policies --update
   palisade policy test demo-policies --coverage --fail-under policies=100
+  palisade policy test demo-policies --mutate
 
 Exit code 1: a case does not hold. 2: a file of tests is wrong.";
 
@@ -49,6 +50,9 @@ pub(crate) struct TestArguments {
     /// Fail where less of a kind is tested, for example policies=100
     #[arg(long, value_name = "KIND=PERCENT", requires = "coverage", value_parser = least)]
     pub(crate) fail_under: Vec<(&'static str, usize)>,
+    /// Change each policy in one place at a time, and show the changes that no case notices
+    #[arg(long, conflicts_with = "update")]
+    pub(crate) mutate: bool,
     /// Run again whenever a file of the folder changes
     #[arg(long)]
     pub(crate) watch: bool,

@@ -370,7 +370,7 @@ fn same_rows(expected: &[Vec<Json>], got: &[Vec<Json>], ordered: bool) -> bool {
 }
 
 /// Rows as the case format has them, to be read and copied.
-fn toml_rows(rows: &[Vec<Json>]) -> String {
+pub(crate) fn toml_rows(rows: &[Vec<Json>]) -> String {
     let row = |row: &Vec<Json>| {
         let cells: Vec<String> = row.iter().map(toml_cell).collect();
         format!("[{}]", cells.join(", "))

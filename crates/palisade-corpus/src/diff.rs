@@ -79,7 +79,7 @@ impl fmt::Display for Direction {
 }
 
 /// The value of a cell that is not there.
-const NEVER: &str = "never";
+pub(crate) const NEVER: &str = "never";
 
 impl PolicyTests {
     /// What differs from the policies of `old`, over the tables and cases of this folder.
@@ -92,6 +92,7 @@ impl PolicyTests {
             catalogs: new.catalogs.clone(),
             policies: old.corpus().policies.clone(),
             techniques: BTreeMap::new(),
+            survivors: Vec::new(),
             default_policies: new.default_policies.clone(),
             cases: new.cases.clone(),
         };
@@ -141,7 +142,7 @@ impl PolicyTests {
 }
 
 /// What a principal may do, by resource and action.
-fn cells(
+pub(crate) fn cells(
     firewall: &Firewall,
     principal: &Principal,
 ) -> Result<BTreeMap<(String, &'static str), String>, palisade::error::Error> {

@@ -14,6 +14,7 @@ use crate::{
     policy_coverage::measure,
     report::{CaseResult, Report, Status},
     run::{Answer, Ran, RunError, Runner},
+    why::Inquiry,
 };
 
 /// The tests of a policy folder.
@@ -76,6 +77,11 @@ impl PolicyTests {
         self
     }
 
+    /// The cases that are run.
+    pub(crate) fn chosen(&self) -> impl Iterator<Item = &Case> {
+        self.chosen.iter()
+    }
+
     /// Every case of the folder, with its catalogs and policies.
     #[must_use]
     pub fn corpus(&self) -> &Corpus {
@@ -124,8 +130,11 @@ impl PolicyTests {
                 case,
                 status: Status::Skipped(why),
                 answer: None,
+                why: None,
             });
         }
+        let own = self.corpus.policies.get(OWN_POLICIES);
+        let mut inquiry = own.map(|sources| Inquiry::new(&one, sources));
         for case in wanted {
             let Some(Ran {
                 answer,
@@ -139,10 +148,15 @@ impl PolicyTests {
             } else {
                 Status::Failed(differences)
             };
+            let why = match (&status, &mut inquiry) {
+                (Status::Failed(_), Some(inquiry)) => inquiry.ask(&case, answer.as_ref()),
+                (Status::Failed(_) | Status::Passed | Status::Skipped(_), _) => None,
+            };
             results.push(CaseResult {
                 case,
                 status,
                 answer,
+                why,
             });
         }
         results.sort_by(|a, b| {
@@ -174,6 +188,7 @@ impl PolicyTests {
                 .map(|(name, sources)| (name.clone(), order.shuffle_sources(sources)))
                 .collect(),
             techniques: self.corpus.techniques.clone(),
+            survivors: Vec::new(),
             default_policies: self.corpus.default_policies.clone(),
             cases: cases.to_vec(),
         };

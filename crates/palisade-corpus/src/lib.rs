@@ -75,6 +75,7 @@
 //! [`Difference`] says what was not as expected.
 
 mod case;
+mod case_text;
 mod compare;
 mod coverage;
 mod diff;
@@ -84,13 +85,18 @@ pub mod junit;
 mod load;
 mod lock;
 mod matrix;
+mod mutation;
 mod policy_coverage;
+mod probe;
 mod report;
 mod run;
 mod smallest;
 #[cfg_attr(not(feature = "sqlite"), path = "no_sqlite.rs")]
 mod sqlite;
+mod survivor;
 mod update;
+mod why;
+mod witness;
 mod written;
 
 pub use case::{After, Case, Expectation, Shown, Suite, Verdict, arises_on_execution};
@@ -100,7 +106,11 @@ pub use diff::{Direction, PolicyChange, PolicyDiff};
 pub use folder::PolicyTests;
 pub use load::{Corpus, CorpusError, catalog_file, policy_sources};
 pub use lock::Lock;
+pub use mutation::{Fate, MutantResult, MutationReport};
 pub use policy_coverage::{Covered, PolicyCoverage};
 pub use report::{CaseResult, Report, Status, TextForm};
 pub use run::{Answer, Ran, RunError, Runner, SECRET};
+pub use survivor::Survivor;
 pub use update::Update;
+pub use why::Why;
+pub use witness::Witness;

@@ -15,7 +15,8 @@ use palisade_host::{PolicyFolder, PolicyFolderError};
 
 use crate::{
     case::{Case, Suite},
-    written::{Ground, Part, Text, WrittenError, dialect, read_parts},
+    survivor::Survivor,
+    written::{Ground, Part, Text, WrittenError, dialect, read_parts, read_survivors},
 };
 
 /// Cases with the catalogs and policies they are about.
@@ -28,6 +29,8 @@ pub struct Corpus {
     pub policies: BTreeMap<String, PolicySources>,
     /// The techniques that [`Case::ids`] name, by id: `techniques.toml`.
     pub techniques: BTreeMap<String, String>,
+    /// Mutants of a folder's policies that no case has to notice.
+    pub survivors: Vec<Survivor>,
     /// The policies of cases that name none.
     pub default_policies: Option<String>,
     /// The cases, in the order of suites, files and text.
@@ -79,6 +82,7 @@ impl Corpus {
             catalogs: BTreeMap::new(),
             policies: BTreeMap::new(),
             techniques: techniques(&folder.join("techniques.toml"))?,
+            survivors: Vec::new(),
             default_policies: None,
             cases: Vec::new(),
         };
@@ -115,6 +119,7 @@ impl Corpus {
             catalogs: BTreeMap::new(),
             policies: BTreeMap::from([(OWN_POLICIES.to_owned(), read_folder.sources)]),
             techniques: BTreeMap::new(),
+            survivors: Vec::new(),
             default_policies: Some(OWN_POLICIES.to_owned()),
             cases: Vec::new(),
         };
@@ -142,8 +147,12 @@ impl Corpus {
             }
         }
         for path in files {
-            let cases = corpus.parse(Suite::Tests, &path, &read(&path)?)?;
+            let text = read(&path)?;
+            let cases = corpus.parse(Suite::Tests, &path, &text)?;
             corpus.cases.extend(cases);
+            corpus
+                .survivors
+                .extend(read_survivors(&Text::new(&path, &text))?);
         }
         require_unique(&corpus.cases)?;
         Ok(corpus)
@@ -423,6 +432,7 @@ mod tests {
             catalogs: BTreeMap::from([("c".to_owned(), String::new())]),
             policies: BTreeMap::from([("p".to_owned(), PolicySources::default())]),
             techniques: BTreeMap::new(),
+            survivors: Vec::new(),
             default_policies: None,
             cases: Vec::new(),
         };
@@ -459,6 +469,7 @@ mod tests {
             ]),
             policies: BTreeMap::from([("p".to_owned(), PolicySources::default())]),
             techniques: BTreeMap::new(),
+            survivors: Vec::new(),
             default_policies: None,
             cases: Vec::new(),
         };
@@ -500,6 +511,7 @@ mod tests {
             catalogs: BTreeMap::from([("c.mysql".to_owned(), String::new())]),
             policies: BTreeMap::from([("p".to_owned(), PolicySources::default())]),
             techniques: BTreeMap::new(),
+            survivors: Vec::new(),
             default_policies: None,
             cases: Vec::new(),
         };

@@ -12,6 +12,7 @@ use crate::{
     load::catalog_file,
     policy_coverage::PolicyCoverage,
     run::Answer,
+    why::Why,
 };
 
 /// What became of every case.
@@ -34,6 +35,8 @@ pub struct CaseResult {
     pub status: Status,
     /// What came out; none if it was skipped, or nothing could.
     pub answer: Option<Answer>,
+    /// Of a case that does not hold, why, where that was looked into.
+    pub why: Option<Why>,
 }
 
 /// Whether a case holds.
@@ -151,6 +154,10 @@ impl Report {
                 "left_out": case.is_left_out,
                 "policies": result.answer.as_ref().map(|answer| &answer.policies),
                 "rewritten": result.answer.as_ref().map(|answer| &answer.rewritten),
+                "why": result.why.as_ref().map(|why| json!({
+                    "without": why.without,
+                    "conditions": why.conditions,
+                })),
                 "differences": differences.iter().map(|difference| json!({
                     "what": difference.what,
                     "expected": difference.expected,
@@ -183,9 +190,13 @@ impl Report {
                 }
                 Status::Failed(differences) => {
                     let told = json!({
-                        "at": format!("{}:{}", case.file, case.line),
-                        "differences": differences.iter().map(ToString::to_string).collect::<Vec<_>>(),
-                    });
+                            "at": format!("{}:{}", case.file, case.line),
+                            "why": result.why.as_ref().map(|why| json!({
+                        "without": why.without,
+                        "conditions": why.conditions,
+                    })),
+                    "differences": differences.iter().map(ToString::to_string).collect::<Vec<_>>(),
+                        });
                     // JSON is YAML.
                     writeln!(
                         out,
@@ -274,12 +285,18 @@ impl CaseResult {
                     };
                     let _ = writeln!(text, "  decided by {by}");
                 }
-                let _ = writeln!(text, "  again: {}", self.command(form));
+                self.write_why(&mut text);
+                let again = format!("  again: {}", self.command(form));
+                // A command of one line keeps the last line; a longer one is cut with the rest.
+                let last = usize::from(again.lines().count() == 1);
+                if last == 0 {
+                    let _ = writeln!(text, "{again}");
+                }
                 let lines: Vec<&str> = text.lines().collect();
-                if form.verbose || lines.len() <= MAX_LINES {
+                if form.verbose || lines.len() + last <= MAX_LINES {
                     out.push_str(&text);
                 } else {
-                    let (shown, rest) = lines.split_at(MAX_LINES - 1);
+                    let (shown, rest) = lines.split_at(MAX_LINES - 1 - last);
                     let _ = writeln!(
                         out,
                         "{}\n  … {}; `--verbose` shows all",
@@ -287,7 +304,54 @@ impl CaseResult {
                         pluralise(rest.len(), "more line")
                     );
                 }
+                if last == 1 {
+                    let _ = writeln!(out, "{again}");
+                }
                 out.push('\n');
+            }
+        }
+    }
+
+    /// Which policies would have to go, and the conditions of those that decided.
+    fn write_why(&self, text: &mut String) {
+        let Some(Why {
+            without,
+            conditions,
+        }) = &self.why
+        else {
+            return;
+        };
+        let sets: Vec<String> = without.iter().map(|set| set.join(" and ")).collect();
+        let _ = match sets.as_slice() {
+            [] => writeln!(
+                text,
+                "  no policy has to go for it to hold; one is missing or is otherwise"
+            ),
+            sets => writeln!(
+                text,
+                "  it would hold without {}",
+                sets.join(", or without ")
+            ),
+        };
+        for condition in conditions {
+            let at = condition.resource.as_ref().map(|at| format!(" at {at}"));
+            let head = format!(
+                "  {}{}: {}",
+                condition.policy,
+                at.unwrap_or_default(),
+                condition.clause
+            );
+            match condition.parts.as_slice() {
+                // The whole is one part that looks at nothing else.
+                [one] => {
+                    let _ = writeln!(text, "{head} is {}", one.value);
+                }
+                parts => {
+                    let _ = writeln!(text, "{head}");
+                    for part in parts {
+                        let _ = writeln!(text, "    {} is {}", part.text, part.value);
+                    }
+                }
             }
         }
     }

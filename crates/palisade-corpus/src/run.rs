@@ -34,8 +34,8 @@ use crate::{
 pub struct Runner {
     /// By catalog, policies and how long tokens last.
     stands: BTreeMap<Key, Stand>,
-    /// Holds the databases; gone with the runner.
-    _folder: tempfile::TempDir,
+    /// Holds the databases; gone with the last runner over them.
+    folder: Arc<tempfile::TempDir>,
 }
 
 /// Catalog, policies, and how long tokens last.
@@ -44,9 +44,9 @@ type Key = (String, String, Lifetime);
 struct Stand {
     firewall: Arc<Firewall>,
     /// The same catalog under policies that permit everything; made when it is first asked.
-    open: OnceLock<Option<Firewall>>,
+    open: Arc<OnceLock<Option<Firewall>>>,
     /// None for a dialect whose statements are decided about and not run.
-    database: Option<Database>,
+    database: Option<Arc<Database>>,
 }
 
 /// The database of a MySQL catalog, which is its one schema, so that policies name its relations as they do
@@ -164,6 +164,29 @@ impl Runner {
         Self::over(corpus, keys, |builder| builder)
     }
 
+    /// As [`over_catalogs`](Self::over_catalogs), and for the cases of `corpus`.
+    pub(crate) fn over_folder(corpus: &Corpus, policies: &str) -> Result<Self, RunError> {
+        let catalogs = corpus.catalogs.keys().map(|catalog| {
+            let key = (catalog.clone(), policies.to_owned(), Lifetime::default());
+            (key, dialect(catalog).unwrap_or(Dialect::Sqlite))
+        });
+        let cases = corpus.cases.iter().map(|case| (key(case), case.dialect));
+        Self::over(corpus, catalogs.chain(cases), |builder| builder)
+    }
+
+    /// The rows of a query on the database of `case`, without the firewall.
+    pub(crate) fn read_bare(
+        &self,
+        case: &Case,
+        sql: &str,
+    ) -> Result<Vec<Vec<serde_json::Value>>, String> {
+        let stand = self.stand(case).map_err(|error| error.to_string())?;
+        match &stand.database {
+            Some(database) => database.rows(sql),
+            None => Ok(Vec::new()),
+        }
+    }
+
     /// The firewall over a catalog, by policies.
     pub(crate) fn firewall_over(
         &self,
@@ -205,14 +228,40 @@ impl Runner {
                     })?;
                 vacant.insert(Stand {
                     firewall: Arc::new(firewall),
-                    open: OnceLock::new(),
-                    database: ground.database,
+                    open: Arc::default(),
+                    database: ground.database.map(Arc::new),
                 });
             }
         }
         Ok(Self {
             stands,
-            _folder: folder,
+            folder: Arc::new(folder),
+        })
+    }
+
+    /// The same cases over the same databases, by `sources` instead. Cases of other policies than `policies` have no place here.
+    ///
+    /// # Errors
+    /// If `sources` do not load.
+    pub(crate) fn with_policies(
+        &self,
+        policies: &str,
+        sources: &PolicySources,
+    ) -> Result<Self, Error> {
+        let mut stands = BTreeMap::new();
+        for (key, stand) in self.stands.iter().filter(|(key, _)| key.1 == policies) {
+            let catalog = stand.firewall.catalog().clone();
+            let firewall = stand.firewall.renewed(catalog, sources.clone())?;
+            let changed = Stand {
+                firewall: Arc::new(firewall),
+                open: Arc::clone(&stand.open),
+                database: stand.database.clone(),
+            };
+            stands.insert(key.clone(), changed);
+        }
+        Ok(Self {
+            stands,
+            folder: Arc::clone(&self.folder),
         })
     }
 
@@ -231,7 +280,7 @@ impl Runner {
             Err(error) => return Ran::failed(error.to_string()),
         };
         let is_cell = case.expect.shown.is_some() || case.expect.verdict == Verdict::Deny;
-        let Some(database) = stand.database.as_ref().filter(|_| !is_cell) else {
+        let Some(database) = stand.database.as_deref().filter(|_| !is_cell) else {
             return match self.decide(case) {
                 Ok(answer) => {
                     let mut differences = compare::decision(case, &answer);

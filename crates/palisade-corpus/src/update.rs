@@ -150,11 +150,11 @@ fn text(answer: &Answer, key: &str) -> String {
     text.unwrap_or_default().to_owned()
 }
 
-fn list(names: &[String]) -> Array {
+pub(crate) fn list(names: &[String]) -> Array {
     names.iter().map(String::as_str).collect()
 }
 
-fn rows(rows: &[Vec<Json>]) -> Array {
+pub(crate) fn rows(rows: &[Vec<Json>]) -> Array {
     let row = |row: &Vec<Json>| row.iter().map(cell).collect::<Array>();
     rows.iter().map(row).collect()
 }

@@ -21,6 +21,7 @@ use crate::{
     case::{After, Case, Expectation, Suite, Verdict},
     load::is_snapshot,
     matrix::Matrix,
+    survivor::{Survivor, WrittenSurvivor},
 };
 
 /// A text and where its lines begin.
@@ -119,6 +120,13 @@ pub(crate) fn read_parts(text: &Text<'_>) -> Result<Vec<Part>, WrittenError> {
     read().map_err(|error: toml::de::Error| text.fault(&error))
 }
 
+/// The mutants that a file says may survive.
+pub(crate) fn read_survivors(text: &Text<'_>) -> Result<Vec<Survivor>, WrittenError> {
+    let parts = read_parts(text)?;
+    let written = parts.iter().flat_map(|part| &part.survivor);
+    written.map(|survivor| survivor.read(text)).collect()
+}
+
 /// Whether a file has parts.
 #[derive(Deserialize)]
 struct FirstKeys {
@@ -148,6 +156,8 @@ pub(crate) struct Part {
     case: Vec<Written>,
     #[serde(default)]
     matrix: Vec<Matrix>,
+    #[serde(default)]
+    survivor: Vec<WrittenSurvivor>,
 }
 
 /// The catalogs of a part. Each case runs on every catalog; its name has the dialect at the end on all but the first.

@@ -23,6 +23,15 @@ pub fn since_1970(text: &str) -> Option<Duration> {
     same.then(|| Duration::from_millis(milliseconds))
 }
 
+/// A time since 1970 as [`since_1970`] reads it, to the millisecond.
+#[must_use]
+pub fn print_utc(since_1970: Duration) -> String {
+    let milliseconds = i64::try_from(since_1970.as_millis()).unwrap_or(i64::MAX);
+    let (date, time) = utc(milliseconds);
+    let time = time.strip_suffix(".000").unwrap_or(&time);
+    format!("{date}T{time}Z")
+}
+
 /// The days from 1970-01-01 to `YYYY-MM-DD`, in the calendar that Cedar and SQL use
 /// (<https://howardhinnant.github.io/date_algorithms.html#days_from_civil>).
 pub(crate) fn days(text: &str) -> Option<i64> {

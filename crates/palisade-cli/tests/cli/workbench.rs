@@ -49,11 +49,150 @@ fn the_shipped_policies_pass_their_own_tests() {
             "--coverage",
             "--fail-under",
             "policies=100",
+            "--mutate",
         ];
         let told = desk.run(&run).expect_exit(0).json();
+        assert_eq!(told["mutation"]["score"], 100, "{told}");
         assert!(told["passed"].as_u64().unwrap() >= least, "{told}");
         assert_eq!((&told["failed"], &told["skipped"]), (&json!(0), &json!(0)));
     }
+}
+
+/// What no case notices is shown with a case that does. It holds as it is pasted, and the mutant is noticed from then on.
+#[test]
+fn a_mutant_that_survives_comes_with_a_case_that_notices_it() {
+    let desk = folder(&case("names", READ));
+    let mutate = ["--mutate", "--format", "json"];
+    let count = |told: &serde_json::Value, fate: &str| {
+        let all = told["mutation"]["mutants"].as_array().unwrap().clone();
+        all.into_iter()
+            .filter(|one| one["fate"] == fate)
+            .collect::<Vec<_>>()
+    };
+    let told = test(&desk, &mutate).expect_exit(1).json();
+    let survivors = count(&told, "survived");
+    assert!(!survivors.is_empty(), "{told}");
+    let mut tests = case("names", READ);
+    for survivor in &survivors {
+        let witness = &survivor["witness"];
+        assert_ne!(witness["before"], witness["after"], "{survivor}");
+        let text = witness["case"]
+            .as_str()
+            .unwrap_or_else(|| panic!("{survivor}"));
+        if !tests.contains(text) {
+            tests.push_str(text);
+        }
+    }
+    desk.write("p/tests/tea.toml", &tests);
+    let told = test(&desk, &mutate).expect_exit(0).json();
+    assert_eq!(count(&told, "survived").len(), 0, "{told}");
+    assert_eq!(told["mutation"]["score"], 100);
+    // Rows are those of the fixture, and every other column is in plain.
+    let rows = survivors
+        .iter()
+        .map(|one| one["witness"]["rows"].to_string());
+    assert!(
+        rows.clone().any(|rows| rows.contains("Assam")),
+        "{survivors:?}"
+    );
+}
+
+#[test]
+fn a_survivor_is_named_with_a_reason_and_only_while_it_is_one() {
+    let one = case(
+        "prices",
+        "sql = \"SELECT * FROM tea\"\ndecision = \"allow\"\nmasked = [\"price\"]",
+    );
+    let only = |more: &str| {
+        let desk = folder(&format!("{one}{more}"));
+        test(&desk, &["--mutate"])
+    };
+    let survivor = |change: &str, reason: &str| {
+        format!("[[survivor]]\npolicy = \"all\"\nchange = \"{change}\"\nreason = \"{reason}\"\n")
+    };
+    let open = only("").expect_exit(1).out;
+    assert!(
+        open.contains("SURVIVED base.cedar:1 all: widened, for every principal"),
+        "{open}"
+    );
+    let named = only(&survivor("for every principal", "Everybody may."))
+        .expect_exit(0)
+        .out;
+    assert!(named.contains("1 named with a reason"), "{named}");
+    let noticed = only(&survivor("taken away", "Why not?")).expect_exit(1).out;
+    assert!(
+        noticed.contains("the case `prices` notices it"),
+        "{noticed}"
+    );
+    let unknown = only(&survivor("without `x`", "Why not?"))
+        .expect_exit(1)
+        .out;
+    assert!(unknown.contains("there is no such mutant"), "{unknown}");
+    let empty = only(&survivor("for every principal", " "))
+        .expect_exit(2)
+        .err;
+    assert!(
+        empty.contains("p/tests/tea.toml:8:10: a survivor needs a reason"),
+        "{empty}"
+    );
+    // What a case does not hold without is no measure of a case that does not hold.
+    let failing = folder(&case(
+        "wrong",
+        &READ.replace("allow", "reject\"\ncode = \"policy.forbidden"),
+    ));
+    let told = test(&failing, &["--mutate"]).expect_exit(1).out;
+    assert!(told.contains("mutants: not tried"), "{told}");
+    for form in ["junit", "tap"] {
+        let desk = folder(&one);
+        let told = test(&desk, &["--mutate", "--format", form])
+            .expect_exit(1)
+            .out;
+        assert!(
+            told.contains("no case notices base.cedar:1 all: widened"),
+            "{told}"
+        );
+    }
+}
+
+/// The smallest set of policies that would have to go, and the conditions with their values.
+#[test]
+fn a_failing_case_says_which_policies_decide_and_by_what_values() {
+    let desk = folder(&case(
+        "prices",
+        "sql = \"SELECT price FROM tea\"\ndecision = \"allow\"\nmasked = []",
+    ));
+    desk.policy(
+        "@id(\"all\") permit (principal, action, resource);
+@id(\"price\") @mask(\"null\")
+forbid (principal, action == Action::\"read_plain\", resource)
+when { resource.tags.contains(\"money\") } unless { principal in Role::\"trader\" };",
+    );
+    desk.write(
+        "p/classification.toml",
+        "[[column]]\npattern = \"*.*.price\"\ntags = [\"money\"]\n",
+    );
+    let told = test(&desk, &[]).expect_exit(1).out;
+    for line in [
+        "  it would hold without price",
+        "  price at main.tea.price: when { resource.tags.contains(\"money\") }",
+        "    resource.tags.contains(\"money\") is true",
+        "    resource.tags is [\"money\"]",
+        "  price: unless { principal in Role::\"trader\" } is false",
+    ] {
+        assert!(told.lines().any(|one| one == line), "{line}\n{told}");
+    }
+    let missing = folder(
+        &case(
+            "others",
+            "sql = \"SELECT price FROM tea\"\ndecision = \"allow\"",
+        )
+        .replace("ann", "ben"),
+    );
+    let told = test(&missing, &[]).expect_exit(1).out;
+    assert!(
+        told.contains("no policy has to go for it to hold"),
+        "{told}"
+    );
 }
 
 /// Each key of the format is compared: a wrong one fails, and the failure names it.

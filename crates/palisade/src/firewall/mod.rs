@@ -40,7 +40,9 @@ use crate::{
     did_you_mean,
     error::Error,
     limits::Limits,
-    policy::{PolicySet, PolicySources, authorize, template::Template},
+    policy::{
+        AskedPolicy, ConditionValues, PolicySet, PolicySources, authorize, template::Template,
+    },
     rejection::Rejection,
     resolve,
     resolve::Mode,
@@ -254,6 +256,49 @@ impl Firewall {
         let result = self.decide(sql, params, session, &self.limits, Some(&mut trace));
         trace.conclude(&result);
         Ok((decision(result)?, trace))
+    }
+
+    /// The conditions of the policies that `trace` names, with the values that they have in `session`: for the operator, as a
+    /// trace is.
+    #[must_use]
+    pub fn condition_values(&self, trace: &Trace, session: &Session) -> Vec<ConditionValues> {
+        let mut asked = Vec::new();
+        for relation in &trace.relations {
+            let found = self.catalog.relations().iter();
+            let Some(found) = found.into_iter().find(|one| one.uid == relation.relation) else {
+                continue;
+            };
+            let about = |policy, column| AskedPolicy {
+                policy,
+                relation: Some(found.id),
+                column,
+            };
+            let by = relation.policies.iter().chain(&relation.changed_by);
+            asked.extend(by.map(|id| about(id.as_str(), None)));
+            for column in &relation.columns {
+                let id = found
+                    .column_ids()
+                    .find(|(_, one)| *one.name == *column.column);
+                let id = id.map(|(id, _)| id);
+                asked.extend(
+                    column
+                        .policies
+                        .iter()
+                        .map(|policy| about(policy.as_str(), id)),
+                );
+            }
+        }
+        // What decided about the whole, or refused.
+        for policy in &trace.policies {
+            if !asked.iter().any(|one| one.policy == policy) {
+                asked.push(AskedPolicy {
+                    policy,
+                    relation: None,
+                    column: None,
+                });
+            }
+        }
+        self.policies.condition_values(session, &asked)
     }
 
     /// Everything that `sql` would touch, by the names that exist for `session`. Nothing is permitted by

@@ -7,10 +7,12 @@
 
 mod authorize;
 mod cedar;
+mod condition_values;
 mod decide;
 mod inheritance;
 mod lint;
 mod load;
+mod mutant;
 pub mod obligation;
 mod rule;
 mod session_view;
@@ -30,6 +32,8 @@ use std::{
 
 pub use authorize::Permit;
 pub use cedar::schema::schema_text;
+pub(crate) use condition_values::AskedPolicy;
+pub use condition_values::{ConditionPart, ConditionValues};
 pub use decide::functions::FunctionDecision;
 pub(crate) use decide::system_relations::named_in as system_relations_named;
 pub use decide::writes::{ActionDecision, ColumnWrite, WriteDecision};
@@ -38,6 +42,7 @@ pub use load::annotation::{ANNOTATIONS, Annotation};
 pub use load::classification::ColumnFlow;
 pub use load::diagnostic::{PolicyErrors, PolicyProblem, SourceSpan};
 pub use load::template;
+pub use mutant::{Mutant, Mutation, mutate};
 pub use rule::Rule;
 pub use session_view::SessionView;
 pub use sources::{PolicyFile, PolicySources};
@@ -150,6 +155,18 @@ impl PolicySet {
     /// The conditions of the policy called `id`, if they look at circumstances.
     pub(crate) fn circumstances_of(&self, id: &str) -> Option<String> {
         what_if::describe_circumstances(&self.loaded.policies, id)
+    }
+
+    /// The conditions of policies with the values that they have in `session`; none where the principal is of no known type.
+    pub(crate) fn condition_values(
+        &self,
+        session: &Session,
+        asked: &[AskedPolicy<'_>],
+    ) -> Vec<ConditionValues> {
+        let Ok(subject) = cedar::request::Subject::new(&self.loaded, session) else {
+            return Vec::new();
+        };
+        condition_values::find_values(&self.loaded, &subject, asked).unwrap_or_default()
     }
 
     /// The ids of all policies, sorted.

@@ -106,7 +106,7 @@ pub(in crate::policy) fn suppose_corners(policies: &Slices) -> Result<Vec<Slices
 }
 
 /// Every policy, once for each action that it is of.
-fn each(policies: &Slices) -> impl Iterator<Item = &Policy> {
+pub(in crate::policy) fn each(policies: &Slices) -> impl Iterator<Item = &Policy> {
     PolicyAction::ALL
         .iter()
         .filter_map(|action| policies.for_action(*action))

@@ -1,0 +1,114 @@
+//! Why a case does not hold: the policies that would have to go, and the conditions with their values.
+
+use std::collections::BTreeMap;
+
+use palisade::policy::{ConditionValues, Mutant, Mutation, PolicySources, mutate};
+
+use crate::{
+    case::Case,
+    load::OWN_POLICIES,
+    run::{Answer, Runner},
+};
+
+/// So many failing cases are looked into; the rest say what differs.
+const MAX_CASES: usize = 10;
+
+/// So many sets of policies are tried for one case.
+const MAX_SETS: usize = 60;
+
+/// Why a case does not hold.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Why {
+    /// The smallest sets of policies without which it would hold; none where no one or two are.
+    pub without: Vec<Vec<String>>,
+    /// The conditions of the policies that decided, with their values.
+    pub conditions: Vec<ConditionValues>,
+}
+
+/// Looks into failing cases.
+pub(crate) struct Inquiry<'r> {
+    runner: &'r Runner,
+    sources: &'r PolicySources,
+    /// Each policy taken away.
+    removals: Vec<Mutant>,
+    /// The runners without some policies; none where the rest does not load.
+    without: BTreeMap<Vec<String>, Option<Runner>>,
+    cases: usize,
+}
+
+impl<'r> Inquiry<'r> {
+    pub(crate) fn new(runner: &'r Runner, sources: &'r PolicySources) -> Self {
+        Self {
+            runner,
+            sources,
+            removals: mutate(sources)
+                .into_iter()
+                .filter(|mutant| mutant.mutation == Mutation::Removed)
+                .collect(),
+            without: BTreeMap::new(),
+            cases: 0,
+        }
+    }
+
+    /// Why `case` gives `answer`, which is not what it expects; none of the many after the first.
+    pub(crate) fn ask(&mut self, case: &Case, answer: Option<&Answer>) -> Option<Why> {
+        self.cases += 1;
+        if self.cases > MAX_CASES {
+            return None;
+        }
+        let determining = answer.map_or(&[][..], |answer| answer.policies.as_slice());
+        let conditions = self.runner.explain(case).ok().and_then(|trace| {
+            let firewall = self.runner.firewall(case)?;
+            Some(firewall.condition_values(&trace, &case.session()))
+        });
+        Some(Why {
+            without: self.find_sets(case, determining),
+            conditions: conditions.unwrap_or_default(),
+        })
+    }
+
+    /// Every single policy, then pairs of those that determined the answer.
+    fn find_sets(&mut self, case: &Case, determining: &[String]) -> Vec<Vec<String>> {
+        let mut ids: Vec<String> = determining.to_vec();
+        let rest = self.removals.iter().map(|mutant| mutant.policy.clone());
+        ids.extend(rest.filter(|id| !determining.contains(id)));
+        let singles: Vec<Vec<String>> = ids.into_iter().map(|id| vec![id]).collect();
+        let mut pairs = Vec::new();
+        for (at, one) in determining.iter().enumerate() {
+            let others = determining.iter().skip(at + 1);
+            pairs.extend(others.map(|other| vec![one.clone(), other.clone()]));
+        }
+        let mut left = MAX_SETS;
+        for sets in [singles, pairs] {
+            let found: Vec<Vec<String>> = sets
+                .into_iter()
+                .take(left)
+                .inspect(|_| left = left.saturating_sub(1))
+                .filter(|set| self.holds_without(case, set))
+                .collect();
+            if !found.is_empty() {
+                return found;
+            }
+        }
+        Vec::new()
+    }
+
+    fn holds_without(&mut self, case: &Case, set: &[String]) -> bool {
+        let (runner, sources, removals) = (self.runner, self.sources, &self.removals);
+        let runner = self.without.entry(set.to_vec()).or_insert_with(|| {
+            // Of one file the later goes first, so that places stay where they are.
+            let mut gone: Vec<&Mutant> = removals
+                .iter()
+                .filter(|mutant| set.contains(&mutant.policy))
+                .collect();
+            gone.reverse();
+            let left = gone
+                .iter()
+                .fold(sources.clone(), |left, mutant| mutant.apply(&left));
+            runner.with_policies(OWN_POLICIES, &left).ok()
+        });
+        runner
+            .as_ref()
+            .is_some_and(|runner| runner.run(case).differences.is_empty())
+    }
+}
