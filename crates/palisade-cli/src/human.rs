@@ -150,6 +150,9 @@ pub(crate) fn rows(envelope: &Envelope, paint: Paint) -> String {
     };
     match answer.truncation() {
         Some(TruncationReason::RowLimit) => summary.push_str("; there are more (row limit)"),
+        Some(TruncationReason::RowCap) => {
+            summary.push_str("; there are more (the most rows that an answer may have)");
+        }
         Some(TruncationReason::SizeLimit) => summary.push_str("; there are more (size limit)"),
         None => {}
     }

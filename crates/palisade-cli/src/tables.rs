@@ -139,7 +139,7 @@ fn format_list(list: &TableList<'_>, paint: Paint) -> String {
 }
 
 fn format_description(description: &TableDescription<'_>, paint: Paint) -> String {
-    let relation = description.relation;
+    let relation = &*description.relation;
     let name = ident::qualify([relation.schema.as_str(), relation.name.as_str()]);
     let mut out = format!(
         "{} ({})\n",
@@ -187,6 +187,9 @@ fn format_description(description: &TableDescription<'_>, paint: Paint) -> Strin
         let key = relation.primary_key.join(", ");
         out.push_str(&human::label("primary key", &key, paint));
     }
+    for key in &relation.unique_keys {
+        out.push_str(&human::label("unique key", &key.join(", "), paint));
+    }
     for VisibleForeignKey {
         columns,
         schema,
@@ -201,6 +204,12 @@ fn format_description(description: &TableDescription<'_>, paint: Paint) -> Strin
             references.join(", ")
         );
         out.push_str(&human::label("foreign key", &key, paint));
+    }
+    for index in &relation.indexes {
+        out.push_str(&human::label("index", &index.join(", "), paint));
+    }
+    if let Some(rows) = relation.row_estimate {
+        out.push_str(&human::label("rows", &format!("about {rows}"), paint));
     }
     out.push_str(&format_findings(&description.findings, paint));
     out

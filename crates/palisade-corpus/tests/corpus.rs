@@ -54,6 +54,10 @@ const WITHOUT_CASE: &[(Code, &str)] = &[
         "needs many statements at a time; tested with the server and the backends",
     ),
     (
+        Code::LimitCancelled,
+        "needs a caller that gives up; tested with the server",
+    ),
+    (
         Code::DatabaseNotGranted,
         "needs an account without a grant; tested with the backend",
     ),

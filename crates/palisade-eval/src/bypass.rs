@@ -366,6 +366,7 @@ fn is_stopped_by_engine(error: &BackendError) -> Option<String> {
         | BackendErrorKind::OutcomeUnknown
         | BackendErrorKind::Conflict
         | BackendErrorKind::Busy
+        | BackendErrorKind::Cancelled
         | BackendErrorKind::Unavailable => None,
     }
 }

@@ -91,10 +91,71 @@ struct RawExecute {
     format: RawForm,
 }
 
+/// A call of `describe_table`.
+#[derive(Debug)]
+pub(crate) struct DescribeCall {
+    pub(crate) table: String,
+    /// Where the page of columns begins, under a seal.
+    pub(crate) cursor: Option<String>,
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawDescribe {
     table: String,
+    #[serde(default)]
+    cursor: Option<String>,
+}
+
+/// A call of `explain_query` or `policy_test`.
+#[derive(Debug)]
+pub(crate) struct StatementCall {
+    pub(crate) sql: String,
+    pub(crate) params: Params,
+    /// How the rows of a plan are wanted.
+    pub(crate) form: Form,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawStatement {
+    sql: String,
+    #[serde(default)]
+    params: Value,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawPlan {
+    sql: String,
+    #[serde(default)]
+    params: Value,
+    #[serde(default)]
+    format: RawForm,
+}
+
+/// The arguments of `explain_query`.
+fn plan(arguments: JsonObject) -> Result<StatementCall, Rejection> {
+    let RawPlan {
+        sql,
+        params: given,
+        format,
+    } = read(arguments)?;
+    Ok(StatementCall {
+        sql,
+        params: params(&given)?,
+        form: format.into(),
+    })
+}
+
+/// The arguments of `policy_test`.
+fn statement(arguments: JsonObject) -> Result<StatementCall, Rejection> {
+    let RawStatement { sql, params: given } = read(arguments)?;
+    Ok(StatementCall {
+        sql,
+        params: params(&given)?,
+        form: Form::default(),
+    })
 }
 
 #[derive(Deserialize)]
@@ -141,6 +202,17 @@ struct RawViews {
     pattern: Option<String>,
     #[serde(default)]
     detail: RawDetail,
+    #[serde(default)]
+    cursor: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawDump {
+    #[serde(default)]
+    schema: Option<String>,
+    #[serde(default)]
+    pattern: Option<String>,
     #[serde(default)]
     cursor: Option<String>,
 }
@@ -217,6 +289,22 @@ fn tables(arguments: JsonObject) -> Result<ListCall, Rejection> {
         pattern,
         kind,
         detail: detail.into(),
+    };
+    list_call(scope, cursor)
+}
+
+/// The arguments of `schema_dump`.
+fn dump(arguments: JsonObject) -> Result<ListCall, Rejection> {
+    let RawDump {
+        schema,
+        pattern,
+        cursor,
+    } = read(arguments)?;
+    let scope = Scope {
+        schema,
+        pattern,
+        kind: None,
+        detail: Detail::default(),
     };
     list_call(scope, cursor)
 }
@@ -353,8 +441,11 @@ pub(crate) enum Call {
     ListTables(ListCall),
     SearchObjects(ListCall),
     PolicyExplain(ListCall),
-    DescribeTable(String),
-    ListTemplates,
+    DescribeTable(DescribeCall),
+    ExplainQuery(StatementCall),
+    PolicyTest(StatementCall),
+    SchemaDump(ListCall),
+    ListTemplates(ListCall),
     RunTemplate(TemplateCall),
     Query(QueryCall),
     Execute(ExecuteCall),
@@ -374,7 +465,10 @@ impl Call {
             ToolName::ListDatabases => {
                 Err(invalid("`list_databases` is of no connection".to_owned()))
             }
-            ToolName::ListTemplates => nothing(arguments).map(|()| Self::ListTemplates),
+            ToolName::ExplainQuery => plan(arguments).map(Self::ExplainQuery),
+            ToolName::PolicyTest => statement(arguments).map(Self::PolicyTest),
+            ToolName::SchemaDump => dump(arguments).map(Self::SchemaDump),
+            ToolName::ListTemplates => page(arguments).map(Self::ListTemplates),
             ToolName::RunTemplate => template(arguments).map(Self::RunTemplate),
             ToolName::Query => query(arguments).map(Self::Query),
             ToolName::Execute => execute(arguments).map(Self::Execute),
@@ -390,7 +484,10 @@ impl Call {
             | Self::SearchObjects(_)
             | Self::PolicyExplain(_)
             | Self::DescribeTable(_)
-            | Self::ListTemplates
+            | Self::ExplainQuery(_)
+            | Self::PolicyTest(_)
+            | Self::SchemaDump(_)
+            | Self::ListTemplates(_)
             | Self::RunTemplate(_)
             | Self::Query(_) => true,
         }
@@ -404,8 +501,9 @@ impl Call {
             Params::Named(values) => named_bytes(values),
         };
         match self {
-            Self::ListTemplates => 0,
             Self::ListSchemas(call)
+            | Self::ListTemplates(call)
+            | Self::SchemaDump(call)
             | Self::ListTables(call)
             | Self::SearchObjects(call)
             | Self::PolicyExplain(call) => {
@@ -418,7 +516,10 @@ impl Call {
                 let texts = [schema, pattern, &call.cursor];
                 texts.into_iter().flatten().map(String::len).sum()
             }
-            Self::DescribeTable(table) => table.len(),
+            Self::DescribeTable(call) => call.table.len(),
+            Self::ExplainQuery(call) | Self::PolicyTest(call) => {
+                call.sql.len() + values(&call.params)
+            }
             Self::RunTemplate(call) => call.template.len() + named_bytes(&call.arguments),
             Self::Query(call) => call.sql.len() + values(&call.params),
             Self::Execute(call) => call.sql.len() + values(&call.params),
@@ -462,14 +563,18 @@ fn params(json: &Value) -> Result<Params, Rejection> {
 }
 
 /// The arguments of `describe_table`: a name.
-pub(crate) fn describe(arguments: JsonObject) -> Result<String, Rejection> {
+pub(crate) fn describe(arguments: JsonObject) -> Result<DescribeCall, Rejection> {
     let raw: RawDescribe = read(arguments)?;
+    let ListCall { scope: _, cursor } = list_call(Scope::default(), raw.cursor)?;
     if raw.table.is_empty() || raw.table.chars().count() > MAX_NAME {
         return Err(invalid(format!(
             "`table` must have from 1 to {MAX_NAME} characters"
         )));
     }
-    Ok(raw.table)
+    Ok(DescribeCall {
+        table: raw.table,
+        cursor,
+    })
 }
 
 /// A number that may be left out.
@@ -499,7 +604,7 @@ fn rows(limit: Option<Value>) -> Result<u64, Rejection> {
     }
 }
 
-/// The arguments of `list_databases` and `list_templates`: none.
+/// The arguments of `list_databases`: none.
 pub(crate) fn nothing(arguments: JsonObject) -> Result<(), Rejection> {
     read(arguments).map(|RawNothing {}| ())
 }

@@ -7,6 +7,7 @@ use palisade::{
     dialect::Dialect,
     did_you_mean,
     guard::Guard,
+    policy::template::Template,
     rejection::Rejection,
     session::{Session, Transport},
 };
@@ -15,9 +16,11 @@ use serde_json::Value;
 
 use crate::{
     cursor::Seals,
+    declare::ToolName,
     late::{Late, LateConnection},
     options::{PrincipalSource, ServeOptions},
     queue::Queue,
+    template_tools::TemplateTool,
 };
 
 /// Characters of a connection's name.
@@ -78,6 +81,23 @@ impl Connection {
             && self
                 .session(request)
                 .is_some_and(|session| self.guard.firewall().may_change(&session))
+    }
+
+    /// The templates that the principal of a request may run; none where that cannot be decided.
+    pub(crate) fn templates(&self, request: &Extensions) -> Vec<Template> {
+        let firewall = self.guard.firewall();
+        if !firewall.policies().has_templates() {
+            return Vec::new();
+        }
+        let session = self.session(request);
+        let templates = session.and_then(|session| self.guard.templates(&session).ok());
+        templates.unwrap_or_default()
+    }
+
+    /// The engine and its version.
+    pub(crate) fn engine(&self) -> Option<String> {
+        let firewall = self.guard.firewall();
+        firewall.catalog().engine().map(str::to_owned)
     }
 
     /// The session of a request; none if it has no principal.
@@ -175,10 +195,13 @@ impl Connections {
         }
     }
 
-    /// The SQL that it speaks.
-    pub(crate) fn only_dialect(&self) -> Option<Dialect> {
+    /// The SQL that it speaks, and its engine.
+    pub(crate) fn only_dialect(&self) -> Option<(Dialect, Option<String>)> {
         match self {
-            Self::One(connection) => Some(connection.guard.firewall().catalog().dialect()),
+            Self::One(connection) => {
+                let dialect = connection.guard.firewall().catalog().dialect();
+                Some((dialect, connection.engine()))
+            }
             Self::Several(_) => None,
         }
     }
@@ -194,28 +217,38 @@ impl Connections {
         }
     }
 
-    /// Whether any of them has templates.
-    pub(crate) fn have_templates(&self) -> bool {
-        let have =
-            |connection: &Arc<Connection>| connection.guard.firewall().policies().has_templates();
+    /// Those that are open.
+    fn opened(&self) -> Vec<&Arc<Connection>> {
         match self {
-            Self::One(connection) => have(connection),
-            Self::Several(named) => named.values().filter_map(Place::opened).any(have),
+            Self::One(connection) => vec![connection],
+            Self::Several(named) => named.values().filter_map(Place::opened).collect(),
         }
     }
 
-    /// On what the list of tools depends, by now: a reload of policies can change it.
-    pub(crate) fn standing(&self, request: &Extensions) -> Standing {
-        Standing {
-            changeable: match self {
-                Self::One(connection) => vec![connection.is_changeable(request)],
-                Self::Several(named) => named
-                    .values()
-                    .map(|place| is_changeable(place, request))
-                    .collect(),
-            },
-            templates: self.have_templates(),
+    /// Whether a caller may run a template of any of them.
+    pub(crate) fn have_templates(&self, request: &Extensions) -> bool {
+        let mut opened = self.opened().into_iter();
+        opened.any(|connection| !connection.templates(request).is_empty())
+    }
+
+    /// The templates that a caller may run and the operator offers as tools, by the names of the tools.
+    pub(crate) fn template_tools(&self, request: &Extensions) -> Vec<TemplateTool> {
+        let is_alone = self.only().is_some();
+        let mut tools: Vec<TemplateTool> = Vec::new();
+        for connection in self.opened() {
+            for template in connection.templates(request) {
+                if !template.is_tool {
+                    continue;
+                }
+                let tool = TemplateTool::new(template, connection, is_alone);
+                let is_taken = ToolName::from_name(&tool.name).is_some()
+                    || tools.iter().any(|other| other.name == tool.name);
+                if !is_taken {
+                    tools.push(tool);
+                }
+            }
         }
+        tools
     }
 
     /// What is offered to a caller by now.
@@ -237,15 +270,24 @@ impl Connections {
         }
     }
 
-    /// Every connection by name, with its SQL and whether something of it may be changed.
-    pub(crate) fn databases(&self, request: &Extensions) -> Vec<Choice<'_>> {
+    /// Every connection by name, with its SQL, whether something of it may be changed, and its engine once it is open.
+    pub(crate) fn databases(&self, request: &Extensions) -> Vec<(Choice<'_>, Option<String>)> {
         match self {
-            Self::One(connection) => vec![Choice {
-                name: &connection.name,
-                dialect: connection.guard.firewall().catalog().dialect(),
-                changeable: connection.is_changeable(request),
-            }],
-            Self::Several(_) => self.offer(request).choices().to_vec(),
+            Self::One(connection) => {
+                let choice = Choice {
+                    name: &connection.name,
+                    dialect: connection.guard.firewall().catalog().dialect(),
+                    changeable: connection.is_changeable(request),
+                };
+                vec![(choice, connection.engine())]
+            }
+            Self::Several(named) => {
+                let offer = self.offer(request);
+                let engines = named
+                    .values()
+                    .map(|place| place.opened().and_then(|connection| connection.engine()));
+                offer.choices().iter().copied().zip(engines).collect()
+            }
         }
     }
 
@@ -273,14 +315,6 @@ impl Connections {
             Some(_) | None => Err(invalid(format!("`{ARGUMENT}` must be one of {}", listed()))),
         }
     }
-}
-
-/// What makes a list of tools another one.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Standing {
-    /// Of each connection, whether something of it may be changed.
-    changeable: Vec<bool>,
-    templates: bool,
 }
 
 /// What a caller may use.

@@ -9,8 +9,11 @@
 //! | `list_schemas` | names the schemas in which something exists for the principal |
 //! | `list_tables`, `list_views` | name the tables and views that exist for the principal, page by page |
 //! | `search_objects` | finds tables and columns by a part of their names |
-//! | `describe_table` | columns, keys and masks of a table |
+//! | `describe_table` | columns, keys, indexes and masks of a table, and what may be changed |
+//! | `schema_dump` | the same of all tables, as CREATE statements |
 //! | `policy_explain` | what the principal may do: tables, masks, changes, limits |
+//! | `policy_test` | says what would become of a statement, which is not run |
+//! | `explain_query` | the engine's plan of a query |
 //! | `query` | runs one reading statement with parameters |
 //! | `execute` | runs one statement that may change what policy permits, where [`ServeOptions::writable`] says so and some policy permits a change |
 //!
@@ -45,15 +48,20 @@ mod arguments;
 mod connections;
 mod cursor;
 mod declare;
+mod icons;
 mod late;
 mod lines;
 mod lists;
 pub mod metadata;
 mod options;
+mod policy_test;
 mod queue;
 mod request;
+mod running;
+mod schema_dump;
 mod serve;
 mod server;
+mod template_tools;
 mod tool_set;
 
 pub use connections::ConnectionsError;

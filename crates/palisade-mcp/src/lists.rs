@@ -349,33 +349,14 @@ pub(crate) fn explain<'a>(
     seal: impl Fn(usize) -> Result<String, Rejection>,
 ) -> Result<PolicyExplanation<'a>, Rejection> {
     let of_relation = |relation: &'a VisibleRelation| {
-        let change = changes
-            .iter()
-            .find(|change| change.schema == relation.schema && change.name == relation.name);
         let masked = relation.columns.iter().filter(|column| column.masked);
-        let assigned: Vec<&str> = relation
-            .columns
-            .iter()
-            .map(|column| column.name.as_str())
-            .filter(|name| {
-                change.is_some_and(|change| change.assigned.iter().any(|one| one == name))
-            })
-            .collect();
-        // What can assign hidden columns alone is as if it could assign none.
-        let is_told = |change: &&Change| match change {
-            Change::Insert | Change::Update => !assigned.is_empty(),
-            Change::Delete | Change::Truncate => true,
-        };
-        let told = change.iter().flat_map(|change| &change.changes);
+        let (changes, assigned) = changes_of(relation, changes);
         Permitted {
             schema: &relation.schema,
             table: &relation.name,
             read: relation.readable,
             masked: masked.map(|column| column.name.as_str()).collect(),
-            changes: told
-                .filter(is_told)
-                .map(|change| describe_change(*change))
-                .collect(),
+            changes,
             assigned,
         }
     };
@@ -403,6 +384,33 @@ pub(crate) fn explain<'a>(
         next_cursor: next.map(seal).transpose()?,
         findings,
     })
+}
+
+/// How rows of `relation` may be changed, of `changes`, and the columns that a change may assign.
+pub(crate) fn changes_of<'a>(
+    relation: &'a VisibleRelation,
+    changes: &[PermittedChange],
+) -> (Vec<&'static str>, Vec<&'a str>) {
+    let change = changes
+        .iter()
+        .find(|change| change.schema == relation.schema && change.name == relation.name);
+    let assigned: Vec<&str> = relation
+        .columns
+        .iter()
+        .map(|column| column.name.as_str())
+        .filter(|name| change.is_some_and(|change| change.assigned.iter().any(|one| one == name)))
+        .collect();
+    // What can assign hidden columns alone is as if it could assign none.
+    let is_told = |change: &&Change| match change {
+        Change::Insert | Change::Update => !assigned.is_empty(),
+        Change::Delete | Change::Truncate => true,
+    };
+    let told = change.iter().flat_map(|change| &change.changes);
+    let told = told
+        .filter(is_told)
+        .map(|change| describe_change(*change))
+        .collect();
+    (told, assigned)
 }
 
 fn describe_change(change: Change) -> &'static str {
@@ -457,13 +465,17 @@ mod tests {
                     type_name: "TEXT".to_owned(),
                     nullable: true,
                     masked: false,
+                    mask: None,
                     default: None,
                     labels: None,
                     comment: None,
                 })
                 .collect(),
             primary_key: Vec::new(),
+            unique_keys: Vec::new(),
             foreign_keys: Vec::new(),
+            indexes: Vec::new(),
+            row_estimate: None,
         };
         let usual = digest(&[relation("a", &["x"]), relation("b", &[])]);
         for other in [

@@ -1,11 +1,13 @@
 //! The answers of `list_tables` and `describe_table`: what exists for the principal, searched for names and comments that
 //! would instruct a model.
 
+use std::borrow::Cow;
+
 use palisade::{
     code::Code,
     dialect::Dialect,
     did_you_mean,
-    firewall::VisibleRelation,
+    firewall::{PermittedChange, VisibleRelation},
     ident,
     policy::template::{Template, TemplateParameter},
     rejection::Rejection,
@@ -14,7 +16,10 @@ use palisade_scan::{Detector, Scanner, Severity};
 use serde::Serialize;
 
 pub use crate::lists::{Detail, Scope};
-use crate::{connections::Choice, lists::Page};
+use crate::{
+    connections::Choice,
+    lists::{self, Page},
+};
 
 /// Findings that are listed in an answer.
 const MAX_FINDINGS: usize = 30;
@@ -65,9 +70,22 @@ pub struct Table<'a> {
 /// The answer of `describe_table`.
 #[derive(Debug, Serialize)]
 pub struct TableDescription<'a> {
-    /// What exists of it for the principal.
+    /// What exists of it for the principal; of a page, with its columns alone.
     #[serde(flatten)]
-    pub relation: &'a VisibleRelation,
+    pub relation: Cow<'a, VisibleRelation>,
+    /// How many columns there are on all pages.
+    pub column_count: usize,
+    /// Whether there are more columns behind those of this page.
+    pub truncated: bool,
+    /// With what the next page is asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_cursor: Option<String>,
+    /// How its rows may be changed: `insert`, `update`, `delete`, `truncate`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<&'static str>,
+    /// The columns that a change may assign.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub assigned: Vec<&'a str>,
     /// What detectors found in names.
     pub findings: Vec<NameFinding<'a>>,
 }
@@ -95,15 +113,19 @@ pub(crate) struct DatabaseList<'a> {
 struct ListedDatabase<'a> {
     connection: &'a str,
     /// The SQL that it speaks.
-    engine: String,
+    dialect: String,
+    /// The engine and its version, once it is open.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    engine: Option<String>,
     changeable: bool,
 }
 
 /// All of `choices`, whose names are the operator's.
-pub(crate) fn databases<'a>(choices: &[Choice<'a>]) -> DatabaseList<'a> {
-    let listed = choices.iter().map(|choice| ListedDatabase {
+pub(crate) fn databases<'a>(choices: &[(Choice<'a>, Option<String>)]) -> DatabaseList<'a> {
+    let listed = choices.iter().map(|(choice, engine)| ListedDatabase {
         connection: choice.name,
-        engine: choice.dialect.to_string(),
+        dialect: choice.dialect.to_string(),
+        engine: engine.clone(),
         changeable: choice.changeable,
     });
     DatabaseList {
@@ -115,6 +137,10 @@ pub(crate) fn databases<'a>(choices: &[Choice<'a>]) -> DatabaseList<'a> {
 #[derive(Debug, Serialize)]
 pub(crate) struct TemplateList<'a> {
     templates: Vec<ListedTemplate<'a>>,
+    template_count: usize,
+    truncated: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_cursor: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -124,16 +150,24 @@ struct ListedTemplate<'a> {
     parameters: &'a [TemplateParameter],
 }
 
-/// All of `templates`.
-pub(crate) fn templates(templates: &[Template]) -> TemplateList<'_> {
+/// A page of `templates`.
+pub(crate) fn templates(
+    templates: &[Template],
+    page: Page,
+    seal: impl Fn(usize) -> Result<String, Rejection>,
+) -> Result<TemplateList<'_>, Rejection> {
     let listed = templates.iter().map(|template| ListedTemplate {
         name: &template.name,
         description: &template.description,
         parameters: &template.parameters,
     });
-    TemplateList {
-        templates: listed.collect(),
-    }
+    let (listed, next) = page.take(listed.collect());
+    Ok(TemplateList {
+        templates: listed,
+        template_count: templates.len(),
+        truncated: next.is_some(),
+        next_cursor: next.map(seal).transpose()?,
+    })
 }
 
 /// All of `relations`, in their order.
@@ -196,7 +230,7 @@ pub(crate) fn list_matching<'a>(
     (list, next)
 }
 
-fn json_bytes(part: &impl Serialize) -> usize {
+pub(crate) fn json_bytes(part: &impl Serialize) -> usize {
     serde_json::to_string(part).map_or(0, |json| json.len())
 }
 
@@ -225,7 +259,71 @@ pub fn describe<'a>(
     };
     let mut findings = Vec::new();
     find_all(&mut findings, relation);
-    Ok(TableDescription { relation, findings })
+    Ok(TableDescription {
+        column_count: relation.columns.len(),
+        relation: Cow::Borrowed(relation),
+        truncated: false,
+        next_cursor: None,
+        changes: Vec::new(),
+        assigned: Vec::new(),
+        findings,
+    })
+}
+
+impl<'a> TableDescription<'a> {
+    /// The same with what may be changed of it, of `changes`.
+    pub(crate) fn with_changes(
+        self,
+        relations: &'a [VisibleRelation],
+        changes: &[PermittedChange],
+    ) -> Self {
+        let found = relations.iter().find(|relation| {
+            relation.schema == self.relation.schema && relation.name == self.relation.name
+        });
+        let (changes, assigned) = found.map_or_else(Default::default, |relation| {
+            lists::changes_of(relation, changes)
+        });
+        Self {
+            changes,
+            assigned,
+            ..self
+        }
+    }
+
+    /// The same with the columns of `page` alone, and what was found in them.
+    pub(crate) fn on_page(
+        self,
+        page: Page,
+        seal: impl Fn(usize) -> Result<String, Rejection>,
+    ) -> Result<Self, Rejection> {
+        let mut relation = self.relation.into_owned();
+        let columns = std::mem::take(&mut relation.columns);
+        let room = page.room.saturating_sub(json_bytes(&relation));
+        let room = room.max(page.room / 4);
+        // What may be assigned is told of the same columns.
+        let told = columns.into_iter().map(|column| {
+            let assigned = self.assigned.iter().find(|name| **name == column.name);
+            let assigned = assigned.copied();
+            (column, assigned)
+        });
+        let (told, next) = Page { room, ..page }.take(told.collect());
+        let (columns, assigned): (Vec<_>, Vec<_>) = told.into_iter().unzip();
+        let findings = self.findings.into_iter().filter(|finding| {
+            finding.column.is_none_or(|name| {
+                finding.table != relation.name || columns.iter().any(|column| column.name == name)
+            })
+        });
+        let findings = findings.collect();
+        relation.columns = columns;
+        Ok(Self {
+            relation: Cow::Owned(relation),
+            truncated: next.is_some(),
+            next_cursor: next.map(seal).transpose()?,
+            assigned: assigned.into_iter().flatten().collect(),
+            findings,
+            ..self
+        })
+    }
 }
 
 /// All that `table` may mean.
@@ -278,7 +376,7 @@ fn unknown(relations: &[VisibleRelation], table: &str) -> Rejection {
 }
 
 /// Looks into everything that is told of a relation.
-fn find_all<'a>(findings: &mut Vec<NameFinding<'a>>, relation: &'a VisibleRelation) {
+pub(crate) fn find_all<'a>(findings: &mut Vec<NameFinding<'a>>, relation: &'a VisibleRelation) {
     let name = relation.name.as_str();
     let comment = relation.comment.as_deref().unwrap_or_default();
     find(findings, &[&relation.schema, name, comment], name, None);
@@ -342,12 +440,16 @@ mod tests {
                 type_name: "TEXT".to_owned(),
                 nullable: true,
                 masked: false,
+                mask: None,
                 default: None,
                 labels: None,
                 comment: None,
             }],
             primary_key: Vec::new(),
+            unique_keys: Vec::new(),
             foreign_keys: Vec::new(),
+            indexes: Vec::new(),
+            row_estimate: None,
         }
     }
 

@@ -65,8 +65,10 @@ impl AnswerSize {
         bytes.saturating_sub(4_000)
     }
 
-    pub(crate) fn room(self, form: Form) -> Room {
+    /// Room for an answer; `has_most_rows` says that a higher limit would give no more rows of it.
+    pub(crate) fn room(self, form: Form, has_most_rows: bool) -> Room {
         Room {
+            has_most_rows,
             form,
             max_chars: self.max_chars,
             max_tokens: self.max_tokens,

@@ -40,6 +40,8 @@ pub async fn serve_stdio(server: PalisadeServer) -> Result<(), ServeError> {
 ///
 /// # Errors
 /// As [`serve_stdio`].
+///
+/// What still runs some seconds after the client closed its end is cancelled on the database, and waited for a little.
 pub async fn serve<R, W>(server: PalisadeServer, read: R, write: W) -> Result<(), ServeError>
 where
     R: AsyncRead + Send + Unpin + 'static,
@@ -47,12 +49,16 @@ where
 {
     let server = server.through_a_door();
     let transport = BoundedTransport::new(read, write, server.bounds());
+    let calls = server.running();
     let running = match serve_server(server, transport).await {
         Ok(running) => running,
         Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
         Err(error) => return Err(handshake(&error)),
     };
-    match running.waiting().await {
+    let ended = running.waiting().await;
+    // They are cancelled. Whoever ends the program now would leave them to the database.
+    calls.ended().await;
+    match ended {
         Ok(QuitReason::Closed | QuitReason::Cancelled) => Ok(()),
         Ok(other) => Err(ServeError::Stopped(format!("{other:?}"))),
         Err(error) => Err(ServeError::Stopped(error.to_string())),

@@ -12,21 +12,23 @@ use std::{
 use palisade::{
     answer::Form,
     code::Code,
-    firewall::VisibleRelation,
-    guard::{Guard, Refusal, Request},
+    firewall::{PermittedChange, VisibleRelation},
+    guard::{Cancel, Guard, Refusal, Request},
     limits::Limits,
+    policy::template::Template,
     rejection::Rejection,
     session::{Claims, Session},
 };
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
-        CallToolRequestParams, CallToolResponse, CallToolResult, Extensions, Implementation,
-        JsonObject, ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig,
-        SubscriptionFilter, Tool,
+        CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, Extensions,
+        Implementation, JsonObject, ListToolsResult, PaginatedRequestParams, ServerCapabilities,
+        ServerConfig, SubscriptionFilter, Tool,
     },
     service::{NotificationContext, RequestContext, SubscriptionContext},
 };
+use serde::Serialize;
 use serde_json::Value;
 use tokio::{
     runtime::Handle,
@@ -37,15 +39,19 @@ use tokio::{
 use crate::{
     answer::{self, Context, Offered, Templates},
     arguments::{self, Call, ListCall, MAX_ROWS},
-    connections::{Chosen, Connection, Connections, ConnectionsError, Standing},
+    connections::{Chosen, Connection, Connections, ConnectionsError},
     cursor::Seals,
     declare::{self, ToolName},
     late::LateConnection,
     lines::Bounds,
-    lists::{self, Page, ShownLimits},
+    lists::{self, Page, Scope, ShownLimits},
     metadata,
     options::{AnswerSize, ServeOptions},
+    policy_test,
     queue::{Ask, Busy, Caller, Kind, TRIAL},
+    running::{CancelOnDrop, Running, tell_progress},
+    schema_dump,
+    template_tools::TemplateTool,
     tool_set::ToolSet,
 };
 
@@ -55,6 +61,9 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// In what steps the time that a statement waited is taken off.
 const STEP: Duration = Duration::from_millis(250);
 
+/// How long a client may keep a list, in milliseconds: no longer than it takes to look at what it says by a call.
+const TTL_MS: u64 = 10_000;
+
 /// How often it is looked whether other policies offer other tools: whoever reloads them tells the gate alone.
 const LOOK: Duration = Duration::from_millis(250);
 
@@ -63,6 +72,8 @@ pub struct PalisadeServer {
     shared: Arc<Shared>,
     /// Which client it is for, where each has a pair of streams; else 0.
     door: u64,
+    /// The calls of that client.
+    running: Running,
     /// How large an answer may be.
     size: AnswerSize,
     /// Which tools it offers.
@@ -77,6 +88,27 @@ struct Asked {
     door: u64,
     /// How large the answer may be.
     size: AnswerSize,
+    /// Which tools there are, for what a refusal names.
+    tools: Arc<ToolSet>,
+    /// Whether there are tools for templates.
+    templates: Templates,
+    /// The calls of its client.
+    running: Running,
+    /// Whether anybody waits for it.
+    cancel: Cancel,
+}
+
+/// What a client reads of the tools.
+#[derive(Debug, PartialEq, Eq)]
+struct Standing(String);
+
+/// A tool as it was called.
+struct Called {
+    tool: ToolName,
+    /// A template that is a tool has a name of its own,
+    name: String,
+    /// and is of one connection.
+    template: Option<(Arc<Connection>, Template)>,
 }
 
 /// A page of a list, and what its cursors are bound to.
@@ -105,6 +137,7 @@ impl Clone for PalisadeServer {
         Self {
             shared: Arc::clone(&self.shared),
             door: self.door,
+            running: self.running.clone(),
             size: self.size,
             tools: Arc::clone(&self.tools),
         }
@@ -160,6 +193,7 @@ impl PalisadeServer {
                 doors: AtomicU64::new(0),
             }),
             door: 0,
+            running: Running::default(),
             size: AnswerSize::default(),
             tools: Arc::default(),
         }
@@ -185,8 +219,14 @@ impl PalisadeServer {
         let before = self.shared.doors.fetch_add(1, Ordering::Relaxed);
         Self {
             door: before.saturating_add(1),
+            running: Running::default(),
             ..self
         }
+    }
+
+    /// The calls of its client.
+    pub(crate) fn running(&self) -> Running {
+        self.running.clone()
     }
 
     /// How large a message to it may be.
@@ -194,32 +234,82 @@ impl PalisadeServer {
         Bounds::of_statements(self.shared.connections.max_query_bytes())
     }
 
+    /// The tools that a caller is offered by now, in the order of their names.
+    fn list_offered(&self, request: &Extensions) -> Vec<Tool> {
+        let connections = &self.shared.connections;
+        let mut tools = declare::tools(
+            &connections.offer(request),
+            connections.have_templates(request),
+            (&self.tools, self.size),
+        );
+        let templates = connections.template_tools(request);
+        tools.extend(templates.iter().map(|tool| tool.declare(self.size)));
+        tools.sort_by(|one, other| one.name.cmp(&other.name));
+        tools
+    }
+
+    /// The same as clients read it.
+    fn standing(&self, request: &Extensions) -> Standing {
+        Standing(serde_json::to_string(&self.list_offered(request)).unwrap_or_default())
+    }
+
     /// Whether other tools are offered than were `seen`, which become those.
     fn has_changed(&self, request: &Extensions, seen: &mut Standing) -> bool {
-        let now = self.shared.connections.standing(request);
+        let now = self.standing(request);
         let before = std::mem::replace(seen, now);
         before != *seen
     }
 
-    /// Runs `tool` on the connection that the arguments name.
+    /// The tool called `name`.
+    fn find_called(&self, name: &str, request: &Extensions) -> Option<Called> {
+        if let Some(tool) = ToolName::from_name(name) {
+            // Of `execute` it is said why it is not there.
+            let is_there = tool == ToolName::Execute || self.tools.has(tool);
+            let called = Called {
+                tool,
+                name: name.to_owned(),
+                template: None,
+            };
+            return is_there.then_some(called);
+        }
+        let mut templates = self.shared.connections.template_tools(request).into_iter();
+        let tool = templates.find(|tool| tool.name == name)?;
+        Some(Called {
+            tool: ToolName::RunTemplate,
+            name: tool.name,
+            template: Some((tool.connection, tool.template)),
+        })
+    }
+
+    /// Runs a tool on its connection, or on that which the arguments name.
     async fn run(
         &self,
-        tool: ToolName,
+        called: Called,
         mut arguments: JsonObject,
         request: &Extensions,
-        claims: Claims,
+        (claims, cancel): (Claims, Cancel),
     ) -> CallToolResult {
         let shared = &self.shared;
+        let (tool, name) = (called.tool, called.name.as_str());
+        let templates = match shared.connections.have_templates(request) {
+            true => Templates::Listed,
+            false => Templates::None,
+        };
         let refuse = |connection: Option<&Connection>, refusal| {
             let is_changeable =
                 connection.is_some_and(|connection| connection.is_changeable(request));
             let is_changeable = is_changeable && self.tools.has(ToolName::Execute);
-            shared.refusal((tool, &self.tools), connection, is_changeable, refusal)
+            shared.refusal(
+                (tool, name, &self.tools),
+                (connection, templates),
+                is_changeable,
+                refusal,
+            )
         };
         if tool == ToolName::ListDatabases {
             let databases = shared.connections.databases(request);
             let answer = arguments::nothing(arguments)
-                .and_then(|()| answer::metadata(&metadata::databases(&databases)));
+                .and_then(|()| answer::metadata(&metadata::databases(&databases), None));
             return answer.unwrap_or_else(|rejection| refuse(None, refusal(rejection)));
         }
         if tool == ToolName::Execute
@@ -227,7 +317,11 @@ impl PalisadeServer {
         {
             return refuse(None, refusal(read_only()));
         }
-        let connection = match shared.connections.choose(&mut arguments) {
+        let chosen = match &called.template {
+            Some((connection, _)) => Ok(Chosen::Open(Arc::clone(connection))),
+            None => shared.connections.choose(&mut arguments),
+        };
+        let connection = match chosen {
             Ok(Chosen::Open(connection)) => connection,
             Ok(Chosen::Late(late)) => {
                 let (name, late) = (late.connection.name.clone(), Arc::clone(late));
@@ -247,8 +341,17 @@ impl PalisadeServer {
             session: session.claiming(claims),
             door: self.door,
             size: self.size,
+            tools: Arc::clone(&self.tools),
+            templates,
+            running: self.running.clone(),
+            cancel,
         };
-        let result = match Call::read(tool, arguments) {
+        let arguments = match &called.template {
+            Some((_, template)) => TemplateTool::arguments(template, arguments),
+            None => Ok(arguments),
+        };
+        let call = arguments.and_then(|arguments| Call::read(tool, arguments));
+        let result = match call {
             Ok(call) => run_on(connection, call, asked).await,
             Err(rejection) => Err(refusal(rejection)),
         };
@@ -291,9 +394,10 @@ async fn run_on(
             Arc::clone(&asked),
         );
         let handle = Handle::current();
+        let running = asked.running.begin();
         let job = spawn_blocking(move || {
             let result = theirs.call(&call, &asked, time, &handle);
-            drop(place);
+            drop((place, running));
             result
         });
         let result = job
@@ -340,33 +444,30 @@ impl Connection {
             Call::ListSchemas(call) => {
                 let relations = self.relations(session, handle)?;
                 let paged = self
-                    .page("list_schemas", call, &relations, asked)
+                    .page("list_schemas", call, lists::digest(&relations), asked)
                     .map_err(refusal)?;
                 let list = lists::schemas(&relations, paged.page, |at| paged.seal(at));
-                answer::metadata(&list.map_err(refusal)?).map_err(refusal)
+                self.tell(&list.map_err(refusal)?)
             }
             Call::ListTables(call) => {
                 let relations = self.relations(session, handle)?;
                 let paged = self
-                    .page("list_tables", call, &relations, asked)
+                    .page("list_tables", call, lists::digest(&relations), asked)
                     .map_err(refusal)?;
                 let list = lists::tables(&relations, &call.scope, paged.page, |at| paged.seal(at));
-                answer::metadata(&list.map_err(refusal)?).map_err(refusal)
+                self.tell(&list.map_err(refusal)?)
             }
             Call::SearchObjects(call) => {
                 let relations = self.relations(session, handle)?;
                 let paged = self
-                    .page("search_objects", call, &relations, asked)
+                    .page("search_objects", call, lists::digest(&relations), asked)
                     .map_err(refusal)?;
                 let list = lists::objects(&relations, &call.scope, paged.page, |at| paged.seal(at));
-                answer::metadata(&list.map_err(refusal)?).map_err(refusal)
+                self.tell(&list.map_err(refusal)?)
             }
             Call::PolicyExplain(call) => {
                 let relations = self.relations(session, handle)?;
-                let changes = match asked.is_changeable {
-                    true => self.guard.permitted_changes(session)?,
-                    false => Vec::new(),
-                };
+                let changes = self.changes(asked)?;
                 let limits = self.guard.firewall().limits().clone();
                 let limits = ShownLimits {
                     rows: limits.max_rows.min(MAX_ROWS),
@@ -376,29 +477,87 @@ impl Connection {
                 };
                 let whose = (session.principal().to_string(), limits);
                 let paged = self
-                    .page("policy_explain", call, &relations, asked)
+                    .page("policy_explain", call, lists::digest(&relations), asked)
                     .map_err(refusal)?;
                 let told =
                     lists::explain(whose, &relations, &changes, paged.page, |at| paged.seal(at));
-                answer::metadata(&told.map_err(refusal)?).map_err(refusal)
+                self.tell(&told.map_err(refusal)?)
             }
-            Call::DescribeTable(table) => {
+            Call::DescribeTable(call) => {
                 let relations = self.relations(session, handle)?;
                 let firewall = self.guard.firewall();
                 let catalog = firewall.catalog();
-                let description =
-                    metadata::describe(&relations, table, catalog.dialect(), catalog.search_path());
-                answer::metadata(&description.map_err(refusal)?).map_err(refusal)
+                let (dialect, path) = (catalog.dialect(), catalog.search_path());
+                let changes = self.changes(asked)?;
+                let list = ListCall {
+                    scope: Scope {
+                        pattern: Some(call.table.clone()),
+                        ..Scope::default()
+                    },
+                    cursor: call.cursor.clone(),
+                };
+                let described = metadata::describe(&relations, &call.table, dialect, path);
+                let described = described
+                    .map_err(refusal)?
+                    .with_changes(&relations, &changes);
+                let paged = self
+                    .page("describe_table", &list, lists::digest(&relations), asked)
+                    .map_err(refusal)?;
+                let described = described.on_page(paged.page, |at| paged.seal(at));
+                self.tell(&described.map_err(refusal)?)
             }
-            Call::ListTemplates => {
+            Call::SchemaDump(call) => {
+                let relations = self.relations(session, handle)?;
+                let dialect = self.guard.firewall().catalog().dialect();
+                let paged = self
+                    .page("schema_dump", call, lists::digest(&relations), asked)
+                    .map_err(refusal)?;
+                let seal = |at| paged.seal(at);
+                let dump = schema_dump::dump(&relations, &call.scope, dialect, paged.page, seal);
+                self.tell(&dump.map_err(refusal)?)
+            }
+            Call::ListTemplates(call) => {
                 let templates = self.guard.templates(session)?;
-                answer::metadata(&metadata::templates(&templates)).map_err(refusal)
+                let names: Vec<&str> = templates.iter().map(|one| one.name.as_str()).collect();
+                let paged = self
+                    .page("list_templates", call, names.join("\n"), asked)
+                    .map_err(refusal)?;
+                let list = metadata::templates(&templates, paged.page, |at| paged.seal(at));
+                self.tell(&list.map_err(refusal)?)
+            }
+            Call::PolicyTest(call) => {
+                let limits = self.limits(MAX_ROWS, time);
+                let request = Request::statement(&call.sql, &call.params, session);
+                let request = request.with_limits(&limits);
+                let request = match asked.is_changeable {
+                    true => request.allow_changes(),
+                    false => request,
+                };
+                match handle.block_on(self.guard.dry_run(request)) {
+                    Ok(run) => self.tell(&policy_test::describe_permitted(&run)),
+                    // Of what is not the statement's there is nothing to say of it.
+                    Err(refusal) if refusal.incident.is_some() => Err(refusal),
+                    Err(refusal) => self.tell(&policy_test::describe_refused(
+                        self.describe_refusal(&refusal, asked),
+                    )),
+                }
+            }
+            Call::ExplainQuery(call) => {
+                let limits = self.limits(MAX_ROWS, time);
+                let request = Request::plan(&call.sql, &call.params, session);
+                let request = request.with_limits(&limits);
+                self.rows(request, call.form, (asked, true), handle)
             }
             Call::RunTemplate(call) => {
                 let limits = self.limits(call.limit, time);
                 let request = Request::template(&call.template, &call.arguments, session);
                 let request = request.with_limits(&limits);
-                self.rows(request, call.form, asked.size, handle)
+                self.rows(
+                    request,
+                    call.form,
+                    (asked, self.is_most(call.limit)),
+                    handle,
+                )
             }
             Call::Query(call) => {
                 let time = call
@@ -407,7 +566,12 @@ impl Connection {
                 let limits = self.limits(call.limit, time);
                 let request = Request::statement(&call.sql, &call.params, session);
                 let request = request.with_limits(&limits);
-                self.rows(request, call.form, asked.size, handle)
+                self.rows(
+                    request,
+                    call.form,
+                    (asked, self.is_most(call.limit)),
+                    handle,
+                )
             }
             Call::Execute(call) => {
                 if !asked.is_changeable {
@@ -420,24 +584,60 @@ impl Connection {
                 };
                 let request = Request::statement(&call.sql, &call.params, session);
                 let request = request.with_limits(&limits).allow_changes();
-                self.rows(request, call.form, asked.size, handle)
+                self.rows(request, call.form, (asked, true), handle)
             }
         }
     }
 
-    /// The page that `call` asks of `tool`, and with what the next one is sealed.
+    /// What may be changed, where the caller may change anything.
+    fn changes(&self, asked: &Asked) -> Result<Vec<PermittedChange>, Refusal> {
+        match asked.is_changeable {
+            true => self.guard.permitted_changes(&asked.session),
+            false => Ok(Vec::new()),
+        }
+    }
+
+    /// An answer about names, with the engine that they are of.
+    fn tell(&self, answer: &impl Serialize) -> Result<CallToolResult, Refusal> {
+        answer::metadata(answer, self.engine().as_deref()).map_err(refusal)
+    }
+
+    /// What a caller would be told of `refusal` by the tool that runs the statement.
+    fn describe_refusal(&self, refusal: &Refusal, asked: &Asked) -> Value {
+        let (tool, offered) = match asked.is_changeable && asked.tools.has(ToolName::Execute) {
+            true => (ToolName::Execute, Offered::Changing),
+            false => (ToolName::Query, Offered::Reading),
+        };
+        let context = Context {
+            tool,
+            called: ToolName::PolicyTest.name(),
+            connection: Some(&self.name),
+        };
+        answer::refusal_body(
+            refusal,
+            context,
+            (offered, &asked.tools.names()),
+            asked.templates,
+        )
+    }
+
+    /// Whether a limit above `rows` would give no more rows.
+    fn is_most(&self, rows: u64) -> bool {
+        rows >= MAX_ROWS.min(self.guard.firewall().limits().max_rows)
+    }
+
+    /// The page that `call` asks of `tool`, and with what the next one is sealed. `digest` tells one list from another.
     fn page(
         &self,
         tool: &str,
         call: &ListCall,
-        relations: &[VisibleRelation],
+        digest: String,
         asked: &Asked,
     ) -> Result<Paged<'_>, Rejection> {
         // Bound to what is visible, and not to the version of a schema that hidden tables are part of.
         let scope = format!(
-            "{tool}\n{}\n{}\n{:?}",
+            "{tool}\n{}\n{digest}\n{:?}",
             asked.session.principal(),
-            lists::digest(relations),
             call.scope
         );
         let from = match &call.cursor {
@@ -460,10 +660,12 @@ impl Connection {
         &self,
         request: Request<'_>,
         form: Form,
-        size: AnswerSize,
+        (asked, has_most_rows): (&Asked, bool),
         handle: &Handle,
     ) -> Result<CallToolResult, Refusal> {
-        let answer = self.guard.answer(request.with_room(size.room(form)));
+        let room = asked.size.room(form, has_most_rows);
+        let request = request.with_room(room).cancelled_by(&asked.cancel);
+        let answer = self.guard.answer(request);
         let envelope = handle.block_on(answer).0.into_result()?;
         answer::rows(&envelope, form).map_err(refusal)
     }
@@ -500,8 +702,8 @@ impl Shared {
     /// The result for a refusal by `connection`, or before one was chosen.
     fn refusal(
         &self,
-        (tool, set): (ToolName, &ToolSet),
-        connection: Option<&Connection>,
+        (tool, called, set): (ToolName, &str, &ToolSet),
+        (connection, templates): (Option<&Connection>, Templates),
         is_changeable: bool,
         mut refusal: Refusal,
     ) -> CallToolResult {
@@ -529,20 +731,19 @@ impl Shared {
             tracing::error!(
                 incident,
                 code = code.slug(),
-                tool = tool.name(),
+                tool = called,
                 connection,
                 detail,
                 "refused"
             );
         }
-        let templates = if self.connections.have_templates() {
-            Templates::Listed
-        } else {
-            Templates::None
-        };
         answer::refusal(
             &refusal,
-            Context { tool, connection },
+            Context {
+                tool,
+                called,
+                connection,
+            },
             (offered, &set.names()),
             templates,
         )
@@ -584,18 +785,17 @@ impl ServerHandler for PalisadeServer {
         if request.is_some_and(|request| request.cursor.is_some()) {
             return Err(ErrorData::invalid_params("there is no such page", None));
         }
-        Ok(ListToolsResult::with_all_items(declare::tools(
-            &self.shared.connections.offer(&context.extensions),
-            self.shared.connections.have_templates(),
-            (&self.tools, self.size),
-        )))
+        let tools = self.list_offered(&context.extensions);
+        Ok(ListToolsResult::with_all_items(tools)
+            .with_ttl_ms(TTL_MS)
+            .with_cache_scope(CacheScope::Private))
     }
 
     /// A client that has shaken hands is told of other tools as long as it is there.
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
         let (server, peer, request) = (self.clone(), context.peer, context.extensions);
         tokio::spawn(async move {
-            let mut seen = server.shared.connections.standing(&request);
+            let mut seen = server.standing(&request);
             while !peer.is_transport_closed() {
                 sleep(LOOK).await;
                 if server.has_changed(&request, &mut seen)
@@ -618,7 +818,7 @@ impl ServerHandler for PalisadeServer {
     /// Others ask to be told.
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
         let request = context.request_context().extensions.clone();
-        let mut seen = self.shared.connections.standing(&request);
+        let mut seen = self.standing(&request);
         let wants = context.accepted().tools_list_changed == Some(true);
         loop {
             tokio::select! {
@@ -635,9 +835,8 @@ impl ServerHandler for PalisadeServer {
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
-        let tool = ToolName::from_name(name).filter(|tool| self.tools.has(*tool))?;
-        let offer = self.shared.connections.offer(&Extensions::default());
-        declare::tool(tool, &offer, self.size)
+        let mut offered = self.list_offered(&Extensions::default()).into_iter();
+        offered.find(|tool| tool.name == name)
     }
 
     async fn call_tool(
@@ -645,16 +844,21 @@ impl ServerHandler for PalisadeServer {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        // Of `execute` it is said why it is not there.
-        let offered = |tool: &ToolName| *tool == ToolName::Execute || self.tools.has(*tool);
-        let Some(tool) = ToolName::from_name(&request.name).filter(offered) else {
+        let arguments = request.arguments.unwrap_or_default();
+        let Some(called) = self.find_called(&request.name, &context.extensions) else {
             return Err(ErrorData::invalid_params("there is no such tool", None));
         };
         let claims = claims(&context);
+        // Whoever gives this up, the client or the server, ends what runs on the database.
+        let cancel = CancelOnDrop(Cancel::default());
+        let told = (claims, cancel.0.clone());
+        let token = context.meta.get_progress_token();
         tokio::select! {
-            result = self.run(tool, request.arguments.unwrap_or_default(), &context.extensions, claims) => Ok(result.into()),
-            // The engine's own time-out ends what is running; no caller waits for it here.
+            result = self.run(called, arguments, &context.extensions, told) => Ok(result.into()),
             () = context.ct.cancelled() => Err(ErrorData::internal_error("cancelled", None)),
+            () = tell_progress(context.peer.clone(), token) => {
+                Err(ErrorData::internal_error("cancelled", None))
+            }
         }
     }
 }

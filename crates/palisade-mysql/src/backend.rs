@@ -124,10 +124,12 @@ impl MysqlBackend {
             completion: Completion::default(),
         };
         let time = task.limits.statement_timeout();
-        match (self.pool.run(time, &mut run).await, task.work) {
+        match (self.pool.run(time, task.cancel, &mut run).await, task.work) {
             (Ok(()), _) => Ok(run.completion),
             // What the server commits as it runs may be there by now.
-            (Err(error), Work::Define) if error == BackendError::out_of_time() => {
+            (Err(error), Work::Define)
+                if error == BackendError::out_of_time() || error == BackendError::cancelled() =>
+            {
                 Err(BackendError::outcome_unknown())
             }
             (Err(error), _) => Err(error),

@@ -2,7 +2,7 @@
 
 use std::{fmt, future::Future, time::Duration};
 
-use palisade::guard::BackendError;
+use palisade::guard::{BackendError, Cancel};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::pool::{Connector, Pool};
@@ -61,25 +61,38 @@ impl<C: Connector> Pool<C> {
     }
 
     /// Runs `statement`, the wait for a session included, within `time` and a little more. What exceeds that
-    /// is ended on the server.
+    /// is ended on the server, and so is what `cancel` ends before it is kept.
     ///
     /// # Errors
-    /// What the statement answers, that there is no session, or that time is up.
+    /// What the statement answers, that there is no session, that time is up, or that it was cancelled.
     pub async fn run(
         &self,
         time: Duration,
+        cancel: &Cancel,
         statement: &mut impl Statement<C::Session>,
     ) -> Result<(), BackendError> {
         let deadline = Instant::now() + time + GRACE;
         let mut first = true;
         loop {
-            let mut lease = timeout_at(deadline, self.lease())
-                .await
-                .map_err(|_| BackendError::busy("no connection was free in time"))??;
+            let mut lease = tokio::select! {
+                lease = timeout_at(deadline, self.lease()) => {
+                    lease.map_err(|_| BackendError::busy("no connection was free in time"))??
+                }
+                () = cancel.wait() => return Err(BackendError::cancelled()),
+            };
             let running = statement.attempt(lease.session()?);
-            let Ok(result) = timeout_at(deadline, running).await else {
-                lease.abandon().await;
-                return Err(BackendError::out_of_time());
+            let result = tokio::select! {
+                // What has ended is not given up.
+                biased;
+                result = timeout_at(deadline, running) => result.map_err(|_| BackendError::out_of_time()),
+                () = cancel.wait() => Err(BackendError::cancelled()),
+            };
+            let result = match result {
+                Ok(result) => result,
+                Err(error) => {
+                    lease.abandon().await;
+                    return Err(error);
+                }
             };
             match result {
                 Ok(Ended::Clean) => {

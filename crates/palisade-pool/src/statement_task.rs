@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, future::Future, ops::ControlFlow, time::Duratio
 
 use palisade::{
     catalog::Change,
-    guard::{BackendError, BackendErrorKind, Completion, Estimates, OpenTicket},
+    guard::{BackendError, BackendErrorKind, Cancel, Completion, Estimates, OpenTicket},
     limits::Limits,
     rewrite::{CascadeCount, ChangeFacts, Effect, Precheck, TextFacts},
     session::Principal,
@@ -38,6 +38,8 @@ pub struct Task<'a> {
     pub gathers: bool,
     /// What the text is made of, where that is known.
     pub text_facts: Option<&'a TextFacts>,
+    /// Whether anybody waits for it.
+    pub cancel: &'a Cancel,
     /// What it does.
     pub work: Work<'a>,
 }
@@ -69,6 +71,7 @@ impl<'a> From<&'a OpenTicket> for Task<'a> {
             principal: statement.principal(),
             gathers: statement.gathers(),
             text_facts: statement.text_facts(),
+            cancel: ticket.cancel(),
             work: Work::from(ticket),
         }
     }

@@ -127,7 +127,7 @@ impl PostgresBackend {
             completion: Completion::default(),
         };
         let time = task.limits.statement_timeout();
-        let ran = self.pool.run(time, &mut run).await;
+        let ran = self.pool.run(time, task.cancel, &mut run).await;
         ran.map_err(|error| self.name_grant(error, task))?;
         Ok(run.completion)
     }
@@ -156,6 +156,7 @@ impl Run<'_> {
                 .map_err(|error| match error.kind {
                     BackendErrorKind::Unavailable => Failed::Lost(error),
                     BackendErrorKind::Timeout
+                    | BackendErrorKind::Cancelled
                     | BackendErrorKind::Resource
                     | BackendErrorKind::Rejected
                     | BackendErrorKind::NameNotFound

@@ -10,8 +10,8 @@ use palisade::{
     catalog::Catalog,
     dialect::Dialect,
     guard::{
-        Backend, BackendError, BackendFuture, Completion, Estimate, GivenEstimates, OpenTicket,
-        RowSink, Ticket,
+        Backend, BackendError, BackendErrorKind, BackendFuture, Completion, Estimate,
+        GivenEstimates, OpenTicket, RowSink, Ticket,
     },
     rewrite::Effect,
 };
@@ -325,8 +325,18 @@ impl Backend for SqliteBackend {
                 Effect::Write => Crossing::Rows,
                 Effect::Nothing => return Ok(Completion::default()),
             };
+            let cancel = ticket.cancel().clone();
             let work = move |rows: &mut RowSender<_>| this.execute_now(&ticket, rows);
-            worker::feed(Some(sink), crossing, work).await?
+            let result = worker::feed(Some(sink), crossing, work).await?;
+            result.map_err(|error| {
+                // By the same interrupt.
+                let is_interrupted = error.kind == BackendErrorKind::Timeout;
+                if is_interrupted && cancel.is_set() {
+                    BackendError::cancelled()
+                } else {
+                    error
+                }
+            })
         })
     }
 }

@@ -36,7 +36,7 @@ use std::{
 use palisade::{
     catalog::Catalog,
     dialect::Dialect,
-    guard::{BackendError, BackendErrorKind, OpenTicket, RowSink},
+    guard::{BackendError, BackendErrorKind, Cancel, OpenTicket, RowSink},
     limits::Limits,
     rewrite::{ANY_COLUMN, Effect},
     token::SQLITE_FUNCTION,
@@ -105,8 +105,10 @@ pub(crate) struct Task<'a> {
     pub(crate) limits: &'a Limits,
     /// Whether it asks for a plan.
     pub(crate) is_explain: bool,
-    /// Set when no caller waits for it any more.
+    /// Set when no caller waits for it any more,
     pub(crate) stop: Stop,
+    /// or when its caller gave up.
+    pub(crate) cancel: Cancel,
 }
 
 impl<'a> From<&'a OpenTicket> for Task<'a> {
@@ -120,6 +122,7 @@ impl<'a> From<&'a OpenTicket> for Task<'a> {
             limits: statement.limits(),
             is_explain: statement.effect() == Effect::Explain,
             stop: Stop::default(),
+            cancel: ticket.cancel().clone(),
         }
     }
 }
@@ -152,10 +155,10 @@ pub(crate) fn start_clock(conn: &mut Connection, task: &Task<'_>) -> rusqlite::R
     reset(conn)?;
     let deadline = Deadline::from_now(task.limits.statement_timeout());
     conn.busy_timeout(deadline.left())?;
-    let stop = task.stop.clone();
+    let (stop, cancel) = (task.stop.clone(), task.cancel.clone());
     conn.progress_handler(
         INSTRUCTIONS,
-        Some(move || deadline.is_passed() || stop.is_set()),
+        Some(move || deadline.is_passed() || stop.is_set() || cancel.is_set()),
     )
 }
 

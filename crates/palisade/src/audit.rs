@@ -30,6 +30,9 @@ pub struct AuditRecord {
     pub statement: String,
     /// `allow` or `reject`.
     pub decision: &'static str,
+    /// Whether it was only decided about, and would not have run. Left out where it is not so.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub dry_run: bool,
     /// The refusal's code.
     pub code: Option<Code>,
     /// What only the operator may read of a refusal.

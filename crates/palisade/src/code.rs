@@ -234,6 +234,9 @@ codes! {
     LimitBusy "limit.busy" retry true, next [query], fault Database, stage Execution, incident Never, detail Recorded,
         "Too many statements run or wait already.",
         "Send the statement again after retry_after_ms milliseconds; send fewer at a time.";
+    LimitCancelled "limit.cancelled" retry true, next [query], fault Statement, stage Execution, incident Never, detail Recorded,
+        "The caller cancelled the statement, and it was ended.",
+        "Send the statement again if its answer is wanted after all.";
     OutputBlocked "output.blocked" retry false, next [query], fault Statement, stage Execution, incident Never, detail Recorded,
         "The answer holds text that reads as instructions to a model, and policy blocks such answers.",
         "Select other columns or rows, or ask the operator to look at the data.";

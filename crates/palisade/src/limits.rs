@@ -80,7 +80,7 @@ impl Default for Limits {
             max_result_bytes: 4 * 1024 * 1024,
             max_cell_bytes: 64 * 1024,
             max_affected_rows: 1000,
-            statement_timeout_ms: 5000,
+            statement_timeout_ms: 30_000,
             max_failures: 100,
             max_cost: None,
             max_estimated_rows: None,

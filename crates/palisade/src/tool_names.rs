@@ -4,6 +4,24 @@ use std::{borrow::Cow, collections::BTreeMap};
 
 use crate::code::Code;
 
+/// The tools that `palisade serve` has by itself, sorted. No template can be a tool by one of these names.
+pub const TOOLS: [&str; 14] = [
+    "describe_table",
+    "execute",
+    "explain_query",
+    "list_databases",
+    "list_schemas",
+    "list_tables",
+    "list_templates",
+    "list_views",
+    "policy_explain",
+    "policy_test",
+    "query",
+    "run_template",
+    "schema_dump",
+    "search_objects",
+];
+
 /// Words in hints where there is no such tool.
 const OPERATOR: &str = "the operator";
 

@@ -9,6 +9,7 @@
 )]
 
 mod account;
+mod cancel;
 mod connections;
 mod corpus;
 mod desk;

@@ -82,6 +82,24 @@ impl Client {
         self.ask("tools/call", &json!({"name": tool, "arguments": arguments}))
     }
 
+    /// Calls a tool without waiting for its answer; the number of the request.
+    pub(crate) fn begin(&mut self, tool: &str, arguments: &Value) -> u64 {
+        self.number += 1;
+        let params = json!({"name": tool, "arguments": arguments});
+        self.send(
+            &json!({"jsonrpc": "2.0", "id": self.number, "method": "tools/call", "params": params}),
+        );
+        self.number
+    }
+
+    /// Gives up on a request.
+    pub(crate) fn cancel(&mut self, id: u64) {
+        let params = json!({"requestId": id});
+        self.send(
+            &json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}),
+        );
+    }
+
     pub(crate) fn query(&mut self, sql: &str) -> Value {
         self.call("query", &json!({"sql": sql}))
     }

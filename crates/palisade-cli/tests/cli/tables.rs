@@ -17,6 +17,8 @@ fn run(desk: &Desk, command: &[&str], format: &str) -> Answer {
 fn told(client: &mut Client, tool: &str, arguments: &Value) -> Value {
     let mut answer = client.call(tool, arguments)["structuredContent"].clone();
     answer.as_object_mut().unwrap().remove("content_policy");
+    // Who asks at a command line knows what database it is.
+    assert!(answer.as_object_mut().unwrap().remove("engine").is_some());
     answer
 }
 

@@ -235,6 +235,7 @@ async fn tools_are_those_of_the_set() {
         ("list_views", json!({}), "tables"),
         ("search_objects", json!({"pattern": "*"}), "objects"),
         ("policy_explain", json!({}), "tables"),
+        ("schema_dump", json!({}), "statements"),
     ] {
         let told = client.call(tool, arguments).await;
         assert_eq!(told["structuredContent"][key], json!([]), "{tool}");
@@ -313,7 +314,18 @@ async fn the_engine_is_told() {
     let listed = client.call("list_databases", json!({})).await;
     assert_eq!(
         listed["structuredContent"]["databases"],
-        json!([{"connection": "test", "engine": "sqlite", "changeable": false}])
+        json!([{
+            "connection": "test", "dialect": "sqlite", "changeable": false,
+            "engine": listed["structuredContent"]["databases"][0]["engine"],
+        }])
     );
+    let version = format!("SQLite {}", palisade_sqlite::rusqlite::version());
+    assert_eq!(
+        listed["structuredContent"]["databases"][0]["engine"],
+        version
+    );
+    assert!(info["instructions"].as_str().unwrap().contains(&version));
+    let schemas = client.call("list_schemas", json!({})).await;
+    assert_eq!(schemas["structuredContent"]["engine"], version);
     client.stop().await;
 }

@@ -8,12 +8,15 @@
     reason = "tests"
 )]
 
+mod cancel;
 mod changes;
 mod connections;
 mod crowd;
+mod dry;
 mod kinds;
 mod lists;
 mod marks;
+mod schema;
 mod templates;
 
 use std::{
@@ -68,27 +71,33 @@ forbid (principal, action == Action::"read_plain", resource == Column::"main.cus
 "#;
 
 /// The tools of a server that changes nothing and has no templates.
-const READS: [&str; 8] = [
+const READS: [&str; 11] = [
     "describe_table",
+    "explain_query",
     "list_databases",
     "list_schemas",
     "list_tables",
     "list_views",
     "policy_explain",
+    "policy_test",
     "query",
+    "schema_dump",
     "search_objects",
 ];
 
 /// Those of a server that may change something.
-const CHANGES: [&str; 9] = [
+const CHANGES: [&str; 12] = [
     "describe_table",
     "execute",
+    "explain_query",
     "list_databases",
     "list_schemas",
     "list_tables",
     "list_views",
     "policy_explain",
+    "policy_test",
     "query",
+    "schema_dump",
     "search_objects",
 ];
 
@@ -119,7 +128,7 @@ async fn initialize_and_list_tools() {
         assert_eq!(tool["annotations"]["readOnlyHint"], true);
         assert_eq!(
             tool.get("outputSchema").is_some(),
-            tool["name"] != "query",
+            tool["name"] != "query" && tool["name"] != "explain_query",
             "{tool}"
         );
     }
@@ -421,7 +430,7 @@ async fn metadata_shows_what_is_visible() {
         json!([
             {"name": "id", "type": "INTEGER", "nullable": table["columns"][0]["nullable"], "masked": false},
             {"name": "name", "type": "TEXT", "nullable": false, "masked": false},
-            {"name": "email", "type": "TEXT", "nullable": true, "masked": true},
+            {"name": "email", "type": "TEXT", "nullable": true, "masked": true, "mask": "null"},
         ])
     );
     assert_eq!(table["primary_key"], json!(["id"]));

@@ -34,15 +34,19 @@ sql = "SELECT * FROM tickets"
 "#;
 
 fn server(records: &Records) -> PalisadeServer {
+    serving(POLICIES, TEMPLATES, records)
+}
+
+fn serving(policies: &str, templates: &str, records: &Records) -> PalisadeServer {
     let script = "CREATE TABLE tickets (id INTEGER, owner TEXT, subject TEXT);
         INSERT INTO tickets VALUES (1, 'ann', 'one'), (2, 'bob', 'two'), (3, 'ann', 'three');";
     let backend = SqliteBackend::in_memory(script, "desk").unwrap();
     let sources = PolicySources {
         policies: vec![PolicyFile {
             name: "p.cedar".to_owned(),
-            text: POLICIES.to_owned(),
+            text: policies.to_owned(),
         }],
-        templates: Some(TEMPLATES.to_owned()),
+        templates: Some(templates.to_owned()),
         ..PolicySources::default()
     };
     let firewall = Firewall::builder(backend.catalog().clone(), sources).build();
@@ -129,4 +133,132 @@ async fn templates_are_listed_and_run() {
         .await;
     assert_eq!(refusal["code"], "name.unknown-relation");
     client.stop().await;
+}
+
+const TOOLS: &str = r#"
+[[template]]
+name = "by-owner"
+description = "The tickets of one owner."
+tool = true
+sql = "SELECT id, subject FROM tickets WHERE owner = ?1 AND id > ?2 ORDER BY id"
+parameters = [
+    { name = "owner", type = "text", description = "Who has it." },
+    { name = "after", type = "integer", nullable = true },
+]
+
+[[template]]
+name = "all"
+description = "Nobody's."
+tool = true
+sql = "SELECT * FROM tickets"
+"#;
+
+/// A template may be a tool of its own, for whoever may run it.
+#[tokio::test]
+async fn a_template_is_a_tool_where_it_says_so() {
+    let records = Records::default();
+    let mut client = Client::connect(serving(POLICIES, TOOLS, &records));
+    client.initialize().await;
+    let listed = client.request("tools/list", json!({})).await;
+    let tools = listed["tools"].as_array().unwrap();
+    let names: Vec<&str> = tools
+        .iter()
+        .map(|tool| tool["name"].as_str().unwrap())
+        .collect();
+    assert!(
+        names.is_sorted() && names.contains(&"by_owner") && !names.contains(&"all"),
+        "{names:?}"
+    );
+    let tool = tools
+        .iter()
+        .find(|tool| tool["name"] == "by_owner")
+        .unwrap();
+    assert_eq!(
+        tool["inputSchema"]["properties"]["params"],
+        json!({
+            "type": "object", "additionalProperties": false, "required": ["owner", "after"],
+            "properties": {
+                "owner": {"type": "string", "description": "Who has it."},
+                "after": {"type": ["integer", "null"]},
+            },
+        })
+    );
+    assert_eq!(tool["annotations"]["readOnlyHint"], true);
+    let call = json!({"params": {"owner": "ann", "after": 1}, "format": "json"});
+    let answer = client.call("by_owner", call).await;
+    assert_eq!(
+        answer["structuredContent"]["rows"],
+        json!([{"id": 3, "subject": "three"}])
+    );
+    for (arguments, code) in [
+        (json!({"params": {"owner": "ann"}}), "parameter.mismatch"),
+        (
+            json!({"params": {"owner": "ann", "after": 0}, "template": "all"}),
+            "request.invalid",
+        ),
+        (
+            json!({"params": {"owner": "ann", "after": 0}, "sql": "SELECT 1"}),
+            "request.invalid",
+        ),
+    ] {
+        let refusal = client.refused("by_owner", arguments).await;
+        assert_eq!(
+            (&refusal["code"], &refusal["context"]["tool"]),
+            (&json!(code), &json!("by_owner")),
+            "{refusal}"
+        );
+    }
+    // What may not be run is as what is not there.
+    let error = async |client: &mut Client, name: &str| {
+        client
+            .error("tools/call", json!({"name": name, "arguments": {}}))
+            .await
+    };
+    assert_eq!(
+        error(&mut client, "all").await,
+        error(&mut client, "none").await
+    );
+    client.stop().await;
+    assert_eq!(
+        records.0.lock().unwrap()[0].template.as_deref(),
+        Some("by-owner")
+    );
+    // Who may run none is offered none of the tools for them.
+    let mut client = Client::connect(serving(
+        "permit (principal, action == Action::\"see\", resource);",
+        TOOLS,
+        &records,
+    ));
+    client.initialize().await;
+    let listed = client.request("tools/list", json!({})).await.to_string();
+    for gone in ["by_owner", "list_templates", "run_template"] {
+        assert!(!listed.contains(gone), "{gone}");
+    }
+    client.stop().await;
+}
+
+/// No template takes a tool's name.
+#[test]
+fn names_of_tools_are_taken() {
+    for (name, other) in [("query", "q"), ("schema-dump", "q"), ("mine", "mine")] {
+        let entry = |name: &str| {
+            format!(
+                "[[template]]\nname = \"{name}\"\ndescription = \"d\"\ntool = true\nsql = \"SELECT 1\"\n"
+            )
+        };
+        let backend = SqliteBackend::in_memory("CREATE TABLE t (a);", "t").unwrap();
+        let sources = PolicySources {
+            templates: Some(
+                entry(&other.replace("mine", "m-ine").replace("m-ine", "mi_ne"))
+                    + &entry(&name.replace("mine", "mi-ne")),
+            ),
+            ..PolicySources::default()
+        };
+        let failed = Firewall::builder(backend.catalog().clone(), sources).build();
+        let told = failed.unwrap_err().to_string();
+        assert!(
+            told.contains("cannot be a tool") && told.contains("templates.toml:"),
+            "{told}"
+        );
+    }
 }

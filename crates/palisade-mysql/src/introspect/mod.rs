@@ -127,7 +127,7 @@ pub(crate) async fn snapshot(conn: &mut Conn) -> Result<Snapshot, IntrospectErro
         builder = builder.routine(routine);
     }
     builder = system::read(conn, server.product, builder).await?;
-    builder = descriptions::read(conn, builder).await?;
+    builder = descriptions::read(conn, &server, builder).await?;
     Ok(Snapshot {
         catalog: builder.build()?,
         product: server.product,

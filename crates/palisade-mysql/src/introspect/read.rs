@@ -57,6 +57,16 @@ impl Server {
         }
     }
 
+    /// The product and its version, without what a distribution adds.
+    pub(super) fn shown(&self) -> String {
+        let product = match self.product {
+            Product::MariaDb => "MariaDB",
+            Product::MySql => "MySQL",
+        };
+        let version = self.version.split('-').next().unwrap_or_default();
+        format!("{product} {version}")
+    }
+
     pub(super) fn check(&self) -> Result<(), IntrospectError> {
         let least = match self.product {
             Product::MariaDb => MIN_MARIADB,

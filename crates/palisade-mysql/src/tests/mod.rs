@@ -258,6 +258,7 @@ impl Ask for Query {
             principal: &Principal::new("Agent", "test"),
             gathers: false,
             text_facts: Some(&self.text_facts),
+            cancel: &palisade::guard::Cancel::default(),
             work: self.work(),
         };
         rows.affected = self.backend.run(&task, rows).await?.affected;

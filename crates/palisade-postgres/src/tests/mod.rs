@@ -250,6 +250,7 @@ impl Ask for Query {
             principal: &self.principal,
             gathers: false,
             text_facts: None,
+            cancel: &palisade::guard::Cancel::default(),
             work: self.work(),
         };
         rows.affected = self.backend.run(&task, rows).await?.affected;

@@ -4,6 +4,7 @@
 //! Text is cut only for what no pragma tells: a view's query, a generated column's expression, and what sets a trigger
 //! off.
 
+mod descriptions;
 mod foreign_keys;
 #[cfg(test)]
 mod tests;
@@ -107,7 +108,10 @@ pub fn catalog(conn: &Connection, database: &str) -> Result<Catalog, IntrospectE
     }
     relations.sort_by(|a, b| a.name.cmp(&b.name));
     foreign_keys::complete(&mut relations);
-    let builder = Catalog::builder(Dialect::Sqlite).database(database);
+    let builder = Catalog::builder(Dialect::Sqlite)
+        .database(database)
+        .engine(&format!("SQLite {}", rusqlite::version()));
+    let builder = descriptions::read(conn, &relations, builder)?;
     Ok(relations
         .into_iter()
         .fold(builder, |builder, def| builder.relation(def))

@@ -120,6 +120,7 @@ fn runs(backend: &SqliteBackend, sql: &str, writes: &[(Change, &str, &str)]) -> 
         limits: &Limits::default(),
         is_explain: false,
         stop: Stop::default(),
+        cancel: palisade::guard::Cancel::default(),
     };
     let writes: BTreeSet<_> = writes
         .iter()

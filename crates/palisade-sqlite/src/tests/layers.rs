@@ -50,6 +50,7 @@ fn with_task<T>(sql: &str, check: impl FnOnce(&Task<'_>) -> T) -> T {
         limits: &Limits::default(),
         is_explain: false,
         stop: Stop::default(),
+        cancel: palisade::guard::Cancel::default(),
     })
 }
 

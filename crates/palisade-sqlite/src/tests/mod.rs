@@ -125,6 +125,7 @@ impl Query<'_> {
             limits: &self.limits,
             is_explain: false,
             stop: Stop::default(),
+            cancel: palisade::guard::Cancel::default(),
         };
         self.backend.read_now(&task, sink)
     }

@@ -120,6 +120,7 @@ impl Writing<'_> {
             limits: &self.limits,
             is_explain: false,
             stop: Stop::default(),
+            cancel: palisade::guard::Cancel::default(),
         };
         let changes = Changes {
             writes: &self.writes,
@@ -201,6 +202,7 @@ fn what_is_decided_happens_and_is_counted() {
         limits: &Limits::default(),
         is_explain: false,
         stop: Stop::default(),
+        cancel: palisade::guard::Cancel::default(),
     };
     ledger.backend.read_now(&task, &mut query).unwrap();
     assert_eq!(query.rows.len(), 5);
@@ -539,6 +541,7 @@ fn whoever_dies_half_way_leaves_nothing_behind() {
             limits: &Limits::default(),
             is_explain: false,
             stop: Stop::default(),
+            cancel: palisade::guard::Cancel::default(),
         };
         let error = ledger
             .backend
@@ -655,6 +658,7 @@ fn plans_are_shown_where_they_are_asked_for() {
             limits: &Limits::default(),
             is_explain,
             stop: Stop::default(),
+            cancel: palisade::guard::Cancel::default(),
         };
         ledger.backend.read_now(&task, &mut rows).map(|()| rows)
     };
@@ -692,6 +696,7 @@ fn definitions_are_kept_whole_or_not_at_all() {
             limits: &Limits::default(),
             is_explain: false,
             stop: Stop::default(),
+            cancel: palisade::guard::Cancel::default(),
         };
         let changes = Changes {
             writes: &change.writes,

@@ -288,6 +288,7 @@ mod tests {
                 })
                 .collect(),
             max_rows: 3,
+            is_capped: false,
             max_result_bytes: 1000,
             max_cell_bytes: 100,
             if_empty: EmptyReason::NoMatch,

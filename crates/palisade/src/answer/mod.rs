@@ -45,6 +45,8 @@ pub struct ScanPlan {
     pub(crate) columns: Vec<OutputColumn>,
     /// Rows that may leave; one more is fetched to know of truncation.
     pub(crate) max_rows: u64,
+    /// Whether policy says how many, and not whoever asks.
+    pub(crate) is_capped: bool,
     /// Bytes of all cells that may leave.
     pub(crate) max_result_bytes: usize,
     /// Bytes of one cell.

@@ -27,6 +27,8 @@ pub struct Room {
     pub max_chars: usize,
     /// Tokens of it, as they are estimated without a model's vocabulary.
     pub max_tokens: usize,
+    /// Whether it has as many rows as anybody may ask for, so that a higher limit gives no more.
+    pub has_most_rows: bool,
 }
 
 /// Characters that are kept for what stands around the rows.
@@ -51,6 +53,7 @@ impl Left {
             form,
             max_chars,
             max_tokens,
+            has_most_rows: _,
         } = room;
         let all = Self {
             form,

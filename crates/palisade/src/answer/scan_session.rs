@@ -72,8 +72,10 @@ pub struct Notice {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TruncationReason {
-    /// There are more rows than may leave.
+    /// There are more rows than were asked for.
     RowLimit,
+    /// There are more rows than any answer may have: a higher limit would give no more.
+    RowCap,
     /// The next row would exceed the bytes that may leave.
     SizeLimit,
 }
@@ -310,6 +312,8 @@ pub struct ScanSession {
     left: Option<Left>,
     /// The names of its columns alone are larger than that room.
     is_too_wide: bool,
+    /// A higher limit would give no more rows.
+    has_most_rows: bool,
 }
 
 impl ScanSession {
@@ -333,6 +337,7 @@ impl ScanSession {
             fault: None,
             left: None,
             is_too_wide: false,
+            has_most_rows: false,
         };
         session.scan_columns();
         session
@@ -343,6 +348,7 @@ impl ScanSession {
     #[must_use]
     pub fn keep_within(mut self, room: Room) -> Self {
         self.left = Left::measure(room, &self.columns);
+        self.has_most_rows = room.has_most_rows;
         self.is_too_wide = self.left.is_none();
         self
     }
@@ -362,7 +368,11 @@ impl ScanSession {
         }
         self.total_seen = self.total_seen.saturating_add(1);
         if self.total_seen > self.plan.max_rows {
-            self.truncation = Some(TruncationReason::RowLimit);
+            self.truncation = Some(if self.plan.is_capped || self.has_most_rows {
+                TruncationReason::RowCap
+            } else {
+                TruncationReason::RowLimit
+            });
             return ControlFlow::Break(());
         }
         let mut notices = Vec::new();

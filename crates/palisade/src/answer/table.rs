@@ -82,6 +82,12 @@ fn write_summary(text: &mut String, answer: &ScannedRows, affected: Option<u64>)
                 ", truncated (row_limit; total_seen {seen}). For the rest: a higher limit, or ORDER BY and a condition past the last row"
             );
         }
+        Some(TruncationReason::RowCap) => {
+            let _ = write!(
+                text,
+                ", truncated (row_cap; total_seen {seen}). No answer has more rows. For the rest: ORDER BY and a condition past the last row"
+            );
+        }
         Some(TruncationReason::SizeLimit) => {
             let _ = write!(
                 text,
@@ -188,6 +194,7 @@ mod tests {
                 })
                 .collect(),
             max_rows: 1000,
+            is_capped: false,
             max_result_bytes: 1 << 20,
             max_cell_bytes: 1 << 16,
             if_empty: EmptyReason::NoMatchOrFiltered,
@@ -270,6 +277,7 @@ mod tests {
     fn what_does_not_fit_is_left_out_from_a_row_on() {
         for form in [Form::Table, Form::Json] {
             let room = Room {
+                has_most_rows: false,
                 form,
                 max_chars: 6000,
                 max_tokens: 100_000,
@@ -285,6 +293,7 @@ mod tests {
             // Tokens cut as well.
             let rows = vec![vec![Value::text("some words ".repeat(50))]; 40];
             let room = Room {
+                has_most_rows: false,
                 max_chars: 100_000,
                 max_tokens: 1500,
                 form,
@@ -294,6 +303,7 @@ mod tests {
             // What each character grows to is counted.
             let rows = vec![vec![Value::text("\u{200B}".repeat(60_000))]];
             let room = Room {
+                has_most_rows: false,
                 max_chars: 40_000,
                 max_tokens: 10_000,
                 form,
@@ -308,6 +318,7 @@ mod tests {
     #[test]
     fn names_cannot_be_larger_than_the_answer() {
         let room = Room {
+            has_most_rows: false,
             form: Form::Table,
             max_chars: 6000,
             max_tokens: 10_000,
@@ -327,6 +338,7 @@ mod tests {
         let names: Vec<String> = (0..120).map(|n| n.to_string()).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let room = Room {
+            has_most_rows: false,
             max_chars: 20_000,
             ..room
         };

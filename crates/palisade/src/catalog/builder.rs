@@ -226,6 +226,39 @@ impl CatalogBuilder {
         self
     }
 
+    /// Adds an index of a table that is no key, by its columns in order.
+    #[must_use]
+    pub fn index(
+        mut self,
+        schema: impl Into<String>,
+        relation: impl Into<String>,
+        columns: Vec<String>,
+    ) -> Self {
+        self.descriptions
+            .add_index(schema.into(), relation.into(), columns);
+        self
+    }
+
+    /// Adds about how many rows a table has, as the engine's statistics say.
+    #[must_use]
+    pub fn row_estimate(
+        mut self,
+        schema: impl Into<String>,
+        relation: impl Into<String>,
+        rows: u64,
+    ) -> Self {
+        self.descriptions
+            .add_rows(schema.into(), relation.into(), rows);
+        self
+    }
+
+    /// Says which engine it is, with its version: `PostgreSQL 15.4`.
+    #[must_use]
+    pub fn engine(mut self, engine: &str) -> Self {
+        self.descriptions.set_engine(engine);
+        self
+    }
+
     /// Adds a relation.
     #[must_use]
     pub fn relation(mut self, relation: RelationDef) -> Self {

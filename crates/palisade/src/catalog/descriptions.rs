@@ -1,4 +1,5 @@
-//! What a database says of its relations and types beside what they are: comments, and the labels of enumerations.
+//! What a database says of its relations and types beside what they are: comments, the labels of enumerations, indexes, about how
+//! many rows there are, and what engine it is.
 //!
 //! Nothing is decided by it. So it is no part of a catalog's text or version.
 
@@ -8,6 +9,8 @@ use std::collections::BTreeMap;
 const MAX_COMMENT: usize = 500;
 /// Labels of a type that are kept.
 const MAX_LABELS: usize = 100;
+/// Characters of an engine's name and version.
+const MAX_ENGINE: usize = 80;
 
 /// Texts by the names of what they are about, as the server spells them.
 #[derive(Debug, Clone, Default)]
@@ -16,6 +19,12 @@ pub(in crate::catalog) struct Descriptions {
     comments: BTreeMap<(String, String, Option<String>), String>,
     /// By the type's qualified name.
     labels: BTreeMap<String, Vec<String>>,
+    /// The columns of each index that is no key, by schema and table.
+    indexes: BTreeMap<(String, String), Vec<Vec<String>>>,
+    /// About how many rows a table has, by schema and table.
+    rows: BTreeMap<(String, String), u64>,
+    /// The engine and its version.
+    engine: Option<String>,
 }
 
 impl Descriptions {
@@ -41,6 +50,46 @@ impl Descriptions {
     pub(in crate::catalog) fn add_labels(&mut self, name: String, mut labels: Vec<String>) {
         labels.truncate(MAX_LABELS);
         self.labels.insert(name, labels);
+    }
+
+    /// Adds an index of these columns, unless there is one of the same.
+    pub(in crate::catalog) fn add_index(
+        &mut self,
+        schema: String,
+        relation: String,
+        columns: Vec<String>,
+    ) {
+        let indexes = self.indexes.entry((schema, relation)).or_default();
+        if !columns.is_empty() && !indexes.contains(&columns) {
+            indexes.push(columns);
+        }
+    }
+
+    /// Adds about how many rows a table has.
+    pub(in crate::catalog) fn add_rows(&mut self, schema: String, relation: String, rows: u64) {
+        self.rows.insert((schema, relation), rows);
+    }
+
+    /// Says which engine it is.
+    pub(in crate::catalog) fn set_engine(&mut self, engine: &str) {
+        self.engine = Some(engine.chars().take(MAX_ENGINE).collect());
+    }
+
+    /// The columns of each index.
+    pub(in crate::catalog) fn indexes(&self, schema: &str, relation: &str) -> &[Vec<String>] {
+        let key = (schema.to_owned(), relation.to_owned());
+        self.indexes.get(&key).map_or(&[], Vec::as_slice)
+    }
+
+    /// About how many rows there are.
+    pub(in crate::catalog) fn rows(&self, schema: &str, relation: &str) -> Option<u64> {
+        let key = (schema.to_owned(), relation.to_owned());
+        self.rows.get(&key).copied()
+    }
+
+    /// The engine and its version.
+    pub(in crate::catalog) fn engine(&self) -> Option<&str> {
+        self.engine.as_deref()
     }
 
     /// What is said of a relation, or of a column of it.

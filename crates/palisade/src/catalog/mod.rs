@@ -222,6 +222,25 @@ impl Catalog {
             .comment(&relation.schema, &relation.name, column)
     }
 
+    /// The columns of each index of `relation` that is no key, as far as the database has told.
+    #[must_use]
+    pub fn indexes(&self, relation: &Relation) -> &[Vec<String>] {
+        self.descriptions.indexes(&relation.schema, &relation.name)
+    }
+
+    /// About how many rows `relation` had when the catalog was read, by the engine's own statistics. It tells of every row, hidden
+    /// ones too.
+    #[must_use]
+    pub fn row_estimate(&self, relation: &Relation) -> Option<u64> {
+        self.descriptions.rows(&relation.schema, &relation.name)
+    }
+
+    /// The engine and its version, `PostgreSQL 15.4`; none of a catalog that is of no server.
+    #[must_use]
+    pub fn engine(&self) -> Option<&str> {
+        self.descriptions.engine()
+    }
+
     /// The labels of the enumeration with this name, as the type of a column is spelled.
     #[must_use]
     pub fn enum_labels(&self, type_name: &str) -> Option<&[String]> {

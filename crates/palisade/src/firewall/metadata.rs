@@ -1,6 +1,7 @@
 //! What a session may know of the catalog: the answer of the metadata tools.
 
 use std::{
+    borrow::Cow,
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
@@ -37,8 +38,16 @@ pub struct VisibleRelation {
     pub columns: Vec<VisibleColumn>,
     /// The primary key, if every column of it is visible.
     pub primary_key: Vec<String>,
+    /// Other unique keys of a table, columns by column: those whose columns are all readable plain.
+    pub unique_keys: Vec<Vec<String>>,
     /// Foreign keys whose both ends are visible.
     pub foreign_keys: Vec<VisibleForeignKey>,
+    /// Indexes that are no keys, columns by column: those whose columns are all readable plain.
+    pub indexes: Vec<Vec<String>>,
+    /// About how many rows a table has, by the engine's own statistics when the schema was read. Told where the table is seen
+    /// whole: every row, and every column plain.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub row_estimate: Option<u64>,
 }
 
 /// A column as a principal may know it.
@@ -53,6 +62,9 @@ pub struct VisibleColumn {
     pub nullable: bool,
     /// Whether its values are masked.
     pub masked: bool,
+    /// What kind of mask stands before it, where it is its own and not one below a view.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mask: Option<Cow<'static, str>>,
     /// The literal, as SQL, that a new row of a table has in it where it is given no value; told only of values that are
     /// readable plain. None where it is NULL, computed or not known.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -187,6 +199,7 @@ impl Firewall {
                     type_name: type_name.to_string(),
                     nullable: column.nullable || masked,
                     masked,
+                    mask: own.and_then(describe_mask),
                     default: default_literal(&column.filled).filter(|_| !masked && !is_view),
                     // What a view shows may be computed from what is withheld.
                     labels: labels
@@ -199,6 +212,34 @@ impl Firewall {
         let is_whole =
             columns.len() == relation.columns.len() && columns.iter().all(|column| !column.masked);
         let comment = self.catalog.comment(relation, None);
+        let is_table = match relation.kind {
+            RelationKind::Table => readable,
+            RelationKind::View
+            | RelationKind::Materialized
+            | RelationKind::Virtual
+            | RelationKind::System => false,
+        };
+        let is_plain = |index: u16| level(index) == Some(&ColumnLevel::Plain);
+        let name_of = |index: u16| relation.column(index).map(|c| c.name.to_string());
+        let unique_keys = relation.unique_keys.iter().flatten().filter(|key| {
+            is_table
+                && key.plain
+                && key.columns != relation.primary_key
+                && key.columns.iter().all(|index| is_plain(*index))
+        });
+        let unique_keys = unique_keys
+            .map(|key| key.columns.iter().copied().filter_map(name_of).collect())
+            .collect();
+        let is_plain_name = |name: &String| {
+            let key = self.catalog.dialect().fold(name);
+            relation.position(&key).is_some_and(is_plain)
+        };
+        let indexes = self.catalog.indexes(relation).iter();
+        let indexes = indexes
+            .filter(|columns| is_table && columns.iter().all(is_plain_name))
+            .cloned()
+            .collect();
+        let row_estimate = self.catalog.row_estimate(relation);
         let named = |name: &String| {
             let key = self.catalog.dialect().fold(name);
             relation.position(&key).is_some_and(exists)
@@ -234,9 +275,25 @@ impl Firewall {
                     references: key.references.clone(),
                 })
                 .collect(),
+            unique_keys,
+            indexes,
+            row_estimate: row_estimate.filter(|_| is_table && !decision.has_obligation()),
             columns,
         }
     }
+}
+
+/// The kind of a column's own mask. What it is made with is the operator's, but whom aggregates alone may show.
+fn describe_mask(level: &ColumnLevel) -> Option<Cow<'static, str>> {
+    let ColumnLevel::Masked(mask) = level else {
+        return None;
+    };
+    Some(match mask.smallest_group() {
+        Some(smallest) => Cow::Owned(format!(
+            "aggregate_only: COUNT, SUM and AVG over {smallest} values or more see it"
+        )),
+        None => Cow::Borrowed(mask.kind()),
+    })
 }
 
 /// Whether each statement over a view is refused: it is, or reads, a materialised view whose rows are from before the masks

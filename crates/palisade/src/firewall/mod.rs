@@ -50,7 +50,7 @@ use crate::{
     rewrite::{Prepared, RewrittenStatement, SourceCache},
     session::Session,
     syntax,
-    syntax::{Lexed, Parsed, ParsedQuery},
+    syntax::{Explain, Lexed, Parsed, ParsedQuery},
     value::{Params, Value},
 };
 
@@ -335,6 +335,11 @@ impl Firewall {
     pub fn may_change(&self, session: &Session) -> bool {
         let session_view = self.policies.session(session);
         self.changes && (session_view.may_write() || session_view.may_define())
+    }
+
+    /// The statement that asks for the plan of `sql`. It is read and decided about like any other.
+    pub(crate) fn plan_of(&self, sql: &str) -> String {
+        format!("{}{sql}", Explain::words(self.catalog.dialect()))
     }
 
     /// Which statement `sql` is, literals aside.

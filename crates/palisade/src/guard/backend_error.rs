@@ -167,6 +167,12 @@ impl BackendError {
         Self::new(BackendErrorKind::Rejected, detail)
     }
 
+    /// The caller gave up on the statement, and it changed nothing.
+    #[must_use]
+    pub fn cancelled() -> Self {
+        Self::new(BackendErrorKind::Cancelled, "the caller gave up")
+    }
+
     /// Time is up by our own clock.
     #[must_use]
     pub fn out_of_time() -> Self {
@@ -182,6 +188,8 @@ impl BackendError {
 pub enum BackendErrorKind {
     /// The statement ran out of time.
     Timeout,
+    /// The caller gave up, and the statement was ended.
+    Cancelled,
     /// The engine's limit on size or memory.
     Resource,
     /// The engine refused the statement: a type, a value, an arithmetic error.
@@ -231,6 +239,7 @@ pub(in crate::guard) fn describe_failure(
 ) -> Rejection {
     let code = match error.kind {
         BackendErrorKind::Timeout => Code::LimitTime,
+        BackendErrorKind::Cancelled => Code::LimitCancelled,
         BackendErrorKind::Resource => Code::LimitResource,
         BackendErrorKind::Rejected | BackendErrorKind::NameNotFound => {
             let message = describe_fault(error.fault.as_deref(), statement, session);

@@ -2,6 +2,8 @@
 
 mod backend;
 mod backend_error;
+mod cancel;
+mod dry_run;
 mod engine_fault;
 mod estimates;
 mod failure_quota;
@@ -15,6 +17,8 @@ use std::{borrow::Cow, sync::Arc, time::Duration};
 pub use crate::limits::Estimate;
 pub use backend::{Backend, BackendFuture, Completion, GivenEstimates};
 pub use backend_error::{BackendError, BackendErrorKind};
+pub use cancel::Cancel;
+pub use dry_run::DryRun;
 pub use engine_fault::{EngineFault, FaultClass};
 pub use estimates::Estimates;
 pub use refresh::RefreshError;
@@ -218,14 +222,19 @@ impl Guard {
             limits,
             allows_changes,
             room,
+            cancel,
         } = request;
         let mut run = Run::new(self.current.get(), allows_changes, start);
         let firewall = Arc::clone(&run.live.firewall);
         let limits = limits.unwrap_or(firewall.limits());
         let session = self.now(&firewall, session);
+        let plan = match asked {
+            Asked::Plan(sql, _) => Some(firewall.plan_of(sql)),
+            Asked::Statement(_, _) | Asked::Template(_, _) => None,
+        };
         // A template's text is of the policies by which it is decided.
         let call = match asked {
-            Asked::Statement(_, _) => Ok(None),
+            Asked::Statement(_, _) | Asked::Plan(_, _) => Ok(None),
             Asked::Template(name, arguments) => {
                 firewall.instantiate(name, arguments, &session).map(Some)
             }
@@ -233,12 +242,14 @@ impl Guard {
         let (sql, params, session) = match (&call, asked) {
             (Ok(Some(call)), _) => (call.sql(), call.params(), call.session()),
             (_, Asked::Statement(sql, params)) => (sql, params, &*session),
+            (_, Asked::Plan(_, params)) => (plan.as_deref().unwrap_or_default(), params, &*session),
             // What was not run has no text.
             (_, Asked::Template(_, _)) => ("", &Params::None, &*session),
         };
         let result = match call {
             Ok(_) => {
                 run.room = room;
+                run.cancel = cancel.cloned().unwrap_or_default();
                 self.decide_and_run(sql, params, session, limits, &mut run)
                     .await
             }
@@ -249,7 +260,11 @@ impl Guard {
             Ok(envelope) => Outcome::Rows(envelope),
             Err(rejection) => Outcome::Rejected(self.refusal(rejection)),
         };
-        let record = self.record(sql, session, &outcome, &run);
+        let became = match &outcome {
+            Outcome::Rows(envelope) => Became::Answered(envelope),
+            Outcome::Rejected(refusal) => Became::Refused(refusal),
+        };
+        let record = self.record(sql, session, &became, &run);
         let report = run.report;
         if let Err(why) = self.audit.record(&record) {
             // What is not recorded is not answered.
@@ -275,34 +290,7 @@ impl Guard {
         limits: &Limits,
         run: &mut Run,
     ) -> Result<Envelope, Rejection> {
-        let mut decided = decide(&run.live, sql, params, session, limits)?;
-        if is_of_names(&decided)
-            // What cannot be looked at now is as it was; whoever operates it is told by other ways.
-            && let Ok(true) = self.refresh_if_due().await
-        {
-            run.live = self.current.get();
-            decided = decide(&run.live, sql, params, session, limits)?;
-        }
-        let mut statement = match decided {
-            Decision::Allow(statement) => statement,
-            Decision::Reject(rejection) => {
-                run.report.policies = rejection.policies().to_vec();
-                return Err(rejection);
-            }
-        };
-        let changes = match statement.effect() {
-            Effect::Read | Effect::Explain => false,
-            Effect::Write | Effect::Define | Effect::Nothing => true,
-        };
-        if changes && !run.allows_changes {
-            return Err(Rejection::new(
-                Code::StatementNotAllowed,
-                "the statement changes data, and only reading ones are run here",
-            ));
-        }
-        run.report.rewritten = Some(statement.text().to_owned());
-        run.report.policies = statement.policies().to_vec();
-        run.relations = statement.relations().to_vec();
+        let mut statement = self.permit(sql, params, session, limits, run).await?;
         let marker = Marker::from_bytes(self.host.random().map_err(|why| internal(&why))?);
         // What is left is for the engine, and for the wait for it.
         statement.spend_time(self.host.monotonic().saturating_sub(run.start))?;
@@ -320,7 +308,14 @@ impl Guard {
             self.failures
                 .admit(session.principal(), most, self.host.monotonic())?;
         }
-        let ticket = Ticket::issue(&statement);
+        if run.cancel.is_set() {
+            return Err(describe_failure(
+                &BackendError::cancelled(),
+                &statement,
+                session,
+            ));
+        }
+        let ticket = Ticket::issue(&statement).cancelled_by(&run.cancel);
         let result = run.live.backend.execute(ticket, &mut scan).await;
         let result = match result {
             // Only what a look at the schema confirms is called a change: to send another statement again would not help.
@@ -377,6 +372,46 @@ impl Guard {
         Ok(Envelope::new(scan.finish()?).with_affected_rows(affected))
     }
 
+    /// The statement that may be run, decided over the schema as it is by now.
+    async fn permit(
+        &self,
+        sql: &str,
+        params: &Params,
+        session: &Session,
+        limits: &Limits,
+        run: &mut Run,
+    ) -> Result<Box<RewrittenStatement>, Rejection> {
+        let mut decided = decide(&run.live, sql, params, session, limits)?;
+        if is_of_names(&decided)
+            // What cannot be looked at now is as it was; whoever operates it is told by other ways.
+            && let Ok(true) = self.refresh_if_due().await
+        {
+            run.live = self.current.get();
+            decided = decide(&run.live, sql, params, session, limits)?;
+        }
+        let statement = match decided {
+            Decision::Allow(statement) => statement,
+            Decision::Reject(rejection) => {
+                run.report.policies = rejection.policies().to_vec();
+                return Err(rejection);
+            }
+        };
+        let changes = match statement.effect() {
+            Effect::Read | Effect::Explain => false,
+            Effect::Write | Effect::Define | Effect::Nothing => true,
+        };
+        if changes && !run.allows_changes {
+            return Err(Rejection::new(
+                Code::StatementNotAllowed,
+                "the statement changes data, and only reading ones are run here",
+            ));
+        }
+        run.report.rewritten = Some(statement.text().to_owned());
+        run.report.policies = statement.policies().to_vec();
+        run.relations = statement.relations().to_vec();
+        Ok(statement)
+    }
+
     /// Gives an incident id to refusals whose reason is not the agent's to know.
     fn refusal(&self, rejection: Rejection) -> Refusal {
         let is_incident = match rejection.code().incident() {
@@ -394,7 +429,7 @@ impl Guard {
         }
     }
 
-    fn record(&self, sql: &str, session: &Session, outcome: &Outcome, run: &Run) -> AuditRecord {
+    fn record(&self, sql: &str, session: &Session, became: &Became<'_>, run: &Run) -> AuditRecord {
         let firewall = &run.live.firewall;
         let fingerprint = firewall.fingerprint(sql);
         let mut record = AuditRecord {
@@ -409,6 +444,7 @@ impl Guard {
             fingerprint: fingerprint.id,
             statement: fingerprint.normalized,
             decision: "allow",
+            dry_run: false,
             code: None,
             detail: None,
             incident: None,
@@ -421,15 +457,17 @@ impl Guard {
             findings: 0,
             duration_us: u64::try_from(run.report.duration.as_micros()).unwrap_or(u64::MAX),
         };
-        match outcome {
-            Outcome::Rows(envelope) => {
+        match became {
+            Became::Answered(envelope) => {
                 let answer = envelope.answer();
                 record.rows = u64::try_from(answer.row_count()).unwrap_or(u64::MAX);
                 record.affected = envelope.affected_rows();
                 record.truncated = answer.truncation().is_some();
                 record.findings = u64::try_from(answer.findings().len()).unwrap_or(u64::MAX);
             }
-            Outcome::Rejected(refusal) => {
+            Became::Untried => record.dry_run = true,
+            Became::Refused(refusal) => {
+                record.dry_run = run.is_dry;
                 record.decision = "reject";
                 record.code = Some(refusal.rejection.code());
                 record.incident = refusal.incident.clone();
@@ -454,8 +492,22 @@ struct Run {
     allows_changes: bool,
     /// How much of the answer a model is given.
     room: Option<Room>,
+    /// Whether anybody waits for it.
+    cancel: Cancel,
+    /// Whether it is only decided about.
+    is_dry: bool,
     report: Report,
     relations: Vec<String>,
+}
+
+/// What a record tells of.
+enum Became<'a> {
+    /// Its answer leaves.
+    Answered(&'a Envelope),
+    /// It would have run.
+    Untried,
+    /// It was refused.
+    Refused(&'a Refusal),
 }
 
 impl Run {
@@ -465,6 +517,8 @@ impl Run {
             start,
             allows_changes,
             room: None,
+            cancel: Cancel::default(),
+            is_dry: false,
             report: Report::default(),
             relations: Vec::new(),
         }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::{
     answer::Room,
+    guard::cancel::Cancel,
     limits::Limits,
     session::Session,
     value::{Params, Value},
@@ -20,6 +21,8 @@ pub struct Request<'a> {
     pub(in crate::guard) allows_changes: bool,
     /// How much of the answer a model is given.
     pub(in crate::guard) room: Option<Room>,
+    /// Whether anybody waits for it.
+    pub(in crate::guard) cancel: Option<&'a Cancel>,
 }
 
 /// What is to be run.
@@ -27,6 +30,8 @@ pub struct Request<'a> {
 pub(in crate::guard) enum Asked<'a> {
     /// A statement with its parameters.
     Statement(&'a str, &'a Params),
+    /// The engine's plan of a statement with its parameters.
+    Plan(&'a str, &'a Params),
     /// A template, by name, with its arguments.
     Template(&'a str, &'a BTreeMap<String, Value>),
 }
@@ -36,6 +41,13 @@ impl<'a> Request<'a> {
     #[must_use]
     pub fn statement(sql: &'a str, params: &'a Params, session: &'a Session) -> Self {
         Self::new(Asked::Statement(sql, params), session)
+    }
+
+    /// The engine's plan of a query with its parameters, instead of its rows. A plan is refused where it would tell of what masks and
+    /// filters hide.
+    #[must_use]
+    pub fn plan(sql: &'a str, params: &'a Params, session: &'a Session) -> Self {
+        Self::new(Asked::Plan(sql, params), session)
     }
 
     /// The template called `name` with these arguments. `run` must be permitted on it, and its statement by policies that
@@ -56,6 +68,7 @@ impl<'a> Request<'a> {
             limits: None,
             allows_changes: false,
             room: None,
+            cancel: None,
         }
     }
 
@@ -73,6 +86,15 @@ impl<'a> Request<'a> {
     pub fn allow_changes(self) -> Self {
         Self {
             allows_changes: true,
+            ..self
+        }
+    }
+
+    /// Ends the statement on the database when `cancel` is set. It is refused with `limit.cancelled` then, and recorded.
+    #[must_use]
+    pub fn cancelled_by(self, cancel: &'a Cancel) -> Self {
+        Self {
+            cancel: Some(cancel),
             ..self
         }
     }

@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use crate::{
     catalog::Catalog,
-    guard::backend_error::{BackendError, BackendErrorKind},
+    guard::{
+        backend_error::{BackendError, BackendErrorKind},
+        cancel::Cancel,
+    },
     rewrite::{CascadeCount, Precheck, RewrittenStatement},
 };
 
@@ -16,7 +19,7 @@ use crate::{
 /// ```compile_fail,E0451
 /// use palisade::{guard::Ticket, rewrite::RewrittenStatement};
 /// fn forge(statement: std::sync::Arc<RewrittenStatement>) -> Ticket {
-///     Ticket { statement }
+///     Ticket { statement, cancel: Default::default() }
 /// }
 /// ```
 ///
@@ -32,12 +35,22 @@ use crate::{
 #[derive(Debug)]
 pub struct Ticket {
     statement: Arc<RewrittenStatement>,
+    cancel: Cancel,
 }
 
 impl Ticket {
     pub(crate) fn issue(statement: &Arc<RewrittenStatement>) -> Self {
         Self {
             statement: Arc::clone(statement),
+            cancel: Cancel::default(),
+        }
+    }
+
+    /// The same for a caller that may give up.
+    pub(in crate::guard) fn cancelled_by(self, cancel: &Cancel) -> Self {
+        Self {
+            cancel: cancel.clone(),
+            ..self
         }
     }
 
@@ -46,9 +59,9 @@ impl Ticket {
     /// # Errors
     /// `SchemaChanged` if the statement was decided over another catalog.
     pub fn open(self, catalog: &Catalog) -> Result<OpenTicket, BackendError> {
-        let Self { statement } = self;
+        let Self { statement, cancel } = self;
         if statement.catalog_version() == catalog.version() {
-            Ok(OpenTicket { statement })
+            Ok(OpenTicket { statement, cancel })
         } else {
             Err(BackendError::new(
                 BackendErrorKind::SchemaChanged,
@@ -65,6 +78,7 @@ impl Ticket {
 #[derive(Debug)]
 pub struct OpenTicket {
     statement: Arc<RewrittenStatement>,
+    cancel: Cancel,
 }
 
 impl OpenTicket {
@@ -72,6 +86,13 @@ impl OpenTicket {
     #[must_use]
     pub fn statement(&self) -> &RewrittenStatement {
         &self.statement
+    }
+
+    /// What says that its caller has given up. A backend ends the statement on its server then, with
+    /// [`BackendErrorKind::Cancelled`]; a change that is being kept is kept.
+    #[must_use]
+    pub fn cancel(&self) -> &Cancel {
+        &self.cancel
     }
 
     /// The text to run, and nothing else.

@@ -77,6 +77,12 @@ impl Draft<'_> {
         let permitted = self.facts.permit.max_rows().unwrap_or(u64::MAX);
         permitted.min(self.context.limits.max_rows)
     }
+
+    /// Whether policy says how many, so that a higher limit would give no more.
+    pub(in crate::rewrite) fn is_capped(&self) -> bool {
+        let permitted = self.facts.permit.max_rows();
+        permitted.is_some_and(|permitted| permitted <= self.context.limits.max_rows)
+    }
 }
 
 /// All that is made for a statement before it is printed, beside its tree.

@@ -104,6 +104,14 @@ impl Explain {
         }
     }
 
+    /// The words with which a plan is asked for, in front of a query that is yet to be read.
+    pub(crate) fn words(dialect: Dialect) -> &'static str {
+        match dialect {
+            Dialect::Sqlite => "EXPLAIN QUERY PLAN ",
+            Dialect::Postgres | Dialect::Mysql => "EXPLAIN ",
+        }
+    }
+
     /// The names of the answer's columns.
     pub(crate) fn columns(dialect: Dialect) -> &'static [&'static str] {
         match dialect {

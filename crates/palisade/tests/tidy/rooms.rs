@@ -113,7 +113,7 @@ const ROOMS: &[(&str, &[&[&str]])] = &[
     (
         "guard",
         &[
-            &["request", "failure_quota", "engine_fault"],
+            &["request", "cancel", "failure_quota", "engine_fault"],
             &["backend_error"],
             &["ticket"],
             &["backend", "estimates", "live"],

@@ -12,6 +12,7 @@ use crate::{
     did_you_mean,
     limits::Limits,
     syntax,
+    tool_names::TOOLS,
     value::{Params, Placeholder, Value},
 };
 
@@ -24,6 +25,8 @@ pub struct Template {
     pub description: String,
     /// Its parameters: for a statement with numbered placeholders, the first to the first.
     pub parameters: Vec<TemplateParameter>,
+    /// Whether an agent is offered it as a tool of its own.
+    pub is_tool: bool,
     /// The statement.
     pub(crate) sql: String,
     /// Whether its placeholders have names.
@@ -87,6 +90,12 @@ impl ParameterType {
 }
 
 impl Template {
+    /// What it is called as a tool: `-` becomes `_`.
+    #[must_use]
+    pub fn tool_name(&self) -> String {
+        tool_name(&self.name)
+    }
+
     /// A problem of its statement.
     pub(crate) fn problem(&self, message: String, help: &str) -> PolicyProblem {
         let place = PolicyProblem {
@@ -164,6 +173,18 @@ impl Templates {
                     let message = format!("two templates have the name `{}`", template.name);
                     problems.push(source.at(entry.name.span(), message));
                 }
+                Ok(template) if template.is_tool && is_tool_taken(&template, out.values()) => {
+                    let message = format!(
+                        "the template `{}` cannot be a tool: there is another tool `{}`",
+                        template.name,
+                        template.tool_name()
+                    );
+                    problems.push(
+                        source
+                            .at(entry.name.span(), message)
+                            .with_help(Some("give the template another name, or leave `tool` out")),
+                    );
+                }
                 Ok(template) => {
                     out.insert(template.name.clone(), template);
                 }
@@ -189,6 +210,17 @@ impl Templates {
     }
 }
 
+fn tool_name(name: &str) -> String {
+    name.replace('-', "_")
+}
+
+/// Whether there is another tool by the name of `template`, among `others` or those of every server.
+fn is_tool_taken<'t>(template: &Template, others: impl Iterator<Item = &'t Template>) -> bool {
+    let name = template.tool_name();
+    let mut others = others.filter(|other| other.is_tool);
+    TOOLS.contains(&name.as_str()) || others.any(|other| other.tool_name() == name)
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Document {
@@ -202,6 +234,8 @@ struct Entry {
     name: Spanned<String>,
     description: String,
     sql: Spanned<String>,
+    #[serde(default)]
+    tool: bool,
     #[serde(default)]
     parameters: Vec<Spanned<TemplateParameter>>,
 }
@@ -260,6 +294,7 @@ impl Entry {
                 .iter()
                 .map(|p| p.get_ref().clone())
                 .collect(),
+            is_tool: self.tool,
             sql: sql.clone(),
             named: !used.is_empty() && used == named,
             place: source.at(self.sql.span(), ""),

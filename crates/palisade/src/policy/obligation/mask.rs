@@ -172,6 +172,24 @@ impl Mask {
         }
     }
 
+    /// The word of its kind, without what it is made with.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Date(_) => "date",
+            Self::Bucket(_) => "bucket",
+            Self::First(_) => "first",
+            Self::Last(_) => "last",
+            Self::Email => "email",
+            Self::Hash(_) => "hash",
+            Self::Token(_) => "token",
+            Self::Fixed(_) => "fixed",
+            Self::Expr(_) => "expr",
+            Self::AggregateOnly(_) => "aggregate_only",
+            Self::Null => "null",
+        }
+    }
+
     /// The fewest values that an aggregate must put together, where only aggregates see them.
     pub(crate) fn smallest_group(&self) -> Option<u32> {
         match self {

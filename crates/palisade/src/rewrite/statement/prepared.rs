@@ -287,6 +287,7 @@ impl Prepared {
             scan_plan: ScanPlan {
                 columns: Vec::new(),
                 max_rows: limits.max_rows,
+                is_capped: false,
                 max_result_bytes: limits.max_result_bytes,
                 max_cell_bytes: limits.max_cell_bytes,
                 if_empty: EmptyReason::NoMatch,
@@ -476,6 +477,7 @@ impl Draft<'_> {
         verified: Verified,
     ) -> Result<Prepared, Rejection> {
         let max_rows = self.max_rows();
+        let is_capped = self.is_capped();
         let Self {
             context:
                 Context {
@@ -552,6 +554,7 @@ impl Draft<'_> {
             scan_plan: ScanPlan {
                 columns,
                 max_rows,
+                is_capped,
                 max_result_bytes: limits.max_result_bytes,
                 max_cell_bytes: limits.max_cell_bytes,
                 if_empty: if masked_uses.iter().any(MaskedUse::may_empty) {

@@ -1,0 +1,97 @@
+//! What would become of a statement: decided and recorded, and not run.
+
+use std::sync::Arc;
+
+use crate::{
+    answer::{Notice, OutputColumn},
+    guard::{Became, Guard, Refusal, Request, Run, internal, request::Asked},
+    rewrite::Effect,
+    value::Params,
+};
+
+/// What would become of a statement that is permitted. It holds nothing of filters, of the text that would run, or of what does not
+/// exist for the principal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DryRun {
+    /// The effect on the database that it would have.
+    pub effect: Effect,
+    /// The columns of its answer.
+    pub columns: Vec<OutputColumn>,
+    /// What its answer would say of masked columns.
+    pub notices: Vec<Notice>,
+    /// Whether something is decided only when it runs: by the rows that it changes, or by what the engine estimates.
+    pub is_decided_later: bool,
+}
+
+impl Guard {
+    /// Decides about a request and records it as a dry run. Nothing is run, and no row is looked at.
+    ///
+    /// # Errors
+    /// The refusal that the request itself would get before it runs.
+    pub async fn dry_run(&self, request: Request<'_>) -> Result<DryRun, Refusal> {
+        let start = self.host.monotonic();
+        let Request {
+            asked,
+            session,
+            limits,
+            allows_changes,
+            room: _,
+            cancel: _,
+        } = request;
+        let mut run = Run::new(self.current.get(), allows_changes, start);
+        run.is_dry = true;
+        let firewall = Arc::clone(&run.live.firewall);
+        let limits = limits.unwrap_or(firewall.limits());
+        let session = self.now(&firewall, session);
+        let plan = match asked {
+            Asked::Plan(sql, _) => Some(firewall.plan_of(sql)),
+            Asked::Statement(_, _) | Asked::Template(_, _) => None,
+        };
+        let call = match asked {
+            Asked::Statement(_, _) | Asked::Plan(_, _) => Ok(None),
+            Asked::Template(name, arguments) => {
+                firewall.instantiate(name, arguments, &session).map(Some)
+            }
+        };
+        let (sql, params, session) = match (&call, asked) {
+            (Ok(Some(call)), _) => (call.sql(), call.params(), call.session()),
+            (_, Asked::Statement(sql, params)) => (sql, params, &*session),
+            (_, Asked::Plan(_, params)) => (plan.as_deref().unwrap_or_default(), params, &*session),
+            (_, Asked::Template(_, _)) => ("", &Params::None, &*session),
+        };
+        let result = match &call {
+            Ok(_) => self.permit(sql, params, session, limits, &mut run).await,
+            Err(rejection) => Err(rejection.clone()),
+        };
+        run.report.duration = self.host.monotonic().saturating_sub(start);
+        let result = result
+            .map(|statement| {
+                let effect = statement.effect();
+                let plan = statement.scan_plan();
+                let changes = match effect {
+                    Effect::Write | Effect::Define => true,
+                    Effect::Read | Effect::Explain | Effect::Nothing => false,
+                };
+                DryRun {
+                    effect,
+                    columns: plan.columns.clone(),
+                    notices: plan.masked_notices(),
+                    is_decided_later: changes
+                        || statement.awaits_estimate()
+                        || statement.estimate_caps().is_some(),
+                }
+            })
+            .map_err(|rejection| self.refusal(rejection));
+        let became = match &result {
+            Ok(_) => Became::Untried,
+            Err(refusal) => Became::Refused(refusal),
+        };
+        let record = self.record(sql, session, &became, &run);
+        if let Err(why) = self.audit.record(&record) {
+            // What is not recorded is not answered.
+            return Err(self.refusal(internal(&why)));
+        }
+        result
+    }
+}
