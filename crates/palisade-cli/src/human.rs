@@ -151,7 +151,7 @@ pub(crate) fn rows(envelope: &Envelope, paint: Paint) -> String {
     match answer.truncation() {
         Some(TruncationReason::RowLimit) => summary.push_str("; there are more (row limit)"),
         Some(TruncationReason::RowCap) => {
-            summary.push_str("; there are more (the most rows that an answer may have)");
+            summary.push_str("; there are more (row cap)");
         }
         Some(TruncationReason::SizeLimit) => summary.push_str("; there are more (size limit)"),
         None => {}

@@ -100,7 +100,7 @@ fn the_account_may_read_what_principals_may_see_and_no_more() {
         shop.server
             .query_as(&role, &shop.database, settings)
             .unwrap(),
-        "on10s10s"
+        "on30s10s"
     );
     assert_eq!(
         shop.ask(&format!(

@@ -45,7 +45,7 @@ fn the_demonstration_shows_every_outcome() {
         "PERMITTED",
         "****4821",
         "filtered by row",
-        "there are more (row limit)",
+        "there are more (row cap)",
         "none matches, and a condition compared masks",
         "REFUSED policy.forbidden",
         "REFUSED statement.not-allowed",
@@ -133,7 +133,7 @@ fn a_statement_is_masked_filtered_and_capped() {
             &answer["truncation_reason"],
             &answer["total_seen"]
         ),
-        (&json!(5), &json!(true), &json!("row_limit"), &json!(6))
+        (&json!(5), &json!(true), &json!("row_cap"), &json!(6))
     );
     let other = desk.run(&[
         "query",
@@ -552,12 +552,15 @@ fn serve_speaks_the_protocol_and_nothing_else() {
         tools,
         [
             "describe_table",
+            "explain_query",
             "list_databases",
             "list_schemas",
             "list_tables",
             "list_views",
             "policy_explain",
+            "policy_test",
             "query",
+            "schema_dump",
             "search_objects"
         ]
     );

@@ -89,25 +89,31 @@ fn names(client: &mut Client) -> Vec<String> {
         .collect()
 }
 
-const READING: [&str; 8] = [
+const READING: [&str; 11] = [
     "describe_table",
+    "explain_query",
     "list_databases",
     "list_schemas",
     "list_tables",
     "list_views",
     "policy_explain",
+    "policy_test",
     "query",
+    "schema_dump",
     "search_objects",
 ];
-const CHANGING: [&str; 9] = [
+const CHANGING: [&str; 12] = [
     "describe_table",
     "execute",
+    "explain_query",
     "list_databases",
     "list_schemas",
     "list_tables",
     "list_views",
     "policy_explain",
+    "policy_test",
     "query",
+    "schema_dump",
     "search_objects",
 ];
 
