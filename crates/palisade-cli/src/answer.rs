@@ -75,10 +75,7 @@ impl Answer {
             policies: rejection.policies().to_vec(),
             duration: Duration::ZERO,
             trace: None,
-            verdict: Verdict::Refused(Refusal {
-                rejection,
-                incident: None,
-            }),
+            verdict: Verdict::Refused(Refusal::new(rejection)),
         }
     }
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use palisade::{dialect::Dialect, session::Principal};
 
+use crate::approvals_args::{APPROVALS_HELP, APPROVE_HELP, ApprovalsArguments, ApproveArguments};
 use crate::workbench_args::{
     DIFF_HELP, DiffArguments, INIT_HELP, InitArguments, LOCK_HELP, LockArguments,
     POLICY_CHECK_HELP, PolicyCheckArguments, TEST_HELP, TestArguments, WHAT_HELP, WHO_HELP,
@@ -59,6 +60,12 @@ pub(crate) enum Command {
     /// Print what an MCP client has to be told to start `serve`, or write it into the client's file
     #[command(after_help = MCP_CONFIG_HELP)]
     McpConfig(McpConfigArguments),
+    /// List the statements that wait for a person's approval
+    #[command(after_help = APPROVALS_HELP)]
+    Approvals(ApprovalsArguments),
+    /// Approve one of them, or reject it
+    #[command(after_help = APPROVE_HELP)]
+    Approve(ApproveArguments),
     /// Look at what a database's account may do beyond reading
     #[command(after_help = DOCTOR_HELP)]
     Doctor(DoctorArguments),

@@ -4,6 +4,7 @@ use std::{
     collections::BTreeMap,
     ops::{Range, RangeInclusive},
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use clap::ValueEnum;
@@ -15,10 +16,12 @@ use palisade::{
     token::{Lifetime, LifetimeSyntaxError},
 };
 use palisade_mcp::{AnswerSize, ToolSet, UnknownToolError};
+use palisade_state::OperatorKeyError;
 use serde::Deserialize;
 use toml::Spanned;
 
 use crate::{
+    approvals::ApprovalSetup,
     database::Database,
     database_name::Source,
     exit::Failure,
@@ -51,6 +54,8 @@ pub(crate) struct Config {
     pub(crate) answer_size: AnswerSize,
     /// Which tools it offers.
     pub(crate) tools: OfferedTools,
+    /// Where requests wait for a person's approval.
+    pub(crate) approvals: ApprovalSetup,
 }
 
 /// A configuration that has been read and checked, every connection of it.
@@ -89,6 +94,9 @@ struct File {
     /// What the MCP server does alike for all connections.
     #[serde(default)]
     mcp: Mcp,
+    /// Where statements wait for a person's approval.
+    #[serde(default)]
+    approvals: Approvals,
     /// The databases, by name.
     #[serde(default)]
     connections: BTreeMap<String, Connection>,
@@ -125,6 +133,25 @@ struct Mcp {
     /// Tools that are never offered.
     #[serde(default)]
     exclude: Vec<Spanned<String>>,
+}
+
+/// `[approvals]`
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Approvals {
+    /// The file in which requests wait. Without it, they wait in the memory of `palisade serve`, where `palisade approve` does not reach
+    /// them.
+    state: Option<PathBuf>,
+    /// Minutes until a request expires, and until an approval does: 1 to 1440. Without it, 15.
+    expire_minutes: Option<Spanned<u64>>,
+    /// The public half of the operator's key, as `palisade approvals --new-key` prints it. Without it, nothing that needs an operator can be
+    /// approved.
+    operator_key: Option<Spanned<String>>,
+    /// The environment variable that holds the secret of the file's seals, at least 32 bytes. `[grants]` must name it. Without a secret, one
+    /// is made in a file beside, with `.key` at the end of its name.
+    secret_env: Option<Spanned<String>>,
+    /// The file that holds this secret, instead of a variable. `[grants]` must name it.
+    secret_file: Option<Spanned<PathBuf>>,
 }
 
 /// Which tools the MCP server offers.
@@ -386,6 +413,7 @@ impl Reader<'_> {
             limits,
             mut grants,
             mcp,
+            approvals,
             connections,
         } = file;
         for host in &grants.hosts {
@@ -415,6 +443,7 @@ impl Reader<'_> {
             writable: false,
             tools: self.offered_tools(&mcp)?,
             answer_size: self.answer_size(mcp)?,
+            approvals: self.approvals(approvals, &grants)?,
         };
         let mut checked = BTreeMap::new();
         for (name, connection) in connections {
@@ -554,8 +583,50 @@ impl Reader<'_> {
             writable,
             answer_size: defaults.answer_size,
             tools: defaults.tools.clone(),
+            approvals: defaults.approvals.clone(),
         };
         Ok((config, database))
+    }
+
+    /// Where requests wait for a person.
+    fn approvals(&self, approvals: Approvals, grants: &Grants) -> Result<ApprovalSetup, Failure> {
+        let Approvals {
+            state,
+            expire_minutes,
+            operator_key,
+            secret_env,
+            secret_file,
+        } = approvals;
+        let span =
+            (secret_env.as_ref().map(Spanned::span)).or(secret_file.as_ref().map(Spanned::span));
+        let keys = ("the secret of approvals", "`secret_env` and `secret_file`");
+        let secret = self.secret((secret_env, secret_file), keys)?;
+        let refused = secret
+            .as_ref()
+            .and_then(|secret| grants.refuse_unnamed(secret));
+        if let Some((message, help)) = refused {
+            return Err(self.fault(&message, span, &help));
+        }
+        let expire_after = expire_minutes.map(|minutes| match *minutes.get_ref() {
+            within @ 1..=1440 => Ok(Duration::from_secs(60 * within)),
+            other => Err(self.fault(
+                &format!("`expire_minutes` cannot be {other}"),
+                Some(minutes.span()),
+                "write a number from 1 to 1440",
+            )),
+        });
+        let operator_key = operator_key.map(|key| {
+            (key.get_ref().parse()).map_err(|error: OperatorKeyError| {
+                let help = "`palisade approvals --new-key FILE` makes a key, and prints this line";
+                self.fault(&error.to_string(), Some(key.span()), help)
+            })
+        });
+        Ok(ApprovalSetup {
+            state: state.map(|path| self.folder.join(path)),
+            secret,
+            expire_after: expire_after.transpose()?,
+            operator_key: operator_key.transpose()?,
+        })
     }
 
     /// Which tools are offered.

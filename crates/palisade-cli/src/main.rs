@@ -9,6 +9,8 @@
 mod absent;
 mod account;
 mod answer;
+mod approvals;
+mod approvals_args;
 mod args;
 mod batch;
 mod check;
@@ -115,6 +117,8 @@ fn run() -> Result<Exit, Failure> {
         Command::Explain(arguments) => explain::run(arguments),
         Command::Serve(arguments) => serve::run(arguments),
         Command::McpConfig(arguments) => mcp_config::run(arguments),
+        Command::Approvals(arguments) => approvals::list(arguments),
+        Command::Approve(arguments) => approvals::approve(arguments),
         Command::Doctor(arguments) => doctor::run(arguments),
         Command::SetupSql(arguments) => setup_sql::run(arguments),
         Command::Init(arguments) => init::run(arguments),

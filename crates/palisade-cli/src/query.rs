@@ -94,9 +94,13 @@ pub(crate) fn guard(
         Arc::new(Machine::new()),
         Arc::clone(&setup.audit),
     );
-    Ok(guard
+    let guard = guard
         .on_finding(setup.on_finding)
-        .with_name(setup.name_of(database)))
+        .with_name(setup.name_of(database));
+    Ok(match setup.approvals.open()? {
+        Some(store) => guard.with_approvals(Arc::new(store)),
+        None => guard,
+    })
 }
 
 /// Whether the engine gives the estimates that `limits` cap; which it does not, if not.

@@ -44,10 +44,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<Exit, Failure> {
             let values = values(&arguments.param, template)?;
             gate.run(&arguments.template, &values, &session)
         }
-        Err(Refusal {
-            rejection,
-            incident: _,
-        }) => Answer::invalid(rejection.code(), rejection.message()),
+        Err(Refusal { rejection, .. }) => Answer::invalid(rejection.code(), rejection.message()),
     };
     statements::print(&answer, arguments.format)?;
     if !arguments.write && is_refused_change(&answer) {
@@ -66,10 +63,7 @@ fn is_refused_change(answer: &Answer) -> bool {
         "INSERT", "REPLACE", "UPDATE", "DELETE", "MERGE", "CREATE", "ALTER", "DROP", "TRUNCATE",
     ];
     match &answer.verdict {
-        Verdict::Refused(Refusal {
-            rejection,
-            incident: _,
-        }) => {
+        Verdict::Refused(Refusal { rejection, .. }) => {
             let word = rejection.message().split(' ').next().unwrap_or_default();
             rejection.code() == Code::StatementNotAllowed && CHANGES.contains(&word)
         }

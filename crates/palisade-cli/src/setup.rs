@@ -18,6 +18,7 @@ use palisade_host::AuditFile;
 use palisade_mcp::AnswerSize;
 
 use crate::{
+    approvals::ApprovalSetup,
     args::{PolicyArguments, SecretArguments},
     config::{Config, ConfigFile, OfferedTools},
     database::{Access, Database, catalog_of_schema},
@@ -50,6 +51,8 @@ pub(crate) struct Setup {
     pub(crate) answer_size: AnswerSize,
     /// Which tools it offers.
     pub(crate) tools: OfferedTools,
+    /// Where requests wait for a person's approval.
+    pub(crate) approvals: ApprovalSetup,
     /// The connection's name, if it is one of the configuration's.
     connection: Option<String>,
 }
@@ -203,6 +206,7 @@ impl Setup {
             writable: config.writable,
             answer_size: config.answer_size,
             tools: config.tools.clone(),
+            approvals: config.approvals.clone(),
             connection: None,
         })
     }

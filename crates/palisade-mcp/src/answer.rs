@@ -135,6 +135,7 @@ pub(crate) fn refusal_body(
     let Refusal {
         rejection,
         incident,
+        pending,
     } = refusal;
     let agent = rejection.for_agent_of(names);
     // It can quote names, which are data.
@@ -160,6 +161,12 @@ pub(crate) fn refusal_body(
     });
     if let (Some(incident), Value::Object(body)) = (incident, &mut body) {
         body.insert("incident".to_owned(), json!(incident));
+    }
+    if let (Some(pending), Value::Object(body)) = (pending, &mut body) {
+        body.insert(
+            "approval".to_owned(),
+            json!({"id": pending.id, "level": pending.level.word()}),
+        );
     }
     if let (Some(retry_after_ms), Value::Object(body)) = (agent.retry_after_ms, &mut body) {
         body.insert("retry_after_ms".to_owned(), json!(retry_after_ms));
@@ -268,8 +275,8 @@ mod tests {
 
     fn body(code: Code, message: &str, incident: Option<&str>) -> (Value, String) {
         let refusal = Refusal {
-            rejection: Rejection::new(code, message).with_operator_detail("the operator's"),
             incident: incident.map(str::to_owned),
+            ..Refusal::new(Rejection::new(code, message).with_operator_detail("the operator's"))
         };
         let result = super::refusal(
             &refusal,

@@ -493,6 +493,24 @@ impl Call {
         }
     }
 
+    /// Whether it runs a statement or a template.
+    pub(crate) fn is_statement(&self) -> bool {
+        match self {
+            Self::Execute(_)
+            | Self::RunTemplate(_)
+            | Self::Query(_)
+            | Self::ExplainQuery(_)
+            | Self::PolicyTest(_) => true,
+            Self::ListSchemas(_)
+            | Self::SchemaDump(_)
+            | Self::ListTables(_)
+            | Self::SearchObjects(_)
+            | Self::PolicyExplain(_)
+            | Self::DescribeTable(_)
+            | Self::ListTemplates(_) => false,
+        }
+    }
+
     /// About what it takes while it waits.
     pub(crate) fn bytes(&self) -> usize {
         let values = |params: &Params| match params {

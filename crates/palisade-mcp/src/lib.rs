@@ -45,6 +45,7 @@
 
 mod answer;
 mod arguments;
+mod confirm;
 mod connections;
 mod cursor;
 mod declare;

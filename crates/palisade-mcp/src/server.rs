@@ -17,7 +17,7 @@ use palisade::{
     limits::Limits,
     policy::template::Template,
     rejection::Rejection,
-    session::{Claims, Session},
+    session::{CallOrigin, Claims, Session},
 };
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
@@ -39,6 +39,7 @@ use tokio::{
 use crate::{
     answer::{self, Context, Offered, Templates},
     arguments::{self, Call, ListCall, MAX_ROWS},
+    confirm::{self, AskedOnce, Asking, Next},
     connections::{Chosen, Connection, Connections, ConnectionsError},
     cursor::Seals,
     declare::{self, ToolName},
@@ -74,6 +75,8 @@ pub struct PalisadeServer {
     door: u64,
     /// The calls of that client.
     running: Running,
+    /// What this client's session is called in records.
+    session_id: Option<Arc<str>>,
     /// How large an answer may be.
     size: AnswerSize,
     /// Which tools it offers.
@@ -130,6 +133,8 @@ struct Shared {
     incidents: AtomicU64,
     /// How many pairs of streams were served.
     doors: AtomicU64,
+    /// The requests that clients were asked to approve.
+    asked: AskedOnce,
 }
 
 impl Clone for PalisadeServer {
@@ -138,6 +143,7 @@ impl Clone for PalisadeServer {
             shared: Arc::clone(&self.shared),
             door: self.door,
             running: self.running.clone(),
+            session_id: self.session_id.clone(),
             size: self.size,
             tools: Arc::clone(&self.tools),
         }
@@ -191,9 +197,11 @@ impl PalisadeServer {
                 connections,
                 incidents: AtomicU64::new(0),
                 doors: AtomicU64::new(0),
+                asked: AskedOnce::default(),
             }),
             door: 0,
             running: Running::default(),
+            session_id: None,
             size: AnswerSize::default(),
             tools: Arc::default(),
         }
@@ -220,6 +228,7 @@ impl PalisadeServer {
         Self {
             door: before.saturating_add(1),
             running: Running::default(),
+            session_id: new_session_id().map(Arc::from),
             ..self
         }
     }
@@ -287,8 +296,10 @@ impl PalisadeServer {
         called: Called,
         mut arguments: JsonObject,
         request: &Extensions,
-        (claims, cancel): (Claims, Cancel),
-    ) -> CallToolResult {
+        (claims, origin, cancel): (Claims, CallOrigin, Cancel),
+        asking: Asking,
+    ) -> CallToolResponse {
+        let began = Instant::now();
         let shared = &self.shared;
         let (tool, name) = (called.tool, called.name.as_str());
         let templates = match shared.connections.have_templates(request) {
@@ -310,12 +321,13 @@ impl PalisadeServer {
             let databases = shared.connections.databases(request);
             let answer = arguments::nothing(arguments)
                 .and_then(|()| answer::metadata(&metadata::databases(&databases), None));
-            return answer.unwrap_or_else(|rejection| refuse(None, refusal(rejection)));
+            let answer = answer.unwrap_or_else(|rejection| refuse(None, refusal(rejection)));
+            return answer.into();
         }
         if tool == ToolName::Execute
             && !(self.tools.has(tool) && shared.connections.offer(request).changeable())
         {
-            return refuse(None, refusal(read_only()));
+            return refuse(None, refusal(read_only())).into();
         }
         let chosen = match &called.template {
             Some((connection, _)) => Ok(Chosen::Open(Arc::clone(connection))),
@@ -327,18 +339,18 @@ impl PalisadeServer {
                 let (name, late) = (late.connection.name.clone(), Arc::clone(late));
                 match spawn_blocking(move || late.reach()).await {
                     Ok(Some(connection)) => connection,
-                    Ok(None) | Err(_) => return refuse(None, refusal(unreachable(&name))),
+                    Ok(None) | Err(_) => return refuse(None, refusal(unreachable(&name))).into(),
                 }
             }
-            Err(rejection) => return refuse(None, refusal(rejection)),
+            Err(rejection) => return refuse(None, refusal(rejection)).into(),
         };
         let connection = &connection;
         let Some(session) = connection.session(request) else {
-            return refuse(None, refusal(nobody_asks()));
+            return refuse(None, refusal(nobody_asks())).into();
         };
         let asked = Asked {
             is_changeable: connection.is_changeable(request),
-            session: session.claiming(claims),
+            session: session.claiming(claims).called_by(origin),
             door: self.door,
             size: self.size,
             tools: Arc::clone(&self.tools),
@@ -350,21 +362,62 @@ impl PalisadeServer {
             Some((_, template)) => TemplateTool::arguments(template, arguments),
             None => Ok(arguments),
         };
-        let call = arguments.and_then(|arguments| Call::read(tool, arguments));
-        let result = match call {
-            Ok(call) => run_on(connection, call, asked).await,
-            Err(rejection) => Err(refusal(rejection)),
+        let asked = Arc::new(asked);
+        let result = match arguments.and_then(|arguments| Call::read(tool, arguments)) {
+            // The gate records what runs statements.
+            Ok(call) if !call.is_statement() => {
+                let result = run_on(connection, &Arc::new(call), &asked).await;
+                record(connection, &asked, result, began).await
+            }
+            Ok(call) => {
+                let call = Arc::new(call);
+                match run_on(connection, &call, &asked).await {
+                    Ok(result) => Ok(result),
+                    Err(refusal) => {
+                        let of = (&connection.guard, connection.name.as_str());
+                        let what = (&*call, &asked.session);
+                        match confirm::ask(&shared.asked, of, what, refusal, asking).await {
+                            Next::Again => run_on(connection, &call, &asked).await,
+                            Next::Input(required) => return required.into(),
+                            Next::Refused(refusal) => Err(refusal),
+                        }
+                    }
+                }
+            }
+            Err(rejection) => record(connection, &asked, Err(refusal(rejection)), began).await,
         };
-        result.unwrap_or_else(|refusal| refuse(Some(connection), refusal))
+        let result = result.unwrap_or_else(|refusal| refuse(Some(connection), refusal));
+        result.into()
     }
+}
+
+/// Records a call that ran no statement. What cannot be recorded is not answered.
+async fn record(
+    connection: &Arc<Connection>,
+    asked: &Arc<Asked>,
+    result: Result<CallToolResult, Refusal>,
+    began: Instant,
+) -> Result<CallToolResult, Refusal> {
+    let (connection, asked) = (Arc::clone(connection), Arc::clone(asked));
+    // Records are files.
+    let job = spawn_blocking(move || {
+        let told = result.as_ref().map(|_| ());
+        let session = &asked.session;
+        match connection.guard.record_call(session, told, began.elapsed()) {
+            Ok(()) => result,
+            Err(refusal) => Err(refusal),
+        }
+    });
+    job.await
+        .map_err(|_| refusal(internal("a record panicked")))?
 }
 
 /// Runs `call` on a blocking thread: backends may block, deciding takes the processor, and a panic there ends that
 /// thread's work and nothing else. How many run at once, and so how many are decided, is the queue's to say.
 async fn run_on(
     connection: &Arc<Connection>,
-    call: Call,
-    asked: Asked,
+    call: &Arc<Call>,
+    asked: &Arc<Asked>,
 ) -> Result<CallToolResult, Refusal> {
     let session = &asked.session;
     let began = Instant::now();
@@ -379,7 +432,6 @@ async fn run_on(
         may_be_tried: call.may_be_tried(),
         bytes: call.bytes(),
     };
-    let (call, asked) = (Arc::new(call), Arc::new(asked));
     loop {
         let place = connection.queue.place(ask.clone(), deadline).await;
         let place = place.map_err(|busy| refusal(too_busy(busy)))?;
@@ -388,15 +440,12 @@ async fn run_on(
             Kind::Full => left(timeout, began.elapsed(), deadline),
             Kind::Trial => TRIAL,
         };
-        let (theirs, call, asked) = (
-            Arc::clone(connection),
-            Arc::clone(&call),
-            Arc::clone(&asked),
-        );
+        let is_trial = kind == Kind::Trial && TRIAL < timeout;
+        let (theirs, call, asked) = (Arc::clone(connection), Arc::clone(call), Arc::clone(asked));
         let handle = Handle::current();
         let running = asked.running.begin();
         let job = spawn_blocking(move || {
-            let result = theirs.call(&call, &asked, time, &handle);
+            let result = theirs.call(&call, &asked, (time, is_trial), &handle);
             drop((place, running));
             result
         });
@@ -404,13 +453,20 @@ async fn run_on(
             .await
             .map_err(|_| refusal(internal("a tool panicked")))?;
         match &result {
-            Err(refusal)
-                if kind == Kind::Trial && TRIAL < timeout && ran_out(refusal.rejection.code()) =>
-            {
+            Err(refusal) if is_trial && ran_out(refusal.rejection.code()) => {
                 ask.may_be_tried = false;
             }
             Ok(_) | Err(_) => return result,
         }
+    }
+}
+
+/// The request, where it is run again with more time if it runs out of it.
+fn try_first(request: Request<'_>, is_trial: bool) -> Request<'_> {
+    if is_trial {
+        request.on_trial()
+    } else {
+        request
     }
 }
 
@@ -431,12 +487,12 @@ fn left(timeout: Duration, waited: Duration, deadline: Instant) -> Duration {
 }
 
 impl Connection {
-    /// Runs `call`, blocking; a statement of it for so long at most.
+    /// Runs `call`, blocking; a statement of it for so long at most, and whether it is only tried.
     fn call(
         &self,
         call: &Call,
         asked: &Asked,
-        time: Duration,
+        (time, is_trial): (Duration, bool),
         handle: &Handle,
     ) -> Result<CallToolResult, Refusal> {
         let session = &asked.session;
@@ -545,13 +601,13 @@ impl Connection {
             Call::ExplainQuery(call) => {
                 let limits = self.limits(MAX_ROWS, time);
                 let request = Request::plan(&call.sql, &call.params, session);
-                let request = request.with_limits(&limits);
+                let request = try_first(request.with_limits(&limits), is_trial);
                 self.rows(request, call.form, (asked, true), handle)
             }
             Call::RunTemplate(call) => {
                 let limits = self.limits(call.limit, time);
                 let request = Request::template(&call.template, &call.arguments, session);
-                let request = request.with_limits(&limits);
+                let request = try_first(request.with_limits(&limits), is_trial);
                 self.rows(
                     request,
                     call.form,
@@ -565,7 +621,7 @@ impl Connection {
                     .map_or(time, |ms| time.min(Duration::from_millis(ms)));
                 let limits = self.limits(call.limit, time);
                 let request = Request::statement(&call.sql, &call.params, session);
-                let request = request.with_limits(&limits);
+                let request = try_first(request.with_limits(&limits), is_trial);
                 self.rows(
                     request,
                     call.form,
@@ -844,23 +900,38 @@ impl ServerHandler for PalisadeServer {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
+        let asking = Asking::read(&context, &request);
         let arguments = request.arguments.unwrap_or_default();
         let Some(called) = self.find_called(&request.name, &context.extensions) else {
             return Err(ErrorData::invalid_params("there is no such tool", None));
         };
-        let claims = claims(&context);
         // Whoever gives this up, the client or the server, ends what runs on the database.
         let cancel = CancelOnDrop(Cancel::default());
-        let told = (claims, cancel.0.clone());
+        let origin = CallOrigin::new(
+            self.session_id.as_deref().map(str::to_owned),
+            Some(called.tool.name()),
+        )
+        .with_traceparent(context.meta.0.0.get(TRACE).and_then(Value::as_str));
+        let told = (claims(&context), origin, cancel.0.clone());
         let token = context.meta.get_progress_token();
         tokio::select! {
-            result = self.run(called, arguments, &context.extensions, told) => Ok(result.into()),
+            result = self.run(called, arguments, &context.extensions, told, asking) => Ok(result),
             () = context.ct.cancelled() => Err(ErrorData::internal_error("cancelled", None)),
             () = tell_progress(context.peer.clone(), token) => {
                 Err(ErrorData::internal_error("cancelled", None))
             }
         }
     }
+}
+
+/// Where a call says of which trace it is, as the W3C writes it.
+const TRACE: &str = "traceparent";
+
+/// A new name for a client's session, if the machine has random bytes.
+fn new_session_id() -> Option<String> {
+    let mut bytes = [0; 8];
+    getrandom::fill(&mut bytes).ok()?;
+    Some(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// Where a call says what it is for.
@@ -876,10 +947,7 @@ fn claims(context: &RequestContext<RoleServer>) -> Claims {
 }
 
 fn refusal(rejection: Rejection) -> Refusal {
-    Refusal {
-        rejection,
-        incident: None,
-    }
+    Refusal::new(rejection)
 }
 
 fn nobody_asks() -> Rejection {

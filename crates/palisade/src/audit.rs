@@ -5,9 +5,34 @@ use serde::Serialize;
 
 use crate::code::Code;
 
-/// One statement, as the record keeps it. One JSON line each.
+/// What a record is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RecordKind {
+    /// A statement or a template.
+    Statement,
+    /// A call of a tool that runs none, or that was refused before there was one.
+    Call,
+    /// What a person said of a request that waits.
+    Approval,
+}
+
+/// The approval that a statement waits for, or that let it run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ApprovalNote {
+    /// The request's id.
+    pub id: String,
+    /// `pending`, `used`, `rejected`; of a person's word `approved` or `declined`.
+    pub state: &'static str,
+    /// Who gave it, and how.
+    pub by: Option<String>,
+}
+
+/// One statement or call, as the record keeps it. One JSON line each.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct AuditRecord {
+    /// What it is of.
+    pub kind: RecordKind,
     /// Milliseconds since 1970-01-01 UTC.
     pub time_ms: u64,
     /// Who asked, `Agent::"support-bot"`.
@@ -20,6 +45,12 @@ pub struct AuditRecord {
     pub claimed_client: Option<String>,
     /// What the client says that it asks for: a claim likewise.
     pub claimed_purpose: Option<String>,
+    /// The id that a server gave to the client's session.
+    pub session: Option<String>,
+    /// The tool that was called.
+    pub tool: Option<&'static str>,
+    /// The W3C trace id that the client claims.
+    pub trace: Option<String>,
     /// The template that was run.
     pub template: Option<String>,
     /// What the operator calls the database, where it has a name.
@@ -41,8 +72,18 @@ pub struct AuditRecord {
     pub incident: Option<String>,
     /// Digest of the policies, the principals and the catalog by which it was decided.
     pub policy_version: String,
+    /// Digest of the texts of policies, classification and templates.
+    pub policy_digest: String,
+    /// Digest of the principals: their schema and entities.
+    pub entities_digest: String,
+    /// Digest of the catalog.
+    pub catalog_digest: String,
     /// Ids of the determining policies.
     pub policies: Vec<String>,
+    /// What they oblige to: `filter main.tickets`, `mask main.customers.email`, `max-rows 100`.
+    pub obligations: Vec<String>,
+    /// The approval that it waits for, or that let it run.
+    pub approval: Option<ApprovalNote>,
     /// Uids of the relations read or changed.
     pub relations: Vec<String>,
     /// Rows that left.

@@ -201,9 +201,9 @@ codes! {
     PolicyEvaluationFailed "policy.evaluation-failed" retry false, next [], fault Configuration, stage Decision, incident Always, detail Recorded,
         "A policy could not be evaluated, so nothing is permitted.",
         "Tell the operator the incident id; the statement may be correct.";
-    ApprovalRequired "approval.required" retry false, next [query], fault Statement, stage Decision, incident Never, detail Recorded,
-        "A policy permits this only with a person's approval, and there is no way to ask for one here.",
-        "Ask the operator to run it, or leave out what needs approval; no argument of a call gives it.";
+    ApprovalRequired "approval.required" retry true, next [query], fault Statement, stage Decision, incident Never, detail Recorded,
+        "A policy permits this only with a person's approval.",
+        "Tell the person what you want and why, with the request's id. Once it is approved, send the same call again. No argument of a call gives an approval.";
     WriteMaskedRead "write.masked-column" retry false, next [query], fault Statement, stage Decision, incident Never, detail Recorded,
         "A statement that changes data may read only columns that are not masked for the session.",
         "Leave masked columns out of the statement: out of WHERE, SET, the values and RETURNING.";

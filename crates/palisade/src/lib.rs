@@ -56,6 +56,7 @@
 
 pub mod access;
 pub mod answer;
+pub mod approval;
 pub mod audit;
 pub mod catalog;
 pub mod code;

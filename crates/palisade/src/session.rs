@@ -152,9 +152,62 @@ fn clean_text(text: &str) -> Option<String> {
     (!cut.is_empty()).then_some(cut)
 }
 
-/// Claims beside what decides: they make no other session.
+/// By which call a statement came, for records. It decides nothing: policies do not see it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CallOrigin {
+    /// The id that a server gave to the client's session.
+    pub session: Option<String>,
+    /// The tool that was called.
+    pub tool: Option<&'static str>,
+    trace: Option<String>,
+}
+
+impl CallOrigin {
+    /// A call of `tool` in the session that a server calls so.
+    #[must_use]
+    pub fn new(session: Option<String>, tool: Option<&'static str>) -> Self {
+        Self {
+            session,
+            tool,
+            trace: None,
+        }
+    }
+
+    /// The same with the trace id of a W3C `traceparent`, which the client claims. What is none is left out.
+    #[must_use]
+    pub fn with_traceparent(self, traceparent: Option<&str>) -> Self {
+        Self {
+            trace: traceparent.and_then(trace_id).map(str::to_owned),
+            ..self
+        }
+    }
+
+    /// The trace id, 32 hexadecimal digits.
+    #[must_use]
+    pub fn trace(&self) -> Option<&str> {
+        self.trace.as_deref()
+    }
+}
+
+/// The trace id of `00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01`.
+fn trace_id(traceparent: &str) -> Option<&str> {
+    let mut parts = traceparent.split('-');
+    let (version, trace) = (parts.next()?, parts.next()?);
+    let is_hex = |text: &str| text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+    let is_one = version.len() == 2
+        && is_hex(version)
+        && trace.len() == 32
+        && is_hex(trace)
+        && trace.bytes().any(|b| b != b'0');
+    is_one.then_some(trace)
+}
+
+/// What stands beside what decides: it makes no other session.
 #[derive(Debug, Clone, Default)]
-struct Beside(Claims);
+struct Beside {
+    claims: Claims,
+    origin: CallOrigin,
+}
 
 impl PartialEq for Beside {
     fn eq(&self, _: &Self) -> bool {
@@ -194,7 +247,7 @@ pub struct Session {
     run_policies: Vec<String>,
     /// The span of the tokens' lifetime that the time is in, where tokens expire; of a session that is remembered.
     epoch: Option<Epoch>,
-    claims: Beside,
+    beside: Beside,
 }
 
 impl Session {
@@ -209,7 +262,7 @@ impl Session {
             template: None,
             run_policies: Vec::new(),
             epoch: None,
-            claims: Beside::default(),
+            beside: Beside::default(),
         }
     }
 
@@ -225,11 +278,16 @@ impl Session {
 
     /// The session of a client that says this of itself, for records.
     #[must_use]
-    pub fn claiming(self, claims: Claims) -> Self {
-        Self {
-            claims: Beside(claims),
-            ..self
-        }
+    pub fn claiming(mut self, claims: Claims) -> Self {
+        self.beside.claims = claims;
+        self
+    }
+
+    /// The session of a statement that came by this call, for records.
+    #[must_use]
+    pub fn called_by(mut self, origin: CallOrigin) -> Self {
+        self.beside.origin = origin;
+        self
     }
 
     /// The session as it is `since_1970`, UTC; policies see it as `context.time`, to the millisecond. A gate sets
@@ -301,7 +359,13 @@ impl Session {
     /// What the client says of itself.
     #[must_use]
     pub fn claims(&self) -> &Claims {
-        &self.claims.0
+        &self.beside.claims
+    }
+
+    /// By which call the statement came.
+    #[must_use]
+    pub fn origin(&self) -> &CallOrigin {
+        &self.beside.origin
     }
 
     /// When the statement came, in milliseconds since 1970-01-01 UTC.
@@ -342,6 +406,28 @@ mod tests {
         let claiming = session.clone().claiming(Claims::new(Some("b"), Some("c")));
         assert_eq!(claiming.claims().purpose(), Some("c"));
         assert_eq!(session, claiming);
+    }
+
+    #[test]
+    fn traces_are_hexadecimal() {
+        let of = |text: &str| {
+            let origin = CallOrigin::new(None, Some("query")).with_traceparent(Some(text));
+            origin.trace().map(str::to_owned)
+        };
+        let good = "0af7651916cd43dd8448eb211c80319c";
+        assert_eq!(
+            of(&format!("00-{good}-b7ad6b7169203331-01")).as_deref(),
+            Some(good)
+        );
+        for bad in [
+            "",
+            "00",
+            "00-Ada Brandt-b7ad6b7169203331-01",
+            "00-00000000000000000000000000000000-b7ad6b7169203331-01",
+            "zz-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+        ] {
+            assert_eq!(of(bad), None, "{bad}");
+        }
     }
 
     #[test]

@@ -59,7 +59,7 @@ const PARTS: &[Part] = &[
     },
     Part {
         name: "sqlite",
-        packages: &["palisade-sqlite"],
+        packages: &["palisade-sqlite", "palisade-state"],
         among: SHARED,
         words: &["sqlite"],
         needs_servers: false,

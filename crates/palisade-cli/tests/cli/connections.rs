@@ -625,7 +625,10 @@ fn mistakes_in_connections_point_at_their_line() {
             "[grants]\nurl = \"sqlite:demo.db\"\n",
             "write one of these here: `hosts`, `env`, `files`\n",
         ),
-        ("hosts = []\n", "`limits`, `grants`, `mcp`, `connections`\n"),
+        (
+            "hosts = []\n",
+            "`limits`, `grants`, `mcp`, `approvals`, `connections`\n",
+        ),
         ("[mcp]\ntools = \"most\"\n", "`core`, `full`\n"),
         (
             "[mcp]\nexclude = [\"list_table\"]\n",

@@ -9,6 +9,7 @@
 )]
 
 mod account;
+mod approvals;
 mod cancel;
 mod connections;
 mod corpus;

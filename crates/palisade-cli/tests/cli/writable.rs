@@ -22,8 +22,8 @@ fn policies(schema: &str) -> String {
 }
 
 /// A shop, an account of its own that the policies need, and a configuration that names it.
-struct Writable {
-    shop: Shop,
+pub(crate) struct Writable {
+    pub(crate) shop: Shop,
     writer: String,
 }
 
@@ -46,7 +46,7 @@ impl Writable {
         Self { shop, writer }
     }
 
-    fn postgres(label: &str) -> Self {
+    pub(crate) fn postgres(label: &str) -> Self {
         let shop = Shop::new(label);
         // Numbers from a sequence, which takes a privilege of its own.
         shop.ask("CREATE SEQUENCE numbers START 100; ALTER TABLE tickets ALTER id SET DEFAULT nextval('numbers')");
@@ -69,7 +69,7 @@ impl Writable {
     }
 
     /// `etc/NAME` with one connection, `desk`.
-    fn configure(&self, name: &str, lines: &str) {
+    pub(crate) fn configure(&self, name: &str, lines: &str) {
         let text = format!(
             "[grants]\nhosts = [\"{}:{}\"]\n[connections.desk]\nurl = \"{}\"\npolicies = \"../p\"\nprincipal = '{BOT}'\n{lines}\n",
             self.shop.server.host(),

@@ -176,6 +176,7 @@ async fn a_call_reaches_one_connection_and_its_policies_alone() {
     let records = records.0.lock().unwrap();
     let told: Vec<_> = records
         .iter()
+        .filter(|record| record.kind == palisade::audit::RecordKind::Statement)
         .map(|record| (record.connection.as_deref(), record.principal.as_str()))
         .collect();
     let sales = (Some("sales"), "Agent::\"sales\"");

@@ -8,6 +8,7 @@
     reason = "tests"
 )]
 
+mod approvals;
 mod cancel;
 mod changes;
 mod connections;
@@ -28,8 +29,9 @@ use std::{
 };
 
 use palisade::{
-    audit::{AuditRecord, AuditSink},
+    audit::{AuditRecord, AuditSink, RecordKind},
     catalog::Catalog,
+    code::Code,
     dialect::Dialect,
     firewall::Firewall,
     guard::{Backend, BackendFuture, Completion, GivenEstimates, Guard, RowSink, Ticket},
@@ -607,6 +609,90 @@ async fn claims_are_recorded_as_claims() {
         ]
     );
     assert!(records.iter().all(|record| record.client.is_none()));
+}
+
+#[tokio::test]
+async fn calls_about_names_are_recorded_with_tool_session_and_trace() {
+    let records = Records::default();
+    let mut client = Client::with(sqlite(), Arc::new(records.clone()));
+    client.initialize().await;
+    let trace = "0af7651916cd43dd8448eb211c80319c";
+    let call = json!({
+        "name": "describe_table",
+        "arguments": {"table": "customers"},
+        "_meta": {"traceparent": format!("00-{trace}-b7ad6b7169203331-01")},
+    });
+    client.request("tools/call", call).await;
+    client
+        .refused("describe_table", json!({"table": "vault"}))
+        .await;
+    client.refused("query", json!({"sqll": "SELECT 1"})).await;
+    client
+        .call(
+            "query",
+            json!({"sql": "SELECT name, email FROM customers LIMIT 1"}),
+        )
+        .await;
+    let records = records.0.lock().unwrap();
+    let told: Vec<_> = (records.iter())
+        .map(|r| {
+            (
+                r.kind,
+                r.tool.unwrap(),
+                r.decision,
+                r.code,
+                r.trace.as_deref(),
+            )
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [
+            (
+                RecordKind::Call,
+                "describe_table",
+                "allow",
+                None,
+                Some(trace)
+            ),
+            (
+                RecordKind::Call,
+                "describe_table",
+                "reject",
+                Some(Code::NameUnknownRelation),
+                None
+            ),
+            (
+                RecordKind::Call,
+                "query",
+                "reject",
+                Some(Code::RequestInvalid),
+                None
+            ),
+            (RecordKind::Statement, "query", "allow", None, None),
+        ]
+    );
+    let sessions: std::collections::BTreeSet<_> = records.iter().map(|r| &r.session).collect();
+    assert!(sessions.len() == 1 && sessions.iter().all(|session| session.is_some()));
+    assert_eq!(records[3].obligations, ["mask main.customers.email"]);
+}
+
+/// A call about names that cannot be recorded is not answered.
+#[tokio::test]
+async fn what_is_not_recorded_is_not_told() {
+    struct Full;
+    impl AuditSink for Full {
+        fn record(&self, _: &AuditRecord) -> Result<(), String> {
+            Err("no space left".to_owned())
+        }
+    }
+    let mut client = Client::with(sqlite(), Arc::new(Full));
+    client.initialize().await;
+    let refused = client
+        .refused("describe_table", json!({"table": "customers"}))
+        .await;
+    assert_eq!(refused["code"], "internal", "{refused}");
+    assert!(!refused.to_string().contains("email"), "{refused}");
 }
 
 /// A client over a pipe in memory, one JSON-RPC message a line.

@@ -41,7 +41,8 @@ use crate::{
     error::Error,
     limits::Limits,
     policy::{
-        AskedPolicy, ConditionValues, PolicySet, PolicySources, authorize, template::Template,
+        ApprovalDemand, AskedPolicy, ConditionValues, PolicySet, PolicySources, authorize,
+        template::Template,
     },
     rejection::Rejection,
     resolve,
@@ -60,6 +61,16 @@ use crate::{
 pub enum Decision {
     /// It may be run, exactly as printed.
     Allow(Box<RewrittenStatement>),
+    /// It may not.
+    Reject(Rejection),
+}
+
+/// As [`Decision`], with what waits for an approval: the gate's alone.
+pub(crate) enum Decided {
+    /// It may be run, exactly as printed.
+    Allow(Box<RewrittenStatement>),
+    /// It may be run once the approval is there.
+    Pending(Box<RewrittenStatement>, ApprovalDemand),
     /// It may not.
     Reject(Rejection),
 }
@@ -158,7 +169,7 @@ impl Firewall {
         &self.limits
     }
 
-    /// Decides about `sql` for `session`.
+    /// Decides about `sql` for `session`. What waits for an approval is refused: only a [`Guard`](crate::guard::Guard) asks for one.
     ///
     /// # Errors
     /// [`Error::Internal`] if an invariant does not hold; a refusal is a [`Decision`].
@@ -179,6 +190,29 @@ impl Firewall {
         limits: &Limits,
     ) -> Result<Decision, Error> {
         decision(self.decide(sql, params, session, limits, None))
+    }
+
+    /// As [`check_within`](Self::check_within), and says of what waits for an approval what it is.
+    ///
+    /// # Errors
+    /// As `check`.
+    pub(crate) fn check_pending(
+        &self,
+        sql: &str,
+        params: &Params,
+        session: &Session,
+        limits: &Limits,
+    ) -> Result<Decided, Error> {
+        match self.decide(sql, params, session, limits, None) {
+            Ok(statement) => Ok(match statement.approval().cloned() {
+                None => Decided::Allow(Box::new(statement)),
+                Some(demand) => Decided::Pending(Box::new(statement), demand),
+            }),
+            Err(rejection) => match decision(Err(rejection))? {
+                Decision::Allow(statement) => Ok(Decided::Allow(statement)),
+                Decision::Reject(rejection) => Ok(Decided::Reject(rejection)),
+            },
+        }
     }
 
     /// The statement of the template called `name` with these arguments, and the session in which it is decided.
@@ -254,6 +288,7 @@ impl Firewall {
     ) -> Result<(Decision, Trace), Error> {
         let mut trace = Trace::new(sql, session);
         let result = self.decide(sql, params, session, &self.limits, Some(&mut trace));
+        let result = result.and_then(refuse_pending);
         trace.conclude(&result);
         Ok((decision(result)?, trace))
     }
@@ -326,7 +361,11 @@ impl Firewall {
     /// # Errors
     /// With the first refusal.
     pub fn authorize(&self, access: &AccessSet, session: &Session) -> Result<(), Rejection> {
-        authorize(self.session_catalog(session).session_view(), access).map(drop)
+        let permit = authorize(self.session_catalog(session).session_view(), access)?;
+        match permit.spent().approval {
+            None => Ok(()),
+            Some(demand) => Err(refuse_unapproved(&demand)),
+        }
     }
 
     /// Whether `session` could change anything: changes are allowed, and some policy permits somebody one. What
@@ -461,8 +500,21 @@ impl Firewall {
     }
 }
 
+/// Refuses what waits for an approval.
+fn refuse_pending(statement: RewrittenStatement) -> Result<RewrittenStatement, Rejection> {
+    match statement.approval() {
+        None => Ok(statement),
+        Some(demand) => Err(refuse_unapproved(demand)),
+    }
+}
+
+fn refuse_unapproved(demand: &ApprovalDemand) -> Rejection {
+    let code = Code::ApprovalRequired;
+    Rejection::new(code, code.summary()).with_policies(demand.policies.clone())
+}
+
 fn decision(result: Result<RewrittenStatement, Rejection>) -> Result<Decision, Error> {
-    match result {
+    match result.and_then(refuse_pending) {
         Ok(statement) => Ok(Decision::Allow(Box::new(statement))),
         Err(rejection) if rejection.code() == Code::Internal => Err(Error::Internal(
             rejection

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use crate::{
     answer::{Notice, OutputColumn},
+    code::Code,
     guard::{Became, Guard, Refusal, Request, Run, internal, request::Asked},
+    rejection::Rejection,
     rewrite::Effect,
     value::Params,
 };
@@ -36,6 +38,7 @@ impl Guard {
             session,
             limits,
             allows_changes,
+            is_trial: _,
             room: _,
             cancel: _,
         } = request;
@@ -63,6 +66,19 @@ impl Guard {
         let result = match &call {
             Ok(_) => self.permit(sql, params, session, limits, &mut run).await,
             Err(rejection) => Err(rejection.clone()),
+        };
+        // Nobody is asked for what is not run.
+        let result = match result {
+            Ok((statement, None)) => Ok(statement),
+            Ok((_, Some(demand))) => {
+                run.report.policies.clone_from(&demand.policies);
+                Err(Rejection::new(
+                    Code::ApprovalRequired,
+                    "this needs a person's approval before it runs",
+                )
+                .with_policies(demand.policies))
+            }
+            Err(rejection) => Err(rejection),
         };
         run.report.duration = self.host.monotonic().saturating_sub(start);
         let result = result

@@ -1,5 +1,6 @@
 //! The one gate to a database: decide, run what was printed, scan, record.
 
+mod approvals;
 mod backend;
 mod backend_error;
 mod cancel;
@@ -8,6 +9,7 @@ mod engine_fault;
 mod estimates;
 mod failure_quota;
 mod live;
+mod record;
 mod refresh;
 mod request;
 mod ticket;
@@ -32,12 +34,13 @@ use request::Asked;
 
 use crate::{
     answer::{Action, Envelope, Marker, Room, ScanSession},
-    audit::{AuditRecord, AuditSink},
-    code::{Code, Detail, Incident},
-    firewall::{Decision, Firewall, PermittedChange, VisibleRelation},
+    approval::{Approvals, PendingApproval},
+    audit::{ApprovalNote, AuditSink},
+    code::{Code, Incident},
+    firewall::{Decided, Firewall, PermittedChange, VisibleRelation},
     host::Host,
     limits::Limits,
-    policy::template::Template,
+    policy::{ApprovalDemand, template::Template},
     rejection::Rejection,
     rewrite::{Effect, RewrittenStatement},
     session::Session,
@@ -76,6 +79,20 @@ pub struct Refusal {
     pub rejection: Rejection,
     /// An opaque id that the operator's log explains, where the fault was not the agent's.
     pub incident: Option<String>,
+    /// The request that waits for a person, where an approval is missing and can be given.
+    pub pending: Option<Box<PendingApproval>>,
+}
+
+impl Refusal {
+    /// A refusal without an incident, and for which no person is asked.
+    #[must_use]
+    pub fn new(rejection: Rejection) -> Self {
+        Self {
+            rejection,
+            incident: None,
+            pending: None,
+        }
+    }
 }
 
 /// What the operator gets beside it.
@@ -94,6 +111,7 @@ pub struct Guard {
     current: Current<dyn Backend>,
     host: Arc<dyn Host>,
     audit: Arc<dyn AuditSink>,
+    approvals: Option<Arc<dyn Approvals>>,
     on_finding: Action,
     name: Option<String>,
     failures: Failures,
@@ -130,6 +148,7 @@ impl Guard {
             current: Current::new(live),
             host,
             audit,
+            approvals: None,
             on_finding: Action::default(),
             name: None,
             failures: Failures::default(),
@@ -141,6 +160,15 @@ impl Guard {
     pub fn with_name(self, name: impl Into<String>) -> Self {
         Self {
             name: Some(name.into()),
+            ..self
+        }
+    }
+
+    /// Where requests wait for a person's approval. Without it, what needs an approval is refused.
+    #[must_use]
+    pub fn with_approvals(self, approvals: Arc<dyn Approvals>) -> Self {
+        Self {
+            approvals: Some(approvals),
             ..self
         }
     }
@@ -221,6 +249,7 @@ impl Guard {
             session,
             limits,
             allows_changes,
+            is_trial,
             room,
             cancel,
         } = request;
@@ -250,6 +279,7 @@ impl Guard {
             Ok(_) => {
                 run.room = room;
                 run.cancel = cancel.cloned().unwrap_or_default();
+                run.is_trial = is_trial;
                 self.decide_and_run(sql, params, session, limits, &mut run)
                     .await
             }
@@ -258,7 +288,10 @@ impl Guard {
         run.report.duration = self.host.monotonic().saturating_sub(start);
         let outcome = match result {
             Ok(envelope) => Outcome::Rows(envelope),
-            Err(rejection) => Outcome::Rejected(self.refusal(rejection)),
+            Err(rejection) => Outcome::Rejected(Refusal {
+                pending: run.pending.take().map(Box::new),
+                ..self.refusal(rejection)
+            }),
         };
         let became = match &outcome {
             Outcome::Rows(envelope) => Became::Answered(envelope),
@@ -290,7 +323,7 @@ impl Guard {
         limits: &Limits,
         run: &mut Run,
     ) -> Result<Envelope, Rejection> {
-        let mut statement = self.permit(sql, params, session, limits, run).await?;
+        let (mut statement, demand) = self.permit(sql, params, session, limits, run).await?;
         let marker = Marker::from_bytes(self.host.random().map_err(|why| internal(&why))?);
         // What is left is for the engine, and for the wait for it.
         statement.spend_time(self.host.monotonic().saturating_sub(run.start))?;
@@ -315,6 +348,11 @@ impl Guard {
                 session,
             ));
         }
+        // Last, so that an approval is not used up by what would not have run.
+        if let Some(demand) = &demand {
+            self.require_approval(demand, &statement, (sql, params, session), run)?;
+        }
+        run.report.rewritten = Some(statement.text().to_owned());
         let ticket = Ticket::issue(&statement).cancelled_by(&run.cancel);
         let result = run.live.backend.execute(ticket, &mut scan).await;
         let result = match result {
@@ -372,7 +410,7 @@ impl Guard {
         Ok(Envelope::new(scan.finish()?).with_affected_rows(affected))
     }
 
-    /// The statement that may be run, decided over the schema as it is by now.
+    /// The statement that may be run, decided over the schema as it is by now, and the approval that it needs first.
     async fn permit(
         &self,
         sql: &str,
@@ -380,7 +418,7 @@ impl Guard {
         session: &Session,
         limits: &Limits,
         run: &mut Run,
-    ) -> Result<Box<RewrittenStatement>, Rejection> {
+    ) -> Result<(Box<RewrittenStatement>, Option<ApprovalDemand>), Rejection> {
         let mut decided = decide(&run.live, sql, params, session, limits)?;
         if is_of_names(&decided)
             // What cannot be looked at now is as it was; whoever operates it is told by other ways.
@@ -389,9 +427,10 @@ impl Guard {
             run.live = self.current.get();
             decided = decide(&run.live, sql, params, session, limits)?;
         }
-        let statement = match decided {
-            Decision::Allow(statement) => statement,
-            Decision::Reject(rejection) => {
+        let (statement, demand) = match decided {
+            Decided::Allow(statement) => (statement, None),
+            Decided::Pending(statement, demand) => (statement, Some(demand)),
+            Decided::Reject(rejection) => {
                 run.report.policies = rejection.policies().to_vec();
                 return Err(rejection);
             }
@@ -406,10 +445,10 @@ impl Guard {
                 "the statement changes data, and only reading ones are run here",
             ));
         }
-        run.report.rewritten = Some(statement.text().to_owned());
         run.report.policies = statement.policies().to_vec();
         run.relations = statement.relations().to_vec();
-        Ok(statement)
+        run.obligations = statement.obligations().to_vec();
+        Ok((statement, demand))
     }
 
     /// Gives an incident id to refusals whose reason is not the agent's to know.
@@ -426,59 +465,8 @@ impl Guard {
         Refusal {
             rejection,
             incident,
+            pending: None,
         }
-    }
-
-    fn record(&self, sql: &str, session: &Session, became: &Became<'_>, run: &Run) -> AuditRecord {
-        let firewall = &run.live.firewall;
-        let fingerprint = firewall.fingerprint(sql);
-        let mut record = AuditRecord {
-            time_ms: u64::try_from(self.host.unix_time().as_millis()).unwrap_or(u64::MAX),
-            principal: session.principal().to_string(),
-            transport: session.transport().name(),
-            client: session.client().map(str::to_owned),
-            claimed_client: session.claims().client().map(str::to_owned),
-            claimed_purpose: session.claims().purpose().map(str::to_owned),
-            template: session.template().map(str::to_owned),
-            connection: self.name.clone(),
-            fingerprint: fingerprint.id,
-            statement: fingerprint.normalized,
-            decision: "allow",
-            dry_run: false,
-            code: None,
-            detail: None,
-            incident: None,
-            policy_version: firewall.policies().version().to_owned(),
-            policies: run.report.policies.clone(),
-            relations: run.relations.clone(),
-            rows: 0,
-            affected: None,
-            truncated: false,
-            findings: 0,
-            duration_us: u64::try_from(run.report.duration.as_micros()).unwrap_or(u64::MAX),
-        };
-        match became {
-            Became::Answered(envelope) => {
-                let answer = envelope.answer();
-                record.rows = u64::try_from(answer.row_count()).unwrap_or(u64::MAX);
-                record.affected = envelope.affected_rows();
-                record.truncated = answer.truncation().is_some();
-                record.findings = u64::try_from(answer.findings().len()).unwrap_or(u64::MAX);
-            }
-            Became::Untried => record.dry_run = true,
-            Became::Refused(refusal) => {
-                record.dry_run = run.is_dry;
-                record.decision = "reject";
-                record.code = Some(refusal.rejection.code());
-                record.incident = refusal.incident.clone();
-                // An engine's message can hold values: it goes to the log, and its kind into the record.
-                record.detail = match refusal.rejection.code().detail() {
-                    Detail::Withheld => refusal.rejection.recorded_detail().map(str::to_owned),
-                    Detail::Recorded => refusal.rejection.operator_detail().map(str::to_owned),
-                };
-            }
-        }
-        record
     }
 }
 
@@ -490,6 +478,8 @@ struct Run {
     start: Duration,
     /// Whether it may change anything.
     allows_changes: bool,
+    /// Whether it is sent again if it runs out of time.
+    is_trial: bool,
     /// How much of the answer a model is given.
     room: Option<Room>,
     /// Whether anybody waits for it.
@@ -498,6 +488,11 @@ struct Run {
     is_dry: bool,
     report: Report,
     relations: Vec<String>,
+    obligations: Vec<String>,
+    /// What is recorded of an approval.
+    approval: Option<ApprovalNote>,
+    /// The request that waits for a person.
+    pending: Option<PendingApproval>,
 }
 
 /// What a record tells of.
@@ -516,20 +511,26 @@ impl Run {
             live,
             start,
             allows_changes,
+            is_trial: false,
             room: None,
             cancel: Cancel::default(),
             is_dry: false,
             report: Report::default(),
             relations: Vec::new(),
+            obligations: Vec::new(),
+            approval: None,
+            pending: None,
         }
     }
 }
 
 /// Whether a decision would be another if the schema were: of what is not there.
-fn is_of_names(decided: &Decision) -> bool {
+fn is_of_names(decided: &Decided) -> bool {
     match decided {
-        Decision::Allow(statement) => statement.effect() == Effect::Nothing,
-        Decision::Reject(rejection) => matches!(
+        Decided::Allow(statement) | Decided::Pending(statement, _) => {
+            statement.effect() == Effect::Nothing
+        }
+        Decided::Reject(rejection) => matches!(
             rejection.code(),
             Code::NameUnknownRelation
                 | Code::NameUnknownColumn
@@ -545,7 +546,7 @@ fn decide(
     params: &Params,
     session: &Session,
     limits: &Limits,
-) -> Result<Decision, Rejection> {
+) -> Result<Decided, Rejection> {
     let (decided, served) = (live.firewall.catalog(), live.backend.catalog());
     if live.backend.dialect() != decided.dialect() || served.version() != decided.version() {
         return Err(internal(
@@ -553,7 +554,7 @@ fn decide(
         ));
     }
     live.firewall
-        .check_within(sql, params, session, limits)
+        .check_pending(sql, params, session, limits)
         .map_err(|error| internal(&error.to_string()))
 }
 

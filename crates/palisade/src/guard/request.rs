@@ -19,6 +19,7 @@ pub struct Request<'a> {
     /// The firewall's own where there are none.
     pub(in crate::guard) limits: Option<&'a Limits>,
     pub(in crate::guard) allows_changes: bool,
+    pub(in crate::guard) is_trial: bool,
     /// How much of the answer a model is given.
     pub(in crate::guard) room: Option<Room>,
     /// Whether anybody waits for it.
@@ -67,6 +68,7 @@ impl<'a> Request<'a> {
             session,
             limits: None,
             allows_changes: false,
+            is_trial: false,
             room: None,
             cancel: None,
         }
@@ -95,6 +97,16 @@ impl<'a> Request<'a> {
     pub fn cancelled_by(self, cancel: &'a Cancel) -> Self {
         Self {
             cancel: Some(cancel),
+            ..self
+        }
+    }
+
+    /// Says that the statement is run again with more time if it runs out of it. What needs an approval then runs out at once, so
+    /// that the approval is not used up.
+    #[must_use]
+    pub fn on_trial(self) -> Self {
+        Self {
+            is_trial: true,
             ..self
         }
     }

@@ -7,6 +7,7 @@ use std::{
 
 use super::obligation::{ColumnLevel, Mask, RelationDecision, RowFilter, Visibility};
 use crate::policy::{
+    approval::ApprovalDemand,
     cedar::schema::row_type,
     decide::{
         functions::FunctionDecision,
@@ -46,6 +47,8 @@ pub struct Permit {
     relations: BTreeMap<RelationId, Arc<RelationDecision>>,
     writes: BTreeMap<RelationId, Arc<WriteDecision>>,
     policies: Vec<String>,
+    approval: Option<ApprovalDemand>,
+    obligations: Vec<String>,
     max_rows: Option<u64>,
     max_affected: Option<u64>,
     filtered_cascades: BTreeSet<(RelationId, Change)>,
@@ -53,9 +56,14 @@ pub struct Permit {
 }
 
 impl Permit {
-    /// Uses it up: for whom it was given, and the ids of the policies that determined it.
-    pub(crate) fn spent(self) -> (Principal, Vec<String>) {
-        (self.principal, self.policies)
+    /// Uses it up: what is left of it belongs to the statement.
+    pub(crate) fn spent(self) -> SpentPermit {
+        SpentPermit {
+            principal: self.principal,
+            policies: self.policies,
+            approval: self.approval,
+            obligations: self.obligations,
+        }
     }
 
     /// The decision about each relation the statement touches.
@@ -93,6 +101,19 @@ impl Permit {
     pub(crate) fn max_rows(&self) -> Option<u64> {
         self.max_rows
     }
+}
+
+/// What a statement keeps of its permit.
+#[derive(Debug)]
+pub(crate) struct SpentPermit {
+    /// For whom it was given.
+    pub(crate) principal: Principal,
+    /// Ids of the policies that determined it.
+    pub(crate) policies: Vec<String>,
+    /// The approval without which it permits nothing.
+    pub(crate) approval: Option<ApprovalDemand>,
+    /// What it obliges to, for records.
+    pub(crate) obligations: Vec<String>,
 }
 
 /// Permits everything in `access`, or nothing.
@@ -193,21 +214,58 @@ pub(crate) fn authorize(
     let reserved = check_conditions(session_view, access)?;
     policies.add(session_view.run_policies());
     let policies = policies.ids(&changing);
-    session_view.require_no_approval(&policies)?;
+    let approval = session_view.demanded_approval(&policies);
     let max_rows = relations
         .values()
         .filter_map(|decision| decision.max_rows)
         .min();
+    let obligations = name_obligations(session_view, access, &relations, max_rows, max_affected);
     Ok(Permit {
         principal: session_view.principal().clone(),
         relations,
         writes,
         policies,
+        approval,
+        obligations,
         max_rows,
         max_affected,
         filtered_cascades,
         reserved,
     })
+}
+
+/// What the permission obliges to, by name, for records: filters, masks of the columns that are read, and caps.
+fn name_obligations(
+    session_view: &SessionView,
+    access: &AccessSet,
+    relations: &BTreeMap<RelationId, Arc<RelationDecision>>,
+    max_rows: Option<u64>,
+    max_affected: Option<u64>,
+) -> Vec<String> {
+    let catalog = session_view.catalog();
+    let mut out = Vec::new();
+    for (id, decision) in relations {
+        match (&decision.rows, catalog.relation(*id)) {
+            (RowFilter::Everything, _) | (_, None) => {}
+            (RowFilter::Nothing, Some(relation)) => out.push(format!("no-rows {}", relation.uid)),
+            (RowFilter::Where(_), Some(relation)) => out.push(format!("filter {}", relation.uid)),
+        }
+    }
+    for id in access.columns_read() {
+        let decided = relations.get(&id.relation);
+        let column = decided.and_then(|decision| decision.columns.get(usize::from(id.index)));
+        match column.map(|column| &column.level) {
+            Some(ColumnLevel::Masked(_)) => {
+                let relation = catalog.relation(id.relation).map_or("", |r| r.uid.as_str());
+                let name = catalog.column(id).map_or("", |column| &*column.name);
+                out.push(format!("mask {relation}.{name}"));
+            }
+            Some(ColumnLevel::Plain | ColumnLevel::Hidden) | None => {}
+        }
+    }
+    out.extend(max_rows.map(|rows| format!("max-rows {rows}")));
+    out.extend(max_affected.map(|rows| format!("max-affected-rows {rows}")));
+    out
 }
 
 /// The refusal of a call. Classes of functions are the same for everybody. Only the operator is told of policies.

@@ -5,6 +5,7 @@
 //! catalog, decided when first asked and remembered. Cedar itself skips a policy that fails to
 //! evaluate; here a failure denies. No other module names Cedar.
 
+mod approval;
 mod authorize;
 mod cedar;
 mod condition_values;
@@ -30,6 +31,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
+pub use approval::{ApprovalDemand, ApprovalLevel};
 pub use authorize::Permit;
 pub use cedar::schema::schema_text;
 pub(crate) use condition_values::AskedPolicy;
@@ -48,7 +50,7 @@ pub use session_view::SessionView;
 pub use sources::{PolicyFile, PolicySources};
 pub(crate) use statement_conditions::PendingEstimatePolicies;
 
-pub(crate) use authorize::authorize;
+pub(crate) use authorize::{SpentPermit, authorize};
 
 use cedar::{by_action::Slices, schema::PolicyAction};
 use lint::{ignores, ignores::Tried};
@@ -210,6 +212,18 @@ impl PolicySet {
     #[must_use]
     pub fn version(&self) -> &str {
         &self.loaded.version
+    }
+
+    /// A digest of the texts of policies, classification and templates.
+    #[must_use]
+    pub fn texts_digest(&self) -> &str {
+        &self.loaded.texts_digest
+    }
+
+    /// A digest of the principals: their schema and their entities.
+    #[must_use]
+    pub fn entities_digest(&self) -> &str {
+        &self.loaded.entities_digest
     }
 
     /// What is odd but does not stop the policies from loading.

@@ -11,6 +11,7 @@ use std::{
 use cedar_policy::{Effect, PolicyId};
 
 use crate::policy::{
+    approval::ApprovalDemand,
     cedar::{
         entities::resource,
         failure::Failure,
@@ -35,7 +36,6 @@ use crate::{
         Catalog, Change, Relation, RelationId, RelationKind, SystemClass, SystemRelation,
         functions::FunctionDef,
     },
-    code::Code,
     rejection::Rejection,
     session::{Principal, Session},
 };
@@ -327,23 +327,12 @@ impl SessionView {
 }
 
 impl SessionView {
-    /// The template called `name`, if the session may run it, and by which policies.
+    /// The template called `name`, if `run` is permitted on it, and by which policies. An approval that those demand is demanded
+    /// of its statement.
     ///
     /// # Errors
-    /// As [`relation`](Self::relation), and `approval.required`.
+    /// As [`relation`](Self::relation).
     pub fn template(&self, name: &str) -> Result<Option<(&Template, Vec<String>)>, Rejection> {
-        let permitted = self.permitted_template(name)?;
-        if let Some((_, determining)) = &permitted {
-            self.require_no_approval(determining)?;
-        }
-        Ok(permitted)
-    }
-
-    /// The template, if `run` is permitted on it, and by which policies.
-    fn permitted_template(
-        &self,
-        name: &str,
-    ) -> Result<Option<(&Template, Vec<String>)>, Rejection> {
         let subject = self.subject.as_ref().map_err(Clone::clone)?;
         let Some(template) = self.loaded.templates.get(name) else {
             return Ok(None);
@@ -367,33 +356,28 @@ impl SessionView {
     pub fn templates(&self) -> Result<Vec<&Template>, Rejection> {
         let mut out = Vec::new();
         for name in self.loaded.templates.names() {
-            out.extend(self.permitted_template(name)?.map(|(template, _)| template));
+            out.extend(self.template(name)?.map(|(template, _)| template));
         }
         Ok(out)
     }
 
-    /// Refuses what only a permit that demands an approval made possible: an approval cannot be given here. Several
-    /// permits of one thing combine to the strictest.
-    ///
-    /// # Errors
-    /// `approval.required`.
-    pub(in crate::policy) fn require_no_approval(
+    /// The approval that `determining` policies demand. Several permits of one thing combine to the strictest.
+    pub(in crate::policy) fn demanded_approval(
         &self,
         determining: &[String],
-    ) -> Result<(), Rejection> {
+    ) -> Option<ApprovalDemand> {
         if !self.loaded.demands_approval {
-            return Ok(());
+            return None;
         }
-        let demands = |id: &&String| {
-            let annotations = self.loaded.annotations.get(*id);
-            annotations.is_some_and(|annotations| annotations.approval)
-        };
-        let demanding: Vec<String> = determining.iter().filter(demands).cloned().collect();
-        if demanding.is_empty() {
-            return Ok(());
-        }
-        let code = Code::ApprovalRequired;
-        Err(Rejection::new(code, code.summary()).with_policies(demanding))
+        let level_of = |id: &String| self.loaded.annotations.get(id)?.approval;
+        let level = determining.iter().filter_map(level_of).max()?;
+        Some(ApprovalDemand {
+            level,
+            policies: (determining.iter())
+                .filter(|id| level_of(id).is_some())
+                .cloned()
+                .collect(),
+        })
     }
 }
 

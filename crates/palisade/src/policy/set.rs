@@ -64,6 +64,10 @@ pub(in crate::policy) struct Loaded {
     /// Whether entities' attributes may name columns: then every column is decided by itself.
     pub(in crate::policy) columns_in_attributes: bool,
     pub(in crate::policy) version: String,
+    /// Of the texts of policies, classification and templates.
+    pub(in crate::policy) texts_digest: String,
+    /// Of the principals: their schema and entities.
+    pub(in crate::policy) entities_digest: String,
     pub(in crate::policy) warnings: Vec<PolicyProblem>,
 }
 

@@ -42,7 +42,7 @@ const LAYERS: &[&[&str]] = &[
     &["lineage", "resolve"],
     &["answer"],
     &["rewrite"],
-    &["audit"],
+    &["approval", "audit"],
     &["error", "firewall"],
     &["guard"],
     &["danger"],

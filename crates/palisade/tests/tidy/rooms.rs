@@ -10,7 +10,7 @@ const ROOMS: &[(&str, &[&[&str]])] = &[
     (
         "policy",
         &[
-            &["sources", "rule"],
+            &["sources", "rule", "approval"],
             &["obligation", "load/diagnostic", "inheritance"],
             &["load/source", "load/classification", "load/template"],
             &["cedar"],
@@ -118,7 +118,7 @@ const ROOMS: &[(&str, &[&[&str]])] = &[
             &["ticket"],
             &["backend", "estimates", "live"],
             &[""],
-            &["refresh"],
+            &["refresh", "record", "approvals"],
         ],
     ),
 ];

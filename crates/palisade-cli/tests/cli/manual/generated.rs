@@ -47,6 +47,7 @@ pub(super) fn sections() -> Vec<(&'static str, String)> {
         ("connections", keys("Connection")),
         ("grants", keys("Grants")),
         ("mcp", keys("Mcp")),
+        ("approvals", keys("Approvals")),
         ("exit-codes", exit_codes()),
     ]
 }
@@ -236,8 +237,13 @@ fn value(kind: &str) -> &'static str {
         "bool" => "boolean",
         "Option<OnFinding>" => "`\"flag\"`, `\"redact\"`, `\"withhold\"`, `\"block\"`",
         "Option<Spanned<Pooled>>" => "`\"transaction\"`",
-        "Limits" | "Grants" | "Mcp" | "BTreeMap<String, Connection>" => "table",
-        "usize" | "u32" | "u64" | "Option<u64>" | "Option<Spanned<usize>>" => "whole number",
+        "Limits" | "Grants" | "Mcp" | "Approvals" | "BTreeMap<String, Connection>" => "table",
+        "usize"
+        | "u32"
+        | "u64"
+        | "Option<u64>"
+        | "Option<Spanned<usize>>"
+        | "Option<Spanned<u64>>" => "whole number",
         other => panic!("what a value of `{other}` is, the manual does not know"),
     }
 }

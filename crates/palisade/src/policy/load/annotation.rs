@@ -6,6 +6,7 @@ use std::cmp::Reverse;
 use cedar_policy::{Effect, Policy};
 
 use crate::policy::{
+    approval::ApprovalLevel,
     cedar::{by_action::covers, schema::PolicyAction},
     load::{
         diagnostic::{PolicyProblem, probably},
@@ -30,8 +31,8 @@ pub(in crate::policy) struct Annotations {
     pub(in crate::policy) is_mask_or_null: bool,
     /// `@domain`, on a permit of `read_token`.
     pub(in crate::policy) domain: Option<HashDomain>,
-    /// `@approval("required")`, on a permit.
-    pub(in crate::policy) approval: bool,
+    /// `@approval`, on a permit.
+    pub(in crate::policy) approval: Option<ApprovalLevel>,
     /// `@max_rows`, at least 1.
     pub(in crate::policy) max_rows: Option<u64>,
     /// `@message`.
@@ -41,7 +42,7 @@ pub(in crate::policy) struct Annotations {
 impl Annotations {
     /// Whether a permit with them takes something away from what others permit.
     pub(in crate::policy) fn demands(&self) -> bool {
-        self.approval || self.max_rows.is_some()
+        self.approval.is_some() || self.max_rows.is_some()
     }
 
     /// What two policies demand together: of each annotation the stricter one. A message demands nothing; of several the
@@ -66,7 +67,7 @@ impl Annotations {
             domain: domain
                 .zip(other.domain.clone())
                 .map(|(one, other)| one.max(other)),
-            approval: approval || other.approval,
+            approval: approval.max(other.approval),
             max_rows: max_rows.into_iter().chain(other.max_rows).min(),
             message: message.or_else(|| other.message.clone()),
         }
@@ -107,7 +108,7 @@ pub(in crate::policy) fn read(
             "domain" => domain(policy, value).map(|domain| out.domain = Some(domain)),
             "max_rows" => max_rows(policy, value).map(|rows| out.max_rows = Some(rows)),
             "message" => message(policy, value).map(|text| out.message = Some(text)),
-            "approval" => approval(policy, value).map(|()| out.approval = true),
+            "approval" => approval(policy, value).map(|level| out.approval = Some(level)),
             unknown => Err(Refused {
                 message: format!("there is no annotation `@{unknown}`"),
                 help: Some(match probably(unknown, annotation_names()) {
@@ -185,7 +186,7 @@ pub const ANNOTATIONS: &[Annotation] = &[
         name: "approval",
         form: r#"@approval("required")"#,
         place: "a permit",
-        effect: "Refuses what the policy permits with `approval.required`. There is no way to give an approval yet.",
+        effect: "What the policy permits runs once a person has approved it. With `\"operator\"`, only an operator's approval counts.",
     },
 ];
 
@@ -312,12 +313,13 @@ fn expr(text: &str, dialect: Dialect) -> Result<Mask, Refused> {
     }))
 }
 
-fn approval(policy: &Policy, value: &str) -> Result<(), Refused> {
-    match (policy.effect(), value) {
-        (Effect::Permit, "required") => Ok(()),
-        (Effect::Permit, _) => Err(Refused::new(format!("`{value}` is no approval"))
-            .help(r#"write `@approval("required")`"#)),
-        (Effect::Forbid, _) => Err(Refused::new("`@approval` has no effect on a forbid")
+fn approval(policy: &Policy, value: &str) -> Result<ApprovalLevel, Refused> {
+    match policy.effect() {
+        Effect::Permit => ApprovalLevel::parse(value).ok_or_else(|| {
+            Refused::new(format!("`{value}` is no approval"))
+                .help(r#"write `@approval("required")` or `@approval("operator")`"#)
+        }),
+        Effect::Forbid => Err(Refused::new("`@approval` has no effect on a forbid")
             .help("what is forbidden is not approved; it belongs to a permit")),
     }
 }
@@ -551,7 +553,11 @@ mod tests {
         let mut out = Vec::new();
         for mask in &masks {
             for domain in &domains {
-                for approval in [false, true] {
+                for approval in [
+                    None,
+                    Some(ApprovalLevel::Required),
+                    Some(ApprovalLevel::Operator),
+                ] {
                     for max_rows in [None, Some(1), Some(100)] {
                         out.push(Annotations {
                             mask: mask.clone(),

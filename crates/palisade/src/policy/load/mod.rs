@@ -238,7 +238,7 @@ pub(in crate::policy) fn load(
         timed: time_dependent::actions(&policies),
         schemas: schemas.with_mentioned(mentioned),
         policies,
-        demands_approval: annotations.values().any(|found| found.approval),
+        demands_approval: annotations.values().any(|found| found.approval.is_some()),
         annotations,
         unconditional: find_condition_permits(&located),
         of_estimates: of_estimates
@@ -260,6 +260,12 @@ pub(in crate::policy) fn load(
         secret: sources.secret.clone(),
         flow: flow.clone(),
         version: version(sources, catalog, flow),
+        texts_digest: digest(&(
+            &sources.policies,
+            &sources.classification,
+            &sources.templates,
+        )),
+        entities_digest: digest(&(&sources.principals_schema, &sources.entities)),
         warnings,
     };
     let mut warnings = Vec::new();
@@ -493,6 +499,11 @@ fn named_ids(located: &[Located<'_>], kind: &str) -> BTreeSet<String> {
         .filter(|uid| uid.type_name().to_string() == kind)
         .map(|uid| uid.id().unescaped().to_owned())
         .collect()
+}
+
+/// Debug quotes strings, so that no two sources print alike.
+fn digest(sources: &impl std::fmt::Debug) -> String {
+    sha256_hex(format!("{sources:?}").as_bytes())
 }
 
 fn version(sources: &PolicySources, catalog: &Catalog, flow: &ColumnFlow) -> String {

@@ -21,6 +21,7 @@ use crate::{
     catalog::Change,
     code::Code,
     limits::{EstimateCaps, Limits},
+    policy::ApprovalDemand,
     rejection::Rejection,
     session::Principal,
     value::Value,
@@ -286,6 +287,17 @@ impl RewrittenStatement {
     #[must_use]
     pub fn policies(&self) -> &[String] {
         &self.prepared.policies
+    }
+
+    /// The approval without which it must not run. No statement with one leaves the firewall but to the gate.
+    pub(crate) fn approval(&self) -> Option<&ApprovalDemand> {
+        self.prepared.approval.as_ref()
+    }
+
+    /// What the permit obliges to, by name: `filter main.tickets`, `mask main.customers.email`, `max-rows 100`. The operator's.
+    #[must_use]
+    pub fn obligations(&self) -> &[String] {
+        &self.prepared.obligations
     }
 
     /// For each relation with obligations, its uid and what stands in its place; the operator's.

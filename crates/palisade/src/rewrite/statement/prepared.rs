@@ -33,7 +33,7 @@ use crate::{
     code::Code,
     ident,
     limits::{EstimateCaps, Limits},
-    policy::PendingEstimatePolicies,
+    policy::{ApprovalDemand, PendingEstimatePolicies, SpentPermit},
     rejection::Rejection,
     resolve::{self, Mode, Reference},
     session::Principal,
@@ -85,6 +85,10 @@ pub struct Prepared {
     pub(in crate::rewrite::statement) is_unrestricted: bool,
     pub(in crate::rewrite::statement) limits: Limits,
     pub(in crate::rewrite::statement) policies: Vec<String>,
+    /// Without which it must not run.
+    pub(in crate::rewrite::statement) approval: Option<ApprovalDemand>,
+    /// What the permit obliged to, for records.
+    pub(in crate::rewrite::statement) obligations: Vec<String>,
     pub(in crate::rewrite::statement) sources: Vec<(String, Arc<str>)>,
     pub(in crate::rewrite::statement) relations: Vec<String>,
 }
@@ -273,7 +277,12 @@ impl Prepared {
             }
         };
         // A permit is used once.
-        let (principal, policies) = permit.spent();
+        let SpentPermit {
+            principal,
+            policies,
+            approval,
+            obligations,
+        } = permit.spent();
         let relations = access.relations();
         Ok(Self {
             catalog_version: catalog.version().to_owned(),
@@ -309,6 +318,8 @@ impl Prepared {
             is_unrestricted: false,
             limits: limits.clone(),
             policies,
+            approval,
+            obligations,
             relations: relations
                 .filter_map(|id| Some(catalog.relation(id)?.database_name()))
                 .collect(),
@@ -357,6 +368,8 @@ impl Prepared {
                 .sum::<usize>()
             + self.change_facts.len() * size_of::<ChangeFacts>()
             + (self.text_facts.as_ref()).map_or(0, |facts| facts.bytes(STRING))
+            + texts(&mut self.obligations.iter())
+            + texts(&mut self.approval.iter().flat_map(|demand| &demand.policies))
             + texts(&mut self.engine_functions.iter())
             + texts(&mut self.engine_triggers.iter())
             + self
@@ -541,7 +554,12 @@ impl Draft<'_> {
         let is_read = facts.targets.is_empty();
         let permitted_changes = facts.permit.max_affected().unwrap_or(u64::MAX);
         // A permit is used once.
-        let (principal, policies) = facts.permit.spent();
+        let SpentPermit {
+            principal,
+            policies,
+            approval,
+            obligations: kept,
+        } = facts.permit.spent();
         Ok(Prepared {
             catalog_version: catalog.version().to_owned(),
             body_after_changes,
@@ -593,6 +611,8 @@ impl Draft<'_> {
             reserved,
             limits: limits.clone(),
             policies,
+            approval,
+            obligations: kept,
             relations: relations(access, catalog),
             sources: relation_source::cache::texts(&sources)
                 .filter_map(|(id, text)| Some((catalog.relation(id)?.database_name(), text)))

@@ -1,0 +1,306 @@
+//! `palisade approvals` and `palisade approve`: what waits for a person, and what the person says.
+
+use std::{
+    io::{self, Write as _},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use palisade::{approval::BoundRequest, host::Host as _};
+use palisade_host::Machine;
+use palisade_scan::spell_out;
+use palisade_state::{
+    ApprovalOptions, ApprovalStore, ApproveError, OperatorKey, OperatorPublicKey, StateSecret,
+    WaitingRequest,
+};
+use serde_json::json;
+
+use crate::{
+    approvals_args::{ApprovalsArguments, ApproveArguments, StateArguments},
+    args::Format,
+    config::ConfigFile,
+    exit::{Exit, Failure},
+    secret::Secret,
+};
+
+/// How often `--watch` looks.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// Bytes of a new secret.
+const SECRET_BYTES: usize = 32;
+
+/// What the operator decides about approvals.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ApprovalSetup {
+    /// The file in which requests wait. Without it, they wait in the memory of a server.
+    pub(crate) state: Option<PathBuf>,
+    /// The secret behind its seals; without it, it is in a file beside.
+    pub(crate) secret: Option<Secret>,
+    /// How long requests wait.
+    pub(crate) expire_after: Option<Duration>,
+    /// By which an operator's signature is known.
+    pub(crate) operator_key: Option<OperatorPublicKey>,
+}
+
+impl ApprovalSetup {
+    /// The store, if there is a file for it.
+    pub(crate) fn open(&self) -> Result<Option<ApprovalStore>, Failure> {
+        let Some(path) = &self.state else {
+            return Ok(None);
+        };
+        let secret = match &self.secret {
+            Some(secret) => read_secret(secret)?,
+            None => secret_beside(path)?,
+        };
+        let opened = ApprovalStore::open(path, &secret, self.options());
+        opened
+            .map(Some)
+            .map_err(|error| Failure::Usage(error.to_string()))
+    }
+
+    /// A store that is gone with the process.
+    pub(crate) fn open_in_memory(&self) -> Result<ApprovalStore, Failure> {
+        ApprovalStore::in_memory(self.options())
+            .map_err(|error| Failure::Internal(error.to_string()))
+    }
+
+    fn options(&self) -> ApprovalOptions {
+        let usual = ApprovalOptions::default();
+        ApprovalOptions {
+            expire_after: self.expire_after.unwrap_or(usual.expire_after),
+            operator_key: self.operator_key.clone(),
+        }
+    }
+}
+
+/// The secret that the configuration names.
+fn read_secret(secret: &Secret) -> Result<StateSecret, Failure> {
+    let text = secret.read()?;
+    if text.reveal().len() < SECRET_BYTES {
+        return Err(Failure::Configuration(format!(
+            "error: the secret of approvals, {secret}, is shorter than {SECRET_BYTES} bytes\n  help: make one by `openssl rand -hex 32`"
+        )));
+    }
+    Ok(StateSecret::new(text.reveal()))
+}
+
+/// The secret in the file beside `state`, which is made where it is not there.
+fn secret_beside(state: &Path) -> Result<StateSecret, Failure> {
+    let mut path = state.as_os_str().to_owned();
+    path.push(".key");
+    let path = PathBuf::from(path);
+    let random = || -> Result<String, String> {
+        let machine = Machine::new();
+        let mut text = String::new();
+        while text.len() < 2 * SECRET_BYTES {
+            let bytes = machine.random()?;
+            text.extend(bytes.iter().map(|byte| format!("{byte:02x}")));
+        }
+        Ok(text)
+    };
+    let text = random().map_err(Failure::Internal)?;
+    match write_secret(&path, &text) {
+        Ok(()) => Ok(StateSecret::new(text)),
+        // Another process may be about to write it.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            let secret = Secret::File(path).read()?;
+            Ok(StateSecret::new(secret.reveal()))
+        }
+        Err(error) => Err(Failure::Usage(format!(
+            "cannot write the secret of the state file, `{}`: {error}",
+            path.display()
+        ))),
+    }
+}
+
+/// Writes a file that only its owner reads, whole or not at all, and over no other.
+fn write_secret(path: &Path, text: &str) -> io::Result<()> {
+    let mut draft = path.as_os_str().to_owned();
+    draft.push(format!(".{}", std::process::id()));
+    let draft = PathBuf::from(draft);
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options
+        .open(&draft)?
+        .write_all(format!("{text}\n").as_bytes())?;
+    // Unlike a rename, it fails where there is one.
+    let linked = std::fs::hard_link(&draft, path);
+    std::fs::remove_file(&draft)?;
+    linked
+}
+
+impl StateArguments {
+    /// The stores that are meant.
+    fn stores(&self) -> Result<Vec<ApprovalStore>, Failure> {
+        let setups = match (&self.state, &self.config) {
+            (Some(path), _) => {
+                if !path.exists() {
+                    return Err(Failure::Usage(format!(
+                        "there is no state file `{}`\n  help: name the file of `state` under `[approvals]`",
+                        path.display()
+                    )));
+                }
+                ApprovalSetup {
+                    state: Some(path.clone()),
+                    ..ApprovalSetup::default()
+                }
+            }
+            (None, Some(config)) => ConfigFile::read(config)?.defaults().approvals.clone(),
+            (None, None) => ApprovalSetup::default(),
+        };
+        match setups.open()? {
+            Some(store) => Ok(vec![store]),
+            None => Err(Failure::Usage(
+                "there is no state file\n  help: `state = \"approvals.db\"` under `[approvals]` of the configuration names one, for the server too"
+                    .to_owned(),
+            )),
+        }
+    }
+}
+
+/// Runs `palisade approvals`.
+pub(crate) fn list(arguments: &ApprovalsArguments) -> Result<Exit, Failure> {
+    let mut out = io::stdout().lock();
+    if let Some(path) = &arguments.new_key {
+        let key = OperatorKey::generate().map_err(Failure::Internal)?;
+        write_secret(path, key.reveal()).map_err(|error| {
+            Failure::Usage(format!("cannot write `{}`: {error}", path.display()))
+        })?;
+        return writeln!(out, "operator_key = \"{}\"", key.public())
+            .map(|()| Exit::Permitted)
+            .map_err(|error| Failure::output(&error));
+    }
+    let stores = arguments.state.stores()?;
+    let machine = Machine::new();
+    let mut seen = Vec::new();
+    loop {
+        let now = machine.unix_time();
+        for store in &stores {
+            for waiting in store.list(now).map_err(Failure::Internal)? {
+                if seen.contains(&waiting.id) {
+                    continue;
+                }
+                seen.push(waiting.id.clone());
+                let text = match arguments.format {
+                    Format::Text => show(&waiting, now),
+                    Format::Json => format!("{}\n", to_json(&waiting)),
+                };
+                out.write_all(text.as_bytes())
+                    .and_then(|()| out.flush())
+                    .map_err(|error| Failure::output(&error))?;
+            }
+        }
+        if !arguments.watch {
+            break;
+        }
+        std::thread::sleep(LOOK);
+    }
+    if seen.is_empty() && arguments.format == Format::Text {
+        writeln!(out, "nothing waits").map_err(|error| Failure::output(&error))?;
+    }
+    Ok(Exit::Permitted)
+}
+
+/// Runs `palisade approve`.
+pub(crate) fn approve(arguments: &ApproveArguments) -> Result<Exit, Failure> {
+    let key = match &arguments.key_file {
+        None => None,
+        Some(path) => {
+            let text = Secret::File(path.clone()).read()?;
+            let key: OperatorKey = text
+                .reveal()
+                .parse()
+                .map_err(|error| Failure::Usage(format!("`{}`: {error}", path.display())))?;
+            Some(key)
+        }
+    };
+    let now = Machine::new().unix_time();
+    let by = name_approver(key.as_ref());
+    let mut told = Err(ApproveError::Unknown(arguments.id.clone()));
+    for store in arguments.state.stores()? {
+        told = match arguments.reject {
+            true => store.reject(&arguments.id, now, &by),
+            false => store.approve(&arguments.id, now, &by, key.as_ref()),
+        };
+        if !matches!(told, Err(ApproveError::Unknown(_))) {
+            break;
+        }
+    }
+    let request = match told {
+        Ok(request) => request,
+        Err(error @ ApproveError::Store(_)) => return Err(Failure::Internal(error.to_string())),
+        Err(error) => {
+            // There is no reader if this fails.
+            let _ = writeln!(io::stderr(), "error: {error}");
+            return Ok(Exit::Refused);
+        }
+    };
+    let mut out = io::stdout().lock();
+    let id = &arguments.id;
+    let text = match (arguments.format, arguments.reject) {
+        (Format::Json, is_rejected) => format!(
+            "{}\n",
+            json!({"id": id, "state": if is_rejected { "rejected" } else { "approved" }, "request": request})
+        ),
+        (Format::Text, true) => format!("rejected {id}\n{}", show_request(&request)),
+        (Format::Text, false) => format!("approved {id}, for one run\n{}", show_request(&request)),
+    };
+    out.write_all(text.as_bytes())
+        .map_err(|error| Failure::output(&error))?;
+    Ok(Exit::Permitted)
+}
+
+/// Who approves, for records.
+fn name_approver(key: Option<&OperatorKey>) -> String {
+    #[cfg(unix)]
+    let who = format!("uid {}", rustix::process::getuid().as_raw());
+    #[cfg(not(unix))]
+    let who = "the command line".to_owned();
+    match key {
+        Some(key) => format!("{who}, operator {}", key.public()),
+        None => who,
+    }
+}
+
+fn show(waiting: &WaitingRequest, now: Duration) -> String {
+    let left = waiting.expires.saturating_sub(now).as_secs().div_ceil(60);
+    let what = match &waiting.request {
+        Some(request) => show_request(request),
+        None => "  (sealed under another secret)\n".to_owned(),
+    };
+    format!("{}  expires in {left} min\n{what}", waiting.id)
+}
+
+/// What would run. The agent wrote it: what hides is spelled out, and each line is set in.
+fn show_request(request: &BoundRequest) -> String {
+    let connection = match &request.connection {
+        Some(connection) => format!(" on {connection}"),
+        None => String::new(),
+    };
+    let mut text = format!(
+        "  {}{connection}, approval: {}\n",
+        request.principal, request.level
+    );
+    if let Some(template) = &request.template {
+        text.push_str(&format!("  template {template}\n"));
+    }
+    for line in request.sql.lines() {
+        text.push_str(&format!("  | {}\n", spell_out(line)));
+    }
+    if !request.params.is_empty() {
+        text.push_str(&format!("  params {}\n", spell_out(&request.params)));
+    }
+    text
+}
+
+fn to_json(waiting: &WaitingRequest) -> serde_json::Value {
+    let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    json!({
+        "id": waiting.id,
+        "created_ms": millis(waiting.created),
+        "expires_ms": millis(waiting.expires),
+        "request": waiting.request,
+    })
+}

@@ -1,0 +1,20 @@
+//! What outlives a request: requests that wait for a person's approval, and the approvals that were given.
+//!
+//! [`ApprovalStore`] is the [`Approvals`](palisade::approval::Approvals) of a gate. It is a SQLite file, which several processes may
+//! share, or lives in memory. Statements and parameters are sealed in it, and found again by digests under a key.
+//!
+//! | type | is |
+//! |---|---|
+//! | [`ApprovalStore`] | the store |
+//! | [`WaitingRequest`] | a request as a person reads it |
+//! | [`OperatorKey`], [`OperatorPublicKey`] | by which an operator signs, and by which the gate knows the signature |
+
+mod operator_key;
+mod seal;
+mod store;
+
+pub use operator_key::{OperatorKey, OperatorKeyError, OperatorPublicKey};
+pub use seal::StateSecret;
+pub use store::{
+    ApprovalOptions, ApprovalStore, ApproveError, MAX_WAITING, StateError, WaitingRequest,
+};

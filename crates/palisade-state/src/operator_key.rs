@@ -1,0 +1,128 @@
+//! The key by which an operator signs approvals. The gate holds its public half alone, so that the agent's side cannot sign.
+
+use std::{fmt, str::FromStr};
+
+use ring::{
+    rand::SystemRandom,
+    signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey},
+};
+
+/// What stands before the key in its file.
+const PRIVATE: &str = "palisade-operator-key-1:";
+
+/// What stands before a public key.
+const PUBLIC: &str = "ed25519:";
+
+/// A text that is no key.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum OperatorKeyError {
+    /// Of an operator.
+    #[error("it is no operator's key; `palisade approvals --new-key FILE` makes one")]
+    Private,
+    /// The public half.
+    #[error(
+        "it is no public key; write it as `palisade approvals --new-key` prints it, `ed25519:…`"
+    )]
+    Public,
+}
+
+/// An operator's key, Ed25519.
+pub struct OperatorKey {
+    pair: Ed25519KeyPair,
+    text: String,
+}
+
+impl fmt::Debug for OperatorKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("OperatorKey").field(&self.public()).finish()
+    }
+}
+
+impl OperatorKey {
+    /// A new key.
+    ///
+    /// # Errors
+    /// A text for the operator if the machine has no random bytes.
+    pub fn generate() -> Result<Self, String> {
+        let made = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new());
+        let made = made.map_err(|_| "no random bytes".to_owned())?;
+        let text = format!("{PRIVATE}{}", hex(made.as_ref()));
+        text.parse()
+            .map_err(|error: OperatorKeyError| error.to_string())
+    }
+
+    /// The text that a key's file holds.
+    #[must_use]
+    pub fn reveal(&self) -> &str {
+        &self.text
+    }
+
+    /// The half that the gate's configuration holds.
+    #[must_use]
+    pub fn public(&self) -> OperatorPublicKey {
+        OperatorPublicKey(self.pair.public_key().as_ref().to_vec())
+    }
+
+    pub(crate) fn sign(&self, text: &str) -> Vec<u8> {
+        self.pair.sign(text.as_bytes()).as_ref().to_vec()
+    }
+}
+
+impl FromStr for OperatorKey {
+    type Err = OperatorKeyError;
+
+    fn from_str(text: &str) -> Result<Self, OperatorKeyError> {
+        let text = text.trim();
+        let bytes = text.strip_prefix(PRIVATE).and_then(unhex);
+        let bytes = bytes.ok_or(OperatorKeyError::Private)?;
+        let pair = Ed25519KeyPair::from_pkcs8(&bytes).map_err(|_| OperatorKeyError::Private)?;
+        Ok(Self {
+            pair,
+            text: text.to_owned(),
+        })
+    }
+}
+
+/// The public half of an operator's key, `ed25519:…`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OperatorPublicKey(Vec<u8>);
+
+impl OperatorPublicKey {
+    pub(crate) fn verifies(&self, text: &str, signature: &[u8]) -> bool {
+        UnparsedPublicKey::new(&ED25519, &self.0)
+            .verify(text.as_bytes(), signature)
+            .is_ok()
+    }
+}
+
+impl fmt::Display for OperatorPublicKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{PUBLIC}{}", hex(&self.0))
+    }
+}
+
+impl FromStr for OperatorPublicKey {
+    type Err = OperatorKeyError;
+
+    fn from_str(text: &str) -> Result<Self, OperatorKeyError> {
+        let bytes = text.trim().strip_prefix(PUBLIC).and_then(unhex);
+        match bytes {
+            Some(bytes) if bytes.len() == 32 => Ok(Self(bytes)),
+            Some(_) | None => Err(OperatorKeyError::Public),
+        }
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn unhex(digits: &str) -> Option<Vec<u8>> {
+    let digit = |byte: &u8| char::from(*byte).to_digit(16);
+    (digits.as_bytes().chunks(2))
+        .map(|pair| match pair {
+            [high, low] => u8::try_from(digit(high)? << 4 | digit(low)?).ok(),
+            _ => None,
+        })
+        .collect()
+}

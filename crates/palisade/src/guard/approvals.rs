@@ -1,0 +1,163 @@
+//! What needs a person's approval: asked for, used up, and confirmed by the agent's own client.
+
+use crate::{
+    approval::{ApprovalRequest, BoundTo, Confirmation, PendingApproval, Redemption, bind},
+    audit::ApprovalNote,
+    code::Code,
+    guard::{Guard, Refusal, Run, internal},
+    policy::{ApprovalDemand, ApprovalLevel},
+    rejection::Rejection,
+    rewrite::RewrittenStatement,
+    session::Session,
+    value::Params,
+};
+
+impl Guard {
+    /// Lets a statement through that a person approved, which uses the approval up.
+    ///
+    /// # Errors
+    /// `approval.required`; then the request waits, where it can.
+    pub(in crate::guard) fn require_approval(
+        &self,
+        demand: &ApprovalDemand,
+        statement: &RewrittenStatement,
+        (sql, params, session): (&str, &Params, &Session),
+        run: &mut Run,
+    ) -> Result<(), Rejection> {
+        let refuse = |message: String| {
+            Rejection::new(Code::ApprovalRequired, message).with_policies(demand.policies.clone())
+        };
+        // What is tried for a moment is sent again for all its time, and then uses the approval.
+        if run.is_trial {
+            return Err(Rejection::new(
+                Code::LimitTime,
+                "a statement that needs an approval is not tried first",
+            ));
+        }
+        let Some(approvals) = &self.approvals else {
+            run.report.policies.clone_from(&demand.policies);
+            return Err(refuse(
+                "this needs a person's approval, and there is no way to ask for one here"
+                    .to_owned(),
+            ));
+        };
+        let binding = BoundTo {
+            policy_version: run.live.firewall.policies().version(),
+            connection: self.name.as_deref(),
+            level: demand.level,
+            policies: &demand.policies,
+            limits: statement.limits(),
+            max_affected: statement.max_affected(),
+        };
+        let request = ApprovalRequest {
+            bound: bind(sql, params, session, binding),
+            level: demand.level,
+            principal: session.principal().to_string(),
+            now: self.host.unix_time(),
+        };
+        let redeemed = approvals.redeem(&request).map_err(|why| internal(&why))?;
+        let note = |id: &str, state, by| ApprovalNote {
+            id: id.to_owned(),
+            state,
+            by,
+        };
+        let rejection = match redeemed {
+            Redemption::Approved(given) => {
+                run.approval = Some(note(&given.id, "used", Some(given.by)));
+                return Ok(());
+            }
+            Redemption::Pending(pending) => {
+                run.approval = Some(note(&pending.id, "pending", None));
+                let message = tell_pending(&pending);
+                run.pending = Some(pending);
+                refuse(message)
+            }
+            Redemption::Rejected { id } => {
+                run.approval = Some(note(&id, "rejected", None));
+                refuse(format!(
+                    "a person rejected this request ({id}), so it was not run"
+                ))
+            }
+            Redemption::Unavailable(why) => refuse(format!(
+                "this needs a person's approval, and there is no way to ask for one here: {why}"
+            )),
+            Redemption::TooMany => refuse(
+                "too many of your requests wait for a person's approval; wait until some are approved or expire"
+                    .to_owned(),
+            ),
+        };
+        run.report.policies.clone_from(&demand.policies);
+        Err(rejection)
+    }
+
+    /// Approves `pending`, as a person said in the client of `session`. Sending the same call again runs it once.
+    ///
+    /// Where an operator's approval is demanded, nothing that a client says counts.
+    ///
+    /// # Errors
+    /// `approval.required` where it does not count or no longer waits; `internal` if it cannot be recorded.
+    pub fn confirm(&self, pending: &PendingApproval, session: &Session) -> Result<(), Refusal> {
+        let refuse =
+            |message: String| Refusal::new(Rejection::new(Code::ApprovalRequired, message));
+        let Some(approvals) = &self.approvals else {
+            return Err(refuse(
+                "there is no way to approve anything here".to_owned(),
+            ));
+        };
+        let principal = session.principal().to_string();
+        // Recorded first: what cannot be recorded is not approved.
+        self.note_answer(pending, session, "approved")?;
+        let now = self.host.unix_time();
+        let confirmed = approvals.confirm(&pending.id, &principal, now);
+        match confirmed.map_err(|why| self.refusal(internal(&why)))? {
+            Confirmation::Approved => Ok(()),
+            Confirmation::NotPending => Err(refuse(format!(
+                "the request {} no longer waits; send the call again to ask anew",
+                pending.id
+            ))),
+            Confirmation::NeedsOperator => Err(Refusal {
+                pending: Some(Box::new(pending.clone())),
+                ..refuse(tell_pending(pending))
+            }),
+        }
+    }
+
+    /// Records that the client of `session` did not approve `pending`, which goes on to wait.
+    ///
+    /// # Errors
+    /// `internal` if it cannot be recorded.
+    pub fn decline(&self, pending: &PendingApproval, session: &Session) -> Result<(), Refusal> {
+        self.note_answer(pending, session, "declined")
+    }
+
+    fn note_answer(
+        &self,
+        pending: &PendingApproval,
+        session: &Session,
+        state: &'static str,
+    ) -> Result<(), Refusal> {
+        let note = ApprovalNote {
+            id: pending.id.clone(),
+            state,
+            by: Some("the agent's client".to_owned()),
+        };
+        self.record_approval(session, note)
+    }
+}
+
+/// What an agent is told of a request that waits.
+fn tell_pending(pending: &PendingApproval) -> String {
+    let whose = match pending.level {
+        ApprovalLevel::Required => "a person's",
+        ApprovalLevel::Operator => "an operator's",
+    };
+    let id = &pending.id;
+    match pending.is_out_of_band {
+        true => format!(
+            "this needs {whose} approval, and was not run. The request {id} waits: a person runs `palisade approve {id}`; then send the same call again"
+        ),
+        false => format!(
+            "this needs {whose} approval, and was not run. The request {id} waits for the person at your client, and nobody else can approve it here"
+        ),
+    }
+}

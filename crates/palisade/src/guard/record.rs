@@ -1,0 +1,151 @@
+//! What is recorded of statements, of other calls, and of what persons say.
+
+use std::time::Duration;
+
+use crate::{
+    audit::{ApprovalNote, AuditRecord, RecordKind},
+    code::{Code, Detail},
+    firewall::Firewall,
+    guard::{Became, Guard, Refusal, Run},
+    rejection::Rejection,
+    session::Session,
+};
+
+impl Guard {
+    /// Records a call that ran no statement: about names, or refused before there was a statement.
+    ///
+    /// # Errors
+    /// `internal` if it cannot be recorded. Then it is not answered.
+    pub fn record_call(
+        &self,
+        session: &Session,
+        result: Result<(), &Refusal>,
+        duration: Duration,
+    ) -> Result<(), Refusal> {
+        let firewall = self.firewall();
+        let mut record = self.begin(RecordKind::Call, session, &firewall, duration);
+        if let Err(refusal) = result {
+            note_refusal(&mut record, refusal);
+        }
+        self.keep(&record)
+    }
+
+    /// Records what a person said of a request that waits.
+    pub(in crate::guard) fn record_approval(
+        &self,
+        session: &Session,
+        note: ApprovalNote,
+    ) -> Result<(), Refusal> {
+        let firewall = self.firewall();
+        let begun = self.begin(RecordKind::Approval, session, &firewall, Duration::ZERO);
+        self.keep(&AuditRecord {
+            approval: Some(note),
+            ..begun
+        })
+    }
+
+    fn keep(&self, record: &AuditRecord) -> Result<(), Refusal> {
+        self.audit.record(record).map_err(|why| {
+            let code = Code::Internal;
+            self.refusal(Rejection::new(code, code.summary()).with_operator_detail(why))
+        })
+    }
+
+    /// A record without what became of it.
+    fn begin(
+        &self,
+        kind: RecordKind,
+        session: &Session,
+        firewall: &Firewall,
+        duration: Duration,
+    ) -> AuditRecord {
+        let policies = firewall.policies();
+        AuditRecord {
+            kind,
+            time_ms: u64::try_from(self.host.unix_time().as_millis()).unwrap_or(u64::MAX),
+            principal: session.principal().to_string(),
+            transport: session.transport().name(),
+            client: session.client().map(str::to_owned),
+            claimed_client: session.claims().client().map(str::to_owned),
+            claimed_purpose: session.claims().purpose().map(str::to_owned),
+            session: session.origin().session.clone(),
+            tool: session.origin().tool,
+            trace: session.origin().trace().map(str::to_owned),
+            template: session.template().map(str::to_owned),
+            connection: self.name.clone(),
+            fingerprint: String::new(),
+            statement: String::new(),
+            decision: "allow",
+            dry_run: false,
+            code: None,
+            detail: None,
+            incident: None,
+            policy_version: policies.version().to_owned(),
+            policy_digest: policies.texts_digest().to_owned(),
+            entities_digest: policies.entities_digest().to_owned(),
+            catalog_digest: firewall.catalog().version().to_owned(),
+            policies: Vec::new(),
+            obligations: Vec::new(),
+            approval: None,
+            relations: Vec::new(),
+            rows: 0,
+            affected: None,
+            truncated: false,
+            findings: 0,
+            duration_us: u64::try_from(duration.as_micros()).unwrap_or(u64::MAX),
+        }
+    }
+
+    /// The record of a statement.
+    pub(in crate::guard) fn record(
+        &self,
+        sql: &str,
+        session: &Session,
+        became: &Became<'_>,
+        run: &Run,
+    ) -> AuditRecord {
+        let firewall = &run.live.firewall;
+        let fingerprint = firewall.fingerprint(sql);
+        let mut record = AuditRecord {
+            fingerprint: fingerprint.id,
+            statement: fingerprint.normalized,
+            policies: run.report.policies.clone(),
+            obligations: run.obligations.clone(),
+            approval: run.approval.clone(),
+            relations: run.relations.clone(),
+            ..self.begin(
+                RecordKind::Statement,
+                session,
+                firewall,
+                run.report.duration,
+            )
+        };
+        match became {
+            Became::Answered(envelope) => {
+                let answer = envelope.answer();
+                record.rows = u64::try_from(answer.row_count()).unwrap_or(u64::MAX);
+                record.affected = envelope.affected_rows();
+                record.truncated = answer.truncation().is_some();
+                record.findings = u64::try_from(answer.findings().len()).unwrap_or(u64::MAX);
+            }
+            Became::Untried => record.dry_run = true,
+            Became::Refused(refusal) => {
+                record.dry_run = run.is_dry;
+                note_refusal(&mut record, refusal);
+            }
+        }
+        record
+    }
+}
+
+fn note_refusal(record: &mut AuditRecord, refusal: &Refusal) {
+    let rejection = &refusal.rejection;
+    record.decision = "reject";
+    record.code = Some(rejection.code());
+    record.incident = refusal.incident.clone();
+    // An engine's message can hold values: it goes to the log, and its kind into the record.
+    record.detail = match rejection.code().detail() {
+        Detail::Withheld => rejection.recorded_detail().map(str::to_owned),
+        Detail::Recorded => rejection.operator_detail().map(str::to_owned),
+    };
+}
