@@ -443,8 +443,8 @@ mod tests {
             told(text),
             [
                 "a removed taken away",
-                "a negated `unless { principal has tenant && resource.tags.containsAny([\"x\", \"y\"]) }`",
-                "a widened without `when { principal has tenant && resource.tags.containsAny([\"x\", \"y\"]) }`",
+                "a negated `unless { (principal has tenant) && resource.tags.containsAny([\"x\", \"y\"]) }`",
+                "a widened without `when { (principal has tenant) && resource.tags.containsAny([\"x\", \"y\"]) }`",
                 "a widened without `principal has tenant`",
                 "a widened without `resource.tags.containsAny([\"x\", \"y\"])`",
                 "a narrowed without `\"x\"`",
