@@ -154,10 +154,7 @@ impl Report {
                 "left_out": case.is_left_out,
                 "policies": result.answer.as_ref().map(|answer| &answer.policies),
                 "rewritten": result.answer.as_ref().map(|answer| &answer.rewritten),
-                "why": result.why.as_ref().map(|why| json!({
-                    "without": why.without,
-                    "conditions": why.conditions,
-                })),
+                "why": result.why.as_ref().map(Why::json),
                 "differences": differences.iter().map(|difference| json!({
                     "what": difference.what,
                     "expected": difference.expected,
@@ -190,13 +187,10 @@ impl Report {
                 }
                 Status::Failed(differences) => {
                     let told = json!({
-                            "at": format!("{}:{}", case.file, case.line),
-                            "why": result.why.as_ref().map(|why| json!({
-                        "without": why.without,
-                        "conditions": why.conditions,
-                    })),
-                    "differences": differences.iter().map(ToString::to_string).collect::<Vec<_>>(),
-                        });
+                        "at": format!("{}:{}", case.file, case.line),
+                        "why": result.why.as_ref().map(Why::json),
+                        "differences": differences.iter().map(ToString::to_string).collect::<Vec<_>>(),
+                    });
                     // JSON is YAML.
                     writeln!(
                         out,

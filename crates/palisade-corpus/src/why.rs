@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use palisade::policy::{ConditionValues, Mutant, Mutation, PolicySources, mutate};
+use serde_json::{Value as Json, json};
 
 use crate::{
     case::Case,
@@ -23,6 +24,12 @@ pub struct Why {
     pub without: Vec<Vec<String>>,
     /// The conditions of the policies that decided, with their values.
     pub conditions: Vec<ConditionValues>,
+}
+
+impl Why {
+    pub(crate) fn json(&self) -> Json {
+        json!({ "without": self.without, "conditions": self.conditions })
+    }
 }
 
 /// Looks into failing cases.
