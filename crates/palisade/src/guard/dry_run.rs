@@ -67,7 +67,7 @@ impl Guard {
             Ok(_) => self.permit(sql, params, session, limits, &mut run).await,
             Err(rejection) => Err(rejection.clone()),
         };
-        // Nobody is asked for what is not run.
+        // No person is asked for what is not run.
         let result = match result {
             Ok((statement, None)) => Ok(statement),
             Ok((_, Some(demand))) => {

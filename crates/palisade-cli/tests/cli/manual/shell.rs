@@ -289,6 +289,11 @@ pub(super) fn load(desk: &Desk, block: &Block, page: &str) -> bool {
             desk.write("p/classification.toml", &block.text);
             check("p");
         }
+        "toml" if block.text.starts_with("[sqlite]") => {
+            desk.write("p/base.cedar", "permit (principal, action, resource);");
+            desk.write("p/schemas.toml", &block.text);
+            check("p");
+        }
         "toml" => {
             desk.write("palisade.toml", &block.text);
             let answer = run(&[
