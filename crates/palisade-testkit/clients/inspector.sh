@@ -36,7 +36,7 @@ check() {
 }
 
 tools=$(inspect --method tools/list)
-check "the tools" "$tools" 'r.tools.map(t => t.name).join() === "describe_table,list_databases,list_schemas,list_tables,list_views,policy_explain,query,search_objects"
+check "the tools" "$tools" 'r.tools.map(t => t.name).join() === "describe_table,explain_query,list_databases,list_schemas,list_tables,list_views,policy_explain,policy_test,query,schema_dump,search_objects"
     && r.tools.every(t => t.annotations.readOnlyHint && t.inputSchema.additionalProperties === false)'
 if grep -q 'unknown format' "$inspector/stderr"; then
     fail "a schema has a format the inspector does not know"

@@ -15,12 +15,15 @@ from mcp.client.stdio import stdio_client
 
 TOOLS = [
     "describe_table",
+    "explain_query",
     "list_databases",
     "list_schemas",
     "list_tables",
     "list_views",
     "policy_explain",
+    "policy_test",
     "query",
+    "schema_dump",
     "search_objects",
 ]
 
@@ -73,7 +76,7 @@ async def with_client(command):
                 f"the annotations of {tool.name}, not {hints}",
             )
             expect(bool(tool.title), f"the title of {tool.name}")
-            expect(bool(tool.output_schema) == (tool.name != "query"), f"the output schema of {tool.name}")
+            expect(bool(tool.output_schema) == (tool.name not in ("query", "explain_query")), f"the output schema of {tool.name}")
 
         listed = await client.call_tool("list_tables", {})
         expect(not listed.is_error, f"the list of tables, not {listed}")
@@ -83,10 +86,16 @@ async def with_client(command):
 
         found = await client.call_tool("search_objects", {"pattern": table})
         expect(not found.is_error and found.structured_content["object_count"] > 0, f"{table}, not {found}")
-        for tool in ("list_databases", "list_schemas", "list_views", "policy_explain"):
+        for tool in ("list_databases", "list_schemas", "list_views", "policy_explain", "schema_dump"):
             told = await client.call_tool(tool, {})
             expect(not told.is_error, f"an answer of {tool}, not {told}")
         refusal_of(await client.call_tool("list_tables", {"cursor": "x"}), "request.invalid")
+        tried = await client.call_tool("policy_test", {"sql": "SELECT 1"})
+        expect(tried.structured_content["allowed"] is True, f"a permit, not {tried}")
+        tried = await client.call_tool("policy_test", {"sql": "SELECT * FROM no_such_thing"})
+        expect(tried.structured_content["refusal"]["code"] == "name.unknown-relation", f"a refusal, not {tried}")
+        planned = await client.call_tool("explain_query", {"sql": "SELECT 1"})
+        expect(not planned.is_error, f"a plan, not {planned}")
 
         described = await client.call_tool("describe_table", {"table": table})
         columns = [column["name"] for column in described.structured_content["columns"]]
