@@ -46,10 +46,15 @@ fn main() -> Result<(), Box<dyn Error>> {
             .flat_map(|relation| relation.columns.iter().filter(direct))
             .map(|column| column.column.as_str())
             .collect();
-        let relations: Vec<&str> = trace
+        // Policies may call a schema otherwise than statements do.
+        let relations: Vec<String> = trace
             .relations
             .iter()
-            .map(|r| r.relation.as_str())
+            .map(|traced| {
+                let mut known = firewall.catalog().relations().iter();
+                let found = known.find(|relation| relation.uid == traced.relation);
+                found.map_or_else(|| traced.relation.clone(), |one| one.database_name())
+            })
             .collect();
         let line = serde_json::json!({
             "case": case.id(),
