@@ -265,6 +265,9 @@ fn format_trace(trace: &Trace, paint: Paint) -> String {
     if let Some(max_rows) = trace.max_rows {
         out.push_str(&label("row cap", &max_rows.to_string(), paint));
     }
+    if let Some(time) = trace.max_time_ms {
+        out.push_str(&label("time cap", &format!("{time} ms"), paint));
+    }
     if trace.fenced {
         out.push_str(&label(
             "fence",

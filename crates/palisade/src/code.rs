@@ -222,6 +222,9 @@ codes! {
     ObligationAggregateOnly "obligation.aggregate-only" retry false, next [query describe_table], fault Statement, stage Decision, incident Never, detail Recorded,
         "Only COUNT, SUM and AVG may see a column of the statement, over groups that are large enough.",
         "Write count(c), sum(c) or avg(c) of the column itself, without OVER. Choose, join, group and order rows by other columns.";
+    LimitRows "limit.rows" retry false, next [query], fault Statement, stage Execution, incident Never, detail Recorded,
+        "The answer has more rows than policy permits one answer to have.",
+        "Narrow the condition, or ask with LIMIT for as many rows as the message says.";
     LimitTime "limit.time" retry true, next [query], fault Statement, stage Execution, incident Never, detail Recorded,
         "The statement ran longer than the limit.",
         "Narrow the statement: fewer rows, an indexed condition, no cartesian join.";

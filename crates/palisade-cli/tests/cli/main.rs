@@ -11,6 +11,7 @@
 mod account;
 mod approvals;
 mod cancel;
+mod caps;
 mod connections;
 mod corpus;
 mod desk;

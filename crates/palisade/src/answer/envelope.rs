@@ -267,7 +267,7 @@ mod tests {
     use super::*;
     use crate::answer::Marker;
     use crate::{
-        answer::{Action, EmptyReason, OutputColumn, ScanPlan, ScanSession},
+        answer::{Action, EmptyReason, OutputColumn, RowBound, ScanPlan, ScanSession},
         code::Code,
         value::RowSink,
         value::Value,
@@ -288,7 +288,7 @@ mod tests {
                 })
                 .collect(),
             max_rows: 3,
-            is_capped: false,
+            row_bound: RowBound::Limit,
             max_result_bytes: 1000,
             max_cell_bytes: 100,
             if_empty: EmptyReason::NoMatch,

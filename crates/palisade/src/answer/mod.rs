@@ -45,8 +45,8 @@ pub struct ScanPlan {
     pub(crate) columns: Vec<OutputColumn>,
     /// Rows that may leave; one more is fetched to know of truncation.
     pub(crate) max_rows: u64,
-    /// Whether policy says how many, and not whoever asks.
-    pub(crate) is_capped: bool,
+    /// Who says how many, and what becomes of more.
+    pub(crate) row_bound: RowBound,
     /// Bytes of all cells that may leave.
     pub(crate) max_result_bytes: usize,
     /// Bytes of one cell.
@@ -58,6 +58,17 @@ pub struct ScanPlan {
     pub(crate) masked_uses: Vec<MaskedUse>,
     /// For each column that is one of tokens, its position and their keys.
     pub(crate) tokens: Vec<(usize, Arc<TokenKeys>)>,
+}
+
+/// Who says how many rows an answer may have, and what becomes of more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RowBound {
+    /// Whoever asks, or the configuration. More are cut off.
+    Limit,
+    /// Policy, so that a higher limit would give no more. More are cut off.
+    Policy,
+    /// Policy, and an answer with more is refused.
+    PolicyOrRefusal,
 }
 
 /// A column of an answer.

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::{
     answer::{
-        Detector, OutputColumn, Room, ScanPlan, Severity,
+        Detector, OutputColumn, Room, RowBound, ScanPlan, Severity,
         cell::{Cell, HEX_PREFIX, hex},
         detect,
         marker::Marker,
@@ -308,6 +308,8 @@ pub struct ScanSession {
     blocked: BTreeSet<&'static str>,
     shape_checked: bool,
     fault: Option<String>,
+    /// More rows came than policy lets an answer have before it is refused.
+    has_refused_rows: bool,
     /// What is left of the room that the answer was given, if it was.
     left: Option<Left>,
     /// The names of its columns alone are larger than that room.
@@ -335,6 +337,7 @@ impl ScanSession {
             blocked: BTreeSet::new(),
             shape_checked: false,
             fault: None,
+            has_refused_rows: false,
             left: None,
             is_too_wide: false,
             has_most_rows: false,
@@ -368,10 +371,13 @@ impl ScanSession {
         }
         self.total_seen = self.total_seen.saturating_add(1);
         if self.total_seen > self.plan.max_rows {
-            self.truncation = Some(if self.plan.is_capped || self.has_most_rows {
-                TruncationReason::RowCap
-            } else {
-                TruncationReason::RowLimit
+            self.truncation = Some(match (self.plan.row_bound, self.has_most_rows) {
+                (RowBound::PolicyOrRefusal, _) => {
+                    self.has_refused_rows = true;
+                    TruncationReason::RowCap
+                }
+                (RowBound::Policy, _) | (RowBound::Limit, true) => TruncationReason::RowCap,
+                (RowBound::Limit, false) => TruncationReason::RowLimit,
             });
             return ControlFlow::Break(());
         }
@@ -476,7 +482,7 @@ impl ScanSession {
     ///
     /// # Errors
     /// [`Code::Internal`] if the answer has another shape than was decided, [`Code::OutputBlocked`] if
-    /// something was found and the action is to block.
+    /// something was found and the action is to block, [`Code::LimitRows`] if policy refuses an answer with so many rows.
     pub fn finish(self) -> Result<ScannedRows, Rejection> {
         if let Some(detail) = self.fault {
             return Err(Rejection::new(Code::Internal, Code::Internal.summary())
@@ -488,6 +494,15 @@ impl ScanSession {
                 Rejection::new(Code::OutputBlocked, Code::OutputBlocked.summary())
                     .with_operator_detail(format!("found by {detectors}")),
             );
+        }
+        if self.has_refused_rows {
+            return Err(Rejection::new(
+                Code::LimitRows,
+                format!(
+                    "there are more than {} rows, and policy permits no part of such an answer",
+                    self.plan.max_rows
+                ),
+            ));
         }
         if self.is_too_wide {
             return Err(Rejection::new(

@@ -178,7 +178,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        answer::{Action, Form, Marker, OutputColumn, Room, ScanPlan, ScanSession},
+        answer::{Action, Form, Marker, OutputColumn, Room, RowBound, ScanPlan, ScanSession},
         code::Code,
         value::Value,
     };
@@ -194,7 +194,7 @@ mod tests {
                 })
                 .collect(),
             max_rows: 1000,
-            is_capped: false,
+            row_bound: RowBound::Limit,
             max_result_bytes: 1 << 20,
             max_cell_bytes: 1 << 16,
             if_empty: EmptyReason::NoMatchOrFiltered,

@@ -198,10 +198,7 @@ fn add_reads(cells: &mut Cells, view: &SessionView, relation: &Relation) -> Resu
         }
         Visibility::Selectable => {}
     }
-    let most = decision
-        .max_rows
-        .map(|rows| format!(", at most {rows} rows"));
-    let value = format!("allow{}", most.unwrap_or_default());
+    let value = format!("allow{}", decision.caps);
     add(None, "select", value, by.clone());
     add(None, "see", describe_rows(&decision.rows, relation), by);
     for ((_, column), decided) in relation.column_ids().zip(&decision.columns) {
@@ -237,10 +234,7 @@ fn add_changes(
         };
         reaches |= matches!(change, Change::Update | Change::Delete);
         leaves |= matches!(change, Change::Insert | Change::Update);
-        let most = decided
-            .max_rows
-            .map(|rows| format!(", at most {rows} rows"));
-        let value = format!("allow{}", most.unwrap_or_default());
+        let value = format!("allow{}", decided.caps);
         let by = decided.policies.into_iter().collect();
         cells.insert((relation.uid.clone(), None, action), (value, by));
     }

@@ -10,7 +10,7 @@ use crate::{
     limits::Limits,
     policy::{
         ColumnFlow, WriteDecision,
-        obligation::{ColumnDecision, ColumnLevel, RelationDecision, RowFilter, Visibility},
+        obligation::{Caps, ColumnDecision, ColumnLevel, RelationDecision, RowFilter, Visibility},
     },
     rejection::Rejection,
     resolve::{self, ViewBody, Visible},
@@ -65,7 +65,7 @@ impl Visible for Everything<'_> {
             visibility: Visibility::Selectable,
             columns: vec![plain; columns],
             rows: RowFilter::Everything,
-            max_rows: None,
+            caps: Caps::default(),
             policies: Vec::new(),
             message: None,
             has_hidden_children: false,

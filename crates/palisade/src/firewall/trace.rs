@@ -33,6 +33,8 @@ pub struct Trace {
     pub functions: Vec<String>,
     /// The row cap that policies set.
     pub max_rows: Option<u64>,
+    /// The most milliseconds that policies give it.
+    pub max_time_ms: Option<u64>,
     /// Whether filters had to be fenced.
     pub fenced: bool,
     /// Ids of the determining policies.
@@ -88,6 +90,7 @@ impl Trace {
             relations: Vec::new(),
             functions: Vec::new(),
             max_rows: None,
+            max_time_ms: None,
             fenced: false,
             policies: Vec::new(),
             prechecks: Vec::new(),
@@ -106,7 +109,8 @@ impl Trace {
     ) {
         self.stage = "rewrite";
         self.fenced = resolved.needs_fence;
-        self.max_rows = permit.max_rows();
+        self.max_rows = permit.caps().most_rows();
+        self.max_time_ms = permit.caps().time_ms;
         self.policies = permit.policies().to_vec();
         self.functions = resolved.access.functions().map(str::to_owned).collect();
         for (id, decision) in permit.relations() {

@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use super::obligation::{ColumnLevel, Mask, RelationDecision, RowFilter, Visibility};
+use super::obligation::{Caps, ColumnLevel, Mask, RelationDecision, RowFilter, Visibility};
 use crate::policy::{
     approval::ApprovalDemand,
     cedar::schema::row_type,
@@ -39,7 +39,7 @@ use crate::{
 /// ```
 ///
 /// ```compile_fail,E0451
-/// let forged = palisade::policy::Permit { max_rows: None, ..todo!() };
+/// let forged = palisade::policy::Permit { max_affected: None, ..todo!() };
 /// ```
 #[derive(Debug)]
 pub struct Permit {
@@ -49,7 +49,7 @@ pub struct Permit {
     policies: Vec<String>,
     approval: Option<ApprovalDemand>,
     obligations: Vec<String>,
-    max_rows: Option<u64>,
+    caps: Caps,
     max_affected: Option<u64>,
     filtered_cascades: BTreeSet<(RelationId, Change)>,
     reserved: Option<PendingEstimatePolicies>,
@@ -97,9 +97,9 @@ impl Permit {
         &self.policies
     }
 
-    /// The smallest row cap that policies demand.
-    pub(crate) fn max_rows(&self) -> Option<u64> {
-        self.max_rows
+    /// The tightest caps on the answer that policies demand, and on the time of the statement.
+    pub(crate) fn caps(&self) -> Caps {
+        self.caps
     }
 }
 
@@ -208,18 +208,22 @@ pub(crate) fn authorize(
     }
     let Changed {
         writes,
-        max_affected,
+        caps: changing_caps,
         filtered_cascades,
     } = check_changed_rows(session_view, access, changes, &mut changing)?;
     let reserved = check_conditions(session_view, access)?;
     policies.add(session_view.run_policies());
     let policies = policies.ids(&changing);
     let approval = session_view.demanded_approval(&policies);
-    let max_rows = relations
-        .values()
-        .filter_map(|decision| decision.max_rows)
-        .min();
-    let obligations = name_obligations(session_view, access, &relations, max_rows, max_affected);
+    let caps = relations.values().map(|decision| decision.caps).fold(
+        Caps {
+            time_ms: changing_caps.time_ms,
+            ..Caps::default()
+        },
+        Caps::tightest,
+    );
+    let max_affected = changing_caps.most_rows();
+    let obligations = name_obligations(session_view, access, &relations, caps, max_affected);
     Ok(Permit {
         principal: session_view.principal().clone(),
         relations,
@@ -227,7 +231,7 @@ pub(crate) fn authorize(
         policies,
         approval,
         obligations,
-        max_rows,
+        caps,
         max_affected,
         filtered_cascades,
         reserved,
@@ -239,7 +243,7 @@ fn name_obligations(
     session_view: &SessionView,
     access: &AccessSet,
     relations: &BTreeMap<RelationId, Arc<RelationDecision>>,
-    max_rows: Option<u64>,
+    caps: Caps,
     max_affected: Option<u64>,
 ) -> Vec<String> {
     let catalog = session_view.catalog();
@@ -263,7 +267,14 @@ fn name_obligations(
             Some(ColumnLevel::Plain | ColumnLevel::Hidden) | None => {}
         }
     }
-    out.extend(max_rows.map(|rows| format!("max-rows {rows}")));
+    out.extend(
+        caps.rows_as_written()
+            .map(|rows| format!("max-rows {rows}")),
+    );
+    out.extend(
+        caps.time_as_written()
+            .map(|time| format!("max-time {time}")),
+    );
     out.extend(max_affected.map(|rows| format!("max-affected-rows {rows}")));
     out
 }
@@ -353,8 +364,8 @@ fn permit_changes(
 /// What was decided about all changes.
 struct Changed {
     writes: Writes,
-    /// The smallest cap.
-    max_affected: Option<u64>,
+    /// The tightest caps; `rows` are those that it may change.
+    caps: Caps,
     filtered_cascades: BTreeSet<(RelationId, Change)>,
 }
 
@@ -367,7 +378,7 @@ fn check_changed_rows(
 ) -> Result<Changed, Rejection> {
     let mut filtered_cascades = BTreeSet::new();
     let mut writes = Writes::new();
-    let mut cap: Option<u64> = None;
+    let mut caps = Caps::default();
     for Permitted {
         access:
             ChangeAccess {
@@ -416,7 +427,7 @@ fn check_changed_rows(
                 filtered_cascades.insert((relation, change));
             }
         }
-        cap = cap.into_iter().chain(action.max_rows).min();
+        caps = caps.tightest(action.caps);
         policies.extend(action.policies);
         policies.extend(write.row_policies(change).cloned());
         writes.insert(relation, write);
@@ -475,7 +486,7 @@ fn check_changed_rows(
     }
     Ok(Changed {
         writes,
-        max_affected: cap,
+        caps,
         filtered_cascades,
     })
 }
@@ -677,7 +688,7 @@ mod tests {
         );
         let permit = check(&touched).unwrap();
         assert_eq!(permit.policies(), ["call", "mask", "read", "see", "select"]);
-        assert_eq!(permit.max_rows(), Some(50));
+        assert_eq!(permit.caps().rows, Some(50));
         assert_eq!(permit.relations().len(), 1);
         assert!(permit.relations().contains_key(&relation_id("customers")));
         assert!(!permit.relations().contains_key(&relation_id("tickets")));

@@ -186,7 +186,7 @@ pub(in crate::policy) fn tighten(
             }
         }
     };
-    decision.max_rows = decision.max_rows.into_iter().chain(theirs.max_rows).min();
+    decision.caps = decision.caps.tightest(theirs.caps);
     decision.policies.extend(theirs.policies.iter().cloned());
     decision.policies.sort();
     decision.policies.dedup();

@@ -343,7 +343,7 @@ fn change_scope(json: &Value, out: &mut Vec<Changed>) {
 fn change_annotations(json: &Value, out: &mut Vec<Changed>) {
     let is_permit = json.get("effect").and_then(Value::as_str) == Some("permit");
     let annotations = json.get("annotations").and_then(Value::as_object);
-    for name in ["max_rows", "approval", "mask", "aggregate_only"] {
+    for name in ["max_rows", "max_time", "approval", "mask", "aggregate_only"] {
         let Some(mut rest) = annotations.filter(|all| all.contains_key(name)).cloned() else {
             continue;
         };

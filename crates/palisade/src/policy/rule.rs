@@ -67,7 +67,7 @@ rules! {
         "a policy that never applies, or names that mix alphabets", "the message says what Cedar found";
     ConstraintTells "constraint-tells" Nothing: "a unique or foreign key may be written by a principal from whom its rows or values are hidden",
         "constraint errors tell of hidden rows", "forbid writing the key, or show the rows";
-    DifferentDemands "different-demands" Nothing: "masks, domains or `@max_rows` of several policies differ",
+    DifferentDemands "different-demands" Nothing: "masks, domains, `@max_rows` or `@max_time` of several policies differ",
         "the strictest applies, which one author did not mean", "let their conditions not overlap, or demand the same";
     EvaluationFails "evaluation-fails" Nothing: "a policy fails to evaluate for a principal",
         "that denies", "ask `has` before an optional attribute";

@@ -129,7 +129,7 @@ mod tests {
         ] {
             let view = set.session(&agent("bot").at(Duration::from_secs(seconds)));
             let decision = view.relation(relation_id(table)).unwrap();
-            assert_eq!(decision.max_rows, cap, "{seconds} {table}");
+            assert_eq!(decision.caps.rows, cap, "{seconds} {table}");
             assert_eq!(view.depends_on_time(), timed, "{seconds} {table}");
         }
     }

@@ -22,6 +22,7 @@ use crate::rewrite::{
 };
 use crate::{
     access::AccessSet,
+    answer::RowBound,
     catalog::Catalog,
     limits::Limits,
     policy::Permit,
@@ -74,14 +75,32 @@ pub(in crate::rewrite) struct Draft<'a> {
 impl Draft<'_> {
     /// The most rows of the answer: the policies' and the firewall's.
     pub(in crate::rewrite) fn max_rows(&self) -> u64 {
-        let permitted = self.facts.permit.max_rows().unwrap_or(u64::MAX);
+        let permitted = self.facts.permit.caps().most_rows().unwrap_or(u64::MAX);
         permitted.min(self.context.limits.max_rows)
     }
 
-    /// Whether policy says how many, so that a higher limit would give no more.
-    pub(in crate::rewrite) fn is_capped(&self) -> bool {
-        let permitted = self.facts.permit.max_rows();
-        permitted.is_some_and(|permitted| permitted <= self.context.limits.max_rows)
+    /// Who says how many.
+    pub(in crate::rewrite) fn row_bound(&self) -> RowBound {
+        let caps = self.facts.permit.caps();
+        match caps.most_rows() {
+            Some(permitted) if permitted <= self.context.limits.max_rows => {
+                match caps.refuses_more() {
+                    true => RowBound::PolicyOrRefusal,
+                    false => RowBound::Policy,
+                }
+            }
+            Some(_) | None => RowBound::Limit,
+        }
+    }
+
+    /// The limits under which it runs: the firewall's, with the policies' time.
+    pub(in crate::rewrite) fn limits(&self) -> Limits {
+        let limits = self.context.limits.clone();
+        let time = self.facts.permit.caps().time_ms.unwrap_or(u64::MAX);
+        Limits {
+            statement_timeout_ms: limits.statement_timeout_ms.min(time),
+            ..limits
+        }
     }
 }
 

@@ -12,6 +12,7 @@ use crate::policy::{
         schema::PolicyAction,
     },
     decide::writes::ActionDecision,
+    obligation::Caps,
     set::Loaded,
 };
 use crate::{
@@ -43,7 +44,7 @@ pub(in crate::policy) fn decision(
     Ok(ActionDecision {
         permitted: verdict.permitted,
         unconditional: verdict.permitted,
-        max_rows: None,
+        caps: Caps::default(),
         message: verdict
             .policies
             .iter()

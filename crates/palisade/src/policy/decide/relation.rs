@@ -19,7 +19,7 @@ use crate::policy::{
         system_relations,
     },
     inheritance,
-    obligation::{ColumnDecision, ColumnLevel, RelationDecision, RowFilter, Visibility},
+    obligation::{Caps, ColumnDecision, ColumnLevel, RelationDecision, RowFilter, Visibility},
     set::Loaded,
 };
 use crate::{
@@ -63,7 +63,7 @@ pub(in crate::policy) fn decision(
     } else {
         decision.columns = columns::hide_columns(relation.columns.len());
         decision.rows = RowFilter::Nothing;
-        decision.max_rows = None;
+        decision.caps = Caps::default();
     }
     Ok(decision)
 }
@@ -155,15 +155,14 @@ fn decide_selectable(
     select: Verdict,
 ) -> Result<RelationDecision, Failure> {
     let rows = rows(loaded, subject, relation, PolicyAction::See)?;
-    let demanded = loaded.demands(&select.policies).max_rows;
-    let max_rows = demanded.into_iter().chain(rows.max_rows).min();
+    let caps = loaded.demands(&select.policies).caps.tightest(rows.caps);
     let mut policies: BTreeSet<String> = rows.policies;
     policies.extend(select.policies);
     Ok(RelationDecision {
         visibility: Visibility::Selectable,
         columns: columns(loaded, subject, relation)?,
         rows: rows.filter,
-        max_rows,
+        caps,
         policies: policies.into_iter().collect(),
         message: None,
         has_hidden_children: false,
@@ -205,7 +204,7 @@ fn decide_unselectable(
         visibility,
         columns: columns::hide_columns(relation.columns.len()),
         rows: RowFilter::Nothing,
-        max_rows: None,
+        caps: Caps::default(),
         policies: select.policies,
         message,
         has_hidden_children: false,
@@ -219,7 +218,7 @@ pub(in crate::policy) fn deny_relation(relation: Option<&Relation>) -> RelationD
         visibility: Visibility::Absent,
         columns: columns::hide_columns(columns),
         rows: RowFilter::Nothing,
-        max_rows: None,
+        caps: Caps::default(),
         policies: Vec::new(),
         message: None,
         has_hidden_children: false,
@@ -249,7 +248,7 @@ fn decide_forbidden_part<'a>(
             below.columns.len()
         ],
         rows: RowFilter::Everything,
-        max_rows: None,
+        caps: Caps::default(),
         policies: Vec::new(),
         message: None,
         has_hidden_children: false,

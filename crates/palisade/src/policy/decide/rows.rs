@@ -15,7 +15,7 @@ use crate::policy::{
         schema,
         schema::PolicyAction,
     },
-    obligation::{Predicate, RowFilter},
+    obligation::{Caps, Predicate, RowFilter},
     set::Loaded,
 };
 
@@ -29,8 +29,8 @@ pub(in crate::policy) struct Rows {
     pub(in crate::policy) forbidding: BTreeSet<String>,
     /// Policies of the action that permit or forbid some row, sorted.
     pub(in crate::policy) policies: BTreeSet<String>,
-    /// The smallest `@max_rows` among them.
-    pub(in crate::policy) max_rows: Option<u64>,
+    /// The tightest caps among them.
+    pub(in crate::policy) caps: Caps,
     /// Policies whose condition has no SQL form: such a permit permits nothing, such a forbid
     /// forbids every row.
     pub(in crate::policy) untranslatable: Vec<(String, Effect, Untranslatable)>,
@@ -135,7 +135,7 @@ fn combine(
         let not = |forbid: &Predicate| Predicate::Not(Box::new(forbid.clone()));
         RowFilter::Where(Predicate::And(forbids.iter().map(not).collect()))
     };
-    let max_rows = loaded.demands(&policies).max_rows;
+    let caps = loaded.demands(&policies).caps;
     let filter = if permits.is_empty() || forbids.contains(&Predicate::Constant(true)) {
         RowFilter::Nothing
     } else {
@@ -159,7 +159,7 @@ fn combine(
         unforbidden,
         forbidding,
         policies,
-        max_rows,
+        caps,
         untranslatable,
     }
 }
@@ -352,10 +352,10 @@ mod tests {
         let set = set(policies);
         let view = set.session(&agent("bot"));
         let tickets = view.relation(relation_id("tickets")).unwrap();
-        assert_eq!(tickets.max_rows, Some(100));
+        assert_eq!(tickets.caps.rows, Some(100));
         assert_eq!(tickets.policies, ["base.cedar:1", "base.cedar:2"]);
         assert_eq!(
-            view.relation(relation_id("customers")).unwrap().max_rows,
+            view.relation(relation_id("customers")).unwrap().caps.rows,
             Some(10)
         );
     }

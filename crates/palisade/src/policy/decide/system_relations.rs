@@ -17,7 +17,7 @@ use crate::policy::{
         schema::PolicyAction,
     },
     decide::{columns::forbids, rows::rows},
-    obligation::{ColumnDecision, ColumnLevel, RelationDecision, RowFilter, Visibility},
+    obligation::{Caps, ColumnDecision, ColumnLevel, RelationDecision, RowFilter, Visibility},
     set::Loaded,
     sources::PolicySources,
 };
@@ -142,7 +142,7 @@ pub(in crate::policy) fn decide_name_relation(
         visibility: Visibility::Selectable,
         columns,
         rows,
-        max_rows: None,
+        caps: Caps::default(),
         policies: Vec::new(),
         message: None,
         has_hidden_children: false,
@@ -372,7 +372,7 @@ mod tests {
     fn caps_and_approvals_hold() {
         let capped = ACTIVITY.replace("permit(", "@id(\"few\") @max_rows(\"7\") permit(");
         let decision = decision(&format!("{READ_ALL}{capped}"), "bot", "pg_stat_activity");
-        assert_eq!(decision.max_rows, Some(7));
+        assert_eq!(decision.caps.rows, Some(7));
         assert!(decision.policies.contains(&"few".to_owned()));
     }
 

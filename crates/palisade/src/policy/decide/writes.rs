@@ -15,7 +15,7 @@ use crate::policy::{
     },
     decide::rows::rows,
     inheritance,
-    obligation::{ColumnDecision, ColumnLevel, RelationDecision, RowFilter, Visibility},
+    obligation::{Caps, ColumnDecision, ColumnLevel, RelationDecision, RowFilter, Visibility},
     set::Loaded,
 };
 use crate::{
@@ -48,8 +48,8 @@ pub struct ActionDecision {
     pub unconditional: bool,
     /// Ids of the policies that determined it, sorted.
     pub policies: Vec<String>,
-    /// The smallest `@max_rows` of the determining policies: the most rows one statement may change.
-    pub max_rows: Option<u64>,
+    /// The tightest caps of the determining policies; `rows` are the most that one statement may change.
+    pub caps: Caps,
     /// `@message` of the forbid that refused it.
     pub message: Option<String>,
 }
@@ -205,7 +205,7 @@ fn change_decision(
         }
         out.permitted &= theirs.permitted;
         out.unconditional &= theirs.unconditional;
-        out.max_rows = out.max_rows.into_iter().chain(theirs.max_rows).min();
+        out.caps = out.caps.tightest(theirs.caps);
         out.policies.extend(theirs.policies);
     }
     out.policies.sort();
@@ -251,7 +251,7 @@ fn own_decision(
     Ok(ActionDecision {
         permitted: verdict.permitted,
         unconditional,
-        max_rows: loaded.demands(&verdict.policies).max_rows,
+        caps: loaded.demands(&verdict.policies).caps,
         message: verdict
             .policies
             .iter()
@@ -317,7 +317,7 @@ fn rows_of(
             relation.columns.len()
         ],
         rows,
-        max_rows: None,
+        caps: Caps::default(),
         policies: policies.into_iter().collect(),
         message: None,
         has_hidden_children: false,

@@ -30,7 +30,7 @@ use crate::policy::{
         diagnostic::{PolicyProblem, Source},
         source::Origins,
     },
-    obligation::{ColumnLevel, HashDomain, Mask, RowFilter, Visibility},
+    obligation::{Caps, ColumnLevel, HashDomain, Mask, RowFilter, Visibility},
     rule::Rule,
     set::Loaded,
 };
@@ -243,16 +243,22 @@ impl Findings {
         }
     }
 
-    /// Different `@max_rows` of policies that determine the same.
+    /// Different caps of policies that determine the same.
     fn note_different_caps(&mut self, loaded: &Loaded, policies: &[String], relation: &str) {
-        let cap = |id: &String| loaded.annotations.get(id)?.max_rows;
-        let demands: Vec<(String, String)> = policies
-            .iter()
-            .filter_map(|id| Some((id.clone(), cap(id)?.to_string())))
-            .collect();
-        let holds = loaded.demands(policies).max_rows;
-        if let Some(holds) = holds {
-            self.note_conflict("max_rows", &demands, &holds.to_string(), relation);
+        let all = loaded.demands(policies).caps;
+        type Written = fn(Caps) -> Option<String>;
+        for (annotation, written) in [
+            ("max_rows", Caps::rows_as_written as Written),
+            ("max_time", Caps::time_as_written),
+        ] {
+            let cap = |id: &String| written(loaded.annotations.get(id)?.caps);
+            let demands: Vec<(String, String)> = policies
+                .iter()
+                .filter_map(|id| Some((id.clone(), cap(id)?)))
+                .collect();
+            if let Some(holds) = written(all) {
+                self.note_conflict(annotation, &demands, &holds, relation);
+            }
         }
     }
 

@@ -12,7 +12,7 @@ use crate::policy::{
         diagnostic::{PolicyProblem, probably},
         source::Origin,
     },
-    obligation::{DatePart, ExprMask, HashDomain, HashMask, Mask},
+    obligation::{Caps, DatePart, ExprMask, HashDomain, HashMask, Mask},
 };
 use crate::{
     dialect::Dialect,
@@ -33,8 +33,8 @@ pub(in crate::policy) struct Annotations {
     pub(in crate::policy) domain: Option<HashDomain>,
     /// `@approval`, on a permit.
     pub(in crate::policy) approval: Option<ApprovalLevel>,
-    /// `@max_rows`, at least 1.
-    pub(in crate::policy) max_rows: Option<u64>,
+    /// `@max_rows` and `@max_time`.
+    pub(in crate::policy) caps: Caps,
     /// `@message`.
     pub(in crate::policy) message: Option<String>,
 }
@@ -42,7 +42,7 @@ pub(in crate::policy) struct Annotations {
 impl Annotations {
     /// Whether a permit with them takes something away from what others permit.
     pub(in crate::policy) fn demands(&self) -> bool {
-        self.approval.is_some() || self.max_rows.is_some()
+        self.approval.is_some() || !self.caps.is_none()
     }
 
     /// What two policies demand together: of each annotation the stricter one. A message demands nothing; of several the
@@ -54,7 +54,7 @@ impl Annotations {
             is_mask_or_null,
             domain,
             approval,
-            max_rows,
+            caps,
             message,
         } = self;
         Self {
@@ -68,7 +68,7 @@ impl Annotations {
                 .zip(other.domain.clone())
                 .map(|(one, other)| one.max(other)),
             approval: approval.max(other.approval),
-            max_rows: max_rows.into_iter().chain(other.max_rows).min(),
+            caps: caps.tightest(other.caps),
             message: message.or_else(|| other.message.clone()),
         }
     }
@@ -106,7 +106,8 @@ pub(in crate::policy) fn read(
                 Some(_) => Err(Refused::new(BOTH_MASKS).help(TWO_POLICIES)),
             }),
             "domain" => domain(policy, value).map(|domain| out.domain = Some(domain)),
-            "max_rows" => max_rows(policy, value).map(|rows| out.max_rows = Some(rows)),
+            "max_rows" => max_rows(policy, value).map(|caps| out.caps = out.caps.tightest(caps)),
+            "max_time" => max_time(policy, value).map(|caps| out.caps = out.caps.tightest(caps)),
             "message" => message(policy, value).map(|text| out.message = Some(text)),
             "approval" => approval(policy, value).map(|level| out.approval = Some(level)),
             unknown => Err(Refused {
@@ -174,7 +175,13 @@ pub const ANNOTATIONS: &[Annotation] = &[
         name: "max_rows",
         form: r#"@max_rows("100")"#,
         place: "a permit of `select`, `insert`, `update` or `delete`; a policy of `see`",
-        effect: "Bounds the rows of an answer. On a permit of a change it bounds the rows that one statement changes.",
+        effect: "Bounds the rows of an answer. With `else refuse` behind the number, an answer with more rows is refused, not cut. On a permit of a change it bounds the rows that one statement changes.",
+    },
+    Annotation {
+        name: "max_time",
+        form: r#"@max_time("5s")"#,
+        place: "a permit of `select`, `insert`, `update` or `delete`; a policy of `see`",
+        effect: "Bounds the time that a statement may take, in `s` or `ms`. It lowers the configuration's `statement_timeout_ms` for this statement.",
     },
     Annotation {
         name: "message",
@@ -387,7 +394,61 @@ fn parse_mask(value: &str) -> Option<Mask> {
     }
 }
 
-fn max_rows(policy: &Policy, value: &str) -> Result<u64, Refused> {
+/// Behind a cap: more is refused.
+const REFUSE: &str = "else refuse";
+
+fn max_rows(policy: &Policy, value: &str) -> Result<Caps, Refused> {
+    require_capping(policy, "max_rows")?;
+    let (rows, refuses) = match value.trim().strip_suffix(REFUSE) {
+        Some(rows) => (rows, true),
+        None => (value, false),
+    };
+    let reads = [PolicyAction::Select, PolicyAction::See];
+    if refuses && !reads.into_iter().any(|action| covers(policy, action)) {
+        return Err(Refused::new(format!("`{REFUSE}` has no effect here"))
+            .help("a change of more rows is always refused; write the number alone"));
+    }
+    let rows = rows.trim().parse::<u64>().ok().filter(|rows| *rows > 0);
+    let rows = rows.ok_or_else(|| {
+        Refused::new(format!("`{value}` is not a number of rows")).help(
+            r#"write a positive whole number: `@max_rows("100")`, or `@max_rows("100 else refuse")`"#,
+        )
+    })?;
+    Ok(match refuses {
+        false => Caps {
+            rows: Some(rows),
+            ..Caps::default()
+        },
+        // What a permit of changes beside reads bounds is bounded all the same.
+        true => Caps {
+            rows_or_refusal: Some(rows),
+            ..Caps::default()
+        },
+    })
+}
+
+fn max_time(policy: &Policy, value: &str) -> Result<Caps, Refused> {
+    require_capping(policy, "max_time")?;
+    let trimmed = value.trim();
+    let time = match trimmed.strip_suffix("ms") {
+        Some(milliseconds) => milliseconds.trim_end().parse::<u64>().ok(),
+        None => trimmed
+            .strip_suffix('s')
+            .and_then(|seconds| seconds.trim_end().parse::<u64>().ok())
+            .and_then(|seconds| seconds.checked_mul(1000)),
+    };
+    let time_ms = time.filter(|time| *time > 0).ok_or_else(|| {
+        Refused::new(format!("`{value}` is not a time"))
+            .help(r#"write whole seconds or milliseconds: `@max_time("5s")`, `@max_time("500ms")`"#)
+    })?;
+    Ok(Caps {
+        time_ms: Some(time_ms),
+        ..Caps::default()
+    })
+}
+
+/// Refuses a cap on a policy that lets nothing through which could be counted.
+fn require_capping(policy: &Policy, annotation: &str) -> Result<(), Refused> {
     let effective = match policy.effect() {
         Effect::Permit => [
             PolicyAction::Select,
@@ -401,19 +462,11 @@ fn max_rows(policy: &Policy, value: &str) -> Result<u64, Refused> {
         // A forbid of `select` lets nothing through that could be counted.
         Effect::Forbid => covers(policy, PolicyAction::See),
     };
-    if !effective {
-        return Err(Refused::new("`@max_rows` has no effect here")
-            .help("it belongs to a policy of `select` or `see` that lets rows through, or to a permit of `insert`, `update` or `delete`"));
+    match effective {
+        true => Ok(()),
+        false => Err(Refused::new(format!("`@{annotation}` has no effect here"))
+            .help("it belongs to a policy of `select` or `see` that lets rows through, or to a permit of `insert`, `update` or `delete`")),
     }
-    value
-        .trim()
-        .parse::<u64>()
-        .ok()
-        .filter(|rows| *rows > 0)
-        .ok_or_else(|| {
-            Refused::new(format!("`{value}` is not a number of rows"))
-                .help(r#"write a positive whole number: `@max_rows("100")`"#)
-        })
 }
 
 fn message(policy: &Policy, value: &str) -> Result<String, Refused> {
@@ -558,13 +611,21 @@ mod tests {
                     Some(ApprovalLevel::Required),
                     Some(ApprovalLevel::Operator),
                 ] {
-                    for max_rows in [None, Some(1), Some(100)] {
+                    for (rows, refused, time_ms) in [
+                        (None, None, None),
+                        (Some(1), None, Some(7)),
+                        (Some(100), Some(10), None),
+                    ] {
                         out.push(Annotations {
                             mask: mask.clone(),
                             is_mask_or_null: false,
                             domain: domain.clone(),
                             approval,
-                            max_rows,
+                            caps: Caps {
+                                rows,
+                                rows_or_refusal: refused,
+                                time_ms,
+                            },
                             message: None,
                         });
                     }
@@ -576,12 +637,16 @@ mod tests {
 
     /// Whether `one` demands at least what `other` does.
     fn is_at_least(one: &Annotations, other: &Annotations) -> bool {
-        let rows = |of: &Annotations| of.max_rows.unwrap_or(u64::MAX);
+        let caps = |of: &Annotations| {
+            [of.caps.rows, of.caps.rows_or_refusal, of.caps.time_ms]
+                .map(|cap| cap.unwrap_or(u64::MAX))
+        };
+        let (ours, theirs) = (caps(one), caps(other));
         let domain = |of: &Annotations| of.domain.clone().unwrap_or(HashDomain::Column);
         one.mask >= other.mask
             && domain(one) >= domain(other)
             && one.approval >= other.approval
-            && rows(one) <= rows(other)
+            && ours.iter().zip(&theirs).all(|(one, other)| one <= other)
     }
 
     #[test]
@@ -677,17 +742,38 @@ mod tests {
         assert_eq!(
             check(&format!("@max_rows(\"100\") {select}"))
                 .unwrap()
-                .max_rows,
+                .caps
+                .rows,
             Some(100)
         );
-        for bad in ["0", "-1", "many", ""] {
+        for bad in ["0", "-1", "many", "", "else refuse", "5 else hide"] {
             assert!(
                 check(&format!("@max_rows(\"{bad}\") {select}")).is_err(),
                 "{bad}"
             );
         }
+        let refusing = check(&format!("@max_rows(\"20 else refuse\") {select}")).unwrap();
+        assert_eq!(refusing.caps.rows_or_refusal, Some(20));
+        let change = "permit(principal, action == Action::\"update\", resource);";
+        let problem = check(&format!("@max_rows(\"20 else refuse\") {change}")).unwrap_err();
+        assert_eq!(problem.message, "`else refuse` has no effect here");
         let forbid = "forbid(principal, action == Action::\"select\", resource);";
         assert!(check(&format!("@max_rows(\"1\") {forbid}")).is_err());
+    }
+
+    #[test]
+    fn max_times_are_positive_and_have_a_unit() {
+        let select = "permit(principal, action == Action::\"select\", resource);";
+        for (written, milliseconds) in [("5s", 5000), ("250ms", 250), (" 1 s ", 1000)] {
+            let read = check(&format!("@max_time(\"{written}\") {select}")).unwrap();
+            assert_eq!(read.caps.time_ms, Some(milliseconds));
+        }
+        for bad in ["5", "0s", "-1s", "s", "1.5s", "5m", "99999999999999999999s"] {
+            let problem = check(&format!("@max_time(\"{bad}\") {select}")).unwrap_err();
+            assert!(problem.message.ends_with("is not a time"), "{problem}");
+        }
+        let discover = "permit(principal, action == Action::\"discover\", resource);";
+        assert!(check(&format!("@max_time(\"5s\") {discover}")).is_err());
     }
 
     #[test]

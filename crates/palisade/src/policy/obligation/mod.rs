@@ -1,10 +1,12 @@
 //! What a decision demands of the statement it permits. Combining obligations only tightens.
 
+mod caps;
 mod mask;
 mod predicate;
 
 use std::sync::Arc;
 
+pub use caps::Caps;
 pub use mask::{DatePart, ExprMask, HashDomain, HashMask, Mask, TokenMask};
 pub use predicate::{Comparison, Literal, Operand, PatternPiece, Predicate, RowFilter};
 
@@ -41,8 +43,8 @@ pub struct RelationDecision {
     pub columns: Vec<ColumnDecision>,
     /// Which rows.
     pub rows: RowFilter,
-    /// The smallest `@max_rows` of the determining policies.
-    pub max_rows: Option<u64>,
+    /// The tightest caps of the determining policies.
+    pub caps: Caps,
     /// Ids of the policies that determined `select` and `see`, sorted.
     pub policies: Vec<String>,
     /// `@message` of the forbid that made it unreadable.

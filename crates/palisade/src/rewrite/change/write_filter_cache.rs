@@ -258,7 +258,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
-    use crate::policy::obligation::{RowFilter, Visibility};
+    use crate::policy::obligation::{Caps, RowFilter, Visibility};
 
     #[test]
     fn a_key_tells_apart_what_a_condition_is_made_from() {
@@ -267,7 +267,7 @@ mod tests {
                 visibility: Visibility::Selectable,
                 columns: Vec::new(),
                 rows: RowFilter::Everything,
-                max_rows: None,
+                caps: Caps::default(),
                 policies: Vec::new(),
                 message: None,
                 has_hidden_children: false,

@@ -28,7 +28,7 @@ use crate::rewrite::{
 };
 use crate::{
     access::AccessSet,
-    answer::{EmptyReason, MaskedUse, OutputColumn, ScanPlan},
+    answer::{EmptyReason, MaskedUse, OutputColumn, RowBound, ScanPlan},
     catalog::{Catalog, Change, RelationId, functions::Safety},
     code::Code,
     ident,
@@ -296,7 +296,7 @@ impl Prepared {
             scan_plan: ScanPlan {
                 columns: Vec::new(),
                 max_rows: limits.max_rows,
-                is_capped: false,
+                row_bound: RowBound::Limit,
                 max_result_bytes: limits.max_result_bytes,
                 max_cell_bytes: limits.max_cell_bytes,
                 if_empty: EmptyReason::NoMatch,
@@ -490,14 +490,16 @@ impl Draft<'_> {
         verified: Verified,
     ) -> Result<Prepared, Rejection> {
         let max_rows = self.max_rows();
-        let is_capped = self.is_capped();
+        let row_bound = self.row_bound();
+        let refused_rows = (row_bound == RowBound::PolicyOrRefusal).then_some(max_rows);
+        let limits = self.limits();
         let Self {
             context:
                 Context {
                     catalog,
                     visible,
                     cache: _,
-                    limits,
+                    limits: _,
                 },
             facts,
             sources,
@@ -552,7 +554,19 @@ impl Draft<'_> {
             Some(_) => Vec::new(),
         };
         let is_read = facts.targets.is_empty();
-        let permitted_changes = facts.permit.max_affected().unwrap_or(u64::MAX);
+        // What a change gives back is known once it is done. So it is refused by the rows that it changes, which are no fewer.
+        let returned = refused_rows.filter(|_| !facts.outputs.is_empty());
+        let permitted_changes = facts
+            .permit
+            .max_affected()
+            .into_iter()
+            .chain(returned)
+            .min();
+        let permitted_changes = permitted_changes.unwrap_or(u64::MAX);
+        let row_bound = match row_bound {
+            RowBound::PolicyOrRefusal if !is_read => RowBound::Policy,
+            bound @ (RowBound::Limit | RowBound::Policy | RowBound::PolicyOrRefusal) => bound,
+        };
         // A permit is used once.
         let SpentPermit {
             principal,
@@ -572,7 +586,7 @@ impl Draft<'_> {
             scan_plan: ScanPlan {
                 columns,
                 max_rows,
-                is_capped,
+                row_bound,
                 max_result_bytes: limits.max_result_bytes,
                 max_cell_bytes: limits.max_cell_bytes,
                 if_empty: if masked_uses.iter().any(MaskedUse::may_empty) {
@@ -609,7 +623,7 @@ impl Draft<'_> {
                 && access.functions().all(|uid| is_known(uid, catalog)),
             estimate_caps: limits.estimate_caps().filter(|_| is_estimable),
             reserved,
-            limits: limits.clone(),
+            limits,
             policies,
             approval,
             obligations: kept,
