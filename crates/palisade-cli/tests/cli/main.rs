@@ -16,6 +16,7 @@ mod connections;
 mod corpus;
 mod desk;
 mod input;
+mod json_paths;
 mod lines;
 mod manual;
 mod mcp_config;

@@ -465,6 +465,7 @@ fn check_changed_rows(
                     | Mask::Date(_)
                     | Mask::Bucket(_)
                     | Mask::Expr(_)
+                    | Mask::Paths(_)
                     | Mask::AggregateOnly(_),
                 )
                 | ColumnLevel::Plain

@@ -31,8 +31,8 @@ use crate::{
     policy::obligation::{
         Comparison,
         Comparison::{Equal, GreaterOrEqual, Less, NotEqual},
-        DatePart, ExprMask, HashDomain, HashMask, Literal, Mask, Operand, PatternPiece, Predicate,
-        TokenMask,
+        DatePart, ExprMask, HashDomain, HashMask, JsonPaths, Literal, Mask, Operand, PatternPiece,
+        Predicate, TokenMask,
     },
     syntax,
     syntax::mask_expr,
@@ -625,6 +625,41 @@ fn expressions_in_each_dialect() {
             names: read.names,
         });
         assert_eq!(masked(dialect, &mask, type_name), expect, "{text}");
+    }
+}
+
+#[test]
+fn paths_make_a_new_document() {
+    let paths = |text: &str| Mask::Paths(JsonPaths::parse(text).unwrap());
+    for (dialect, text, type_name, expect) in [
+        (
+            Dialect::Sqlite,
+            "a.b",
+            "TEXT",
+            "CASE WHEN (typeof(\"c\") = 'text') AND (json_valid(\"c\")) \
+             THEN CASE WHEN json_type(\"c\", '$') = 'object' THEN (('{') || (concat_ws(',', \
+             (('\"a\":') || (CASE WHEN json_type(\"c\", '$.\"a\"') = 'object' THEN (('{') || (concat_ws(',', \
+             (('\"b\":') || ((\"c\" -> '$.\"a\".\"b\"'))))) || ('}')) END)))) || ('}')) END END",
+        ),
+        (
+            Dialect::Postgres,
+            "a.*",
+            "jsonb",
+            "CAST(CASE WHEN pg_catalog.jsonb_typeof(\"c\") = 'object' THEN (('{') || (pg_catalog.concat_ws(',', \
+             (('\"a\":') || (CASE WHEN pg_catalog.jsonb_typeof(pg_catalog.jsonb_extract_path(\"c\", 'a')) = 'object' \
+             THEN CAST(pg_catalog.jsonb_extract_path(\"c\", 'a') AS TEXT) END)))) || ('}')) END AS JSONB)",
+        ),
+        (
+            Dialect::Mysql,
+            "a",
+            "json",
+            "json_extract(CASE WHEN json_valid(`c`) THEN CASE WHEN json_type(json_extract(`c`, '$')) = 'OBJECT' \
+             THEN concat('{', concat_ws(',', concat('\"a\":', json_extract(`c`, '$.\"a\"'))), '}') END END, '$')",
+        ),
+        // A text of which PostgreSQL cannot tell whether it is JSON shows nothing.
+        (Dialect::Postgres, "a", "text", "CAST(NULL AS TEXT)"),
+    ] {
+        assert_eq!(masked(dialect, &paths(text), type_name), expect, "{text}");
     }
 }
 

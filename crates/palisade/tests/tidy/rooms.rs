@@ -75,6 +75,7 @@ const ROOMS: &[(&str, &[&[&str]])] = &[
                 "relation_source/mask_expr",
                 "relation_source/typed_null",
                 "relation_source/keyed_hash",
+                "relation_source/json_paths",
                 "relation_source/row_filter",
                 "relation_source/mask",
             ],

@@ -64,6 +64,7 @@ pub(in crate::policy) fn settle(
             Mask::Null
             | Mask::Fixed(_)
             | Mask::Expr(_)
+            | Mask::Paths(_)
             | Mask::AggregateOnly(_)
             | Mask::First(_)
             | Mask::Last(_)
@@ -166,6 +167,12 @@ pub(in crate::policy) fn fits(mask: &Mask, column: &Column, dialect: Dialect) ->
         Mask::First(_) | Mask::Last(_) | Mask::Hash(_) | Mask::Token(_) => match dialect {
             Dialect::Sqlite => true,
             Dialect::Postgres | Dialect::Mysql => has_text(column.class),
+        },
+        Mask::Paths(_) => match (dialect, column.class) {
+            (Dialect::Sqlite, _) | (_, TypeClass::Json) => true,
+            // MariaDB's JSON is a text. PostgreSQL cannot tell whether a text is JSON.
+            (Dialect::Mysql, class) => class == TypeClass::Text,
+            (Dialect::Postgres, _) => false,
         },
         Mask::Email => matches!(column.class, TypeClass::Text | TypeClass::Padded),
         Mask::Bucket(_) => matches!(

@@ -12,7 +12,7 @@ use crate::policy::{
         diagnostic::{PolicyProblem, probably},
         source::Origin,
     },
-    obligation::{Caps, DatePart, ExprMask, HashDomain, HashMask, Mask},
+    obligation::{Caps, DatePart, ExprMask, HashDomain, HashMask, JsonPaths, Mask},
 };
 use crate::{
     dialect::Dialect,
@@ -208,7 +208,7 @@ const BOTH_MASKS: &str = "a policy has `@mask` or `@aggregate_only`, not both";
 const TWO_POLICIES: &str = "write two policies; where both apply, the column is NULL";
 
 const MASK_FORMS: &str = "the masks are `null`, `fixed(***)`, `last(4)`, `first(4)`, `email`, `hash`, `hash(domain)`, \
-     `date(month)` (or `year`, `day`, `hour`), `bucket(100)` and `expr(…)` with an SQL expression over `value`; \
+     `date(month)` (or `year`, `day`, `hour`), `bucket(100)`, `paths(address.city)` of JSON, and `expr(…)` with an SQL expression over `value`; \
      `last(4) else null` gives NULL for columns whose types do not take the mask";
 
 /// Why an annotation is not accepted.
@@ -249,6 +249,14 @@ fn mask(policy: &Policy, value: &str, dialect: Dialect) -> Result<Mask, Refused>
             .strip_suffix(')')
             .ok_or_else(|| Refused::new(format!("`{value}` has no `)` at its end")))?;
         return expr(expression, dialect);
+    }
+    if let Some(paths) = value.trim().strip_prefix("paths(") {
+        let paths = paths
+            .strip_suffix(')')
+            .ok_or_else(|| Refused::new(format!("`{value}` has no `)` at its end")))?;
+        return JsonPaths::parse(paths)
+            .map(Mask::Paths)
+            .map_err(Refused::new);
     }
     parse_mask(value)
         .ok_or_else(|| Refused::new(format!("`{value}` is not a mask")).help(MASK_FORMS))

@@ -8,6 +8,7 @@ use std::{
 };
 
 use crate::{
+    policy::obligation::JsonPaths,
     syntax::mask_expr::Formula,
     token::{Key, TokenKeys},
 };
@@ -15,11 +16,14 @@ use crate::{
 /// How a column's values are replaced at the source. Every mask is a total function: it cannot raise,
 /// whatever the value. NULL stays NULL.
 ///
-/// The order is total, from the least to the most strict; where several policies demand different
-/// masks, the greatest is used, but for expressions: what one shows cannot be compared, so that with any other mask it
-/// gives NULL. It goes by how much of a value one answer shows: a coarser date or
-/// number, then some characters, then whether two values are equal, for everybody or for one session, then
-/// whether there is one, then nothing. Of two that cannot be compared (the first and the last characters) the later one here wins.
+/// The order is total, from the least to the most strict. It goes by how much of a value one answer shows: a coarser
+/// date or number, then some characters, then whether two values are equal, for everybody or for one session, then
+/// whether there is one, then nothing. Of two that cannot be compared (the first and the last characters) the later one
+/// here wins.
+///
+/// Where several policies demand different masks, [`strictest`](Self::strictest) says which one is used. What expressions
+/// and paths show cannot be compared with what other masks show: together they give NULL. Of several masks of paths,
+/// what each of them shows is shown.
 ///
 /// The result is text, whatever the column's type, for `first`, `last`, `email`, `hash`, tokens and `fixed`:
 /// on PostgreSQL a masked `varchar(n)`, `char(n)`, enum, uuid or json column becomes `text`. An expression gives what
@@ -48,6 +52,8 @@ pub enum Mask {
     Fixed(String),
     /// The operator's expression over the value. NULL is a value to it.
     Expr(ExprMask),
+    /// Of a JSON document, the keys that paths lead to; NULL where it is no object.
+    Paths(JsonPaths),
     /// `@aggregate_only("5")`: NULL for every value, but that COUNT, SUM and AVG see the values where at least so many are put
     /// together.
     AggregateOnly(u32),
@@ -155,15 +161,18 @@ pub enum HashDomain {
 }
 
 impl Mask {
-    /// The strictest of two; NULL of an expression, or of what only aggregates see, and any other mask.
+    /// The strictest of two; NULL of an expression, of paths, or of what only aggregates see, and any other mask.
     #[must_use]
     pub fn strictest(self, other: Self) -> Self {
         match (&self, &other) {
             (Self::AggregateOnly(one), Self::AggregateOnly(another)) => {
                 Self::AggregateOnly(*one.max(another))
             }
-            (Self::Expr(_) | Self::AggregateOnly(_), _)
-            | (_, Self::Expr(_) | Self::AggregateOnly(_))
+            (Self::Paths(one), Self::Paths(another)) => {
+                one.intersection(another).map_or(Self::Null, Self::Paths)
+            }
+            (Self::Expr(_) | Self::Paths(_) | Self::AggregateOnly(_), _)
+            | (_, Self::Expr(_) | Self::Paths(_) | Self::AggregateOnly(_))
                 if self != other =>
             {
                 Self::Null
@@ -185,6 +194,7 @@ impl Mask {
             Self::Token(_) => "token",
             Self::Fixed(_) => "fixed",
             Self::Expr(_) => "expr",
+            Self::Paths(_) => "paths",
             Self::AggregateOnly(_) => "aggregate_only",
             Self::Null => "null",
         }
@@ -203,6 +213,7 @@ impl Mask {
             | Self::Token(_)
             | Self::Fixed(_)
             | Self::Expr(_)
+            | Self::Paths(_)
             | Self::Null => None,
         }
     }
@@ -218,6 +229,7 @@ impl Mask {
             | Self::Email
             | Self::Fixed(_)
             | Self::Expr(_)
+            | Self::Paths(_)
             | Self::AggregateOnly(_)
             | Self::Null => false,
         }
@@ -235,6 +247,7 @@ impl Mask {
             | Self::Hash(_)
             | Self::Fixed(_)
             | Self::Expr(_)
+            | Self::Paths(_)
             | Self::AggregateOnly(_)
             | Self::Null => None,
         }
@@ -260,6 +273,7 @@ impl std::fmt::Display for Mask {
             },
             Self::Fixed(text) => write!(f, "fixed({text})"),
             Self::Expr(mask) => write!(f, "expr({})", mask.text),
+            Self::Paths(paths) => write!(f, "paths({paths})"),
             Self::AggregateOnly(smallest) => write!(f, "aggregate_only({smallest})"),
             Self::Null => f.write_str("null"),
         }
@@ -271,7 +285,7 @@ mod tests {
     use std::cmp::Reverse;
 
     use super::{DatePart, ExprMask, HashDomain, HashMask, Mask, TokenMask};
-    use crate::{dialect::Dialect, syntax::mask_expr};
+    use crate::{dialect::Dialect, policy::obligation::JsonPaths, syntax::mask_expr};
 
     fn hash(domain: HashDomain) -> Mask {
         Mask::Hash(HashMask { domain, key: None })
@@ -317,10 +331,18 @@ mod tests {
     #[test]
     fn combining_masks_is_order_free_and_only_tightens() {
         let of = |a: &Mask, b: &Mask| a.clone().strictest(b.clone());
-        let is_alone = |mask: &Mask| matches!(mask, Mask::Expr(_) | Mask::AggregateOnly(_));
+        let is_alone = |mask: &Mask| {
+            matches!(
+                mask,
+                Mask::Expr(_) | Mask::Paths(_) | Mask::AggregateOnly(_)
+            )
+        };
         let are_groups = |one: &Mask, other: &Mask| {
             one.smallest_group().is_some() && other.smallest_group().is_some()
         };
+        let are_paths =
+            |one: &Mask, other: &Mask| matches!((one, other), (Mask::Paths(_), Mask::Paths(_)));
+        let paths = |text: &str| Mask::Paths(JsonPaths::parse(text).unwrap());
         let mut masks = masks();
         masks.extend([
             expr("lower(value)"),
@@ -328,6 +350,9 @@ mod tests {
             expr("upper(value)"),
             Mask::AggregateOnly(5),
             Mask::AggregateOnly(20),
+            paths("a, b"),
+            paths("b.c, d"),
+            paths("d"),
         ]);
         assert_eq!(expr("lower(value)"), expr("LOWER( value )"));
         for a in &masks {
@@ -335,10 +360,12 @@ mod tests {
             for b in &masks {
                 let both = of(a, b);
                 assert_eq!(both, of(b, a));
-                assert!(both >= *a && both >= *b);
-                if a != b && (is_alone(a) || is_alone(b)) && !are_groups(a, b) {
+                if are_paths(a, b) {
+                    assert!(matches!(both, Mask::Paths(_) | Mask::Null));
+                } else if a != b && (is_alone(a) || is_alone(b)) && !are_groups(a, b) {
                     assert_eq!(both, Mask::Null);
                 } else {
+                    assert!(both >= *a && both >= *b);
                     assert!(both == *a || both == *b);
                 }
                 for c in &masks {

@@ -1,12 +1,14 @@
 //! What a decision demands of the statement it permits. Combining obligations only tightens.
 
 mod caps;
+mod json_paths;
 mod mask;
 mod predicate;
 
 use std::sync::Arc;
 
 pub use caps::Caps;
+pub use json_paths::{JsonPaths, ShownValue};
 pub use mask::{DatePart, ExprMask, HashDomain, HashMask, Mask, TokenMask};
 pub use predicate::{Comparison, Literal, Operand, PatternPiece, Predicate, RowFilter};
 

@@ -7,7 +7,7 @@ use sqlparser::ast::{BinaryOperator, DataType, Expr, TimezoneInfo};
 
 use crate::rewrite::{
     ast,
-    relation_source::{keyed_hash, mask_expr, typed_null},
+    relation_source::{json_paths, keyed_hash, mask_expr, typed_null},
 };
 use crate::{
     catalog::{Catalog, Column, TypeClass},
@@ -61,6 +61,8 @@ pub(in crate::rewrite) fn expression(
         },
         Mask::Expr(mask) => mask_expr::expression(&mask.formula, column, dialect, functions)
             .unwrap_or_else(|| typed_null::typed_null(column, catalog)),
+        Mask::Paths(paths) => json_paths::expression(paths, column, dialect, functions)
+            .unwrap_or_else(|| typed_null::typed_null(column, catalog)),
         Mask::Date(part) => masking
             .date(*part)
             .unwrap_or_else(|| typed_null::typed_null(column, catalog)),
@@ -82,6 +84,7 @@ pub(in crate::rewrite) fn reads_column(mask: &Mask) -> bool {
         | Mask::Email
         | Mask::Hash(_)
         | Mask::Token(_)
+        | Mask::Paths(_)
         | Mask::Fixed(_) => true,
     }
 }
@@ -100,7 +103,7 @@ pub(crate) fn type_name(mask: &Mask, column: &Column, dialect: Dialect) -> Optio
         (!stays).then_some(name)
     };
     let name = match mask {
-        Mask::Null | Mask::AggregateOnly(_) | Mask::Date(_) => None,
+        Mask::Null | Mask::AggregateOnly(_) | Mask::Date(_) | Mask::Paths(_) => None,
         Mask::Bucket(width) => match (dialect, integer_bytes(column)) {
             (Dialect::Sqlite | Dialect::Mysql, _) => None,
             (Dialect::Postgres, Some(4)) if i32::try_from(*width).is_ok() => Some("integer"),

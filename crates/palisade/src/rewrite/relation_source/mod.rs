@@ -1,6 +1,7 @@
 //! What stands in the place of a relation with obligations.
 
 pub(in crate::rewrite) mod cache;
+pub(in crate::rewrite) mod json_paths;
 pub(in crate::rewrite) mod keyed_hash;
 pub(in crate::rewrite) mod mask;
 pub(in crate::rewrite) mod mask_expr;
