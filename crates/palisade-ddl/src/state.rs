@@ -654,8 +654,8 @@ impl SchemaState {
             .collect()
     }
 
-    /// One for each schema and name. A name counts as an extension's only if all of its overloads came
-    /// with that extension.
+    /// One for each schema and name. A name counts as extensions' only if each of its overloads came
+    /// with one.
     fn routines(&self) -> Vec<RoutineDef> {
         let mut groups: BTreeMap<(&str, &str), RoutineDef> = BTreeMap::new();
         let settle = |overload: &Overload| {
@@ -676,7 +676,7 @@ impl SchemaState {
                         schema: overload.schema.clone(),
                         name: overload.name.clone(),
                         kinds: overload.kinds,
-                        extension: overload.extension.clone(),
+                        extensions: overload.extension.iter().cloned().collect(),
                         min_args: overload.min_args,
                         max_args: overload.max_args,
                         columns,
@@ -693,8 +693,11 @@ impl SchemaState {
                 Some(_) | None => group.parameters.clear(),
             }
             group.kinds = either(group.kinds, overload.kinds);
-            if group.extension != overload.extension {
-                group.extension = None;
+            match &overload.extension {
+                None => group.extensions.clear(),
+                Some(_) if group.extensions.is_empty() => {}
+                Some(extension) if group.extensions.contains(extension) => {}
+                Some(extension) => group.extensions.push(extension.clone()),
             }
             group.min_args = group.min_args.min(overload.min_args);
             group.max_args = match (group.max_args, overload.max_args) {

@@ -15,6 +15,7 @@ mod caps;
 mod connections;
 mod corpus;
 mod desk;
+mod extensions;
 mod input;
 mod json_paths;
 mod lines;

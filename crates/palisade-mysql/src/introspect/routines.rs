@@ -64,7 +64,7 @@ pub(super) async fn read(conn: &mut Conn) -> Result<Vec<RoutineDef>, IntrospectE
                     procedure,
                     ..Kinds::default()
                 },
-                extension: None,
+                extensions: Vec::new(),
                 min_args: args,
                 max_args: Some(args),
                 columns: Vec::new(),

@@ -51,7 +51,7 @@ pub(super) async fn routines(
             schema,
             name,
             kinds: group.kinds,
-            extension: group.extension,
+            extensions: group.extensions,
             min_args: group.min_args,
             max_args: group.max_args,
             columns: group.columns,
@@ -160,7 +160,8 @@ fn out_columns(row: &Row, columns: &Columns) -> Result<Vec<String>, IntrospectEr
 /// Overloads of one name.
 struct Group {
     kinds: Kinds,
-    extension: Option<String>,
+    /// Of each overload; empty where one came with none.
+    extensions: Vec<String>,
     min_args: u8,
     max_args: Option<u8>,
     columns: Vec<Vec<String>>,
@@ -172,7 +173,7 @@ impl Group {
     fn new(first: Overload) -> Self {
         Self {
             kinds: first.kinds,
-            extension: first.extension,
+            extensions: first.extension.into_iter().collect(),
             min_args: first.min_args,
             max_args: first.max_args,
             parameters: first.parameters.map(|parameters| vec![parameters]),
@@ -200,8 +201,11 @@ impl Group {
         self.kinds.table |= table;
         self.kinds.ordered |= ordered;
         self.kinds.procedure |= procedure;
-        if self.extension != other.extension {
-            self.extension = None;
+        match other.extension {
+            None => self.extensions.clear(),
+            Some(_) if self.extensions.is_empty() => {}
+            Some(extension) if self.extensions.contains(&extension) => {}
+            Some(extension) => self.extensions.push(extension),
         }
         self.min_args = self.min_args.min(other.min_args);
         self.max_args = match (self.max_args, other.max_args) {

@@ -149,8 +149,8 @@ fn relation() -> impl Strategy<Value = RelationDef> {
 
 fn routine() -> impl Strategy<Value = RoutineDef> {
     let args = (0..5u8, option::of(0..9u8));
-    let facts = (name(), name(), any::<[bool; 7]>(), option::of(name()), args);
-    (facts, vec(names(), 0..3)).prop_map(|((schema, name, kinds, extension, args), columns)| {
+    let facts = (name(), name(), any::<[bool; 7]>(), vec(name(), 0..3), args);
+    (facts, vec(names(), 0..3)).prop_map(|((schema, name, kinds, extensions, args), columns)| {
         let [
             scalar,
             niladic,
@@ -172,7 +172,7 @@ fn routine() -> impl Strategy<Value = RoutineDef> {
                 ordered,
                 procedure,
             },
-            extension,
+            extensions,
             min_args: args.0,
             max_args: args.1.map(|more| args.0 + more),
             columns,

@@ -106,8 +106,8 @@ pub struct RoutineDef {
     pub name: String,
     /// Where it may stand.
     pub kinds: Kinds,
-    /// The extension it came with, whose functions the registry may know.
-    pub extension: Option<String>,
+    /// The extensions its overloads came with, whose functions the registry may know; empty where one came with none.
+    pub extensions: Vec<String>,
     /// The fewest arguments.
     pub min_args: u8,
     /// The most arguments; `None` for any number.
@@ -338,6 +338,27 @@ impl CatalogBuilder {
     }
 }
 
+/// What the registry knows of a function whose overloads came with one extension or several: of several the worst. `None`
+/// where it does not know all of them.
+fn known_overloads(dialect: Dialect, routine: &RoutineDef, name: &str) -> Option<FunctionDef> {
+    let overloads: Option<Vec<&FunctionDef>> = routine
+        .extensions
+        .iter()
+        .map(|extension| functions::extension(dialect, extension, name))
+        .collect();
+    let overloads = overloads?;
+    let mut worst = (*overloads.first()?).clone();
+    for overload in &overloads {
+        if overload.bound != worst.bound {
+            return None;
+        }
+        worst.safety = worst.safety.max(overload.safety);
+        worst.grows |= overload.grows;
+        worst.format |= overload.format;
+    }
+    Some(worst)
+}
+
 /// The functions a database adds: of the registry's class where they came with an extension it
 /// knows, else of none.
 fn functions_of(
@@ -349,22 +370,19 @@ fn functions_of(
         .iter()
         .map(|routine| {
             let name = dialect.fold(&routine.name);
-            let known = routine
-                .extension
-                .as_deref()
-                .and_then(|extension| functions::extension(dialect, extension, &name));
+            let known = known_overloads(dialect, routine, &name);
             FunctionDef {
                 uid: ident::qualify([routine.schema.as_str(), name.as_str()]),
                 schema: Some(routine.schema.clone()),
                 kinds: routine.kinds,
-                safety: known.map_or(Safety::Unknown, |def| def.safety),
+                safety: known.as_ref().map_or(Safety::Unknown, |def| def.safety),
                 min_args: routine.min_args,
                 max_args: routine.max_args,
                 columns: routine.columns.clone(),
                 parameters: routine.parameters.clone(),
-                bound: known.and_then(|def| def.bound),
-                grows: known.is_some_and(|def| def.grows),
-                format: known.is_some_and(|def| def.format),
+                bound: known.as_ref().and_then(|def| def.bound),
+                grows: known.as_ref().is_some_and(|def| def.grows),
+                format: known.as_ref().is_some_and(|def| def.format),
                 name,
             }
         })
@@ -495,4 +513,40 @@ fn unique_keys(
     });
     keys.dedup();
     Some(keys)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn overloads_of_several_extensions_are_of_the_worst_class() {
+        let class = |name: &str, extensions: &[&str]| {
+            let routine = RoutineDef {
+                schema: "public".to_owned(),
+                name: name.to_owned(),
+                kinds: Kinds::SCALAR,
+                extensions: extensions.iter().map(|name| (*name).to_owned()).collect(),
+                min_args: 1,
+                max_args: Some(1),
+                columns: Vec::new(),
+                parameters: Vec::new(),
+            };
+            let functions = functions_of(Dialect::Postgres, &[routine], &[]);
+            functions.first().map(|def| def.safety)
+        };
+        assert_eq!(
+            class("text", &["postgis", "ip4r", "semver"]),
+            Some(Safety::Pure)
+        );
+        assert_eq!(
+            class("text", &["postgis", "somebody"]),
+            Some(Safety::Unknown)
+        );
+        assert_eq!(class("text", &[]), Some(Safety::Unknown));
+        assert_eq!(
+            class("http_get", &["http", "pg_net"]),
+            Some(Safety::Network)
+        );
+    }
 }

@@ -158,7 +158,7 @@ struct RoutineText {
     name: String,
     kinds: Vec<KindText>,
     #[serde(default, skip_serializing_if = "is_default")]
-    extension: Option<String>,
+    extensions: Vec<String>,
     min_args: u8,
     /// `null` for any number, so that a key left out is an error.
     max_args: Limit,
@@ -572,7 +572,7 @@ impl RoutineText {
                 .filter(|(is, _)| *is)
                 .map(|(_, k)| *k)
                 .collect(),
-            extension: def.extension.clone(),
+            extensions: def.extensions.clone(),
             min_args: def.min_args,
             max_args: def.max_args.map_or(Limit::Any, Limit::Most),
             columns: def.columns.clone(),
@@ -605,7 +605,7 @@ impl RoutineText {
             schema: self.schema,
             name: self.name,
             kinds,
-            extension: self.extension,
+            extensions: self.extensions,
             min_args: self.min_args,
             max_args,
             columns: self.columns,
@@ -682,7 +682,7 @@ mod tests {
                 schema: "app".to_owned(),
                 name: "f".to_owned(),
                 kinds: Kinds::SCALAR,
-                extension: None,
+                extensions: Vec::new(),
                 min_args: 1,
                 max_args: None,
                 columns: Vec::new(),

@@ -684,7 +684,7 @@ mod tests {
             schema: "public".to_owned(),
             name: format!("f{n}"),
             kinds: Kinds::SCALAR,
-            extension: None,
+            extensions: Vec::new(),
             min_args: 0,
             max_args: None,
             columns: Vec::new(),

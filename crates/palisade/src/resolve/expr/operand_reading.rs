@@ -310,15 +310,23 @@ impl<'a> Resolver<'a> {
         scope: &Scope<'a, '_>,
         depth: usize,
     ) -> OperandClass {
-        let [ObjectNamePart::Identifier(ident)] = function.name.0.as_slice() else {
-            return OperandClass::Unknown;
+        // What is printed names the engine's schema, and is read once more.
+        let (key, is_own) = match function.name.0.as_slice() {
+            [ObjectNamePart::Identifier(ident)] => {
+                let key = self.key(ident);
+                let is_own = self.catalog.functions_named(&key).all(|def| {
+                    def.schema
+                        .as_deref()
+                        .is_none_or(|schema| schema == "pg_catalog")
+                });
+                (key, is_own)
+            }
+            [
+                ObjectNamePart::Identifier(schema),
+                ObjectNamePart::Identifier(ident),
+            ] => (self.key(ident), *self.key(schema) == *"pg_catalog"),
+            _ => return OperandClass::Unknown,
         };
-        let key = self.key(ident);
-        let is_own = self.catalog.functions_named(&key).all(|def| {
-            def.schema
-                .as_deref()
-                .is_none_or(|schema| schema == "pg_catalog")
-        });
         if !is_own {
             return OperandClass::Unknown;
         }

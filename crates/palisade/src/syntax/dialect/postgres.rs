@@ -3,7 +3,9 @@
 use std::any::TypeId;
 
 use sqlparser::{
-    ast::{CastKind, DataType, Expr, FunctionArg, FunctionArgExpr, Ident, ObjectName},
+    ast::{
+        BinaryOperator, CastKind, DataType, Expr, FunctionArg, FunctionArgExpr, Ident, ObjectName,
+    },
     dialect::{Dialect as ParserDialect, PostgreSqlDialect, Precedence},
     keywords::Keyword,
     parser::{Parser, ParserError},
@@ -129,7 +131,8 @@ impl ParserDialect for Postgres {
             }));
         }
         let own = any_all::parse(parser, left).transpose();
-        own.or_else(|| self.0.parse_infix(parser, left, precedence))
+        own.or_else(|| self.distance(parser, left))
+            .or_else(|| self.0.parse_infix(parser, left, precedence))
     }
 
     fn get_next_precedence(&self, parser: &Parser) -> Option<Result<u8, ParserError>> {
@@ -142,7 +145,27 @@ impl ParserDialect for Postgres {
         {
             return Some(Ok(self.prec_unknown()));
         }
+        if parser.peek_token_ref().token == Token::Spaceship {
+            return Some(Ok(self.prec_value(Precedence::PgOther)));
+        }
         self.0.get_next_precedence(parser)
+    }
+}
+
+impl Postgres {
+    /// `a <=> b`: a distance of extensions' (pgvector, cube, rum), which binds as every operator that PostgreSQL does not
+    /// know by its sign. The parser takes it for MySQL's equality.
+    fn distance(&self, parser: &mut Parser, left: &Expr) -> Option<Result<Expr, ParserError>> {
+        if parser.peek_token_ref().token != Token::Spaceship {
+            return None;
+        }
+        parser.next_token();
+        let right = parser.parse_subexpr(self.prec_value(Precedence::PgOther));
+        Some(right.map(|right| Expr::BinaryOp {
+            left: Box::new(left.clone()),
+            op: BinaryOperator::Custom("<=>".to_owned()),
+            right: Box::new(right),
+        }))
     }
 }
 
