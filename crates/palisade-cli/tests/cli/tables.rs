@@ -135,3 +135,21 @@ fn hints_name_what_there_is_to_use() {
         )
     );
 }
+
+/// No policy would permit it, so that none is asked for.
+#[test]
+fn the_operator_is_told_of_virtual_tables() {
+    let desk = Desk::new();
+    let file = desk.path("demo.db");
+    let docs = "CREATE VIRTUAL TABLE docs USING fts5(body); INSERT INTO docs VALUES ('printer');";
+    let connection = rusqlite::Connection::open(&file).unwrap();
+    connection.execute_batch(docs).unwrap();
+    for table in ["docs", "docs_content"] {
+        let sql = format!("SELECT * FROM {table}");
+        let command = ["query", "sqlite:demo.db", &sql];
+        let refused = desk.run(&[&command[..], &POLICIES].concat()).out;
+        assert!(refused.contains("name.unknown-relation"), "{refused}");
+        assert!(refused.contains("is a virtual table"), "{refused}");
+        assert!(!refused.contains("no policy permits `select`"), "{refused}");
+    }
+}

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use crate::resolve::Resolver;
 use crate::{
-    catalog::Relation,
+    catalog::{Relation, RelationKind},
     code::Code,
     dialect::Dialect,
     did_you_mean, ident,
@@ -39,7 +39,12 @@ impl<'a> Resolver<'a> {
         shown: &str,
     ) -> Rejection {
         let (uid, principal) = (&relation.uid, self.visible.shown_principal());
-        let why = if decision.policies.is_empty() {
+        let why = if relation.kind == RelationKind::Virtual {
+            format!(
+                "`{uid}` is a virtual table or belongs to one, and no policy can permit it; let agents read a table or view \
+                 that holds the same"
+            )
+        } else if decision.policies.is_empty() {
             format!("`{uid}` exists; no policy permits `select` or `discover` of it to {principal}")
         } else {
             format!(
