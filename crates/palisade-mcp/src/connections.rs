@@ -225,6 +225,13 @@ impl Connections {
         }
     }
 
+    /// The gate that records calls which reach no connection, and its session of a request: that of the first that is open.
+    pub(crate) fn recorder(&self, request: &Extensions) -> Option<(Arc<Guard>, Session)> {
+        let opened = self.opened();
+        let connection = opened.first()?;
+        Some((Arc::clone(&connection.guard), connection.session(request)?))
+    }
+
     /// Whether a caller may run a template of any of them.
     pub(crate) fn have_templates(&self, request: &Extensions) -> bool {
         let mut opened = self.opened().into_iter();

@@ -317,17 +317,30 @@ impl PalisadeServer {
                 refusal,
             )
         };
+        // Of a call that reaches no connection.
+        let end = async |connection, result| -> CallToolResponse {
+            let recorder = shared
+                .connections
+                .recorder(request)
+                .map(|(guard, session)| {
+                    let session = session.claiming(claims.clone());
+                    (guard, session.called_by(origin.clone()))
+                });
+            let result = record_unbound(recorder, connection, result, began).await;
+            result
+                .unwrap_or_else(|refusal| refuse(None, refusal))
+                .into()
+        };
         if tool == ToolName::ListDatabases {
             let databases = shared.connections.databases(request);
             let answer = arguments::nothing(arguments)
                 .and_then(|()| answer::metadata(&metadata::databases(&databases), None));
-            let answer = answer.unwrap_or_else(|rejection| refuse(None, refusal(rejection)));
-            return answer.into();
+            return end(None, answer.map_err(refusal)).await;
         }
         if tool == ToolName::Execute
             && !(self.tools.has(tool) && shared.connections.offer(request).changeable())
         {
-            return refuse(None, refusal(read_only())).into();
+            return end(None, Err(refusal(read_only()))).await;
         }
         let chosen = match &called.template {
             Some((connection, _)) => Ok(Chosen::Open(Arc::clone(connection))),
@@ -339,10 +352,13 @@ impl PalisadeServer {
                 let (name, late) = (late.connection.name.clone(), Arc::clone(late));
                 match spawn_blocking(move || late.reach()).await {
                     Ok(Some(connection)) => connection,
-                    Ok(None) | Err(_) => return refuse(None, refusal(unreachable(&name))).into(),
+                    Ok(None) | Err(_) => {
+                        let refused = Err(refusal(unreachable(&name)));
+                        return end(Some(name), refused).await;
+                    }
                 }
             }
-            Err(rejection) => return refuse(None, refusal(rejection)).into(),
+            Err(rejection) => return end(None, Err(refusal(rejection))).await,
         };
         let connection = &connection;
         let Some(session) = connection.session(request) else {
@@ -389,6 +405,29 @@ impl PalisadeServer {
         let result = result.unwrap_or_else(|refusal| refuse(Some(connection), refusal));
         result.into()
     }
+}
+
+/// Records a call that reached no connection, with the gate that lends its records. Without a principal there is no
+/// record.
+async fn record_unbound(
+    recorder: Option<(Arc<Guard>, Session)>,
+    connection: Option<String>,
+    result: Result<CallToolResult, Refusal>,
+    began: Instant,
+) -> Result<CallToolResult, Refusal> {
+    let Some((guard, session)) = recorder else {
+        return result;
+    };
+    // Records are files.
+    let job = spawn_blocking(move || {
+        let told = result.as_ref().map(|_| ());
+        match guard.record_call_of(connection.as_deref(), &session, told, began.elapsed()) {
+            Ok(()) => result,
+            Err(refusal) => Err(refusal),
+        }
+    });
+    job.await
+        .map_err(|_| refusal(internal("a record panicked")))?
 }
 
 /// Records a call that ran no statement. What cannot be recorded is not answered.

@@ -172,6 +172,10 @@ async fn a_call_reaches_one_connection_and_its_policies_alone() {
         let expected: Vec<Value> = vec![json!({"secret": name}); rows];
         assert_eq!(answer["structuredContent"]["rows"], json!(expected));
     }
+    client.call("list_databases", json!({})).await;
+    for connection in [json!({}), json!({"connection": "nowhere"})] {
+        client.refused("list_tables", connection).await;
+    }
     client.stop().await;
     let records = records.0.lock().unwrap();
     let told: Vec<_> = records
@@ -182,6 +186,19 @@ async fn a_call_reaches_one_connection_and_its_policies_alone() {
     let sales = (Some("sales"), "Agent::\"sales\"");
     let hr = (Some("hr"), "Agent::\"hr\"");
     assert_eq!(told, [sales, sales, hr, hr]);
+    // Calls of no connection stand in the records of the first.
+    let unbound: Vec<_> = (records.iter())
+        .filter(|record| record.connection.is_none())
+        .map(|record| (record.tool, record.decision, record.principal.as_str()))
+        .collect();
+    assert_eq!(
+        unbound,
+        [
+            (Some("list_databases"), "allow", "Agent::\"hr\""),
+            (Some("list_tables"), "reject", "Agent::\"hr\""),
+            (Some("list_tables"), "reject", "Agent::\"hr\""),
+        ]
+    );
 }
 
 #[tokio::test]

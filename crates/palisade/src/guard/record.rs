@@ -22,8 +22,24 @@ impl Guard {
         result: Result<(), &Refusal>,
         duration: Duration,
     ) -> Result<(), Refusal> {
+        self.record_call_of(self.name.as_deref(), session, result, duration)
+    }
+
+    /// Records a call that reached no database: it is of none, or was refused before one was chosen, or could not reach
+    /// `connection`. The gate lends its records alone.
+    ///
+    /// # Errors
+    /// `internal` if it cannot be recorded. Then it is not answered.
+    pub fn record_call_of(
+        &self,
+        connection: Option<&str>,
+        session: &Session,
+        result: Result<(), &Refusal>,
+        duration: Duration,
+    ) -> Result<(), Refusal> {
         let firewall = self.firewall();
         let mut record = self.begin(RecordKind::Call, session, &firewall, duration);
+        record.connection = connection.map(str::to_owned);
         if let Err(refusal) = result {
             note_refusal(&mut record, refusal);
         }
