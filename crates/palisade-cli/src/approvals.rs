@@ -20,14 +20,12 @@ use crate::{
     args::Format,
     config::ConfigFile,
     exit::{Exit, Failure},
+    key_file::{self, SECRET_BYTES},
     secret::Secret,
 };
 
 /// How often `--watch` looks.
 const LOOK: Duration = Duration::from_millis(500);
-
-/// Bytes of a new secret.
-const SECRET_BYTES: usize = 32;
 
 /// What the operator decides about approvals.
 #[derive(Debug, Clone, Default)]
@@ -86,49 +84,11 @@ fn read_secret(secret: &Secret) -> Result<StateSecret, Failure> {
 
 /// The secret in the file beside `state`, which is made where it is not there.
 fn secret_beside(state: &Path) -> Result<StateSecret, Failure> {
-    let mut path = state.as_os_str().to_owned();
-    path.push(".key");
-    let path = PathBuf::from(path);
-    let random = || -> Result<String, String> {
-        let machine = Machine::new();
-        let mut text = String::new();
-        while text.len() < 2 * SECRET_BYTES {
-            let bytes = machine.random()?;
-            text.extend(bytes.iter().map(|byte| format!("{byte:02x}")));
-        }
-        Ok(text)
-    };
-    let text = random().map_err(Failure::Internal)?;
-    match write_secret(&path, &text) {
-        Ok(()) => Ok(StateSecret::new(text)),
-        // Another process may be about to write it.
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            let secret = Secret::File(path).read()?;
-            Ok(StateSecret::new(secret.reveal()))
-        }
-        Err(error) => Err(Failure::Usage(format!(
-            "cannot write the secret of the state file, `{}`: {error}",
-            path.display()
-        ))),
-    }
-}
-
-/// Writes a file that only its owner reads, whole or not at all, and over no other.
-fn write_secret(path: &Path, text: &str) -> io::Result<()> {
-    let mut draft = path.as_os_str().to_owned();
-    draft.push(format!(".{}", std::process::id()));
-    let draft = PathBuf::from(draft);
-    let mut options = std::fs::OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options
-        .open(&draft)?
-        .write_all(format!("{text}\n").as_bytes())?;
-    // Unlike a rename, it fails where there is one.
-    let linked = std::fs::hard_link(&draft, path);
-    std::fs::remove_file(&draft)?;
-    linked
+    let secret = key_file::read_or_make(
+        &key_file::name_key_file(state),
+        "the secret of the state file",
+    )?;
+    Ok(StateSecret::new(secret.reveal()))
 }
 
 impl StateArguments {
@@ -165,7 +125,7 @@ pub(crate) fn list(arguments: &ApprovalsArguments) -> Result<Exit, Failure> {
     let mut out = io::stdout().lock();
     if let Some(path) = &arguments.new_key {
         let key = OperatorKey::generate().map_err(Failure::Internal)?;
-        write_secret(path, key.reveal()).map_err(|error| {
+        key_file::write(path, key.reveal()).map_err(|error| {
             Failure::Usage(format!("cannot write `{}`: {error}", path.display()))
         })?;
         return writeln!(out, "operator_key = \"{}\"", key.public())

@@ -6,12 +6,15 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use palisade::{dialect::Dialect, session::Principal};
 
 use crate::approvals_args::{APPROVALS_HELP, APPROVE_HELP, ApprovalsArguments, ApproveArguments};
+use crate::audit_args::{
+    AUDIT_SHOW_HELP, AUDIT_VERIFY_HELP, AuditShowArguments, AuditVerifyArguments,
+};
 use crate::workbench_args::{
     DIFF_HELP, DiffArguments, INIT_HELP, InitArguments, LOCK_HELP, LockArguments,
     POLICY_CHECK_HELP, PolicyCheckArguments, TEST_HELP, TestArguments, WHAT_HELP, WHO_HELP,
     WhatArguments, WhoArguments,
 };
-use crate::{config::Tools, mcp_config::Client};
+use crate::{audit_config::AuditArguments, config::Tools, mcp_config::Client};
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 permitted, 1 refused, 2 usage, 3 policies or configuration,
@@ -66,6 +69,9 @@ pub(crate) enum Command {
     /// Approve one of them, or reject it
     #[command(after_help = APPROVE_HELP)]
     Approve(ApproveArguments),
+    /// Read audit records, and tell whether they are what was written
+    #[command(subcommand)]
+    Audit(AuditCommand),
     /// Look at what a database's account may do beyond reading
     #[command(after_help = DOCTOR_HELP)]
     Doctor(DoctorArguments),
@@ -78,6 +84,17 @@ pub(crate) enum Command {
     /// Work on policy folders
     #[command(subcommand)]
     Policy(PolicyCommand),
+}
+
+/// The commands of audit logs.
+#[derive(Debug, Subcommand)]
+pub(crate) enum AuditCommand {
+    /// Tell whether a log is what was written
+    #[command(after_help = AUDIT_VERIFY_HELP)]
+    Verify(AuditVerifyArguments),
+    /// Read a log, or replay what a session did
+    #[command(after_help = AUDIT_SHOW_HELP)]
+    Show(AuditShowArguments),
 }
 
 const QUERY_HELP: &str = "\
@@ -233,9 +250,8 @@ pub(crate) struct QueryArguments {
     /// Return at most this many rows; it can only lower the limit
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) max_rows: Option<u64>,
-    /// Append one JSON line a statement to this file
-    #[arg(long, value_name = "FILE")]
-    pub(crate) audit: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) audit: AuditArguments,
 }
 
 /// `palisade run`
@@ -261,9 +277,8 @@ pub(crate) struct RunArguments {
     /// Return at most this many rows; it can only lower the limit
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) max_rows: Option<u64>,
-    /// Append one JSON line a statement to this file
-    #[arg(long, value_name = "FILE")]
-    pub(crate) audit: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) audit: AuditArguments,
     /// How to print the answer
     #[arg(long, default_value = "text")]
     pub(crate) format: Format,
@@ -371,9 +386,8 @@ pub(crate) struct ServeArguments {
     pub(crate) secret: SecretArguments,
     #[command(flatten)]
     pub(crate) policies: PolicyArguments,
-    /// Append one JSON line a statement to this file
-    #[arg(long, value_name = "FILE")]
-    pub(crate) audit: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) audit: AuditArguments,
 }
 
 /// `palisade mcp-config`

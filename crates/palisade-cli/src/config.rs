@@ -22,6 +22,9 @@ use toml::Spanned;
 
 use crate::{
     approvals::ApprovalSetup,
+    audit_config::{
+        ANCHOR_MINUTES, ANCHOR_RECORDS, Audit, AuditSetup, AuditTable, FILE_HOURS, FILE_KB, FILES,
+    },
     database::Database,
     database_name::Source,
     exit::Failure,
@@ -39,7 +42,7 @@ pub(crate) struct Config {
     /// Who asks.
     pub(crate) principal: Option<Principal>,
     /// The audit log.
-    pub(crate) audit: Option<PathBuf>,
+    pub(crate) audit: AuditSetup,
     /// What becomes of a cell in which a detector finds something.
     pub(crate) on_finding: Option<OnFinding>,
     /// Where the secret behind tokens and hash masks is.
@@ -74,8 +77,8 @@ struct File {
     policies: Option<PathBuf>,
     /// Who asks, for example `Agent::"support-bot"`. Without it, `Agent::"default"`.
     principal: Option<Spanned<String>>,
-    /// The file to which audit records are appended, one JSON line a statement. Without it, nothing is recorded.
-    audit: Option<PathBuf>,
+    /// The file to which audit records are appended, one JSON line a call; or a table that says more. Without it, nothing is recorded.
+    audit: Option<Audit>,
     /// What becomes of a cell in which a detector finds something: it stays with a note, its text is replaced, it becomes null, or
     /// the answer is refused. Without it, `"flag"`.
     on_finding: Option<OnFinding>,
@@ -303,6 +306,18 @@ impl ConfigFile {
         &self.grants.env
     }
 
+    /// The audit logs that it names.
+    pub(crate) fn audits(&self) -> Vec<AuditSetup> {
+        let mut audits: Vec<AuditSetup> = Vec::new();
+        let of_connections = self.connections.values().map(|(config, _)| &config.audit);
+        for audit in std::iter::once(&self.defaults.audit).chain(of_connections) {
+            if audit.file.is_some() && !audits.iter().any(|other| other.file == audit.file) {
+                audits.push(audit.clone());
+            }
+        }
+        audits
+    }
+
     /// The names of its connections.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.connections.keys().map(String::as_str)
@@ -435,7 +450,7 @@ impl Reader<'_> {
         let defaults = Config {
             policies: policies.map(|path| self.folder.join(path)),
             principal: self.principal(principal)?,
-            audit: audit.map(|path| self.folder.join(path)),
+            audit: self.audit(audit, &grants)?,
             on_finding,
             token_secret: self.token_secret(token_secret_env, token_secret_file, &grants)?,
             token_lifetime: self.lifetime(token_lifetime)?,
@@ -571,9 +586,12 @@ impl Reader<'_> {
             principal: self
                 .principal(principal)?
                 .or_else(|| defaults.principal.clone()),
-            audit: audit
-                .map(|path| self.folder.join(path))
-                .or_else(|| defaults.audit.clone()),
+            audit: AuditSetup {
+                file: audit
+                    .map(|path| self.folder.join(path))
+                    .or_else(|| defaults.audit.file.clone()),
+                ..defaults.audit.clone()
+            },
             on_finding: on_finding.or(defaults.on_finding),
             token_secret: self
                 .token_secret(token_secret_env, token_secret_file, grants)?
@@ -586,6 +604,57 @@ impl Reader<'_> {
             approvals: defaults.approvals.clone(),
         };
         Ok((config, database))
+    }
+
+    /// The audit log.
+    fn audit(&self, audit: Option<Audit>, grants: &Grants) -> Result<AuditSetup, Failure> {
+        let AuditTable {
+            file,
+            key_env,
+            key_file,
+            anchors,
+            anchor_records,
+            anchor_minutes,
+            sync,
+            max_file_kb,
+            max_file_hours,
+            max_files,
+        } = audit.map(|Audit(table)| table).unwrap_or_default();
+        let span = (key_env.as_ref().map(Spanned::span)).or(key_file.as_ref().map(Spanned::span));
+        let keys = ("the key of the audit log", "`key_env` and `key_file`");
+        let key = self.secret((key_env, key_file), keys)?;
+        let refused = key.as_ref().and_then(|key| grants.refuse_unnamed(key));
+        if let Some((message, help)) = refused {
+            return Err(self.fault(&message, span, &help));
+        }
+        if let (Some(files), None) = (&max_files, &anchors) {
+            return Err(self.fault(
+                "`max_files` removes files, and nothing would show what they were",
+                Some(files.span()),
+                "name a file of `anchors` too",
+            ));
+        }
+        let number = |value: Option<Spanned<u64>>, (key, range): (&str, RangeInclusive<u64>)| {
+            let Some(value) = value else { return Ok(None) };
+            if range.contains(value.get_ref()) {
+                return Ok(Some(value.into_inner()));
+            }
+            let (least, most) = (range.start(), range.end());
+            let help = format!("write a number from {least} to {most}");
+            let message = format!("`{key}` cannot be {}", value.get_ref());
+            Err(self.fault(&message, Some(value.span()), &help))
+        };
+        Ok(AuditSetup {
+            file: file.map(|path| self.folder.join(path)),
+            key,
+            anchors: anchors.map(|path| self.folder.join(path)),
+            anchor_records: number(anchor_records, ("anchor_records", ANCHOR_RECORDS))?,
+            anchor_minutes: number(anchor_minutes, ("anchor_minutes", ANCHOR_MINUTES))?,
+            sync,
+            max_file_kb: number(max_file_kb, ("max_file_kb", FILE_KB))?,
+            max_file_hours: number(max_file_hours, ("max_file_hours", FILE_HOURS))?,
+            max_files: number(max_files, ("max_files", FILES))?,
+        })
     }
 
     /// Where requests wait for a person.

@@ -12,6 +12,10 @@ mod answer;
 mod approvals;
 mod approvals_args;
 mod args;
+mod audit_args;
+mod audit_config;
+mod audit_show;
+mod audit_verify;
 mod batch;
 mod check;
 mod commands;
@@ -27,6 +31,7 @@ mod host;
 mod human;
 mod init;
 mod json;
+mod key_file;
 mod mcp_config;
 #[cfg_attr(not(feature = "mysql"), path = "absent/mysql.rs")]
 mod mysql;
@@ -64,7 +69,7 @@ use std::{io::Write as _, process::ExitCode};
 use clap::Parser as _;
 
 use crate::{
-    args::{Arguments, Command},
+    args::{Arguments, AuditCommand, Command},
     database::Access,
     exit::{Exit, Failure},
 };
@@ -119,6 +124,8 @@ fn run() -> Result<Exit, Failure> {
         Command::McpConfig(arguments) => mcp_config::run(arguments),
         Command::Approvals(arguments) => approvals::list(arguments),
         Command::Approve(arguments) => approvals::approve(arguments),
+        Command::Audit(AuditCommand::Verify(arguments)) => audit_verify::run(arguments),
+        Command::Audit(AuditCommand::Show(arguments)) => audit_show::run(arguments),
         Command::Doctor(arguments) => doctor::run(arguments),
         Command::SetupSql(arguments) => setup_sql::run(arguments),
         Command::Init(arguments) => init::run(arguments),

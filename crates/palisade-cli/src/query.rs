@@ -29,7 +29,7 @@ pub(crate) fn run(arguments: &QueryArguments, access: Access) -> Result<Exit, Fa
         Source::argument(&arguments.source)?,
         &arguments.secret,
         &arguments.policies,
-        arguments.audit.as_deref(),
+        Some(&arguments.audit),
     )?;
     let mut limits = setup.limits.clone();
     limits.max_rows = limits.max_rows.min(arguments.max_rows.unwrap_or(u64::MAX));
@@ -92,7 +92,7 @@ pub(crate) fn guard(
         Arc::new(firewall),
         backend,
         Arc::new(Machine::new()),
-        Arc::clone(&setup.audit),
+        setup.audit_sink(),
     );
     let guard = guard
         .on_finding(setup.on_finding)

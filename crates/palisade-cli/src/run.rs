@@ -27,7 +27,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<Exit, Failure> {
         Source::argument(&arguments.source)?,
         &arguments.secret,
         &arguments.policies,
-        arguments.audit.as_deref(),
+        Some(&arguments.audit),
     )?;
     let mut limits = setup.limits.clone();
     limits.max_rows = limits.max_rows.min(arguments.max_rows.unwrap_or(u64::MAX));

@@ -32,6 +32,9 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<Exit, Failure> {
     let runtime = host::runtime()?;
     let asked = Access::asked(arguments.writable);
     let is_alone = databases.len() == 1;
+    let audits: Vec<_> = (databases.iter())
+        .filter_map(|(setup, _)| setup.audit.clone())
+        .collect();
     // One file says it for all of them.
     let (size, tools) = databases
         .first()
@@ -68,6 +71,11 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<Exit, Failure> {
     let result = runtime.block_on(serve_stdio(server));
     // A statement that still runs has no client to answer.
     runtime.shutdown_background();
+    for audit in audits {
+        if let Err(error) = audit.keep_anchor() {
+            tracing::error!("no anchor names the end of the audit log: {error}");
+        }
+    }
     match result {
         Ok(()) => Ok(Exit::Permitted),
         Err(error) => Err(Failure::Internal(error.to_string())),
@@ -86,9 +94,8 @@ fn databases(arguments: &ServeArguments) -> Result<Vec<(Setup, Database)>, Failu
         policies,
         audit,
     } = arguments;
-    let audit = audit.as_deref();
     if *in_memory {
-        let alone = Setup::in_memory(schema.as_deref(), secret, policies, audit)?;
+        let alone = Setup::in_memory(schema.as_deref(), secret, policies, Some(audit))?;
         return Ok(vec![alone]);
     }
     let mut sources = sources
@@ -115,10 +122,10 @@ fn databases(arguments: &ServeArguments) -> Result<Vec<(Setup, Database)>, Failu
                     .to_owned(),
             ));
         }
-        return Setup::connections(&names, secret, policies, audit);
+        return Setup::connections(&names, secret, policies, Some(audit));
     }
     match (sources.pop(), sources.is_empty()) {
-        (Some(source), true) => Ok(vec![Setup::over(source, secret, policies, audit)?]),
+        (Some(source), true) => Ok(vec![Setup::over(source, secret, policies, Some(audit))?]),
         (_, _) => Err(Failure::Usage(
             "several databases are connections of a configuration, which says what holds for each\n  help: `palisade serve connection:NAME connection:NAME --config FILE`"
                 .to_owned(),

@@ -20,6 +20,7 @@ use palisade_mcp::AnswerSize;
 use crate::{
     approvals::ApprovalSetup,
     args::{PolicyArguments, SecretArguments},
+    audit_config::AuditArguments,
     config::{Config, ConfigFile, OfferedTools},
     database::{Access, Database, catalog_of_schema},
     database_name::{CatalogSource, Source},
@@ -38,7 +39,7 @@ pub(crate) struct Setup {
     /// Who asks, unless a line of a batch says otherwise.
     pub(crate) principal: Principal,
     /// Where records go.
-    pub(crate) audit: Arc<dyn AuditSink>,
+    pub(crate) audit: Option<Arc<AuditFile>>,
     /// What becomes of a cell in which a detector finds something.
     pub(crate) on_finding: Action,
     /// The secret behind tokens and hash masks.
@@ -59,12 +60,12 @@ pub(crate) struct Setup {
 
 impl Setup {
     /// What the command line and the configuration say about `source`, and the database that it is.
-    /// `audit` is the command line's `--audit`.
+    /// `audit` is what the command line says of the audit log, if anything is to be recorded.
     pub(crate) fn over(
         source: Source,
         secret: &SecretArguments,
         arguments: &PolicyArguments,
-        audit: Option<&Path>,
+        audit: Option<&AuditArguments>,
     ) -> Result<(Self, Database), Failure> {
         let connection = match &source {
             Source::Connection(name) => Some(name.clone()),
@@ -87,7 +88,7 @@ impl Setup {
         schema: Option<&Path>,
         secret: &SecretArguments,
         arguments: &PolicyArguments,
-        audit: Option<&Path>,
+        audit: Option<&AuditArguments>,
     ) -> Result<(Self, Database), Failure> {
         secret.refuse_unused("a database in memory")?;
         let file = configuration(arguments)?;
@@ -102,7 +103,7 @@ impl Setup {
         names: &[String],
         secret: &SecretArguments,
         arguments: &PolicyArguments,
-        audit: Option<&Path>,
+        audit: Option<&AuditArguments>,
     ) -> Result<Vec<(Self, Database)>, Failure> {
         secret.refuse_unused("a connection of the configuration")?;
         let file = configuration(arguments)?.ok_or_else(no_configuration)?;
@@ -114,7 +115,15 @@ impl Setup {
         let given = [
             ("--policies", arguments.policies.is_some()),
             ("--as", arguments.principal.is_some()),
-            ("--audit", audit.is_some()),
+            ("--audit", audit.is_some_and(|audit| audit.audit.is_some())),
+            (
+                "--audit-key",
+                audit.is_some_and(|audit| audit.audit_key.is_some()),
+            ),
+            (
+                "--audit-anchors",
+                audit.is_some_and(|audit| audit.audit_anchors.is_some()),
+            ),
         ];
         if let ([_, _, ..], Some((option, _))) =
             (names.as_slice(), given.iter().find(|(_, given)| *given))
@@ -169,7 +178,7 @@ impl Setup {
     fn new(
         config: &Config,
         arguments: &PolicyArguments,
-        audit: Option<&Path>,
+        audit: Option<&AuditArguments>,
     ) -> Result<Self, Failure> {
         let folder = arguments.policies.as_ref().or(config.policies.as_ref());
         let policies = match folder {
@@ -182,14 +191,9 @@ impl Setup {
             .or(config.principal.as_ref())
             .cloned()
             .unwrap_or_else(|| Principal::new("Agent", "default"));
-        let audit: Arc<dyn AuditSink> = match audit.or(config.audit.as_deref()) {
-            Some(path) => Arc::new(AuditFile::open(path).map_err(|why| {
-                Failure::Usage(format!(
-                    "cannot write the audit log `{}`: {why}",
-                    path.display()
-                ))
-            })?),
-            None => Arc::new(NoAudit),
+        let audit = match audit {
+            Some(audit) => config.audit.with(audit).open()?,
+            None => None,
         };
         let token_secret = config.token_secret.as_ref().map(Secret::read).transpose()?;
         Ok(Self {
@@ -209,6 +213,14 @@ impl Setup {
             approvals: config.approvals.clone(),
             connection: None,
         })
+    }
+
+    /// Where records go.
+    pub(crate) fn audit_sink(&self) -> Arc<dyn AuditSink> {
+        match &self.audit {
+            Some(file) => Arc::clone(file) as Arc<dyn AuditSink>,
+            None => Arc::new(NoAudit),
+        }
     }
 
     /// What `database` is called before agents and in records.

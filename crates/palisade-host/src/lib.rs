@@ -4,12 +4,16 @@
 //! |---|---|
 //! | [`Machine`] | the [`Host`](palisade::host::Host) of this machine: its clock and its random bytes |
 //! | [`PolicyFolder`] | policies, read from a folder as the command line reads them |
-//! | [`AuditFile`] | an [`AuditSink`](palisade::audit::AuditSink): one JSON line a statement, in a file of mode 0600 |
+//! | [`AuditFile`] | an [`AuditSink`](palisade::audit::AuditSink): one JSON line a call in a file of mode 0600, chained under an [`AuditKey`] |
+//! | [`verify_audit`] | whether such a file is what was written |
 
-mod audit_file;
+mod audit;
 mod machine;
 mod policy_folder;
 
-pub use audit_file::AuditFile;
+pub use audit::{
+    Anchor, AnchorSyntaxError, AuditFault, AuditFile, AuditFileError, AuditKey, AuditOptions,
+    AuditSync, AuditVerdict, ChainPlace, audit_log_of, list_audit_files, verify_audit,
+};
 pub use machine::Machine;
 pub use policy_folder::{PolicyFolder, PolicyFolderError, add_policy_file};

@@ -185,7 +185,9 @@ fn describe_server(name: &str, arguments: &ServeArguments) -> Result<Server, Fai
         ("--password-file", password_file),
         ("--policies", policies),
         ("--config", config),
-        ("--audit", audit),
+        ("--audit", &audit.audit),
+        ("--audit-key", &audit.audit_key),
+        ("--audit-anchors", &audit.audit_anchors),
     ] {
         if let Some(path) = path {
             words.extend([option.to_owned(), from_root(path)?]);

@@ -68,17 +68,16 @@ fn is_ended(shop: &Shop, schema: &str, activity: &str) {
     client.end();
     // The server is gone, and its statement with it.
     wait_until(shop, activity, |running| running == 0);
-    let log = std::fs::read_to_string(shop.desk.path("audit.jsonl")).unwrap();
-    let codes: Vec<Value> = log
-        .lines()
-        .map(|line| serde_json::from_str::<Value>(line).unwrap()["code"].clone())
+    let log = shop.desk.records("audit.jsonl");
+    let codes: Vec<Value> = (log.iter())
+        .map(|record| record["code"].clone())
         .filter(|code| code != "limit.time")
         .collect();
     let cancelled = codes
         .iter()
         .filter(|code| *code == "limit.cancelled")
         .count();
-    assert!(cancelled >= 5 && codes.len() == cancelled + 1, "{log}");
+    assert!(cancelled >= 5 && codes.len() == cancelled + 1, "{log:?}");
 }
 
 #[test]

@@ -179,10 +179,8 @@ url = "sqlite:demo.db"
     assert_eq!(query("sale", "SELECT 1")["code"], "request.invalid");
     let told = client.end();
     assert_eq!(told.matches("serving").count(), 3, "{told}");
-    let log = std::fs::read_to_string(desk.path("audit.jsonl")).unwrap();
-    let connections: Vec<Value> = log
-        .lines()
-        .map(|line| serde_json::from_str::<Value>(line).unwrap()["connection"].clone())
+    let connections: Vec<Value> = (desk.records("audit.jsonl").iter())
+        .map(|record| record["connection"].clone())
         .collect();
     // The last call named none that there is.
     assert_eq!(

@@ -160,8 +160,7 @@ fn the_configuration_is_strict() {
         (&answer["rows"], &answer["truncated"]),
         (&json!([{"name": "Elif Yilmaz"}]), &json!(true))
     );
-    let records = fs::read_to_string(desk.path("etc/audit.jsonl")).unwrap();
-    let record: Value = serde_json::from_str(records.trim()).unwrap();
+    let record = &desk.records("etc/audit.jsonl")[0];
     assert_eq!(
         (&record["principal"], &record["rows"]),
         (&json!("Agent::\"globex-bot\""), &json!(1))

@@ -10,6 +10,7 @@
 
 mod account;
 mod approvals;
+mod audit;
 mod cancel;
 mod caps;
 mod connections;
@@ -406,10 +407,7 @@ fn the_audit_log_holds_no_values() {
     audit("SELECT name FROM customers WHERE name = 'Ada Brandt'").expect_exit(0);
     audit("DELETE FROM customers WHERE name = 'Ada Brandt'").expect_exit(1);
     let log = fs::read_to_string(desk.path("log.jsonl")).unwrap();
-    let records: Vec<Value> = log
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
+    let records = desk.records("log.jsonl");
     assert_eq!(records.len(), 2);
     assert_eq!(
         (&records[0]["decision"], &records[0]["transport"]),
@@ -466,11 +464,23 @@ fn the_examples_of_the_help_run() {
         &["policy", "diff"],
         &["policy", "who"],
         &["policy", "what"],
+        &["audit", "verify"],
+        &["audit", "show"],
     ] {
         let desk = Desk::new();
+        desk.run(&[
+            "query",
+            "sqlite:demo.db",
+            "--audit",
+            "audit.jsonl",
+            "--audit-anchors",
+            "anchors.jsonl",
+            "SELECT 1",
+        ])
+        .expect_exit(0);
         desk.write(
             "palisade.toml",
-            "[connections.sales]\nurl = \"sqlite:demo.db\"\n[connections.hr]\nurl = \"sqlite:demo.db\"\n",
+            "audit = \"audit.jsonl\"\n[connections.sales]\nurl = \"sqlite:demo.db\"\n[connections.hr]\nurl = \"sqlite:demo.db\"\n",
         );
         let mut arguments = command.to_vec();
         arguments.push("--help");

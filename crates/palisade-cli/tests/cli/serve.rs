@@ -313,10 +313,9 @@ fn policies_that_are_edited_hold_from_the_next_request_on() {
         "{told}"
     );
     assert!(told.contains("policies loaded"), "{told}");
-    let log = std::fs::read_to_string(desk.path("log.jsonl")).unwrap();
-    let versions: std::collections::BTreeSet<String> = log
-        .lines()
-        .map(|line| serde_json::from_str::<Value>(line).unwrap()["policy_version"].to_string())
+    let log = desk.records("log.jsonl");
+    let versions: std::collections::BTreeSet<String> = (log.iter())
+        .map(|record| record["policy_version"].to_string())
         .collect();
     // A line feed more than at first.
     assert_eq!(versions.len(), 3, "{versions:?}");

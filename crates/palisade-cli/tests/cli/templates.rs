@@ -157,8 +157,7 @@ parameters = [{ name = "id", type = "integer" }]
     let json = [&arguments[..], &["--format", "json"]].concat();
     let answer = run(&desk, &json).expect_exit(0).json();
     assert_eq!(answer["policies"], inside, "{answer}");
-    let record = std::fs::read_to_string(desk.path("audit.jsonl")).unwrap();
-    let record: serde_json::Value = serde_json::from_str(record.trim()).unwrap();
+    let record = &desk.records("audit.jsonl")[0];
     assert_eq!(record["policies"], inside, "{record}");
     let told = run(&desk, &arguments).expect_exit(0).out;
     assert!(

@@ -12,7 +12,10 @@ use serde_json::Value;
 
 use crate::{desk::Desk, serve::Client};
 
-const CONFIG: &str = include_str!("../../../src/config.rs");
+const CONFIG: &str = concat!(
+    include_str!("../../../src/config.rs"),
+    include_str!("../../../src/audit_config.rs")
+);
 const LIMITS: &str = include_str!("../../../../palisade/src/limits.rs");
 const EXIT: &str = include_str!("../../../src/exit.rs");
 const FUNCTIONS: [(&str, &str); 3] = [
@@ -47,6 +50,7 @@ pub(super) fn sections() -> Vec<(&'static str, String)> {
         ("connections", keys("Connection")),
         ("grants", keys("Grants")),
         ("mcp", keys("Mcp")),
+        ("audit", keys("AuditTable")),
         ("approvals", keys("Approvals")),
         ("exit-codes", exit_codes()),
     ]
@@ -217,7 +221,8 @@ fn fields<'a>(source: &'a str, name: &str) -> Vec<(&'a str, &'a str, String)> {
     lines
         .map(|(line, about)| {
             let line = line
-                .strip_prefix("pub ")
+                .strip_prefix("pub(crate) ")
+                .or_else(|| line.strip_prefix("pub "))
                 .unwrap_or(line)
                 .trim_start_matches('_');
             let (field, kind) = line.split_once(": ").unwrap();
@@ -232,6 +237,8 @@ fn value(kind: &str) -> &'static str {
         "Option<PathBuf>" | "Option<Spanned<PathBuf>>" => "path",
         "Option<Spanned<String>>" | "Spanned<String>" => "text",
         "Vec<Spanned<String>>" | "Vec<String>" => "list of texts",
+        "Option<Audit>" => "path or table",
+        "Option<Sync>" => "`\"anchor\"`, `\"record\"`",
         "Option<Tools>" => "`\"core\"`, `\"full\"`",
         "Vec<PathBuf>" => "list of paths",
         "bool" => "boolean",

@@ -1,0 +1,227 @@
+//! What the operator decides about the audit log: `[audit]` of the configuration, and options of the command line.
+
+use std::{
+    fmt,
+    ops::RangeInclusive,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use clap::Args;
+use palisade_host::{AuditFile, AuditFileError, AuditKey, AuditOptions, AuditSync};
+use serde::{
+    Deserialize, Deserializer,
+    de::{self, MapAccess, Visitor, value::MapAccessDeserializer},
+};
+use toml::Spanned;
+
+use crate::{
+    exit::Failure,
+    key_file::{self, SECRET_BYTES},
+    secret::{Password, Secret},
+};
+
+/// `[audit]`
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AuditTable {
+    /// The file to which records are appended. `audit = "FILE"` at the top says this alone.
+    pub(crate) file: Option<PathBuf>,
+    /// The environment variable that holds the key of the chain, at least 32 bytes. `[grants]` must name it. Without a key, one is made in
+    /// a file beside, with `.key` at the end of its name.
+    pub(crate) key_env: Option<Spanned<String>>,
+    /// The file that holds this key, instead of a variable. `[grants]` must name it. It is made where it is missing.
+    pub(crate) key_file: Option<Spanned<PathBuf>>,
+    /// The file to which anchors are appended. Without it, none are, and a cut tail goes unnoticed.
+    pub(crate) anchors: Option<PathBuf>,
+    /// After how many records there is an anchor: 1 to 1000000. Without it, 1000.
+    pub(crate) anchor_records: Option<Spanned<u64>>,
+    /// After how many minutes: 1 to 1440. Without it, 10.
+    pub(crate) anchor_minutes: Option<Spanned<u64>>,
+    /// When records are forced to the disk: before each anchor, or each before its call is answered. Without it, `"anchor"`.
+    pub(crate) sync: Option<Sync>,
+    /// Thousands of bytes at which the file is renamed, and another one begun: 10 to 100000000. Without it, it grows.
+    pub(crate) max_file_kb: Option<Spanned<u64>>,
+    /// Hours after which it is renamed: 1 to 8784. Without it, it is not for its age.
+    pub(crate) max_file_hours: Option<Spanned<u64>>,
+    /// How many renamed files are kept: 1 to 1000000. It needs `anchors`. Without it, all.
+    pub(crate) max_files: Option<Spanned<u64>>,
+}
+
+/// When records are forced to the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Sync {
+    /// Before each anchor.
+    Anchor,
+    /// Each.
+    Record,
+}
+
+/// `audit = "FILE"`, or `[audit]`.
+pub(crate) struct Audit(pub(crate) AuditTable);
+
+impl<'de> Deserialize<'de> for Audit {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Either;
+        impl<'de> Visitor<'de> for Either {
+            type Value = Audit;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a path, or the table `[audit]`")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Audit, E> {
+                Ok(Audit(AuditTable {
+                    file: Some(PathBuf::from(text)),
+                    ..AuditTable::default()
+                }))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Audit, A::Error> {
+                AuditTable::deserialize(MapAccessDeserializer::new(map)).map(Audit)
+            }
+        }
+        deserializer.deserialize_any(Either)
+    }
+}
+
+/// Numbers that the keys of `[audit]` take.
+pub(crate) const ANCHOR_RECORDS: RangeInclusive<u64> = 1..=1_000_000;
+pub(crate) const ANCHOR_MINUTES: RangeInclusive<u64> = 1..=1440;
+pub(crate) const FILE_KB: RangeInclusive<u64> = 10..=100_000_000;
+pub(crate) const FILE_HOURS: RangeInclusive<u64> = 1..=8784;
+pub(crate) const FILES: RangeInclusive<u64> = 1..=1_000_000;
+
+/// Options of the command line.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct AuditArguments {
+    /// Append one JSON line a call to this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) audit: Option<PathBuf>,
+    /// The key of the chain that its lines are; FILE.key beside it if not given
+    #[arg(long, value_name = "FILE")]
+    pub(crate) audit_key: Option<PathBuf>,
+    /// Append anchors to this file, which shows lines that are cut off
+    #[arg(long, value_name = "FILE")]
+    pub(crate) audit_anchors: Option<PathBuf>,
+}
+
+/// What the operator decides about the audit log.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct AuditSetup {
+    /// The log. Without it, nothing is recorded.
+    pub(crate) file: Option<PathBuf>,
+    /// Where the key is; without it, in a file beside.
+    pub(crate) key: Option<Secret>,
+    /// Where anchors go.
+    pub(crate) anchors: Option<PathBuf>,
+    pub(crate) anchor_records: Option<u64>,
+    pub(crate) anchor_minutes: Option<u64>,
+    pub(crate) sync: Option<Sync>,
+    pub(crate) max_file_kb: Option<u64>,
+    pub(crate) max_file_hours: Option<u64>,
+    pub(crate) max_files: Option<u64>,
+}
+
+impl AuditSetup {
+    /// With what the command line says, which wins.
+    pub(crate) fn with(&self, arguments: &AuditArguments) -> Self {
+        let AuditArguments {
+            audit,
+            audit_key,
+            audit_anchors,
+        } = arguments.clone();
+        let setup = self.clone();
+        Self {
+            file: audit.or(setup.file),
+            key: audit_key.map(Secret::File).or(setup.key),
+            anchors: audit_anchors.or(setup.anchors),
+            ..setup
+        }
+    }
+
+    /// The log, if there is a file for it.
+    pub(crate) fn open(&self) -> Result<Option<Arc<AuditFile>>, Failure> {
+        let Some(path) = &self.file else {
+            return match (&self.key, &self.anchors) {
+                (None, None) => Ok(None),
+                // Of a connection that records nothing, too.
+                (Some(_), _) | (_, Some(_)) => Err(Failure::Usage(
+                    "there is a key or a file of anchors, and no audit log\n  help: name the log, `--audit FILE`, or `file` under `[audit]`"
+                        .to_owned(),
+                )),
+            };
+        };
+        let failed = |error: AuditFileError| {
+            Failure::Usage(format!(
+                "cannot write the audit log `{}`: {error}",
+                path.display()
+            ))
+        };
+        let usual = AuditOptions::new(None);
+        let minutes = self.anchor_minutes.map(|minutes| 60 * minutes);
+        let options = AuditOptions {
+            key: self.key(path)?,
+            anchors: self.anchors.clone(),
+            anchor_every: self.anchor_records.unwrap_or(usual.anchor_every),
+            anchor_after: minutes.map_or(usual.anchor_after, Duration::from_secs),
+            sync: match self.sync {
+                Some(Sync::Record) => AuditSync::Record,
+                Some(Sync::Anchor) | None => AuditSync::Anchor,
+            },
+            max_file_bytes: self.max_file_kb.map(|kb| kb * 1000),
+            max_file_age: (self.max_file_hours).map(|hours| Duration::from_secs(3600 * hours)),
+            max_files: self.max_files,
+        };
+        let file = AuditFile::open(path, options).map_err(failed)?;
+        Ok(Some(Arc::new(file)))
+    }
+
+    /// The key of the log at `path`. What is no file gets none unless one is named.
+    fn key(&self, path: &Path) -> Result<Option<AuditKey>, Failure> {
+        let metadata = std::fs::metadata(path).ok();
+        let is_begun = metadata.as_ref().is_some_and(|log| log.len() > 0);
+        let secret = match &self.key {
+            None if metadata.is_some_and(|log| !log.is_file()) => return Ok(None),
+            None => Secret::File(key_file::name_key_file(path)),
+            Some(secret) => secret.clone(),
+        };
+        match &secret {
+            Secret::File(file) if is_begun && !file.exists() => Err(Failure::Usage(format!(
+                "the key of the audit log `{}` is not there, `{}`\n  help: bring it back, or move the log away; then another chain begins",
+                path.display(),
+                file.display()
+            ))),
+            Secret::File(file) => {
+                if path
+                    .parent()
+                    .is_some_and(|folder| !folder.as_os_str().is_empty() && !folder.is_dir())
+                {
+                    return Err(Failure::Usage(format!(
+                        "cannot write the audit log `{}`: there is no such folder\n  help: make it",
+                        path.display()
+                    )));
+                }
+                let key = key_file::read_or_make(file, "the key of the audit log")?;
+                derive_key(&secret, &key).map(Some)
+            }
+            Secret::Env(_) => read_key(&secret).map(Some),
+        }
+    }
+}
+
+/// The key of a chain that has begun.
+pub(crate) fn read_key(secret: &Secret) -> Result<AuditKey, Failure> {
+    derive_key(secret, &secret.read()?)
+}
+
+fn derive_key(secret: &Secret, text: &Password) -> Result<AuditKey, Failure> {
+    if text.reveal().len() < SECRET_BYTES {
+        return Err(Failure::Configuration(format!(
+            "error: the key of the audit log, {secret}, is shorter than {SECRET_BYTES} bytes\n  help: make one by `openssl rand -hex 32`"
+        )));
+    }
+    Ok(AuditKey::derive(text.reveal().as_bytes()))
+}
