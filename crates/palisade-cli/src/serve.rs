@@ -68,7 +68,12 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<Exit, Failure> {
         // There is no reader if this fails.
         let _ = write!(std::io::stderr(), "{}", greet(std::env::args()));
     }
-    let result = runtime.block_on(serve_stdio(server));
+    let result = runtime.block_on(async {
+        tokio::select! {
+            result = serve_stdio(server) => result,
+            () = wait_for_termination() => Ok(()),
+        }
+    });
     // A statement that still runs has no client to answer.
     runtime.shutdown_background();
     for audit in audits {
@@ -80,6 +85,27 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<Exit, Failure> {
         Ok(()) => Ok(Exit::Permitted),
         Err(error) => Err(Failure::Internal(error.to_string())),
     }
+}
+
+/// Waits until the process is asked to end, so that an anchor can name the end of its audit log.
+async fn wait_for_termination() {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        let both = (
+            signal(SignalKind::terminate()),
+            signal(SignalKind::interrupt()),
+        );
+        if let (Ok(mut terminate), Ok(mut interrupt)) = both {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+            return;
+        }
+        tracing::warn!("signals are not heard: no anchor names the end of the audit log then");
+    }
+    std::future::pending().await
 }
 
 /// What the command line asks for, and what holds for each.

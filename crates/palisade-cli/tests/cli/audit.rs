@@ -522,3 +522,61 @@ fn a_client_starts_the_server_with_its_log() {
         );
     }
 }
+
+#[test]
+fn the_configuration_says_where_the_key_is() {
+    let desk = Desk::new();
+    let config = |key: &str| {
+        desk.write(
+            "palisade.toml",
+            format!("[audit]\nfile = \"audit.jsonl\"\nanchors = \"anchors.jsonl\"\n{key}\n"),
+        );
+    };
+    let run = |words: &[&str], key: &str| {
+        let mut command = desk.command(env!("CARGO_BIN_EXE_palisade"));
+        command
+            .args(words)
+            .args(["--config", "palisade.toml"])
+            .env("AUDIT_KEY", key);
+        Answer::from_command(&mut command, b"")
+    };
+    let query = ["query", "sqlite:demo.db", "SELECT 1"];
+    let key = "k".repeat(32);
+    config("key_env = \"AUDIT_KEY\"");
+    run(&query, &key).fails(
+        3,
+        &[
+            "palisade.toml:4",
+            "`env = [\"AUDIT_KEY\"]` under `[grants]`",
+        ],
+    );
+    config("key_env = \"AUDIT_KEY\"\n[grants]\nenv = [\"AUDIT_KEY\"]");
+    run(&query, "short").fails(3, &["is shorter than 32 bytes"]);
+    run(&query, &key).expect_exit(0);
+    run(&["audit", "verify"], &key).expect_exit(0);
+    run(&["audit", "verify"], &"l".repeat(32)).expect_exit(1);
+    assert!(!desk.path("audit.jsonl.key").exists());
+    // What decides without recording makes no files.
+    config("key_file = \"keys/audit\"\nmax_file_hours = 0\n[grants]\nfiles = [\"keys/audit\"]");
+    run(&query, &key).fails(3, &["palisade.toml:5", "write a number from 1 to 8784"]);
+    fs::remove_file(desk.path("audit.jsonl")).unwrap();
+    fs::create_dir(desk.path("keys")).unwrap();
+    config("key_file = \"keys/audit\"\n[grants]\nfiles = [\"keys/audit\"]");
+    run(&["check", "--catalog", "sqlite:demo.db", "SELECT 1"], &key).expect_exit(0);
+    assert!(!desk.path("audit.jsonl").exists() && !desk.path("keys/audit").exists());
+    run(&query, &key).expect_exit(0);
+    assert!(desk.path("keys/audit").exists());
+}
+
+#[test]
+fn an_anchor_names_the_end_of_a_server_that_is_asked_to_end() {
+    let desk = Desk::new();
+    let mut client = Client::new(&desk, &[&["sqlite:demo.db"][..], &LOG].concat());
+    client.call("list_databases", &json!({}));
+    client.call("list_databases", &json!({}));
+    assert_eq!(client.terminate(), Some(0));
+    let anchor = fs::read_to_string(desk.path("anchors.jsonl")).unwrap();
+    let anchor: Value = serde_json::from_str(&anchor).unwrap();
+    assert_eq!(anchor["seq"], 3);
+    verify(&desk, &ANCHORED, 0);
+}

@@ -11,6 +11,7 @@
 mod account;
 mod approvals;
 mod audit;
+mod audit_file;
 mod cancel;
 mod caps;
 mod connections;

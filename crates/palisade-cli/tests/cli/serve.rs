@@ -132,6 +132,14 @@ impl Client {
         self.child.wait().unwrap();
     }
 
+    /// Asks the server to end, as a client does whose patience is over; its exit code.
+    pub(crate) fn terminate(mut self) -> Option<i32> {
+        let id = self.child.id().to_string();
+        let status = std::process::Command::new("kill").arg(&id).status();
+        assert!(status.unwrap().success());
+        self.child.wait().unwrap().code()
+    }
+
     /// Ends the server by closing its input; what it logged.
     pub(crate) fn end(mut self) -> String {
         drop(self.input.take());
