@@ -7,7 +7,7 @@ use std::{
 };
 
 use palisade::{guard::Guard, session::Session};
-use palisade_mcp::{LateConnection, PalisadeServer, ServeOptions, serve_stdio};
+use palisade_mcp::{LateConnection, PalisadeServer, ProtocolStreams, ServeOptions, serve_streams};
 use tokio::runtime::Handle;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::{
@@ -28,6 +28,12 @@ use crate::{
 /// Runs the command until the client goes away.
 pub(crate) fn run(arguments: &ServeArguments) -> Result<Exit, Failure> {
     log();
+    // Before any driver or library could print.
+    let streams = ProtocolStreams::take().map_err(|error| {
+        Failure::Internal(format!(
+            "standard output cannot be taken for the protocol: {error}"
+        ))
+    })?;
     let databases = databases(arguments)?;
     let runtime = host::runtime()?;
     let asked = Access::asked(arguments.writable);
@@ -70,7 +76,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<Exit, Failure> {
     }
     let result = runtime.block_on(async {
         tokio::select! {
-            result = serve_stdio(server) => result,
+            result = serve_streams(server, streams) => result,
             () = wait_for_termination() => Ok(()),
         }
     });

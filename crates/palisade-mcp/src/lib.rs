@@ -37,8 +37,8 @@
 //! structured content begins with `content_policy` or `before_rows`, and `rows_end` stands behind rows. What hides or imitates in
 //! names and cells is spelled out. [`AnswerSize`] bounds each copy.
 //!
-//! Standard output belongs to the protocol. This crate never prints, and a process that serves over it must log to
-//! standard error. `rmcp` logs whole requests and answers at its levels `debug` and `trace`. A subscriber must not let
+//! Standard output belongs to the protocol. This crate never prints, and [`ProtocolStreams::take`] hands what anything else of the
+//! process prints to standard error. A process that serves should log there. `rmcp` logs whole requests and answers at its levels `debug` and `trace`. A subscriber must not let
 //! them through where logs may not hold data.
 
 #![deny(clippy::print_stdout, clippy::print_stderr)]
@@ -62,6 +62,7 @@ mod running;
 mod schema_dump;
 mod serve;
 mod server;
+mod streams;
 mod template_tools;
 mod tool_set;
 
@@ -71,6 +72,7 @@ pub use options::{AnswerSize, PrincipalSource, ServeOptions};
 /// The protocol whose types this crate shows.
 pub use rmcp;
 
-pub use serve::{ServeError, serve, serve_stdio};
+pub use serve::{ServeError, serve, serve_stdio, serve_streams};
 pub use server::PalisadeServer;
+pub use streams::ProtocolStreams;
 pub use tool_set::{ToolSet, UnknownToolError};

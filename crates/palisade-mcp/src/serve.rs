@@ -1,12 +1,9 @@
 //! A server over two streams, until the client goes away.
 
-use rmcp::{
-    service::{QuitReason, ServerInitializeError, serve_server},
-    transport::io::stdio_pipes,
-};
+use rmcp::service::{QuitReason, ServerInitializeError, serve_server};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use crate::{lines::BoundedTransport, server::PalisadeServer};
+use crate::{lines::BoundedTransport, server::PalisadeServer, streams::ProtocolStreams};
 
 /// Why a server stopped that should not have.
 #[derive(Debug, thiserror::Error)]
@@ -18,9 +15,13 @@ pub enum ServeError {
     /// The loop that reads and answers messages broke.
     #[error("the protocol loop stopped: {0}")]
     Stopped(String),
+    /// Standard output cannot be taken for the protocol.
+    #[error("standard output cannot be taken for the protocol: {0}")]
+    Output(#[from] std::io::Error),
 }
 
-/// Runs `server` over standard input and output until the client closes its end.
+/// Runs `server` over standard input and output until the client closes its end. What else of this process prints goes to standard
+/// error from here on; [`ProtocolStreams::take`] and [`serve_streams`] do the same in two steps.
 ///
 /// It must be polled on a Tokio runtime with IO and time enabled; one of a single thread is enough.
 /// Statements run on the runtime's blocking threads.
@@ -28,7 +29,18 @@ pub enum ServeError {
 /// # Errors
 /// If the client does not speak MCP, or the loop breaks. A client that goes away is no error.
 pub async fn serve_stdio(server: PalisadeServer) -> Result<(), ServeError> {
-    let (read, write) = stdio_pipes();
+    serve_streams(server, ProtocolStreams::take()?).await
+}
+
+/// As [`serve_stdio`], over streams that were taken before: as early as a program can, so that nothing it starts prints into them.
+///
+/// # Errors
+/// As [`serve_stdio`].
+pub async fn serve_streams(
+    server: PalisadeServer,
+    streams: ProtocolStreams,
+) -> Result<(), ServeError> {
+    let (read, write) = streams.open();
     serve(server, read, write).await
 }
 

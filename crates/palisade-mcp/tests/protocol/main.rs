@@ -18,6 +18,8 @@ mod kinds;
 mod lists;
 mod marks;
 mod schema;
+#[cfg(unix)]
+mod streams;
 mod templates;
 
 use std::{
@@ -711,15 +713,7 @@ impl Client {
     }
 
     fn with<B: Backend + HasFirewall + 'static>(backend: B, audit: Arc<dyn AuditSink>) -> Self {
-        let firewall = backend.firewall();
-        let guard = Guard::new(firewall, backend, Arc::new(TestHost::default()), audit);
-        let options = ServeOptions {
-            transport: palisade::session::Transport::Stdio,
-            principal: Principal::new("Agent", "default").into(),
-            connection: "test".to_owned(),
-            writable: false,
-        };
-        Self::connect(PalisadeServer::new(Arc::new(guard), options))
+        Self::connect(server_over(backend, audit))
     }
 
     fn connect(server: PalisadeServer) -> Self {
@@ -849,6 +843,22 @@ impl Client {
             .unwrap()
             .unwrap();
     }
+}
+
+/// A server for `Agent::"default"`, by the policies of these tests.
+fn server_over<B: Backend + HasFirewall + 'static>(
+    backend: B,
+    audit: Arc<dyn AuditSink>,
+) -> PalisadeServer {
+    let firewall = backend.firewall();
+    let guard = Guard::new(firewall, backend, Arc::new(TestHost::default()), audit);
+    let options = ServeOptions {
+        transport: palisade::session::Transport::Stdio,
+        principal: Principal::new("Agent", "default").into(),
+        connection: "test".to_owned(),
+        writable: false,
+    };
+    PalisadeServer::new(Arc::new(guard), options)
 }
 
 trait HasFirewall {
