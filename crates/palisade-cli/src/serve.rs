@@ -277,6 +277,8 @@ fn greet(command: impl Iterator<Item = String>) -> String {
 fn log() {
     let levels = Targets::new()
         .with_default(LevelFilter::WARN)
+        // It warns of each error that it answers, with all of it.
+        .with_target("rmcp::service", LevelFilter::ERROR)
         .with_target("palisade", LevelFilter::INFO);
     let lines = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)

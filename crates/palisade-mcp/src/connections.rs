@@ -217,8 +217,22 @@ impl Connections {
         }
     }
 
+    /// The names of all.
+    pub(crate) fn names(&self) -> Vec<&str> {
+        match self {
+            Self::One(connection) => vec![&connection.name],
+            Self::Several(named) => named.keys().map(String::as_str).collect(),
+        }
+    }
+
+    /// The names of those that are open.
+    pub(crate) fn opened_names(&self) -> Vec<&str> {
+        let opened = self.opened().into_iter();
+        opened.map(|connection| connection.name.as_str()).collect()
+    }
+
     /// Those that are open.
-    fn opened(&self) -> Vec<&Arc<Connection>> {
+    pub(crate) fn opened(&self) -> Vec<&Arc<Connection>> {
         match self {
             Self::One(connection) => vec![connection],
             Self::Several(named) => named.values().filter_map(Place::opened).collect(),

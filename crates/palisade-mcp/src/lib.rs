@@ -17,6 +17,9 @@
 //! | `query` | runs one reading statement with parameters |
 //! | `execute` | runs one statement that may change what policy permits, where [`ServeOptions::writable`] says so and some policy permits a change |
 //!
+//! Resources say the same of names by URI, as calls of these tools. Prompts teach their use. Arguments are completed with names that
+//! the caller may see, and clients are told of resources that they watch.
+//!
 //! Over several databases, every tool takes `connection`, one of their names; each has its own gate, policies, principal
 //! and room, and a call reaches one of them. Over a single one there is no such argument.
 //!
@@ -38,13 +41,15 @@
 //! names and cells is spelled out. [`AnswerSize`] bounds each copy.
 //!
 //! Standard output belongs to the protocol. This crate never prints, and [`ProtocolStreams::take`] hands what anything else of the
-//! process prints to standard error. A process that serves should log there. `rmcp` logs whole requests and answers at its levels `debug` and `trace`. A subscriber must not let
-//! them through where logs may not hold data.
+//! process prints to standard error. A process that serves should log there. `rmcp` logs whole requests and answers at its levels
+//! `debug` and `trace`, and errors of the protocol at `warn` (target `rmcp::service`). A subscriber must not let them through where
+//! logs may not hold data.
 
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod answer;
 mod arguments;
+mod complete;
 mod confirm;
 mod connections;
 mod cursor;
@@ -56,8 +61,11 @@ mod lists;
 pub mod metadata;
 mod options;
 mod policy_test;
+mod prompts;
 mod queue;
 mod request;
+mod resource_calls;
+mod resources;
 mod running;
 mod schema_dump;
 mod serve;
@@ -65,6 +73,7 @@ mod server;
 mod streams;
 mod template_tools;
 mod tool_set;
+mod watch;
 
 pub use connections::ConnectionsError;
 pub use late::LateConnection;

@@ -22,19 +22,18 @@ use palisade::{
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
-        CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, Extensions,
-        Implementation, JsonObject, ListToolsResult, PaginatedRequestParams, ServerCapabilities,
-        ServerConfig, SubscriptionFilter, Tool,
+        CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, CompleteRequestParams,
+        CompleteResult, Extensions, GetPromptRequestParams, GetPromptResponse, Implementation,
+        JsonObject, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
+        ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse,
+        ServerCapabilities, ServerConfig, SubscribeRequestParams, SubscriptionFilter, Tool,
+        UnsubscribeRequestParams,
     },
     service::{NotificationContext, RequestContext, SubscriptionContext},
 };
 use serde::Serialize;
 use serde_json::Value;
-use tokio::{
-    runtime::Handle,
-    task::spawn_blocking,
-    time::{Instant, sleep},
-};
+use tokio::{runtime::Handle, task::spawn_blocking, time::Instant};
 
 use crate::{
     answer::{self, Context, Offered, Templates},
@@ -49,11 +48,14 @@ use crate::{
     metadata,
     options::{AnswerSize, ServeOptions},
     policy_test,
+    prompts::{self, PromptName},
     queue::{Ask, Busy, Caller, Kind, TRIAL},
+    resources,
     running::{CancelOnDrop, Running, tell_progress},
     schema_dump,
     template_tools::TemplateTool,
     tool_set::ToolSet,
+    watch::{MAX_WATCHED, Watched},
 };
 
 /// How long a call may wait at least, where statements get less time than that.
@@ -63,14 +65,14 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const STEP: Duration = Duration::from_millis(250);
 
 /// How long a client may keep a list, in milliseconds: no longer than it takes to look at what it says by a call.
-const TTL_MS: u64 = 10_000;
+pub(crate) const TTL_MS: u64 = 10_000;
 
 /// How often it is looked whether other policies offer other tools: whoever reloads them tells the gate alone.
-const LOOK: Duration = Duration::from_millis(250);
+pub(crate) const LOOK: Duration = Duration::from_millis(250);
 
 /// An MCP server over one [`Guard`] or several. Clones share everything.
 pub struct PalisadeServer {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
     /// Which client it is for, where each has a pair of streams; else 0.
     door: u64,
     /// The calls of that client.
@@ -80,11 +82,13 @@ pub struct PalisadeServer {
     /// How large an answer may be.
     size: AnswerSize,
     /// Which tools it offers.
-    tools: Arc<ToolSet>,
+    pub(crate) tools: Arc<ToolSet>,
+    /// The resources that its client watches.
+    pub(crate) watched: Watched,
 }
 
 /// Who asks, and what of the connection may be changed by this principal.
-struct Asked {
+pub(crate) struct Asked {
     session: Session,
     is_changeable: bool,
     /// Which pair of streams it came through.
@@ -100,10 +104,6 @@ struct Asked {
     /// Whether anybody waits for it.
     cancel: Cancel,
 }
-
-/// What a client reads of the tools.
-#[derive(Debug, PartialEq, Eq)]
-struct Standing(String);
 
 /// A tool as it was called.
 struct Called {
@@ -127,8 +127,8 @@ impl Paged<'_> {
     }
 }
 
-struct Shared {
-    connections: Connections,
+pub(crate) struct Shared {
+    pub(crate) connections: Connections,
     /// Incidents numbered here: those the guard could not number because it was not reached or fell.
     incidents: AtomicU64,
     /// How many pairs of streams were served.
@@ -146,6 +146,7 @@ impl Clone for PalisadeServer {
             session_id: self.session_id.clone(),
             size: self.size,
             tools: Arc::clone(&self.tools),
+            watched: self.watched.clone(),
         }
     }
 }
@@ -204,6 +205,7 @@ impl PalisadeServer {
             session_id: None,
             size: AnswerSize::default(),
             tools: Arc::default(),
+            watched: Watched::default(),
         }
     }
 
@@ -228,6 +230,7 @@ impl PalisadeServer {
         Self {
             door: before.saturating_add(1),
             running: Running::default(),
+            watched: Watched::default(),
             session_id: new_session_id().map(Arc::from),
             ..self
         }
@@ -258,15 +261,26 @@ impl PalisadeServer {
     }
 
     /// The same as clients read it.
-    fn standing(&self, request: &Extensions) -> Standing {
-        Standing(serde_json::to_string(&self.list_offered(request)).unwrap_or_default())
+    pub(crate) fn standing(&self, request: &Extensions) -> String {
+        serde_json::to_string(&self.list_offered(request)).unwrap_or_default()
     }
 
-    /// Whether other tools are offered than were `seen`, which become those.
-    fn has_changed(&self, request: &Extensions, seen: &mut Standing) -> bool {
-        let now = self.standing(request);
-        let before = std::mem::replace(seen, now);
-        before != *seen
+    /// Who asks `connection` by a request; none if it has no principal.
+    pub(crate) fn who_asks(&self, connection: &Connection, request: &Extensions) -> Option<Asked> {
+        let templates = match self.shared.connections.have_templates(request) {
+            true => Templates::Listed,
+            false => Templates::None,
+        };
+        Some(Asked {
+            is_changeable: connection.is_changeable(request),
+            session: connection.session(request)?,
+            door: self.door,
+            size: self.size,
+            tools: Arc::clone(&self.tools),
+            templates,
+            running: self.running.clone(),
+            cancel: Cancel::default(),
+        })
     }
 
     /// The tool called `name`.
@@ -361,18 +375,13 @@ impl PalisadeServer {
             Err(rejection) => return end(None, Err(refusal(rejection))).await,
         };
         let connection = &connection;
-        let Some(session) = connection.session(request) else {
+        let Some(asked) = self.who_asks(connection, request) else {
             return refuse(None, refusal(nobody_asks())).into();
         };
         let asked = Asked {
-            is_changeable: connection.is_changeable(request),
-            session: session.claiming(claims).called_by(origin),
-            door: self.door,
-            size: self.size,
-            tools: Arc::clone(&self.tools),
-            templates,
-            running: self.running.clone(),
+            session: asked.session.claiming(claims).called_by(origin),
             cancel,
+            ..asked
         };
         let arguments = match &called.template {
             Some((_, template)) => TemplateTool::arguments(template, arguments),
@@ -527,7 +536,7 @@ fn left(timeout: Duration, waited: Duration, deadline: Instant) -> Duration {
 
 impl Connection {
     /// Runs `call`, blocking; a statement of it for so long at most, and whether it is only tried.
-    fn call(
+    pub(crate) fn call(
         &self,
         call: &Call,
         asked: &Asked,
@@ -778,7 +787,7 @@ impl Connection {
 
     /// The relations that exist for the session by now. Where the database cannot be looked at, those that it
     /// had.
-    fn relations(
+    pub(crate) fn relations(
         &self,
         session: &Session,
         handle: &Handle,
@@ -856,8 +865,13 @@ impl Shared {
 impl ServerHandler for PalisadeServer {
     fn get_info(&self) -> ServerConfig {
         let capabilities = ServerCapabilities::builder()
+            .enable_completions()
+            .enable_prompts()
+            .enable_resources()
             .enable_tools()
             .enable_tool_list_changed()
+            .enable_resources_list_changed()
+            .enable_resources_subscribe()
             .build();
         ServerConfig::new(capabilities)
             .with_server_info(
@@ -877,29 +891,97 @@ impl ServerHandler for PalisadeServer {
         request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        if request.is_some_and(|request| request.cursor.is_some()) {
-            return Err(ErrorData::invalid_params("there is no such page", None));
-        }
+        only_page(request)?;
         let tools = self.list_offered(&context.extensions);
         Ok(ListToolsResult::with_all_items(tools)
             .with_ttl_ms(TTL_MS)
             .with_cache_scope(CacheScope::Private))
     }
 
-    /// A client that has shaken hands is told of other tools as long as it is there.
+    async fn list_resources(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        let cursor = request.and_then(|request| request.cursor);
+        self.page_of_resources(cursor, context).await
+    }
+
+    async fn list_resource_templates(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        only_page(request)?;
+        let templates = resources::templates(&self.tools);
+        Ok(ListResourceTemplatesResult::with_all_items(templates)
+            .with_ttl_ms(TTL_MS)
+            .with_cache_scope(CacheScope::Private))
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        self.read(&request.uri, context).await.map(Into::into)
+    }
+
+    async fn subscribe(
+        &self,
+        request: SubscribeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.watch_resource(&request.uri, context).await
+    }
+
+    async fn unsubscribe(
+        &self,
+        request: UnsubscribeRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.watched.remove(&request.uri);
+        Ok(())
+    }
+
+    async fn list_prompts(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        only_page(request)?;
+        let has_choice = self.shared.connections.only().is_none();
+        let prompts = prompts::list(&self.tools, has_choice);
+        Ok(ListPromptsResult::with_all_items(prompts)
+            .with_ttl_ms(TTL_MS)
+            .with_cache_scope(CacheScope::Private))
+    }
+
+    async fn get_prompt(
+        &self,
+        request: GetPromptRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        let prompt = PromptName::find(&request.name, &self.tools);
+        let prompt = prompt.ok_or_else(|| prompts::invalid("there is no such prompt"))?;
+        let has_choice = self.shared.connections.only().is_none();
+        let arguments = request.arguments.unwrap_or_default();
+        prompt
+            .fill(&arguments, (&self.tools, has_choice))
+            .map(Into::into)
+    }
+
+    async fn complete(
+        &self,
+        request: CompleteRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CompleteResult, ErrorData> {
+        self.complete_argument(request, context).await
+    }
+
+    /// A client that has shaken hands is told of what becomes other as long as it is there.
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
-        let (server, peer, request) = (self.clone(), context.peer, context.extensions);
-        tokio::spawn(async move {
-            let mut seen = server.standing(&request);
-            while !peer.is_transport_closed() {
-                sleep(LOOK).await;
-                if server.has_changed(&request, &mut seen)
-                    && peer.notify_tool_list_changed().await.is_err()
-                {
-                    return;
-                }
-            }
-        });
+        tokio::spawn(self.clone().tell_news(context.peer, context.extensions));
     }
 
     fn accepted_subscription_filter(
@@ -907,26 +989,17 @@ impl ServerHandler for PalisadeServer {
         requested: &SubscriptionFilter,
     ) -> Option<SubscriptionFilter> {
         // What is not announced among the capabilities is taken out of it.
-        Some(requested.clone())
+        let mut accepted = requested.clone();
+        if let Some(uris) = &mut accepted.resource_subscriptions {
+            uris.truncate(MAX_WATCHED);
+        }
+        Some(accepted)
     }
 
     /// Others ask to be told.
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
-        let request = context.request_context().extensions.clone();
-        let mut seen = self.standing(&request);
-        let wants = context.accepted().tools_list_changed == Some(true);
-        loop {
-            tokio::select! {
-                () = context.cancelled() => return Ok(()),
-                () = sleep(LOOK) => {}
-            }
-            if self.has_changed(&request, &mut seen)
-                && wants
-                && context.sink().notify_tool_list_changed().await.is_err()
-            {
-                return Ok(());
-            }
-        }
+        self.tell_listener(&context).await;
+        Ok(())
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
@@ -960,6 +1033,14 @@ impl ServerHandler for PalisadeServer {
                 Err(ErrorData::internal_error("cancelled", None))
             }
         }
+    }
+}
+
+/// Refuses the second page of what has one.
+fn only_page(request: Option<PaginatedRequestParams>) -> Result<(), ErrorData> {
+    match request.and_then(|request| request.cursor) {
+        None => Ok(()),
+        Some(_) => Err(prompts::invalid("there is no such page")),
     }
 }
 

@@ -51,6 +51,14 @@ table=$(node -e 'console.log(JSON.parse(process.argv[1]).structuredContent.table
 described=$(inspect --method tools/call --tool-name describe_table --tool-arg "table=$table")
 check "the description of $table" "$described" '!r.isError && r.structuredContent.columns.length > 0'
 
+resources=$(inspect --method resources/list)
+check "the resources" "$resources" 'r.resources[0].uri === "palisade://databases" && r.resources.length > 3'
+uri=$(node -e 'console.log(JSON.parse(process.argv[1]).resources.find(r => r.uri.endsWith("/tables/" + process.argv[2])).uri)' "$resources" "$table")
+told=$(inspect --method resources/read --uri "$uri")
+check "the resource $uri" "$told" 'JSON.parse(r.contents[0].text).columns.length > 0'
+prompts=$(inspect --method prompts/list)
+check "the prompts" "$prompts" 'r.prompts.map(p => p.name).join() === "ask-a-question,explore-database,understand-a-refusal"'
+
 answer=$(inspect --method tools/call --tool-name query --tool-arg "sql=SELECT * FROM $mark$table$mark" --tool-arg limit=2)
 check "a query" "$answer" '!r.isError && !r.structuredContent && r.content[0].text.includes("\n<<palisade-data ")'
 

@@ -10,8 +10,9 @@ import os
 import subprocess
 import sys
 
-from mcp import Client, StdioServerParameters
+from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.stdio import stdio_client
+from mcp.types import ResourceTemplateReference
 
 TOOLS = [
     "describe_table",
@@ -101,6 +102,8 @@ async def with_client(command):
         columns = [column["name"] for column in described.structured_content["columns"]]
         expect(columns, f"columns of {table}")
 
+        await names_by_uri(client, tables[0], described)
+
         rows = {"sql": f"SELECT * FROM {quoted(table, command)}", "limit": 2}
         answer = await client.call_tool("query", rows)
         expect(not answer.is_error and answer.structured_content is None, f"rows as text alone, not {answer}")
@@ -127,6 +130,30 @@ async def with_client(command):
         refusal_of(await client.call_tool("query", {"sql": "SELECT 1", "limit": 1001}), "request.invalid")
         refusal_of(await client.call_tool("query", {"sql": "SELECT 1", "unknown": 1}), "request.invalid")
         return client.protocol_version if hasattr(client, "protocol_version") else "negotiated"
+
+
+async def names_by_uri(client, table, described):
+    """Resources say what tools say; prompts are there, and their arguments are completed."""
+    templates = (await client.list_resource_templates()).resource_templates
+    expect([template.name for template in templates] == ["schemas", "tables", "table", "policy"], f"the templates, not {templates}")
+    listed = (await client.list_resources()).resources
+    ending = f"/schemas/{table['schema']}/tables/{table['name']}"
+    uris = [str(one.uri) for one in listed if str(one.uri).endswith(ending)]
+    expect(len(uris) == 1, f"one resource of {table} in {listed}")
+    told = (await client.read_resource(uris[0])).contents[0]
+    expect(json.loads(told.text) == described.structured_content, f"what describe_table says, not {told}")
+    try:
+        await client.read_resource(uris[0] + "-not")
+        expect(False, "an error for a table that there is not")
+    except MCPError as error:
+        expect(error.error.data["code"] == "name.unknown-relation", f"the refusal, not {error}")
+    prompts = [prompt.name for prompt in (await client.list_prompts()).prompts]
+    expect(prompts == ["ask-a-question", "explore-database", "understand-a-refusal"], f"the prompts, not {prompts}")
+    prompt = await client.get_prompt("ask-a-question", {"question": "How many?"})
+    expect("How many?" in prompt.messages[0].content.text, f"the question in {prompt}")
+    reference = ResourceTemplateReference(type="ref/resource", uri=templates[2].uri_template)
+    completed = await client.complete(reference, {"name": "table", "value": table["name"]}, {"schema": table["schema"], "connection": uris[0].split("/")[3]})
+    expect(table["name"] in completed.completion.values, f"{table} in {completed}")
 
 
 async def masks_are_told(client):

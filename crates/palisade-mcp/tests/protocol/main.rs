@@ -14,9 +14,11 @@ mod changes;
 mod connections;
 mod crowd;
 mod dry;
+mod everything;
 mod kinds;
 mod lists;
 mod marks;
+mod resources;
 mod schema;
 #[cfg(unix)]
 mod streams;
@@ -116,7 +118,12 @@ async fn initialize_and_list_tools() {
     assert_eq!(info["serverInfo"]["name"], "palisade");
     assert_eq!(
         info["capabilities"],
-        json!({"tools": {"listChanged": true}})
+        json!({
+            "completions": {},
+            "prompts": {},
+            "resources": {"subscribe": true, "listChanged": true},
+            "tools": {"listChanged": true},
+        })
     );
     assert!(info["instructions"].as_str().unwrap().len() < 1000);
 
@@ -390,7 +397,7 @@ async fn bad_arguments_and_tools() {
         .await;
     assert_eq!(error["code"], -32602);
     let error = client
-        .error("resources/read", json!({"uri": "file:///etc/passwd"}))
+        .error("logging/setLevel", json!({"level": "debug"}))
         .await;
     assert_eq!(error["code"], -32601);
     client.stop().await;

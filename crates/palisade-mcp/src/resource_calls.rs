@@ -1,0 +1,317 @@
+//! Resources, completion and news of a server, by calls of its tools.
+
+use palisade::code::Code;
+use rmcp::{
+    ErrorData, RoleServer, ServerHandler as _,
+    model::{
+        CacheScope, CallToolRequestParams, CompleteRequestParams, CompleteResult, Extensions,
+        JsonObject, ListResourcesResult, ReadResourceResult,
+    },
+    service::{Peer, RequestContext, SubscriptionContext},
+};
+use serde_json::Value;
+use tokio::{runtime::Handle, task::spawn_blocking, time::sleep};
+
+use crate::{
+    answer,
+    arguments::Call,
+    complete::{self, Wanted},
+    connections::ARGUMENT,
+    declare::ToolName,
+    metadata,
+    prompts::invalid,
+    queue::TRIAL,
+    resources::{self, Address},
+    server::{LOOK, PalisadeServer, TTL_MS},
+    watch::{Fingerprint, MAX_WATCHED, News, Seen, Watched, fingerprint},
+};
+
+/// What stands for a resource that there is not.
+const NOTHING: &str = "nothing";
+
+impl PalisadeServer {
+    /// What the resource `uri` says, recorded as the call of a tool.
+    async fn resource(
+        &self,
+        uri: &str,
+        context: RequestContext<RoleServer>,
+    ) -> Result<Value, ErrorData> {
+        let only = self.shared.connections.only();
+        let call = Address::parse(uri).and_then(|at| at.call(only, &self.tools));
+        self.ask_tool(call.ok_or_else(resources::not_found)?, context)
+            .await
+    }
+
+    async fn ask_tool(
+        &self,
+        call: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<Value, ErrorData> {
+        resources::read_answer(self.call_tool(call, context).await?)
+    }
+
+    /// The resource `uri`.
+    pub(crate) async fn read(
+        &self,
+        uri: &str,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResult, ErrorData> {
+        let answer = self.resource(uri, context).await?;
+        Ok(
+            ReadResourceResult::new(vec![resources::contents(uri, &answer)])
+                .with_ttl_ms(TTL_MS)
+                .with_cache_scope(CacheScope::Private),
+        )
+    }
+
+    /// A page of all resources: of the server and of each connection, and then the tables of one connection after the other.
+    pub(crate) async fn page_of_resources(
+        &self,
+        cursor: Option<String>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        let connections = &self.shared.connections;
+        let opened = match self.tools.has(ToolName::ListTables) {
+            true => connections.opened_names(),
+            false => Vec::new(),
+        };
+        let mut listed = Vec::new();
+        // A cursor is that of `list_tables`, and says of which connection it is.
+        let (cursor, at) = match &cursor {
+            None => {
+                listed = resources::list_fixed(connections.names().into_iter(), &self.tools);
+                (None, 0)
+            }
+            Some(cursor) => {
+                let (cursor, name) = cursor.split_once('@').unwrap_or_default();
+                let at = opened.iter().position(|one| *one == name);
+                let at = at.ok_or_else(|| invalid("there is no such page"))?;
+                ((!cursor.is_empty()).then_some(cursor), at)
+            }
+        };
+        let mut next = None;
+        if let Some(name) = opened.get(at) {
+            let mut arguments = JsonObject::new();
+            if let Some(cursor) = cursor {
+                arguments.insert("cursor".to_owned(), cursor.into());
+            }
+            let only = connections.only();
+            resources::name_connection(&mut arguments, only, name);
+            let call = resources::call_of(ToolName::ListTables, arguments);
+            let answer = match self.ask_tool(call, context).await {
+                Ok(answer) => answer,
+                // A caller without a principal here may have one elsewhere.
+                Err(error) if code_of(&error) == Some(Code::PolicyNoPermit.slug()) => Value::Null,
+                Err(error) => return Err(error),
+            };
+            listed.extend(resources::of_tables(name, &answer));
+            let more = answer.get("next_cursor").and_then(Value::as_str);
+            next = match (more, opened.get(at + 1)) {
+                (Some(cursor), _) => Some(format!("{cursor}@{name}")),
+                (None, Some(following)) => Some(format!("@{following}")),
+                (None, None) => None,
+            };
+        }
+        let mut list = ListResourcesResult::with_all_items(listed)
+            .with_ttl_ms(TTL_MS)
+            .with_cache_scope(CacheScope::Private);
+        list.next_cursor = next;
+        list.meta = Some(resources::meta());
+        Ok(list)
+    }
+
+    /// Names that an argument can be completed with.
+    pub(crate) async fn complete_argument(
+        &self,
+        request: CompleteRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CompleteResult, ErrorData> {
+        let wanted = Wanted::read(&request, &self.tools)
+            .ok_or_else(|| invalid("there is no such prompt, template or argument"))?;
+        let begun = request.argument.value.as_str();
+        let connections = &self.shared.connections;
+        let (mut names, mut more) = (Vec::new(), false);
+        match &wanted {
+            Wanted::Nothing => {}
+            Wanted::Code => names = complete::codes(),
+            Wanted::Connection => {
+                let all = connections.names().into_iter();
+                names = all.map(str::to_owned).collect();
+            }
+            Wanted::Schema | Wanted::Table { schema: _ } | Wanted::Qualified => {
+                let only = connections.only().map(str::to_owned);
+                let connection = complete::find_argument(&request, ARGUMENT).or(only);
+                let call = wanted.call(begun, &self.tools);
+                if let (Some(connection), Some((tool, mut arguments))) = (connection, call) {
+                    resources::name_connection(&mut arguments, connections.only(), &connection)
+                        .ok_or_else(resources::not_found)?;
+                    let call = resources::call_of(tool, arguments);
+                    let answer = self.ask_tool(call, context).await?;
+                    names = wanted.names(&answer);
+                    more = answer.get("truncated") == Some(&Value::Bool(true));
+                }
+            }
+        }
+        names.retain(|name| wanted.begins(name, begun));
+        Ok(CompleteResult::new(complete::info(names, more)))
+    }
+
+    /// Tells a client of `uri` from now on.
+    pub(crate) async fn watch_resource(
+        &self,
+        uri: &str,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        let answer = self.resource(uri, context).await?;
+        if self.watched.add(uri, fingerprint(&answer.to_string())) {
+            return Ok(());
+        }
+        Err(invalid(format!(
+            "{MAX_WATCHED} resources are watched already; unsubscribe from one first"
+        )))
+    }
+
+    /// Tells a client that has shaken hands of what becomes other, as long as it is there.
+    pub(crate) async fn tell_news(self, peer: Peer<RoleServer>, request: Extensions) {
+        let mut seen = self.begin_watch(&request);
+        while !peer.is_transport_closed() {
+            let news = self.look(&request, &mut seen, &self.watched).await;
+            let mut told = Ok(());
+            if news.tools {
+                told = told.and(peer.notify_tool_list_changed().await);
+            }
+            if news.resources {
+                told = told.and(peer.notify_resource_list_changed().await);
+            }
+            for uri in news.updated {
+                let param = rmcp::model::ResourceUpdatedNotificationParam::new(uri);
+                told = told.and(peer.notify_resource_updated(param).await);
+            }
+            if told.is_err() {
+                return;
+            }
+            sleep(LOOK).await;
+        }
+    }
+
+    /// Tells a client that listens of what it asked for, until it no longer does.
+    pub(crate) async fn tell_listener(&self, context: &SubscriptionContext) {
+        let request = context.request_context();
+        let accepted = context.accepted();
+        let watched = Watched::default();
+        let mut seen = self.begin_watch(&request.extensions);
+        for uri in accepted.resource_subscriptions.iter().flatten() {
+            let said = match self.resource(uri, request.clone()).await {
+                Ok(answer) => answer.to_string(),
+                Err(error) => code_of(&error).unwrap_or(NOTHING).to_owned(),
+            };
+            watched.add(uri, fingerprint(&said));
+        }
+        loop {
+            let news = self.look(&request.extensions, &mut seen, &watched).await;
+            let mut told = Ok(());
+            if news.tools && accepted.tools_list_changed == Some(true) {
+                told = told.and(context.sink().notify_tool_list_changed().await);
+            }
+            if news.resources && accepted.resources_list_changed == Some(true) {
+                told = told.and(context.sink().notify_resource_list_changed().await);
+            }
+            for uri in news.updated {
+                told = told.and(context.sink().notify_resource_updated(uri).await);
+            }
+            if told.is_err() {
+                return;
+            }
+            tokio::select! {
+                () = context.cancelled() => return,
+                () = sleep(LOOK) => {}
+            }
+        }
+    }
+
+    fn begin_watch(&self, request: &Extensions) -> Seen {
+        Seen {
+            tools: self.standing(request),
+            tables: None,
+            firewalls: Vec::new(),
+        }
+    }
+
+    /// What is other than `seen`, which becomes what it is now.
+    async fn look(&self, request: &Extensions, seen: &mut Seen, watched: &Watched) -> News {
+        let mut news = News::default();
+        let tools = self.standing(request);
+        news.tools = std::mem::replace(&mut seen.tools, tools) != seen.tools;
+        let opened = self.shared.connections.opened();
+        let firewalls = opened.iter().map(|one| one.guard.firewall()).collect();
+        if !seen.may_differ(firewalls) {
+            return news;
+        }
+        let (server, request, watched) = (self.clone(), request.clone(), watched.clone());
+        let handle = Handle::current();
+        // Names are decided about one by one, while others want answers.
+        let job = spawn_blocking(move || {
+            let updated = watched.uris().into_iter().filter(|uri| {
+                let now = server.glance(uri, &request, &handle);
+                watched.has_changed(uri, fingerprint(&now))
+            });
+            let updated = updated.collect();
+            (server.tables(&request, &handle), updated)
+        });
+        if let Ok((tables, updated)) = job.await {
+            let before = seen.tables.replace(tables);
+            news.resources = before.is_some_and(|before| before != tables);
+            news.updated = updated;
+        }
+        news
+    }
+
+    /// What a resource says by now, without a record: what the client is told of it is that it is other.
+    fn glance(&self, uri: &str, request: &Extensions, handle: &Handle) -> String {
+        self.try_glance(uri, request, handle)
+            .unwrap_or_else(|| NOTHING.to_owned())
+    }
+
+    fn try_glance(&self, uri: &str, request: &Extensions, handle: &Handle) -> Option<String> {
+        let connections = &self.shared.connections;
+        let at = Address::parse(uri)?;
+        let call = at.call(connections.only(), &self.tools)?;
+        let connection = match &at {
+            Address::Databases => {
+                let databases = connections.databases(request);
+                let answer = answer::metadata(&metadata::databases(&databases), None).ok()?;
+                return answer.structured_content.map(|json| json.to_string());
+            }
+            Address::Of { connection, .. } => connection,
+        };
+        let opened = connections.opened();
+        let connection = opened.into_iter().find(|one| one.name == *connection)?;
+        let mut arguments = call.arguments.unwrap_or_default();
+        arguments.remove(ARGUMENT);
+        let call = Call::read(ToolName::from_name(&call.name)?, arguments).ok()?;
+        let asked = self.who_asks(connection, request)?;
+        match connection.call(&call, &asked, (TRIAL, false), handle) {
+            Ok(result) => result.structured_content.map(|json| json.to_string()),
+            Err(refusal) => Some(refusal.rejection.code().slug().to_owned()),
+        }
+    }
+
+    /// What tells one list of tables from another, of all connections that are open.
+    fn tables(&self, request: &Extensions, handle: &Handle) -> Fingerprint {
+        let mut text = String::new();
+        for connection in self.shared.connections.opened() {
+            let session = connection.session(request);
+            let relations = session.map(|session| connection.relations(&session, handle));
+            for relation in relations.and_then(Result::ok).iter().flatten() {
+                let named = (&connection.name, &relation.schema, &relation.name);
+                text.push_str(&format!("{named:?}{}\n", relation.kind));
+            }
+        }
+        fingerprint(&text)
+    }
+}
+
+/// The code of a refusal.
+fn code_of(error: &ErrorData) -> Option<&str> {
+    error.data.as_ref()?.get("code")?.as_str()
+}
