@@ -9,6 +9,7 @@ use crate::approvals_args::{APPROVALS_HELP, APPROVE_HELP, ApprovalsArguments, Ap
 use crate::audit_args::{
     AUDIT_SHOW_HELP, AUDIT_VERIFY_HELP, AuditShowArguments, AuditVerifyArguments,
 };
+use crate::config_args::ConfigCommand;
 use crate::workbench_args::{
     DIFF_HELP, DiffArguments, INIT_HELP, InitArguments, LOCK_HELP, LockArguments,
     POLICY_CHECK_HELP, PolicyCheckArguments, TEST_HELP, TestArguments, WHAT_HELP, WHO_HELP,
@@ -63,6 +64,9 @@ pub(crate) enum Command {
     /// Print what an MCP client has to be told to start `serve`, or write it into the client's file
     #[command(after_help = MCP_CONFIG_HELP)]
     McpConfig(McpConfigArguments),
+    /// Check a configuration, or print the schema of configurations
+    #[command(subcommand)]
+    Config(ConfigCommand),
     /// List the statements that wait for a person's approval
     #[command(after_help = APPROVALS_HELP)]
     Approvals(ApprovalsArguments),
@@ -178,7 +182,9 @@ Examples (after `palisade demo`):
   palisade serve sqlite:demo.db < /dev/null
   palisade serve sqlite:demo.db --policies demo-policies \\
     --as 'Agent::\"support-bot\"' --audit audit.jsonl < /dev/null
-  palisade serve --in-memory < /dev/null
+  echo 'CREATE TABLE notes (body TEXT);' > schema.sql
+  palisade serve --in-memory --init schema.sql < /dev/null
+  PALISADE_DATABASE=sqlite:demo.db palisade serve < /dev/null
   palisade serve sqlite:demo.db --writable --policies demo-policies < /dev/null
 
 Examples for PostgreSQL (`palisade setup-sql` prints the account):
@@ -365,16 +371,26 @@ pub(crate) struct ExplainArguments {
 #[derive(Debug, Args)]
 pub(crate) struct ServeArguments {
     /// sqlite:FILE, postgres://USER@HOST/DATABASE, mysql://USER@HOST/DATABASE, or
-    /// one or more connection:NAME of the configuration; all of its connections
-    /// if none is named
+    /// one or more connection:NAME of the configuration. If none is named: all
+    /// connections of --config, or else what PALISADE_DATABASE holds
     #[arg(value_name = "DATABASE")]
     pub(crate) sources: Vec<String>,
     /// Serve a SQLite database in memory, which is gone with the server
     #[arg(long, conflicts_with = "sources")]
     pub(crate) in_memory: bool,
     /// The statements that fill it; empty if not given
-    #[arg(long, value_name = "FILE", requires = "in_memory")]
+    #[arg(
+        long,
+        visible_alias = "init",
+        value_name = "FILE",
+        requires = "in_memory",
+        // A requirement that conflicts with what is there is not asked for.
+        conflicts_with = "sources"
+    )]
     pub(crate) schema: Option<PathBuf>,
+    /// Change nothing, whatever the configuration says of its connections
+    #[arg(long, conflicts_with = "writable")]
+    pub(crate) read_only: bool,
     /// Offer the tool `execute`, which changes what policies permit; of connections
     /// of the configuration `writable = true` there says so
     #[arg(long)]

@@ -20,6 +20,8 @@ mod batch;
 mod check;
 mod commands;
 mod config;
+mod config_args;
+mod config_command;
 mod database;
 mod database_name;
 mod demo;
@@ -122,6 +124,7 @@ fn run() -> Result<Exit, Failure> {
         Command::Explain(arguments) => explain::run(arguments),
         Command::Serve(arguments) => serve::run(arguments),
         Command::McpConfig(arguments) => mcp_config::run(arguments),
+        Command::Config(command) => config_command::run(command),
         Command::Approvals(arguments) => approvals::list(arguments),
         Command::Approve(arguments) => approvals::approve(arguments),
         Command::Audit(AuditCommand::Verify(arguments)) => audit_verify::run(arguments),

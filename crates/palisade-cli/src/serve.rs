@@ -34,7 +34,12 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<Exit, Failure> {
             "standard output cannot be taken for the protocol: {error}"
         ))
     })?;
-    let databases = databases(arguments)?;
+    let mut databases = databases(arguments)?;
+    if arguments.read_only {
+        databases = (databases.into_iter())
+            .map(|(setup, database)| (setup.read_only(), database))
+            .collect();
+    }
     let runtime = host::runtime()?;
     let asked = Access::asked(arguments.writable);
     let is_alone = databases.len() == 1;
@@ -121,6 +126,7 @@ fn databases(arguments: &ServeArguments) -> Result<Vec<(Setup, Database)>, Failu
         in_memory,
         schema,
         writable,
+        read_only: _,
         tools: _,
         secret,
         policies,
@@ -134,6 +140,9 @@ fn databases(arguments: &ServeArguments) -> Result<Vec<(Setup, Database)>, Failu
         .iter()
         .map(|source| Source::argument(source))
         .collect::<Result<Vec<_>, _>>()?;
+    if sources.is_empty() && policies.config.is_none() {
+        sources.extend(source_of_environment()?);
+    }
     let names: Vec<String> = sources
         .iter()
         .filter_map(|source| match source {
@@ -143,7 +152,7 @@ fn databases(arguments: &ServeArguments) -> Result<Vec<(Setup, Database)>, Failu
         .collect();
     if sources.is_empty() && policies.config.is_none() {
         return Err(Failure::Usage(
-            "there is no database to serve\n  help: name a `<DATABASE>`, for example `sqlite:demo.db`, or `--config FILE` with connections, or `--in-memory`"
+            "there is no database to serve\n  help: name a `<DATABASE>`, for example `sqlite:demo.db`, there or in `PALISADE_DATABASE`, or `--config FILE` with connections, or `--in-memory`"
                 .to_owned(),
         ));
     }
@@ -163,6 +172,23 @@ fn databases(arguments: &ServeArguments) -> Result<Vec<(Setup, Database)>, Failu
                 .to_owned(),
         )),
     }
+}
+
+/// The environment variable that names a database where neither the command line nor a configuration does.
+const DATABASE: &str = "PALISADE_DATABASE";
+
+/// The database that the environment names.
+fn source_of_environment() -> Result<Option<Source>, Failure> {
+    let Some(text) = std::env::var_os(DATABASE).filter(|text| !text.is_empty()) else {
+        return Ok(None);
+    };
+    let text = text
+        .into_string()
+        .map_err(|_| "it is not Unicode".to_owned());
+    let source = text.and_then(|text| Source::parse(&text));
+    source
+        .map(Some)
+        .map_err(|why| Failure::Usage(format!("the variable `{DATABASE}`: {why}")))
 }
 
 /// A gate, open, and what the server needs to know of it.

@@ -241,6 +241,14 @@ impl Setup {
         }
     }
 
+    /// The same, for reading alone.
+    pub(crate) fn read_only(self) -> Self {
+        Self {
+            writable: false,
+            ..self
+        }
+    }
+
     /// A firewall over `catalog`.
     pub(crate) fn firewall(&self, catalog: Catalog, access: Access) -> Result<Firewall, Failure> {
         self.try_firewall(catalog, access, Lint::Sample)

@@ -141,6 +141,7 @@ fn describe_server(name: &str, arguments: &ServeArguments) -> Result<Server, Fai
         in_memory,
         schema,
         writable,
+        read_only,
         tools,
         secret,
         policies,
@@ -170,7 +171,11 @@ fn describe_server(name: &str, arguments: &ServeArguments) -> Result<Server, Fai
         let file = ConfigFile::read(config)?;
         secrets.extend(file.granted_variables().iter().cloned());
     }
-    for (flag, given) in [("--in-memory", *in_memory), ("--writable", *writable)] {
+    for (flag, given) in [
+        ("--in-memory", *in_memory),
+        ("--writable", *writable),
+        ("--read-only", *read_only),
+    ] {
         if given {
             words.push(flag.to_owned());
         }

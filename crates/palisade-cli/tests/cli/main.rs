@@ -14,6 +14,7 @@ mod audit;
 mod audit_file;
 mod cancel;
 mod caps;
+mod config;
 mod connections;
 mod corpus;
 mod desk;

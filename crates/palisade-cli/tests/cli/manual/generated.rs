@@ -8,7 +8,7 @@ use palisade::{
     policy::{ANNOTATIONS, Rule},
 };
 use palisade_scan::Detector;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{desk::Desk, serve::Client};
 
@@ -275,6 +275,72 @@ fn limits() -> String {
         let _ = writeln!(out, "| `{key}` | {default} | {} |", cell(&about));
     }
     out
+}
+
+/// The JSON schema of a configuration, of the same keys.
+pub(super) fn configuration_schema() -> String {
+    let mut limits = object(LIMITS, "Limits");
+    let defaults = serde_json::to_value(Limits::default()).unwrap();
+    for (key, property) in limits["properties"].as_object_mut().unwrap() {
+        if !defaults[key].is_null() {
+            property["default"] = defaults[key].clone();
+        }
+    }
+    let mut schema = object(CONFIG, "File");
+    schema["$schema"] = json!("https://json-schema.org/draft/2020-12/schema");
+    schema["title"] = json!("palisade.toml");
+    schema["$defs"] = json!({
+        "Limits": limits,
+        "Grants": object(CONFIG, "Grants"),
+        "Mcp": object(CONFIG, "Mcp"),
+        "Approvals": object(CONFIG, "Approvals"),
+        "Connection": object(CONFIG, "Connection"),
+    });
+    format!("{}\n", serde_json::to_string_pretty(&schema).unwrap())
+}
+
+/// The schema of the table that `struct NAME` reads.
+fn object(source: &str, name: &str) -> Value {
+    let mut properties = serde_json::Map::new();
+    let mut required = Vec::new();
+    for (key, kind, about) in fields(source, name) {
+        let mut property = schema_of(kind);
+        property["description"] = json!(about);
+        properties.insert(key.to_owned(), property);
+        // What has no other value if it is left out.
+        if kind == "Spanned<String>" {
+            required.push(key.to_owned());
+        }
+    }
+    json!({
+        "type": "object",
+        "additionalProperties": false,
+        "properties": properties,
+        "required": required,
+    })
+}
+
+/// What a field takes, as a schema.
+fn schema_of(kind: &str) -> Value {
+    let text = json!({"type": "string"});
+    match value(kind) {
+        "path" | "text" => text,
+        "list of texts" | "list of paths" => json!({"type": "array", "items": text}),
+        "boolean" => json!({"type": "boolean"}),
+        "whole number" => json!({"type": "integer", "minimum": 0}),
+        "table" => match kind.strip_prefix("BTreeMap<String, ") {
+            Some(of) => {
+                let of = of.trim_end_matches('>');
+                json!({"type": "object", "additionalProperties": {"$ref": format!("#/$defs/{of}")}})
+            }
+            None => json!({"$ref": format!("#/$defs/{kind}")}),
+        },
+        words => {
+            let words: Vec<&str> = words.split('`').skip(1).step_by(2).collect();
+            let words: Vec<&str> = words.iter().map(|word| word.trim_matches('"')).collect();
+            json!({"enum": words})
+        }
+    }
 }
 
 /// The exit codes, as their comments in the code say.

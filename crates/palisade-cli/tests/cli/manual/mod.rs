@@ -199,6 +199,13 @@ fn the_generated_sections_of_the_manual_are_current() {
     }
 }
 
+/// The schema that `palisade config schema` prints has the keys of the manual's tables.
+#[test]
+fn the_schema_of_configurations_is_current() {
+    let path = "crates/palisade-cli/src/palisade.schema.json";
+    settle(path, &read(path), &generated::configuration_schema());
+}
+
 /// The table of contents names every page, once.
 #[test]
 fn every_page_is_in_the_summary() {

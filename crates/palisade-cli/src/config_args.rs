@@ -1,0 +1,44 @@
+//! The arguments of `palisade config`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use crate::args::Format;
+
+/// `palisade config`
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigCommand {
+    /// Read a configuration and say what is wrong with it
+    #[command(after_help = CHECK_HELP)]
+    Check(ConfigCheckArguments),
+    /// Print the JSON schema of configurations, for editors
+    #[command(after_help = SCHEMA_HELP)]
+    Schema,
+}
+
+const CHECK_HELP: &str = "\
+Examples:
+  palisade config check
+  palisade config check desk/palisade.toml --format json
+
+Nothing is opened: no database, no secret. Policy folders are read.
+Exit code 3: something is wrong.";
+
+const SCHEMA_HELP: &str = "\
+Example:
+  palisade config schema > palisade.schema.json
+
+Then, as the first line of palisade.toml:
+  #:schema ./palisade.schema.json";
+
+/// `palisade config check`
+#[derive(Debug, Args)]
+pub(crate) struct ConfigCheckArguments {
+    /// The configuration
+    #[arg(value_name = "FILE", default_value = "palisade.toml")]
+    pub(crate) file: PathBuf,
+    /// How to print what is found
+    #[arg(long, default_value = "text")]
+    pub(crate) format: Format,
+}

@@ -1,0 +1,76 @@
+//! `palisade config`: whether a configuration is sound, and the schema of configurations for editors.
+
+use std::collections::BTreeSet;
+
+use serde_json::json;
+
+use crate::{
+    args::Format,
+    config::ConfigFile,
+    config_args::{ConfigCheckArguments, ConfigCommand},
+    exit::{Exit, Failure},
+    output,
+    policies::Policies,
+};
+
+/// Made of the keys of `config.rs` by the test that holds it to them.
+const SCHEMA: &str = include_str!("palisade.schema.json");
+
+/// Runs the command.
+pub(crate) fn run(command: &ConfigCommand) -> Result<Exit, Failure> {
+    match command {
+        ConfigCommand::Schema => {
+            output::text(SCHEMA)?;
+            Ok(Exit::Permitted)
+        }
+        ConfigCommand::Check(arguments) => check(arguments),
+    }
+}
+
+fn check(arguments: &ConfigCheckArguments) -> Result<Exit, Failure> {
+    let checked = read(arguments);
+    match arguments.format {
+        Format::Text => {
+            let names = checked?;
+            let told = match names.as_slice() {
+                [] => "no connections".to_owned(),
+                [one] => format!("one connection, `{one}`"),
+                several => format!("{} connections, `{}`", several.len(), several.join("`, `")),
+            };
+            output::text(&format!(
+                "`{}` is sound: {told}\n",
+                arguments.file.display()
+            ))?;
+            Ok(Exit::Permitted)
+        }
+        Format::Json => {
+            let (body, exit) = match checked {
+                Ok(names) => (
+                    json!({"valid": true, "connections": names}),
+                    Exit::Permitted,
+                ),
+                Err(failure) => (
+                    json!({"valid": false, "message": failure.to_string()}),
+                    failure.exit(),
+                ),
+            };
+            output::text(&format!("{body}\n"))?;
+            Ok(exit)
+        }
+    }
+}
+
+/// The names of the connections, if all of it can be read.
+fn read(arguments: &ConfigCheckArguments) -> Result<Vec<String>, Failure> {
+    let file = ConfigFile::read(&arguments.file)?;
+    let names: Vec<String> = file.names().map(str::to_owned).collect();
+    let mut folders: BTreeSet<_> = file.defaults().policies.iter().collect();
+    for name in &names {
+        let (config, _) = file.connection(name)?;
+        folders.extend(&config.policies);
+    }
+    for folder in folders {
+        Policies::read(folder)?;
+    }
+    Ok(names)
+}

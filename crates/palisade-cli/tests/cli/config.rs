@@ -1,0 +1,263 @@
+//! `palisade config`, and how `serve` is told of its database.
+
+use std::{collections::BTreeSet, process::Stdio};
+
+use serde_json::{Value, json};
+
+use crate::{desk::Desk, serve::Client};
+
+const FILE: &str = r#"
+policies = "demo-policies"
+
+[limits]
+max_rows = 50
+
+[connections.desk]
+url = "sqlite:demo.db"
+writable = true
+"#;
+
+#[test]
+fn a_configuration_is_checked_where_it_is_wrong() {
+    let desk = Desk::new();
+    desk.write("palisade.toml", FILE);
+    let told = desk.run(&["config", "check"]).expect_exit(0).out;
+    assert_eq!(told, "`palisade.toml` is sound: one connection, `desk`\n");
+    for (from, to, place, help) in [
+        (
+            "max_rows",
+            "max_row",
+            "palisade.toml:5:1",
+            "did you mean `max_rows`?",
+        ),
+        (
+            "50",
+            "\"many\"",
+            "palisade.toml:5:12",
+            "of the kind that is expected",
+        ),
+        (
+            "[limits]",
+            "[limit]",
+            "palisade.toml:4:2",
+            "did you mean `limits`?",
+        ),
+        (
+            "writable = true",
+            "writable = yes",
+            "palisade.toml:9:12",
+            "TOML",
+        ),
+    ] {
+        desk.write("palisade.toml", FILE.replacen(from, to, 1));
+        let told = desk.run(&["config", "check"]).expect_exit(3).err;
+        assert!(told.contains(place) && told.contains(help), "{to}: {told}");
+        let told = desk
+            .run(&["config", "check", "--format", "json"])
+            .expect_exit(3)
+            .out;
+        let told: Value = serde_json::from_str(&told).unwrap();
+        assert_eq!(told["valid"], false);
+        assert!(told["message"].as_str().unwrap().contains(place), "{told}");
+    }
+    desk.write(
+        "palisade.toml",
+        FILE.replace("demo-policies", "no-such-folder"),
+    );
+    let told = desk.run(&["config", "check"]).expect_exit(3).err;
+    assert!(told.contains("no-such-folder"), "{told}");
+    desk.run(&["config", "check", "no-such-file.toml"])
+        .expect_exit(3);
+}
+
+/// The words that the parser lists where it finds another.
+fn words(desk: &Desk, text: &str) -> BTreeSet<String> {
+    desk.write("probe.toml", text);
+    let told = desk
+        .run(&["config", "check", "probe.toml"])
+        .expect_exit(3)
+        .err;
+    let (_, listed) = told
+        .split_once("one of these here: ")
+        .unwrap_or_else(|| panic!("{told}"));
+    let listed = listed.lines().next().unwrap();
+    listed
+        .split('`')
+        .skip(1)
+        .step_by(2)
+        .map(str::to_owned)
+        .collect()
+}
+
+/// The schema names the keys that the parser takes, and the words of each choice.
+#[test]
+fn the_schema_and_the_parser_know_the_same_keys() {
+    let desk = Desk::empty();
+    let told = desk.run(&["config", "schema"]).expect_exit(0).out;
+    let schema: Value = serde_json::from_str(&told).unwrap();
+    let keys = |of: &Value| -> BTreeSet<String> {
+        assert_eq!(of["additionalProperties"], false);
+        of["properties"]
+            .as_object()
+            .unwrap()
+            .keys()
+            .cloned()
+            .collect()
+    };
+    const UNKNOWN: &str = "qqqqqqqqqqqqqqqqqqqq = 1";
+    assert_eq!(words(&desk, UNKNOWN), keys(&schema));
+    let tables = [
+        ("Limits", "limits"),
+        ("Limits", "connections.x.limits"),
+        ("Grants", "grants"),
+        ("Mcp", "mcp"),
+        ("Approvals", "approvals"),
+        ("Connection", "connections.x"),
+    ];
+    for (name, table) in tables {
+        // A connection has an address before anything is read of it.
+        let text = format!("[connections.x]\nurl = \"sqlite:x\"\n[{table}]\n{UNKNOWN}\n");
+        let text = match table {
+            "connections.x" => format!("[connections.x]\nurl = \"sqlite:x\"\n{UNKNOWN}\n"),
+            _ => text,
+        };
+        assert_eq!(words(&desk, &text), keys(&schema["$defs"][name]), "{table}");
+    }
+    let names: BTreeSet<_> = tables.iter().map(|(name, _)| *name).collect();
+    let defined = schema["$defs"].as_object().unwrap();
+    let defined: BTreeSet<_> = defined.keys().map(String::as_str).collect();
+    assert_eq!(defined, names);
+    // The words of choices.
+    let mut choices = 0;
+    let mut all = vec![("", &schema)];
+    all.extend(
+        tables
+            .iter()
+            .map(|(name, table)| (*table, &schema["$defs"][*name])),
+    );
+    for (table, of) in all {
+        for (key, property) in of["properties"].as_object().unwrap() {
+            let Some(listed) = property["enum"].as_array() else {
+                continue;
+            };
+            choices += 1;
+            let listed: Vec<_> = listed.iter().map(|word| word.as_str().unwrap()).collect();
+            let url = match table {
+                "connections.x" => "url = \"postgres://a@h:1/d\"\n",
+                _ => "",
+            };
+            let head = if table.is_empty() {
+                String::new()
+            } else {
+                format!("[{table}]\n{url}")
+            };
+            desk.write(
+                "probe.toml",
+                format!("{head}{key} = \"qqqqqqqqqqqqqqqqqqqq\"\n"),
+            );
+            let told = desk
+                .run(&["config", "check", "probe.toml"])
+                .expect_exit(3)
+                .err;
+            for word in listed {
+                assert!(told.contains(word), "{key}: {told}");
+            }
+        }
+    }
+    assert!(choices >= 4);
+    assert_eq!(schema["$defs"]["Connection"]["required"], json!(["url"]));
+}
+
+fn tools(client: &mut Client) -> String {
+    client.ask("tools/list", &json!({})).to_string()
+}
+
+#[test]
+fn a_server_is_told_to_read_only() {
+    let desk = Desk::new();
+    desk.write(
+        "palisade.toml",
+        FILE.replace(
+            "policies =",
+            "principal = 'Agent::\"support-bot\"'\npolicies =",
+        ),
+    );
+    let mut client = Client::new(&desk, &["--config", "palisade.toml"]);
+    assert!(tools(&mut client).contains("\"execute\""));
+    let mut client = Client::new(&desk, &["--config", "palisade.toml", "--read-only"]);
+    assert!(!tools(&mut client).contains("\"execute\""));
+}
+
+#[test]
+fn options_that_exclude_one_another_are_named() {
+    let desk = Desk::new();
+    for (arguments, names) in [
+        (
+            &["--writable", "--read-only"][..],
+            ["--writable", "--read-only"],
+        ),
+        (
+            &["sqlite:demo.db", "--in-memory"],
+            ["DATABASE", "--in-memory"],
+        ),
+        (
+            &["sqlite:demo.db", "--init", "x.sql"],
+            ["DATABASE", "--schema"],
+        ),
+    ] {
+        let all = [&["serve"], arguments].concat();
+        let told = desk.run(&all).expect_exit(2).err;
+        for name in names {
+            assert!(told.contains(name), "{name}: {told}");
+        }
+    }
+}
+
+#[test]
+fn the_environment_names_a_database() {
+    let desk = Desk::new();
+    desk.write("notes.sql", "CREATE TABLE notes (id INTEGER, body TEXT);");
+    let serve = |variable: &str, arguments: &[&str]| {
+        let mut command = desk.command(env!("CARGO_BIN_EXE_palisade"));
+        command
+            .arg("serve")
+            .args(arguments)
+            .env("PALISADE_DATABASE", variable);
+        let output = command.stdin(Stdio::null()).output().unwrap();
+        (
+            output.status.code(),
+            String::from_utf8(output.stderr).unwrap(),
+        )
+    };
+    let (exit, told) = serve("sqlite:demo.db", &[]);
+    assert!(
+        exit == Some(0) && told.contains("database=\"demo\""),
+        "{told}"
+    );
+    // What is said aloud wins.
+    let (exit, told) = serve("sqlite:no-such.db", &["--in-memory", "--init", "notes.sql"]);
+    assert!(
+        exit == Some(0) && told.contains("database=\"notes\""),
+        "{told}"
+    );
+    for variable in ["demo.db", ""] {
+        let (exit, told) = serve(variable, &[]);
+        assert!(
+            exit == Some(2) && told.contains("PALISADE_DATABASE"),
+            "{told}"
+        );
+    }
+}
+
+/// The log has no name and no value of a request, also where it is answered by an error of the protocol.
+#[test]
+fn the_log_repeats_no_request() {
+    let desk = Desk::new();
+    let mut client = Client::new(&desk, &["sqlite:demo.db"]);
+    let uri = "palisade://databases/demo/schemas/main/tables/geheim";
+    // Its answer is an error.
+    let result = client.ask("resources/read", &json!({"uri": uri}));
+    assert_eq!(result, Value::Null);
+    let log = client.end();
+    assert!(log.contains("serving") && !log.contains("geheim"), "{log}");
+}
