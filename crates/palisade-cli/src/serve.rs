@@ -7,7 +7,9 @@ use std::{
 };
 
 use palisade::{guard::Guard, session::Session};
-use palisade_mcp::{LateConnection, PalisadeServer, ProtocolStreams, ServeOptions, serve_streams};
+use palisade_mcp::{
+    LateConnection, PalisadeServer, ProtocolStreams, ServeOptions, serve_streams_until,
+};
 use tokio::runtime::Handle;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::{
@@ -79,12 +81,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<Exit, Failure> {
         // There is no reader if this fails.
         let _ = write!(std::io::stderr(), "{}", greet(std::env::args()));
     }
-    let result = runtime.block_on(async {
-        tokio::select! {
-            result = serve_streams(server, streams) => result,
-            () = wait_for_termination() => Ok(()),
-        }
-    });
+    let result = runtime.block_on(serve_streams_until(server, streams, wait_for_termination()));
     // A statement that still runs has no client to answer.
     runtime.shutdown_background();
     for audit in audits {
@@ -98,7 +95,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<Exit, Failure> {
     }
 }
 
-/// Waits until the process is asked to end, so that an anchor can name the end of its audit log.
+/// Waits until the process is asked to end. Then its statements end too, and an anchor names the end of its audit log.
 async fn wait_for_termination() {
     #[cfg(unix)]
     {

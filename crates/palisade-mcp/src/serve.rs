@@ -1,5 +1,7 @@
 //! A server over two streams, until the client goes away.
 
+use std::pin::pin;
+
 use rmcp::service::{QuitReason, ServerInitializeError, serve_server};
 use tokio::io::{AsyncRead, AsyncWrite};
 
@@ -40,8 +42,20 @@ pub async fn serve_streams(
     server: PalisadeServer,
     streams: ProtocolStreams,
 ) -> Result<(), ServeError> {
+    serve_streams_until(server, streams, std::future::pending()).await
+}
+
+/// As [`serve_streams`], and no longer than until `stop` is there: then it ends as if the client had gone.
+///
+/// # Errors
+/// As [`serve_stdio`].
+pub async fn serve_streams_until(
+    server: PalisadeServer,
+    streams: ProtocolStreams,
+    stop: impl Future<Output = ()>,
+) -> Result<(), ServeError> {
     let (read, write) = streams.open();
-    serve(server, read, write).await
+    serve_until(server, (read, write), stop).await
 }
 
 /// Runs `server` for the client that writes to `read` and reads from `write`, one JSON-RPC message a
@@ -59,15 +73,40 @@ where
     R: AsyncRead + Send + Unpin + 'static,
     W: AsyncWrite + Send + Unpin + 'static,
 {
+    serve_until(server, (read, write), std::future::pending()).await
+}
+
+async fn serve_until<R, W>(
+    server: PalisadeServer,
+    (read, write): (R, W),
+    stop: impl Future<Output = ()>,
+) -> Result<(), ServeError>
+where
+    R: AsyncRead + Send + Unpin + 'static,
+    W: AsyncWrite + Send + Unpin + 'static,
+{
+    let mut stop = pin!(stop);
     let server = server.through_a_door();
     let transport = BoundedTransport::new(read, write, server.bounds());
     let calls = server.running();
-    let running = match serve_server(server, transport).await {
+    let begun = tokio::select! {
+        begun = serve_server(server, transport) => begun,
+        () = &mut stop => return Ok(()),
+    };
+    let running = match begun {
         Ok(running) => running,
         Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
         Err(error) => return Err(handshake(&error)),
     };
-    let ended = running.waiting().await;
+    let end = running.cancellation_token();
+    let mut waiting = pin!(running.waiting());
+    let ended = tokio::select! {
+        ended = &mut waiting => ended,
+        () = stop => {
+            end.cancel();
+            waiting.await
+        }
+    };
     // They are cancelled. Whoever ends the program now would leave them to the database.
     calls.ended().await;
     match ended {

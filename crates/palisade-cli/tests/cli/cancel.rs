@@ -68,6 +68,12 @@ fn is_ended(shop: &Shop, schema: &str, activity: &str) {
     client.end();
     // The server is gone, and its statement with it.
     wait_until(shop, activity, |running| running == 0);
+    // Likewise where the server is asked to end.
+    let mut client = Client::new(&shop.desk, &serve);
+    client.begin("query", &json!({"sql": SLOW}));
+    wait_until(shop, activity, |running| running > 0);
+    assert_eq!(client.terminate(), Some(0));
+    wait_until(shop, activity, |running| running == 0);
     let log = shop.desk.records("audit.jsonl");
     let codes: Vec<Value> = (log.iter())
         .map(|record| record["code"].clone())
@@ -77,7 +83,7 @@ fn is_ended(shop: &Shop, schema: &str, activity: &str) {
         .iter()
         .filter(|code| *code == "limit.cancelled")
         .count();
-    assert!(cancelled >= 5 && codes.len() == cancelled + 1, "{log:?}");
+    assert!(cancelled >= 6 && codes.len() == cancelled + 1, "{log:?}");
 }
 
 #[test]
