@@ -107,7 +107,32 @@ fn logs(arguments: &AuditVerifyArguments) -> Result<BTreeMap<PathBuf, Log>, Fail
             }
         }
     }
+    if !arguments.logs.files.is_empty() {
+        join_files(&mut logs, arguments.key.is_some());
+    }
     Ok(logs)
+}
+
+/// Joins files that have no key of their own with the first log that has one: somebody else's tool renamed them. With a
+/// key that is named for all, all are one log. Each file says of which chain it is.
+fn join_files(logs: &mut BTreeMap<PathBuf, Log>, is_one_key: bool) {
+    let has_key = |log: &Log| match &log.key {
+        Secret::File(path) => path.exists(),
+        Secret::Env(_) => true,
+    };
+    let first = logs.iter().find(|(_, log)| has_key(log));
+    let Some(name) = first.map(|(name, _)| name.clone()) else {
+        return;
+    };
+    let others: Vec<PathBuf> = (logs.iter())
+        .filter(|(other, log)| **other != name && (is_one_key || !has_key(log)))
+        .map(|(other, _)| other.clone())
+        .collect();
+    for other in others {
+        if let (Some(other), Some(log)) = (logs.remove(&other), logs.get_mut(&name)) {
+            log.files.extend(other.files);
+        }
+    }
 }
 
 /// The anchors of a file, and how many of its lines are none.

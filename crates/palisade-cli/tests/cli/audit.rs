@@ -580,3 +580,61 @@ fn an_anchor_names_the_end_of_a_server_that_is_asked_to_end() {
     assert_eq!(anchor["seq"], 3);
     verify(&desk, &ANCHORED, 0);
 }
+
+/// The server knows where its chain was.
+#[test]
+fn what_is_cut_off_while_a_server_runs_is_missed_without_anchors() {
+    let desk = Desk::new();
+    let mut client = Client::new(&desk, &[&["sqlite:demo.db"][..], &LOG[..2]].concat());
+    let mut call = |times: u32| {
+        for _ in 0..times {
+            client.call("list_databases", &json!({}));
+        }
+    };
+    call(4);
+    let whole = lines(&desk);
+    desk.write("audit.jsonl", format!("{}\n", whole[..3].join("\n")));
+    call(1);
+    let told = verify(&desk, &VERIFY, 1);
+    assert!(
+        told.contains("audit.jsonl:4: records 4 to 5 before it are missing"),
+        "{told}"
+    );
+    desk.write("audit.jsonl", "");
+    call(1);
+    let told = verify(&desk, &VERIFY, 1);
+    assert!(told.contains("records 1 to 6 are not here"), "{told}");
+    client.end();
+}
+
+/// As logrotate does.
+#[test]
+fn a_file_that_somebody_else_renames_is_gone_on_with() {
+    let desk = Desk::new();
+    let mut client = Client::new(&desk, &[&["sqlite:demo.db"][..], &LOG[..2]].concat());
+    for name in ["audit.jsonl.2", "audit.jsonl.1"] {
+        client.call("list_databases", &json!({}));
+        fs::rename(desk.path("audit.jsonl"), desk.path(name)).unwrap();
+    }
+    client.call("list_databases", &json!({}));
+    client.end();
+    let all = [
+        "audit",
+        "verify",
+        "audit.jsonl",
+        "audit.jsonl.1",
+        "audit.jsonl.2",
+    ];
+    let told = verify(&desk, &all, 0);
+    assert!(told.contains("6 lines are as they were written"), "{told}");
+    verify(
+        &desk,
+        &[&all[..], &["--key", "audit.jsonl.key"]].concat(),
+        0,
+    );
+    let told = verify(&desk, &[&all[..3], &["audit.jsonl.2"]].concat(), 1);
+    assert!(
+        told.contains("records 3 to 4 before it are missing"),
+        "{told}"
+    );
+}
