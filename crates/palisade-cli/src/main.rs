@@ -63,6 +63,7 @@ mod statements;
 mod tables;
 mod target;
 mod watch;
+mod watch_config;
 mod weakness;
 mod workbench_args;
 

@@ -25,6 +25,7 @@ use crate::{
     query::guard,
     setup::Setup,
     standing, watch,
+    watch_config::{self, Served, Watched},
 };
 
 /// Runs the command until the client goes away.
@@ -36,6 +37,10 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<Exit, Failure> {
             "standard output cannot be taken for the protocol: {error}"
         ))
     })?;
+    // Read before what it says is, so that no change in between is missed.
+    let path = arguments.policies.config.clone();
+    let configuration = path.map(|path| (std::fs::read_to_string(&path).unwrap_or_default(), path));
+    let served = Served::default();
     let mut databases = databases(arguments)?;
     if arguments.read_only {
         databases = (databases.into_iter())
@@ -57,7 +62,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<Exit, Failure> {
     let tools = tools.map_err(|unknown| Failure::Internal(unknown.to_string()))?;
     let (mut gates, mut late, mut unreached) = (Vec::new(), Vec::new(), None);
     for (setup, database) in databases {
-        match gate(&setup, &database, asked, Driver::Own(&runtime)) {
+        match gate(&setup, &database, asked, Driver::Own(&runtime), &served) {
             Ok(gate) => gates.push(gate),
             Err(failure @ Failure::Unavailable(_)) if !is_alone => {
                 let name = setup.name_of(&database);
@@ -66,7 +71,8 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<Exit, Failure> {
                     "not served yet, and tried again when an agent asks for it: {failure}"
                 );
                 unreached.get_or_insert(failure);
-                late.push(open_later(name, setup, database, asked, runtime.handle()));
+                let opening = (setup, database, asked);
+                late.push(open_later(name, opening, runtime.handle(), &served));
             }
             Err(failure) => return Err(failure),
         }
@@ -77,6 +83,16 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<Exit, Failure> {
     let server = server(gates, late)?
         .with_answer_size(size)
         .with_tools(tools);
+    if let Some((text, path)) = configuration {
+        drop(runtime.spawn(watch_config::configuration(Watched {
+            path,
+            text,
+            policies: arguments.policies.policies.clone(),
+            tools: arguments.tools,
+            served,
+            server: server.clone(),
+        })));
+    }
     if std::io::stdin().is_terminal() {
         // There is no reader if this fails.
         let _ = write!(std::io::stderr(), "{}", greet(std::env::args()));
@@ -194,15 +210,14 @@ type Gate = (Arc<Guard>, ServeOptions);
 /// A database that is opened when an agent asks for it.
 fn open_later(
     name: String,
-    setup: Setup,
-    database: Database,
-    asked: Access,
+    (setup, database, asked): (Setup, Database, Access),
     runtime: &Handle,
+    served: &Served,
 ) -> LateConnection {
-    let (runtime, limits) = (runtime.clone(), setup.limits.clone());
+    let (runtime, limits, served) = (runtime.clone(), setup.limits.clone(), served.clone());
     let (dialect, shown) = (database.dialect(), name.clone());
     LateConnection::new(name, dialect, &limits, move || {
-        gate(&setup, &database, asked, Driver::Other(&runtime))
+        gate(&setup, &database, asked, Driver::Other(&runtime), &served)
             .inspect_err(|failure| {
                 tracing::error!(connection = shown, "still not served: {failure}");
             })
@@ -216,6 +231,7 @@ fn gate(
     database: &Database,
     asked: Access,
     driver: Driver<'_>,
+    served: &Served,
 ) -> Result<Gate, Failure> {
     let access = setup.access(asked)?;
     let guard = guard(setup, database, access, driver)?;
@@ -254,6 +270,7 @@ fn gate(
         Arc::clone(&guard),
         name.clone(),
         setup.policies.clone(),
+        served.add(setup.connection(), &guard, setup.policies.folder()),
     ));
     driver.spawn(watch::schema(Arc::clone(&guard), name.clone()));
     let options = ServeOptions {

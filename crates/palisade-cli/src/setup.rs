@@ -241,6 +241,11 @@ impl Setup {
         }
     }
 
+    /// The connection of the configuration that it is of.
+    pub(crate) fn connection(&self) -> Option<&str> {
+        self.connection.as_deref()
+    }
+
     /// The same, for reading alone.
     pub(crate) fn read_only(self) -> Self {
         Self {

@@ -1,10 +1,11 @@
 //! While `serve` runs: policies that are edited, and a schema that changes.
 
-use std::{future::pending, sync::Arc, time::Duration};
+use std::{future::pending, path::PathBuf, sync::Arc, time::Duration};
 
 use palisade::guard::{Guard, RefreshError};
 use tokio::{
     runtime::Handle,
+    sync::watch::Receiver,
     task::spawn_blocking,
     time::{Interval, MissedTickBehavior, interval},
 };
@@ -19,11 +20,15 @@ const POLICIES: Duration = Duration::from_secs(1);
 const SCHEMA: Duration = Duration::from_secs(15);
 
 /// Loads the policies of the folder that `policies` were read from whenever they change, and at once on a
-/// hangup signal. A set that is wrong changes nothing, and the log says where it is wrong. Runs for ever.
-pub(crate) async fn policies(guard: Arc<Guard>, connection: String, policies: Policies) {
-    let Some(folder) = policies.folder().map(ToOwned::to_owned) else {
-        return;
-    };
+/// hangup signal. `folders` says where others are that apply in their place. A set that is wrong changes nothing, and the log says
+/// where it is wrong. Runs for ever.
+pub(crate) async fn policies(
+    guard: Arc<Guard>,
+    connection: String,
+    policies: Policies,
+    mut folders: Receiver<Option<PathBuf>>,
+) {
+    let mut current = policies.folder().map(ToOwned::to_owned);
     let mut ticks = every(POLICIES);
     let mut hangups = Hangups::new();
     // What was tried last, and what is there since the last look: an editor may be half-way through.
@@ -33,8 +38,14 @@ pub(crate) async fn policies(guard: Arc<Guard>, connection: String, policies: Po
         let asked = tokio::select! {
             _ = ticks.tick() => false,
             () = hangups.next() => true,
+            Ok(()) = folders.changed() => {
+                current.clone_from(&folders.borrow_and_update());
+                true
+            }
         };
-        let folder = folder.clone();
+        let Some(folder) = current.clone() else {
+            continue;
+        };
         let read = spawn_blocking(move || Policies::read(&folder).map_err(|why| why.to_string()));
         let Ok(read) = read.await else { continue };
         if !asked && read == tried {
@@ -118,20 +129,20 @@ pub(crate) async fn schema(guard: Arc<Guard>, connection: String) {
     }
 }
 
-fn every(period: Duration) -> Interval {
+pub(crate) fn every(period: Duration) -> Interval {
     let mut ticks = interval(period);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     ticks
 }
 
 /// Hangup signals, where there are such.
-struct Hangups {
+pub(crate) struct Hangups {
     #[cfg(unix)]
     signals: Option<tokio::signal::unix::Signal>,
 }
 
 impl Hangups {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             #[cfg(unix)]
             signals: tokio::signal::unix::signal(tokio::signal::unix::SignalKind::hangup())
@@ -140,7 +151,7 @@ impl Hangups {
         }
     }
 
-    async fn next(&mut self) {
+    pub(crate) async fn next(&mut self) {
         #[cfg(unix)]
         if let Some(signals) = &mut self.signals
             && signals.recv().await.is_some()

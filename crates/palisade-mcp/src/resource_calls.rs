@@ -19,10 +19,11 @@ use crate::{
     connections::ARGUMENT,
     declare::ToolName,
     metadata,
-    prompts::invalid,
+    prompts::{self, invalid},
     queue::TRIAL,
     resources::{self, Address},
     server::{LOOK, PalisadeServer, TTL_MS},
+    tool_set::ToolSet,
     watch::{Fingerprint, MAX_WATCHED, News, Seen, Watched, fingerprint},
 };
 
@@ -37,7 +38,7 @@ impl PalisadeServer {
         context: RequestContext<RoleServer>,
     ) -> Result<Value, ErrorData> {
         let only = self.shared.connections.only();
-        let call = Address::parse(uri).and_then(|at| at.call(only, &self.tools));
+        let call = Address::parse(uri).and_then(|at| at.call(only, &self.tools()));
         self.ask_tool(call.ok_or_else(resources::not_found)?, context)
             .await
     }
@@ -71,7 +72,7 @@ impl PalisadeServer {
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
         let connections = &self.shared.connections;
-        let opened = match self.tools.has(ToolName::ListTables) {
+        let opened = match self.tools().has(ToolName::ListTables) {
             true => connections.opened_names(),
             false => Vec::new(),
         };
@@ -79,7 +80,7 @@ impl PalisadeServer {
         // A cursor is that of `list_tables`, and says of which connection it is.
         let (cursor, at) = match &cursor {
             None => {
-                listed = resources::list_fixed(connections.names().into_iter(), &self.tools);
+                listed = resources::list_fixed(connections.names().into_iter(), &self.tools());
                 (None, 0)
             }
             Some(cursor) => {
@@ -126,7 +127,7 @@ impl PalisadeServer {
         request: CompleteRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CompleteResult, ErrorData> {
-        let wanted = Wanted::read(&request, &self.tools)
+        let wanted = Wanted::read(&request, &self.tools())
             .ok_or_else(|| invalid("there is no such prompt, template or argument"))?;
         let begun = request.argument.value.as_str();
         let connections = &self.shared.connections;
@@ -141,7 +142,7 @@ impl PalisadeServer {
             Wanted::Schema | Wanted::Table { schema: _ } | Wanted::Qualified => {
                 let only = connections.only().map(str::to_owned);
                 let connection = complete::find_argument(&request, ARGUMENT).or(only);
-                let call = wanted.call(begun, &self.tools);
+                let call = wanted.call(begun, &self.tools());
                 if let (Some(connection), Some((tool, mut arguments))) = (connection, call) {
                     resources::name_connection(&mut arguments, connections.only(), &connection)
                         .ok_or_else(resources::not_found)?;
@@ -180,6 +181,9 @@ impl PalisadeServer {
             if news.tools {
                 told = told.and(peer.notify_tool_list_changed().await);
             }
+            if news.prompts {
+                told = told.and(peer.notify_prompt_list_changed().await);
+            }
             if news.resources {
                 told = told.and(peer.notify_resource_list_changed().await);
             }
@@ -213,6 +217,9 @@ impl PalisadeServer {
             if news.tools && accepted.tools_list_changed == Some(true) {
                 told = told.and(context.sink().notify_tool_list_changed().await);
             }
+            if news.prompts && accepted.prompts_list_changed == Some(true) {
+                told = told.and(context.sink().notify_prompt_list_changed().await);
+            }
             if news.resources && accepted.resources_list_changed == Some(true) {
                 told = told.and(context.sink().notify_resource_list_changed().await);
             }
@@ -232,6 +239,7 @@ impl PalisadeServer {
     fn begin_watch(&self, request: &Extensions) -> Seen {
         Seen {
             tools: self.standing(request),
+            set: self.tools(),
             tables: None,
             firewalls: Vec::new(),
         }
@@ -242,9 +250,13 @@ impl PalisadeServer {
         let mut news = News::default();
         let tools = self.standing(request);
         news.tools = std::mem::replace(&mut seen.tools, tools) != seen.tools;
+        let has_choice = self.shared.connections.only().is_none();
+        let set = std::mem::replace(&mut seen.set, self.tools());
+        let list = |set: &ToolSet| prompts::list(set, has_choice);
+        news.prompts = set != seen.set && list(&set) != list(&seen.set);
         let opened = self.shared.connections.opened();
         let firewalls = opened.iter().map(|one| one.guard.firewall()).collect();
-        if !seen.may_differ(firewalls) {
+        if !seen.may_differ(firewalls) && set == seen.set {
             return news;
         }
         let (server, request, watched) = (self.clone(), request.clone(), watched.clone());
@@ -275,7 +287,7 @@ impl PalisadeServer {
     fn try_glance(&self, uri: &str, request: &Extensions, handle: &Handle) -> Option<String> {
         let connections = &self.shared.connections;
         let at = Address::parse(uri)?;
-        let call = at.call(connections.only(), &self.tools)?;
+        let call = at.call(connections.only(), &self.tools())?;
         let connection = match &at {
             Address::Databases => {
                 let databases = connections.databases(request);
@@ -298,7 +310,12 @@ impl PalisadeServer {
 
     /// What tells one list of tables from another, of all connections that are open.
     fn tables(&self, request: &Extensions, handle: &Handle) -> Fingerprint {
-        let mut text = String::new();
+        let tools = self.tools();
+        // Resources come and go with the tools that say the same.
+        let names = self.shared.connections.names().into_iter();
+        let fixed = resources::list_fixed(names, &tools);
+        let has_tables = tools.has(ToolName::ListTables);
+        let mut text = format!("{fixed:?}{:?}{has_tables}\n", resources::templates(&tools));
         for connection in self.shared.connections.opened() {
             let session = connection.session(request);
             let relations = session.map(|session| connection.relations(&session, handle));

@@ -54,7 +54,7 @@ use crate::{
     running::{CancelOnDrop, Running, tell_progress},
     schema_dump,
     template_tools::TemplateTool,
-    tool_set::ToolSet,
+    tool_set::{CurrentTools, ToolSet},
     watch::{MAX_WATCHED, Watched},
 };
 
@@ -82,7 +82,7 @@ pub struct PalisadeServer {
     /// How large an answer may be.
     size: AnswerSize,
     /// Which tools it offers.
-    pub(crate) tools: Arc<ToolSet>,
+    tools: CurrentTools,
     /// The resources that its client watches.
     pub(crate) watched: Watched,
 }
@@ -145,7 +145,7 @@ impl Clone for PalisadeServer {
             running: self.running.clone(),
             session_id: self.session_id.clone(),
             size: self.size,
-            tools: Arc::clone(&self.tools),
+            tools: self.tools.clone(),
             watched: self.watched.clone(),
         }
     }
@@ -204,7 +204,7 @@ impl PalisadeServer {
             running: Running::default(),
             session_id: None,
             size: AnswerSize::default(),
-            tools: Arc::default(),
+            tools: CurrentTools::default(),
             watched: Watched::default(),
         }
     }
@@ -213,9 +213,19 @@ impl PalisadeServer {
     #[must_use]
     pub fn with_tools(self, tools: ToolSet) -> Self {
         Self {
-            tools: Arc::new(tools),
+            tools: CurrentTools::new(tools),
             ..self
         }
+    }
+
+    /// Offers these tools from now on, to the clients of all clones. They are told.
+    pub fn replace_tools(&self, tools: ToolSet) {
+        self.tools.replace(tools);
+    }
+
+    /// The tools that are offered by now.
+    pub(crate) fn tools(&self) -> Arc<ToolSet> {
+        self.tools.get()
     }
 
     /// The same with answers of this size.
@@ -252,7 +262,7 @@ impl PalisadeServer {
         let mut tools = declare::tools(
             &connections.offer(request),
             connections.have_templates(request),
-            (&self.tools, self.size),
+            (&self.tools(), self.size),
         );
         let templates = connections.template_tools(request);
         tools.extend(templates.iter().map(|tool| tool.declare(self.size)));
@@ -276,7 +286,7 @@ impl PalisadeServer {
             session: connection.session(request)?,
             door: self.door,
             size: self.size,
-            tools: Arc::clone(&self.tools),
+            tools: self.tools(),
             templates,
             running: self.running.clone(),
             cancel: Cancel::default(),
@@ -287,7 +297,7 @@ impl PalisadeServer {
     fn find_called(&self, name: &str, request: &Extensions) -> Option<Called> {
         if let Some(tool) = ToolName::from_name(name) {
             // Of `execute` it is said why it is not there.
-            let is_there = tool == ToolName::Execute || self.tools.has(tool);
+            let is_there = tool == ToolName::Execute || self.tools().has(tool);
             let called = Called {
                 tool,
                 name: name.to_owned(),
@@ -316,6 +326,7 @@ impl PalisadeServer {
         let began = Instant::now();
         let shared = &self.shared;
         let (tool, name) = (called.tool, called.name.as_str());
+        let tools = self.tools();
         let templates = match shared.connections.have_templates(request) {
             true => Templates::Listed,
             false => Templates::None,
@@ -323,9 +334,9 @@ impl PalisadeServer {
         let refuse = |connection: Option<&Connection>, refusal| {
             let is_changeable =
                 connection.is_some_and(|connection| connection.is_changeable(request));
-            let is_changeable = is_changeable && self.tools.has(ToolName::Execute);
+            let is_changeable = is_changeable && tools.has(ToolName::Execute);
             shared.refusal(
-                (tool, name, &self.tools),
+                (tool, name, &tools),
                 (connection, templates),
                 is_changeable,
                 refusal,
@@ -352,7 +363,7 @@ impl PalisadeServer {
             return end(None, answer.map_err(refusal)).await;
         }
         if tool == ToolName::Execute
-            && !(self.tools.has(tool) && shared.connections.offer(request).changeable())
+            && !(tools.has(tool) && shared.connections.offer(request).changeable())
         {
             return end(None, Err(refusal(read_only()))).await;
         }
@@ -867,6 +878,7 @@ impl ServerHandler for PalisadeServer {
         let capabilities = ServerCapabilities::builder()
             .enable_completions()
             .enable_prompts()
+            .enable_prompts_list_changed()
             .enable_resources()
             .enable_tools()
             .enable_tool_list_changed()
@@ -882,7 +894,7 @@ impl ServerHandler for PalisadeServer {
             .with_instructions(declare::instructions(
                 &self.shared.connections.offer(&Extensions::default()),
                 self.shared.connections.only_dialect(),
-                &self.tools,
+                &self.tools(),
             ))
     }
 
@@ -913,7 +925,7 @@ impl ServerHandler for PalisadeServer {
         _: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
         only_page(request)?;
-        let templates = resources::templates(&self.tools);
+        let templates = resources::templates(&self.tools());
         Ok(ListResourceTemplatesResult::with_all_items(templates)
             .with_ttl_ms(TTL_MS)
             .with_cache_scope(CacheScope::Private))
@@ -951,7 +963,7 @@ impl ServerHandler for PalisadeServer {
     ) -> Result<ListPromptsResult, ErrorData> {
         only_page(request)?;
         let has_choice = self.shared.connections.only().is_none();
-        let prompts = prompts::list(&self.tools, has_choice);
+        let prompts = prompts::list(&self.tools(), has_choice);
         Ok(ListPromptsResult::with_all_items(prompts)
             .with_ttl_ms(TTL_MS)
             .with_cache_scope(CacheScope::Private))
@@ -962,12 +974,12 @@ impl ServerHandler for PalisadeServer {
         request: GetPromptRequestParams,
         _: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
-        let prompt = PromptName::find(&request.name, &self.tools);
+        let prompt = PromptName::find(&request.name, &self.tools());
         let prompt = prompt.ok_or_else(|| prompts::invalid("there is no such prompt"))?;
         let has_choice = self.shared.connections.only().is_none();
         let arguments = request.arguments.unwrap_or_default();
         prompt
-            .fill(&arguments, (&self.tools, has_choice))
+            .fill(&arguments, (&self.tools(), has_choice))
             .map(Into::into)
     }
 

@@ -1,5 +1,7 @@
 //! Which tools a server offers, as far as policy has a use for them.
 
+use std::sync::{Arc, PoisonError, RwLock};
+
 use palisade::{did_you_mean, tool_names::ToolNames};
 
 use crate::declare::ToolName;
@@ -74,6 +76,24 @@ impl ToolSet {
             };
         }
         names
+    }
+}
+
+/// The tools that are offered by now. Clones share them.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct CurrentTools(Arc<RwLock<Arc<ToolSet>>>);
+
+impl CurrentTools {
+    pub(crate) fn new(tools: ToolSet) -> Self {
+        Self(Arc::new(RwLock::new(Arc::new(tools))))
+    }
+
+    pub(crate) fn get(&self) -> Arc<ToolSet> {
+        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) fn replace(&self, tools: ToolSet) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(tools);
     }
 }
 

@@ -8,6 +8,8 @@ use std::{
 use palisade::firewall::Firewall;
 use sha2::{Digest as _, Sha256};
 
+use crate::tool_set::ToolSet;
+
 /// Resources that a client may watch at once.
 pub(crate) const MAX_WATCHED: usize = 100;
 
@@ -58,6 +60,8 @@ impl Watched {
 pub(crate) struct Seen {
     /// The tools, as they are listed.
     pub(crate) tools: String,
+    /// The tools that the operator lets the server offer.
+    pub(crate) set: Arc<ToolSet>,
     /// The tables that are listed as resources.
     pub(crate) tables: Option<Fingerprint>,
     /// By what resources were decided. Nothing else changes what they say.
@@ -80,6 +84,8 @@ impl Seen {
 pub(crate) struct News {
     /// That there are other tools.
     pub(crate) tools: bool,
+    /// That there are other prompts.
+    pub(crate) prompts: bool,
     /// That there are other resources.
     pub(crate) resources: bool,
     /// The resources that say something else.

@@ -261,3 +261,58 @@ fn the_log_repeats_no_request() {
     let log = client.end();
     assert!(log.contains("serving") && !log.contains("geheim"), "{log}");
 }
+
+/// Asks until `is_so` of what the principal is told that it may do.
+fn wait_until(client: &mut Client, is_so: impl Fn(&Value) -> bool) {
+    for _ in 0..150 {
+        let told = client.call("policy_explain", &json!({}));
+        if is_so(&told["structuredContent"]) {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    panic!(
+        "the configuration was not taken up: {}",
+        client.ask("tools/list", &json!({}))
+    );
+}
+
+/// Limits, tools and policies are taken up while the server runs. What is wrong changes nothing, and what needs a restart is told.
+#[test]
+fn an_edited_configuration_is_taken_up() {
+    let desk = Desk::new();
+    desk.policy("permit (principal, action, resource) unless { resource is Table && resource == Table::\"main.tickets\" };");
+    let edited = FILE.replace("writable = true", "");
+    desk.write("palisade.toml", &edited);
+    let mut client = Client::new(&desk, &["--config", "palisade.toml"]);
+    assert!(tools(&mut client).contains("\"list_tables\""));
+    wait_until(&mut client, |told| told["limits"]["rows"] == 50);
+    let edited = edited.replace("max_rows = 50", "max_rows = 7");
+    let edited = format!("{edited}\n[mcp]\ntools = \"core\"\n");
+    desk.write("palisade.toml", &edited);
+    wait_until(&mut client, |told| told["limits"]["rows"] == 7);
+    assert!(!tools(&mut client).contains("\"list_tables\""));
+    // A file that is wrong, and then another folder and another log.
+    desk.write("palisade.toml", edited.replace("max_rows", "max_row"));
+    std::thread::sleep(std::time::Duration::from_millis(2500));
+    wait_until(&mut client, |told| told["limits"]["rows"] == 7);
+    let edited = edited.replace(
+        "policies = \"demo-policies\"",
+        "policies = \"p\"\naudit = \"log.jsonl\"",
+    );
+    desk.write("palisade.toml", edited);
+    wait_until(&mut client, |told| {
+        let tables = told["tables"].as_array().unwrap();
+        tables.iter().any(|one| one["table"] == "customers")
+            && !tables.iter().any(|one| one["table"] == "tickets")
+    });
+    let log = client.end();
+    for told in [
+        "configuration loaded",
+        "palisade.toml:5:1",
+        "`audit` needs a restart",
+    ] {
+        assert!(log.contains(told), "{told}: {log}");
+    }
+    assert!(!desk.path("log.jsonl").exists());
+}

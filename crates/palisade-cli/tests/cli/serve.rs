@@ -56,6 +56,11 @@ impl Client {
         );
         let mut line = String::new();
         self.output.read_line(&mut line).unwrap();
+        // Notifications come in between.
+        while line.contains("\"method\":\"notifications/") {
+            line.clear();
+            self.output.read_line(&mut line).unwrap();
+        }
         if line.is_empty() {
             let mut told = String::new();
             self.child

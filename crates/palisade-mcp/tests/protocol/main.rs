@@ -120,7 +120,7 @@ async fn initialize_and_list_tools() {
         info["capabilities"],
         json!({
             "completions": {},
-            "prompts": {},
+            "prompts": {"listChanged": true},
             "resources": {"subscribe": true, "listChanged": true},
             "tools": {"listChanged": true},
         })

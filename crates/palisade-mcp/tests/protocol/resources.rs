@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use palisade_mcp::ToolSet;
 use palisade_sqlite::SqliteBackend;
 use serde_json::{Value, json};
 
-use crate::{Client, Records, sqlite};
+use crate::{Client, Records, server_over, sqlite};
 
 const ROOT: &str = "palisade://databases";
 
@@ -280,4 +281,32 @@ async fn prompts_name_tools_that_there_are() {
     }
     // They are of no database.
     assert!(records.0.lock().unwrap().is_empty());
+}
+
+/// Other tools of the operator's come with other prompts and resources, and a client that is there is told.
+#[tokio::test]
+async fn prompts_and_resources_go_with_their_tools() {
+    let server = server_over(sqlite(), Arc::new(Records::default()));
+    let mut client = Client::connect(server.clone());
+    client.initialize().await;
+    client.request("ping", json!({})).await;
+    tokio::time::sleep(std::time::Duration::from_millis(600)).await;
+    let tools = ToolSet::full().exclude("query").unwrap();
+    server.replace_tools(tools.exclude("list_tables").unwrap());
+    for list in ["tools", "prompts", "resources"] {
+        client
+            .notified(&format!("notifications/{list}/list_changed"))
+            .await;
+    }
+    let prompts = client.request("prompts/list", json!({})).await.to_string();
+    assert!(prompts.contains("explore-database") && !prompts.contains("ask-a-question"));
+    let listed = client.request("resources/list", json!({})).await;
+    assert_eq!(listed["resources"].as_array().unwrap().len(), 3);
+    let uri = format!("{ROOT}/test/schemas/main/tables");
+    let error = client.error("resources/read", json!({"uri": uri})).await;
+    assert_eq!(error["code"], -32002);
+    let error = client
+        .error("tools/call", json!({"name": "query", "arguments": {}}))
+        .await;
+    assert_eq!(error["code"], -32602);
 }

@@ -129,6 +129,23 @@ impl Firewall {
     /// # Errors
     /// As [`build`](FirewallBuilder::build): a policy may name what is not in the catalog.
     pub fn renewed(&self, catalog: Catalog, policies: PolicySources) -> Result<Self, Error> {
+        self.rebuilt(catalog, policies, self.limits.clone())
+    }
+
+    /// The same within other limits, with nothing remembered.
+    ///
+    /// # Errors
+    /// As [`build`](FirewallBuilder::build).
+    pub fn limited(&self, limits: Limits) -> Result<Self, Error> {
+        self.rebuilt((*self.catalog).clone(), self.sources.clone(), limits)
+    }
+
+    fn rebuilt(
+        &self,
+        catalog: Catalog,
+        policies: PolicySources,
+        limits: Limits,
+    ) -> Result<Self, Error> {
         // A folder that is read again has no secret.
         let secret = policies
             .secret
@@ -136,7 +153,7 @@ impl Firewall {
             .or_else(|| self.sources.secret.clone());
         let policies = PolicySources { secret, ..policies };
         let builder = Self::builder(catalog, policies)
-            .limits(self.limits.clone())
+            .limits(limits)
             .cache_bytes(self.cache_bytes);
         if self.changes {
             builder.allow_changes().build()

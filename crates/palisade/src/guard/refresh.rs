@@ -6,6 +6,7 @@ use crate::{
     error::Error,
     firewall::Firewall,
     guard::{Guard, backend::Backend, backend_error::BackendError, live::Live},
+    limits::Limits,
     policy::PolicySources,
 };
 
@@ -49,6 +50,24 @@ impl Guard {
             };
             if self.current.replace(&seen, next) {
                 return Ok(firewall);
+            }
+        }
+    }
+
+    /// Decides within `limits` from the next request on; those that run keep the limits they began with.
+    ///
+    /// # Errors
+    /// As [`reload`](Self::reload): the policies are read again, and those in force stay.
+    pub fn reload_limits(&self, limits: &Limits) -> Result<(), Error> {
+        loop {
+            let seen = self.current.get();
+            if seen.firewall.limits() == limits {
+                return Ok(());
+            }
+            let firewall = Arc::new(seen.firewall.limited(limits.clone())?);
+            let backend = Arc::clone(&seen.backend);
+            if self.current.replace(&seen, Live { firewall, backend }) {
+                return Ok(());
             }
         }
     }
