@@ -83,6 +83,9 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<Exit, Failure> {
     let server = server(gates, late)?
         .with_answer_size(size)
         .with_tools(tools);
+    for clash in server.list_template_clashes() {
+        tracing::warn!("{clash}, so it is offered by `run_template` alone; give it another name");
+    }
     if let Some((text, path)) = configuration {
         drop(runtime.spawn(watch_config::configuration(Watched {
             path,

@@ -254,8 +254,16 @@ impl Connections {
 
     /// The templates that a caller may run and the operator offers as tools, by the names of the tools.
     pub(crate) fn template_tools(&self, request: &Extensions) -> Vec<TemplateTool> {
+        self.divide_template_tools(request).0
+    }
+
+    /// The same, and those that are left out because their names are taken.
+    pub(crate) fn divide_template_tools(
+        &self,
+        request: &Extensions,
+    ) -> (Vec<TemplateTool>, Vec<TemplateTool>) {
         let is_alone = self.only().is_some();
-        let mut tools: Vec<TemplateTool> = Vec::new();
+        let (mut tools, mut left_out): (Vec<TemplateTool>, _) = (Vec::new(), Vec::new());
         for connection in self.opened() {
             for template in connection.templates(request) {
                 if !template.is_tool {
@@ -264,12 +272,13 @@ impl Connections {
                 let tool = TemplateTool::new(template, connection, is_alone);
                 let is_taken = ToolName::from_name(&tool.name).is_some()
                     || tools.iter().any(|other| other.name == tool.name);
-                if !is_taken {
-                    tools.push(tool);
+                match is_taken {
+                    true => left_out.push(tool),
+                    false => tools.push(tool),
                 }
             }
         }
-        tools
+        (tools, left_out)
     }
 
     /// What is offered to a caller by now.

@@ -71,6 +71,7 @@ mod schema_dump;
 mod serve;
 mod server;
 mod streams;
+mod template_clashes;
 mod template_tools;
 mod tool_set;
 mod watch;

@@ -38,6 +38,16 @@ fn server(records: &Records) -> PalisadeServer {
 }
 
 fn serving(policies: &str, templates: &str, records: &Records) -> PalisadeServer {
+    let (guard, options) = gate("desk", policies, templates, records);
+    PalisadeServer::new(guard, options)
+}
+
+fn gate(
+    name: &str,
+    policies: &str,
+    templates: &str,
+    records: &Records,
+) -> (Arc<Guard>, ServeOptions) {
     let script = "CREATE TABLE tickets (id INTEGER, owner TEXT, subject TEXT);
         INSERT INTO tickets VALUES (1, 'ann', 'one'), (2, 'bob', 'two'), (3, 'ann', 'three');";
     let backend = SqliteBackend::in_memory(script, "desk").unwrap();
@@ -60,9 +70,28 @@ fn serving(policies: &str, templates: &str, records: &Records) -> PalisadeServer
         transport: palisade::session::Transport::Stdio,
         writable: false,
         principal: Principal::new("Agent", "a").into(),
-        connection: "desk".to_owned(),
+        connection: name.to_owned(),
     };
-    PalisadeServer::new(Arc::new(guard), options)
+    (Arc::new(guard), options)
+}
+
+/// A template whose name another connection's tool has is left out of the tools, and told to the operator.
+#[test]
+fn a_name_that_is_taken_is_told() {
+    let templates = TEMPLATES.replacen("description", "tool = true\ndescription", 1);
+    let shorter = templates.replace("by-owner", "owner");
+    let policies = POLICIES.replace("by-owner", "owner");
+    let records = Records::default();
+    let over = |second: &str| {
+        let one = gate("desk", POLICIES, &templates, &records);
+        let other = gate(second, &policies, &shorter, &records);
+        PalisadeServer::over([one, other]).unwrap()
+    };
+    assert_eq!(
+        over("desk-by").list_template_clashes(),
+        ["template \"owner\" of \"desk-by\": the tool `desk_by_owner` is there already"]
+    );
+    assert_eq!(over("other").list_template_clashes(), [""; 0]);
 }
 
 #[tokio::test]
