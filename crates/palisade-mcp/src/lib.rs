@@ -49,6 +49,7 @@
 
 mod answer;
 mod arguments;
+mod claims;
 mod complete;
 mod confirm;
 mod connections;
@@ -63,6 +64,7 @@ mod options;
 mod policy_test;
 mod prompts;
 mod queue;
+mod refusals;
 mod request;
 mod resource_calls;
 mod resources;

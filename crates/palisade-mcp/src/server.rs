@@ -38,6 +38,7 @@ use tokio::{runtime::Handle, task::spawn_blocking, time::Instant};
 use crate::{
     answer::{self, Context, Offered, Templates},
     arguments::{self, Call, ListCall, MAX_ROWS},
+    claims::claims,
     confirm::{self, AskedOnce, Asking, Next},
     connections::{Chosen, Connection, Connections, ConnectionsError},
     cursor::Seals,
@@ -49,7 +50,8 @@ use crate::{
     options::{AnswerSize, ServeOptions},
     policy_test,
     prompts::{self, PromptName},
-    queue::{Ask, Busy, Caller, Kind, TRIAL},
+    queue::{Ask, Caller, Kind, TRIAL},
+    refusals::{internal, nobody_asks, read_only, refusal, too_busy, unreachable},
     resources,
     running::{CancelOnDrop, Running, tell_progress},
     schema_dump,
@@ -1064,53 +1066,4 @@ fn new_session_id() -> Option<String> {
     let mut bytes = [0; 8];
     getrandom::fill(&mut bytes).ok()?;
     Some(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
-}
-
-/// Where a call says what it is for.
-const PURPOSE: &str = "palisade/purpose";
-
-/// What the client says of itself, for records.
-fn claims(context: &RequestContext<RoleServer>) -> Claims {
-    let client = context
-        .client_info()
-        .map(|info| format!("{} {}", info.name, info.version));
-    let purpose = context.meta.0.0.get(PURPOSE).and_then(Value::as_str);
-    Claims::new(client.as_deref(), purpose)
-}
-
-fn refusal(rejection: Rejection) -> Refusal {
-    Refusal::new(rejection)
-}
-
-fn nobody_asks() -> Rejection {
-    Rejection::new(
-        Code::PolicyNoPermit,
-        "the request says of no principal that it asks, so nothing is permitted",
-    )
-}
-
-fn read_only() -> Rejection {
-    Rejection::new(
-        Code::StatementNotAllowed,
-        "nothing can be changed here: there is no tool `execute`; read with `query`",
-    )
-}
-
-fn unreachable(name: &str) -> Rejection {
-    Rejection::new(
-        Code::DatabaseUnavailable,
-        format!("the database of the connection `{name}` cannot be reached now"),
-    )
-}
-
-fn too_busy(busy: Busy) -> Rejection {
-    let ms = busy.retry_after.as_millis();
-    let told = format!(
-        "too many statements run or wait already, so this one was not run; send it again after {ms} ms, and fewer at a time"
-    );
-    Rejection::new(Code::LimitBusy, told).with_retry_after(busy.retry_after)
-}
-
-fn internal(detail: &str) -> Rejection {
-    Rejection::new(Code::Internal, Code::Internal.summary()).with_operator_detail(detail)
 }

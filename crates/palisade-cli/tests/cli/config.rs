@@ -113,6 +113,7 @@ fn the_schema_and_the_parser_know_the_same_keys() {
         ("Mcp", "mcp"),
         ("Approvals", "approvals"),
         ("Connection", "connections.x"),
+        ("AuditTable", "audit"),
     ];
     for (name, table) in tables {
         // A connection has an address before anything is read of it.

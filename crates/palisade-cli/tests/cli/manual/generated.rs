@@ -295,6 +295,7 @@ pub(super) fn configuration_schema() -> String {
         "Mcp": object(CONFIG, "Mcp"),
         "Approvals": object(CONFIG, "Approvals"),
         "Connection": object(CONFIG, "Connection"),
+        "AuditTable": object(CONFIG, "AuditTable"),
     });
     format!("{}\n", serde_json::to_string_pretty(&schema).unwrap())
 }
@@ -325,6 +326,7 @@ fn schema_of(kind: &str) -> Value {
     let text = json!({"type": "string"});
     match value(kind) {
         "path" | "text" => text,
+        "path or table" => json!({"anyOf": [text, {"$ref": "#/$defs/AuditTable"}]}),
         "list of texts" | "list of paths" => json!({"type": "array", "items": text}),
         "boolean" => json!({"type": "boolean"}),
         "whole number" => json!({"type": "integer", "minimum": 0}),

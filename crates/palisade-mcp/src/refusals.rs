@@ -1,0 +1,42 @@
+//! The refusals of calls that run no statement.
+
+use palisade::{code::Code, guard::Refusal, rejection::Rejection};
+
+use crate::queue::Busy;
+
+pub(crate) fn refusal(rejection: Rejection) -> Refusal {
+    Refusal::new(rejection)
+}
+
+pub(crate) fn nobody_asks() -> Rejection {
+    Rejection::new(
+        Code::PolicyNoPermit,
+        "the request says of no principal that it asks, so nothing is permitted",
+    )
+}
+
+pub(crate) fn read_only() -> Rejection {
+    Rejection::new(
+        Code::StatementNotAllowed,
+        "nothing can be changed here: there is no tool `execute`; read with `query`",
+    )
+}
+
+pub(crate) fn unreachable(name: &str) -> Rejection {
+    Rejection::new(
+        Code::DatabaseUnavailable,
+        format!("the database of the connection `{name}` cannot be reached now"),
+    )
+}
+
+pub(crate) fn too_busy(busy: Busy) -> Rejection {
+    let ms = busy.retry_after.as_millis();
+    let told = format!(
+        "too many statements run or wait already, so this one was not run; send it again after {ms} ms, and fewer at a time"
+    );
+    Rejection::new(Code::LimitBusy, told).with_retry_after(busy.retry_after)
+}
+
+pub(crate) fn internal(detail: &str) -> Rejection {
+    Rejection::new(Code::Internal, Code::Internal.summary()).with_operator_detail(detail)
+}
