@@ -59,7 +59,7 @@ async fn a_resource_says_what_its_tool_says_and_is_recorded_alike() {
     for pair in told.chunks(2) {
         assert_eq!(pair[0], pair[1]);
     }
-    assert_eq!(told.len(), 8);
+    assert_eq!(told.len(), 10);
 }
 
 #[tokio::test]
