@@ -126,7 +126,9 @@ fn show_new(reader: &mut Reader, arguments: &AuditShowArguments) -> Result<(), F
     };
     while let Some(line) = next(reader)? {
         let Ok(record) = serde_json::from_str::<Value>(&line) else {
-            if is_all(arguments) && arguments.format == Format::Text && !line.is_empty() {
+            // It is what a choice does not leave out of what says nothing.
+            let is_shown = is_chosen(&Value::Null, arguments, now);
+            if is_shown && arguments.format == Format::Text && !line.is_empty() {
                 writeln!(out, "  (a line that is no record)")
                     .map_err(|error| Failure::output(&error))?;
             }
@@ -143,27 +145,6 @@ fn show_new(reader: &mut Reader, arguments: &AuditShowArguments) -> Result<(), F
             .map_err(|error| Failure::output(&error))?;
     }
     out.flush().map_err(|error| Failure::output(&error))
-}
-
-/// Whether nothing chooses.
-fn is_all(arguments: &AuditShowArguments) -> bool {
-    let AuditShowArguments {
-        logs: _,
-        principal,
-        session,
-        table,
-        decision,
-        since,
-        until,
-        follow: _,
-        format: _,
-    } = arguments;
-    principal.is_none()
-        && session.is_none()
-        && table.is_none()
-        && decision.is_none()
-        && since.is_none()
-        && until.is_none()
 }
 
 fn is_chosen(record: &Value, arguments: &AuditShowArguments, now: Duration) -> bool {

@@ -1,11 +1,8 @@
 //! Caps of policies on rows and time, on SQLite, PostgreSQL and MariaDB.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::{
-    desk::Desk,
-    shop::{BOT, Shop},
-};
+use crate::shop::{BOT, Shop, ask};
 
 const SQLITE_SCHEMA: &str = "
     CREATE TABLE tickets (id INTEGER PRIMARY KEY, tenant_id INTEGER NOT NULL, subject TEXT, note TEXT);
@@ -41,11 +38,7 @@ fn policies_cap_rows_and_time_on_three_engines() {
     ] {
         let select =
             format!("{select} permit (principal, action == Action::\"select\", resource);");
-        desk.write(&format!("{folder}/base.cedar"), format!("{READ}{select}"));
-        let schema = std::fs::read_to_string(desk.path("p/principals.cedarschema")).unwrap();
-        desk.write(&format!("{folder}/principals.cedarschema"), &schema);
-        let entities = std::fs::read_to_string(desk.path("p/entities.json")).unwrap();
-        desk.write(&format!("{folder}/entities.json"), &entities);
+        postgres.write_policies(folder, &format!("{READ}{select}"));
     }
     let lite = format!("sqlite:{}", file.display());
     for url in [lite, postgres.url(), mariadb.url()] {
@@ -88,19 +81,4 @@ fn policies_cap_rows_and_time_on_three_engines() {
         let lock = desk.run(&lock).expect_exit(0).out;
         assert!(lock.contains("in 300ms"), "{lock}");
     }
-}
-
-fn ask(desk: &Desk, command: &str, url: &str, folder: &str, sql: &str) -> Value {
-    let run = [
-        command,
-        url,
-        "--policies",
-        folder,
-        "--as",
-        BOT,
-        "--format",
-        "json",
-        sql,
-    ];
-    desk.run(&run).json()
 }

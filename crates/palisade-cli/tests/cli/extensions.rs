@@ -1,8 +1,8 @@
 //! Databases with extensions of PostgreSQL: their operators, and ordinary statements beside them.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::shop::{BOT, Shop};
+use crate::shop::{Shop, ask};
 
 const POLICIES: &str = r#"
 permit (principal, action in [Action::"select", Action::"see", Action::"read"], resource);
@@ -23,27 +23,9 @@ fn databases_with_extensions_answer_ordinary_statements() {
         "{SCRIPT} GRANT SELECT ON points TO {};",
         shop.reader
     ));
-    let desk = &shop.desk;
-    desk.write("all/base.cedar", POLICIES);
-    for file in ["principals.cedarschema", "entities.json"] {
-        let text = std::fs::read_to_string(desk.path(&format!("p/{file}"))).unwrap();
-        desk.write(&format!("all/{file}"), &text);
-    }
+    shop.write_policies("all", POLICIES);
     let url = shop.url();
-    let ask = |sql: &str| -> Value {
-        let run = [
-            "query",
-            &url,
-            "--policies",
-            "all",
-            "--as",
-            BOT,
-            "--format",
-            "json",
-            sql,
-        ];
-        desk.run(&run).json()
-    };
+    let ask = |sql: &str| ask(&shop.desk, "query", &url, "all", sql);
     let one = json!([{"id": 1}]);
     for sql in [
         // What calls a function of the engine is a text, before the statement is rewritten and after it.

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::{
     desk::Desk,
-    shop::{BOT, Shop},
+    shop::{self, BOT, Shop},
 };
 
 /// Documents, each with what is shown of it. Whatever is not shown holds `SECRET`.
@@ -80,18 +80,7 @@ struct Engine {
 
 /// The answer, which holds nothing that is hidden.
 fn ask(desk: &Desk, url: &str, sql: &str) -> Value {
-    let run = [
-        "query",
-        url,
-        "--policies",
-        "paths",
-        "--as",
-        BOT,
-        "--format",
-        "json",
-        sql,
-    ];
-    let answer = desk.run(&run).json();
+    let answer = shop::ask(desk, "query", url, "paths", sql);
     let rows = answer["rows"].to_string();
     assert!(answer["rows"].is_array(), "{url} {sql} {answer}");
     assert!(!rows.contains("SECRET"), "{url} {sql} {answer}");
@@ -145,13 +134,8 @@ fn try_engine(desk: &Desk, engine: &Engine) {
 }
 
 fn desk_with_policies<'s>(shop: &'s Shop, schema: &str) -> &'s Desk {
-    let desk = &shop.desk;
-    desk.write("paths/base.cedar", POLICIES.replace("{schema}", schema));
-    for file in ["principals.cedarschema", "entities.json"] {
-        let text = std::fs::read_to_string(desk.path(&format!("p/{file}"))).unwrap();
-        desk.write(&format!("paths/{file}"), &text);
-    }
-    desk
+    shop.write_policies("paths", &POLICIES.replace("{schema}", schema));
+    &shop.desk
 }
 
 fn mysql(shop: &Shop) {

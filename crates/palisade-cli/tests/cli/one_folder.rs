@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::{
     desk::Desk,
-    shop::{BOT, Shop},
+    shop::{BOT, Shop, ask},
 };
 
 const SQLITE_SCHEMA: &str = "
@@ -57,20 +57,7 @@ fn one_folder_serves_three_engines() {
 }
 
 fn answers(desk: &Desk, url: &str) {
-    let ask = |command: &str, sql: &str| {
-        let run = [
-            command,
-            url,
-            "--policies",
-            "p",
-            "--as",
-            BOT,
-            "--format",
-            "json",
-            sql,
-        ];
-        desk.run(&run).json()
-    };
+    let ask = |command: &str, sql: &str| ask(desk, command, url, "p", sql);
     let answer = ask(
         "query",
         "SELECT name, national_id, email FROM customers ORDER BY id",

@@ -126,6 +126,15 @@ impl Shop {
         loaded.unwrap().clean().unwrap();
     }
 
+    /// Writes a policy folder for the principals of `p`.
+    pub(crate) fn write_policies(&self, folder: &str, policies: &str) {
+        self.desk.write(&format!("{folder}/base.cedar"), policies);
+        for file in ["principals.cedarschema", "entities.json"] {
+            let text = std::fs::read_to_string(self.desk.path(&format!("p/{file}"))).unwrap();
+            self.desk.write(&format!("{folder}/{file}"), &text);
+        }
+    }
+
     /// The answer to `sql` under the policies, by way of the account `user`.
     pub(crate) fn query_as(&self, user: &str, sql: &str) -> Answer {
         self.run(&self.url_as(user), "query", &[], sql)
@@ -187,4 +196,17 @@ impl Shop {
         self.desk.write(name, text);
         fs::set_permissions(self.desk.path(name), fs::Permissions::from_mode(0o600)).unwrap();
     }
+}
+
+/// What `command` says of `sql` over the database at `url`, under the policies of `folder`.
+pub(crate) fn ask(
+    desk: &Desk,
+    command: &str,
+    url: &str,
+    folder: &str,
+    sql: &str,
+) -> serde_json::Value {
+    let options = ["--policies", folder, "--as", BOT, "--format", "json"];
+    desk.run(&[&[command, url], &options[..], &[sql]].concat())
+        .json()
 }
