@@ -40,7 +40,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<Exit, Failure> {
     // Read before what it says is, so that no change in between is missed.
     let path = arguments.policies.config.clone();
     let configuration = path.map(|path| (std::fs::read_to_string(&path).unwrap_or_default(), path));
-    let served = Served::default();
+    let served = Served::new(arguments.policies.policies.clone());
     let mut databases = databases(arguments)?;
     if arguments.read_only {
         databases = (databases.into_iter())
@@ -90,7 +90,6 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<Exit, Failure> {
         drop(runtime.spawn(watch_config::configuration(Watched {
             path,
             text,
-            policies: arguments.policies.policies.clone(),
             tools: arguments.tools,
             served,
             server: server.clone(),
@@ -220,7 +219,10 @@ fn open_later(
     let (runtime, limits, served) = (runtime.clone(), setup.limits.clone(), served.clone());
     let (dialect, shown) = (database.dialect(), name.clone());
     LateConnection::new(name, dialect, &limits, move || {
-        gate(&setup, &database, asked, Driver::Other(&runtime), &served)
+        // Long after the start, what it said may have been tightened.
+        let setup = served.renew(&setup);
+        setup
+            .and_then(|setup| gate(&setup, &database, asked, Driver::Other(&runtime), &served))
             .inspect_err(|failure| {
                 tracing::error!(connection = shown, "still not served: {failure}");
             })

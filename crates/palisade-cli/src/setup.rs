@@ -31,6 +31,7 @@ use crate::{
 };
 
 /// Everything the operator has decided, the database aside.
+#[derive(Clone)]
 pub(crate) struct Setup {
     /// By what it is decided.
     pub(crate) policies: Policies,
@@ -212,6 +213,24 @@ impl Setup {
             tools: config.tools.clone(),
             approvals: config.approvals.clone(),
             connection: None,
+        })
+    }
+
+    /// The same under other limits, and with policies that are read anew: from `folder`, or from where they were.
+    pub(crate) fn renew(
+        &self,
+        limits: Option<Limits>,
+        folder: Option<&Path>,
+    ) -> Result<Self, Failure> {
+        let policies = match folder.or_else(|| self.policies.folder()) {
+            Some(folder) => Policies::read(folder)?,
+            None => self.policies.clone(),
+        };
+        Ok(Self {
+            is_starter: policies.folder().is_none(),
+            policies,
+            limits: limits.unwrap_or_else(|| self.limits.clone()),
+            ..self.clone()
         })
     }
 

@@ -16,6 +16,8 @@ use tokio::{
 
 use crate::{
     config::{Config, ConfigFile, Tools},
+    exit::Failure,
+    setup::Setup,
     watch::{Hangups, every},
 };
 
@@ -24,9 +26,20 @@ const LOOK: Duration = Duration::from_secs(1);
 
 const STAY: &str = "the configuration does not load; what was in force stays";
 
-/// The connections that are open. Clones share them.
+/// The connections that are open, and the configuration that was taken up since the start. Clones share them.
 #[derive(Clone, Default)]
-pub(crate) struct Served(Arc<Mutex<Vec<ServedGate>>>);
+pub(crate) struct Served {
+    /// `--policies`, which wins over a configuration.
+    policies: Option<PathBuf>,
+    state: Arc<Mutex<ServedState>>,
+}
+
+#[derive(Default)]
+struct ServedState {
+    gates: Vec<ServedGate>,
+    /// `None` until one is taken up.
+    file: Option<Arc<ConfigFile>>,
+}
 
 /// An open connection.
 struct ServedGate {
@@ -38,6 +51,28 @@ struct ServedGate {
 }
 
 impl Served {
+    pub(crate) fn new(policies: Option<PathBuf>) -> Self {
+        Self {
+            policies,
+            ..Self::default()
+        }
+    }
+
+    /// `setup` as a database is served that is opened now: under the limits in force, and the policies as they are on the disk.
+    pub(crate) fn renew(&self, setup: &Setup) -> Result<Setup, Failure> {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let config = match &state.file {
+            Some(file) => find_config(file, setup.connection()),
+            None => None,
+        };
+        let folder = match (&self.policies, config) {
+            (None, Some(config)) => config.policies.as_deref(),
+            (Some(_), _) | (_, None) => None,
+        };
+        let limits = config.map(|config| config.limits.clone());
+        setup.renew(limits, folder)
+    }
+
     /// Adds one, and gives where the folder of its policies is told.
     pub(crate) fn add(
         &self,
@@ -51,9 +86,48 @@ impl Served {
             guard: Arc::clone(guard),
             folder: sender,
         };
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.push(gate);
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        // It may have been taken up while the database was opened.
+        if let Some(config) = (state.file.as_ref()).and_then(|file| find_config(file, connection)) {
+            self.apply_to(&gate, config);
+        }
+        state.gates.push(gate);
         receiver
+    }
+
+    /// Takes up `file` for all connections, and for those that are opened later.
+    fn apply(&self, file: ConfigFile) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        for gate in &state.gates {
+            if let Some(config) = find_config(&file, gate.connection.as_deref()) {
+                self.apply_to(gate, config);
+            }
+        }
+        state.file = Some(Arc::new(file));
+    }
+
+    fn apply_to(&self, gate: &ServedGate, config: &Config) {
+        let name = gate.connection.as_deref().unwrap_or_default();
+        let limits: &Limits = &config.limits;
+        if let Err(error) = gate.guard.reload_limits(limits) {
+            tracing::error!(connection = name, "its limits stay as they were\n{error}");
+        }
+        // Whoever takes the folder away does not mean the starter policies.
+        if let (None, Some(folder)) = (&self.policies, &config.policies) {
+            gate.folder.send_if_modified(|current| {
+                let is_other = current.as_ref() != Some(folder);
+                *current = Some(folder.clone());
+                is_other
+            });
+        }
+    }
+}
+
+/// What `file` says of a connection; of a database without a name, what it says of all.
+fn find_config<'f>(file: &'f ConfigFile, connection: Option<&str>) -> Option<&'f Config> {
+    match connection {
+        None => Some(file.defaults()),
+        Some(name) => file.connection(name).ok().map(|(config, _)| config),
     }
 }
 
@@ -62,9 +136,7 @@ pub(crate) struct Watched {
     pub(crate) path: PathBuf,
     /// What it said at the start.
     pub(crate) text: String,
-    /// `--policies`, which wins over it.
-    pub(crate) policies: Option<PathBuf>,
-    /// `--tools`, which does too.
+    /// `--tools`, which wins over it.
     pub(crate) tools: Option<Tools>,
     pub(crate) served: Served,
     pub(crate) server: PalisadeServer,
@@ -124,17 +196,7 @@ impl Watched {
             }
         };
         self.server.replace_tools(tools);
-        let all = self.served.0.lock().unwrap_or_else(PoisonError::into_inner);
-        for gate in all.iter() {
-            let config = match &gate.connection {
-                None => Some(file.defaults()),
-                Some(name) => file.connection(name).ok().map(|(config, _)| config),
-            };
-            if let Some(config) = config {
-                self.apply_to(gate, config);
-            }
-        }
-        drop(all);
+        self.served.apply(file);
         tracing::info!("configuration loaded");
         let later = list_restarts(before, now);
         if !later.is_empty() {
@@ -142,22 +204,6 @@ impl Watched {
             tracing::warn!("what changed at `{keys}` needs a restart; until then it is as before");
         }
         true
-    }
-
-    fn apply_to(&self, gate: &ServedGate, config: &Config) {
-        let name = gate.connection.as_deref().unwrap_or_default();
-        let limits: &Limits = &config.limits;
-        if let Err(error) = gate.guard.reload_limits(limits) {
-            tracing::error!(connection = name, "its limits stay as they were\n{error}");
-        }
-        // Whoever takes the folder away does not mean the starter policies.
-        if let (None, Some(folder)) = (&self.policies, &config.policies) {
-            gate.folder.send_if_modified(|current| {
-                let is_other = current.as_ref() != Some(folder);
-                *current = Some(folder.clone());
-                is_other
-            });
-        }
     }
 }
 

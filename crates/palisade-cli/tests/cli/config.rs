@@ -317,3 +317,41 @@ fn an_edited_configuration_is_taken_up() {
     }
     assert!(!desk.path("log.jsonl").exists());
 }
+
+/// A database that was not there at the start is opened under what is in force by then.
+#[test]
+fn a_database_that_comes_later_has_the_edited_configuration() {
+    let desk = Desk::new();
+    let narrow = "permit (principal, action, resource) unless { resource is Table && resource == Table::\"main.tickets\" };";
+    let file = FILE.replace(
+        "writable = true",
+        "[connections.later]\nurl = \"sqlite:later.db\"",
+    );
+    desk.write("palisade.toml", &file);
+    let mut client = Client::new(&desk, &["--config", "palisade.toml"]);
+    let explain = |client: &mut Client, connection: &str| {
+        client.call("policy_explain", &json!({"connection": connection}))["structuredContent"]
+            .clone()
+    };
+    desk.policy(narrow);
+    let file = file.replace("max_rows = 50", "max_rows = 7");
+    desk.write("palisade.toml", file.replace("demo-policies", "p"));
+    for _ in 0..150 {
+        if explain(&mut client, "desk")["limits"]["rows"] == 7 {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    std::fs::copy(desk.path("demo.db"), desk.path("later.db")).unwrap();
+    let told = explain(&mut client, "later");
+    assert_eq!(told["limits"]["rows"], 7, "{told}");
+    let tables = told["tables"].as_array().unwrap();
+    assert!(
+        tables.iter().any(|one| one["table"] == "customers"),
+        "{told}"
+    );
+    assert!(
+        !tables.iter().any(|one| one["table"] == "tickets"),
+        "{told}"
+    );
+}
