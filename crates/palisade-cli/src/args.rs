@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use palisade::{dialect::Dialect, session::Principal};
 
+use crate::access_token_args::{TOKEN_HELP, TokenCommand};
 use crate::approvals_args::{APPROVALS_HELP, APPROVE_HELP, ApprovalsArguments, ApproveArguments};
 use crate::audit_args::{
     AUDIT_SHOW_HELP, AUDIT_VERIFY_HELP, AuditShowArguments, AuditVerifyArguments,
@@ -73,6 +74,9 @@ pub(crate) enum Command {
     /// Approve one of them, or reject it
     #[command(after_help = APPROVE_HELP)]
     Approve(ApproveArguments),
+    /// Make, list and revoke access tokens of the server over HTTP
+    #[command(subcommand, after_help = TOKEN_HELP)]
+    Token(TokenCommand),
     /// Read audit records, and tell whether they are what was written
     #[command(subcommand)]
     Audit(AuditCommand),
@@ -395,6 +399,10 @@ pub(crate) struct ServeArguments {
     /// of the configuration `writable = true` there says so
     #[arg(long)]
     pub(crate) writable: bool,
+    /// Serve over HTTP at this address, for example 127.0.0.1:8080, clients who bring
+    /// access tokens; `[http]` of --config says more
+    #[arg(long, value_name = "ADDRESS", requires = "config")]
+    pub(crate) http: Option<String>,
     /// The tools to offer; of the configuration `tools` says so
     #[arg(long, value_enum)]
     pub(crate) tools: Option<Tools>,

@@ -28,6 +28,7 @@ use crate::{
     database::Database,
     database_name::Source,
     exit::Failure,
+    http_config::{CONNECTIONS, Http, HttpSetup, REQUESTS, TOKENS},
     postgres::SettingName,
     secret::Secret,
     snippet::{Note, render},
@@ -66,6 +67,7 @@ pub(crate) struct ConfigFile {
     shown: String,
     defaults: Config,
     grants: Grants,
+    http: HttpSetup,
     connections: BTreeMap<String, (Config, Database)>,
 }
 
@@ -100,6 +102,9 @@ struct File {
     /// Where statements wait for a person's approval.
     #[serde(default)]
     approvals: Approvals,
+    /// What `palisade serve --http` does.
+    #[serde(default)]
+    http: Http,
     /// The databases, by name.
     #[serde(default)]
     connections: BTreeMap<String, Connection>,
@@ -306,6 +311,11 @@ impl ConfigFile {
         &self.grants.env
     }
 
+    /// What the server over HTTP does.
+    pub(crate) fn http(&self) -> &HttpSetup {
+        &self.http
+    }
+
     /// The audit logs that it names.
     pub(crate) fn audits(&self) -> Vec<AuditSetup> {
         let mut audits: Vec<AuditSetup> = Vec::new();
@@ -429,6 +439,7 @@ impl Reader<'_> {
             mut grants,
             mcp,
             approvals,
+            http,
             connections,
         } = file;
         for host in &grants.hosts {
@@ -469,6 +480,7 @@ impl Reader<'_> {
             shown: self.shown.to_owned(),
             defaults,
             grants,
+            http: self.http(http)?,
             connections: checked,
         })
     }
@@ -634,16 +646,7 @@ impl Reader<'_> {
                 "name a file of `anchors` too",
             ));
         }
-        let number = |value: Option<Spanned<u64>>, (key, range): (&str, RangeInclusive<u64>)| {
-            let Some(value) = value else { return Ok(None) };
-            if range.contains(value.get_ref()) {
-                return Ok(Some(value.into_inner()));
-            }
-            let (least, most) = (range.start(), range.end());
-            let help = format!("write a number from {least} to {most}");
-            let message = format!("`{key}` cannot be {}", value.get_ref());
-            Err(self.fault(&message, Some(value.span()), &help))
-        };
+        let number = |value, limits| self.number(value, limits);
         Ok(AuditSetup {
             file: file.map(|path| self.folder.join(path)),
             key,
@@ -696,6 +699,75 @@ impl Reader<'_> {
             expire_after: expire_after.transpose()?,
             operator_key: operator_key.transpose()?,
         })
+    }
+
+    /// What the server over HTTP does.
+    fn http(&self, http: Http) -> Result<HttpSetup, Failure> {
+        let Http {
+            tokens,
+            certificate,
+            key,
+            proxies,
+            hosts,
+            origins,
+            requests_per_minute,
+            connections,
+        } = http;
+        let certificate = match (certificate, key) {
+            (None, None) => None,
+            (Some(certificate), Some(key)) => {
+                let path = |path: Spanned<PathBuf>| self.folder.join(path.into_inner());
+                Some((path(certificate), path(key)))
+            }
+            (Some(alone), None) => {
+                let span = Some(alone.span());
+                let help = "name the file of its `key` too";
+                return Err(self.fault("the certificate has no key", span, help));
+            }
+            (None, Some(alone)) => {
+                let span = Some(alone.span());
+                let help = "name the file of its `certificate` too";
+                return Err(self.fault("the key has no certificate", span, help));
+            }
+        };
+        let read_proxy = |proxy: Spanned<String>| {
+            proxy.get_ref().parse().map_err(|_| {
+                let message = format!("`{}` is no address", proxy.get_ref());
+                let help = "write the proxy's IP address, for example `10.0.0.5`";
+                self.fault(&message, Some(proxy.span()), help)
+            })
+        };
+        Ok(HttpSetup {
+            tokens: self
+                .folder
+                .join(tokens.unwrap_or_else(|| PathBuf::from(TOKENS))),
+            certificate,
+            proxies: proxies
+                .into_iter()
+                .map(read_proxy)
+                .collect::<Result<_, _>>()?,
+            hosts,
+            origins,
+            requests_per_minute: self
+                .number(requests_per_minute, ("requests_per_minute", REQUESTS))?,
+            connections: self.number(connections, ("connections", CONNECTIONS))?,
+        })
+    }
+
+    /// A number that is within its range.
+    fn number(
+        &self,
+        value: Option<Spanned<u64>>,
+        (key, range): (&str, RangeInclusive<u64>),
+    ) -> Result<Option<u64>, Failure> {
+        let Some(value) = value else { return Ok(None) };
+        if range.contains(value.get_ref()) {
+            return Ok(Some(value.into_inner()));
+        }
+        let (least, most) = (range.start(), range.end());
+        let help = format!("write a number from {least} to {most}");
+        let message = format!("`{key}` cannot be {}", value.get_ref());
+        Err(self.fault(&message, Some(value.span()), &help))
     }
 
     /// Which tools are offered.

@@ -7,6 +7,8 @@
 
 #[cfg(not(all(feature = "mysql", feature = "postgres", feature = "sqlite")))]
 mod absent;
+mod access_token;
+mod access_token_args;
 mod account;
 mod answer;
 mod approvals;
@@ -30,6 +32,7 @@ mod exit;
 mod explain;
 mod grid;
 mod host;
+mod http_config;
 mod human;
 mod init;
 mod json;
@@ -52,6 +55,7 @@ mod query;
 mod run;
 mod secret;
 mod serve;
+mod serve_http;
 mod setup;
 mod setup_sql;
 mod snippet;
@@ -128,6 +132,7 @@ fn run() -> Result<Exit, Failure> {
         Command::Config(command) => config_command::run(command),
         Command::Approvals(arguments) => approvals::list(arguments),
         Command::Approve(arguments) => approvals::approve(arguments),
+        Command::Token(command) => access_token::run(command),
         Command::Audit(AuditCommand::Verify(arguments)) => audit_verify::run(arguments),
         Command::Audit(AuditCommand::Show(arguments)) => audit_show::run(arguments),
         Command::Doctor(arguments) => doctor::run(arguments),

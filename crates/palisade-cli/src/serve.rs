@@ -1,14 +1,19 @@
-//! `palisade serve`: an MCP server over standard input and output. Standard output belongs to the
+//! `palisade serve`: an MCP server over standard input and output, or over HTTP. Standard output belongs to the
 //! protocol; everything else goes to standard error.
 
 use std::{
+    collections::BTreeSet,
     io::{IsTerminal as _, Write as _},
     sync::Arc,
 };
 
-use palisade::{guard::Guard, session::Session};
+use palisade::{
+    guard::Guard,
+    session::{Principal, Session, Transport},
+};
 use palisade_mcp::{
-    LateConnection, PalisadeServer, ProtocolStreams, ServeOptions, serve_streams_until,
+    LateConnection, PalisadeServer, PrincipalSource, ProtocolStreams, ServeOptions,
+    serve_streams_until,
 };
 use tokio::runtime::Handle;
 use tracing::level_filters::LevelFilter;
@@ -18,11 +23,13 @@ use tracing_subscriber::{
 
 use crate::{
     args::ServeArguments,
+    config::ConfigFile,
     database::{Access, Database},
     database_name::Source,
     exit::{Exit, Failure},
     host::{self, Driver},
     query::guard,
+    serve_http::HttpDoor,
     setup::Setup,
     standing, watch,
     watch_config::{self, Served, Watched},
@@ -31,12 +38,8 @@ use crate::{
 /// Runs the command until the client goes away.
 pub(crate) fn run(arguments: &ServeArguments) -> Result<Exit, Failure> {
     log();
-    // Before any driver or library could print.
-    let streams = ProtocolStreams::take().map_err(|error| {
-        Failure::Internal(format!(
-            "standard output cannot be taken for the protocol: {error}"
-        ))
-    })?;
+    let door = Door::open(arguments)?;
+    let askers = door.askers()?;
     // Read before what it says is, so that no change in between is missed.
     let path = arguments.policies.config.clone();
     let configuration = path.map(|path| (std::fs::read_to_string(&path).unwrap_or_default(), path));
@@ -62,7 +65,13 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<Exit, Failure> {
     let tools = tools.map_err(|unknown| Failure::Internal(unknown.to_string()))?;
     let (mut gates, mut late, mut unreached) = (Vec::new(), Vec::new(), None);
     for (setup, database) in databases {
-        match gate(&setup, &database, asked, Driver::Own(&runtime), &served) {
+        match gate(
+            &setup,
+            &database,
+            asked,
+            (Driver::Own(&runtime), &askers),
+            &served,
+        ) {
             Ok(gate) => gates.push(gate),
             Err(failure @ Failure::Unavailable(_)) if !is_alone => {
                 let name = setup.name_of(&database);
@@ -72,7 +81,12 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<Exit, Failure> {
                 );
                 unreached.get_or_insert(failure);
                 let opening = (setup, database, asked);
-                late.push(open_later(name, opening, runtime.handle(), &served));
+                late.push(open_later(
+                    name,
+                    opening,
+                    (runtime.handle(), &askers),
+                    &served,
+                ));
             }
             Err(failure) => return Err(failure),
         }
@@ -95,11 +109,19 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<Exit, Failure> {
             server: server.clone(),
         })));
     }
-    if std::io::stdin().is_terminal() {
-        // There is no reader if this fails.
-        let _ = write!(std::io::stderr(), "{}", greet(std::env::args()));
-    }
-    let result = runtime.block_on(serve_streams_until(server, streams, wait_for_termination()));
+    let result = match door {
+        Door::Streams(streams) => {
+            if std::io::stdin().is_terminal() {
+                // There is no reader if this fails.
+                let _ = write!(std::io::stderr(), "{}", greet(std::env::args()));
+            }
+            let served = serve_streams_until(server, streams, wait_for_termination());
+            runtime
+                .block_on(served)
+                .map_err(|error| Failure::Internal(error.to_string()))
+        }
+        Door::Http(door) => runtime.block_on(door.serve(server, wait_for_termination())),
+    };
     // A statement that still runs has no client to answer.
     runtime.shutdown_background();
     for audit in audits {
@@ -107,9 +129,65 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<Exit, Failure> {
             tracing::error!("no anchor names the end of the audit log: {error}");
         }
     }
-    match result {
-        Ok(()) => Ok(Exit::Permitted),
-        Err(error) => Err(Failure::Internal(error.to_string())),
+    result.map(|()| Exit::Permitted)
+}
+
+/// By what clients come.
+enum Door {
+    /// Standard input and output, one client.
+    Streams(ProtocolStreams),
+    /// A network.
+    Http(HttpDoor),
+}
+
+impl Door {
+    /// Before any driver or library could print to what belongs to the protocol.
+    fn open(arguments: &ServeArguments) -> Result<Self, Failure> {
+        if let (Some(address), Some(path)) = (&arguments.http, &arguments.policies.config) {
+            let config = ConfigFile::read(path)?;
+            return Ok(Self::Http(HttpDoor::open(address, &config)?));
+        }
+        let streams = ProtocolStreams::take().map_err(|error| {
+            Failure::Internal(format!(
+                "standard output cannot be taken for the protocol: {error}"
+            ))
+        })?;
+        Ok(Self::Streams(streams))
+    }
+
+    /// Who may ask.
+    fn askers(&self) -> Result<Askers, Failure> {
+        match self {
+            Self::Streams(_) => Ok(Askers::Configured),
+            Self::Http(door) => Ok(Askers::Bearers(door.principals()?)),
+        }
+    }
+}
+
+/// Who may ask.
+#[derive(Clone)]
+enum Askers {
+    /// The principal of the configuration or the command line.
+    Configured,
+    /// Bearers of access tokens; these principals have one by now.
+    Bearers(BTreeSet<Principal>),
+}
+
+impl Askers {
+    /// How they come to a connection of `setup`, and who each is.
+    fn source(&self, setup: &Setup) -> (Transport, PrincipalSource) {
+        match self {
+            Self::Configured => (Transport::Stdio, setup.principal.clone().into()),
+            Self::Bearers(_) => (Transport::Http, palisade_http::principal_source()),
+        }
+    }
+
+    /// Those who are known.
+    fn list(&self, setup: &Setup) -> Vec<Principal> {
+        match self {
+            Self::Configured => vec![setup.principal.clone()],
+            Self::Bearers(principals) => principals.iter().cloned().collect(),
+        }
     }
 }
 
@@ -142,6 +220,7 @@ fn databases(arguments: &ServeArguments) -> Result<Vec<(Setup, Database)>, Failu
         schema,
         writable,
         read_only: _,
+        http: _,
         tools: _,
         secret,
         policies,
@@ -213,16 +292,20 @@ type Gate = (Arc<Guard>, ServeOptions);
 fn open_later(
     name: String,
     (setup, database, asked): (Setup, Database, Access),
-    runtime: &Handle,
+    (runtime, askers): (&Handle, &Askers),
     served: &Served,
 ) -> LateConnection {
     let (runtime, limits, served) = (runtime.clone(), setup.limits.clone(), served.clone());
+    let askers = askers.clone();
     let (dialect, shown) = (database.dialect(), name.clone());
     LateConnection::new(name, dialect, &limits, move || {
         // Long after the start, what it said may have been tightened.
         let setup = served.renew(&setup);
         setup
-            .and_then(|setup| gate(&setup, &database, asked, Driver::Other(&runtime), &served))
+            .and_then(|setup| {
+                let by = (Driver::Other(&runtime), &askers);
+                gate(&setup, &database, asked, by, &served)
+            })
             .inspect_err(|failure| {
                 tracing::error!(connection = shown, "still not served: {failure}");
             })
@@ -235,7 +318,7 @@ fn gate(
     setup: &Setup,
     database: &Database,
     asked: Access,
-    driver: Driver<'_>,
+    (driver, askers): (Driver<'_>, &Askers),
     served: &Served,
 ) -> Result<Gate, Failure> {
     let access = setup.access(asked)?;
@@ -246,9 +329,13 @@ fn gate(
         None => guard.with_approvals(Arc::new(setup.approvals.open_in_memory()?)),
     };
     let name = setup.name_of(database);
-    let session = Session::new(setup.principal.clone());
+    let principals = askers.list(setup);
+    let may_change = |principal: &Principal| {
+        let session = Session::new(principal.clone());
+        guard.firewall().may_change(&session)
+    };
     match access {
-        Access::Write if guard.firewall().may_change(&session) => {
+        Access::Write if principals.iter().any(may_change) => {
             tracing::info!(connection = name, "what policies permit can be changed");
         }
         Access::Write => tracing::warn!(
@@ -263,13 +350,26 @@ fn gate(
             "no policies are named; the built-in starter policies decide (`palisade policy print-starter`)"
         );
     }
-    for note in standing::describe(&guard.firewall(), &setup.principal)? {
-        tracing::warn!(connection = name, "{note}");
+    for principal in &principals {
+        for note in standing::describe(&guard.firewall(), principal)? {
+            tracing::warn!(connection = name, "{note}");
+        }
     }
     for warning in guard.firewall().policies().warnings() {
         tracing::warn!(connection = name, "{warning}");
     }
-    tracing::info!(principal = %setup.principal, database = name, "serving over standard input and output");
+    match askers {
+        Askers::Configured => {
+            tracing::info!(principal = %setup.principal, database = name, "serving over standard input and output");
+        }
+        Askers::Bearers(_) => {
+            tracing::info!(
+                access_tokens_of = principals.len(),
+                database = name,
+                "serving over HTTP"
+            );
+        }
+    }
     let guard = Arc::new(guard);
     driver.spawn(watch::policies(
         Arc::clone(&guard),
@@ -278,9 +378,10 @@ fn gate(
         served.add(setup.connection(), &guard, setup.policies.folder()),
     ));
     driver.spawn(watch::schema(Arc::clone(&guard), name.clone()));
+    let (transport, principal) = askers.source(setup);
     let options = ServeOptions {
-        transport: palisade::session::Transport::Stdio,
-        principal: setup.principal.clone().into(),
+        transport,
+        principal,
         connection: name,
         writable: access == Access::Write,
     };

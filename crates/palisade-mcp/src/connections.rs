@@ -18,7 +18,7 @@ use crate::{
     cursor::Seals,
     declare::ToolName,
     late::{Late, LateConnection},
-    options::{PrincipalSource, ServeOptions},
+    options::{Asker, PrincipalSource, ServeOptions},
     queue::Queue,
     template_tools::TemplateTool,
 };
@@ -77,10 +77,10 @@ impl Connection {
     /// Whether `execute` is offered: the operator lets the server change what policy permits, and by now some policy
     /// permits something.
     pub(crate) fn is_changeable(&self, request: &Extensions) -> bool {
-        self.writable
-            && self
-                .session(request)
-                .is_some_and(|session| self.guard.firewall().may_change(&session))
+        let may_change = |asker: Asker| {
+            !asker.is_read_only && self.guard.firewall().may_change(&self.session_of(asker))
+        };
+        self.writable && self.principal.asker(request).is_some_and(may_change)
     }
 
     /// The templates that the principal of a request may run; none where that cannot be decided.
@@ -102,8 +102,21 @@ impl Connection {
 
     /// The session of a request; none if it has no principal.
     pub(crate) fn session(&self, request: &Extensions) -> Option<Session> {
-        let principal = self.principal.principal(request)?;
-        Some(Session::new(principal).over(self.transport))
+        let asker = self.principal.asker(request)?;
+        Some(self.session_of(asker))
+    }
+
+    fn session_of(&self, asker: Asker) -> Session {
+        let Asker {
+            principal,
+            client,
+            is_read_only: _,
+        } = asker;
+        let session = Session::new(principal).over(self.transport);
+        match client {
+            Some(client) => session.of_client(client),
+            None => session,
+        }
     }
 }
 
@@ -229,6 +242,18 @@ impl Connections {
     pub(crate) fn opened_names(&self) -> Vec<&str> {
         let opened = self.opened().into_iter();
         opened.map(|connection| connection.name.as_str()).collect()
+    }
+
+    /// Those that were not reached yet.
+    pub(crate) fn unopened(&self) -> Vec<Arc<Late>> {
+        let late = |place: &Place| match place {
+            Place::Open(_) => None,
+            Place::Late(late) => late.opened().is_none().then(|| Arc::clone(late)),
+        };
+        match self {
+            Self::One(_) => Vec::new(),
+            Self::Several(named) => named.values().filter_map(late).collect(),
+        }
     }
 
     /// Those that are open.

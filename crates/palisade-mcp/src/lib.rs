@@ -64,6 +64,7 @@ mod options;
 mod policy_test;
 mod prompts;
 mod queue;
+mod readiness;
 mod refusals;
 mod request;
 mod resource_calls;
@@ -80,7 +81,7 @@ mod watch;
 
 pub use connections::ConnectionsError;
 pub use late::LateConnection;
-pub use options::{AnswerSize, PrincipalSource, ServeOptions};
+pub use options::{AnswerSize, Asker, PrincipalSource, ServeOptions};
 /// The protocol whose types this crate shows.
 pub use rmcp;
 

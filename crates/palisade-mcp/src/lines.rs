@@ -48,6 +48,11 @@ pub(crate) struct Bounds {
 }
 
 impl Bounds {
+    /// Bytes of a message.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Room for a statement of so many bytes, its parameters, and the envelope.
     pub(crate) fn of_statements(max_query_bytes: usize) -> Self {
         Self {

@@ -83,8 +83,52 @@ impl Default for AnswerSize {
     }
 }
 
+/// Who asks in one request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Asker {
+    pub(crate) principal: Principal,
+    pub(crate) client: Option<String>,
+    pub(crate) is_read_only: bool,
+}
+
+impl Asker {
+    /// `principal`, who may do whatever policies and the connection permit.
+    #[must_use]
+    pub fn new(principal: Principal) -> Self {
+        Self {
+            principal,
+            client: None,
+            is_read_only: false,
+        }
+    }
+
+    /// The same by a credential of this name: the client that was verified, for policies (`context.client`) and records.
+    #[must_use]
+    pub fn with_client(self, client: impl Into<String>) -> Self {
+        Self {
+            client: Some(client.into()),
+            ..self
+        }
+    }
+
+    /// The same, who changes nothing by this request.
+    #[must_use]
+    pub fn read_only(self) -> Self {
+        Self {
+            is_read_only: true,
+            ..self
+        }
+    }
+}
+
+impl From<Principal> for Asker {
+    fn from(principal: Principal) -> Self {
+        Self::new(principal)
+    }
+}
+
 /// Who asks, by a request.
-type ByRequest = dyn Fn(&Extensions) -> Option<Principal> + Send + Sync;
+type ByRequest = dyn Fn(&Extensions) -> Option<Asker> + Send + Sync;
 
 /// Who asks: one principal, or one for each request.
 #[derive(Clone)]
@@ -97,7 +141,7 @@ pub enum PrincipalSource {
 }
 
 impl PrincipalSource {
-    /// Asks `who` at each request.
+    /// Asks `who` at each request: a principal, or an [`Asker`], of whom more is known.
     ///
     /// ```
     /// use palisade::session::{Principal, Transport};
@@ -105,16 +149,16 @@ impl PrincipalSource {
     /// // A middleware of the embedder's put it there.
     /// let source = PrincipalSource::by_request(|request| request.get::<Principal>().cloned());
     /// ```
-    pub fn by_request(
-        who: impl Fn(&Extensions) -> Option<Principal> + Send + Sync + 'static,
+    pub fn by_request<A: Into<Asker>>(
+        who: impl Fn(&Extensions) -> Option<A> + Send + Sync + 'static,
     ) -> Self {
-        Self::ByRequest(Arc::new(who))
+        Self::ByRequest(Arc::new(move |request| who(request).map(Into::into)))
     }
 
     /// Who asks in a request.
-    pub(crate) fn principal(&self, request: &Extensions) -> Option<Principal> {
+    pub(crate) fn asker(&self, request: &Extensions) -> Option<Asker> {
         match self {
-            Self::Fixed(principal) => Some(principal.clone()),
+            Self::Fixed(principal) => Some(Asker::new(principal.clone())),
             Self::ByRequest(who) => who(request),
         }
     }

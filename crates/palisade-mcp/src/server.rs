@@ -51,6 +51,7 @@ use crate::{
     policy_test,
     prompts::{self, PromptName},
     queue::{Ask, Caller, Kind, TRIAL},
+    readiness::Readiness,
     refusals::{internal, nobody_asks, read_only, refusal, too_busy, unreachable},
     resources,
     running::{CancelOnDrop, Running, tell_progress},
@@ -137,6 +138,8 @@ pub(crate) struct Shared {
     doors: AtomicU64,
     /// The requests that clients were asked to approve.
     asked: AskedOnce,
+    /// Whether the databases answer.
+    pub(crate) readiness: Readiness,
 }
 
 impl Clone for PalisadeServer {
@@ -201,6 +204,7 @@ impl PalisadeServer {
                 incidents: AtomicU64::new(0),
                 doors: AtomicU64::new(0),
                 asked: AskedOnce::default(),
+                readiness: Readiness::default(),
             }),
             door: 0,
             running: Running::default(),
@@ -251,6 +255,12 @@ impl PalisadeServer {
     /// The calls of its client.
     pub(crate) fn running(&self) -> Running {
         self.running.clone()
+    }
+
+    /// Bytes of the largest message that a statement with its parameters needs.
+    #[must_use]
+    pub fn max_message_bytes(&self) -> usize {
+        self.bounds().bytes()
     }
 
     /// How large a message to it may be.

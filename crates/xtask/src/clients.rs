@@ -10,7 +10,7 @@ use std::{
 use crate::run::{FULL, Result, cargo, root, run};
 
 /// The Python client and the MCP inspector list the tools, run a query and see a refusal, over a file and
-/// over servers of PostgreSQL and MariaDB.
+/// over servers of PostgreSQL and MariaDB; the Python client does so over HTTP as well.
 pub(crate) fn check(binary: &Path) -> Result {
     let clients = root().join("crates/palisade-testkit/clients");
     let demo = fresh_folder("target/clients/demo")?;
@@ -28,6 +28,12 @@ pub(crate) fn check(binary: &Path) -> Result {
             .arg(database))
     };
     clients(&database)?;
+    run(
+        Command::new(root().join("target/clients/python/bin/python"))
+            .arg(root().join("crates/palisade-testkit/clients/http_client.py"))
+            .arg(binary)
+            .arg(&demo),
+    )?;
     for (product, script) in [("postgres", POSTGRES), ("mariadb", MARIADB)] {
         let server = TestServer::start(binary, product, script)?;
         clients(&server.url)?;

@@ -10,7 +10,9 @@ mod find;
 mod functions;
 mod fuzz;
 mod licences;
+mod mutants;
 mod packages;
+mod peers;
 mod run;
 mod second_opinion;
 mod servers;
@@ -30,9 +32,12 @@ Tasks:
   docs [--write]  the manual: checks its links and builds it into target/book; with --write its outputs and tables anew
   bench [BENCH [ARG...]]
                   benches of a decision and of the query path, each beside its baseline, and their ratios;
-                  `bench scale [sqlite] [postgres] [mariadb]`: time and memory as tables and policies grow
+                  `bench scale [sqlite] [postgres] [mariadb]`: time and memory as tables and policies grow;
+                  `bench peers [sqlite] [postgres]`: calls of `palisade serve` beside other MCP servers, from npm
   fuzz [SECONDS]  every fuzz target for SECONDS each (60); needs the nightly toolchain
   eval DIR        the firewall on a folder of public statements, attacks and texts; `eval --help` says more
+  mutants [--sample N] [--seed S]
+                  changes the deciding code in N places, one at a time: what no test notices is told
   measure         start to first answer and memory of `palisade serve`
   second-opinion  PostgreSQL's own parser beside ours, over the corpus; builds it first, which needs libclang
   versions        builds with the lowest and the newest versions that the manifests admit; needs the nightly toolchain
@@ -46,6 +51,7 @@ fn bench(args: &[String]) -> run::Result {
     let benches = ["check", "decide", "query", "resolve", "introspect"];
     let mut all = vec!["bench", "--package", "palisade-benches"];
     match args.split_first() {
+        Some((name, engines)) if name == "peers" => return peers::bench(engines),
         None => benches
             .iter()
             .for_each(|name| all.extend(["--bench", name])),
@@ -66,6 +72,7 @@ fn main() -> ExitCode {
         Some("bench") => bench(&args.collect::<Vec<_>>()),
         Some("fuzz") => fuzz::run_targets(args.next().as_deref().unwrap_or("60")),
         Some("eval") => eval::run(args),
+        Some("mutants") => mutants::run_sample(&args.collect::<Vec<_>>()),
         Some("measure") => clients::measure(),
         Some("second-opinion") => second_opinion::run(),
         Some("versions") => versions::check(),

@@ -87,7 +87,7 @@ const PARTS: &[Part] = &[
     },
     Part {
         name: "mcp",
-        packages: &["palisade-mcp"],
+        packages: &["palisade-http", "palisade-mcp"],
         among: &[],
         words: &[],
         needs_servers: true,
@@ -230,8 +230,8 @@ struct Chosen<'a> {
 
 /// Builds the programs and the tests of the workspace.
 fn build() -> Result<Vec<Binary>> {
-    // The binary first: tests and clients start it.
-    cargo(&[&["build", "--workspace", "--bins"][..], &FULL].concat())?;
+    // Programs are built with the tests that start them. Without tests they would have other features of some crates, and
+    // nearly everything would be compiled twice.
     let program = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
     let output = Command::new(program)
         .args(["test", "--workspace", "--tests", "--no-run"])

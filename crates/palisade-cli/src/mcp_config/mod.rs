@@ -142,11 +142,18 @@ fn describe_server(name: &str, arguments: &ServeArguments) -> Result<Server, Fai
         schema,
         writable,
         read_only,
+        http,
         tools,
         secret,
         policies,
         audit,
     } = arguments;
+    if http.is_some() {
+        return Err(Failure::Usage(
+            "a client starts the server that is written here, and reaches one over HTTP by its address\n  help: leave `--http` out, or see the manual's page `Over the network` for what such a client needs"
+                .to_owned(),
+        ));
+    }
     let SecretArguments {
         password_env,
         password_file,

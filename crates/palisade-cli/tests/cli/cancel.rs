@@ -16,10 +16,10 @@ use crate::{
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Takes minutes on any engine.
-const SLOW: &str = "SELECT count(*) AS n FROM numbers AS a CROSS JOIN numbers AS b CROSS JOIN numbers AS c WHERE a.n * b.n + 100000 < c.n";
+pub(crate) const SLOW: &str = "SELECT count(*) AS n FROM numbers AS a CROSS JOIN numbers AS b CROSS JOIN numbers AS c WHERE a.n * b.n + 100000 < c.n";
 
 /// Waits until as many statements of the agent's account run as `is_enough` says.
-fn wait_until(shop: &Shop, activity: &str, is_enough: impl Fn(usize) -> bool) {
+pub(crate) fn wait_until(shop: &Shop, activity: &str, is_enough: impl Fn(usize) -> bool) {
     let began = Instant::now();
     loop {
         let told = shop.ask(activity);

@@ -19,6 +19,7 @@ mod connections;
 mod corpus;
 mod desk;
 mod extensions;
+mod http;
 mod input;
 mod json_paths;
 mod lines;

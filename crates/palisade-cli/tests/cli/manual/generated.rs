@@ -14,7 +14,8 @@ use crate::{desk::Desk, serve::Client};
 
 const CONFIG: &str = concat!(
     include_str!("../../../src/config.rs"),
-    include_str!("../../../src/audit_config.rs")
+    include_str!("../../../src/audit_config.rs"),
+    include_str!("../../../src/http_config.rs")
 );
 const LIMITS: &str = include_str!("../../../../palisade/src/limits.rs");
 const EXIT: &str = include_str!("../../../src/exit.rs");
@@ -52,6 +53,7 @@ pub(super) fn sections() -> Vec<(&'static str, String)> {
         ("mcp", keys("Mcp")),
         ("audit", keys("AuditTable")),
         ("approvals", keys("Approvals")),
+        ("http", keys("Http")),
         ("exit-codes", exit_codes()),
     ]
 }

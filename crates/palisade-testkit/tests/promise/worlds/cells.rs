@@ -84,7 +84,7 @@ impl Cell {
 
 pub(crate) const INTEGERS: &[i64] = &[1, 0, 2, 3, 5, 10, 12, 17, -1, -13, 47];
 
-/// Some are numbers, some are no JSON, no pattern, no date; addresses and long ones are for masks.
+/// Some are numbers, some are no JSON, no pattern, no date; addresses, long ones and objects are for masks.
 pub(crate) const TEXTS: &[&str] = &[
     "a",
     "b",
@@ -105,6 +105,9 @@ pub(crate) const TEXTS: &[&str] = &[
     "901-23-3456",
     "900-99-0000",
     "2020-02-03",
+    r#"{"a": 1, "b": 2}"#,
+    r#"{"a": 1, "b": 3}"#,
+    r#"{"b": 5}"#,
 ];
 
 pub(crate) const DATES: &[&str] = &[
@@ -136,6 +139,8 @@ pub(crate) enum Mask {
     Words,
     /// An expression over numbers.
     Clamped,
+    /// Of a JSON object one key. Not on PostgreSQL, where it takes columns of JSON alone.
+    Paths,
 }
 
 impl Mask {
@@ -152,14 +157,24 @@ impl Mask {
                 Self::Fixed,
                 Self::First(2),
                 Self::Email,
+                Self::Paths,
             ],
-            (Kind::Text, Dialect::Postgres | Dialect::Mysql) => &[
+            (Kind::Text, Dialect::Postgres) => &[
                 Self::Last(4),
                 Self::Null,
                 Self::Words,
                 Self::First(2),
                 Self::Email,
                 Self::Hash,
+            ],
+            (Kind::Text, Dialect::Mysql) => &[
+                Self::Last(4),
+                Self::Null,
+                Self::Words,
+                Self::First(2),
+                Self::Email,
+                Self::Hash,
+                Self::Paths,
             ],
             (Kind::Date, _) => &[Self::Month, Self::Null],
             (Kind::Token(_), _) => &[Self::Null],
@@ -184,6 +199,7 @@ impl Mask {
             Self::Month => "date(month)".to_owned(),
             Self::Bucket(width) => format!("bucket({width})"),
             Self::Hash => "hash(promise)".to_owned(),
+            Self::Paths => "paths(a)".to_owned(),
             Self::Words => "expr(CASE WHEN value LIKE '%@%' THEN substr(value, 1, 1) WHEN substr(value, 7, 1) LIKE '_' THEN 'long' ELSE '-' END)".to_owned(),
             Self::Clamped => {
                 "expr(CASE WHEN value < 0 THEN -1 WHEN value > 9 THEN 10 ELSE value END)".to_owned()
@@ -203,6 +219,11 @@ impl Mask {
             (Self::Words, Cell::Text(text)) if text.chars().count() > 6 => Some("long".to_owned()),
             (Self::Words, Cell::Text(_)) => Some("-".to_owned()),
             (Self::Clamped, Cell::Int(number)) => Some((*number).clamp(-1, 10).to_string()),
+            (Self::Paths, Cell::Text(text)) => {
+                let document: serde_json::Value = serde_json::from_str(text).ok()?;
+                let shown = document.as_object()?.get("a");
+                Some(shown.map_or_else(String::new, ToString::to_string))
+            }
             (Self::Fixed, _) => Some("hidden".to_owned()),
             (Self::First(n), Cell::Text(text)) => {
                 long(n, text).then(|| text.chars().take(n).collect())

@@ -18,9 +18,12 @@ pub(crate) struct Tokens(pub(crate) BTreeMap<Place, String>);
 /// What begins a value that is bound, which stands in a statement as a literal.
 const BOUND: &str = "{bound ";
 
+/// What ends it, and every mark: no text of a table has it.
+const END: char = '»';
+
 /// A value that is bound, as it stands in a statement.
 pub(crate) fn bound(value: &Cell) -> String {
-    format!("{BOUND}{}}}", value.literal())
+    format!("{BOUND}{}{END}", value.literal())
 }
 
 /// How a token stands in a statement until it is known.
@@ -47,7 +50,7 @@ impl Mark {
 
     /// The mark for the token of a cell.
     pub(crate) fn mark(self, (table, column, id): Place) -> String {
-        format!("{}{table} {column} {id}}}", self.sign())
+        format!("{}{table} {column} {id}{END}", self.sign())
     }
 }
 
@@ -101,7 +104,7 @@ impl Statement {
                 break;
             };
             let (before, after) = rest.split_at(at);
-            let (said, after) = after[sign.len()..].split_once('}').unwrap();
+            let (said, after) = after[sign.len()..].split_once(END).unwrap();
             rest = after;
             let (literal, value) = match mark {
                 Some(mark) => {

@@ -692,7 +692,9 @@ impl Grammar<'_, '_> {
                 let table = self.world.tables[self.choices.below(3)].clone();
                 let columns = self.columns(&table);
                 self.capped |= table.cap.is_some();
-                if table.partitioned && self.choices.chance(30) {
+                // Tokens of partitions have no names in the other database.
+                let has_tokens = columns.iter().any(|(_, kind)| is_token(*kind));
+                if table.partitioned && !has_tokens && self.choices.chance(30) {
                     self.note("a partition");
                     let part = *self.choices.pick(&["low", "high"]);
                     return self.aliased(&format!("{}_{part}", table.name), &columns);

@@ -1,0 +1,156 @@
+//! `palisade token`: access tokens of the server over HTTP, made, listed and taken back.
+
+use std::time::Duration;
+
+use palisade::{host::Host as _, moment, session::Principal, token::Lifetime};
+use palisade_host::Machine;
+use palisade_http::{TokenEntry, TokenFile, TokenFileError};
+use serde_json::{Value, json};
+
+use crate::{
+    access_token_args::{
+        CreateArguments, ListArguments, RevokeArguments, TokenCommand, TokenFileArguments,
+    },
+    args::Format,
+    config::ConfigFile,
+    exit::{Exit, Failure},
+    output,
+};
+
+/// Runs the command.
+pub(crate) fn run(command: &TokenCommand) -> Result<Exit, Failure> {
+    let text = match command {
+        TokenCommand::Create(arguments) => create(arguments)?,
+        TokenCommand::List(arguments) => list(arguments)?,
+        TokenCommand::Revoke(arguments) => revoke(arguments)?,
+    };
+    output::text(&text)?;
+    Ok(Exit::Permitted)
+}
+
+fn create(arguments: &CreateArguments) -> Result<String, Failure> {
+    let CreateArguments {
+        name,
+        principal,
+        expires,
+        file,
+        format,
+    } = arguments;
+    let principal =
+        Principal::parse(principal).map_err(|error| Failure::Usage(error.to_string()))?;
+    let lifetime: Lifetime = expires.parse().map_err(|_| {
+        Failure::Usage(format!(
+            "`{expires}` is no time\n  help: write minutes, hours or days, from `1m` to `365d`, or `never`"
+        ))
+    })?;
+    let lifetime = match lifetime {
+        Lifetime::Unending => None,
+        Lifetime::Span(span) => Some(span),
+    };
+    let file = file.open()?;
+    let made = file.create(name.clone(), &principal, lifetime);
+    let (token, entry) = made.map_err(fail)?;
+    Ok(match format {
+        Format::Text => format!(
+            "{}\n\nIt is shown this once. Whoever has it asks as {} ({}).\nA client sends it as `Authorization: Bearer {}`.\n",
+            token.reveal(),
+            entry.principal,
+            describe_end(&entry, now()),
+            token.reveal(),
+        ),
+        Format::Json => {
+            let mut told = to_json(&entry, now());
+            told["token"] = Value::from(token.reveal());
+            format!("{told}\n")
+        }
+    })
+}
+
+fn list(arguments: &ListArguments) -> Result<String, Failure> {
+    let ListArguments { file, format } = arguments;
+    let file = file.open()?;
+    let entries = file.entries().map_err(fail)?;
+    let now = now();
+    Ok(match format {
+        Format::Json => {
+            let all: Vec<Value> = entries.iter().map(|entry| to_json(entry, now)).collect();
+            format!("{}\n", json!({"tokens": all}))
+        }
+        Format::Text if entries.is_empty() => format!(
+            "There is no access token in {}.\nMake one: palisade token create NAME --as 'Agent::\"support-bot\"'\n",
+            file.path().display()
+        ),
+        Format::Text => {
+            let width = entries.iter().map(|entry| entry.name.as_str().len()).max();
+            let width = width.unwrap_or_default();
+            entries
+                .iter()
+                .map(|entry| {
+                    let end = describe_end(entry, now);
+                    format!(
+                        "{:width$}  {}  {end}\n",
+                        entry.name.as_str(),
+                        entry.principal
+                    )
+                })
+                .collect()
+        }
+    })
+}
+
+fn revoke(arguments: &RevokeArguments) -> Result<String, Failure> {
+    let RevokeArguments { name, file } = arguments;
+    let entry = file.open()?.revoke(name).map_err(fail)?;
+    Ok(format!(
+        "The access token `{}` of {} lets nobody in any more.\n",
+        entry.name, entry.principal
+    ))
+}
+
+impl TokenFileArguments {
+    /// The file that is meant.
+    fn open(&self) -> Result<TokenFile, Failure> {
+        match (&self.tokens, &self.config) {
+            (Some(path), _) => Ok(TokenFile::new(path.clone())),
+            (None, Some(config)) => {
+                let file = ConfigFile::read(config)?;
+                Ok(TokenFile::new(file.http().tokens.clone()))
+            }
+            (None, None) => Err(Failure::Usage(
+                "it is not said where access tokens are\n  help: `--config palisade.toml`, or `--tokens FILE`"
+                    .to_owned(),
+            )),
+        }
+    }
+}
+
+fn fail(error: TokenFileError) -> Failure {
+    Failure::Usage(error.to_string())
+}
+
+fn now() -> u64 {
+    Machine::new().unix_time().as_secs()
+}
+
+fn describe_end(entry: &TokenEntry, now: u64) -> String {
+    match entry.expires {
+        None => "until it is revoked".to_owned(),
+        Some(_) if entry.is_expired(now) => "ended".to_owned(),
+        Some(expires) => format!("until {}", print_time(expires)),
+    }
+}
+
+fn print_time(seconds: u64) -> String {
+    moment::print_utc(Duration::from_secs(seconds))
+}
+
+/// All of an entry but its hash.
+fn to_json(entry: &TokenEntry, now: u64) -> Value {
+    json!({
+        "name": entry.name.as_str(),
+        "principal": entry.principal,
+        "created": print_time(entry.created),
+        "expires": entry.expires.map(print_time),
+        "is_expired": entry.is_expired(now),
+    })
+}

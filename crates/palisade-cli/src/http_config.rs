@@ -1,0 +1,52 @@
+//! What the operator decides about the server over HTTP: `[http]` of the configuration.
+
+use std::{net::IpAddr, ops::RangeInclusive, path::PathBuf};
+
+use serde::Deserialize;
+use toml::Spanned;
+
+/// `[http]`
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Http {
+    /// The file of access tokens, which `palisade token create` writes. Without it, `access-tokens.json`.
+    pub(crate) tokens: Option<PathBuf>,
+    /// The PEM file of the server's certificate, with those that lead to an authority. Without it, connections are not encrypted.
+    pub(crate) certificate: Option<Spanned<PathBuf>>,
+    /// The PEM file of its key, which only its owner may read.
+    pub(crate) key: Option<Spanned<PathBuf>>,
+    /// Addresses of proxies that encrypt: the only other machines that may connect in plain text.
+    #[serde(default)]
+    pub(crate) proxies: Vec<Spanned<String>>,
+    /// The names by which clients call the server, as `NAME` or `NAME:PORT`, beside `localhost` and its addresses.
+    #[serde(default)]
+    pub(crate) hosts: Vec<String>,
+    /// The origins of browser pages that may ask, as `https://NAME:PORT`. Without it, none may.
+    #[serde(default)]
+    pub(crate) origins: Vec<String>,
+    /// Requests of one access token in a minute: 1 to 1000000. Without it, 600.
+    pub(crate) requests_per_minute: Option<Spanned<u64>>,
+    /// Connections at a time, of which one address has a quarter at most: 4 to 100000. Without it, 1000.
+    pub(crate) connections: Option<Spanned<u64>>,
+}
+
+/// What `requests_per_minute` can be.
+pub(crate) const REQUESTS: RangeInclusive<u64> = 1..=1_000_000;
+/// What `connections` can be.
+pub(crate) const CONNECTIONS: RangeInclusive<u64> = 4..=100_000;
+
+/// The file of access tokens, beside the configuration.
+pub(crate) const TOKENS: &str = "access-tokens.json";
+
+/// The same, read; paths are from the folder of the configuration.
+#[derive(Debug, Clone)]
+pub(crate) struct HttpSetup {
+    pub(crate) tokens: PathBuf,
+    /// The certificate and its key.
+    pub(crate) certificate: Option<(PathBuf, PathBuf)>,
+    pub(crate) proxies: Vec<IpAddr>,
+    pub(crate) hosts: Vec<String>,
+    pub(crate) origins: Vec<String>,
+    pub(crate) requests_per_minute: Option<u64>,
+    pub(crate) connections: Option<u64>,
+}

@@ -1,0 +1,37 @@
+//! Palisade's MCP server over HTTP, for people who do not share a machine: tokens say who asks, TLS hides what they ask.
+//!
+//! [`serve`] answers MCP at `/mcp` in both revisions without sessions of the protocol: each request stands for itself, with the
+//! token that it brings. `/mcp/readonly` is the same where nothing may be changed. `/healthz` and `/readyz` need no token and tell
+//! nothing else.
+//!
+//! | a request | is answered |
+//! |---|---|
+//! | without a token, or with one that is not known, revoked or expired | 401, with `WWW-Authenticate` |
+//! | from a page of a browser whose origin is not listed, or for a host that is not | 403 |
+//! | with a query, or with a header `Palisade-…` that is not known | 400 |
+//! | over the rate of its token | 429, with `Retry-After` |
+//! | whose body is too large, or takes too long to come | 413, 408 |
+//!
+//! The server's [`PrincipalSource`](palisade_mcp::PrincipalSource) is [`principal_source`], which knows whose token a request brought.
+//!
+//! A [`TokenFile`] holds hashes of tokens, each with a name, a principal and an end. It is looked at again at each request, so
+//! that what is revoked is not known any more at once. An answer that goes on for long ends with its token.
+
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
+mod asker;
+mod certificates;
+mod door;
+mod listen;
+mod options;
+mod rates;
+mod revocation;
+mod token;
+mod token_file;
+
+pub use asker::principal_source;
+pub use certificates::{CertificateError, Certificates};
+pub use listen::{HttpError, serve};
+pub use options::HttpOptions;
+pub use token::{Token, TokenName, TokenNameError};
+pub use token_file::{TokenEntry, TokenFile, TokenFileError};

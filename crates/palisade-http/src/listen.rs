@@ -1,0 +1,216 @@
+//! Connections: how many, how long, encrypted or not.
+
+use std::{
+    collections::HashMap,
+    future::Future,
+    io,
+    net::{IpAddr, SocketAddr},
+    pin::pin,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use axum::{Extension, Router};
+use hyper::server::conn::http1;
+use hyper_util::{
+    rt::{TokioIo, TokioTimer},
+    server::graceful::GracefulShutdown,
+    service::TowerToHyperService,
+};
+use palisade_mcp::PalisadeServer;
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::{TcpListener, TcpStream},
+    sync::Semaphore,
+    time::{sleep, timeout},
+};
+use tokio_rustls::TlsAcceptor;
+
+use crate::{
+    certificates::Certificates,
+    door::{self, Peer},
+    options::HttpOptions,
+};
+
+/// How long the head of a request may take to come, and a connection may be idle.
+const HEAD_TIME: Duration = Duration::from_secs(15);
+
+/// How long encryption may take to be agreed on.
+const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
+
+/// How long requests that run may go on when the server ends.
+const DRAIN_TIME: Duration = Duration::from_secs(10);
+
+/// Bytes of a request's head.
+const MAX_HEAD_BYTES: usize = 32 * 1024;
+
+/// Why a server stopped, or did not start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum HttpError {
+    /// In plain text, anybody on the way could read what is asked and answered.
+    #[error(
+        "`{0}` can be reached from other machines, and connections are not encrypted; name a certificate and its key, or the proxies that encrypt, or listen on `127.0.0.1`"
+    )]
+    PlainText(SocketAddr),
+    /// The listener has no address.
+    #[error("the address cannot be listened on: {0}")]
+    Listener(#[from] io::Error),
+}
+
+/// Serves `server` at `listener` until `stop` is there. Requests that run then have ten seconds to end.
+///
+/// # Errors
+/// If it would serve other machines in plain text.
+pub async fn serve(
+    server: PalisadeServer,
+    listener: TcpListener,
+    options: HttpOptions,
+    stop: impl Future<Output = ()>,
+) -> Result<(), HttpError> {
+    let address = listener.local_addr()?;
+    let is_plain = options.certificates.is_none();
+    if is_plain && !address.ip().is_loopback() && options.proxies.is_empty() {
+        return Err(HttpError::PlainText(address));
+    }
+    let admission = Admission::new(&options);
+    let certificates = options.certificates.clone();
+    let proxies = options.proxies.clone();
+    let router = door::route(&server, options);
+    let graceful = GracefulShutdown::new();
+    let mut stop = pin!(stop);
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = &mut stop => break,
+        };
+        let (stream, peer) = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                // Of one connection, or of all descriptors: then others have to end first.
+                tracing::warn!("a connection was not taken: {error}");
+                sleep(Duration::from_millis(50)).await;
+                continue;
+            }
+        };
+        let may_be_plain = peer.ip().is_loopback() || proxies.contains(&peer.ip());
+        if is_plain && !may_be_plain {
+            tracing::warn!(%peer, "it is no proxy that is named, and its connection is not encrypted: closed");
+            continue;
+        }
+        let Some(place) = admission.admit(peer.ip()) else {
+            tracing::warn!(%peer, "too many connections: closed");
+            continue;
+        };
+        let router = router.clone().layer(Extension(Peer(peer)));
+        let (certificates, watcher) = (certificates.clone(), graceful.watcher());
+        tokio::spawn(async move {
+            let _place = place;
+            // Answers are small, and each is waited for.
+            let _ = stream.set_nodelay(true);
+            match certificates {
+                None => answer(TokioIo::new(stream), router, watcher).await,
+                Some(certificates) => {
+                    if let Some(stream) = encrypt(stream, &certificates).await {
+                        answer(TokioIo::new(stream), router, watcher).await;
+                    }
+                }
+            }
+        });
+    }
+    drop(listener);
+    if timeout(DRAIN_TIME, graceful.shutdown()).await.is_err() {
+        tracing::warn!("requests that still ran were ended");
+    }
+    Ok(())
+}
+
+async fn encrypt(
+    stream: TcpStream,
+    certificates: &Certificates,
+) -> Option<tokio_rustls::server::TlsStream<TcpStream>> {
+    let acceptor = TlsAcceptor::from(certificates.config());
+    match timeout(HANDSHAKE_TIME, acceptor.accept(stream)).await {
+        Ok(Ok(stream)) => Some(stream),
+        // A client that does not trust the certificate, or a scanner of ports.
+        Ok(Err(_)) | Err(_) => None,
+    }
+}
+
+async fn answer<S>(
+    stream: TokioIo<S>,
+    router: Router,
+    watcher: hyper_util::server::graceful::Watcher,
+) where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIME)
+        .max_buf_size(MAX_HEAD_BYTES)
+        .serve_connection(stream, TowerToHyperService::new(router));
+    // A client that goes away is no error.
+    let _ = watcher.watch(connection).await;
+}
+
+/// How many connections there are, and of whom.
+#[derive(Debug)]
+struct Admission {
+    all: Arc<Semaphore>,
+    per_address: usize,
+    by_address: Arc<Mutex<HashMap<IpAddr, usize>>>,
+    /// Behind a proxy all are of one address.
+    proxies: Vec<IpAddr>,
+}
+
+/// A connection's place; it is free again with this value.
+struct Place {
+    _permit: tokio::sync::OwnedSemaphorePermit,
+    address: IpAddr,
+    by_address: Arc<Mutex<HashMap<IpAddr, usize>>>,
+}
+
+impl Admission {
+    fn new(options: &HttpOptions) -> Self {
+        Self {
+            all: Arc::new(Semaphore::new(options.connections.max(1))),
+            per_address: options.connections_per_address(),
+            by_address: Arc::default(),
+            proxies: options.proxies.clone(),
+        }
+    }
+
+    fn admit(&self, address: IpAddr) -> Option<Place> {
+        let permit = Arc::clone(&self.all).try_acquire_owned().ok()?;
+        let mut counts = self
+            .by_address
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let count = counts.entry(address).or_insert(0);
+        if *count >= self.per_address && !self.proxies.contains(&address) {
+            return None;
+        }
+        *count += 1;
+        drop(counts);
+        Some(Place {
+            _permit: permit,
+            address,
+            by_address: Arc::clone(&self.by_address),
+        })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut counts = self
+            .by_address
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = counts.get_mut(&self.address) {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                counts.remove(&self.address);
+            }
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! What an operator decides about the door.
+
+use std::net::IpAddr;
+
+use crate::{certificates::Certificates, token_file::TokenFile};
+
+/// What an operator decides about a server over HTTP.
+#[derive(Debug, Clone)]
+pub struct HttpOptions {
+    /// Who may ask, by which token.
+    pub tokens: TokenFile,
+    /// The certificate; without it, connections are not encrypted, which only the machine itself and `proxies` may use.
+    pub certificates: Option<Certificates>,
+    /// Addresses of proxies that encrypt: the only ones beside the machine itself that may connect in plain text.
+    pub proxies: Vec<IpAddr>,
+    /// The hosts by which clients call the server, as `NAME` or `NAME:PORT`, beside those of the machine itself.
+    pub hosts: Vec<String>,
+    /// The origins of browser pages that may ask, as `https://NAME:PORT`. Without one, no page may.
+    pub origins: Vec<String>,
+    /// Requests of one token in a minute; as many at once.
+    pub requests_per_minute: u32,
+    /// Connections at a time. One address has a quarter of them at most.
+    pub connections: usize,
+}
+
+impl HttpOptions {
+    /// 600 requests a minute, 1,000 connections, on the machine itself alone.
+    #[must_use]
+    pub fn new(tokens: TokenFile) -> Self {
+        Self {
+            tokens,
+            certificates: None,
+            proxies: Vec::new(),
+            hosts: Vec::new(),
+            origins: Vec::new(),
+            requests_per_minute: 600,
+            connections: 1_000,
+        }
+    }
+
+    /// The most connections of one address.
+    pub(crate) fn connections_per_address(&self) -> usize {
+        (self.connections / 4).max(1)
+    }
+}

@@ -1,0 +1,47 @@
+//! Whether databases answer, for those who send requests here or elsewhere.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::{sync::Mutex, task::spawn_blocking, time::Instant};
+
+use crate::{connections::Connections, server::PalisadeServer};
+
+/// How long an answer is good: anybody may ask.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// What was found last, and when. One look at a time.
+#[derive(Debug, Default)]
+pub(crate) struct Readiness(Mutex<Option<(Instant, bool)>>);
+
+impl PalisadeServer {
+    /// Whether every database answers; one that was not reached yet is tried. Asked more than once a second, it says the same.
+    pub async fn is_ready(&self) -> bool {
+        let shared = Arc::clone(&self.shared);
+        let mut found = shared.readiness.0.lock().await;
+        if let Some((at, is_ready)) = *found
+            && at.elapsed() < LOOK
+        {
+            return is_ready;
+        }
+        let is_ready = look(&shared.connections).await;
+        *found = Some((Instant::now(), is_ready));
+        is_ready
+    }
+}
+
+async fn look(connections: &Connections) -> bool {
+    for late in connections.unopened() {
+        // Opening one blocks.
+        match spawn_blocking(move || late.reach().is_some()).await {
+            Ok(true) => {}
+            Ok(false) | Err(_) => return false,
+        }
+    }
+    for connection in connections.opened() {
+        if let Err(error) = connection.guard.refresh().await {
+            tracing::warn!(connection = connection.name, "not ready: {error}");
+            return false;
+        }
+    }
+    true
+}
