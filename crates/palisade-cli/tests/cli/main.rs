@@ -32,6 +32,7 @@ mod serve;
 mod shop;
 mod starter;
 mod tables;
+mod telemetry;
 mod templates;
 mod tls;
 mod tokens;

@@ -14,7 +14,8 @@ use crate::{desk::Desk, serve::Client};
 
 const CONFIG: &str = concat!(
     include_str!("../../../src/config.rs"),
-    include_str!("../../../src/audit_config.rs")
+    include_str!("../../../src/audit_config.rs"),
+    include_str!("../../../src/telemetry_config.rs")
 );
 const LIMITS: &str = include_str!("../../../../palisade/src/limits.rs");
 const EXIT: &str = include_str!("../../../src/exit.rs");
@@ -52,6 +53,7 @@ pub(super) fn sections() -> Vec<(&'static str, String)> {
         ("mcp", keys("Mcp")),
         ("audit", keys("AuditTable")),
         ("approvals", keys("Approvals")),
+        ("telemetry", keys("Telemetry")),
         ("exit-codes", exit_codes()),
     ]
 }
@@ -244,7 +246,12 @@ fn value(kind: &str) -> &'static str {
         "bool" => "boolean",
         "Option<OnFinding>" => "`\"flag\"`, `\"redact\"`, `\"withhold\"`, `\"block\"`",
         "Option<Spanned<Pooled>>" => "`\"transaction\"`",
-        "Limits" | "Grants" | "Mcp" | "Approvals" | "BTreeMap<String, Connection>" => "table",
+        "Limits"
+        | "Grants"
+        | "Mcp"
+        | "Approvals"
+        | "Telemetry"
+        | "BTreeMap<String, Connection>" => "table",
         "usize"
         | "u32"
         | "u64"
@@ -294,6 +301,7 @@ pub(super) fn configuration_schema() -> String {
         "Grants": object(CONFIG, "Grants"),
         "Mcp": object(CONFIG, "Mcp"),
         "Approvals": object(CONFIG, "Approvals"),
+        "Telemetry": object(CONFIG, "Telemetry"),
         "Connection": object(CONFIG, "Connection"),
         "AuditTable": object(CONFIG, "AuditTable"),
     });
