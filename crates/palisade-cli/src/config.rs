@@ -25,14 +25,15 @@ use crate::{
     audit_config::{
         ANCHOR_MINUTES, ANCHOR_RECORDS, Audit, AuditSetup, AuditTable, FILE_HOURS, FILE_KB, FILES,
     },
+    config_fault::ConfigFault,
     database::Database,
     database_name::Source,
     exit::Failure,
     http_config::{CONNECTIONS, Http, HttpSetup, REQUESTS, TOKENS},
     postgres::SettingName,
     secret::Secret,
-    snippet::{Note, render},
     target::{Acknowledged, Engine, Target},
+    telemetry_config::{Telemetry, find_host},
 };
 
 /// What a configuration decides, for a connection or for whatever the command line names.
@@ -60,6 +61,8 @@ pub(crate) struct Config {
     pub(crate) tools: OfferedTools,
     /// Where requests wait for a person's approval.
     pub(crate) approvals: ApprovalSetup,
+    /// The collector of traces and metrics.
+    pub(crate) collector: Option<String>,
 }
 
 /// A configuration that has been read and checked, every connection of it.
@@ -105,6 +108,9 @@ struct File {
     /// What `palisade serve --http` does.
     #[serde(default)]
     http: Http,
+    /// Where traces and metrics are sent.
+    #[serde(default)]
+    telemetry: Telemetry,
     /// The databases, by name.
     #[serde(default)]
     connections: BTreeMap<String, Connection>,
@@ -440,6 +446,7 @@ impl Reader<'_> {
             mcp,
             approvals,
             http,
+            telemetry,
             connections,
         } = file;
         for host in &grants.hosts {
@@ -470,6 +477,7 @@ impl Reader<'_> {
             tools: self.offered_tools(&mcp)?,
             answer_size: self.answer_size(mcp)?,
             approvals: self.approvals(approvals, &grants)?,
+            collector: self.collector(telemetry, &grants)?,
         };
         let mut checked = BTreeMap::new();
         for (name, connection) in connections {
@@ -614,6 +622,7 @@ impl Reader<'_> {
             answer_size: defaults.answer_size,
             tools: defaults.tools.clone(),
             approvals: defaults.approvals.clone(),
+            collector: defaults.collector.clone(),
         };
         Ok((config, database))
     }
@@ -768,6 +777,25 @@ impl Reader<'_> {
         let help = format!("write a number from {least} to {most}");
         let message = format!("`{key}` cannot be {}", value.get_ref());
         Err(self.fault(&message, Some(value.span()), &help))
+    }
+
+    /// Where traces and metrics are sent.
+    fn collector(&self, table: Telemetry, grants: &Grants) -> Result<Option<String>, Failure> {
+        let Telemetry { otlp } = table;
+        let Some(url) = otlp else {
+            return Ok(None);
+        };
+        let wrong = |message: &str, help: &str| Err(self.fault(message, Some(url.span()), help));
+        let Some(host) = find_host(url.get_ref()) else {
+            let message = "`otlp` is no address of a collector";
+            return wrong(message, "write for example `\"http://localhost:4318\"`");
+        };
+        let is_granted = (grants.hosts.iter()).any(|one| one.get_ref().eq_ignore_ascii_case(&host));
+        if !is_granted {
+            let help = format!("`hosts = [\"{host}\"]` under `[grants]` grants it");
+            return wrong(&format!("`{host}` is not granted"), &help);
+        }
+        Ok(Some(url.into_inner()))
     }
 
     /// Which tools are offered.
@@ -949,34 +977,13 @@ impl Reader<'_> {
     }
 
     fn fault(&self, message: &str, span: Option<Range<usize>>, help: &str) -> Failure {
-        Failure::Configuration(
-            render(&Note {
-                kind: "error",
-                message,
-                file: self.shown,
-                text: Some(self.text),
-                span: span.map(|span| (span.start, span.len())),
-                help: Some(help),
-            })
-            .trim_end()
-            .to_owned(),
-        )
+        let fault = ConfigFault::new((self.shown, self.text), message, span, help);
+        Failure::ConfigurationAt(Box::new(fault))
     }
 
     /// As [`fault`](Self::fault), with the place but not its text, which can hold a password.
     fn error_without_source(&self, message: &str, span: Range<usize>, help: &str) -> Failure {
-        let before = self.text.get(..span.start).unwrap_or_default();
-        let line = before.matches('\n').count() + 1;
-        let column = before
-            .rsplit('\n')
-            .next()
-            .unwrap_or_default()
-            .chars()
-            .count()
-            + 1;
-        Failure::Configuration(format!(
-            "error: {message}\n  --> {}:{line}:{column}\n  help: {help}",
-            self.shown
-        ))
+        let fault = ConfigFault::without_source((self.shown, self.text), message, span, help);
+        Failure::ConfigurationAt(Box::new(fault))
     }
 }

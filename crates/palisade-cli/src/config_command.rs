@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{
     args::Format,
@@ -49,14 +49,25 @@ fn check(arguments: &ConfigCheckArguments) -> Result<Exit, Failure> {
                     json!({"valid": true, "connections": names}),
                     Exit::Permitted,
                 ),
-                Err(failure) => (
-                    json!({"valid": false, "message": failure.to_string()}),
-                    failure.exit(),
-                ),
+                Err(failure) => (describe(&failure), failure.exit()),
             };
             output::text(&format!("{body}\n"))?;
             Ok(exit)
         }
+    }
+}
+
+/// What is wrong, in the fields of a problem; those that say nothing of it are null.
+fn describe(failure: &Failure) -> Value {
+    match failure {
+        Failure::ConfigurationAt(fault) => fault.json(),
+        Failure::Usage(_)
+        | Failure::Configuration(_)
+        | Failure::Unavailable(_)
+        | Failure::Internal(_)
+        | Failure::OutputClosed => json!({
+            "valid": false, "file": null, "line": null, "column": null, "message": failure.to_string(), "help": null,
+        }),
     }
 }
 

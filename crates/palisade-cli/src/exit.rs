@@ -4,6 +4,8 @@ use std::process::ExitCode;
 
 use palisade::code::{Code, Fault};
 
+use crate::config_fault::ConfigFault;
+
 /// The exit codes of every command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
@@ -70,6 +72,9 @@ pub(crate) enum Failure {
     /// Policies or configuration, rendered with the lines they are wrong in.
     #[error("{0}")]
     Configuration(String),
+    /// A place of the configuration.
+    #[error("{0}")]
+    ConfigurationAt(Box<ConfigFault>),
     /// The database.
     #[error("error: {0}")]
     Unavailable(String),
@@ -86,7 +91,7 @@ impl Failure {
     pub(crate) fn exit(&self) -> Exit {
         match self {
             Self::Usage(_) => Exit::Usage,
-            Self::Configuration(_) => Exit::Configuration,
+            Self::Configuration(_) | Self::ConfigurationAt(_) => Exit::Configuration,
             Self::Unavailable(_) => Exit::Unavailable,
             Self::Internal(_) | Self::OutputClosed => Exit::Internal,
         }

@@ -24,6 +24,7 @@ mod commands;
 mod config;
 mod config_args;
 mod config_command;
+mod config_fault;
 mod database;
 mod database_name;
 mod demo;
@@ -41,6 +42,8 @@ mod mcp_config;
 #[cfg_attr(not(feature = "mysql"), path = "absent/mysql.rs")]
 mod mysql;
 mod needs;
+#[cfg_attr(not(feature = "otlp"), path = "absent/otlp.rs")]
+mod otlp;
 mod output;
 mod policies;
 mod policy;
@@ -66,6 +69,7 @@ mod starter_columns;
 mod statements;
 mod tables;
 mod target;
+mod telemetry_config;
 mod watch;
 mod watch_config;
 mod weakness;

@@ -28,6 +28,7 @@ use crate::{
     database_name::Source,
     exit::{Exit, Failure},
     host::{self, Driver},
+    otlp::Exporter,
     query::guard,
     serve_http::HttpDoor,
     setup::Setup,
@@ -61,6 +62,11 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<Exit, Failure> {
         .first()
         .map(|(setup, _)| (setup.answer_size, setup.tools.clone()))
         .unwrap_or_default();
+    let collector = databases
+        .first()
+        .and_then(|(setup, _)| setup.collector.clone());
+    let exporter = collector.as_deref().map(Exporter::new).transpose()?;
+    let exporter = exporter.map(Arc::new);
     let tools = tools.choose(arguments.tools);
     let tools = tools.map_err(|unknown| Failure::Internal(unknown.to_string()))?;
     let (mut gates, mut late, mut unreached) = (Vec::new(), Vec::new(), None);
@@ -97,6 +103,10 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<Exit, Failure> {
     let server = server(gates, late)?
         .with_answer_size(size)
         .with_tools(tools);
+    let server = match &exporter {
+        Some(exporter) => server.with_observer(Arc::<Exporter>::clone(exporter)),
+        None => server,
+    };
     for clash in server.list_template_clashes() {
         tracing::warn!("{clash}, so it is offered by `run_template` alone; give it another name");
     }
@@ -124,6 +134,9 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<Exit, Failure> {
     };
     // A statement that still runs has no client to answer.
     runtime.shutdown_background();
+    if let Some(exporter) = exporter {
+        exporter.finish();
+    }
     for audit in audits {
         if let Err(error) = audit.keep_anchor() {
             tracing::error!("no anchor names the end of the audit log: {error}");

@@ -55,6 +55,8 @@ pub(crate) struct Setup {
     pub(crate) tools: OfferedTools,
     /// Where requests wait for a person's approval.
     pub(crate) approvals: ApprovalSetup,
+    /// The collector of traces and metrics.
+    pub(crate) collector: Option<String>,
     /// The connection's name, if it is one of the configuration's.
     connection: Option<String>,
 }
@@ -212,6 +214,7 @@ impl Setup {
             answer_size: config.answer_size,
             tools: config.tools.clone(),
             approvals: config.approvals.clone(),
+            collector: config.collector.clone(),
             connection: None,
         })
     }

@@ -57,6 +57,17 @@ pub(crate) fn render(note: &Note<'_>) -> String {
     out
 }
 
+/// The line and the column of a byte of `text`, both counted from 1, columns in characters.
+pub(crate) fn find_position(text: &str, offset: usize) -> (usize, usize) {
+    let mut offset = offset.min(text.len());
+    while !text.is_char_boundary(offset) {
+        offset -= 1;
+    }
+    let before = text.get(..offset).unwrap_or_default();
+    let lead = before.rsplit('\n').next().unwrap_or_default();
+    (before.matches('\n').count() + 1, lead.chars().count() + 1)
+}
+
 struct Place {
     line: usize,
     column: usize,
@@ -71,6 +82,7 @@ fn place(text: &str, offset: usize, length: usize) -> Place {
     while !text.is_char_boundary(offset) {
         offset -= 1;
     }
+    let (line_number, _) = find_position(text, offset);
     let before = text.get(..offset).unwrap_or_default();
     let start = before.rfind('\n').map_or(0, |i| i + 1);
     let line = text
@@ -99,7 +111,7 @@ fn place(text: &str, offset: usize, length: usize) -> Place {
     }
     let indent = before_it.width() + cut(lead).width();
     Place {
-        line: before.matches('\n').count() + 1,
+        line: line_number,
         column: column + 1,
         indent: indent.min(WIDTH),
         marked: marked.width().min(WIDTH.saturating_sub(indent)),

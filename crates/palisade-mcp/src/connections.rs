@@ -94,6 +94,20 @@ impl Connection {
         templates.unwrap_or_default()
     }
 
+    /// Which calls of a request could wait for a person's approval here.
+    fn waiting(&self, request: &Extensions) -> Waiting {
+        let Some(session) = self.session(request) else {
+            return Waiting::default();
+        };
+        let firewall = self.guard.firewall();
+        Waiting {
+            reads: firewall.reads_may_wait(&session),
+            changes: self.writable && firewall.changes_may_wait(&session),
+            templates: (self.templates(request).iter())
+                .any(|template| self.guard.template_waits(template, &session)),
+        }
+    }
+
     /// The engine and its version.
     pub(crate) fn engine(&self) -> Option<String> {
         let firewall = self.guard.firewall();
@@ -277,6 +291,13 @@ impl Connections {
         opened.any(|connection| !connection.templates(request).is_empty())
     }
 
+    /// Which calls of a request could wait for a person's approval, on any of those that are open.
+    pub(crate) fn waiting(&self, request: &Extensions) -> Waiting {
+        let opened = self.opened().into_iter();
+        let waiting = opened.map(|connection| connection.waiting(request));
+        waiting.fold(Waiting::default(), Waiting::or)
+    }
+
     /// The templates that a caller may run and the operator offers as tools, by the names of the tools.
     pub(crate) fn template_tools(&self, request: &Extensions) -> Vec<TemplateTool> {
         self.divide_template_tools(request).0
@@ -294,7 +315,7 @@ impl Connections {
                 if !template.is_tool {
                     continue;
                 }
-                let tool = TemplateTool::new(template, connection, is_alone);
+                let tool = TemplateTool::new(template, (connection, request), is_alone);
                 let is_taken = ToolName::from_name(&tool.name).is_some()
                     || tools.iter().any(|other| other.name == tool.name);
                 match is_taken {
@@ -368,6 +389,27 @@ impl Connections {
                 })
             }),
             Some(_) | None => Err(invalid(format!("`{ARGUMENT}` must be one of {}", listed()))),
+        }
+    }
+}
+
+/// Which calls could wait for a person's approval.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Waiting {
+    /// Of statements that read.
+    pub(crate) reads: bool,
+    /// Of statements that change something.
+    pub(crate) changes: bool,
+    /// Of templates.
+    pub(crate) templates: bool,
+}
+
+impl Waiting {
+    fn or(self, other: Self) -> Self {
+        Self {
+            reads: self.reads || other.reads,
+            changes: self.changes || other.changes,
+            templates: self.templates || other.templates,
         }
     }
 }

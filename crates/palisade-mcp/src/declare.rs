@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::{
     arguments::{DEFAULT_ROWS, MAX_ROWS},
-    connections::{ARGUMENT, Choice, Offer},
+    connections::{ARGUMENT, Choice, Offer, Waiting},
     icons,
     options::AnswerSize,
     tool_set::ToolSet,
@@ -18,6 +18,9 @@ use crate::{
 
 /// Where a client looks up how large an answer can be, before it keeps a part of it from its model.
 const MAX_SIZE: &str = "anthropic/maxResultSizeChars";
+
+/// Where a client looks up whether calls of a tool could wait for a person's approval.
+const REQUIRES_APPROVAL: &str = "palisade/requires-approval";
 
 /// Where a client looks up whether its model is told of a tool before it looks for one.
 const ALWAYS_LOAD: &str = "anthropic/alwaysLoad";
@@ -105,6 +108,25 @@ impl ToolName {
         }
     }
 
+    /// Whether some of its calls could wait for a person's approval.
+    fn may_wait(self, waiting: Waiting) -> bool {
+        match self {
+            Self::Execute => waiting.changes,
+            Self::ExplainQuery | Self::Query => waiting.reads,
+            Self::RunTemplate => waiting.templates,
+            Self::DescribeTable
+            | Self::ListDatabases
+            | Self::ListSchemas
+            | Self::ListTables
+            | Self::ListTemplates
+            | Self::ListViews
+            | Self::PolicyExplain
+            | Self::PolicyTest
+            | Self::SchemaDump
+            | Self::SearchObjects => false,
+        }
+    }
+
     fn icon(self) -> Icon {
         match self {
             Self::DescribeTable
@@ -175,19 +197,23 @@ const CHANGES: &str = " Only execute changes data, and only what policy permits:
 /// The tools there are by now; those of templates where there are any.
 pub(crate) fn tools(
     offer: &Offer<'_>,
-    templates: bool,
+    (templates, waiting): (bool, Waiting),
     (set, size): (&ToolSet, AnswerSize),
 ) -> Vec<Tool> {
     ToolName::ALL
         .iter()
         .filter(|name| set.has(**name))
         .filter(|name| templates || !name.is_of_templates())
-        .filter_map(|name| tool(*name, offer, size))
+        .filter_map(|name| tool(*name, offer, (size, waiting)))
         .collect()
 }
 
 /// One tool, if it is offered.
-pub(crate) fn tool(tool: ToolName, offer: &Offer<'_>, size: AnswerSize) -> Option<Tool> {
+pub(crate) fn tool(
+    tool: ToolName,
+    offer: &Offer<'_>,
+    (size, waiting): (AnswerSize, Waiting),
+) -> Option<Tool> {
     let choices = offer.choices();
     let (title, description, input, output) = match tool {
         ToolName::DescribeTable => (
@@ -314,7 +340,7 @@ pub(crate) fn tool(tool: ToolName, offer: &Offer<'_>, size: AnswerSize) -> Optio
         | ToolName::SchemaDump
         | ToolName::SearchObjects => false,
     };
-    let mut meta = meta_of(size);
+    let mut meta = meta_of(size, tool.may_wait(waiting));
     // Both are of use only to a model that knows of them from the start.
     if let ToolName::Query | ToolName::SearchObjects = tool {
         meta.0.insert(ALWAYS_LOAD.to_owned(), json!(true));
@@ -338,10 +364,9 @@ pub(crate) fn tool(tool: ToolName, offer: &Offer<'_>, size: AnswerSize) -> Optio
 }
 
 /// What every tool says of itself beside its description.
-pub(crate) fn meta_of(size: AnswerSize) -> MetaObject {
+pub(crate) fn meta_of(size: AnswerSize, may_wait: bool) -> MetaObject {
     let mut meta = MetaObject::new();
-    meta.0
-        .insert("palisade/requires-approval".to_owned(), json!(false));
+    meta.0.insert(REQUIRES_APPROVAL.to_owned(), json!(may_wait));
     meta.0.insert(MAX_SIZE.to_owned(), json!(size.max_chars()));
     meta
 }
@@ -691,7 +716,7 @@ mod tests {
         let names = |changeable, templates| -> Vec<_> {
             let tools = tools(
                 &Offer::One { changeable },
-                templates,
+                (templates, Waiting::default()),
                 (&ToolSet::full(), AnswerSize::default()),
             );
             tools.iter().map(|tool| tool.name.to_string()).collect()
@@ -721,7 +746,7 @@ mod tests {
         assert!(!without.iter().any(|name| name.contains("template")));
         for tool in tools(
             &Offer::One { changeable: true },
-            true,
+            (true, Waiting::default()),
             (&ToolSet::full(), AnswerSize::default()),
         ) {
             let json = serde_json::to_value(&tool).unwrap();
@@ -756,7 +781,11 @@ mod tests {
             choice("a", Dialect::Sqlite, false),
             choice("b", Dialect::Mysql, true),
         ]);
-        for tool in tools(&several, true, (&ToolSet::full(), AnswerSize::default())) {
+        for tool in tools(
+            &several,
+            (true, Waiting::default()),
+            (&ToolSet::full(), AnswerSize::default()),
+        ) {
             let json = serde_json::to_value(&tool).unwrap();
             let input = &json["inputSchema"];
             if json["name"] == "list_databases" {
@@ -775,7 +804,7 @@ mod tests {
         }
         for tool in tools(
             &Offer::One { changeable: true },
-            true,
+            (true, Waiting::default()),
             (&ToolSet::full(), AnswerSize::default()),
         ) {
             let json = serde_json::to_value(&tool).unwrap();

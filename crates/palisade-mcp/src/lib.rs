@@ -49,6 +49,7 @@
 
 mod answer;
 mod arguments;
+mod calls;
 mod claims;
 mod complete;
 mod confirm;
@@ -60,6 +61,7 @@ mod late;
 mod lines;
 mod lists;
 pub mod metadata;
+mod observe;
 mod options;
 mod policy_test;
 mod prompts;
@@ -81,6 +83,7 @@ mod watch;
 
 pub use connections::ConnectionsError;
 pub use late::LateConnection;
+pub use observe::{CallObserver, CallOutcome, ObservedCall, ObservedStage};
 pub use options::{AnswerSize, Asker, PrincipalSource, ServeOptions};
 /// The protocol whose types this crate shows.
 pub use rmcp;

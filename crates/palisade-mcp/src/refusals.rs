@@ -15,6 +15,14 @@ pub(crate) fn nobody_asks() -> Rejection {
     )
 }
 
+/// What the call of a tool is told that there is not, or that is switched off.
+pub(crate) const NO_SUCH_TOOL: &str = "there is no such tool; ask `tools/list` which there are";
+
+pub(crate) fn no_such_tool() -> Rejection {
+    Rejection::new(Code::RequestInvalid, NO_SUCH_TOOL)
+        .with_operator_detail("a tool that there is not, or that is switched off")
+}
+
 pub(crate) fn read_only() -> Rejection {
     Rejection::new(
         Code::StatementNotAllowed,

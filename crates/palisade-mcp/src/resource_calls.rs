@@ -1,5 +1,7 @@
 //! Resources, completion and news of a server, by calls of its tools.
 
+use std::time::Duration;
+
 use palisade::code::Code;
 use rmcp::{
     ErrorData, RoleServer, ServerHandler as _,
@@ -10,7 +12,11 @@ use rmcp::{
     service::{Peer, RequestContext, SubscriptionContext},
 };
 use serde_json::Value;
-use tokio::{runtime::Handle, task::spawn_blocking, time::sleep};
+use tokio::{
+    runtime::Handle,
+    task::spawn_blocking,
+    time::{Instant, sleep},
+};
 
 use crate::{
     answer,
@@ -242,6 +248,7 @@ impl PalisadeServer {
             set: self.tools(),
             tables: None,
             firewalls: Vec::new(),
+            read: (Instant::now(), Duration::ZERO),
         }
     }
 
@@ -259,6 +266,7 @@ impl PalisadeServer {
         if !seen.may_differ(firewalls) && set == seen.set {
             return news;
         }
+        let began = Instant::now();
         let (server, request, watched) = (self.clone(), request.clone(), watched.clone());
         let handle = Handle::current();
         // Names are decided about one by one, while others want answers.
@@ -270,7 +278,9 @@ impl PalisadeServer {
             let updated = updated.collect();
             (server.tables(&request, &handle), updated)
         });
-        if let Ok((tables, updated)) = job.await {
+        let told = job.await;
+        seen.read = (Instant::now(), began.elapsed());
+        if let Ok((tables, updated)) = told {
             let before = seen.tables.replace(tables);
             news.resources = before.is_some_and(|before| before != tables);
             news.updated = updated;

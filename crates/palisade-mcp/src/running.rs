@@ -16,8 +16,8 @@ use rmcp::{
 };
 use tokio::time::{Instant, sleep, sleep_until};
 
-/// How often a call that takes long says so.
-const PROGRESS: Duration = Duration::from_secs(10);
+/// How often a call that takes long says so, unless an embedder says otherwise.
+pub(crate) const PROGRESS: Duration = Duration::from_secs(10);
 
 /// How long the end of cancelled statements is waited for when a client has gone.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -63,8 +63,12 @@ impl Running {
     }
 }
 
-/// Tells a client that asked for it, by `token`, that its call still runs: one line every 10 seconds. Never ends by itself.
-pub(crate) async fn tell_progress(peer: Peer<RoleServer>, token: Option<ProgressToken>) {
+/// Tells a client that asked for it, by `token`, that its call still runs: one line of text each `interval`. Never ends by itself.
+pub(crate) async fn tell_progress(
+    peer: Peer<RoleServer>,
+    token: Option<ProgressToken>,
+    interval: Duration,
+) {
     let Some(token) = token else {
         return std::future::pending().await;
     };
@@ -72,8 +76,8 @@ pub(crate) async fn tell_progress(peer: Peer<RoleServer>, token: Option<Progress
     let mut steps = 0_u32;
     loop {
         steps += 1;
-        sleep_until(began + PROGRESS * steps).await;
-        let seconds = (PROGRESS * steps).as_secs();
+        sleep_until(began + interval * steps).await;
+        let seconds = (interval * steps).as_secs();
         let told = ProgressNotificationParam::new(token.clone(), f64::from(steps)).with_message(
             format!("The statement runs or waits, for {seconds} s by now."),
         );

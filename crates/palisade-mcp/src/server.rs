@@ -10,14 +10,10 @@ use std::{
 };
 
 use palisade::{
-    answer::Form,
     code::Code,
-    firewall::{PermittedChange, VisibleRelation},
-    guard::{Cancel, Guard, Refusal, Request},
-    limits::Limits,
+    guard::{Cancel, Guard, Refusal},
     policy::template::Template,
-    rejection::Rejection,
-    session::{CallOrigin, Claims, Session},
+    session::{CallOrigin, Claims},
 };
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
@@ -31,41 +27,31 @@ use rmcp::{
     },
     service::{NotificationContext, RequestContext, SubscriptionContext},
 };
-use serde::Serialize;
 use serde_json::Value;
-use tokio::{runtime::Handle, task::spawn_blocking, time::Instant};
+use tokio::{task::spawn_blocking, time::Instant};
 
 use crate::{
     answer::{self, Context, Offered, Templates},
-    arguments::{self, Call, ListCall, MAX_ROWS},
+    arguments::{self, Call},
+    calls::{Asked, record, record_unbound, run_on},
     claims::claims,
     confirm::{self, AskedOnce, Asking, Next},
     connections::{Chosen, Connection, Connections, ConnectionsError},
-    cursor::Seals,
     declare::{self, ToolName},
     late::LateConnection,
     lines::Bounds,
-    lists::{self, Page, Scope, ShownLimits},
     metadata,
+    observe::{CallNotes, CallObserver, CallOutcome, Observer, TellOnDrop},
     options::{AnswerSize, ServeOptions},
-    policy_test,
     prompts::{self, PromptName},
-    queue::{Ask, Caller, Kind, TRIAL},
     readiness::Readiness,
-    refusals::{internal, nobody_asks, read_only, refusal, too_busy, unreachable},
+    refusals::{NO_SUCH_TOOL, no_such_tool, nobody_asks, read_only, refusal, unreachable},
     resources,
-    running::{CancelOnDrop, Running, tell_progress},
-    schema_dump,
+    running::{CancelOnDrop, PROGRESS, Running, tell_progress},
     template_tools::TemplateTool,
     tool_set::{CurrentTools, ToolSet},
     watch::{MAX_WATCHED, Watched},
 };
-
-/// How long a call may wait at least, where statements get less time than that.
-const PATIENCE: Duration = Duration::from_secs(2);
-
-/// In what steps the time that a statement waited is taken off.
-const STEP: Duration = Duration::from_millis(250);
 
 /// How long a client may keep a list, in milliseconds: no longer than it takes to look at what it says by a call.
 pub(crate) const TTL_MS: u64 = 10_000;
@@ -84,28 +70,14 @@ pub struct PalisadeServer {
     session_id: Option<Arc<str>>,
     /// How large an answer may be.
     size: AnswerSize,
+    /// How often a call that takes long says so.
+    progress: Duration,
+    /// Who is told of calls.
+    observer: Observer,
     /// Which tools it offers.
     tools: CurrentTools,
     /// The resources that its client watches.
     pub(crate) watched: Watched,
-}
-
-/// Who asks, and what of the connection may be changed by this principal.
-pub(crate) struct Asked {
-    session: Session,
-    is_changeable: bool,
-    /// Which pair of streams it came through.
-    door: u64,
-    /// How large the answer may be.
-    size: AnswerSize,
-    /// Which tools there are, for what a refusal names.
-    tools: Arc<ToolSet>,
-    /// Whether there are tools for templates.
-    templates: Templates,
-    /// The calls of its client.
-    running: Running,
-    /// Whether anybody waits for it.
-    cancel: Cancel,
 }
 
 /// A tool as it was called.
@@ -115,19 +87,6 @@ struct Called {
     name: String,
     /// and is of one connection.
     template: Option<(Arc<Connection>, Template)>,
-}
-
-/// A page of a list, and what its cursors are bound to.
-struct Paged<'a> {
-    page: Page,
-    scope: String,
-    seals: &'a Seals,
-}
-
-impl Paged<'_> {
-    fn seal(&self, position: usize) -> Result<String, Rejection> {
-        self.seals.seal(&self.scope, position)
-    }
 }
 
 pub(crate) struct Shared {
@@ -150,6 +109,8 @@ impl Clone for PalisadeServer {
             running: self.running.clone(),
             session_id: self.session_id.clone(),
             size: self.size,
+            progress: self.progress,
+            observer: self.observer.clone(),
             tools: self.tools.clone(),
             watched: self.watched.clone(),
         }
@@ -210,6 +171,8 @@ impl PalisadeServer {
             running: Running::default(),
             session_id: None,
             size: AnswerSize::default(),
+            progress: PROGRESS,
+            observer: None,
             tools: CurrentTools::default(),
             watched: Watched::default(),
         }
@@ -238,6 +201,25 @@ impl PalisadeServer {
     #[must_use]
     pub fn with_answer_size(self, size: AnswerSize) -> Self {
         Self { size, ..self }
+    }
+
+    /// The same, where a call that takes long tells its client so this often, in place of every 10 seconds. Only clients that ask
+    /// for it (`progressToken`) are told. It is a millisecond at least.
+    #[must_use]
+    pub fn with_progress_interval(self, progress: Duration) -> Self {
+        Self {
+            progress: progress.max(Duration::from_millis(1)),
+            ..self
+        }
+    }
+
+    /// The same, where `observer` is told of every call when it has ended.
+    #[must_use]
+    pub fn with_observer(self, observer: Arc<dyn CallObserver>) -> Self {
+        Self {
+            observer: Some(observer),
+            ..self
+        }
     }
 
     /// The same for one more client.
@@ -273,7 +255,10 @@ impl PalisadeServer {
         let connections = &self.shared.connections;
         let mut tools = declare::tools(
             &connections.offer(request),
-            connections.have_templates(request),
+            (
+                connections.have_templates(request),
+                connections.waiting(request),
+            ),
             (&self.tools(), self.size),
         );
         let templates = connections.template_tools(request);
@@ -302,6 +287,7 @@ impl PalisadeServer {
             templates,
             running: self.running.clone(),
             cancel: Cancel::default(),
+            notes: CallNotes::default(),
         })
     }
 
@@ -326,6 +312,26 @@ impl PalisadeServer {
         })
     }
 
+    /// Records the call of a tool that there is not, or that is switched off. Both get one answer.
+    async fn refuse_unknown(
+        &self,
+        request: &Extensions,
+        (claims, origin): (Claims, CallOrigin),
+    ) -> ErrorData {
+        let recorder = self.shared.connections.recorder(request);
+        let recorder = recorder.map(|(guard, session)| {
+            let session = session.claiming(claims).called_by(origin);
+            (guard, session)
+        });
+        let refused = Err(refusal(no_such_tool()));
+        match record_unbound(recorder, None, refused, Instant::now()).await {
+            Err(refusal) if refusal.rejection.code() != Code::RequestInvalid => {
+                ErrorData::internal_error("the call could not be recorded", None)
+            }
+            Ok(_) | Err(_) => ErrorData::invalid_params(NO_SUCH_TOOL, None),
+        }
+    }
+
     /// Runs a tool on its connection, or on that which the arguments name.
     async fn run(
         &self,
@@ -333,7 +339,7 @@ impl PalisadeServer {
         mut arguments: JsonObject,
         request: &Extensions,
         (claims, origin, cancel): (Claims, CallOrigin, Cancel),
-        asking: Asking,
+        (asking, notes): (Asking, &CallNotes),
     ) -> CallToolResponse {
         let began = Instant::now();
         let shared = &self.shared;
@@ -343,7 +349,8 @@ impl PalisadeServer {
             true => Templates::Listed,
             false => Templates::None,
         };
-        let refuse = |connection: Option<&Connection>, refusal| {
+        let refuse = |connection: Option<&Connection>, refusal: Refusal| {
+            notes.became(CallOutcome::Refused(refusal.rejection.code()));
             let is_changeable =
                 connection.is_some_and(|connection| connection.is_changeable(request));
             let is_changeable = is_changeable && tools.has(ToolName::Execute);
@@ -364,6 +371,7 @@ impl PalisadeServer {
                     (guard, session.called_by(origin.clone()))
                 });
             let result = record_unbound(recorder, connection, result, began).await;
+            notes.became(CallOutcome::Answered);
             result
                 .unwrap_or_else(|refusal| refuse(None, refusal))
                 .into()
@@ -404,8 +412,10 @@ impl PalisadeServer {
         let asked = Asked {
             session: asked.session.claiming(claims).called_by(origin),
             cancel,
+            notes: notes.clone(),
             ..asked
         };
+        notes.reached(&connection.name, asked.session.principal());
         let arguments = match &called.template {
             Some((_, template)) => TemplateTool::arguments(template, arguments),
             None => Ok(arguments),
@@ -426,7 +436,10 @@ impl PalisadeServer {
                         let what = (&*call, &asked.session);
                         match confirm::ask(&shared.asked, of, what, refusal, asking).await {
                             Next::Again => run_on(connection, &call, &asked).await,
-                            Next::Input(required) => return required.into(),
+                            Next::Input(required) => {
+                                notes.became(CallOutcome::Asked);
+                                return required.into();
+                            }
                             Next::Refused(refusal) => Err(refusal),
                         }
                     }
@@ -434,394 +447,9 @@ impl PalisadeServer {
             }
             Err(rejection) => record(connection, &asked, Err(refusal(rejection)), began).await,
         };
+        notes.became(CallOutcome::Answered);
         let result = result.unwrap_or_else(|refusal| refuse(Some(connection), refusal));
         result.into()
-    }
-}
-
-/// Records a call that reached no connection, with the gate that lends its records. Without a principal there is no
-/// record.
-async fn record_unbound(
-    recorder: Option<(Arc<Guard>, Session)>,
-    connection: Option<String>,
-    result: Result<CallToolResult, Refusal>,
-    began: Instant,
-) -> Result<CallToolResult, Refusal> {
-    let Some((guard, session)) = recorder else {
-        return result;
-    };
-    // Records are files.
-    let job = spawn_blocking(move || {
-        let told = result.as_ref().map(|_| ());
-        match guard.record_call_of(connection.as_deref(), &session, told, began.elapsed()) {
-            Ok(()) => result,
-            Err(refusal) => Err(refusal),
-        }
-    });
-    job.await
-        .map_err(|_| refusal(internal("a record panicked")))?
-}
-
-/// Records a call that ran no statement. What cannot be recorded is not answered.
-async fn record(
-    connection: &Arc<Connection>,
-    asked: &Arc<Asked>,
-    result: Result<CallToolResult, Refusal>,
-    began: Instant,
-) -> Result<CallToolResult, Refusal> {
-    let (connection, asked) = (Arc::clone(connection), Arc::clone(asked));
-    // Records are files.
-    let job = spawn_blocking(move || {
-        let told = result.as_ref().map(|_| ());
-        let session = &asked.session;
-        match connection.guard.record_call(session, told, began.elapsed()) {
-            Ok(()) => result,
-            Err(refusal) => Err(refusal),
-        }
-    });
-    job.await
-        .map_err(|_| refusal(internal("a record panicked")))?
-}
-
-/// Runs `call` on a blocking thread: backends may block, deciding takes the processor, and a panic there ends that
-/// thread's work and nothing else. How many run at once, and so how many are decided, is the queue's to say.
-async fn run_on(
-    connection: &Arc<Connection>,
-    call: &Arc<Call>,
-    asked: &Arc<Asked>,
-) -> Result<CallToolResult, Refusal> {
-    let session = &asked.session;
-    let began = Instant::now();
-    let timeout = connection.guard.firewall().limits().statement_timeout();
-    let deadline = began + timeout.max(PATIENCE);
-    let mut ask = Ask {
-        caller: Caller {
-            principal: session.principal().to_string(),
-            client: session.client().map(str::to_owned),
-            door: asked.door,
-        },
-        may_be_tried: call.may_be_tried(),
-        bytes: call.bytes(),
-    };
-    loop {
-        let place = connection.queue.place(ask.clone(), deadline).await;
-        let place = place.map_err(|busy| refusal(too_busy(busy)))?;
-        let kind = place.kind();
-        let time = match kind {
-            Kind::Full => left(timeout, began.elapsed(), deadline),
-            Kind::Trial => TRIAL,
-        };
-        let is_trial = kind == Kind::Trial && TRIAL < timeout;
-        let (theirs, call, asked) = (Arc::clone(connection), Arc::clone(call), Arc::clone(asked));
-        let handle = Handle::current();
-        let running = asked.running.begin();
-        let job = spawn_blocking(move || {
-            let result = theirs.call(&call, &asked, (time, is_trial), &handle);
-            drop((place, running));
-            result
-        });
-        let result = job
-            .await
-            .map_err(|_| refusal(internal("a tool panicked")))?;
-        match &result {
-            Err(refusal) if is_trial && ran_out(refusal.rejection.code()) => {
-                ask.may_be_tried = false;
-            }
-            Ok(_) | Err(_) => return result,
-        }
-    }
-}
-
-/// The request, where it is run again with more time if it runs out of it.
-fn try_first(request: Request<'_>, is_trial: bool) -> Request<'_> {
-    if is_trial {
-        request.on_trial()
-    } else {
-        request
-    }
-}
-
-/// Whether a statement that was tried has to wait for all its time.
-fn ran_out(code: Code) -> bool {
-    code == Code::LimitTime || code == Code::LimitBusy
-}
-
-/// What a statement may take that waited: what is left to the deadline. In steps, since limits are part of what decisions are remembered
-/// by.
-fn left(timeout: Duration, waited: Duration, deadline: Instant) -> Duration {
-    if waited < STEP {
-        return timeout;
-    }
-    let left = deadline.saturating_duration_since(Instant::now());
-    let steps = left.as_millis().div_ceil(STEP.as_millis());
-    timeout.min(STEP * u32::try_from(steps.max(1)).unwrap_or(u32::MAX))
-}
-
-impl Connection {
-    /// Runs `call`, blocking; a statement of it for so long at most, and whether it is only tried.
-    pub(crate) fn call(
-        &self,
-        call: &Call,
-        asked: &Asked,
-        (time, is_trial): (Duration, bool),
-        handle: &Handle,
-    ) -> Result<CallToolResult, Refusal> {
-        let session = &asked.session;
-        match call {
-            Call::ListSchemas(call) => {
-                let relations = self.relations(session, handle)?;
-                let paged = self
-                    .page("list_schemas", call, lists::digest(&relations), asked)
-                    .map_err(refusal)?;
-                let list = lists::schemas(&relations, paged.page, |at| paged.seal(at));
-                self.tell(&list.map_err(refusal)?)
-            }
-            Call::ListTables(call) => {
-                let relations = self.relations(session, handle)?;
-                let paged = self
-                    .page("list_tables", call, lists::digest(&relations), asked)
-                    .map_err(refusal)?;
-                let list = lists::tables(&relations, &call.scope, paged.page, |at| paged.seal(at));
-                self.tell(&list.map_err(refusal)?)
-            }
-            Call::SearchObjects(call) => {
-                let relations = self.relations(session, handle)?;
-                let paged = self
-                    .page("search_objects", call, lists::digest(&relations), asked)
-                    .map_err(refusal)?;
-                let list = lists::objects(&relations, &call.scope, paged.page, |at| paged.seal(at));
-                self.tell(&list.map_err(refusal)?)
-            }
-            Call::PolicyExplain(call) => {
-                let relations = self.relations(session, handle)?;
-                let changes = self.changes(asked)?;
-                let limits = self.guard.firewall().limits().clone();
-                let limits = ShownLimits {
-                    rows: limits.max_rows.min(MAX_ROWS),
-                    characters: asked.size.max_chars(),
-                    affected_rows: asked.is_changeable.then_some(limits.max_affected_rows),
-                    timeout_ms: limits.statement_timeout_ms,
-                };
-                let whose = (session.principal().to_string(), limits);
-                let paged = self
-                    .page("policy_explain", call, lists::digest(&relations), asked)
-                    .map_err(refusal)?;
-                let told =
-                    lists::explain(whose, &relations, &changes, paged.page, |at| paged.seal(at));
-                self.tell(&told.map_err(refusal)?)
-            }
-            Call::DescribeTable(call) => {
-                let relations = self.relations(session, handle)?;
-                let firewall = self.guard.firewall();
-                let catalog = firewall.catalog();
-                let (dialect, path) = (catalog.dialect(), catalog.search_path());
-                let changes = self.changes(asked)?;
-                let list = ListCall {
-                    scope: Scope {
-                        pattern: Some(call.table.clone()),
-                        ..Scope::default()
-                    },
-                    cursor: call.cursor.clone(),
-                };
-                let described = metadata::describe(&relations, &call.table, dialect, path);
-                let described = described
-                    .map_err(refusal)?
-                    .with_changes(&relations, &changes);
-                let paged = self
-                    .page("describe_table", &list, lists::digest(&relations), asked)
-                    .map_err(refusal)?;
-                let described = described.on_page(paged.page, |at| paged.seal(at));
-                self.tell(&described.map_err(refusal)?)
-            }
-            Call::SchemaDump(call) => {
-                let relations = self.relations(session, handle)?;
-                let dialect = self.guard.firewall().catalog().dialect();
-                let paged = self
-                    .page("schema_dump", call, lists::digest(&relations), asked)
-                    .map_err(refusal)?;
-                let seal = |at| paged.seal(at);
-                let dump = schema_dump::dump(&relations, &call.scope, dialect, paged.page, seal);
-                self.tell(&dump.map_err(refusal)?)
-            }
-            Call::ListTemplates(call) => {
-                let templates = self.guard.templates(session)?;
-                let names: Vec<&str> = templates.iter().map(|one| one.name.as_str()).collect();
-                let paged = self
-                    .page("list_templates", call, names.join("\n"), asked)
-                    .map_err(refusal)?;
-                let list = metadata::templates(&templates, paged.page, |at| paged.seal(at));
-                self.tell(&list.map_err(refusal)?)
-            }
-            Call::PolicyTest(call) => {
-                let limits = self.limits(MAX_ROWS, time);
-                let request = Request::statement(&call.sql, &call.params, session);
-                let request = request.with_limits(&limits);
-                let request = match asked.is_changeable {
-                    true => request.allow_changes(),
-                    false => request,
-                };
-                match handle.block_on(self.guard.dry_run(request)) {
-                    Ok(run) => self.tell(&policy_test::describe_permitted(&run)),
-                    // Of what is not the statement's there is nothing to say of it.
-                    Err(refusal) if refusal.incident.is_some() => Err(refusal),
-                    Err(refusal) => self.tell(&policy_test::describe_refused(
-                        self.describe_refusal(&refusal, asked),
-                    )),
-                }
-            }
-            Call::ExplainQuery(call) => {
-                let limits = self.limits(MAX_ROWS, time);
-                let request = Request::plan(&call.sql, &call.params, session);
-                let request = try_first(request.with_limits(&limits), is_trial);
-                self.rows(request, call.form, (asked, true), handle)
-            }
-            Call::RunTemplate(call) => {
-                let limits = self.limits(call.limit, time);
-                let request = Request::template(&call.template, &call.arguments, session);
-                let request = try_first(request.with_limits(&limits), is_trial);
-                self.rows(
-                    request,
-                    call.form,
-                    (asked, self.is_most(call.limit)),
-                    handle,
-                )
-            }
-            Call::Query(call) => {
-                let time = call
-                    .timeout_ms
-                    .map_or(time, |ms| time.min(Duration::from_millis(ms)));
-                let limits = self.limits(call.limit, time);
-                let request = Request::statement(&call.sql, &call.params, session);
-                let request = try_first(request.with_limits(&limits), is_trial);
-                self.rows(
-                    request,
-                    call.form,
-                    (asked, self.is_most(call.limit)),
-                    handle,
-                )
-            }
-            Call::Execute(call) => {
-                if !asked.is_changeable {
-                    return Err(refusal(read_only()));
-                }
-                // What a change gives leaves whole, or the change is taken back.
-                let limits = Limits {
-                    max_affected_rows: call.max_affected_rows.unwrap_or(u64::MAX),
-                    ..self.limits(MAX_ROWS, time)
-                };
-                let request = Request::statement(&call.sql, &call.params, session);
-                let request = request.with_limits(&limits).allow_changes();
-                self.rows(request, call.form, (asked, true), handle)
-            }
-        }
-    }
-
-    /// What may be changed, where the caller may change anything.
-    fn changes(&self, asked: &Asked) -> Result<Vec<PermittedChange>, Refusal> {
-        match asked.is_changeable {
-            true => self.guard.permitted_changes(&asked.session),
-            false => Ok(Vec::new()),
-        }
-    }
-
-    /// An answer about names, with the engine that they are of.
-    fn tell(&self, answer: &impl Serialize) -> Result<CallToolResult, Refusal> {
-        answer::metadata(answer, self.engine().as_deref()).map_err(refusal)
-    }
-
-    /// What a caller would be told of `refusal` by the tool that runs the statement.
-    fn describe_refusal(&self, refusal: &Refusal, asked: &Asked) -> Value {
-        let (tool, offered) = match asked.is_changeable && asked.tools.has(ToolName::Execute) {
-            true => (ToolName::Execute, Offered::Changing),
-            false => (ToolName::Query, Offered::Reading),
-        };
-        let context = Context {
-            tool,
-            called: ToolName::PolicyTest.name(),
-            connection: Some(&self.name),
-        };
-        answer::refusal_body(
-            refusal,
-            context,
-            (offered, &asked.tools.names()),
-            asked.templates,
-        )
-    }
-
-    /// Whether a limit above `rows` would give no more rows.
-    fn is_most(&self, rows: u64) -> bool {
-        rows >= MAX_ROWS.min(self.guard.firewall().limits().max_rows)
-    }
-
-    /// The page that `call` asks of `tool`, and with what the next one is sealed. `digest` tells one list from another.
-    fn page(
-        &self,
-        tool: &str,
-        call: &ListCall,
-        digest: String,
-        asked: &Asked,
-    ) -> Result<Paged<'_>, Rejection> {
-        // Bound to what is visible, and not to the version of a schema that hidden tables are part of.
-        let scope = format!(
-            "{tool}\n{}\n{digest}\n{:?}",
-            asked.session.principal(),
-            call.scope
-        );
-        let from = match &call.cursor {
-            Some(cursor) => self.seals.open(&scope, cursor)?,
-            None => 0,
-        };
-        let page = Page {
-            from,
-            room: asked.size.list_bytes(),
-        };
-        Ok(Paged {
-            page,
-            scope,
-            seals: &self.seals,
-        })
-    }
-
-    /// The result of a statement.
-    fn rows(
-        &self,
-        request: Request<'_>,
-        form: Form,
-        (asked, has_most_rows): (&Asked, bool),
-        handle: &Handle,
-    ) -> Result<CallToolResult, Refusal> {
-        let room = asked.size.room(form, has_most_rows);
-        let request = request.with_room(room).cancelled_by(&asked.cancel);
-        let answer = self.guard.answer(request);
-        let envelope = handle.block_on(answer).0.into_result()?;
-        answer::rows(&envelope, form).map_err(refusal)
-    }
-
-    /// What an answer may cost that is to have so many rows, of a statement that may take so long.
-    fn limits(&self, max_rows: u64, time: Duration) -> Limits {
-        let limits = self.guard.firewall().limits().clone();
-        let time = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-        Limits {
-            max_rows,
-            statement_timeout_ms: limits.statement_timeout_ms.min(time),
-            ..limits
-        }
-    }
-
-    /// The relations that exist for the session by now. Where the database cannot be looked at, those that it
-    /// had.
-    pub(crate) fn relations(
-        &self,
-        session: &Session,
-        handle: &Handle,
-    ) -> Result<Vec<VisibleRelation>, Refusal> {
-        if let Err(error) = handle.block_on(self.guard.refresh_if_due()) {
-            tracing::warn!(
-                connection = self.name,
-                "the schema may be out of date: {error}"
-            );
-        }
-        self.guard.relations(session)
     }
 }
 
@@ -1038,22 +666,32 @@ impl ServerHandler for PalisadeServer {
     ) -> Result<CallToolResponse, ErrorData> {
         let asking = Asking::read(&context, &request);
         let arguments = request.arguments.unwrap_or_default();
-        let Some(called) = self.find_called(&request.name, &context.extensions) else {
-            return Err(ErrorData::invalid_params("there is no such tool", None));
+        let traceparent = context.meta.0.0.get(TRACE).and_then(Value::as_str);
+        let origin = |tool: Option<ToolName>| {
+            let session = self.session_id.as_deref().map(str::to_owned);
+            CallOrigin::new(session, tool.map(ToolName::name)).with_traceparent(traceparent)
+        };
+        let called = self.find_called(&request.name, &context.extensions);
+        let tool = called.as_ref().map(|called| called.tool.name());
+        let whence = (self.session_id.as_deref(), traceparent);
+        let notes = CallNotes::begin(&self.observer, tool, whence);
+        let _told = TellOnDrop(notes.clone());
+        let Some(called) = called else {
+            notes.became(CallOutcome::Refused(Code::RequestInvalid));
+            // What a client made up is in no record: it could hold anything.
+            let origin = origin(ToolName::from_name(&request.name));
+            let who = (claims(&context), origin);
+            return Err(self.refuse_unknown(&context.extensions, who).await);
         };
         // Whoever gives this up, the client or the server, ends what runs on the database.
         let cancel = CancelOnDrop(Cancel::default());
-        let origin = CallOrigin::new(
-            self.session_id.as_deref().map(str::to_owned),
-            Some(called.tool.name()),
-        )
-        .with_traceparent(context.meta.0.0.get(TRACE).and_then(Value::as_str));
+        let origin = origin(Some(called.tool));
         let told = (claims(&context), origin, cancel.0.clone());
         let token = context.meta.get_progress_token();
         tokio::select! {
-            result = self.run(called, arguments, &context.extensions, told, asking) => Ok(result),
+            result = self.run(called, arguments, &context.extensions, told, (asking, &notes)) => Ok(result),
             () = context.ct.cancelled() => Err(ErrorData::internal_error("cancelled", None)),
-            () = tell_progress(context.peer.clone(), token) => {
+            () = tell_progress(context.peer.clone(), token, self.progress) => {
                 Err(ErrorData::internal_error("cancelled", None))
             }
         }

@@ -7,7 +7,7 @@ use palisade::{
     policy::template::{ParameterType, Template, TemplateParameter},
     rejection::Rejection,
 };
-use rmcp::model::{JsonObject, Tool, ToolAnnotations};
+use rmcp::model::{Extensions, JsonObject, Tool, ToolAnnotations};
 use serde_json::{Value, json};
 
 use crate::{
@@ -23,13 +23,22 @@ pub(crate) struct TemplateTool {
     /// The database that it is of.
     pub(crate) connection: Arc<Connection>,
     pub(crate) template: Template,
+    /// Whether it waits for a person's approval.
+    waits: bool,
 }
 
 impl TemplateTool {
     /// The tool of `template`; where there are several connections, its name begins with that of its own.
-    pub(crate) fn new(template: Template, connection: &Arc<Connection>, is_alone: bool) -> Self {
+    pub(crate) fn new(
+        template: Template,
+        (connection, request): (&Arc<Connection>, &Extensions),
+        is_alone: bool,
+    ) -> Self {
         let name = template.tool_name();
+        let session = connection.session(request);
         Self {
+            waits: session
+                .is_some_and(|session| connection.guard.template_waits(&template, &session)),
             name: if is_alone {
                 name
             } else {
@@ -75,7 +84,7 @@ impl TemplateTool {
                 .open_world(false),
         )
         .with_icons(vec![crate::icons::template()])
-        .with_meta(meta_of(size))
+        .with_meta(meta_of(size, self.waits))
     }
 
     /// The arguments of `run_template` that `arguments` of this tool stand for.

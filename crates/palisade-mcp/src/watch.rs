@@ -3,15 +3,23 @@
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
 use palisade::firewall::Firewall;
 use sha2::{Digest as _, Sha256};
+use tokio::time::Instant;
 
 use crate::tool_set::ToolSet;
 
 /// Resources that a client may watch at once.
 pub(crate) const MAX_WATCHED: usize = 100;
+
+/// How often resources are read again where policies look at the time: nothing else says when they say something else.
+const TIMED_LOOK: Duration = Duration::from_secs(2);
+
+/// At most so much of the time is spent on that: a part in so many.
+const TIMED_SHARE: u32 = 20;
 
 /// What tells one text from another.
 pub(crate) type Fingerprint = [u8; 32];
@@ -64,8 +72,10 @@ pub(crate) struct Seen {
     pub(crate) set: Arc<ToolSet>,
     /// The tables that are listed as resources.
     pub(crate) tables: Option<Fingerprint>,
-    /// By what resources were decided. Nothing else changes what they say.
+    /// By what resources were decided. Nothing else changes what they say, the time aside.
     pub(crate) firewalls: Vec<Arc<Firewall>>,
+    /// When they were read last, and how long that took.
+    pub(crate) read: (Instant, Duration),
 }
 
 impl Seen {
@@ -74,8 +84,11 @@ impl Seen {
         let same = |(one, other): (&Arc<Firewall>, &Arc<Firewall>)| Arc::ptr_eq(one, other);
         let is_same =
             self.firewalls.len() == now.len() && self.firewalls.iter().zip(&now).all(same);
+        let looks_at_time = now.iter().any(|one| one.policies().looks_at_time());
+        let (read, took) = self.read;
+        let pause = TIMED_LOOK.max(took.saturating_mul(TIMED_SHARE));
         self.firewalls = now;
-        !is_same
+        !is_same || (looks_at_time && read.elapsed() >= pause)
     }
 }
 

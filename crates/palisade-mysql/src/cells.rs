@@ -2,8 +2,56 @@
 
 use std::fmt::Write as _;
 
-use mysql_async::{Column, Value as Cell, consts::ColumnType};
+use mysql_async::{
+    Column, Value as Cell,
+    consts::{ColumnFlags, ColumnType},
+};
 use palisade::{guard::BackendError, value::Value};
+
+/// The types of these columns, as the catalog of a table has them; nothing where the server does not say.
+pub(crate) fn type_names(columns: &[Column]) -> Vec<&'static str> {
+    columns.iter().map(type_name).collect()
+}
+
+fn type_name(column: &Column) -> &'static str {
+    use ColumnType as Type;
+    let is_unsigned = column.flags().contains(ColumnFlags::UNSIGNED_FLAG);
+    let signed = |signed, unsigned| if is_unsigned { unsigned } else { signed };
+    let text = |text, bytes| match column.character_set() == BINARY {
+        true => bytes,
+        false => text,
+    };
+    match column.column_type() {
+        Type::MYSQL_TYPE_TINY => signed("tinyint", "tinyint unsigned"),
+        Type::MYSQL_TYPE_SHORT => signed("smallint", "smallint unsigned"),
+        Type::MYSQL_TYPE_INT24 => signed("mediumint", "mediumint unsigned"),
+        Type::MYSQL_TYPE_LONG => signed("int", "int unsigned"),
+        Type::MYSQL_TYPE_LONGLONG => signed("bigint", "bigint unsigned"),
+        Type::MYSQL_TYPE_FLOAT => "float",
+        Type::MYSQL_TYPE_DOUBLE => "double",
+        Type::MYSQL_TYPE_DECIMAL | Type::MYSQL_TYPE_NEWDECIMAL => "decimal",
+        Type::MYSQL_TYPE_DATE | Type::MYSQL_TYPE_NEWDATE => "date",
+        Type::MYSQL_TYPE_TIME | Type::MYSQL_TYPE_TIME2 => "time",
+        Type::MYSQL_TYPE_TIMESTAMP | Type::MYSQL_TYPE_TIMESTAMP2 => "timestamp",
+        Type::MYSQL_TYPE_DATETIME | Type::MYSQL_TYPE_DATETIME2 => "datetime",
+        Type::MYSQL_TYPE_YEAR => "year",
+        Type::MYSQL_TYPE_BIT => "bit",
+        Type::MYSQL_TYPE_JSON => "json",
+        Type::MYSQL_TYPE_VARCHAR | Type::MYSQL_TYPE_VAR_STRING => text("varchar", "varbinary"),
+        Type::MYSQL_TYPE_STRING => text("char", "binary"),
+        Type::MYSQL_TYPE_TINY_BLOB => text("tinytext", "tinyblob"),
+        Type::MYSQL_TYPE_BLOB => text("text", "blob"),
+        Type::MYSQL_TYPE_MEDIUM_BLOB => text("mediumtext", "mediumblob"),
+        Type::MYSQL_TYPE_LONG_BLOB => text("longtext", "longblob"),
+        Type::MYSQL_TYPE_GEOMETRY => "geometry",
+        Type::MYSQL_TYPE_NULL
+        | Type::MYSQL_TYPE_ENUM
+        | Type::MYSQL_TYPE_SET
+        | Type::MYSQL_TYPE_VECTOR
+        | Type::MYSQL_TYPE_TYPED_ARRAY
+        | Type::MYSQL_TYPE_UNKNOWN => "",
+    }
+}
 
 /// The collation of bytes
 /// (<https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_basic_character_set.html>).

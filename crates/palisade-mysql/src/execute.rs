@@ -26,7 +26,7 @@ use mysql_common::named_params::ParsedNamedParams;
 use palisade::{
     catalog::{Catalog, Relation, RelationKind},
     dialect::Dialect,
-    guard::{BackendError, BackendErrorKind, RowSink},
+    guard::{BackendError, BackendErrorKind, ColumnTypes, RowSink},
     ident,
     limits::Limits,
     value::Value,
@@ -34,7 +34,7 @@ use palisade::{
 use palisade_pool::{Ended, Failed, Task, Work};
 
 use crate::{
-    cells::Reading,
+    cells::{Reading, type_names},
     connect::Session,
     estimate, fault,
     introspect::Product,
@@ -182,6 +182,7 @@ pub(crate) async fn fetch(
         return Err(BackendError::second_lock("the statement gave no rows"));
     };
     // The server may know more of a column now than when it was prepared, where that depends on parameters.
+    sink.types(ColumnTypes::Named(&type_names(stream.columns_ref())));
     let readings: Vec<Reading> = stream.columns_ref().iter().map(Reading::new).collect();
     if readings.len() != width {
         return Err(BackendError::second_lock(

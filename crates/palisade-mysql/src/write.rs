@@ -23,14 +23,14 @@ use futures_core::Stream as _;
 use mysql_async::{Column, Conn, Row, prelude::Queryable as _};
 use palisade::{
     catalog::{Catalog, Change, ReferenceAction, Relation},
-    guard::{BackendError, Completion, RowSink},
+    guard::{BackendError, ColumnTypes, Completion, RowSink},
     rewrite::{ChangeFacts, ChangeKind, Precheck},
 };
 use palisade_pool::{Changes, Ended, Task, Work, commit};
 
 use crate::{
     cascade_count::{self, Reached},
-    cells::Reading,
+    cells::{Reading, type_names},
     connect::Session,
     estimate,
     execute::{self, Facts},
@@ -154,6 +154,7 @@ pub(crate) async fn change(
             .await
             .map_err(|e| fault::change(&e))?
             .ok_or_else(|| BackendError::second_lock("the statement gave no rows"))?;
+        sink.types(ColumnTypes::Named(&type_names(stream.columns_ref())));
         let readings: Vec<Reading> = stream.columns_ref().iter().map(Reading::new).collect();
         let mut stream = pin!(stream);
         let mut rows = 0_u64;

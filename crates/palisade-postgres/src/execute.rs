@@ -22,7 +22,7 @@ use std::{
 
 use futures_core::Stream as _;
 use palisade::{
-    guard::{BackendError, RowSink},
+    guard::{BackendError, ColumnTypes, RowSink},
     value::Value,
 };
 use palisade_pool::{Task, Work};
@@ -38,7 +38,7 @@ use crate::{
     estimate, fault, params,
     schema_change::{Look, Origin, Schema, is_system},
     settings::{self, Features, Own},
-    write,
+    types, write,
 };
 
 /// Rows of the first batch, before their size is known. The server works a batch out as a whole before it sends any of it.
@@ -233,6 +233,7 @@ pub(crate) async fn answer(
     if sink.columns(&names).is_break() {
         return Ok(());
     }
+    sink.types(ColumnTypes::Named(&types::names(statement)));
     let readings: Vec<Reading> = statement
         .columns()
         .iter()

@@ -20,6 +20,7 @@ mod settings;
 #[cfg(test)]
 mod tests;
 mod tls;
+mod types;
 mod weaknesses;
 mod wire;
 mod write;

@@ -22,7 +22,7 @@ use std::{future::poll_fn, ops::ControlFlow, pin::pin};
 use futures_core::Stream as _;
 use palisade::{
     catalog::{Catalog, Change, ForeignKey, ReferenceAction, Relation},
-    guard::{BackendError, Completion, RowSink},
+    guard::{BackendError, ColumnTypes, Completion, RowSink},
     rewrite::Precheck,
 };
 use palisade_pool::{Changes, Task, Work, commit};
@@ -40,6 +40,7 @@ use crate::{
     fault, params,
     schema_change::Schema,
     second_look::Outside,
+    types,
 };
 
 /// With what the printed text of a definition begins.
@@ -175,6 +176,7 @@ pub(crate) async fn change(
         check_plan(facts.catalog, &found, task, changes)?;
     }
     let names = names(statement);
+    sink.types(ColumnTypes::Named(&types::names(statement)));
     let readings: Vec<Reading> = statement
         .columns()
         .iter()

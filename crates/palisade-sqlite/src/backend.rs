@@ -10,7 +10,7 @@ use palisade::{
     catalog::Catalog,
     dialect::Dialect,
     guard::{
-        Backend, BackendError, BackendErrorKind, BackendFuture, Completion, Estimate,
+        Backend, BackendError, BackendErrorKind, BackendFuture, ColumnTypes, Completion, Estimate,
         GivenEstimates, OpenTicket, RowSink, Ticket,
     },
     rewrite::Effect,
@@ -325,12 +325,16 @@ impl Backend for SqliteBackend {
                 Effect::Write => Crossing::Rows,
                 Effect::Nothing => return Ok(Completion::default()),
             };
+            sink.types(ColumnTypes::ByValue);
             let cancel = ticket.cancel().clone();
             let work = move |rows: &mut RowSender<_>| this.execute_now(&ticket, rows);
             let result = worker::feed(Some(sink), crossing, work).await?;
             result.map_err(|error| {
-                // By the same interrupt.
-                let is_interrupted = error.kind == BackendErrorKind::Timeout;
+                // By the same interrupt, or in place of a wait for a lock.
+                let is_interrupted = matches!(
+                    error.kind,
+                    BackendErrorKind::Timeout | BackendErrorKind::Unavailable
+                );
                 if is_interrupted && cancel.is_set() {
                     BackendError::cancelled()
                 } else {

@@ -96,6 +96,9 @@ const QUERY_PLAN: i32 = 2;
 /// Virtual machine instructions between two looks at the clock.
 const INSTRUCTIONS: i32 = 100;
 
+/// How long what is no statement of a caller's waits for a lock.
+const WAIT: Duration = Duration::from_secs(5);
+
 /// The part of a statement that a database needs: the text, its values, and everything that it may touch.
 pub(crate) struct Task<'a> {
     pub(crate) sql: &'a str,
@@ -154,18 +157,32 @@ pub(crate) fn start_clock(conn: &mut Connection, task: &Task<'_>) -> rusqlite::R
     // Before as well: a sink that panicked may have left a shared connection in the middle.
     reset(conn)?;
     let deadline = Deadline::from_now(task.limits.statement_timeout());
-    conn.busy_timeout(deadline.left())?;
     let (stop, cancel) = (task.stop.clone(), task.cancel.clone());
-    conn.progress_handler(
-        INSTRUCTIONS,
-        Some(move || deadline.is_passed() || stop.is_set() || cancel.is_set()),
-    )
+    let gives_up = move || deadline.is_passed() || stop.is_set() || cancel.is_set();
+    // The engine's own wait would end at the deadline alone, and hold the thread and the caller's place until then.
+    let waits = gives_up.clone();
+    conn.busy_handler(Some(move |attempt: i32| {
+        if waits() {
+            return false;
+        }
+        std::thread::sleep(wait_for_lock(attempt).min(deadline.left()));
+        true
+    }))?;
+    conn.progress_handler(INSTRUCTIONS, Some(gives_up))
+}
+
+/// How long it takes until a lock is tried again that others hold: soon at first, and never so long that a caller who gave up is
+/// noticed late.
+fn wait_for_lock(attempt: i32) -> Duration {
+    let millis = 1_u64 << attempt.clamp(0, 3);
+    Duration::from_millis(millis)
 }
 
 /// Takes off what a statement put on.
 pub(crate) fn reset(conn: &mut Connection) -> rusqlite::Result<()> {
     conn.authorizer(None::<fn(AuthContext<'_>) -> Authorization>)?;
     conn.progress_handler(0, None::<fn() -> bool>)?;
+    conn.busy_timeout(WAIT)?;
     if conn.is_autocommit() {
         Ok(())
     } else {

@@ -216,11 +216,25 @@ pub enum Placeholder {
     Name(String),
 }
 
+/// Of which types the columns of an answer are, as an engine tells it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ColumnTypes<'a> {
+    /// A name of the engine's own types for each column, or nothing where it has another type. No text that a database holds
+    /// is one.
+    Named(&'a [&'static str]),
+    /// Each value has a type of its own.
+    ByValue,
+}
+
 /// Takes the rows of an answer, one at a time.
 pub trait RowSink {
     /// The names the engine gives the columns, before the first row. A break means that the answer
     /// has another shape than was decided; nothing more is read.
     fn columns(&mut self, names: &[&str]) -> ControlFlow<()>;
+
+    /// What is told of the types of columns that have no declared one, such as those that are computed. A backend says it before
+    /// the first row. Whoever has no use for it does nothing.
+    fn types(&mut self, _types: ColumnTypes<'_>) {}
 
     /// One row, a cell for each column. A break means that no more rows are wanted.
     fn row(&mut self, cells: Vec<Value>) -> ControlFlow<()>;

@@ -58,7 +58,18 @@ fn a_configuration_is_checked_where_it_is_wrong() {
             .out;
         let told: Value = serde_json::from_str(&told).unwrap();
         assert_eq!(told["valid"], false);
-        assert!(told["message"].as_str().unwrap().contains(place), "{told}");
+        let position = format!(
+            "{}:{}:{}",
+            told["file"].as_str().unwrap(),
+            told["line"],
+            told["column"]
+        );
+        assert_eq!(position, place, "{told}");
+        assert!(told["help"].as_str().unwrap().contains(help), "{told}");
+        assert!(
+            !told["message"].as_str().unwrap().contains("palisade.toml"),
+            "{told}"
+        );
     }
     desk.write(
         "palisade.toml",
@@ -66,6 +77,16 @@ fn a_configuration_is_checked_where_it_is_wrong() {
     );
     let told = desk.run(&["config", "check"]).expect_exit(3).err;
     assert!(told.contains("no-such-folder"), "{told}");
+    let told = desk
+        .run(&["config", "check", "--format", "json"])
+        .expect_exit(3)
+        .out;
+    let told: Value = serde_json::from_str(&told).unwrap();
+    assert_eq!(told["line"], Value::Null, "{told}");
+    assert!(
+        told["message"].as_str().unwrap().contains("no-such-folder"),
+        "{told}"
+    );
     desk.run(&["config", "check", "no-such-file.toml"])
         .expect_exit(3);
 }
@@ -112,6 +133,7 @@ fn the_schema_and_the_parser_know_the_same_keys() {
         ("Grants", "grants"),
         ("Mcp", "mcp"),
         ("Approvals", "approvals"),
+        ("Telemetry", "telemetry"),
         ("Connection", "connections.x"),
         ("AuditTable", "audit"),
     ];
@@ -354,4 +376,26 @@ fn a_database_that_comes_later_has_the_edited_configuration() {
         !tables.iter().any(|one| one["table"] == "tickets"),
         "{told}"
     );
+}
+
+/// A hangup signal reads the configuration at once, edited or not, and ends nothing.
+#[test]
+fn a_hangup_signal_reads_the_configuration_again() {
+    let desk = Desk::new();
+    desk.write("palisade.toml", FILE);
+    let mut client = Client::new(&desk, &["--config", "palisade.toml"]);
+    wait_until(&mut client, |told| told["limits"]["rows"] == 50);
+    // Without an edit nothing else reads it again. It is not known when the server begins to listen.
+    for _ in 0..10 {
+        client.hang_up();
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    desk.write(
+        "palisade.toml",
+        FILE.replace("max_rows = 50", "max_rows = 7"),
+    );
+    client.hang_up();
+    wait_until(&mut client, |told| told["limits"]["rows"] == 7);
+    let log = client.end();
+    assert!(log.matches("configuration loaded").count() >= 2, "{log}");
 }

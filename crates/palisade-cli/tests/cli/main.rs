@@ -33,6 +33,7 @@ mod serve;
 mod shop;
 mod starter;
 mod tables;
+mod telemetry;
 mod templates;
 mod tls;
 mod tokens;

@@ -40,6 +40,14 @@ fn statements(shop: &Shop) {
     );
     assert_eq!(answer["code"], "database.rejected", "{answer}");
     assert!(!answer.to_string().contains("Ada"), "{answer}");
+    // What is computed has the type that the server says.
+    let types = shop.types(
+        "SELECT count(*) AS n, upper(name) AS u, 1.5 AS r, 1.5e0 AS f, CURRENT_DATE AS d, id FROM customers GROUP BY id, name",
+    );
+    let id = types.last().unwrap();
+    assert!(id.starts_with("int"), "{id}");
+    let computed = types.get(..5).unwrap();
+    assert_eq!(computed, ["bigint", "varchar", "decimal", "double", "date"]);
     let sql = "SELECT subject FROM tickets WHERE id = ?";
     let answer = shop.answer_with("query", &["--params", "[2]"], sql);
     assert_eq!(

@@ -36,6 +36,22 @@ fn a_statement_is_masked_filtered_and_refused() {
     let answer = shop.json("query", "SELECT CAST(name AS int) FROM customers");
     assert_eq!(answer["code"], "database.rejected", "{answer}");
     assert!(!answer.to_string().contains("Ada"), "{answer}");
+    // What is computed has the type that the server says, unless it is a type of the database's own.
+    let types = shop.types(
+        "SELECT count(*), upper(name), 1.5, 1.5::float8 AS f, ARRAY['a'] AS a, CURRENT_DATE AS d, now() AS t, true AS b, id FROM customers GROUP BY id, name",
+    );
+    let expected = [
+        "bigint",
+        "text",
+        "numeric",
+        "double precision",
+        "text[]",
+        "date",
+        "timestamp with time zone",
+        "boolean",
+        "integer",
+    ];
+    assert_eq!(types, expected);
     // Parameters, as PostgreSQL spells them.
     let sql = "SELECT subject FROM tickets WHERE id = $1";
     let answer = shop.answer_with("query", &["--params", "[2]"], sql);

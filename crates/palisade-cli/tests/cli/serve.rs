@@ -145,6 +145,14 @@ impl Client {
         self.child.wait().unwrap().code()
     }
 
+    /// Asks the server to read its files again.
+    pub(crate) fn hang_up(&self) {
+        let status = std::process::Command::new("kill")
+            .args(["-HUP", &self.child.id().to_string()])
+            .status();
+        assert!(status.unwrap().success());
+    }
+
     /// Ends the server by closing its input; what it logged.
     pub(crate) fn end(mut self) -> String {
         drop(self.input.take());
@@ -307,18 +315,12 @@ fn policies_that_are_edited_hold_from_the_next_request_on() {
 
     // A set that is wrong is refused with its line, and the one before stays.
     write("forbid (principal, action == Action::\"selekt\", resource);");
-    let hang_up = |client: &Client| {
-        let status = std::process::Command::new("kill")
-            .args(["-HUP", &client.child.id().to_string()])
-            .status();
-        assert!(status.unwrap().success());
-    };
-    hang_up(&client);
+    client.hang_up();
     std::thread::sleep(std::time::Duration::from_millis(1500));
     client.becomes(sql, is_forbidden);
 
     write("");
-    hang_up(&client);
+    client.hang_up();
     client.becomes(sql, is_answered);
     let told = client.end();
     assert!(

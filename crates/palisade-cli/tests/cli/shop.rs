@@ -173,6 +173,18 @@ impl Shop {
         self.answer(command, sql).json()
     }
 
+    /// The types of the columns of the answer to `sql`.
+    pub(crate) fn types(&self, sql: &str) -> Vec<String> {
+        let answer = self.json("query", sql);
+        let columns = answer["columns"]
+            .as_array()
+            .unwrap_or_else(|| panic!("{answer}"));
+        let types = columns
+            .iter()
+            .map(|column| column["type"].as_str().unwrap().to_owned());
+        types.collect()
+    }
+
     pub(crate) fn answer(&self, command: &str, sql: &str) -> Answer {
         self.answer_with(command, &[], sql)
     }

@@ -136,6 +136,56 @@ fn waits(result: &Value) -> String {
     id
 }
 
+/// Which of the tools say that a call could wait.
+async fn waiting_tools(client: &mut Client) -> Vec<String> {
+    let listed = client.request("tools/list", json!({})).await;
+    let mut names = Vec::new();
+    for tool in listed["tools"].as_array().unwrap() {
+        if tool["_meta"]["palisade/requires-approval"]
+            .as_bool()
+            .unwrap()
+        {
+            names.push(tool["name"].as_str().unwrap().to_owned());
+        }
+    }
+    names
+}
+
+#[tokio::test]
+async fn the_list_of_tools_says_which_could_wait() {
+    let desk = desk("required", None, ApprovalOptions::default());
+    let mut client = client(&desk.server, json!({})).await;
+    assert_eq!(waiting_tools(&mut client).await, ["execute"]);
+    // Whom a policy does not ask is told so, and of a change of policies everybody is.
+    let with = async |policies: &str| {
+        let file = PolicyFile {
+            name: "test.cedar".to_owned(),
+            text: policies.to_owned(),
+        };
+        let sources = PolicySources {
+            policies: vec![file],
+            ..PolicySources::default()
+        };
+        desk.guard.reload(&sources).await.unwrap();
+    };
+    let asked = POLICIES.replace("LEVEL", "operator");
+    let others = asked.replace(
+        "permit (principal, action in [Action::\"update\"",
+        "permit (principal == Agent::\"other\", action in [Action::\"update\"",
+    );
+    assert_ne!(asked, others);
+    with(&others).await;
+    client.notified("notifications/tools/list_changed").await;
+    assert_eq!(waiting_tools(&mut client).await, [""; 0]);
+    let reads = "@approval(\"required\")\npermit (principal, action, resource);";
+    with(reads).await;
+    client.notified("notifications/tools/list_changed").await;
+    assert_eq!(
+        waiting_tools(&mut client).await,
+        ["execute", "explain_query", "query"]
+    );
+}
+
 #[tokio::test]
 async fn a_person_at_the_client_approves_one_run() {
     let desk = desk("required", None, ApprovalOptions::default());

@@ -43,10 +43,25 @@ fn served(
     records: &Records,
 ) -> (Arc<Guard>, ServeOptions) {
     let backend = SqliteBackend::in_memory(SCRIPT, name).unwrap().writable();
+    gate((name, backend), &policies.concat(), writable, records)
+}
+
+/// A server over `backend`, for whatever `policy` permits.
+pub(crate) fn serving(backend: SqliteBackend, policy: &str, records: &Records) -> PalisadeServer {
+    let (guard, options) = gate(("desk", backend), policy, true, records);
+    PalisadeServer::new(guard, options)
+}
+
+fn gate(
+    (name, backend): (&str, SqliteBackend),
+    policy: &str,
+    writable: bool,
+    records: &Records,
+) -> (Arc<Guard>, ServeOptions) {
     let sources = PolicySources {
         policies: vec![PolicyFile {
             name: "test.cedar".to_owned(),
-            text: policies.concat(),
+            text: policy.to_owned(),
         }],
         ..PolicySources::default()
     };

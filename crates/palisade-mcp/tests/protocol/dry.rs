@@ -119,6 +119,39 @@ async fn a_plan_is_shown_of_what_is_seen_whole_alone() {
     );
 }
 
+/// Places in errors of a plan are places in the caller's own text, as `query` tells them.
+#[tokio::test]
+async fn errors_of_a_plan_point_into_the_callers_text() {
+    let records = Records::default();
+    let mut client = Client::connect(schema::server(&records, None));
+    client.initialize().await;
+    for (sql, place) in [
+        ("SELECT FROM WHERE id = 1", "Line: 1, Column: 13"),
+        ("SELECT id\nFROM visits WHERE )", "Line: 2, Column: 19"),
+        ("SELECT 'a", "Line: 1, Column: 8"),
+        ("SELECT id FROM visits; SELECT 2", "line 1, column 24"),
+    ] {
+        let by = async |client: &mut Client, tool: &str| {
+            let refusal = client.refused(tool, json!({"sql": sql})).await;
+            refusal["message"].as_str().unwrap().to_owned()
+        };
+        let told = by(&mut client, "explain_query").await;
+        assert!(told.contains(place), "{sql}: {told}");
+        assert_eq!(told, by(&mut client, "query").await, "{sql}");
+    }
+    // What asks for a plan by itself is no other statement.
+    let own = json!({"sql": "EXPLAIN QUERY PLAN SELECT id FROM visits"});
+    let text = client.call("explain_query", own).await.to_string();
+    assert!(text.contains("SCAN"), "{text}");
+    for sql in ["INSERT INTO visits (id) VALUES (1)", "DROP TABLE visits"] {
+        let refusal = client.refused("explain_query", json!({"sql": sql})).await;
+        assert_eq!(refusal["code"], "statement.not-allowed", "{sql}");
+        let message = refusal["message"].as_str().unwrap();
+        assert!(message.starts_with("EXPLAIN of "), "{message}");
+    }
+    client.stop().await;
+}
+
 /// Where policy says how many rows there are, no answer says that another limit would give more.
 #[tokio::test]
 async fn a_cap_of_policy_is_told_as_one() {

@@ -43,7 +43,7 @@ use palisade::{
     policy::{PolicyFile, PolicySources},
     session::Principal,
 };
-use palisade_mcp::{PalisadeServer, ServeError, ServeOptions, serve};
+use palisade_mcp::{PalisadeServer, ServeError, ServeOptions, ToolSet, serve};
 use palisade_sqlite::SqliteBackend;
 use serde_json::{Value, json};
 use tokio::{
@@ -207,6 +207,20 @@ async fn typed_rows_are_the_envelope_twice() {
     assert!(lines[1].starts_with("<<palisade-data "), "{text}");
     assert_eq!(serde_json::from_str::<Value>(lines[2]).unwrap(), *envelope);
     assert_eq!(result["content"].as_array().unwrap().len(), 1);
+    client.stop().await;
+}
+
+/// A column that is computed has the type of its values, where all have one.
+#[tokio::test]
+async fn computed_columns_have_types() {
+    let mut client = Client::ready(sqlite()).await;
+    let sql = "SELECT id, count(*) AS n, upper(name) AS u, id * 1.5 AS r, NULL AS x, iif(id = 1, 1, 'a') AS m FROM customers GROUP BY id";
+    let result = client.call("query", json!({"sql": sql})).await;
+    let columns = result["structuredContent"]["columns"].as_array().unwrap();
+    let types: Vec<&str> = (columns.iter())
+        .map(|column| column["type"].as_str().unwrap())
+        .collect();
+    assert_eq!(types, ["INTEGER", "INTEGER", "TEXT", "REAL", "", ""]);
     client.stop().await;
 }
 
@@ -686,6 +700,33 @@ async fn calls_about_names_are_recorded_with_tool_session_and_trace() {
     assert_eq!(records[3].obligations, ["mask main.customers.email"]);
 }
 
+/// Whoever tries a tool that is not there leaves a trace, without what was written in place of a name.
+#[tokio::test]
+async fn calls_of_tools_that_are_not_there_are_recorded() {
+    let records = Records::default();
+    let server = server_over(sqlite(), Arc::new(records.clone()));
+    let tools = ToolSet::full().exclude("policy_test").unwrap();
+    let mut client = Client::connect(server.with_tools(tools));
+    client.initialize().await;
+    for name in ["SELECT 'Ada'", "policy_test"] {
+        let call = json!({"name": name, "arguments": {"sql": "SELECT 'Ada'"}});
+        let error = client.error("tools/call", call).await;
+        assert_eq!(error["code"], -32602, "{error}");
+        assert!(error["message"].as_str().unwrap().contains("no such tool"));
+    }
+    client.stop().await;
+    let records = records.0.lock().unwrap();
+    let told: Vec<_> = (records.iter())
+        .map(|r| (r.kind, r.tool, r.decision, r.code, r.session.is_some()))
+        .collect();
+    let refused = |tool| {
+        let code = Some(Code::RequestInvalid);
+        (RecordKind::Call, tool, "reject", code, true)
+    };
+    assert_eq!(told, [refused(None), refused(Some("policy_test"))]);
+    assert!(!format!("{records:?}").contains("Ada"));
+}
+
 /// A call about names that cannot be recorded is not answered.
 #[tokio::test]
 async fn what_is_not_recorded_is_not_told() {
@@ -702,6 +743,9 @@ async fn what_is_not_recorded_is_not_told() {
         .await;
     assert_eq!(refused["code"], "internal", "{refused}");
     assert!(!refused.to_string().contains("email"), "{refused}");
+    let call = json!({"name": "shell", "arguments": {}});
+    let error = client.error("tools/call", call).await;
+    assert_eq!(error["code"], -32603, "{error}");
 }
 
 /// A client over a pipe in memory, one JSON-RPC message a line.

@@ -1,8 +1,21 @@
 //! Resources, prompts and completion.
 
-use std::sync::Arc;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
-use palisade_mcp::ToolSet;
+use palisade::{
+    firewall::Firewall,
+    guard::Guard,
+    host::Host,
+    policy::{PolicyFile, PolicySources},
+    session::Principal,
+};
+use palisade_mcp::{PalisadeServer, ServeOptions, ToolSet};
 use palisade_sqlite::SqliteBackend;
 use serde_json::{Value, json};
 
@@ -281,6 +294,71 @@ async fn prompts_name_tools_that_there_are() {
     }
     // They are of no database.
     assert!(records.0.lock().unwrap().is_empty());
+}
+
+/// A clock that a test moves.
+struct MovedHost(Arc<AtomicU64>);
+
+impl Host for MovedHost {
+    fn unix_time(&self) -> Duration {
+        Duration::from_secs(self.0.load(Ordering::Relaxed))
+    }
+
+    fn monotonic(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    fn random(&self) -> Result<[u8; 16], String> {
+        Ok([7; 16])
+    }
+}
+
+/// A client is told of what the time changes in the resources that it watches, without anybody's edit.
+#[tokio::test]
+async fn what_the_time_changes_is_told() {
+    let evening = r#"permit (principal, action, resource);
+        forbid (principal, action in [Action::"select", Action::"discover"], resource == Table::"main.tickets")
+        unless { context has time && context.time < datetime("2027-01-15") };"#;
+    let backend = sqlite();
+    let file = PolicyFile {
+        name: "test.cedar".to_owned(),
+        text: evening.to_owned(),
+    };
+    let sources = PolicySources {
+        policies: vec![file],
+        ..PolicySources::default()
+    };
+    let firewall = Firewall::builder(backend.catalog().clone(), sources).build();
+    let clock = Arc::new(AtomicU64::new(1_700_000_000));
+    let host = Arc::new(MovedHost(Arc::clone(&clock)));
+    let records = Arc::new(Records::default());
+    let guard = Guard::new(Arc::new(firewall.unwrap()), backend, host, records);
+    let options = ServeOptions {
+        transport: palisade::session::Transport::Stdio,
+        principal: Principal::new("Agent", "default").into(),
+        connection: "test".to_owned(),
+        writable: false,
+    };
+    let mut client = Client::connect(PalisadeServer::new(Arc::new(guard), options));
+    client.initialize().await;
+    let uri = format!("{ROOT}/test/schemas/main/tables/tickets");
+    let other = format!("{ROOT}/test/schemas/main/tables/customers");
+    for uri in [&uri, &other] {
+        client
+            .request("resources/subscribe", json!({"uri": uri}))
+            .await;
+    }
+    // So that it is not the first look that tells.
+    tokio::time::sleep(Duration::from_millis(600)).await;
+    clock.store(1_900_000_000, Ordering::Relaxed);
+    client
+        .notified("notifications/resources/list_changed")
+        .await;
+    let told = client.notified("notifications/resources/updated").await;
+    assert_eq!(told["params"]["uri"], uri);
+    let error = client.error("resources/read", json!({"uri": uri})).await;
+    assert_eq!(error["code"], -32002, "{error}");
+    client.stop().await;
 }
 
 /// Other tools of the operator's come with other prompts and resources, and a client that is there is told.

@@ -266,6 +266,35 @@ async fn a_template_is_a_tool_where_it_says_so() {
     client.stop().await;
 }
 
+/// A template that a person approves says so, by itself or by what its statement reads.
+#[tokio::test]
+async fn a_template_that_waits_says_so() {
+    let waiting = async |policies: &str| {
+        let records = Records::default();
+        let mut client = Client::connect(serving(policies, TOOLS, &records));
+        client.initialize().await;
+        let listed = client.request("tools/list", json!({})).await;
+        client.stop().await;
+        let tools = listed["tools"].as_array().unwrap().clone();
+        let waits = |tool: &&Value| tool["_meta"]["palisade/requires-approval"] == true;
+        let names = tools.iter().filter(waits);
+        names
+            .map(|tool| tool["name"].as_str().unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(waiting(POLICIES).await, [""; 0]);
+    let run = format!(
+        "@approval(\"required\") permit (principal, action == Action::\"run\", resource == Template::\"by-owner\");{POLICIES}"
+    );
+    assert_eq!(waiting(&run).await, ["by_owner", "run_template"]);
+    let read = format!(
+        "@approval(\"required\") permit (principal, action == Action::\"select\", resource) when {{ context has template }};{POLICIES}"
+    );
+    // That no query runs a template is a circumstance, which counts as met.
+    let told = ["by_owner", "explain_query", "query", "run_template"];
+    assert_eq!(waiting(&read).await, told);
+}
+
 /// No template takes a tool's name.
 #[test]
 fn names_of_tools_are_taken() {

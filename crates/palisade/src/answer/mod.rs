@@ -77,7 +77,7 @@ pub struct OutputColumn {
     /// The name the engine gives it.
     pub name: Arc<str>,
     /// The declared type of the base column it is by identity, or what a mask makes of it; `token` where tokens stand for its
-    /// values, else empty.
+    /// values. Of an answer, what the engine tells of a column that is computed; empty where it tells nothing.
     #[serde(rename = "type")]
     pub type_name: Arc<str>,
     /// Whether a mask stands before any of the columns it comes from.

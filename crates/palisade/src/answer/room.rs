@@ -38,6 +38,9 @@ pub(in crate::answer) const NOTE_CHARS: usize = 3000;
 /// Tokens of both.
 const FRAME_TOKENS: usize = 900;
 
+/// The longest name of a type that an engine tells.
+const LONGEST_TYPE: &str = "timestamp without time zone[]";
+
 /// What is left of a [`Room`].
 #[derive(Debug, Clone, Copy)]
 pub(in crate::answer) struct Left {
@@ -66,6 +69,10 @@ impl Left {
             Form::Json => {
                 for column in columns {
                     push_json(&mut text, column);
+                    // The engine may tell a type later.
+                    if column.type_name.is_empty() {
+                        text.push_str(LONGEST_TYPE);
+                    }
                 }
             }
         }

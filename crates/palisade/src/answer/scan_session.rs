@@ -20,7 +20,7 @@ use crate::{
     },
     code::Code,
     rejection::Rejection,
-    value::{RowSink, Value},
+    value::{ColumnTypes, RowSink, Value},
 };
 
 /// What becomes of a cell in which a detector finds something.
@@ -316,6 +316,8 @@ pub struct ScanSession {
     is_too_wide: bool,
     /// A higher limit would give no more rows.
     has_most_rows: bool,
+    /// Columns without a type have that of their values.
+    is_typed_by_value: bool,
 }
 
 impl ScanSession {
@@ -341,6 +343,7 @@ impl ScanSession {
             left: None,
             is_too_wide: false,
             has_most_rows: false,
+            is_typed_by_value: false,
         };
         session.scan_columns();
         session
@@ -483,7 +486,8 @@ impl ScanSession {
     /// # Errors
     /// [`Code::Internal`] if the answer has another shape than was decided, [`Code::OutputBlocked`] if
     /// something was found and the action is to block, [`Code::LimitRows`] if policy refuses an answer with so many rows.
-    pub fn finish(self) -> Result<ScannedRows, Rejection> {
+    pub fn finish(mut self) -> Result<ScannedRows, Rejection> {
+        self.type_by_value();
         if let Some(detail) = self.fault {
             return Err(Rejection::new(Code::Internal, Code::Internal.summary())
                 .with_operator_detail(detail));
@@ -536,6 +540,19 @@ impl ScanSession {
             findings: self.findings,
             marker: self.marker,
         })
+    }
+
+    /// Gives columns without a type that of the values that leave, where all have the same.
+    fn type_by_value(&mut self) {
+        if !self.is_typed_by_value {
+            return;
+        }
+        for (index, column) in self.columns.iter_mut().enumerate() {
+            if column.type_name.is_empty() {
+                let cells = self.rows.iter().filter_map(|row| row.get(index));
+                column.type_name = common_type(cells).into();
+            }
+        }
     }
 
     fn is_blocked(&self) -> bool {
@@ -690,6 +707,22 @@ impl ScanSession {
     }
 }
 
+/// The type of all of these cells that hold something, in SQLite's words; nothing where they have several.
+fn common_type<'c>(cells: impl Iterator<Item = &'c Cell>) -> &'static str {
+    let types: BTreeSet<&str> = cells
+        .filter_map(|cell| match cell {
+            Cell::Null => None,
+            Cell::Bool(_) | Cell::Integer(_) => Some("INTEGER"),
+            Cell::Real(_) => Some("REAL"),
+            Cell::Text(_) => Some("TEXT"),
+        })
+        .collect();
+    match (types.len(), types.first()) {
+        (1, Some(only)) => only,
+        (_, _) => "",
+    }
+}
+
 impl RowSink for ScanSession {
     fn columns(&mut self, names: &[&str]) -> ControlFlow<()> {
         let decided = self.plan.columns.iter().map(|c| &*c.name);
@@ -714,6 +747,19 @@ impl RowSink for ScanSession {
             names.len(),
             self.plan.columns.len()
         ))
+    }
+
+    fn types(&mut self, types: ColumnTypes<'_>) {
+        match types {
+            ColumnTypes::ByValue => self.is_typed_by_value = true,
+            ColumnTypes::Named(names) => {
+                for (column, name) in self.columns.iter_mut().zip(names) {
+                    if column.type_name.is_empty() {
+                        column.type_name = (*name).into();
+                    }
+                }
+            }
+        }
     }
 
     fn row(&mut self, cells: Vec<Value>) -> ControlFlow<()> {

@@ -6,6 +6,7 @@ mod builder;
 mod column_lineage;
 mod metadata;
 mod permitted_changes;
+mod possible_approvals;
 mod session_catalog;
 mod shown_columns;
 mod standing;
@@ -51,7 +52,7 @@ use crate::{
     rewrite::{Prepared, RewrittenStatement, SourceCache},
     session::Session,
     syntax,
-    syntax::{Explain, Lexed, Parsed, ParsedQuery},
+    syntax::{Explain, Lexed, Parsed, ParsedQuery, Wording},
     value::{Params, Value},
 };
 
@@ -206,7 +207,7 @@ impl Firewall {
         session: &Session,
         limits: &Limits,
     ) -> Result<Decision, Error> {
-        decision(self.decide(sql, params, session, limits, None))
+        decision(self.decide(sql.into(), params, session, limits, None))
     }
 
     /// As [`check_within`](Self::check_within), and says of what waits for an approval what it is.
@@ -215,12 +216,12 @@ impl Firewall {
     /// As `check`.
     pub(crate) fn check_pending(
         &self,
-        sql: &str,
+        wording: Wording<'_>,
         params: &Params,
         session: &Session,
         limits: &Limits,
     ) -> Result<Decided, Error> {
-        match self.decide(sql, params, session, limits, None) {
+        match self.decide(wording, params, session, limits, None) {
             Ok(statement) => Ok(match statement.approval().cloned() {
                 None => Decided::Allow(Box::new(statement)),
                 Some(demand) => Decided::Pending(Box::new(statement), demand),
@@ -304,7 +305,7 @@ impl Firewall {
         session: &Session,
     ) -> Result<(Decision, Trace), Error> {
         let mut trace = Trace::new(sql, session);
-        let result = self.decide(sql, params, session, &self.limits, Some(&mut trace));
+        let result = self.decide(sql.into(), params, session, &self.limits, Some(&mut trace));
         let result = result.and_then(refuse_pending);
         trace.conclude(&result);
         Ok((decision(result)?, trace))
@@ -393,7 +394,7 @@ impl Firewall {
         self.changes && (session_view.may_write() || session_view.may_define())
     }
 
-    /// The statement that asks for the plan of `sql`. It is read and decided about like any other.
+    /// The statement that asks for the plan of `sql`. [`Wording::plan`] reads it, so that places are those in `sql`.
     pub(crate) fn plan_of(&self, sql: &str) -> String {
         format!("{}{sql}", Explain::words(self.catalog.dialect()))
     }
@@ -419,7 +420,7 @@ impl Firewall {
 
     fn decide(
         &self,
-        sql: &str,
+        wording: Wording<'_>,
         params: &Params,
         session: &Session,
         limits: &Limits,
@@ -431,18 +432,19 @@ impl Firewall {
         // A trace is the record of a decision, not of a memory.
         let known = trace
             .is_none()
-            .then(|| self.statements.find(key, &limits, sql))
+            .then(|| self.statements.find(key, &limits, wording.whole()))
             .flatten();
         if let Some(prepared) = known {
             return Prepared::bind(&prepared, params);
         }
-        let lexed = Lexed::read(sql, self.catalog.dialect(), &limits)?;
+        let lexed = Lexed::read(wording, self.catalog.dialect(), &limits)?;
         let session_catalog = self.session_catalog(session);
         let statement = self.decide_anew(lexed, params, &session_catalog, &limits, trace)?;
         if let Some(prepared) = statement.prepared()
             && !session_catalog.session_view().depends_on_time()
         {
-            self.statements.keep(key, &limits, sql, prepared);
+            self.statements
+                .keep(key, &limits, wording.whole(), prepared);
         }
         Ok(statement)
     }

@@ -8,6 +8,7 @@ use crate::{
     guard::{Became, Guard, Refusal, Request, Run, internal, request::Asked},
     rejection::Rejection,
     rewrite::Effect,
+    syntax::Wording,
     value::Params,
 };
 
@@ -57,14 +58,21 @@ impl Guard {
                 firewall.instantiate(name, arguments, &session).map(Some)
             }
         };
-        let (sql, params, session) = match (&call, asked) {
-            (Ok(Some(call)), _) => (call.sql(), call.params(), call.session()),
-            (_, Asked::Statement(sql, params)) => (sql, params, &*session),
-            (_, Asked::Plan(_, params)) => (plan.as_deref().unwrap_or_default(), params, &*session),
-            (_, Asked::Template(_, _)) => ("", &Params::None, &*session),
+        let dialect = firewall.catalog().dialect();
+        let (wording, params, session) = match (&call, asked) {
+            (Ok(Some(call)), _) => (call.sql().into(), call.params(), call.session()),
+            (_, Asked::Statement(sql, params)) => (sql.into(), params, &*session),
+            (_, Asked::Plan(_, params)) => {
+                let whole = plan.as_deref().unwrap_or_default();
+                (Wording::plan(whole, dialect), params, &*session)
+            }
+            (_, Asked::Template(_, _)) => ("".into(), &Params::None, &*session),
         };
         let result = match &call {
-            Ok(_) => self.permit(sql, params, session, limits, &mut run).await,
+            Ok(_) => {
+                self.permit(wording, params, session, limits, &mut run)
+                    .await
+            }
             Err(rejection) => Err(rejection.clone()),
         };
         // No person is asked for what is not run.
@@ -103,7 +111,7 @@ impl Guard {
             Ok(_) => Became::Untried,
             Err(refusal) => Became::Refused(refusal),
         };
-        let record = self.record(sql, session, &became, &run);
+        let record = self.record(wording.whole(), session, &became, &run);
         if let Err(why) = self.audit.record(&record) {
             // What is not recorded is not answered.
             return Err(self.refusal(internal(&why)));

@@ -12,6 +12,7 @@ mod live;
 mod record;
 mod refresh;
 mod request;
+mod stages;
 mod ticket;
 
 use std::{borrow::Cow, sync::Arc, time::Duration};
@@ -25,6 +26,7 @@ pub use engine_fault::{EngineFault, FaultClass};
 pub use estimates::Estimates;
 pub use refresh::RefreshError;
 pub use request::Request;
+pub use stages::{Stage, StageTime};
 pub use ticket::{OpenTicket, Ticket};
 
 use backend_error::describe_failure;
@@ -44,10 +46,11 @@ use crate::{
     rejection::Rejection,
     rewrite::{Effect, RewrittenStatement},
     session::Session,
+    syntax::Wording,
     value::Params,
 };
 
-pub use crate::value::RowSink;
+pub use crate::value::{ColumnTypes, RowSink};
 
 /// What the agent gets.
 #[derive(Debug)]
@@ -104,6 +107,8 @@ pub struct Report {
     pub policies: Vec<String>,
     /// From the text to the answer.
     pub duration: Duration,
+    /// Of what that consists, in order, and the record after it.
+    pub stages: Vec<StageTime>,
 }
 
 /// The gate. Tools, commands and endpoints reach a database through one of these and in no other way.
@@ -218,6 +223,13 @@ impl Guard {
             .map_err(|rejection| self.refusal(rejection))
     }
 
+    /// Whether `template` waits for a person's approval where `session` runs it by now. A hint: a call is decided about anew.
+    #[must_use]
+    pub fn template_waits(&self, template: &Template, session: &Session) -> bool {
+        let firewall = self.firewall();
+        firewall.template_waits(template, &self.now(&firewall, session))
+    }
+
     /// `session` at the time of a request, where policies look at it.
     fn now<'s>(&self, firewall: &Firewall, session: &'s Session) -> Cow<'s, Session> {
         if session.time().is_none() && firewall.policies().looks_at_time() {
@@ -268,19 +280,23 @@ impl Guard {
                 firewall.instantiate(name, arguments, &session).map(Some)
             }
         };
-        let (sql, params, session) = match (&call, asked) {
-            (Ok(Some(call)), _) => (call.sql(), call.params(), call.session()),
-            (_, Asked::Statement(sql, params)) => (sql, params, &*session),
-            (_, Asked::Plan(_, params)) => (plan.as_deref().unwrap_or_default(), params, &*session),
+        let dialect = firewall.catalog().dialect();
+        let (wording, params, session) = match (&call, asked) {
+            (Ok(Some(call)), _) => (call.sql().into(), call.params(), call.session()),
+            (_, Asked::Statement(sql, params)) => (sql.into(), params, &*session),
+            (_, Asked::Plan(_, params)) => {
+                let whole = plan.as_deref().unwrap_or_default();
+                (Wording::plan(whole, dialect), params, &*session)
+            }
             // What was not run has no text.
-            (_, Asked::Template(_, _)) => ("", &Params::None, &*session),
+            (_, Asked::Template(_, _)) => ("".into(), &Params::None, &*session),
         };
         let result = match call {
             Ok(_) => {
                 run.room = room;
                 run.cancel = cancel.cloned().unwrap_or_default();
                 run.is_trial = is_trial;
-                self.decide_and_run(sql, params, session, limits, &mut run)
+                self.decide_and_run(wording, params, session, limits, &mut run)
                     .await
             }
             Err(ref rejection) => Err(rejection.clone()),
@@ -297,9 +313,12 @@ impl Guard {
             Outcome::Rows(envelope) => Became::Answered(envelope),
             Outcome::Rejected(refusal) => Became::Refused(refusal),
         };
-        let record = self.record(sql, session, &became, &run);
+        let record = self.record(wording.whole(), session, &became, &run);
+        let began = self.host.monotonic();
+        let recorded = self.audit.record(&record);
+        run.note_stage(Stage::Record, began, self.host.monotonic());
         let report = run.report;
-        if let Err(why) = self.audit.record(&record) {
+        if let Err(why) = recorded {
             // What is not recorded is not answered.
             let rejection =
                 Rejection::new(Code::Internal, Code::Internal.summary()).with_operator_detail(why);
@@ -317,13 +336,15 @@ impl Guard {
 
     async fn decide_and_run(
         &self,
-        sql: &str,
+        wording: Wording<'_>,
         params: &Params,
         session: &Session,
         limits: &Limits,
         run: &mut Run,
     ) -> Result<Envelope, Rejection> {
-        let (mut statement, demand) = self.permit(sql, params, session, limits, run).await?;
+        let permitted = self.permit(wording, params, session, limits, run).await;
+        run.note_stage(Stage::Decide, run.start, self.host.monotonic());
+        let (mut statement, demand) = permitted?;
         let marker = Marker::from_bytes(self.host.random().map_err(|why| internal(&why))?);
         // What is left is for the engine, and for the wait for it.
         statement.spend_time(self.host.monotonic().saturating_sub(run.start))?;
@@ -350,11 +371,17 @@ impl Guard {
         }
         // Last, so that an approval is not used up by what would not have run.
         if let Some(demand) = &demand {
-            self.require_approval(demand, &statement, (sql, params, session), run)?;
+            let began = self.host.monotonic();
+            let request = (wording.whole(), params, session);
+            let approved = self.require_approval(demand, &statement, request, run);
+            run.note_stage(Stage::Approve, began, self.host.monotonic());
+            approved?;
         }
         run.report.rewritten = Some(statement.text().to_owned());
         let ticket = Ticket::issue(&statement).cancelled_by(&run.cancel);
+        let began = self.host.monotonic();
         let result = run.live.backend.execute(ticket, &mut scan).await;
+        run.note_stage(Stage::Run, began, self.host.monotonic());
         let result = match result {
             // Only what a look at the schema confirms is called a change: to send another statement again would not help.
             Err(error) if error.kind == BackendErrorKind::NameNotFound => {
@@ -413,19 +440,19 @@ impl Guard {
     /// The statement that may be run, decided over the schema as it is by now, and the approval that it needs first.
     async fn permit(
         &self,
-        sql: &str,
+        wording: Wording<'_>,
         params: &Params,
         session: &Session,
         limits: &Limits,
         run: &mut Run,
     ) -> Result<(Box<RewrittenStatement>, Option<ApprovalDemand>), Rejection> {
-        let mut decided = decide(&run.live, sql, params, session, limits)?;
+        let mut decided = decide(&run.live, wording, params, session, limits)?;
         if is_of_names(&decided)
             // What cannot be looked at now is as it was; whoever operates it is told by other ways.
             && let Ok(true) = self.refresh_if_due().await
         {
             run.live = self.current.get();
-            decided = decide(&run.live, sql, params, session, limits)?;
+            decided = decide(&run.live, wording, params, session, limits)?;
         }
         let (statement, demand) = match decided {
             Decided::Allow(statement) => (statement, None),
@@ -522,6 +549,15 @@ impl Run {
             pending: None,
         }
     }
+
+    /// Notes a stage from `began` to `ended`, by the host's clock.
+    fn note_stage(&mut self, stage: Stage, began: Duration, ended: Duration) {
+        self.report.stages.push(StageTime {
+            stage,
+            start: began.saturating_sub(self.start),
+            time: ended.saturating_sub(began),
+        });
+    }
 }
 
 /// Whether a decision would be another if the schema were: of what is not there.
@@ -542,7 +578,7 @@ fn is_of_names(decided: &Decided) -> bool {
 
 fn decide(
     live: &Live<dyn Backend>,
-    sql: &str,
+    wording: Wording<'_>,
     params: &Params,
     session: &Session,
     limits: &Limits,
@@ -554,7 +590,7 @@ fn decide(
         ));
     }
     live.firewall
-        .check_pending(sql, params, session, limits)
+        .check_pending(wording, params, session, limits)
         .map_err(|error| internal(&error.to_string()))
 }
 

@@ -15,6 +15,7 @@ mod lint;
 mod load;
 mod mutant;
 pub mod obligation;
+mod possible_approvals;
 mod rule;
 mod session_view;
 mod set;
@@ -279,6 +280,11 @@ impl PolicySet {
     #[must_use]
     pub fn has_templates(&self) -> bool {
         self.loaded.templates.names().next().is_some()
+    }
+
+    /// Whether any policy demands an approval.
+    pub(crate) fn demands_approval(&self) -> bool {
+        self.loaded.demands_approval
     }
 
     /// Whether any policy looks at the time, or tokens expire, so that sessions should have one.

@@ -3,7 +3,7 @@
 use std::{
     collections::HashMap,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, OnceLock, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
 };
@@ -27,6 +27,7 @@ use crate::policy::{
     },
     load::template::Template,
     obligation::{RelationDecision, Visibility},
+    possible_approvals,
     set::Loaded,
     time_dependent,
 };
@@ -59,6 +60,8 @@ pub struct SessionView {
     relations: Mutex<HashMap<RelationId, Result<Arc<RelationDecision>, Rejection>>>,
     functions: Mutex<HashMap<String, Result<Arc<FunctionDecision>, Rejection>>>,
     writes: Mutex<HashMap<RelationId, Result<Arc<WriteDecision>, Rejection>>>,
+    /// Whether reads and changes could wait for an approval.
+    may_wait: OnceLock<(bool, bool)>,
     /// Set for a session that has a time which policies look at.
     moment: Option<Moment>,
 }
@@ -74,6 +77,7 @@ impl SessionView {
             relations: Mutex::default(),
             functions: Mutex::default(),
             writes: Mutex::default(),
+            may_wait: OnceLock::new(),
             moment: None,
         }
     }
@@ -359,6 +363,34 @@ impl SessionView {
             out.extend(self.template(name)?.map(|(template, _)| template));
         }
         Ok(out)
+    }
+
+    /// Whether a statement that reads could wait for an approval: a permit that demands one could apply to the principal. A
+    /// hint, which forbids do not change.
+    pub(crate) fn reads_may_wait(&self) -> bool {
+        self.may_wait().0
+    }
+
+    /// As [`reads_may_wait`](Self::reads_may_wait), for what a statement changes.
+    pub(crate) fn changes_may_wait(&self) -> bool {
+        self.may_wait().1
+    }
+
+    fn may_wait(&self) -> (bool, bool) {
+        // It looks at no time.
+        if let Some(moment) = &self.moment {
+            return moment.steady.may_wait();
+        }
+        *self.may_wait.get_or_init(|| {
+            let Ok(subject) = &self.subject else {
+                return (false, false);
+            };
+            let could = |actions| possible_approvals::could_demand(&self.loaded, subject, actions);
+            (
+                could(possible_approvals::READING),
+                could(possible_approvals::CHANGING),
+            )
+        })
     }
 
     /// The approval that `determining` policies demand. Several permits of one thing combine to the strictest.

@@ -19,6 +19,7 @@ mod stack;
 mod statement_kind;
 mod unsupported;
 mod visit;
+mod wording;
 
 pub(crate) use dialect::{ROWS_FROM, is_exclusion, is_hexadecimal};
 pub(crate) use explain::Explain;
@@ -37,3 +38,4 @@ pub(crate) use visit::{
     TreeVisitor, TreeVisitorMut, each_expr, each_expr_mut, each_relation, visit_tree,
     visit_tree_mut,
 };
+pub(crate) use wording::Wording;

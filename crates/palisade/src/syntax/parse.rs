@@ -14,6 +14,7 @@ use crate::syntax::{
     prescan::Outline,
     stack::with_stack,
     statement_kind, unsupported,
+    wording::Wording,
 };
 use crate::{code::Code, dialect::Dialect, limits::Limits, rejection::Rejection};
 
@@ -89,7 +90,7 @@ pub(crate) fn parse_any<T>(
     limits: &Limits,
     with: impl FnOnce(Parsed<'_>) -> Result<T, Rejection>,
 ) -> Result<T, Rejection> {
-    Lexed::read(text, dialect, limits)?.parse(dialect, limits, with)
+    Lexed::read(text.into(), dialect, limits)?.parse(dialect, limits, with)
 }
 
 /// A text in tokens, of which nothing has been checked.
@@ -97,21 +98,27 @@ pub(crate) fn parse_any<T>(
 pub(crate) struct Lexed<'t> {
     text: &'t str,
     tokens: Vec<TokenWithSpan>,
+    is_plan: bool,
 }
 
 impl<'t> Lexed<'t> {
-    /// Those of `text`.
+    /// Those of the caller's own text.
     ///
     /// # Errors
     /// `limit.query-size`, `syntax.character` and `syntax.invalid`.
     pub(crate) fn read(
-        text: &'t str,
+        wording: Wording<'t>,
         dialect: Dialect,
         limits: &Limits,
     ) -> Result<Self, Rejection> {
+        let text = wording.own();
         check_size(text, limits)?;
         let tokens = tokenize(text, dialect)?;
-        Ok(Self { text, tokens })
+        Ok(Self {
+            text,
+            tokens,
+            is_plan: wording.is_plan(),
+        })
     }
 
     /// As [`parse_any`] of the text.
@@ -124,11 +131,16 @@ impl<'t> Lexed<'t> {
         limits: &Limits,
         with: impl FnOnce(Parsed<'_>) -> Result<T, Rejection>,
     ) -> Result<T, Rejection> {
-        let Self { text, tokens } = self;
+        let Self {
+            text,
+            tokens,
+            is_plan,
+        } = self;
         let outline = Outline::read(text, &tokens, dialect, limits)?;
         with_stack(outline.levels, move || {
             let tree = parse_tokens(tokens, dialect, limits)
                 .map_err(|refusal| unsupported::name_construct(refusal, text, dialect))?;
+            let tree = if is_plan { plan_of(tree)? } else { tree };
             let (query, explain) = match tree {
                 Tree::Query(query) => (query, None),
                 Tree::Explain(query, explain) => (query, Some(explain)),
@@ -147,6 +159,34 @@ impl<'t> Lexed<'t> {
                 explain,
             }))
         })
+    }
+}
+
+/// What is asked for the plan of `tree`.
+///
+/// # Errors
+/// `statement.not-allowed` where it is no query.
+fn plan_of(tree: Tree) -> Result<Tree, Rejection> {
+    match tree {
+        Tree::Query(query) => match &*query.body {
+            SetExpr::Insert(statement)
+            | SetExpr::Update(statement)
+            | SetExpr::Delete(statement)
+            | SetExpr::Merge(statement) => Err(explain::no_query(statement)),
+            SetExpr::Select(_)
+            | SetExpr::Query(_)
+            | SetExpr::SetOperation {
+                op: _,
+                set_quantifier: _,
+                left: _,
+                right: _,
+            }
+            | SetExpr::Values(_)
+            | SetExpr::Table(_) => Ok(Tree::Explain(query, Explain::default())),
+        },
+        // It asks for a plan by itself.
+        Tree::Explain(query, explain) => Ok(Tree::Explain(query, explain)),
+        Tree::Definition(statement) => Err(explain::no_query(&statement)),
     }
 }
 

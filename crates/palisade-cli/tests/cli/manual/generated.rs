@@ -15,7 +15,8 @@ use crate::{desk::Desk, serve::Client};
 const CONFIG: &str = concat!(
     include_str!("../../../src/config.rs"),
     include_str!("../../../src/audit_config.rs"),
-    include_str!("../../../src/http_config.rs")
+    include_str!("../../../src/http_config.rs"),
+    include_str!("../../../src/telemetry_config.rs")
 );
 const LIMITS: &str = include_str!("../../../../palisade/src/limits.rs");
 const EXIT: &str = include_str!("../../../src/exit.rs");
@@ -54,6 +55,7 @@ pub(super) fn sections() -> Vec<(&'static str, String)> {
         ("audit", keys("AuditTable")),
         ("approvals", keys("Approvals")),
         ("http", keys("Http")),
+        ("telemetry", keys("Telemetry")),
         ("exit-codes", exit_codes()),
     ]
 }
@@ -246,7 +248,12 @@ fn value(kind: &str) -> &'static str {
         "bool" => "boolean",
         "Option<OnFinding>" => "`\"flag\"`, `\"redact\"`, `\"withhold\"`, `\"block\"`",
         "Option<Spanned<Pooled>>" => "`\"transaction\"`",
-        "Limits" | "Grants" | "Mcp" | "Approvals" | "BTreeMap<String, Connection>" => "table",
+        "Limits"
+        | "Grants"
+        | "Mcp"
+        | "Approvals"
+        | "Telemetry"
+        | "BTreeMap<String, Connection>" => "table",
         "usize"
         | "u32"
         | "u64"
@@ -296,6 +303,7 @@ pub(super) fn configuration_schema() -> String {
         "Grants": object(CONFIG, "Grants"),
         "Mcp": object(CONFIG, "Mcp"),
         "Approvals": object(CONFIG, "Approvals"),
+        "Telemetry": object(CONFIG, "Telemetry"),
         "Connection": object(CONFIG, "Connection"),
         "AuditTable": object(CONFIG, "AuditTable"),
     });
