@@ -34,7 +34,10 @@ mod detectors;
 mod matcher;
 mod normalize;
 mod scanner;
+mod score;
 mod spelling;
+#[cfg(feature = "train")]
+pub mod training;
 
 pub use detector::{Detector, Severity};
 pub use scanner::{Finding, Scanner};

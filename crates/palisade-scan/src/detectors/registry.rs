@@ -6,7 +6,7 @@ use crate::{
         Detector,
         Severity::{High, Medium},
     },
-    detectors::{obfuscation, other_languages, output_steering},
+    detectors::{learned, obfuscation, other_languages, output_steering},
 };
 
 /// Every detector. A new one needs texts that it finds and texts of the same kind that it passes.
@@ -629,4 +629,7 @@ pub(crate) const DETECTORS: &[Detector] = &[
     obfuscation::REVERSED,
     obfuscation::ROT13,
     obfuscation::ENCODED_PROSE,
+    learned::CERTAIN,
+    learned::LIKELY,
+    learned::POSSIBLE,
 ];

@@ -1,0 +1,284 @@
+//! Texts as numbers: passages, tokens, and the features of each.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    ops::Range,
+};
+
+use palisade_scan::training::{self, LEAST_NORM};
+
+use crate::corpus::{Group, Row};
+
+/// One text.
+#[derive(Debug)]
+pub(crate) struct Example {
+    pub(crate) injection: bool,
+    /// How much it counts when it is learned from; 0 if it must not be.
+    pub(crate) weight: f64,
+    pub(crate) source: String,
+    pub(crate) passages: Vec<Passage>,
+    /// Features of the text as a whole.
+    pub(crate) whole: Vec<(u32, f64)>,
+    /// Whether a pattern finds something, whatever the score.
+    pub(crate) by_pattern: bool,
+}
+
+/// The features of each token, one list after another.
+#[derive(Debug)]
+pub(crate) struct Passage {
+    features: Vec<(u32, u8)>,
+    /// Where the features of each token begin in `features`, and their end.
+    starts: Vec<u32>,
+}
+
+/// A run of tokens of a text.
+#[derive(Debug, Clone)]
+pub(crate) struct Window {
+    pub(crate) example: usize,
+    pub(crate) passage: usize,
+    pub(crate) tokens: Range<usize>,
+}
+
+/// Everything that is learned from and judged.
+#[derive(Debug)]
+pub(crate) struct Examples {
+    pub(crate) all: Vec<Example>,
+    /// The hash of each feature that is used.
+    pub(crate) hashes: Vec<u64>,
+}
+
+/// Texts that a feature must be in to be used, and sources if it is in injections: what is in one source alone is its manner.
+const LEAST_TEXTS: u32 = 3;
+const LEAST_SOURCES: usize = 2;
+
+/// How often a feature was seen.
+#[derive(Debug, Default)]
+struct Seen {
+    texts: u32,
+    injections: u32,
+    sources: BTreeSet<u16>,
+}
+
+impl Examples {
+    /// Reads the features of all rows. Features that are rare among those to be learned from are left out.
+    pub(crate) fn read(rows: &[Row]) -> Self {
+        let mut numbers = BTreeMap::new();
+        let mut seen: HashMap<u64, Seen> = HashMap::new();
+        let read: Vec<_> = rows.iter().map(|row| training::read(&row.text)).collect();
+        for (row, read) in rows.iter().zip(&read) {
+            if weight(row) == 0.0 {
+                continue;
+            }
+            let next = u16::try_from(numbers.len()).unwrap_or(u16::MAX);
+            let source = *numbers.entry(row.source()).or_insert(next);
+            let features: BTreeSet<u64> = read
+                .passages
+                .iter()
+                .flatten()
+                .flatten()
+                .chain(&read.whole)
+                .map(|(hash, _)| *hash)
+                .collect();
+            for hash in features {
+                let seen = seen.entry(hash).or_default();
+                seen.texts += 1;
+                if row.is_injection() {
+                    seen.injections += 1;
+                    if seen.sources.len() < LEAST_SOURCES {
+                        seen.sources.insert(source);
+                    }
+                }
+            }
+        }
+        let mut hashes: Vec<u64> = seen
+            .iter()
+            .filter(|(_, s)| {
+                s.texts >= LEAST_TEXTS && (s.injections * 10 < s.texts || s.sources.len() >= LEAST_SOURCES)
+            })
+            .map(|(hash, _)| *hash)
+            .collect();
+        hashes.sort_unstable();
+        let index: HashMap<u64, u32> = hashes
+            .iter()
+            .zip(0_u32..)
+            .map(|(hash, index)| (*hash, index))
+            .collect();
+        let all = rows
+            .iter()
+            .zip(read)
+            .map(|(row, read)| Example {
+                injection: row.is_injection(),
+                weight: weight(row),
+                source: row.source(),
+                passages: read.passages.iter().map(|p| Passage::new(p, &index)).collect(),
+                whole: read
+                    .whole
+                    .iter()
+                    .filter_map(|(hash, value)| Some((*index.get(hash)?, f64::from(*value))))
+                    .collect(),
+                by_pattern: !read.detectors.is_empty(),
+            })
+            .collect();
+        Self { all, hashes }
+    }
+
+    /// The features of a window with their values, divided by its norm.
+    pub(crate) fn vector(&self, window: &Window) -> Vec<(u32, f64)> {
+        let Some(example) = self.all.get(window.example) else {
+            return Vec::new();
+        };
+        let features = example
+            .passages
+            .get(window.passage)
+            .map_or(&[][..], |p| p.features_of(&window.tokens));
+        let mut values: BTreeMap<u32, f64> = BTreeMap::new();
+        let mut norm = f64::from(LEAST_NORM);
+        for (feature, value) in features {
+            let value = f64::from(*value);
+            norm += value * value;
+            if *feature != UNUSED {
+                *values.entry(*feature).or_default() += value;
+            }
+        }
+        let root = norm.sqrt();
+        values
+            .into_iter()
+            .map(|(f, v)| (f, v / root))
+            .chain(example.whole.iter().copied())
+            .collect()
+    }
+
+    /// The window of a text with the highest score by `weights`, and the score without the bias.
+    pub(crate) fn best(&self, example: usize, weights: &[f64]) -> Option<(f64, Window)> {
+        let of = self.all.get(example)?;
+        let weight = |feature: &u32| usize::try_from(*feature).ok().and_then(|f| weights.get(f));
+        let whole: f64 = of
+            .whole
+            .iter()
+            .map(|(f, value)| weight(f).unwrap_or(&0.0) * value)
+            .sum();
+        let nothing = Window {
+            example,
+            passage: usize::MAX,
+            tokens: 0..0,
+        };
+        let mut best = (!of.whole.is_empty()).then_some((whole, nothing));
+        for (number, passage) in of.passages.iter().enumerate() {
+            for (score, tokens) in passage.scores(weights) {
+                let score = score + whole;
+                if best.as_ref().is_none_or(|(most, _)| score > *most) {
+                    let window = Window {
+                        example,
+                        passage: number,
+                        tokens,
+                    };
+                    best = Some((score, window));
+                }
+            }
+        }
+        best
+    }
+
+    /// Windows of a text that do not overlap.
+    pub(crate) fn apart(&self, example: usize) -> Vec<Window> {
+        let Some(of) = self.all.get(example) else {
+            return Vec::new();
+        };
+        let mut windows = Vec::new();
+        if of.passages.is_empty() && !of.whole.is_empty() {
+            windows.push(Window {
+                example,
+                passage: usize::MAX,
+                tokens: 0..0,
+            });
+        }
+        for (passage, tokens) in of.passages.iter().enumerate() {
+            let mut end = 0;
+            for window in training::windows(tokens.len()) {
+                if window.start >= end {
+                    end = window.end;
+                    windows.push(Window {
+                        example,
+                        passage,
+                        tokens: window,
+                    });
+                }
+            }
+        }
+        windows
+    }
+}
+
+/// Stands for a feature that is not used. It counts in the norm.
+const UNUSED: u32 = u32::MAX;
+
+impl Passage {
+    fn new(tokens: &[Vec<(u64, i32)>], index: &HashMap<u64, u32>) -> Self {
+        let mut passage = Self {
+            features: Vec::new(),
+            starts: vec![0],
+        };
+        for token in tokens {
+            passage.features.extend(token.iter().map(|(hash, value)| {
+                let value = u8::try_from(*value).unwrap_or(0);
+                (index.get(hash).copied().unwrap_or(UNUSED), value)
+            }));
+            let end = u32::try_from(passage.features.len()).unwrap_or(u32::MAX);
+            passage.starts.push(end);
+        }
+        passage
+    }
+
+    /// How many tokens it has.
+    fn len(&self) -> usize {
+        self.starts.len() - 1
+    }
+
+    fn features_of(&self, tokens: &Range<usize>) -> &[(u32, u8)] {
+        let at = |token: usize| {
+            self.starts
+                .get(token)
+                .and_then(|start| usize::try_from(*start).ok())
+                .unwrap_or(0)
+        };
+        self.features
+            .get(at(tokens.start)..at(tokens.end))
+            .unwrap_or_default()
+    }
+
+    /// The score of each window, without the bias.
+    fn scores(&self, weights: &[f64]) -> Vec<(f64, Range<usize>)> {
+        let mut sums = vec![(0.0, 0.0)];
+        let mut total = (0.0, 0.0);
+        for token in 0..self.len() {
+            for (feature, value) in self.features_of(&(token..token + 1)) {
+                let value = f64::from(*value);
+                let weight = usize::try_from(*feature).ok().and_then(|f| weights.get(f));
+                total.0 += weight.unwrap_or(&0.0) * value;
+                total.1 += value * value;
+            }
+            sums.push(total);
+        }
+        training::windows(self.len())
+            .filter_map(|window| {
+                let (before, upto) = (sums.get(window.start)?, sums.get(window.end)?);
+                let norm: f64 = upto.1 - before.1 + f64::from(LEAST_NORM);
+                Some(((upto.0 - before.0) / norm.sqrt(), window))
+            })
+            .collect()
+    }
+}
+
+/// What a row counts. Tool results and jailbreaks that read like ordinary requests teach little, and cost false alarms.
+fn weight(row: &Row) -> f64 {
+    if !row.may_be_learned() {
+        return 0.0;
+    }
+    match row.group() {
+        Group::Subtle => 0.0,
+        Group::AboutAttacks => 0.2,
+        Group::Jailbreak => 0.5,
+        Group::Ordinary | Group::Prompt | Group::HardBenign => 1.0,
+        Group::Direct | Group::Indirect | Group::Obfuscated | Group::OtherLanguage => 2.0,
+    }
+}
