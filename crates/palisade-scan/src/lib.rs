@@ -39,6 +39,6 @@ mod spelling;
 #[cfg(feature = "train")]
 pub mod training;
 
-pub use detector::{Detector, Severity};
+pub use detector::{Detector, Sensitivity, Severity};
 pub use scanner::{Finding, Scanner};
 pub use spelling::spell_out;

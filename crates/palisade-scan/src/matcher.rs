@@ -13,7 +13,7 @@ use std::{borrow::Cow, ops::Range, sync::LazyLock};
 use crate::{
     decode,
     decode::{Decoded, Encoding, Encodings, Sign},
-    detector::Detector,
+    detector::{Detector, Sensitivity},
     detectors::{learned, registry::DETECTORS},
     normalize::normalize,
     score::{self, Gatherer, Reader, lexicon::LEXICON, signal::Signal, weights},
@@ -24,18 +24,13 @@ use unicode_normalization::{UnicodeNormalization, char::is_combining_mark};
 
 /// The detectors that find something in `text`, each once, in the order of the registry. Invalid
 /// UTF-8 is looked at as the replacement character that a reader would see.
-pub(crate) fn detect(text: &[u8]) -> Vec<&'static Detector> {
-    if text.len() < MIN_TEXT {
-        return Vec::new();
-    }
+pub(crate) fn detect(text: &[u8], sensitivity: Sensitivity) -> Vec<&'static Detector> {
     let mut hits = Hits::default();
-    let mut best = i32::MIN;
+    let mut best = None;
     read_passages(text, &mut hits, &mut |text, range, marks| {
-        if let Some(judged) = score::judge(text, range, marks) {
-            best = best.max(judged.score);
-        }
+        best = best.max(score::judge(text, range, marks).map(|judged| judged.score));
     });
-    hits.add_score(best);
+    hits.weigh(best, sensitivity);
     hits.detectors()
 }
 
@@ -81,16 +76,38 @@ const SHORT: usize = 128;
 pub(crate) struct Hits(u64);
 
 impl Hits {
-    /// Adds the strongest detector of the score whose threshold is reached.
-    fn add_score(&mut self, score: i32) {
-        let reached = weights::thresholds()
-            .into_iter()
-            .zip(learned::IDS)
-            .rev()
-            .find(|(threshold, _)| score >= *threshold);
-        if let Some((_, id)) = reached
-            && let Some(index) = DETECTORS.iter().position(|d| d.id == id)
-        {
+    /// Adds the strongest detector of the score that is reached, and takes away all if what was found is worth too little.
+    /// `best` is the score of the best passage.
+    fn weigh(&mut self, best: Option<i32>, sensitivity: Sensitivity) {
+        if self.0 == 0 && best.is_none() {
+            return;
+        }
+        let found = self.detectors();
+        let total = found
+            .iter()
+            .fold(best.unwrap_or_else(weights::bias), |sum, detector| {
+                sum.saturating_add(score::of_detector(detector.id))
+            });
+        let [possible, likely, certain] = weights::thresholds();
+        let (least, alone) = match sensitivity {
+            Sensitivity::Strict => (possible, true),
+            Sensitivity::Balanced => (likely, false),
+            Sensitivity::Quiet => (certain, false),
+        };
+        if total < least {
+            if !alone {
+                *self = Self::default();
+            }
+            return;
+        }
+        let reached = if total >= certain {
+            &learned::CERTAIN
+        } else if total >= likely {
+            &learned::LIKELY
+        } else {
+            &learned::POSSIBLE
+        };
+        if let Some(index) = DETECTORS.iter().position(|d| d == reached) {
             self.add(index);
         }
     }

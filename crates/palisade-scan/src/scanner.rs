@@ -3,15 +3,17 @@
 use std::{collections::BTreeMap, ops::Range};
 
 use crate::{
-    detector::{Detector, Severity},
+    detector::{Detector, Sensitivity, Severity},
     matcher,
 };
 
 /// Searches texts with every detector.
 ///
-/// It has no state: all scanners are the same. The patterns are compiled when a text is first searched.
+/// It has no state but its sensitivity. The patterns are compiled when a text is first searched.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Scanner {}
+pub struct Scanner {
+    sensitivity: Sensitivity,
+}
 
 /// What a detector found, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,10 +34,16 @@ impl Finding {
 }
 
 impl Scanner {
-    /// A scanner with every detector.
+    /// A scanner with every detector, of the balanced sensitivity.
     #[must_use]
     pub fn new() -> Self {
-        Self {}
+        Self::default()
+    }
+
+    /// The same, of another sensitivity.
+    #[must_use]
+    pub fn with_sensitivity(sensitivity: Sensitivity) -> Self {
+        Self { sensitivity }
     }
 
     /// What is found in `text`: at most one finding a detector, in the order of the registry.
@@ -59,7 +67,7 @@ impl Scanner {
     /// [`scan`](Self::scan). Bytes that are not UTF-8 are read as the replacement character.
     #[must_use]
     pub fn detect(self, text: &[u8]) -> Vec<&'static Detector> {
-        matcher::detect(text)
+        matcher::detect(text, self.sensitivity)
     }
 
     /// The first line in which each detector finds something, if the line is all it gets to see.

@@ -12,7 +12,8 @@ pub(crate) struct Row {
     pub(crate) label: String,
     pub(crate) kind: String,
     pub(crate) lang: String,
-    pub(crate) source: Source,
+    source: Source,
+    pub(crate) licence: String,
     /// `train`, or `check`: never learned from.
     #[serde(rename = "use")]
     pub(crate) purpose: String,
@@ -20,7 +21,7 @@ pub(crate) struct Row {
 
 /// Where a text comes from.
 #[derive(Debug, Deserialize)]
-pub(crate) struct Source {
+struct Source {
     repo: String,
 }
 
@@ -43,6 +44,24 @@ pub(crate) enum Group {
     Subtle,
 }
 
+impl Group {
+    /// What reports call it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Ordinary => "ordinary honest texts",
+            Self::Prompt => "honest prompts and tasks",
+            Self::AboutAttacks => "texts about attacks",
+            Self::HardBenign => "honest texts that look like attacks",
+            Self::Direct => "direct injections",
+            Self::Indirect => "indirect injections",
+            Self::Obfuscated => "obfuscated injections",
+            Self::OtherLanguage => "injections in other languages",
+            Self::Jailbreak => "jailbreaks",
+            Self::Subtle => "subtle tool results",
+        }
+    }
+}
+
 /// Sources whose documents are about attacks on models.
 const ABOUT_ATTACKS: [&str; 8] = [
     "nemo-guardrails",
@@ -60,6 +79,11 @@ impl Row {
     pub(crate) fn source(&self) -> String {
         let name = self.source.repo.rsplit('/').next();
         name.unwrap_or_default().to_lowercase()
+    }
+
+    /// The repository that the text was found in.
+    pub(crate) fn repository(&self) -> &str {
+        &self.source.repo
     }
 
     /// What the row is told apart as, in reports and by what it counts.

@@ -47,30 +47,18 @@ pub(crate) struct Examples {
     pub(crate) hashes: Vec<u64>,
 }
 
-/// Texts that a feature must be in to be used, and sources if it is in injections: what is in one source alone is its manner.
+/// Texts that a feature must be in to be used.
 const LEAST_TEXTS: u32 = 3;
-const LEAST_SOURCES: usize = 2;
-
-/// How often a feature was seen.
-#[derive(Debug, Default)]
-struct Seen {
-    texts: u32,
-    injections: u32,
-    sources: BTreeSet<u16>,
-}
 
 impl Examples {
     /// Reads the features of all rows. Features that are rare among those to be learned from are left out.
     pub(crate) fn read(rows: &[Row]) -> Self {
-        let mut numbers = BTreeMap::new();
-        let mut seen: HashMap<u64, Seen> = HashMap::new();
+        let mut seen: HashMap<u64, u32> = HashMap::new();
         let read: Vec<_> = rows.iter().map(|row| training::read(&row.text)).collect();
         for (row, read) in rows.iter().zip(&read) {
             if weight(row) == 0.0 {
                 continue;
             }
-            let next = u16::try_from(numbers.len()).unwrap_or(u16::MAX);
-            let source = *numbers.entry(row.source()).or_insert(next);
             let features: BTreeSet<u64> = read
                 .passages
                 .iter()
@@ -80,21 +68,12 @@ impl Examples {
                 .map(|(hash, _)| *hash)
                 .collect();
             for hash in features {
-                let seen = seen.entry(hash).or_default();
-                seen.texts += 1;
-                if row.is_injection() {
-                    seen.injections += 1;
-                    if seen.sources.len() < LEAST_SOURCES {
-                        seen.sources.insert(source);
-                    }
-                }
+                *seen.entry(hash).or_default() += 1;
             }
         }
         let mut hashes: Vec<u64> = seen
             .iter()
-            .filter(|(_, s)| {
-                s.texts >= LEAST_TEXTS && (s.injections * 10 < s.texts || s.sources.len() >= LEAST_SOURCES)
-            })
+            .filter(|(_, texts)| **texts >= LEAST_TEXTS)
             .map(|(hash, _)| *hash)
             .collect();
         hashes.sort_unstable();
@@ -277,8 +256,10 @@ fn weight(row: &Row) -> f64 {
     match row.group() {
         Group::Subtle => 0.0,
         Group::AboutAttacks => 0.2,
-        Group::Jailbreak => 0.5,
+        // Encoded text is seldom harmless in data, however much of it is here.
+        Group::HardBenign if row.kind == "encoded_benign" => 0.1,
+        Group::Jailbreak => 0.7,
         Group::Ordinary | Group::Prompt | Group::HardBenign => 1.0,
-        Group::Direct | Group::Indirect | Group::Obfuscated | Group::OtherLanguage => 2.0,
+        Group::Direct | Group::Indirect | Group::Obfuscated | Group::OtherLanguage => 1.5,
     }
 }

@@ -10,7 +10,7 @@ pub(crate) struct Model {
 }
 
 /// How much an error costs beside large weights.
-const COST: f64 = 4.0;
+const COST: f64 = 2.0;
 /// Passes over the windows, and times that windows are chosen anew.
 const PASSES: usize = 12;
 const ROUNDS: usize = 4;

@@ -90,28 +90,25 @@ pub(crate) fn threshold(rows: &[Row], scores: &[Option<f64>], per_mille: f64) ->
     ordinary.get(place).copied().unwrap_or(0.0) + 1e-9
 }
 
-/// Prints for each threshold what is found of each group.
-pub(crate) fn print(rows: &[Row], examples: &Examples, scores: &[Option<f64>], thresholds: &[f64]) {
-    let mut groups: BTreeMap<(Group, String), Vec<usize>> = BTreeMap::new();
+/// A table of what reaches each threshold, by group, and by whether rows of the group may be learned from.
+pub(crate) fn report(rows: &[Row], examples: &Examples, scores: &[Option<f64>], thresholds: &[f64]) -> String {
+    let mut groups: BTreeMap<(Group, &str), Vec<usize>> = BTreeMap::new();
     for (index, row) in rows.iter().enumerate() {
-        groups.entry((row.group(), row.purpose.clone())).or_default().push(index);
+        groups.entry((row.group(), &row.purpose)).or_default().push(index);
     }
+    let mut table = String::from("| texts | use | count | patterns alone | possible | likely | certain |\n|---|---|---|---|---|---|---|\n");
     for ((group, purpose), indexes) in groups {
         let share = |found: &dyn Fn(usize) -> bool| {
             let count = indexes.iter().filter(|i| found(**i)).count();
             100.0 * count as f64 / indexes.len() as f64
         };
-        print!(
-            "{:24} {purpose:6} {:6}  read {:5.1}  pattern {:6.2} ",
-            format!("{group:?}"),
-            indexes.len(),
-            share(&|i| scores.get(i).is_some_and(Option::is_some)),
-            share(&|i| examples.all.get(i).is_some_and(|e| e.by_pattern))
-        );
+        let by_pattern = share(&|i| examples.all.get(i).is_some_and(|e| e.by_pattern));
+        table += &format!("| {} | {purpose} | {} | {by_pattern:.2} |", group.name(), indexes.len());
         for threshold in thresholds {
             let by_score = |i: usize| scores.get(i).is_some_and(|s| s.is_some_and(|s| s >= *threshold));
-            print!(" | {:6.2}", share(&by_score));
+            table += &format!(" {:.2} |", share(&by_score));
         }
-        println!();
+        table.push('\n');
     }
+    table
 }

@@ -5,9 +5,6 @@ use crate::detector::{
     Severity::{High, Low, Medium},
 };
 
-/// The ids of the detectors, by rising threshold.
-pub(crate) const IDS: [&str; 3] = [POSSIBLE.id, LIKELY.id, CERTAIN.id];
-
 pub(crate) const CERTAIN: Detector = Detector {
     id: "score.certain",
     finds: "A passage that by its wording is an instruction to a model; hardly any honest text scores so.",

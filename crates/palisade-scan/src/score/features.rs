@@ -338,7 +338,7 @@ fn word(text: &[u8], span: Range<usize>, kind: Kind) -> Token {
     } else {
         let lower = || lower_case(bytes);
         let hash = hash_bytes(lower());
-        let stem_len = if kind == Kind::Foreign { 10 } else { 6 };
+        let stem_len = if kind == Kind::Foreign { 14 } else { 8 };
         let stem = if bytes.len() > stem_len {
             hash_bytes(lower().take(stem_len))
         } else {

@@ -136,6 +136,11 @@ pub(crate) fn judge(text: &[u8], range: Range<usize>, marks: &[Mark]) -> Option<
     })
 }
 
+/// What a detector that finds something adds to the score.
+pub(crate) fn of_detector(id: &str) -> i32 {
+    weights::weight(features::detector(id)) * DETECTOR_VALUE * 16
+}
+
 /// The sum of weights over the root of the norm, in sixteenths of a weight.
 fn scale(sum: i32, norm: i32) -> i32 {
     let squared = i64::from(norm.saturating_add(LEAST_NORM)) << 16;
