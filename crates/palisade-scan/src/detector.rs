@@ -16,6 +16,18 @@ pub enum Severity {
     High,
 }
 
+/// How much is reported: what is missed beside how often honest text is flagged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Sensitivity {
+    /// Everything that a detector finds, and passages that may be instructions.
+    Strict,
+    /// What the score makes likely: patterns and wording together.
+    #[default]
+    Balanced,
+    /// What the score makes certain.
+    Quiet,
+}
+
 /// A kind of text that data should not hold: an entry of the registry.
 #[derive(Debug)]
 pub struct Detector {
@@ -46,6 +58,16 @@ impl Detector {
         self.id
             .split_once('.')
             .map_or(self.id, |(category, _)| category)
+    }
+
+    /// Whether it is believed only with the score, unless [`Sensitivity::Strict`] asks for everything: role-play, requests for an
+    /// answer of some form, and rules between parts of a text are honest, too.
+    #[must_use]
+    pub fn needs_support(&self) -> bool {
+        matches!(
+            self.category(),
+            "role" | "output" | "tool" | "authority" | "delimiter"
+        )
     }
 }
 

@@ -34,8 +34,11 @@ mod detectors;
 mod matcher;
 mod normalize;
 mod scanner;
+mod score;
 mod spelling;
+#[cfg(feature = "train")]
+pub mod training;
 
-pub use detector::{Detector, Severity};
+pub use detector::{Detector, Sensitivity, Severity};
 pub use scanner::{Finding, Scanner};
 pub use spelling::spell_out;

@@ -13,26 +13,75 @@ use std::{borrow::Cow, ops::Range, sync::LazyLock};
 use crate::{
     decode,
     decode::{Decoded, Encoding, Encodings, Sign},
-    detector::Detector,
-    detectors::registry::DETECTORS,
+    detector::{Detector, Sensitivity},
+    detectors::{learned, registry::DETECTORS},
     normalize::normalize,
+    score::{self, Gatherer, Reader, lexicon::LEXICON, signal::Signal, weights},
 };
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
 use regex::bytes::{Regex, RegexBuilder};
+use unicode_normalization::{UnicodeNormalization, char::is_combining_mark};
 
 /// The detectors that find something in `text`, each once, in the order of the registry. Invalid
 /// UTF-8 is looked at as the replacement character that a reader would see.
-pub(crate) fn detect(text: &[u8]) -> Vec<&'static Detector> {
-    if text.len() < MIN_TEXT {
-        return Vec::new();
-    }
+pub(crate) fn detect(text: &[u8], sensitivity: Sensitivity) -> Vec<&'static Detector> {
     let mut hits = Hits::default();
+    let mut best = None;
+    read_passages(text, &mut hits, &mut |text, range, marks| {
+        best = best.max(score::judge(text, range, marks).map(|judged| judged.score));
+    });
+    hits.weigh(best, sensitivity);
+    hits.detectors()
+}
+
+/// What raised the score of a text.
+#[derive(Debug, Default)]
+pub(crate) struct Reasons {
+    /// What weighed most, the first most of all.
+    pub(crate) signals: Vec<&'static str>,
+    /// The bytes that it is in, if they stand in the text as written.
+    pub(crate) span: Option<Range<usize>>,
+}
+
+/// What weighed most in the passage of `text` with the highest score.
+pub(crate) fn explain(text: &[u8]) -> Reasons {
+    let mut best: Option<(i32, Vec<u8>, Vec<&'static str>)> = None;
+    read_passages(text, &mut Hits::default(), &mut |text, range, marks| {
+        if let Some(judged) = score::judge(text, range, marks)
+            && best
+                .as_ref()
+                .is_none_or(|(most, _, _)| judged.score > *most)
+        {
+            let bytes = text.get(judged.span.clone()).unwrap_or_default();
+            let signals = score::explain(text, &judged, marks);
+            best = Some((judged.score, bytes.to_vec(), signals));
+        }
+    });
+    let Some((_, passage, signals)) = best else {
+        return Reasons::default();
+    };
+    let mut places = Vec::with_capacity(text.len());
+    let collapsed = collapse(text, |place| places.push(place));
+    let written = AhoCorasick::new([passage])
+        .ok()
+        .and_then(|passage| passage.find(&collapsed).map(|found| found.range()));
+    let span = written.and_then(|found| {
+        let last = places.get(found.end.checked_sub(1)?)?;
+        Some(*places.get(found.start)?..last + 1)
+    });
+    Reasons { signals, span }
+}
+
+/// Adds what the patterns find in `text`, and hands each passage that may be instructions to `read`, from every layer.
+pub(crate) fn read_passages(text: &[u8], hits: &mut Hits, read: &mut Reader<'_>) {
+    if text.len() < MIN_TEXT {
+        return;
+    }
     let mut budget = text
         .len()
         .saturating_mul(DECODED_PER_BYTE)
         .saturating_add(4096);
-    scan_layer(text, DECODE_DEPTH, &mut budget, &mut hits);
-    hits.detectors()
+    scan_layer(text, DECODE_DEPTH, &mut budget, hits, read);
 }
 
 /// The bytes of `text` that a pattern of the detector matches, if one matches the text as written.
@@ -62,9 +111,61 @@ const SHORT: usize = 128;
 
 /// A set of detectors, a bit each in the order of the registry.
 #[derive(Default, Clone, Copy)]
-struct Hits(u64);
+pub(crate) struct Hits(u64);
 
 impl Hits {
+    /// Adds the strongest detector of the score that is reached, and takes away all if what was found is worth too little.
+    /// `best` is the score of the best passage.
+    fn weigh(&mut self, best: Option<i32>, sensitivity: Sensitivity) {
+        if self.0 == 0 && best.is_none() {
+            return;
+        }
+        let found = self.detectors();
+        let total = found
+            .iter()
+            .fold(best.unwrap_or_else(weights::bias), |sum, detector| {
+                sum.saturating_add(score::of_detector(detector.id))
+            });
+        let least = weights::thresholds();
+        let keeps_patterns = match sensitivity {
+            Sensitivity::Strict => true,
+            Sensitivity::Balanced => total >= least.support,
+            Sensitivity::Quiet => total >= least.certain,
+        };
+        if !keeps_patterns {
+            self.keep_only(|detector| {
+                sensitivity == Sensitivity::Balanced && !detector.needs_support()
+            });
+        }
+        let (reached, says) = if total >= least.certain {
+            (&learned::CERTAIN, true)
+        } else if total >= least.likely {
+            (&learned::LIKELY, sensitivity != Sensitivity::Quiet)
+        } else {
+            let possible = total >= least.possible;
+            (
+                &learned::POSSIBLE,
+                possible && sensitivity == Sensitivity::Strict,
+            )
+        };
+        if !says {
+            return;
+        }
+        if let Some(index) = DETECTORS.iter().position(|d| d == reached) {
+            self.add(index);
+        }
+    }
+
+    fn keep_only(&mut self, keep: impl Fn(&Detector) -> bool) {
+        for (index, detector) in DETECTORS.iter().enumerate() {
+            if self.has(index) && !keep(detector) {
+                let mut one = Self::default();
+                one.add(index);
+                self.0 &= !one.0;
+            }
+        }
+    }
+
     fn add(&mut self, index: usize) {
         self.0 |= 1_u64
             .checked_shl(u32::try_from(index).unwrap_or(u32::MAX))
@@ -83,7 +184,7 @@ impl Hits {
         }
     }
 
-    fn detectors(self) -> Vec<&'static Detector> {
+    pub(crate) fn detectors(self) -> Vec<&'static Detector> {
         DETECTORS
             .iter()
             .enumerate()
@@ -93,7 +194,13 @@ impl Hits {
     }
 }
 
-fn scan_layer(text: &[u8], depth: usize, budget: &mut usize, hits: &mut Hits) {
+fn scan_layer(
+    text: &[u8],
+    depth: usize,
+    budget: &mut usize,
+    hits: &mut Hits,
+    read: &mut Reader<'_>,
+) {
     let mut folded = None;
     let text = if text.is_ascii() {
         Cow::Borrowed(text)
@@ -105,9 +212,9 @@ fn scan_layer(text: &[u8], depth: usize, budget: &mut usize, hits: &mut Hits) {
         folded = normal.folded;
         Cow::Owned(normal.text.into_bytes())
     };
-    let encodings = MATCHER.scan_collapsed(&text, hits);
+    let encodings = MATCHER.scan_collapsed(&text, hits, read);
     if let Some(folded) = folded {
-        MATCHER.scan_collapsed(folded.as_bytes(), hits);
+        MATCHER.scan_collapsed(folded.as_bytes(), hits, read);
     }
     let Some(depth) = depth.checked_sub(1) else {
         return;
@@ -122,7 +229,7 @@ fn scan_layer(text: &[u8], depth: usize, budget: &mut usize, hits: &mut Hits) {
         if let Some(sign) = sign {
             hits.sign(sign);
         }
-        scan_layer(&text, depth, budget, hits);
+        scan_layer(&text, depth, budget, hits, read);
     }
 }
 
@@ -135,6 +242,59 @@ enum Owner {
     Detector(usize),
     /// It shows that text may be in this encoding.
     Decoder(Encoding),
+    /// A word of the lexicon, if it stands where it says.
+    Signal(Signal, Boundary),
+}
+
+/// Where a word of the lexicon has to begin and end.
+#[derive(Debug, Clone, Copy)]
+struct Boundary {
+    /// No Latin letter before it.
+    begins: bool,
+    /// Nor after it.
+    ends: bool,
+}
+
+impl Boundary {
+    fn holds(self, text: &[u8], start: usize, end: usize) -> bool {
+        let letter = |at: Option<usize>| {
+            at.and_then(|at| text.get(at))
+                .is_some_and(u8::is_ascii_alphanumeric)
+        };
+        !(self.begins && letter(start.checked_sub(1)) || self.ends && letter(Some(end)))
+    }
+}
+
+/// The words of the lexicon as literals, each as it stands, without accents, and where letters beyond ASCII need it with a
+/// capital or in capitals.
+fn lexicon_literals() -> Vec<(String, Signal, Boundary)> {
+    let mut all = Vec::new();
+    for (signal, words) in LEXICON {
+        for word in words.split_whitespace() {
+            let (word, ends) = word.strip_suffix('!').map_or((word, false), |w| (w, true));
+            let word = word.replace('_', " ");
+            let boundary = Boundary {
+                begins: word.starts_with(|c: char| c.is_ascii_alphanumeric()),
+                ends,
+            };
+            let mut forms = vec![word.clone()];
+            if !word.is_ascii() {
+                let plain: String = word.nfd().filter(|c| !is_combining_mark(*c)).collect();
+                if plain.is_ascii() {
+                    forms.push(plain);
+                }
+                let mut chars = word.chars();
+                if let Some(first) = chars.next() {
+                    forms.push(first.to_uppercase().chain(chars).collect());
+                }
+                forms.push(word.to_uppercase());
+            }
+            forms.sort();
+            forms.dedup();
+            all.extend(forms.into_iter().map(|form| (form, *signal, boundary)));
+        }
+    }
+    all
 }
 
 struct Matcher {
@@ -178,6 +338,11 @@ impl Matcher {
             literals.push(literal);
             owners.push(Owner::Decoder(*encoding));
         }
+        let lexicon = lexicon_literals();
+        for (literal, signal, boundary) in &lexicon {
+            literals.push(literal);
+            owners.push(Owner::Signal(*signal, *boundary));
+        }
         let literals = AhoCorasick::builder()
             .ascii_case_insensitive(true)
             .kind(Some(AhoCorasickKind::DFA))
@@ -191,7 +356,7 @@ impl Matcher {
     }
 
     /// As [`scan`](Self::scan), with runs of white space as one: a line break if one is in it, else a space.
-    fn scan_collapsed(&self, text: &[u8], hits: &mut Hits) -> Encodings {
+    fn scan_collapsed(&self, text: &[u8], hits: &mut Hits, read: &mut Reader<'_>) -> Encodings {
         // Folded without an early exit in each block, so that it runs many bytes at a time.
         let control = |block: &[u8]| block.iter().fold(false, |any, b| any | (*b < b' '));
         let has_control = text.chunks(256).any(control);
@@ -199,18 +364,18 @@ impl Matcher {
             any | matches!(pair, [a, b] if *a <= b' ' && *b <= b' ')
         });
         if !has_control && !has_run {
-            return self.scan(text, text, hits);
+            return self.scan(text, text, hits, read);
         }
         if !has_run && !text.contains(&b'\t') && !text.contains(&b'\r') {
-            return self.scan(&in_one_line(text), text, hits);
+            return self.scan(&in_one_line(text), text, hits, read);
         }
         let collapsed = collapse(text, |_| {});
-        self.scan(&in_one_line(&collapsed), &collapsed, hits)
+        self.scan(&in_one_line(&collapsed), &collapsed, hits, read)
     }
 
     /// Adds the detectors whose patterns match `text`; says which encodings the text may be in.
     /// `line` is the same with spaces for line breaks: literals of two words are looked for in it.
-    fn scan(&self, line: &[u8], text: &[u8], hits: &mut Hits) -> Encodings {
+    fn scan(&self, line: &[u8], text: &[u8], hits: &mut Hits, read: &mut Reader<'_>) -> Encodings {
         let Some(literals) = &self.literals else {
             for (index, pattern) in self.patterns.iter().enumerate() {
                 if pattern.is_match_at(text, 0) {
@@ -228,11 +393,18 @@ impl Matcher {
         // are one, so that no byte is tried twice by the same detector.
         let mut open = [(0_usize, 0_usize); DETECTORS.len()];
         let mut touched = Hits::default();
+        let mut gatherer = Gatherer::default();
         for found in literals.find_overlapping_iter(line) {
             let index = match self.owners.get(found.pattern().as_usize()) {
                 Some(Owner::Detector(index)) => *index,
                 Some(Owner::Decoder(encoding)) => {
                     encodings.add(*encoding);
+                    continue;
+                }
+                Some(Owner::Signal(signal, boundary)) => {
+                    if boundary.holds(line, found.start(), found.end()) {
+                        gatherer.add(text, found.start()..found.end(), *signal, read);
+                    }
                     continue;
                 }
                 None => continue,
@@ -251,6 +423,7 @@ impl Matcher {
             }
             *end = to;
         }
+        gatherer.finish(text, read);
         while touched.0 != 0 {
             let index = usize::try_from(touched.0.trailing_zeros()).unwrap_or(0);
             touched.0 &= touched.0 - 1;
@@ -366,8 +539,16 @@ mod tests {
 
     use super::*;
 
+    /// What is found in `text` without the score.
     fn ids(text: &str) -> Vec<&'static str> {
-        detect(text.as_bytes()).into_iter().map(|d| d.id).collect()
+        let mut hits = Hits::default();
+        read_passages(text.as_bytes(), &mut hits, &mut |_, _, _| {});
+        hits.detectors().into_iter().map(|d| d.id).collect()
+    }
+
+    fn all_ids(text: &str, sensitivity: Sensitivity) -> Vec<&'static str> {
+        let detectors = detect(text.as_bytes(), sensitivity);
+        detectors.into_iter().map(|d| d.id).collect()
     }
 
     #[test]
@@ -443,10 +624,10 @@ mod tests {
         for detector in DETECTORS {
             for text in detector.positives {
                 assert!(
-                    ids(text).contains(&detector.id),
+                    all_ids(text, Sensitivity::Strict).contains(&detector.id),
                     "{}: {text:?} has {:?}",
                     detector.id,
-                    ids(text)
+                    all_ids(text, Sensitivity::Strict)
                 );
             }
         }
@@ -457,6 +638,8 @@ mod tests {
         for detector in DETECTORS {
             for text in detector.negatives {
                 assert_eq!(ids(text), [""; 0], "{}: {text:?}", detector.id);
+                let all = all_ids(text, Sensitivity::Balanced);
+                assert_eq!(all, [""; 0], "{}: {text:?}", detector.id);
             }
         }
     }
@@ -522,7 +705,7 @@ mod tests {
                     u8::try_from(state >> 56).unwrap()
                 })
                 .collect();
-            let _ = detect(&bytes);
+            let _ = detect(&bytes, Sensitivity::Strict);
         }
     }
 }

@@ -134,7 +134,10 @@ fn mixed_words(text: &str) -> usize {
     text.split(|c: char| !c.is_alphabetic())
         .filter(|word| {
             word.chars().any(|c| c.is_ascii_alphabetic())
-                && word.chars().any(|c| latin_look_alike(c).is_some())
+                // The dotless i is Turkish.
+                && word
+                    .chars()
+                    .any(|c| c != 'ı' && latin_look_alike(c).is_some())
         })
         .count()
 }

@@ -3,15 +3,20 @@
 use std::{collections::BTreeMap, ops::Range};
 
 use crate::{
-    detector::{Detector, Severity},
+    detector::{Detector, Sensitivity, Severity},
     matcher,
 };
 
 /// Searches texts with every detector.
 ///
-/// It has no state: all scanners are the same. The patterns are compiled when a text is first searched.
+/// It has no state but its sensitivity. The patterns are compiled when a text is first searched.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Scanner {}
+pub struct Scanner {
+    sensitivity: Sensitivity,
+}
+
+/// The category of the detectors that the score has.
+const SCORE: &str = "score";
 
 /// What a detector found, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,6 +26,9 @@ pub struct Finding {
     /// The bytes of the text that it is in: what the pattern matches, where the text is written plainly. Where it is hidden,
     /// the first line that shows it alone, else the whole text.
     pub span: Range<usize>,
+    /// Of a detector of the score what weighed most, at most three, the first most of all: names of signals, or `wording`.
+    /// Nothing of the others.
+    pub signals: Vec<&'static str>,
 }
 
 impl Finding {
@@ -32,10 +40,16 @@ impl Finding {
 }
 
 impl Scanner {
-    /// A scanner with every detector.
+    /// A scanner with every detector, of the balanced sensitivity.
     #[must_use]
     pub fn new() -> Self {
-        Self {}
+        Self::default()
+    }
+
+    /// The same, of another sensitivity.
+    #[must_use]
+    pub fn with_sensitivity(sensitivity: Sensitivity) -> Self {
+        Self { sensitivity }
     }
 
     /// What is found in `text`: at most one finding a detector, in the order of the registry.
@@ -43,14 +57,25 @@ impl Scanner {
     pub fn scan(self, text: &str) -> Vec<Finding> {
         let detectors = self.detect(text.as_bytes());
         let mut by_line = None;
+        let mut reasons = None;
         detectors
             .into_iter()
             .map(|detector| {
-                let span = matcher::locate(detector, text.as_bytes()).unwrap_or_else(|| {
+                let (signals, found) = if detector.category() == SCORE {
+                    let reasons = reasons.get_or_insert_with(|| matcher::explain(text.as_bytes()));
+                    (reasons.signals.clone(), reasons.span.clone())
+                } else {
+                    (Vec::new(), matcher::locate(detector, text.as_bytes()))
+                };
+                let span = found.unwrap_or_else(|| {
                     let lines = by_line.get_or_insert_with(|| self.detect_by_line(text));
                     lines.get(detector.id).cloned().unwrap_or(0..text.len())
                 });
-                Finding { detector, span }
+                Finding {
+                    detector,
+                    span,
+                    signals,
+                }
             })
             .collect()
     }
@@ -59,7 +84,7 @@ impl Scanner {
     /// [`scan`](Self::scan). Bytes that are not UTF-8 are read as the replacement character.
     #[must_use]
     pub fn detect(self, text: &[u8]) -> Vec<&'static Detector> {
-        matcher::detect(text)
+        matcher::detect(text, self.sensitivity)
     }
 
     /// The first line in which each detector finds something, if the line is all it gets to see.
@@ -126,11 +151,14 @@ mod tests {
 
     #[test]
     fn findings_and_detectors_agree() {
+        let scanner = Scanner::with_sensitivity(Sensitivity::Strict);
         for text in Detector::ALL.iter().flat_map(|detector| detector.positives) {
-            let scanner = Scanner::new();
-            let found: Vec<_> = scanner.scan(text).iter().map(|f| f.detector).collect();
+            let findings = scanner.scan(text);
+            let found: Vec<_> = findings.iter().map(|f| f.detector).collect();
             assert_eq!(found, scanner.detect(text.as_bytes()), "{text}");
-            for finding in scanner.scan(text) {
+            for finding in findings {
+                let by_score = finding.detector.category() == SCORE;
+                assert!(by_score || finding.signals.is_empty(), "{text}");
                 assert!(
                     text.get(finding.span.clone())
                         .is_some_and(|t| !t.is_empty()),
