@@ -10,7 +10,7 @@ use axum::{
     Extension, Router,
     body::{Body, to_bytes},
     extract::{Request, State},
-    http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
+    http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header},
     middleware::{Next, from_fn_with_state},
     response::{IntoResponse as _, Response},
     routing::get,
@@ -41,8 +41,8 @@ const OWN_HEADERS: &str = "palisade-";
 struct Door {
     options: HttpOptions,
     rates: Rates,
-    /// Bytes of a request's body.
-    max_body_bytes: usize,
+    /// Knows which messages are none.
+    server: PalisadeServer,
 }
 
 /// The routes of `server`.
@@ -50,7 +50,7 @@ pub(crate) fn route(server: &PalisadeServer, options: HttpOptions) -> Router {
     let service = service(server.clone(), &options);
     let door = Arc::new(Door {
         rates: Rates::new(options.requests_per_minute),
-        max_body_bytes: server.max_message_bytes(),
+        server: server.clone(),
         options,
     });
     let protocol = Router::new()
@@ -130,7 +130,8 @@ async fn admit(
         asker = asker.read_only();
     }
     parts.extensions.insert(asker);
-    let body = match timeout(BODY_TIME, to_bytes(body, door.max_body_bytes)).await {
+    let most = door.server.max_message_bytes();
+    let body = match timeout(BODY_TIME, to_bytes(body, most)).await {
         Ok(Ok(body)) => body,
         Ok(Err(_)) => {
             return refuse(
@@ -145,6 +146,12 @@ async fn admit(
             );
         }
     };
+    if parts.method == Method::POST
+        && let Some(error) = door.server.refuse_message(&body)
+    {
+        let json = [(header::CONTENT_TYPE, "application/json")];
+        return (StatusCode::BAD_REQUEST, json, error).into_response();
+    }
     let mut response = next.run(Request::from_parts(parts, Body::from(body))).await;
     let content = response.headers().get(header::CONTENT_TYPE);
     if content.is_some_and(|content| content.as_bytes().starts_with(b"text/event-stream")) {

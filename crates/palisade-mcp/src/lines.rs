@@ -132,6 +132,24 @@ impl Skipped {
     }
 }
 
+/// The answer to a whole message that is no request, or larger than a statement needs; none to another one.
+pub(crate) fn refuse(bounds: Bounds, message: &[u8]) -> Option<String> {
+    let mut outline = Outline::default();
+    outline.read(message);
+    let reason = if message.len() > bounds.bytes {
+        Reason::Excess(Excess::Bytes(bounds.bytes))
+    } else if outline.commas > bounds.values {
+        Reason::Excess(Excess::Values)
+    } else {
+        Reason::Fault(request::find_fault(message)?)
+    };
+    let skipped = Skipped {
+        id: outline.id,
+        reason,
+    };
+    serde_json::to_string(&skipped.answer()).ok()
+}
+
 /// What is known of a line from its bytes.
 #[derive(Debug, Default)]
 struct Outline {

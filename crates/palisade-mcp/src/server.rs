@@ -39,7 +39,7 @@ use crate::{
     connections::{Chosen, Connection, Connections, ConnectionsError},
     declare::{self, ToolName},
     late::LateConnection,
-    lines::Bounds,
+    lines::{self, Bounds},
     metadata,
     observe::{CallNotes, CallObserver, CallOutcome, Observer, TellOnDrop},
     options::{AnswerSize, ServeOptions},
@@ -243,6 +243,13 @@ impl PalisadeServer {
     #[must_use]
     pub fn max_message_bytes(&self) -> usize {
         self.bounds().bytes()
+    }
+
+    /// The JSON-RPC error for a message that is no request, or holds more than a statement with its parameters needs: for doors
+    /// that hand on whole messages, before anything is made of one. Other messages have none.
+    #[must_use]
+    pub fn refuse_message(&self, message: &[u8]) -> Option<String> {
+        lines::refuse(self.bounds(), message)
     }
 
     /// How large a message to it may be.

@@ -403,7 +403,7 @@ fn access_tokens_are_listed_and_end() {
 
 #[test]
 fn what_no_client_sends_is_refused_before_it_is_read() {
-    let desk = desk("requests_per_minute = 30\nhosts = [\"palisade.example.com\"]");
+    let desk = desk("requests_per_minute = 40\nhosts = [\"palisade.example.com\"]");
     let token = make_token(&desk, "one", BOT, &[]);
     let server = Server::start(&desk);
     let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});
@@ -424,6 +424,18 @@ fn what_no_client_sends_is_refused_before_it_is_read() {
         (good.clone().at("/mcp/other"), 404),
         (good.clone().at("/"), 404),
         (Request::post("/mcp", &large).bearer(&token), 413),
+        (
+            Request::post("/mcp", &json!([list, list])).bearer(&token),
+            400,
+        ),
+        (
+            Request::post(
+                "/mcp",
+                &json!({"jsonrpc": "2.0", "id": 1, "method": "x", "params": vec![0; 300_000]}),
+            )
+            .bearer(&token),
+            400,
+        ),
         (
             Request {
                 method: "GET",
