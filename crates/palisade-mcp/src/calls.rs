@@ -140,7 +140,7 @@ pub(crate) async fn run_on(
     loop {
         let waits = asked.notes.elapsed();
         let place = connection.queue.place(ask.clone(), deadline).await;
-        asked.notes.ended(WAIT, waits);
+        asked.notes.note_stage(WAIT, waits);
         let place = place.map_err(|busy| refusal(too_busy(busy)))?;
         let kind = place.kind();
         let time = match kind {
@@ -430,10 +430,12 @@ impl Connection {
         let request = request.with_room(room).cancelled_by(&asked.cancel);
         let start = asked.notes.elapsed();
         let (outcome, report) = handle.block_on(self.guard.answer(request));
-        asked.notes.passed(start, &report.stages);
+        asked.notes.note_stages(start, &report.stages);
         let envelope = outcome.into_result()?;
         let rows = envelope.answer().row_count();
-        asked.notes.gave(u64::try_from(rows).unwrap_or(u64::MAX));
+        asked
+            .notes
+            .note_rows(u64::try_from(rows).unwrap_or(u64::MAX));
         answer::rows(&envelope, form).map_err(refusal)
     }
 

@@ -18,7 +18,7 @@ pub trait CallObserver: Send + Sync {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ObservedCall {
-    /// The tool; none where the client named one that there is not.
+    /// The tool; nothing where there is no tool of the name that the client wrote.
     pub tool: Option<&'static str>,
     /// The operator's name of the database; none where the call reached none.
     pub connection: Option<String>,
@@ -69,7 +69,7 @@ impl CallOutcome {
 /// A part of a call's time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ObservedStage {
-    /// `wait` for a place, or what the gate does: see [`Stage`](palisade::guard::Stage).
+    /// `wait` for a place, or what the gate does: see [`GateStage`](palisade::guard::GateStage).
     pub name: &'static str,
     /// Since the call came.
     pub start: Duration,
@@ -122,7 +122,7 @@ impl CallNotes {
     }
 
     /// Notes which connection it reached, and for whom.
-    pub(crate) fn reached(&self, connection: &str, principal: impl ToString) {
+    pub(crate) fn note_reach(&self, connection: &str, principal: impl ToString) {
         if let Some(noted) = &self.0 {
             let mut call = noted.call();
             call.connection = Some(connection.to_owned());
@@ -131,14 +131,14 @@ impl CallNotes {
     }
 
     /// Notes how many rows it gives.
-    pub(crate) fn gave(&self, rows: u64) {
+    pub(crate) fn note_rows(&self, rows: u64) {
         if let Some(noted) = &self.0 {
             noted.call().rows = rows;
         }
     }
 
     /// Notes what it becomes.
-    pub(crate) fn became(&self, outcome: CallOutcome) {
+    pub(crate) fn note_outcome(&self, outcome: CallOutcome) {
         if let Some(noted) = &self.0 {
             noted.call().outcome = outcome;
         }
@@ -150,7 +150,7 @@ impl CallNotes {
     }
 
     /// Notes a stage that began at `start` and ends now.
-    pub(crate) fn ended(&self, name: &'static str, start: Option<Duration>) {
+    pub(crate) fn note_stage(&self, name: &'static str, start: Option<Duration>) {
         if let (Some(noted), Some(start)) = (&self.0, start) {
             let time = noted.began.elapsed().saturating_sub(start);
             noted
@@ -161,7 +161,7 @@ impl CallNotes {
     }
 
     /// Notes the stages of a request to the gate, which began at `start`.
-    pub(crate) fn passed(&self, start: Option<Duration>, stages: &[StageTime]) {
+    pub(crate) fn note_stages(&self, start: Option<Duration>, stages: &[StageTime]) {
         if let (Some(noted), Some(start)) = (&self.0, start) {
             let stages = stages.iter().map(|stage| ObservedStage {
                 name: stage.stage.name(),

@@ -357,7 +357,7 @@ impl PalisadeServer {
             false => Templates::None,
         };
         let refuse = |connection: Option<&Connection>, refusal: Refusal| {
-            notes.became(CallOutcome::Refused(refusal.rejection.code()));
+            notes.note_outcome(CallOutcome::Refused(refusal.rejection.code()));
             let is_changeable =
                 connection.is_some_and(|connection| connection.is_changeable(request));
             let is_changeable = is_changeable && tools.has(ToolName::Execute);
@@ -378,7 +378,7 @@ impl PalisadeServer {
                     (guard, session.called_by(origin.clone()))
                 });
             let result = record_unbound(recorder, connection, result, began).await;
-            notes.became(CallOutcome::Answered);
+            notes.note_outcome(CallOutcome::Answered);
             result
                 .unwrap_or_else(|refusal| refuse(None, refusal))
                 .into()
@@ -422,7 +422,7 @@ impl PalisadeServer {
             notes: notes.clone(),
             ..asked
         };
-        notes.reached(&connection.name, asked.session.principal());
+        notes.note_reach(&connection.name, asked.session.principal());
         let arguments = match &called.template {
             Some((_, template)) => TemplateTool::arguments(template, arguments),
             None => Ok(arguments),
@@ -444,7 +444,7 @@ impl PalisadeServer {
                         match confirm::ask(&shared.asked, of, what, refusal, asking).await {
                             Next::Again => run_on(connection, &call, &asked).await,
                             Next::Input(required) => {
-                                notes.became(CallOutcome::Asked);
+                                notes.note_outcome(CallOutcome::Asked);
                                 return required.into();
                             }
                             Next::Refused(refusal) => Err(refusal),
@@ -454,7 +454,7 @@ impl PalisadeServer {
             }
             Err(rejection) => record(connection, &asked, Err(refusal(rejection)), began).await,
         };
-        notes.became(CallOutcome::Answered);
+        notes.note_outcome(CallOutcome::Answered);
         let result = result.unwrap_or_else(|refusal| refuse(Some(connection), refusal));
         result.into()
     }
@@ -684,7 +684,7 @@ impl ServerHandler for PalisadeServer {
         let notes = CallNotes::begin(&self.observer, tool, whence);
         let _told = TellOnDrop(notes.clone());
         let Some(called) = called else {
-            notes.became(CallOutcome::Refused(Code::RequestInvalid));
+            notes.note_outcome(CallOutcome::Refused(Code::RequestInvalid));
             // What a client made up is in no record: it could hold anything.
             let origin = origin(ToolName::from_name(&request.name));
             let who = (claims(&context), origin);

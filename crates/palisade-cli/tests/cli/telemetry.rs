@@ -214,7 +214,7 @@ fn a_collector_is_granted_and_may_be_away() {
         .fails(3, &["palisade.toml:3:8", "hosts = [\"127.0.0.1:4318\"]"]);
     write("127.0.0.1:4318", "");
     desk.run(&check).fails(3, &["http://localhost:4318"]);
-    // Nobody listens there: calls are answered all the same, and the log says so.
+    // No collector is there: calls are answered all the same, and the log says so.
     let free = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = free.local_addr().unwrap().port();
     drop(free);

@@ -432,7 +432,7 @@ impl Firewall {
         // A trace is the record of a decision, not of a memory.
         let known = trace
             .is_none()
-            .then(|| self.statements.find(key, &limits, wording.whole()))
+            .then(|| self.statements.find(key, &limits, wording.full_text()))
             .flatten();
         if let Some(prepared) = known {
             return Prepared::bind(&prepared, params);
@@ -444,7 +444,7 @@ impl Firewall {
             && !session_catalog.session_view().depends_on_time()
         {
             self.statements
-                .keep(key, &limits, wording.whole(), prepared);
+                .keep(key, &limits, wording.full_text(), prepared);
         }
         Ok(statement)
     }

@@ -45,7 +45,7 @@ impl Firewall {
             &self.limits,
             None,
         );
-        // What is refused waits for nobody.
+        // What is refused does not wait.
         decided.is_ok_and(|statement| statement.approval().is_some())
     }
 }

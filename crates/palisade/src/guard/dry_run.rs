@@ -111,7 +111,7 @@ impl Guard {
             Ok(_) => Became::Untried,
             Err(refusal) => Became::Refused(refusal),
         };
-        let record = self.record(wording.whole(), session, &became, &run);
+        let record = self.record(wording.full_text(), session, &became, &run);
         if let Err(why) = self.audit.record(&record) {
             // What is not recorded is not answered.
             return Err(self.refusal(internal(&why)));

@@ -26,7 +26,7 @@ pub use engine_fault::{EngineFault, FaultClass};
 pub use estimates::Estimates;
 pub use refresh::RefreshError;
 pub use request::Request;
-pub use stages::{Stage, StageTime};
+pub use stages::{GateStage, StageTime};
 pub use ticket::{OpenTicket, Ticket};
 
 use backend_error::describe_failure;
@@ -313,10 +313,10 @@ impl Guard {
             Outcome::Rows(envelope) => Became::Answered(envelope),
             Outcome::Rejected(refusal) => Became::Refused(refusal),
         };
-        let record = self.record(wording.whole(), session, &became, &run);
+        let record = self.record(wording.full_text(), session, &became, &run);
         let began = self.host.monotonic();
         let recorded = self.audit.record(&record);
-        run.note_stage(Stage::Record, began, self.host.monotonic());
+        run.note_stage(GateStage::Record, began, self.host.monotonic());
         let report = run.report;
         if let Err(why) = recorded {
             // What is not recorded is not answered.
@@ -343,7 +343,7 @@ impl Guard {
         run: &mut Run,
     ) -> Result<Envelope, Rejection> {
         let permitted = self.permit(wording, params, session, limits, run).await;
-        run.note_stage(Stage::Decide, run.start, self.host.monotonic());
+        run.note_stage(GateStage::Decide, run.start, self.host.monotonic());
         let (mut statement, demand) = permitted?;
         let marker = Marker::from_bytes(self.host.random().map_err(|why| internal(&why))?);
         // What is left is for the engine, and for the wait for it.
@@ -372,16 +372,16 @@ impl Guard {
         // Last, so that an approval is not used up by what would not have run.
         if let Some(demand) = &demand {
             let began = self.host.monotonic();
-            let request = (wording.whole(), params, session);
+            let request = (wording.full_text(), params, session);
             let approved = self.require_approval(demand, &statement, request, run);
-            run.note_stage(Stage::Approve, began, self.host.monotonic());
+            run.note_stage(GateStage::Approve, began, self.host.monotonic());
             approved?;
         }
         run.report.rewritten = Some(statement.text().to_owned());
         let ticket = Ticket::issue(&statement).cancelled_by(&run.cancel);
         let began = self.host.monotonic();
         let result = run.live.backend.execute(ticket, &mut scan).await;
-        run.note_stage(Stage::Run, began, self.host.monotonic());
+        run.note_stage(GateStage::Run, began, self.host.monotonic());
         let result = match result {
             // Only what a look at the schema confirms is called a change: to send another statement again would not help.
             Err(error) if error.kind == BackendErrorKind::NameNotFound => {
@@ -551,7 +551,7 @@ impl Run {
     }
 
     /// Notes a stage from `began` to `ended`, by the host's clock.
-    fn note_stage(&mut self, stage: Stage, began: Duration, ended: Duration) {
+    fn note_stage(&mut self, stage: GateStage, began: Duration, ended: Duration) {
         self.report.stages.push(StageTime {
             stage,
             start: began.saturating_sub(self.start),

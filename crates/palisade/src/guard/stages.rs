@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// A part of what the gate does for a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stage {
+pub enum GateStage {
     /// Reads the statement and decides about it: from the text to the text that runs. A schema that is out of date is read anew.
     Decide,
     /// Looks for a person's approval.
@@ -15,7 +15,7 @@ pub enum Stage {
     Record,
 }
 
-impl Stage {
+impl GateStage {
     /// In a word.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -32,7 +32,7 @@ impl Stage {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StageTime {
     /// Which.
-    pub stage: Stage,
+    pub stage: GateStage,
     /// Since the request began.
     pub start: Duration,
     /// How long it took.

@@ -111,7 +111,7 @@ impl<'t> Lexed<'t> {
         dialect: Dialect,
         limits: &Limits,
     ) -> Result<Self, Rejection> {
-        let text = wording.own();
+        let text = wording.own_text();
         check_size(text, limits)?;
         let tokens = tokenize(text, dialect)?;
         Ok(Self {

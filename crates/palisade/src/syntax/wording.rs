@@ -21,12 +21,12 @@ impl<'t> Wording<'t> {
     }
 
     /// With our words: what it is recorded, approved and remembered as.
-    pub(crate) fn whole(self) -> &'t str {
+    pub(crate) fn full_text(self) -> &'t str {
         self.whole
     }
 
     /// What the caller wrote: what is read.
-    pub(crate) fn own(self) -> &'t str {
+    pub(crate) fn own_text(self) -> &'t str {
         self.own
     }
 
