@@ -6,7 +6,7 @@ use palisade::{
     answer::{Envelope, Notice},
     code::Code,
     error::Error,
-    firewall::{Decision, Trace},
+    firewall::Decision,
     guard::Refusal,
     rejection::Rejection,
     session::Session,
@@ -14,7 +14,7 @@ use palisade::{
 };
 use serde_json::value::RawValue;
 
-use crate::exit::Exit;
+use crate::{exit::Exit, explain::Explained};
 
 /// One statement.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ pub(crate) struct Answer {
     /// From the text to the answer.
     pub(crate) duration: Duration,
     /// How the decision came about, where that was asked for.
-    pub(crate) trace: Option<Trace>,
+    pub(crate) explained: Option<Box<Explained>>,
 }
 
 /// An outcome.
@@ -74,7 +74,7 @@ impl Answer {
             rewritten: None,
             policies: rejection.policies().to_vec(),
             duration: Duration::ZERO,
-            trace: None,
+            explained: None,
             verdict: Verdict::Refused(Refusal::new(rejection)),
         }
     }
@@ -88,7 +88,7 @@ impl Answer {
                 rewritten: Some(palisade::danger::parts(&statement).sql.to_owned()),
                 policies: statement.policies().to_vec(),
                 duration: Duration::ZERO,
-                trace: None,
+                explained: None,
             },
             Ok(Decision::Reject(rejection)) => Self::refused(rejection),
             Err(error) => Self::refused(

@@ -12,9 +12,9 @@ use crate::audit_args::{
 };
 use crate::config_args::ConfigCommand;
 use crate::workbench_args::{
-    DIFF_HELP, DiffArguments, INIT_HELP, InitArguments, LOCK_HELP, LockArguments,
-    POLICY_CHECK_HELP, PolicyCheckArguments, TEST_HELP, TestArguments, WHAT_HELP, WHO_HELP,
-    WhatArguments, WhoArguments,
+    DIFF_HELP, DiffArguments, FMT_HELP, FmtArguments, INIT_HELP, InitArguments, LOCK_HELP,
+    LockArguments, POLICY_CHECK_HELP, PolicyCheckArguments, REPL_HELP, ReplArguments, TEST_HELP,
+    TestArguments, WHAT_HELP, WHO_HELP, WhatArguments, WhoArguments,
 };
 use crate::{audit_config::AuditArguments, config::Tools, mcp_config::Client};
 
@@ -56,7 +56,7 @@ pub(crate) enum Command {
     /// Decide about a statement without a database
     #[command(after_help = CHECK_HELP)]
     Check(CheckArguments),
-    /// Decide about a statement and tell how
+    /// Decide about a statement, and tell what it touches and which policies decide
     #[command(after_help = EXPLAIN_HELP)]
     Explain(ExplainArguments),
     /// Serve databases to an MCP client over standard input and output
@@ -176,6 +176,9 @@ Examples (after `palisade demo`):
   palisade explain sqlite:demo.db \"SELECT * FROM customers\"
   palisade explain --catalog sqlite:demo.db --policies demo-policies \\
     --as 'Agent::\"support-bot\"' \"SELECT count(*) FROM tickets\"
+  palisade explain sqlite:demo.db --policies demo-policies \\
+    --as 'Agent::\"support-bot\"' --html explained.html \\
+    \"SELECT email FROM customers\"
 
 `--catalog` also takes postgres://USER@HOST/DATABASE,
 mysql://USER@HOST/DATABASE, and a file of CREATE statements, SQLite's if no
@@ -363,6 +366,9 @@ pub(crate) struct ExplainArguments {
     /// The schema: a database, or a file of CREATE statements
     #[arg(long, value_name = "SCHEMA")]
     pub(crate) catalog: Option<String>,
+    /// Write the explanation into this file, as a page for a browser
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["batch", "format"])]
+    pub(crate) html: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) secret: SecretArguments,
     #[command(flatten)]
@@ -552,9 +558,15 @@ pub(crate) enum PolicyCommand {
         after_help = "Examples (after `palisade demo`):\n  palisade policy schema --catalog sqlite:demo.db"
     )]
     Schema(PolicyFolderArguments),
+    /// Lay out the policies of a folder as Cedar's formatter does
+    #[command(after_help = FMT_HELP)]
+    Fmt(FmtArguments),
     /// Run the tests of a policy folder
     #[command(after_help = TEST_HELP)]
     Test(TestArguments),
+    /// Ask statements one after another as a principal
+    #[command(after_help = REPL_HELP)]
+    Repl(ReplArguments),
     /// Write down what every principal may do, for review
     #[command(after_help = LOCK_HELP)]
     Lock(LockArguments),

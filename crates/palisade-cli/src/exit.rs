@@ -21,6 +21,7 @@ pub(crate) enum Exit {
     /// * The doctor found something weak.
     /// * A test of policies fails, a lock is stale, or a policy is wider than before.
     /// * A check that fails on warnings has some.
+    /// * A policy is laid out otherwise than the formatter does.
     /// * An audit log is not what was written.
     Refused,
     /// 2: the command line, or a file it names, is not as the command needs it.

@@ -5,13 +5,12 @@ use std::{env, fmt::Write as _, io::IsTerminal as _};
 use palisade::{
     access::Usage,
     answer::{EmptyReason, Envelope, Notice, ScannedRows, TruncationReason},
-    firewall::Trace,
 };
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 use crate::{
     answer::{Answer, Verdict},
-    commands,
+    commands, explain,
     grid::{self, Cell},
 };
 
@@ -99,8 +98,8 @@ pub(crate) fn answer(answer: &Answer, paint: Paint) -> String {
         }
         Verdict::Refused(_) => out.push_str(&refusal(answer, paint)),
     }
-    match (&answer.trace, &answer.rewritten) {
-        (Some(trace), _) => out.push_str(&format_trace(trace, paint)),
+    match (&answer.explained, &answer.rewritten) {
+        (Some(explained), _) => out.push_str(&explain::text::format(explained, paint)),
         (None, rewritten) => {
             if !answer.policies.is_empty() {
                 out.push_str(&label("policies", &answer.policies.join(", "), paint));
@@ -127,7 +126,7 @@ pub(crate) fn refusal(answer: &Answer, paint: Paint) -> String {
     if let Some(detail) = refusal
         .rejection
         .operator_detail()
-        .filter(|_| answer.trace.is_none())
+        .filter(|_| answer.explained.is_none())
     {
         out.push_str(&label("detail", detail, paint));
     }
@@ -218,86 +217,6 @@ fn format_notices(notices: &[Notice]) -> String {
         out.push_str(&wrap(&text, 0, 6));
     }
     out
-}
-
-/// The trace of a decision.
-fn format_trace(trace: &Trace, paint: Paint) -> String {
-    let mut out = String::new();
-    out.push_str(&label("principal", &trace.principal, paint));
-    out.push_str(&label("stage", trace.stage, paint));
-    if !trace.policies.is_empty() {
-        out.push_str(&label("policies", &trace.policies.join(", "), paint));
-    }
-    if let Some(detail) = &trace.detail {
-        out.push_str(&label("detail", detail, paint));
-    }
-    out.push_str(&labelled_sql("statement", &trace.original, paint));
-    for relation in &trace.relations {
-        let _ = writeln!(out, "{}", paint.strong(&printable(&relation.relation)));
-        let rows = format!(
-            "rows: {} (by {})",
-            relation.rows,
-            list_policies(&relation.policies)
-        );
-        out.push_str(&wrap(&rows, 2, 4));
-        if !relation.changed_by.is_empty() {
-            let changed = format!("changed by {}", relation.changed_by.join(", "));
-            out.push_str(&wrap(&changed, 2, 4));
-        }
-        for column in &relation.columns {
-            let text = format!(
-                "{}: {} for {} (by {})",
-                printable(&column.column),
-                column.level,
-                listed_words(&column.usages),
-                list_policies(&column.policies)
-            );
-            out.push_str(&wrap(&text, 2, 4));
-        }
-        if let Some(source) = &relation.source {
-            out.push_str(&wrap("in its place:", 2, 2));
-            out.push_str(&sql(source, 4));
-        }
-    }
-    if !trace.functions.is_empty() {
-        out.push_str(&label("functions", &trace.functions.join(", "), paint));
-    }
-    if let Some(max_rows) = trace.max_rows {
-        out.push_str(&label("row cap", &max_rows.to_string(), paint));
-    }
-    if let Some(time) = trace.max_time_ms {
-        out.push_str(&label("time cap", &format!("{time} ms"), paint));
-    }
-    if trace.fenced {
-        out.push_str(&label(
-            "fence",
-            "filters run before the statement's own conditions",
-            paint,
-        ));
-    }
-    for precheck in &trace.prechecks {
-        out.push_str(&labelled_sql("must give no row first", precheck, paint));
-    }
-    if let Some(text) = &trace.rewritten {
-        out.push_str(&labelled_sql("rewritten", text, paint));
-    }
-    out
-}
-
-fn list_policies(policies: &[String]) -> String {
-    if policies.is_empty() {
-        "no policy".to_owned()
-    } else {
-        policies.join(", ")
-    }
-}
-
-fn listed_words(words: &[&str]) -> String {
-    if words.is_empty() {
-        "nothing".to_owned()
-    } else {
-        words.join(", ")
-    }
 }
 
 /// `label: text`, wrapped.

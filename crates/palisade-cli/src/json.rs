@@ -11,6 +11,7 @@ use serde_json::value::RawValue;
 use crate::{
     answer::{Answer, Verdict},
     commands,
+    explain::DecidingPolicy,
 };
 
 /// The object, without a line end. What does not apply is null; refusals have four keys more, and statements that
@@ -20,6 +21,7 @@ pub(crate) fn line(answer: &Answer) -> Result<String, serde_json::Error> {
         Verdict::Refused(refusal) => Some(refusal),
         Verdict::Rows(_) | Verdict::Permitted(_) => None,
     };
+    let explained = answer.explained.as_deref();
     let names = commands::names();
     let agent = refusal.map(|refusal| refusal.rejection.for_agent_of(&names));
     serde_json::to_string(&Line {
@@ -53,7 +55,8 @@ pub(crate) fn line(answer: &Answer) -> Result<String, serde_json::Error> {
                 .collect(),
             incident: refusal.and_then(|refusal| refusal.incident.as_deref()),
         }),
-        trace: answer.trace.as_ref(),
+        trace: explained.map(|explained| &explained.trace),
+        deciding: explained.map(|explained| explained.policies.as_slice()),
     })
 }
 
@@ -74,6 +77,8 @@ struct Line<'a> {
     refusal: Option<RefusalPart<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     trace: Option<&'a Trace>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    deciding: Option<&'a [DecidingPolicy]>,
 }
 
 #[derive(Serialize)]

@@ -135,6 +135,11 @@ impl Policies {
         self.folder.as_deref()
     }
 
+    /// Where one of its files is; none if they are compiled in.
+    pub(crate) fn path_of(&self, file: &str) -> Option<PathBuf> {
+        self.folder.as_ref().map(|folder| folder.join(file))
+    }
+
     /// A problem with the line it is on.
     pub(crate) fn render(&self, kind: &str, problem: &PolicyProblem) -> String {
         let file = self.shown_file(problem);
@@ -156,7 +161,8 @@ impl Policies {
         }
     }
 
-    fn text(&self, file: &str) -> Option<&str> {
+    /// The text of one of its files.
+    pub(crate) fn text(&self, file: &str) -> Option<&str> {
         let sources = &self.sources;
         match file {
             PRINCIPALS => sources.principals_schema.as_deref(),

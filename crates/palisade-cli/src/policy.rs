@@ -10,7 +10,7 @@ use crate::{
     exit::{Exit, Failure},
     output,
     policies::{self, STARTER},
-    policy_access, policy_check, policy_diff, policy_lock, policy_test,
+    policy_access, policy_check, policy_diff, policy_fmt, policy_lock, policy_repl, policy_test,
     setup::Setup,
     starter_columns,
 };
@@ -27,6 +27,8 @@ pub(crate) fn run(command: &PolicyCommand) -> Result<Exit, Failure> {
             return policy_check::run(arguments, &setup, catalog);
         }
         PolicyCommand::Schema(arguments) => schema(arguments)?,
+        PolicyCommand::Fmt(arguments) => return policy_fmt::run(arguments),
+        PolicyCommand::Repl(arguments) => return policy_repl::run(arguments),
         PolicyCommand::Test(arguments) => return policy_test::run(arguments),
         PolicyCommand::Diff(arguments) => return policy_diff::run(arguments),
         PolicyCommand::Lock(arguments) => return policy_lock::run(arguments),

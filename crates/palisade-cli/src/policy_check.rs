@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::{
     database::Access,
     exit::{Exit, Failure},
-    output,
+    output, policy_fix,
     setup::Setup,
     workbench_args::{CheckFormat, FailOn, PolicyCheckArguments},
 };
@@ -28,6 +28,9 @@ pub(crate) fn run(
     match setup.try_firewall(catalog, Access::Write, Lint::EveryRelation) {
         Ok(firewall) => {
             let warnings = firewall.policies().warnings();
+            if arguments.fix {
+                return policy_fix::run(&setup.policies, warnings, arguments.dry_run);
+            }
             let text = match arguments.format {
                 CheckFormat::Text => describe(setup, &firewall),
                 form => render(setup, form, &[], warnings)?,
@@ -178,6 +181,7 @@ fn sarif(all: &[Told<'_>]) -> Value {
         json!({
             "id": rule.slug(),
             "shortDescription": {"text": rule.summary()},
+            "defaultConfiguration": {"level": "warning"},
             "help": {"text": format!("{}. {}.", rule.harm(), rule.cure())},
         })
     });

@@ -2,17 +2,23 @@
 
 use std::{
     collections::BTreeMap,
+    fmt::Write as _,
     path::{Path, PathBuf},
     time::{Duration, SystemTime},
 };
 
-use palisade_corpus::{CorpusError, MutationReport, PolicyTests, Report, RunError, TextForm};
+use palisade_corpus::{
+    CorpusError, MutationReport, PolicyCoverage, PolicyTests, Report, RunError, TestWarnings,
+    TextForm,
+};
 
 use crate::{
+    changed_lines::ChangedLines,
+    coverage_page,
     exit::{Exit, Failure},
     output,
     policies::Policies,
-    workbench_args::{TestArguments, TestFormat},
+    workbench_args::{FailOn, TestArguments, TestFormat},
 };
 
 /// How often a folder is looked at.
@@ -70,8 +76,17 @@ fn test(arguments: &TestArguments) -> Result<Exit, Failure> {
         tests.run()
     };
     let mut report = ran.map_err(|error| not_run(&error, &arguments.dir))?;
+    if let (Some(coverage), Some(revision)) = (&mut report.coverage, &arguments.since) {
+        let changed = ChangedLines::find(&arguments.dir, revision)?;
+        coverage.retain_policies(|policy| {
+            changed.touch(&policy.file, policy.first_line, policy.last_line)
+        });
+    }
     let too_little = find_too_little(&report, arguments);
     report.problems.extend(too_little);
+    if let Some(coverage) = &report.coverage {
+        write_coverage(coverage, &tests, arguments)?;
+    }
     if report.results.is_empty() {
         let part = arguments.filter.as_deref().unwrap_or_default();
         return Err(Failure::Usage(format!("no case has `{part}` in its name")));
@@ -88,13 +103,41 @@ fn test(arguments: &TestArguments) -> Result<Exit, Failure> {
         ),
         false => None,
     };
-    print(report.clone(), mutation.as_ref(), arguments)?;
+    let lint = match arguments.lint {
+        true => Some(
+            tests
+                .lint(&report)
+                .map_err(|error| not_run(&error, &arguments.dir))?,
+        ),
+        false => None,
+    };
+    if let (Some(lint), FailOn::Warning) = (&lint, arguments.fail_on) {
+        let warnings = lint.warnings.iter().map(ToString::to_string);
+        report.problems.extend(warnings);
+    }
+    print(report.clone(), mutation.as_ref(), lint.as_ref(), arguments)?;
     let is_passed = mutation.is_none_or(|mutation| mutation.is_passed());
     Ok(if report.is_passed() && is_passed {
         Exit::Permitted
     } else {
         Exit::Refused
     })
+}
+
+/// Writes the coverage into the files that are asked for.
+fn write_coverage(
+    coverage: &PolicyCoverage,
+    tests: &PolicyTests,
+    arguments: &TestArguments,
+) -> Result<(), Failure> {
+    if let Some(path) = &arguments.lcov {
+        replace(path, &coverage.lcov(tests.folder()))?;
+    }
+    if let Some(path) = &arguments.html {
+        let policies = Policies::read(tests.folder())?;
+        replace(path, &coverage_page::write(coverage, &policies.sources))?;
+    }
+    Ok(())
 }
 
 /// The kinds of things of which less is tested than asked.
@@ -119,6 +162,7 @@ fn find_too_little(report: &Report, arguments: &TestArguments) -> Vec<String> {
 fn print(
     mut report: Report,
     mutation: Option<&MutationReport>,
+    lint: Option<&TestWarnings>,
     arguments: &TestArguments,
 ) -> Result<(), Failure> {
     let text = match arguments.format {
@@ -134,12 +178,18 @@ fn print(
                 }
                 None => String::new(),
             };
-            format!("{}{told}", report.text(&form))
+            let lint = lint.map_or_else(String::new, |lint| describe(lint, arguments.fail_on));
+            format!("{lint}{}{told}", report.text(&form))
         }
         TestFormat::Json => {
             let mut told = report.json();
             if let (Some(mutation), Some(told)) = (mutation, told.as_object_mut()) {
                 told.insert("mutation".to_owned(), mutation.json());
+            }
+            if let (Some(lint), Some(told)) = (lint, told.as_object_mut()) {
+                let lint = serde_json::to_value(lint)
+                    .map_err(|error| Failure::Internal(error.to_string()))?;
+                told.insert("lint".to_owned(), lint);
             }
             format!("{told}\n")
         }
@@ -155,6 +205,23 @@ fn print(
         }
     };
     output::text(&text)
+}
+
+/// What is odd about the tests, and what was not looked at. Warnings that fail are told as that.
+fn describe(lint: &TestWarnings, fail_on: FailOn) -> String {
+    let mut out = String::new();
+    match fail_on {
+        FailOn::Warning => {}
+        FailOn::Error => {
+            for warning in &lint.warnings {
+                let _ = writeln!(out, "{warning}\n");
+            }
+        }
+    }
+    for (code, why) in &lint.not_checked {
+        let _ = writeln!(out, "Not checked: {code}, since {why}.");
+    }
+    out
 }
 
 /// Shows what changes in the files of tests, then writes it.

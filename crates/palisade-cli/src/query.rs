@@ -3,9 +3,11 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use palisade::{
+    error::Error,
+    firewall::Firewall,
     guard::{self, Backend, Guard, Outcome, Refusal, Report},
     limits::Limits,
-    policy::template::Template,
+    policy::{PolicySources, template::Template},
     session::Session,
     value::Value,
 };
@@ -120,6 +122,16 @@ fn require_estimates(backend: &dyn Backend, limits: &Limits) -> Result<(), Strin
 }
 
 impl Gate {
+    /// What decides now.
+    pub(crate) fn firewall(&self) -> Arc<Firewall> {
+        self.guard.firewall()
+    }
+
+    /// Decides by these policies from now on; by those in force where they do not load.
+    pub(crate) fn reload(&self, sources: &PolicySources) -> Result<(), Error> {
+        self.runtime.block_on(self.guard.reload(sources)).map(drop)
+    }
+
     /// The templates that `session` may run.
     pub(crate) fn templates(&self, session: &Session) -> Result<Vec<Template>, Refusal> {
         self.guard.templates(session)
@@ -155,7 +167,7 @@ fn answer((outcome, report): (Outcome, Report)) -> Answer {
         rewritten: report.rewritten,
         policies: report.policies,
         duration: report.duration,
-        trace: None,
+        explained: None,
     }
 }
 

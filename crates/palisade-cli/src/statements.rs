@@ -33,39 +33,67 @@ pub(crate) fn run(
     form: &FormArguments,
 ) -> Result<Exit, Failure> {
     let told = standing::describe(firewall, &setup.principal)?;
-    let session = Session::new(setup.principal.clone()).over(Transport::Cli);
-    let max_bytes = max_input_bytes(&setup.limits);
     if let Some(path) = &form.batch {
         let mut input = open(path)?;
         let mut output = std::io::stdout().lock();
         let batch = Batch {
             answerer,
-            session,
-            max_line_bytes: max_bytes,
+            session: session(setup),
+            max_line_bytes: max_input_bytes(&setup.limits),
             standing: &|principal| standing::describe(firewall, principal),
         };
         return batch.run(&mut *input, &mut output);
     }
     standing::tell(&told);
+    let answer = answer_one(answerer, setup, sql, form)?;
+    print(&answer, form.format)?;
+    Ok(answer.exit())
+}
+
+/// Answers the one statement of the command line, and prints nothing of the answer.
+pub(crate) fn answer(
+    answerer: &dyn Answerer,
+    (setup, firewall): (&Setup, &Firewall),
+    sql: Option<&str>,
+    form: &FormArguments,
+) -> Result<Answer, Failure> {
+    standing::tell(&standing::describe(firewall, &setup.principal)?);
+    answer_one(answerer, setup, sql, form)
+}
+
+fn answer_one(
+    answerer: &dyn Answerer,
+    setup: &Setup,
+    sql: Option<&str>,
+    form: &FormArguments,
+) -> Result<Answer, Failure> {
     note_starter(setup, form.format);
-    let params = match &form.params {
-        None => Params::None,
-        Some(text) => serde_json::from_str(text)
-            .map_err(|error| error.to_string())
-            .and_then(|json: serde_json::Value| Params::from_json(&json))
-            .map_err(|why| Failure::Usage(format!("`--params`: {why}")))?,
-    };
+    let params = read_params(form.params.as_deref())?;
     let sql = sql.ok_or_else(|| Failure::Usage("there is no statement".to_owned()))?;
-    let answer = match text(sql, max_bytes)? {
+    Ok(match text(sql, max_input_bytes(&setup.limits))? {
         Ok(sql) => answerer.answer(&Request {
             sql,
             params,
-            session,
+            session: session(setup),
         }),
         Err(refused) => *refused,
+    })
+}
+
+/// The session of the command line's own principal.
+fn session(setup: &Setup) -> Session {
+    Session::new(setup.principal.clone()).over(Transport::Cli)
+}
+
+/// The parameters that a JSON array or object holds.
+pub(crate) fn read_params(text: Option<&str>) -> Result<Params, Failure> {
+    let Some(text) = text else {
+        return Ok(Params::None);
     };
-    print(&answer, form.format)?;
-    Ok(answer.exit())
+    serde_json::from_str(text)
+        .map_err(|error| error.to_string())
+        .and_then(|json: serde_json::Value| Params::from_json(&json))
+        .map_err(|why| Failure::Usage(format!("parameters: {why}")))
 }
 
 /// Says on standard error, before an answer for people, that the starter policies decide.
@@ -82,7 +110,7 @@ pub(crate) fn note_starter(setup: &Setup, format: Format) {
 
 /// Bytes of one line of a batch, or of a statement on standard input, that are kept. A statement
 /// within the limit fits however its characters are escaped.
-fn max_input_bytes(limits: &Limits) -> usize {
+pub(crate) fn max_input_bytes(limits: &Limits) -> usize {
     limits
         .max_query_bytes
         .saturating_mul(8)

@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use palisade::{dialect::Dialect, session::Principal};
 use palisade_corpus::Covered;
 
-use crate::args::{PolicyFolderArguments, SecretArguments, dialect};
+use crate::args::{Format, PolicyArguments, PolicyFolderArguments, SecretArguments, dialect};
 
 pub(crate) const TEST_HELP: &str = "\
 The folder's `tests` hold cases and matrices in `*.toml`, and tables in `*.sql`,
@@ -20,6 +20,7 @@ Examples (after `palisade demo`):
   palisade policy test demo-policies --update
   palisade policy test demo-policies --coverage --fail-under policies=100
   palisade policy test demo-policies --mutate
+  palisade policy test demo-policies --lint
 
 Exit code 1: a case does not hold. 2: a file of tests is wrong.";
 
@@ -44,15 +45,32 @@ pub(crate) struct TestArguments {
     /// With --update: print the changes, and write nothing
     #[arg(long, requires = "update")]
     pub(crate) dry_run: bool,
-    /// Say which policies, tables, columns and principals no case touches
+    /// Say which policies, tables, columns, principals and actions no case touches, and which
+    /// conditions were never true or never false
     #[arg(long)]
     pub(crate) coverage: bool,
+    /// With --coverage: of policies and conditions, measure those alone whose lines changed
+    /// since this Git revision
+    #[arg(long, value_name = "REF", requires = "coverage")]
+    pub(crate) since: Option<String>,
+    /// With --coverage: write an LCOV tracefile over the lines of the policies
+    #[arg(long, value_name = "FILE", requires = "coverage")]
+    pub(crate) lcov: Option<PathBuf>,
+    /// With --coverage: write a page for a browser
+    #[arg(long, value_name = "FILE", requires = "coverage")]
+    pub(crate) html: Option<PathBuf>,
     /// Fail where less of a kind is tested, for example policies=100
     #[arg(long, value_name = "KIND=PERCENT", requires = "coverage", value_parser = least)]
     pub(crate) fail_under: Vec<(&'static str, usize)>,
     /// Change each policy in one place at a time, and show the changes that no case notices
     #[arg(long, conflicts_with = "update")]
     pub(crate) mutate: bool,
+    /// Say which cases prove nothing, and which principals seem to be misspelt
+    #[arg(long, conflicts_with = "update")]
+    pub(crate) lint: bool,
+    /// With --lint: what makes the command fail beside cases that do not hold
+    #[arg(long, default_value = "error", requires = "lint")]
+    pub(crate) fail_on: FailOn,
     /// Run again whenever a file of the folder changes
     #[arg(long)]
     pub(crate) watch: bool,
@@ -69,6 +87,75 @@ pub(crate) enum TestFormat {
     Junit,
     /// The Test Anything Protocol.
     Tap,
+}
+
+pub(crate) const FMT_HELP: &str = "\
+Comments and annotations stay. A file that does not parse stays as it is.
+
+Examples (after `palisade demo`):
+  palisade policy fmt demo-policies
+  palisade policy fmt demo-policies --check
+
+Exit code 1: with --check, a file would be formatted. 3: a file does not parse.";
+
+/// `palisade policy fmt`
+#[derive(Debug, Args)]
+pub(crate) struct FmtArguments {
+    /// The policy folder
+    #[arg(value_name = "DIR", default_value = ".")]
+    pub(crate) dir: PathBuf,
+    /// Print what would change, and write nothing
+    #[arg(long)]
+    pub(crate) check: bool,
+    /// How to print it
+    #[arg(long, default_value = "text")]
+    pub(crate) format: Format,
+}
+
+pub(crate) const REPL_HELP: &str = "\
+A statement ends with `;` at the end of a line, or with an empty line. `:help`
+lists the commands. A database is only read; one in memory may be changed.
+
+Examples (after `palisade demo`):
+  echo 'SELECT email FROM customers;' | palisade policy repl sqlite:demo.db \\
+    --policies demo-policies --as 'Agent::\"support-bot\"'
+  palisade policy repl --init demo-policies/tests/demo.sql \\
+    --policies demo-policies --as 'Agent::\"support-bot\"' \\
+    'SELECT subject FROM tickets' < /dev/null
+
+The exit code is 0, whatever is refused.";
+
+/// `palisade policy repl`
+#[derive(Debug, Args)]
+#[command(
+    override_usage = "palisade policy repl [OPTIONS] <DATABASE> [SQL]\n       \
+                            palisade policy repl [OPTIONS] --init <FILE> [SQL]\n       \
+                            palisade policy repl [OPTIONS] --catalog <SCHEMA> [SQL]"
+)]
+pub(crate) struct ReplArguments {
+    /// The database, unless --init or --catalog is given, and a first statement
+    #[arg(value_name = "DATABASE SQL", num_args = 0..=2)]
+    pub(crate) words: Vec<String>,
+    /// Ask a SQLite database in memory that the statements of this file fill
+    #[arg(long, value_name = "FILE", conflicts_with = "catalog")]
+    pub(crate) init: Option<PathBuf>,
+    /// Decide over this schema and run nothing: a database, or a file of CREATE
+    /// statements
+    #[arg(long, value_name = "SCHEMA")]
+    pub(crate) catalog: Option<String>,
+    /// The SQL dialect, where the schema does not say it
+    #[arg(long, value_parser = dialect, requires = "catalog")]
+    pub(crate) dialect: Option<Dialect>,
+    /// The parameters of statements, a JSON array or object
+    #[arg(long, value_name = "JSON")]
+    pub(crate) params: Option<String>,
+    /// How to print answers
+    #[arg(long, default_value = "text")]
+    pub(crate) format: Format,
+    #[command(flatten)]
+    pub(crate) secret: SecretArguments,
+    #[command(flatten)]
+    pub(crate) policies: PolicyArguments,
 }
 
 pub(crate) const LOCK_HELP: &str = "\
@@ -164,6 +251,8 @@ Examples (after `palisade demo`):
   palisade policy check --catalog sqlite:demo.db --policies demo-policies
   palisade policy check --catalog sqlite:demo.db --policies demo-policies \\
     --fail-on warning --format sarif
+  palisade policy check --catalog sqlite:demo.db --policies demo-policies \\
+    --fix --dry-run
 
 Exit code 1: there are warnings, with `--fail-on warning`. 3: the policies do not
 load.";
@@ -179,6 +268,12 @@ pub(crate) struct PolicyCheckArguments {
     /// What makes the command fail
     #[arg(long, default_value = "error")]
     pub(crate) fail_on: FailOn,
+    /// Mend the warnings that need no judgement, and print what that changes
+    #[arg(long, conflicts_with_all = ["format", "fail_on"])]
+    pub(crate) fix: bool,
+    /// With --fix: print the changes, and write nothing
+    #[arg(long, requires = "fix")]
+    pub(crate) dry_run: bool,
 }
 
 /// How the problems of policies are printed.

@@ -168,7 +168,10 @@ impl PolicyTests {
             Measure::Coverage => {
                 let all = Runner::over_catalogs(&self.corpus, OWN_POLICIES)?;
                 let catalogs = self.corpus.catalogs.keys();
-                Some(measure(&all, catalogs, OWN_POLICIES, &results)?)
+                match self.corpus.policies.get(OWN_POLICIES) {
+                    Some(own) => Some(measure(&all, catalogs, (OWN_POLICIES, own), &results)?),
+                    None => None,
+                }
             }
         };
         Ok(Report {

@@ -76,12 +76,14 @@
 
 mod case;
 mod case_text;
+mod clause_coverage;
 mod compare;
 mod coverage;
 mod diff;
 mod folder;
 mod host;
 pub mod junit;
+mod lcov;
 mod load;
 mod lock;
 mod matrix;
@@ -94,12 +96,14 @@ mod smallest;
 #[cfg_attr(not(feature = "sqlite"), path = "no_sqlite.rs")]
 mod sqlite;
 mod survivor;
+mod test_rule;
 mod update;
 mod why;
 mod witness;
 mod written;
 
 pub use case::{After, Case, Expectation, Shown, Suite, Verdict, arises_on_execution};
+pub use clause_coverage::{ClauseHits, PolicyHits, Seen};
 pub use compare::Difference;
 pub use coverage::Coverage;
 pub use diff::{Direction, PolicyChange, PolicyDiff};
@@ -111,6 +115,7 @@ pub use policy_coverage::{Covered, PolicyCoverage};
 pub use report::{CaseResult, Report, Status, TextForm};
 pub use run::{Answer, Ran, RunError, Runner, SECRET};
 pub use survivor::Survivor;
+pub use test_rule::{TestRule, TestWarning, TestWarnings};
 pub use update::Update;
 pub use why::Why;
 pub use witness::Witness;

@@ -5,10 +5,13 @@ use std::{
     fmt::Write as _,
 };
 
-use palisade::{catalog::RelationKind, firewall::AccessClass, session::Principal};
+use palisade::{
+    catalog::RelationKind, firewall::AccessClass, policy::PolicySources, session::Principal,
+};
 use serde::Serialize;
 
 use crate::{
+    clause_coverage::{self, PolicyHits},
     report::CaseResult,
     run::{RunError, Runner},
 };
@@ -18,12 +21,14 @@ use crate::{
 pub struct PolicyCoverage {
     /// Of each kind of thing.
     pub kinds: Vec<Covered>,
+    /// Of each policy, by file and line.
+    pub policies: Vec<PolicyHits>,
 }
 
 /// How much of one kind of thing is tested.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Covered {
-    /// `policies`, `tables`, `columns` or `principals`.
+    /// One of [`KINDS`](Self::KINDS).
     pub kind: &'static str,
     /// How many there are.
     pub total: usize,
@@ -36,7 +41,14 @@ const SHOWN: usize = 8;
 
 impl Covered {
     /// The kinds of things.
-    pub const KINDS: [&'static str; 4] = ["policies", "tables", "columns", "principals"];
+    pub const KINDS: [&'static str; 6] = [
+        "policies",
+        "tables",
+        "columns",
+        "principals",
+        "actions",
+        "clauses",
+    ];
 
     /// How much is tested, in hundredths, rounded down; all of nothing.
     #[must_use]
@@ -47,6 +59,23 @@ impl Covered {
 }
 
 impl PolicyCoverage {
+    /// Keeps, of policies and clauses, those of policies that `keep` takes; the other kinds stay.
+    pub fn retain_policies(&mut self, keep: impl Fn(&PolicyHits) -> bool) {
+        self.policies.retain(keep);
+        let [of_policies, _, _, _, _, of_clauses] = Covered::KINDS;
+        for covered in &mut self.kinds {
+            if covered.kind == of_policies {
+                let left = |id: &String| self.policies.iter().any(|one| one.policy == *id);
+                covered.untested.retain(left);
+                covered.total = self.policies.len();
+            } else if covered.kind == of_clauses {
+                let found: Vec<_> = self.policies.iter().map(PolicyHits::find_unseen).collect();
+                covered.total = found.iter().map(|(total, _)| total).sum();
+                covered.untested = found.into_iter().flat_map(|(_, unseen)| unseen).collect();
+            }
+        }
+    }
+
     /// What is not tested, then how much is.
     #[must_use]
     pub fn text(&self) -> String {
@@ -107,15 +136,25 @@ impl Marks {
 pub(crate) fn measure<'c>(
     runner: &Runner,
     catalogs: impl Iterator<Item = &'c String>,
-    policies: &str,
+    (policies, sources): (&str, &PolicySources),
     results: &[CaseResult],
 ) -> Result<PolicyCoverage, RunError> {
-    let [mut rules, mut tables, mut columns, mut principals] = [(); 4].map(|()| Marks::default());
+    let [
+        mut rules,
+        mut tables,
+        mut columns,
+        mut principals,
+        mut actions,
+    ] = [(); 5].map(|()| Marks::default());
+    let mut hits: BTreeMap<String, usize> = BTreeMap::new();
     let mut named = BTreeSet::new();
     for catalog in catalogs {
         let firewall = runner.firewall_over(catalog, policies)?;
         for id in firewall.policies().ids() {
             rules.add(id);
+        }
+        for action in firewall.policies().permitted_actions() {
+            actions.add(action.to_owned());
         }
         for relation in firewall.catalog().relations() {
             match relation.kind {
@@ -135,7 +174,10 @@ pub(crate) fn measure<'c>(
     let mut hidden: BTreeMap<(&str, &Principal), BTreeMap<String, Vec<String>>> = BTreeMap::new();
     for CaseResult { case, answer, .. } in results {
         let Some(answer) = answer else { continue };
-        answer.policies.iter().for_each(|id| rules.mark(id));
+        let mut determined: BTreeSet<String> = answer.policies.iter().cloned().collect();
+        if let Some(action) = runner.find_action(case) {
+            actions.mark(action);
+        }
         principals.mark(&describe_principal(&case.principal, &named));
         for (table, column) in runner.find_touched(case) {
             tables.mark(&table);
@@ -149,16 +191,43 @@ pub(crate) fn measure<'c>(
                     Entry::Vacant(vacant) => vacant.insert(runner.hidden_columns(case)),
                 };
                 let by = hidden.get(&column).into_iter().flatten();
-                by.for_each(|id| rules.mark(id));
+                determined.extend(by.cloned());
             }
         }
+        for id in determined {
+            rules.mark(&id);
+            *hits.entry(id).or_default() += 1;
+        }
     }
-    let marks = [rules, tables, columns, principals].into_iter();
+    let policies = clause_coverage::measure(runner, (policies, sources), results, &hits)?;
+    let [
+        of_rules,
+        of_tables,
+        of_columns,
+        of_principals,
+        of_actions,
+        of_clauses,
+    ] = Covered::KINDS;
+    let mut clauses = Covered {
+        kind: of_clauses,
+        total: 0,
+        untested: Vec::new(),
+    };
+    for policy in &policies {
+        let (total, unseen) = policy.find_unseen();
+        clauses.total += total;
+        clauses.untested.extend(unseen);
+    }
     Ok(PolicyCoverage {
-        kinds: marks
-            .zip(Covered::KINDS)
-            .map(|(marks, kind)| marks.count(kind))
-            .collect(),
+        kinds: vec![
+            rules.count(of_rules),
+            tables.count(of_tables),
+            columns.count(of_columns),
+            principals.count(of_principals),
+            actions.count(of_actions),
+            clauses,
+        ],
+        policies,
     })
 }
 

@@ -2,6 +2,7 @@
 
 use std::{fmt::Write as _, path::PathBuf};
 
+use palisade::dialect::Dialect;
 use quick_junit::{TestCase, TestCaseStatus, TestSuite};
 use serde_json::json;
 
@@ -350,7 +351,7 @@ impl CaseResult {
         }
     }
 
-    /// The command that shows how the case is decided.
+    /// The command that asks the case again, over its tables where these can be made.
     fn command(&self, form: &TextForm) -> String {
         let case = &self.case;
         let folder = form.folder.display().to_string();
@@ -362,10 +363,17 @@ impl CaseResult {
                 " --params …"
             }
         };
+        let path = quoted(&schema.display().to_string());
+        let has_rows = case.dialect == Dialect::Sqlite
+            && schema
+                .extension()
+                .is_some_and(|extension| extension == "sql");
+        let over = match has_rows {
+            true => format!("--init {path}"),
+            false => format!("--dialect {} --catalog {path}", case.dialect.name()),
+        };
         format!(
-            "palisade explain --dialect {} --catalog {} --policies {}{params} --as {} {}",
-            case.dialect.name(),
-            quoted(&schema.display().to_string()),
+            "palisade policy repl {over} --policies {}{params} --as {} {}",
             quoted(&folder),
             quoted(&case.principal.to_string()),
             quoted(case.sql.trim())

@@ -455,6 +455,21 @@ impl Runner {
         found
     }
 
+    /// What the statement of `case` does, as policies call it; none where it is refused whatever policies say.
+    pub(crate) fn find_action(&self, case: &Case) -> Option<&'static str> {
+        let key = (
+            case.catalog.clone(),
+            case.policies.clone(),
+            Lifetime::default(),
+        );
+        let stand = self.stands.get(&key)?;
+        let open = stand
+            .open
+            .get_or_init(|| permit_everything(&stand.firewall));
+        let access = open.as_ref()?.resolve_access(&case.sql, &case.session());
+        Some(access.ok()?.facts().kind)
+    }
+
     /// The columns that are hidden from the principal of `case`, and the policies that hide them.
     pub(crate) fn hidden_columns(&self, case: &Case) -> BTreeMap<String, Vec<String>> {
         let key = (

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::Serialize;
+
 use crate::catalog::{Change, ColumnId, RelationId};
 
 /// How a column is used. One column may be used in several ways by one statement.
@@ -67,6 +69,28 @@ impl Usage {
     }
 }
 
+/// Where in a text something stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct TextPlace {
+    /// The line, from 1.
+    pub line: u64,
+    /// The column in characters, from 1.
+    pub column: u64,
+    /// The first byte, from 0.
+    pub offset: usize,
+    /// How many bytes it takes.
+    pub length: usize,
+}
+
+/// What a place of a statement touches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Touched {
+    /// A relation, by its name.
+    Relation(RelationId),
+    /// A column, and how it is used there.
+    Column(ColumnId, Usage),
+}
+
 /// The ways in which a statement uses one column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Usages(u16);
@@ -99,7 +123,7 @@ impl Usages {
         self.0 != 0
     }
 
-    fn insert(&mut self, usage: Usage) {
+    pub(crate) fn insert(&mut self, usage: Usage) {
         self.0 |= usage.bit();
     }
 }

@@ -18,6 +18,7 @@ mod config;
 mod connections;
 mod corpus;
 mod desk;
+mod explain;
 mod extensions;
 mod http;
 mod input;
@@ -28,6 +29,10 @@ mod mcp_config;
 mod mysql;
 mod one_folder;
 mod policies;
+mod policy_coverage;
+mod policy_fmt;
+mod policy_repl;
+mod policy_rules;
 mod postgres;
 mod serve;
 mod shop;
@@ -211,7 +216,7 @@ fn the_json_has_exactly_these_keys() {
         desk.run(&["explain", "sqlite:demo.db", "--format", "json", sql])
             .json()
     };
-    check(&explain("SELECT 1"), &["trace"]);
+    check(&explain("SELECT 1"), &["trace", "deciding"]);
     let refused = explain("SELECT nope FROM staff");
     assert_eq!(refused["trace"]["code"], "name.unknown-column");
 }
@@ -386,9 +391,9 @@ fn explain_tells_what_is_looked_for_before_a_change() {
     (typeof(\"tenant\") IN ('integer', 'null'))) THEN false ELSE true END)
   LIMIT 1
 rewritten:
-  UPDATE \"main\".\"accounts\" SET name = 'x'
-  WHERE (((NOT (NOT (\"tenant\" = 1))) AND (typeof(\"tenant\") IN ('integer',
-    'null')))) AND (id = 7)
++ UPDATE \"main\".\"accounts\" SET name = 'x'
++ WHERE (((NOT (NOT (\"tenant\" = 1))) AND (typeof(\"tenant\") IN ('integer',
++   'null')))) AND (id = 7)
 "
     );
     let trace = &explain(change, "json").json()["trace"];
@@ -464,6 +469,8 @@ fn the_examples_of_the_help_run() {
         &["policy", "check"],
         &["policy", "schema"],
         &["policy", "test"],
+        &["policy", "fmt"],
+        &["policy", "repl"],
         &["policy", "lock"],
         &["policy", "diff"],
         &["policy", "who"],

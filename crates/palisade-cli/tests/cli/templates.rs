@@ -170,7 +170,7 @@ parameters = [{ name = "id", type = "integer" }]
         .expect_exit(0)
         .out;
     assert!(
-        told.contains("  changed by add, change, not.deleted, update\n"),
+        told.contains("├─ changed\n│  ├─ add (permit)\n│  ├─ change (permit)\n"),
         "{told}"
     );
     assert!(

@@ -29,7 +29,7 @@ pub use metadata::{VisibleColumn, VisibleForeignKey, VisibleRelation};
 pub use permitted_changes::PermittedChange;
 pub use shown_columns::ShownColumn;
 pub use standing::{Listing, Standing};
-pub use trace::{ColumnTrace, RelationTrace, Trace};
+pub use trace::{ColumnTrace, RelationTrace, Trace, UsePlace};
 
 use session_catalog::{SessionCatalog, ViewCache};
 use statement_cache::StatementCache;
@@ -42,7 +42,7 @@ use crate::{
     error::Error,
     limits::Limits,
     policy::{
-        ApprovalDemand, AskedPolicy, ConditionValues, PolicySet, PolicySources, authorize,
+        ApprovalDemand, AskedPolicy, Clause, ConditionValues, PolicySet, PolicySources, authorize,
         template::Template,
     },
     rejection::Rejection,
@@ -352,6 +352,29 @@ impl Firewall {
             }
         }
         self.policies.condition_values(session, &asked)
+    }
+
+    /// The value of a clause in `session`, about the table with this uid, or one of its columns; none where its policy's scope
+    /// does not take these, or it has no value before a statement is known.
+    #[must_use]
+    pub fn clause_value(
+        &self,
+        clause: &Clause,
+        session: &Session,
+        relation: &str,
+        column: Option<&str>,
+    ) -> Option<bool> {
+        let mut relations = self.catalog.relations().iter();
+        let found = relations.find(|one| one.uid == relation)?;
+        let column = match column {
+            None => None,
+            Some(name) => {
+                let mut columns = found.column_ids();
+                Some(columns.find(|(_, one)| *one.name == *name)?.0)
+            }
+        };
+        self.policies
+            .clause_value(clause, session, found.id, column)
     }
 
     /// Everything that `sql` would touch, by the names that exist for `session`. Nothing is permitted by

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 
 use crate::{
-    access::Usage,
-    catalog::{Catalog, RelationId},
+    access::{TextPlace, Touched, Usage, Usages},
+    catalog::{Catalog, ColumnId, RelationId},
     code::Code,
     policy::{
         Permit,
@@ -56,6 +56,8 @@ pub struct Trace {
 pub struct RelationTrace {
     /// Its uid.
     pub relation: String,
+    /// Where the statement names it; empty where it is read inside of a view alone.
+    pub places: Vec<TextPlace>,
     /// Ids of the policies that determined reading it and its rows.
     pub policies: Vec<String>,
     /// `all`, `none` or `filtered`.
@@ -75,10 +77,51 @@ pub struct ColumnTrace {
     pub column: String,
     /// How the statement uses it.
     pub usages: Vec<&'static str>,
+    /// Where it does; empty where no word of the statement says so.
+    pub places: Vec<UsePlace>,
     /// `plain`, or the mask.
     pub level: String,
     /// Ids of the policies that determined it.
     pub policies: Vec<String>,
+}
+
+/// Where a statement uses a column.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct UsePlace {
+    /// How.
+    pub usage: &'static str,
+    /// Where in its text.
+    #[serde(flatten)]
+    pub place: TextPlace,
+}
+
+/// What a statement touches where.
+struct Located(Vec<(TextPlace, Touched)>);
+
+impl Located {
+    fn of_relation(&self, id: RelationId) -> Vec<TextPlace> {
+        let places = self.0.iter();
+        places
+            .filter(|(_, touched)| *touched == Touched::Relation(id))
+            .map(|(place, _)| *place)
+            .collect()
+    }
+
+    fn of_column(&self, id: ColumnId, usages: Usages) -> Vec<UsePlace> {
+        let places = self.0.iter();
+        places
+            .filter_map(|(place, touched)| match touched {
+                // What a star takes along is not used where it did not have to be.
+                Touched::Column(column, usage) if *column == id && usages.contains(*usage) => {
+                    Some(UsePlace {
+                        usage: usage.name(),
+                        place: *place,
+                    })
+                }
+                Touched::Column(_, _) | Touched::Relation(_) => None,
+            })
+            .collect()
+    }
 }
 
 impl Trace {
@@ -108,6 +151,7 @@ impl Trace {
         catalog: &Catalog,
     ) {
         self.stage = "rewrite";
+        let located = Located(resolved.places.locate(&self.original));
         self.fenced = resolved.needs_fence;
         self.max_rows = permit.caps().most_rows();
         self.max_time_ms = permit.caps().time_ms;
@@ -126,6 +170,7 @@ impl Trace {
                     Some(ColumnTrace {
                         column: relation.column(column.index)?.name.to_string(),
                         usages: usages.iter().map(|u| u.name()).collect(),
+                        places: located.of_column(column, usages),
                         level: describe_level(&decided.level),
                         policies: decided.policies.clone(),
                     })
@@ -133,6 +178,7 @@ impl Trace {
                 .collect();
             self.relations.push(RelationTrace {
                 relation: relation.uid.clone(),
+                places: located.of_relation(*id),
                 policies: decision.policies.clone(),
                 rows: match decision.rows {
                     RowFilter::Everything => "all",
@@ -154,8 +200,11 @@ impl Trace {
             };
             let written = resolved.access.columns_written();
             let columns = written.filter(|column| column.relation == *id);
+            let mut usages = Usages::default();
+            usages.insert(Usage::Write);
             self.relations.push(RelationTrace {
                 relation: relation.uid.clone(),
+                places: located.of_relation(*id),
                 policies: Vec::new(),
                 rows: "none",
                 changed_by: determine_change(resolved, permit, *id),
@@ -166,6 +215,7 @@ impl Trace {
                         Some(ColumnTrace {
                             column: relation.column(column.index)?.name.to_string(),
                             usages: vec![Usage::Write.name()],
+                            places: located.of_column(column, usages),
                             level: "written".to_owned(),
                             policies: decided.policies.clone(),
                         })

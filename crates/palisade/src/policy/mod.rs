@@ -8,6 +8,7 @@
 mod approval;
 mod authorize;
 mod cedar;
+mod clause;
 mod condition_values;
 mod decide;
 mod inheritance;
@@ -17,6 +18,7 @@ mod mutant;
 pub mod obligation;
 mod possible_approvals;
 mod rule;
+mod rule_example;
 mod session_view;
 mod set;
 mod sources;
@@ -35,6 +37,7 @@ use std::{
 pub use approval::{ApprovalDemand, ApprovalLevel};
 pub use authorize::Permit;
 pub use cedar::schema::schema_text;
+pub use clause::{Clause, ClauseAbout, PolicyOutline, outline};
 pub(crate) use condition_values::AskedPolicy;
 pub use condition_values::{ConditionPart, ConditionValues};
 pub use decide::functions::FunctionDecision;
@@ -44,9 +47,11 @@ pub use lint::Lint;
 pub use load::annotation::{ANNOTATIONS, Annotation};
 pub use load::classification::ColumnFlow;
 pub use load::diagnostic::{PolicyErrors, PolicyProblem, SourceSpan};
+pub use load::format::format_policies;
 pub use load::template;
 pub use mutant::{Mutant, Mutation, mutate};
 pub use rule::Rule;
+pub use rule_example::RuleExample;
 pub use session_view::SessionView;
 pub use sources::{PolicyFile, PolicySources};
 pub(crate) use statement_conditions::PendingEstimatePolicies;
@@ -58,7 +63,7 @@ use lint::{ignores, ignores::Tried};
 use set::Loaded;
 
 use crate::{
-    catalog::{Catalog, ColumnId},
+    catalog::{Catalog, ColumnId, RelationId},
     session::{Principal, Session},
     token::TokenSecret,
 };
@@ -68,6 +73,27 @@ use crate::{
 pub struct PolicySet {
     loaded: Arc<Loaded>,
     sessions: Mutex<HashMap<Session, Arc<SessionView>>>,
+}
+
+/// What a policy does where it applies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PolicyEffect {
+    /// It permits.
+    Permit,
+    /// It forbids.
+    Forbid,
+}
+
+impl PolicyEffect {
+    /// As Cedar writes it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Permit => "permit",
+            Self::Forbid => "forbid",
+        }
+    }
 }
 
 /// How many sessions' decisions are remembered; when more come, all are forgotten.
@@ -172,6 +198,36 @@ impl PolicySet {
         condition_values::find_values(&self.loaded, &subject, asked).unwrap_or_default()
     }
 
+    /// The value of a clause in `session`, about a table or a column.
+    pub(crate) fn clause_value(
+        &self,
+        clause: &Clause,
+        session: &Session,
+        relation: RelationId,
+        column: Option<ColumnId>,
+    ) -> Option<bool> {
+        let subject = cedar::request::Subject::new(&self.loaded, session).ok()?;
+        clause::value(&self.loaded, &subject, clause, relation, column)
+    }
+
+    /// The actions on tables that some policy permits somebody, as a statement's kind names them.
+    #[must_use]
+    pub fn permitted_actions(&self) -> Vec<&'static str> {
+        let actions = [
+            PolicyAction::Select,
+            PolicyAction::Insert,
+            PolicyAction::Update,
+            PolicyAction::Delete,
+            PolicyAction::Truncate,
+            PolicyAction::Create,
+            PolicyAction::Alter,
+            PolicyAction::Drop,
+        ];
+        let permitted = |action: &PolicyAction| self.loaded.policies.permits(*action);
+        let actions = actions.into_iter().filter(permitted);
+        actions.map(PolicyAction::name).collect()
+    }
+
     /// The ids of all policies, sorted.
     #[must_use]
     pub fn ids(&self) -> BTreeSet<String> {
@@ -274,6 +330,17 @@ impl PolicySet {
         warnings.extend(more.map(|warning| warning.of_rule(Rule::TemplateNames)));
         ignores::apply(sources, warnings, Tried::Every);
         self
+    }
+
+    /// What the policy called `id` does where it applies; none where there is no such policy.
+    #[must_use]
+    pub fn effect(&self, id: &str) -> Option<PolicyEffect> {
+        let mut policies = what_if::each(&self.loaded.policies);
+        let policy = policies.find(|policy| policy.id().as_ref() as &str == id)?;
+        Some(match policy.effect() {
+            cedar_policy::Effect::Permit => PolicyEffect::Permit,
+            cedar_policy::Effect::Forbid => PolicyEffect::Forbid,
+        })
     }
 
     /// Whether there are templates.

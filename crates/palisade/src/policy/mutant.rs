@@ -136,7 +136,7 @@ struct Changed {
     json: Value,
 }
 
-fn print(json: &Value) -> Option<String> {
+pub(in crate::policy) fn print(json: &Value) -> Option<String> {
     Policy::from_json(None, json.clone()).ok()?.to_cedar()
 }
 

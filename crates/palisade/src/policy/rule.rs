@@ -76,7 +76,7 @@ rules! {
     IgnoreUnknown "ignore-unknown" Nothing: "an ignore names a rule that does not exist",
         "it silences nothing", "write the code of the warning";
     IgnoreUnexplained "ignore-unexplained" Nothing: "an ignore has no reason",
-        "it silences nothing: nobody could say later whether it is still right", "write the reason behind the code";
+        "it silences nothing, since its reason would have to be guessed later", "write the reason behind the code";
     IgnoreUnused "ignore-unused" Nothing: "an ignore silences nothing",
         "it would hide the next warning of its rule", "take it away";
     InvisibleInsert "invisible-insert" Nothing: "rows may be inserted that the inserter does not see",
@@ -125,6 +125,12 @@ impl Rule {
     #[must_use]
     pub fn from_slug(slug: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|rule| rule.slug() == slug)
+    }
+
+    /// Whether what it finds can be mended by taking it away, without anybody's judgement.
+    #[must_use]
+    pub fn is_mended_alone(self) -> bool {
+        matches!(self, Self::IgnoreUnused)
     }
 
     /// Why the rule finds nothing in these sources, whatever is wrong; none if it was checked.

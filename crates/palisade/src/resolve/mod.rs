@@ -12,6 +12,7 @@ mod ddl;
 mod expr;
 mod from;
 mod names;
+mod places;
 mod query;
 mod scope;
 mod statement;
@@ -26,11 +27,14 @@ use std::{
     sync::Arc,
 };
 
-use sqlparser::{ast::Ident, tokenizer::Location};
+use sqlparser::{
+    ast::Ident,
+    tokenizer::{Location, Span},
+};
 
 use crate::resolve::token::SubqueryColumn;
 use crate::{
-    access::{AccessSet, StatementShape, Usage},
+    access::{AccessSet, StatementShape, Touched, Usage},
     catalog::{Catalog, ColumnId, RelationId, may_fail},
     code::Code,
     dialect::Dialect,
@@ -95,6 +99,7 @@ pub(crate) fn resolve(
     Ok(ResolvedStatement {
         references: resolver.references,
         access: resolver.access,
+        places: resolver.places,
         placeholders: resolver.placeholders,
         token_parameters: resolver.token_parameters,
         needs_fence: resolver.needs_fence || resolver.failures.depend_on_plan(),
@@ -132,6 +137,8 @@ struct Resolver<'a> {
     gives_tokens: bool,
     /// What is done with columns that aggregates alone may see.
     aggregate_only: aggregate_only::AggregateOnlyUses,
+    /// Where the statement says what it touches.
+    places: places::Places,
     /// Whether the next query is a derived table, which may pass such columns on.
     is_derived: bool,
     /// What becomes of values that are compared with tokens.
@@ -221,6 +228,7 @@ impl<'a> Resolver<'a> {
             token_parameters: Vec::new(),
             gives_tokens: false,
             aggregate_only: aggregate_only::AggregateOnlyUses::default(),
+            places: places::Places::default(),
             is_derived: false,
             comparisons: query::recursive_cte::Comparisons::default(),
             subquery_columns: HashMap::new(),
@@ -261,6 +269,20 @@ impl<'a> Resolver<'a> {
         self.aggregate_only.note(column, usage);
         self.access.columns.insert(column, usage);
         self.compute(column);
+    }
+
+    /// That the name at `span` means `relation`.
+    fn note_relation(&mut self, span: Span, relation: RelationId) {
+        if self.is_statement() {
+            self.places.note(span, Touched::Relation(relation));
+        }
+    }
+
+    /// That what stands at `span` uses `column`.
+    fn note_column(&mut self, span: Span, column: ColumnId, usage: Usage) {
+        if self.is_statement() {
+            self.places.note(span, Touched::Column(column, usage));
+        }
     }
 
     /// Settles what stars take along. In a change, a masked column that nothing uses is as if it had been left out: its source

@@ -7,7 +7,7 @@ use std::{
 
 use sqlparser::ast::Query;
 
-use crate::resolve::{Admission, Output, Target, TokenParameter, WriteFilter};
+use crate::resolve::{Admission, Output, Target, TokenParameter, WriteFilter, places::Places};
 use crate::{
     access::AccessSet, catalog::RelationId, policy::obligation::RelationDecision, syntax::Explain,
     value::Placeholder,
@@ -24,6 +24,8 @@ pub(crate) struct ResolvedStatement {
     pub(crate) outputs: Vec<Output>,
     /// Everything it touches.
     pub(crate) access: AccessSet,
+    /// Where in its text it says so.
+    pub(crate) places: Places,
     /// Placeholders as they were written, each with the number it now has.
     pub(crate) placeholders: BTreeMap<Placeholder, u32>,
     /// The parameters that are compared with tokens; a placeholder in the tree has the index of its own.

@@ -138,6 +138,7 @@ fn choose_sources<'a>(
         references,
         outputs,
         access,
+        places: _,
         placeholders,
         token_parameters,
         needs_fence,

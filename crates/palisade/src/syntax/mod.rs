@@ -29,7 +29,7 @@ pub(crate) use fingerprint::words;
 pub(crate) use identifier::{decode, encode, key};
 pub(crate) use parse::{Lexed, Parsed, ParsedDefinition, ParsedQuery, data_type, parse, parse_any};
 pub(crate) use placeholders::placeholders;
-pub(crate) use prescan::{Outline, placeholder_name};
+pub(crate) use prescan::{Cursor, Outline, placeholder_name};
 pub(crate) use print::{print_definition, print_stable, read_query};
 pub(crate) use reparse_cache::Readings;
 pub(crate) use role::{Role, TableRole, name_parts, role, table_role};

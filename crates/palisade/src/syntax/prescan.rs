@@ -507,7 +507,8 @@ fn describe_place(location: Location) -> String {
 }
 
 /// Turns locations, in order, into byte offsets in one pass.
-pub(in crate::syntax) struct Cursor<'t> {
+#[derive(Debug, Clone)]
+pub(crate) struct Cursor<'t> {
     text: &'t str,
     offset: usize,
     line: u64,
@@ -516,7 +517,7 @@ pub(in crate::syntax) struct Cursor<'t> {
 
 impl<'t> Cursor<'t> {
     /// At the beginning of `text`.
-    pub(in crate::syntax) fn new(text: &'t str) -> Self {
+    pub(crate) fn new(text: &'t str) -> Self {
         Self {
             text,
             offset: 0,
@@ -526,7 +527,7 @@ impl<'t> Cursor<'t> {
     }
 
     /// The offset of `to`, which is not before the last.
-    pub(in crate::syntax) fn advance(&mut self, to: Location) -> Option<usize> {
+    pub(crate) fn advance(&mut self, to: Location) -> Option<usize> {
         for c in self.text.get(self.offset..)?.chars() {
             if (self.line, self.column) >= (to.line, to.column) {
                 break;

@@ -11,7 +11,12 @@ const ROOMS: &[(&str, &[&[&str]])] = &[
         "policy",
         &[
             &["sources", "rule", "approval"],
-            &["obligation", "load/diagnostic", "inheritance"],
+            &[
+                "obligation",
+                "load/diagnostic",
+                "inheritance",
+                "rule_example",
+            ],
             &["load/source", "load/classification", "load/template"],
             &["cedar"],
             &["load/annotation"],
@@ -61,7 +66,12 @@ const ROOMS: &[(&str, &[&[&str]])] = &[
     (
         "resolve",
         &[
-            &["token/wrapper", "expr/regex_cost", "change/self_assignment"],
+            &[
+                "token/wrapper",
+                "expr/regex_cost",
+                "change/self_assignment",
+                "places",
+            ],
             &[""],
             &["ddl"],
         ],

@@ -7,6 +7,7 @@ use palisade::{
     limits::Limits,
     policy::{ANNOTATIONS, Rule},
 };
+use palisade_corpus::TestRule;
 use palisade_scan::Detector;
 use serde_json::{Value, json};
 
@@ -45,6 +46,8 @@ pub(super) fn sections() -> Vec<(&'static str, String)> {
         ("detectors", detectors()),
         ("annotations", annotations()),
         ("rules", rules()),
+        ("rule-examples", rule_examples()),
+        ("test-rules", test_rules()),
         ("functions", functions()),
         ("tools", tools()),
         ("limits", limits()),
@@ -117,6 +120,40 @@ fn rules() -> String {
     let mut out =
         "| code | what it finds | why it matters | what to do |\n|---|---|---|---|\n".to_owned();
     for rule in Rule::ALL {
+        let cells = [rule.summary(), rule.harm(), rule.cure()].map(cell);
+        let _ = writeln!(out, "| `{rule}` | {} |", cells.join(" | "));
+    }
+    out
+}
+
+/// Each rule with what goes wrong, an example and the cure.
+fn rule_examples() -> String {
+    let mut out = String::new();
+    for rule in Rule::ALL {
+        let sentence = |text: &str| {
+            let mut letters = text.chars();
+            let first = letters.next().map(|first| first.to_uppercase().to_string());
+            format!("{}{}.", first.unwrap_or_default(), letters.as_str())
+        };
+        let [summary, harm] = [rule.summary(), rule.harm()].map(sentence);
+        let _ = writeln!(out, "## {rule}\n\n{summary} {harm}\n");
+        for (file, text) in rule.example().iter().flat_map(|example| example.files) {
+            let _ = writeln!(out, "`{file}`:\n\n```text\n{}\n```\n", text.trim_end());
+        }
+        let mended = match rule.is_mended_alone() {
+            true => " `palisade policy check --fix` does it.",
+            false => "",
+        };
+        let _ = writeln!(out, "What to do: {}.{mended}\n", rule.cure());
+    }
+    out
+}
+
+/// The rules of tests.
+fn test_rules() -> String {
+    let mut out =
+        "| code | what it finds | why it matters | what to do |\n|---|---|---|---|\n".to_owned();
+    for rule in TestRule::ALL {
         let cells = [rule.summary(), rule.harm(), rule.cure()].map(cell);
         let _ = writeln!(out, "| `{rule}` | {} |", cells.join(" | "));
     }

@@ -156,6 +156,36 @@ fn what_the_manual_shows_loads() {
     assert!(seen > 20, "{seen}");
 }
 
+/// Policies of the manual are laid out as `palisade policy fmt` lays them out, unless a page shows a mistake. README has 200
+/// lines at most, and keeps its policies on fewer.
+#[test]
+fn the_policies_of_the_manual_are_formatted() {
+    let desk = Desk::empty();
+    let mut found = Vec::new();
+    for page in pages().into_iter().filter(|page| page != "README.md") {
+        for block in blocks::read(&read(&page)) {
+            if block.language() == "cedar" && block.attribute("load") != Some("no") {
+                let file = format!("p/{}.cedar", found.len());
+                desk.write(&file, &block.text);
+                found.push((page.clone(), block.lines, file));
+            }
+        }
+    }
+    assert!(found.len() > 20, "{}", found.len());
+    desk.run(&["policy", "fmt", "p"]).expect_exit(0);
+    for of_page in found.chunk_by(|one, other| one.0 == other.0) {
+        let (page, _, _) = &of_page[0];
+        let text = read(page);
+        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        // From the end, so that the places of earlier blocks stay.
+        for (_, range, file) in of_page.iter().rev() {
+            let formatted = fs::read_to_string(desk.path(file)).unwrap();
+            lines.splice(range.clone(), formatted.lines().map(str::to_owned));
+        }
+        settle(page, &text, &format!("{}\n", lines.join("\n")));
+    }
+}
+
 /// A block in a language of which nothing is tested would be a claim that nothing holds up.
 #[test]
 fn every_block_of_the_manual_is_of_a_language_that_is_tested() {

@@ -3,6 +3,7 @@
 pub(in crate::policy) mod annotation;
 pub(in crate::policy) mod classification;
 pub(in crate::policy) mod diagnostic;
+pub(in crate::policy) mod format;
 pub(in crate::policy) mod named_resources;
 pub(in crate::policy) mod schema_names;
 pub(in crate::policy) mod source;

@@ -191,9 +191,45 @@ fn split(text: &str) -> Vec<Range<usize>> {
     out
 }
 
+/// Where the conditions of a policy stand in its text: each from its `when` or `unless` to its closing brace.
+pub(in crate::policy) fn clause_ranges(text: &str) -> Vec<Range<usize>> {
+    let mut out = Vec::new();
+    let (mut depth, mut start) = (0_usize, None);
+    for token in tokens(text) {
+        match token.text {
+            "(" | "[" => depth += 1,
+            ")" | "]" => depth = depth.saturating_sub(1),
+            "{" => depth += 1,
+            "}" => {
+                depth = depth.saturating_sub(1);
+                if depth == 0 {
+                    out.extend(start.take().map(|start| start..token.range.end));
+                }
+            }
+            "w" | "u" if depth == 0 && start.is_none() => {
+                let rest = text.get(token.range.start..).unwrap_or_default();
+                let is_first = ["when", "unless"].iter().any(|word| rest.starts_with(word));
+                start = is_first.then_some(token.range.start);
+            }
+            _ => {}
+        }
+    }
+    out
+}
+
+/// The comments of a text, each without the blanks around it, in their order.
+pub(in crate::policy) fn comments(text: &str) -> impl Iterator<Item = &str> {
+    let comments = lex(text).into_iter();
+    comments
+        .filter(|token| token.kind == Kind::Comment)
+        .map(|token| token.text.trim())
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Semicolon,
+    /// From `//` to the end of its line.
+    Comment,
     /// A string literal, quotes included.
     Text,
     /// `@name`.
@@ -210,6 +246,13 @@ struct Token<'a> {
 
 /// The tokens that matter for finding places: comments and blanks left out, words not joined.
 fn tokens(text: &str) -> Vec<Token<'_>> {
+    let mut tokens = lex(text);
+    tokens.retain(|token| token.kind != Kind::Comment);
+    tokens
+}
+
+/// As [`tokens`], with the comments.
+fn lex(text: &str) -> Vec<Token<'_>> {
     let mut out = Vec::new();
     let mut chars = text.char_indices().peekable();
     while let Some((start, c)) = chars.next() {
@@ -219,7 +262,7 @@ fn tokens(text: &str) -> Vec<Token<'_>> {
                     .next_if(|(_, next)| !matches!(next, '\n' | '\r'))
                     .is_some()
                 {}
-                continue;
+                Kind::Comment
             }
             c if c.is_whitespace() => continue,
             '"' => {
@@ -290,6 +333,16 @@ mod tests {
         assert_eq!(pieces.len(), 2);
         assert!(pieces[0].starts_with("permit") && pieces[0].ends_with("};"));
         assert_eq!(pieces[1], "forbid(principal, action, resource);");
+    }
+
+    #[test]
+    fn clauses_are_found_outside_of_strings_and_annotations() {
+        let text = "@message(\"when { x }\")\nforbid (principal, action, resource)\nwhen { {a: \"}\"}.a == \"unless\" } // when {\nunless { true };";
+        let clauses: Vec<_> = clause_ranges(text).into_iter().map(|r| &text[r]).collect();
+        assert_eq!(
+            clauses,
+            ["when { {a: \"}\"}.a == \"unless\" }", "unless { true }"]
+        );
     }
 
     #[test]

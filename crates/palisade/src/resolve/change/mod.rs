@@ -391,11 +391,13 @@ impl<'a> Resolver<'a> {
                 .collect();
             return Err(unknown_column(&shown, &names, self.catalog.dialect()));
         };
-        self.normalise(ident);
-        Ok(ColumnId {
+        let column = ColumnId {
             relation: relation.id,
             index,
-        })
+        };
+        self.note_column(ident.span, column, Usage::Write);
+        self.normalise(ident);
+        Ok(column)
     }
 
     /// A column of the target that may be read, by its name.

@@ -3,8 +3,8 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use sqlparser::ast::{
-    Assignment, AssignmentTarget, Ident, ObjectName, ObjectNamePart, TableAlias, TableFactor,
-    TableWithJoins,
+    Assignment, AssignmentTarget, Ident, ObjectName, ObjectNamePart, Spanned as _, TableAlias,
+    TableFactor, TableWithJoins,
 };
 
 use crate::resolve::{
@@ -122,6 +122,7 @@ impl<'a> Resolver<'a> {
             }
         }
         self.count_relation(1)?;
+        self.note_relation(name.span(), relation.id);
         *name = ObjectName(vec![
             ObjectNamePart::Identifier(self.encode(&relation.schema)),
             ObjectNamePart::Identifier(self.encode(&relation.name)),

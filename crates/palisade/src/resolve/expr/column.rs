@@ -2,7 +2,9 @@
 
 use std::{borrow::Cow, sync::Arc};
 
-use sqlparser::ast::{AccessExpr, Expr, Ident, ObjectName, ObjectNamePart, Subscript, Value};
+use sqlparser::ast::{
+    AccessExpr, Expr, Ident, ObjectName, ObjectNamePart, Spanned as _, Subscript, Value,
+};
 
 use crate::resolve::{
     Resolver,
@@ -58,6 +60,7 @@ impl<'a> Resolver<'a> {
             return Ok(());
         }
         self.no_variable(expr)?;
+        let span = expr.span();
         let (qualifier, ident) = match expr {
             Expr::Identifier(ident) => (None, ident),
             Expr::CompoundIdentifier(parts) => {
@@ -162,6 +165,7 @@ impl<'a> Resolver<'a> {
         };
         for column in columns {
             self.touch(*column, at.usage);
+            self.note_column(span, *column, at.usage);
             out.push(*column);
         }
         Ok(())

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use sqlparser::{
-    ast::{Ident, ObjectName, ObjectNamePart, TableAlias},
+    ast::{Ident, ObjectName, ObjectNamePart, Spanned as _, TableAlias},
     tokenizer::{Location, Span},
 };
 
@@ -301,6 +301,7 @@ impl<'a> Resolver<'a> {
         let is_among = |body: &Arc<ViewBody>| body.resolved.gives_tokens();
         self.aggregate_only.is_present |= self.is_statement() && decision.has_aggregate_only();
         self.gives_tokens |= decision.gives_tokens() || view.as_ref().is_some_and(is_among);
+        self.note_relation(name.span(), relation.id);
         let index = self.references.len();
         *name = ObjectName(vec![
             ObjectNamePart::Identifier(mark_schema(self.encode(&relation.schema), index)),

@@ -398,6 +398,7 @@ impl<'a> Resolver<'a> {
                     }
                     self.spend_on_star(&columns)?;
                     self.read_star(passes, |resolver| resolver.gives(&columns, named));
+                    self.note_star(options, &columns);
                     outputs.extend(columns);
                 }
                 SelectItem::QualifiedWildcard(kind, options) => {
@@ -424,6 +425,7 @@ impl<'a> Resolver<'a> {
                     let columns = outputs.get(before..).unwrap_or_default();
                     self.spend_on_star(columns)?;
                     self.read_star(passes, |resolver| resolver.gives(columns, named));
+                    self.note_star(options, columns);
                 }
             }
         }
@@ -469,6 +471,16 @@ impl<'a> Resolver<'a> {
                 } else {
                     self.touch(*column, Usage::Output);
                 }
+            }
+        }
+    }
+
+    /// That the star of `options` gives these.
+    fn note_star(&mut self, options: &WildcardAdditionalOptions, outputs: &[Output]) {
+        let span = options.wildcard_token.0.span;
+        for output in outputs {
+            for column in &output.lineage.columns {
+                self.note_column(span, *column, Usage::Output);
             }
         }
     }

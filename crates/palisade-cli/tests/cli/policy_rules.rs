@@ -1,0 +1,142 @@
+//! The rules of the policy check and of tests.
+
+use std::fs;
+
+use palisade::policy::Rule;
+
+use crate::{
+    desk::{Answer, Desk},
+    workbench::{READ, TABLES, case, folder, test},
+};
+
+/// A case that no policy could make fail, and a principal that nothing else names, are told.
+#[test]
+fn tests_that_prove_nothing_are_told() {
+    let cases = case("names", READ)
+        + &case(
+            "nonsense",
+            "sql = \"SELECT FROM\"\ndecision = \"reject\"\ncode = \"syntax.invalid\"",
+        )
+        + "[[case]]\nname = \"nobody\"\nas = 'Agent::\"anne\"'\nsql = \"SELECT name FROM tea\"\ndecision = \"reject\"\ncode = \"name.unknown-relation\"\n";
+    let desk = folder(&cases);
+    let told = test(&desk, &["--lint", "--format", "json"])
+        .expect_exit(0)
+        .json();
+    let codes = |told: &serde_json::Value| -> Vec<String> {
+        let warnings = told["lint"]["warnings"].as_array().unwrap();
+        warnings
+            .iter()
+            .map(|one| format!("{}:{}", one["code"].as_str().unwrap(), one["line"]))
+            .collect()
+    };
+    assert_eq!(codes(&told), ["proves-nothing:7"], "{told}");
+    assert_eq!(told["lint"]["not_checked"][0][0], "only-in-tests");
+    let text = test(&desk, &["--lint"]).expect_exit(0).out;
+    assert!(
+        text.contains("warning[proves-nothing] p/tests/tea.toml:7: `nonsense`"),
+        "{text}"
+    );
+    assert!(
+        text.contains("Not checked: only-in-tests, since there is no entities.json."),
+        "{text}"
+    );
+
+    desk.write(
+        "p/entities.json",
+        "[{\"uid\": {\"type\": \"Agent\", \"id\": \"ann\"}, \"attrs\": {}, \"parents\": []}]",
+    );
+    let told = test(&desk, &["--lint", "--format", "json"])
+        .expect_exit(0)
+        .json();
+    assert_eq!(
+        codes(&told),
+        ["proves-nothing:7", "only-in-tests:13"],
+        "{told}"
+    );
+    let failed = test(&desk, &["--lint", "--fail-on", "warning"])
+        .expect_exit(1)
+        .out;
+    assert!(failed.contains("FAILED warning[only-in-tests]"), "{failed}");
+}
+
+/// The example that the manual gives of a rule is one.
+#[test]
+fn each_rule_warns_of_its_example() {
+    for rule in Rule::ALL {
+        let Some(example) = rule.example() else {
+            assert_eq!(*rule, Rule::Sampled);
+            continue;
+        };
+        let desk = Desk::empty();
+        for (file, text) in example.files {
+            desk.write(&format!("p/{file}"), text);
+        }
+        desk.write("tables.sql", example.tables());
+        desk.write(
+            "secret.toml",
+            "token_secret_env = \"TOKEN_SECRET\"\n[grants]\nenv = [\"TOKEN_SECRET\"]\n",
+        );
+        let mut command = desk.command(env!("CARGO_BIN_EXE_palisade"));
+        command.args([
+            "policy",
+            "check",
+            "--policies",
+            "p",
+            "--config",
+            "secret.toml",
+        ]);
+        command.args([
+            "--catalog",
+            "tables.sql",
+            "--dialect",
+            example.dialect.name(),
+        ]);
+        command
+            .args(["--format", "json"])
+            .env("TOKEN_SECRET", "0".repeat(64));
+        let told = Answer::from_command(&mut command, b"").json();
+        let problems = told["problems"].as_array().unwrap();
+        let of_rule = problems.iter().find(|one| one["code"] == rule.slug());
+        let of_rule = of_rule.unwrap_or_else(|| panic!("{rule}: {told}"));
+        let (first, _) = example.files[0];
+        assert_eq!(of_rule["file"], format!("p/{first}"), "{rule}: {told}");
+        assert_eq!(of_rule["level"], "warning");
+    }
+}
+
+#[test]
+fn ignores_that_silence_nothing_are_taken_away() {
+    let desk = Desk::empty();
+    desk.write("tables.sql", TABLES);
+    let text = "// Who reads.\n// palisade:ignore no-rows Only names are read.\n@id(\"all\")\npermit (principal, action, resource); // palisade:ignore no-members Later.\n";
+    desk.policy(text);
+    let fix = |more: &[&str]| {
+        let base = [
+            "policy",
+            "check",
+            "--catalog",
+            "tables.sql",
+            "--policies",
+            "p",
+            "--fix",
+        ];
+        desk.run(&[&base[..], more].concat()).expect_exit(0).out
+    };
+    let is = || fs::read_to_string(desk.path("p/base.cedar")).unwrap();
+    let told = fix(&["--dry-run"]);
+    assert!(
+        told.contains("-// palisade:ignore no-rows Only names are read.\n"),
+        "{told}"
+    );
+    assert!(
+        told.ends_with("2 of 2 warnings would be mended\n"),
+        "{told}"
+    );
+    assert_eq!(is(), text);
+    fix(&[]);
+    assert_eq!(
+        is(),
+        "// Who reads.\n@id(\"all\")\npermit (principal, action, resource);\n"
+    );
+    assert_eq!(fix(&[]), "0 of 0 warnings were mended\n");
+}
