@@ -11,6 +11,7 @@ use crate::audit_args::{
     AUDIT_SHOW_HELP, AUDIT_VERIFY_HELP, AuditShowArguments, AuditVerifyArguments,
 };
 use crate::config_args::ConfigCommand;
+use crate::scan::{SCAN_HELP, ScanArguments};
 use crate::workbench_args::{
     DIFF_HELP, DiffArguments, FMT_HELP, FmtArguments, INIT_HELP, InitArguments, LOCK_HELP,
     LockArguments, POLICY_CHECK_HELP, PolicyCheckArguments, REPL_HELP, ReplArguments, TEST_HELP,
@@ -59,6 +60,9 @@ pub(crate) enum Command {
     /// Decide about a statement, and tell what it touches and which policies decide
     #[command(after_help = EXPLAIN_HELP)]
     Explain(ExplainArguments),
+    /// Search a text for what would instruct a model, without a database
+    #[command(after_help = SCAN_HELP)]
+    Scan(ScanArguments),
     /// Serve databases to an MCP client over standard input and output
     #[command(after_help = SERVE_HELP)]
     Serve(ServeArguments),

@@ -17,6 +17,7 @@ mod run;
 mod second_opinion;
 mod servers;
 mod test;
+mod train;
 mod versions;
 
 use std::process::ExitCode;
@@ -38,6 +39,7 @@ Tasks:
   eval DIR        the firewall on a folder of public statements, attacks and texts; `eval --help` says more
   mutants [--sample N] [--seed S]
                   changes the deciding code in N places, one at a time: what no test notices is told
+  train DIR       learns the weights of the scanner's score from a folder of texts; `train --help` says more
   measure         start to first answer and memory of `palisade serve`
   second-opinion  PostgreSQL's own parser beside ours, over the corpus; builds it first, which needs libclang
   versions        builds with the lowest and the newest versions that the manifests admit; needs the nightly toolchain
@@ -73,6 +75,7 @@ fn main() -> ExitCode {
         Some("fuzz") => fuzz::run_targets(args.next().as_deref().unwrap_or("60")),
         Some("eval") => eval::run(args),
         Some("mutants") => mutants::run_sample(&args.collect::<Vec<_>>()),
+        Some("train") => train::run(args),
         Some("measure") => clients::measure(),
         Some("second-opinion") => second_opinion::run(),
         Some("versions") => versions::check(),

@@ -34,6 +34,7 @@ mod policy_fmt;
 mod policy_repl;
 mod policy_rules;
 mod postgres;
+mod scan;
 mod serve;
 mod shop;
 mod starter;
