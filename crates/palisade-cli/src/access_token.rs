@@ -60,7 +60,9 @@ fn create(arguments: &CreateArguments) -> Result<String, Failure> {
         ),
         Format::Json => {
             let mut told = to_json(&entry, now());
-            told["token"] = Value::from(token.reveal());
+            if let Some(fields) = told.as_object_mut() {
+                fields.insert("token".to_owned(), Value::from(token.reveal()));
+            }
             format!("{told}\n")
         }
     })

@@ -301,6 +301,7 @@ fn value(kind: &str) -> &'static str {
         | "Grants"
         | "Mcp"
         | "Approvals"
+        | "Http"
         | "Telemetry"
         | "BTreeMap<String, Connection>" => "table",
         "usize"
