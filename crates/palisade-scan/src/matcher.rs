@@ -88,25 +88,26 @@ impl Hits {
             .fold(best.unwrap_or_else(weights::bias), |sum, detector| {
                 sum.saturating_add(score::of_detector(detector.id))
             });
-        let [possible, likely, certain] = weights::thresholds();
-        let (least, alone) = match sensitivity {
-            Sensitivity::Strict => (possible, true),
-            Sensitivity::Balanced => (likely, false),
-            Sensitivity::Quiet => (certain, false),
+        let least = weights::thresholds();
+        let keeps_patterns = match sensitivity {
+            Sensitivity::Strict => true,
+            Sensitivity::Balanced => total >= least.support,
+            Sensitivity::Quiet => total >= least.certain,
         };
-        if total < least {
-            if !alone {
-                *self = Self::default();
-            }
+        if !keeps_patterns {
+            *self = Self::default();
+        }
+        let (reached, says) = if total >= least.certain {
+            (&learned::CERTAIN, true)
+        } else if total >= least.likely {
+            (&learned::LIKELY, sensitivity != Sensitivity::Quiet)
+        } else {
+            let possible = total >= least.possible;
+            (&learned::POSSIBLE, possible && sensitivity == Sensitivity::Strict)
+        };
+        if !says {
             return;
         }
-        let reached = if total >= certain {
-            &learned::CERTAIN
-        } else if total >= likely {
-            &learned::LIKELY
-        } else {
-            &learned::POSSIBLE
-        };
         if let Some(index) = DETECTORS.iter().position(|d| d == reached) {
             self.add(index);
         }

@@ -31,6 +31,15 @@ pub(crate) struct Passage {
     starts: Vec<u32>,
 }
 
+/// What is seen of a window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum View {
+    /// Everything.
+    Whole,
+    /// Signals without wording: as if it were in a language that was never seen.
+    Signals,
+}
+
 /// A run of tokens of a text.
 #[derive(Debug, Clone)]
 pub(crate) struct Window {
@@ -48,7 +57,7 @@ pub(crate) struct Examples {
 }
 
 /// Texts that a feature must be in to be used.
-const LEAST_TEXTS: u32 = 3;
+const LEAST_TEXTS: u32 = 4;
 
 impl Examples {
     /// Reads the features of all rows. Features that are rare among those to be learned from are left out.
@@ -102,7 +111,7 @@ impl Examples {
     }
 
     /// The features of a window with their values, divided by its norm.
-    pub(crate) fn vector(&self, window: &Window) -> Vec<(u32, f64)> {
+    pub(crate) fn vector(&self, window: &Window, view: View) -> Vec<(u32, f64)> {
         let Some(example) = self.all.get(window.example) else {
             return Vec::new();
         };
@@ -114,10 +123,11 @@ impl Examples {
         let mut norm = f64::from(LEAST_NORM);
         for (feature, value) in features {
             let value = f64::from(*value);
-            norm += value * value;
-            if *feature != UNUSED {
-                *values.entry(*feature).or_default() += value;
+            if view == View::Signals && value < 2.0 {
+                continue;
             }
+            norm += value * value;
+            *values.entry(*feature).or_default() += value;
         }
         let root = norm.sqrt();
         values
@@ -188,9 +198,6 @@ impl Examples {
     }
 }
 
-/// Stands for a feature that is not used. It counts in the norm.
-const UNUSED: u32 = u32::MAX;
-
 impl Passage {
     fn new(tokens: &[Vec<(u64, i32)>], index: &HashMap<u64, u32>) -> Self {
         let mut passage = Self {
@@ -198,9 +205,8 @@ impl Passage {
             starts: vec![0],
         };
         for token in tokens {
-            passage.features.extend(token.iter().map(|(hash, value)| {
-                let value = u8::try_from(*value).unwrap_or(0);
-                (index.get(hash).copied().unwrap_or(UNUSED), value)
+            passage.features.extend(token.iter().filter_map(|(hash, value)| {
+                Some((*index.get(hash)?, u8::try_from(*value).ok()?))
             }));
             let end = u32::try_from(passage.features.len()).unwrap_or(u32::MAX);
             passage.starts.push(end);

@@ -1,6 +1,6 @@
 //! Logistic regression with L2, by coordinate descent in the dual; and which window of a text it is shown.
 
-use crate::examples::{Examples, Window};
+use crate::examples::{Example, Examples, View, Window};
 
 /// Weights of features, and what is added to each score.
 #[derive(Debug)]
@@ -12,6 +12,8 @@ pub(crate) struct Model {
 /// How much an error costs beside large weights.
 const COST: f64 = 2.0;
 /// Passes over the windows, and times that windows are chosen anew.
+/// How a window is seen, and how much that counts.
+const VIEWS: [(View, f64); 2] = [(View::Whole, 1.0), (View::Signals, 0.3)];
 const PASSES: usize = 12;
 const ROUNDS: usize = 4;
 
@@ -29,26 +31,23 @@ impl Model {
                 let Some(example) = examples.all.get(*index) else {
                     continue;
                 };
-                let all = examples.apart(*index);
-                let best = examples.best(*index, &model.weights);
-                let sign = if example.injection { 1.0 } else { -1.0 };
-                if example.injection && round > 0 {
-                    let window = best.map(|(_, window)| window);
-                    shown.extend(window.map(|w| Shown::new(examples, &w, sign, example.weight)));
+                let best = examples
+                    .best(*index, &model.weights)
+                    .filter(|_| round > 0)
+                    .map(|(_, window)| window);
+                let windows: Vec<Window> = match best {
+                    Some(best) if example.injection => vec![best],
+                    best => examples.apart(*index).into_iter().chain(best).collect(),
+                };
+                let share = if example.injection {
+                    example.weight / windows.len() as f64
                 } else {
-                    let share = if example.injection {
-                        1.0 / all.len().max(1) as f64
-                    } else {
-                        1.0
-                    };
-                    let hardest = best
-                        .filter(|_| !example.injection && round > 0)
-                        .map(|(_, w)| w);
-                    shown.extend(
-                        all.iter()
-                            .chain(&hardest)
-                            .map(|w| Shown::new(examples, w, sign, share * example.weight)),
-                    );
+                    example.weight
+                };
+                for window in windows {
+                    for (view, part) in VIEWS {
+                        shown.push(Shown::new(examples, example, &window, view, share * part));
+                    }
                 }
             }
             model.fit(&mut shown);
@@ -126,12 +125,12 @@ struct Shown {
 }
 
 impl Shown {
-    fn new(examples: &Examples, window: &Window, sign: f64, weight: f64) -> Self {
-        let vector = examples.vector(window);
+    fn new(examples: &Examples, of: &Example, window: &Window, view: View, weight: f64) -> Self {
+        let vector = examples.vector(window, view);
         Self {
             square: vector.iter().map(|(_, v)| v * v).sum::<f64>() + 1.0,
             vector,
-            sign,
+            sign: if of.injection { 1.0 } else { -1.0 },
             cost: COST * weight,
             alpha: 0.0,
         }

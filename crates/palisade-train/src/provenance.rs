@@ -29,7 +29,7 @@ pub(crate) fn describe(rows: &[Row], examples: &Examples, table: &Table, report:
          | texts learned from | {} |\n\
          | texts judged only | {} |\n\
          | features | {} |\n\
-         | weights that are not zero | {} |\n\
+         | weights in the table | {} |\n\
          | whole number that stands for 1 | {:.3} |\n\
          | bytes | {} |\n\n\
          ## Cross-validation by source\n\n\

@@ -13,7 +13,7 @@ const SIXTEENTHS: f64 = 16.0;
 #[derive(Debug)]
 pub(crate) struct Table {
     pub(crate) bytes: Vec<u8>,
-    /// Weights that are not zero when they are whole numbers.
+    /// Features that found a slot.
     pub(crate) kept: usize,
     /// The whole number that stands for 1.
     pub(crate) unit: f64,
@@ -21,12 +21,12 @@ pub(crate) struct Table {
 
 impl Table {
     /// Makes whole numbers of weights, thresholds and bias: the largest weight is 127.
-    pub(crate) fn quantise(model: &Model, hashes: &[u64], thresholds: [f64; 3]) -> Self {
+    pub(crate) fn quantise(model: &Model, hashes: &[u64], thresholds: [f64; 4]) -> Self {
         let largest = model.weights.iter().fold(0.0_f64, |most, w| most.max(w.abs()));
         let unit = 127.0 / largest;
         let mut bytes = vec![0_u8; HEADER + SLOTS * 4];
         let mut header = MAGIC.to_vec();
-        for value in [model.bias, thresholds[0], thresholds[1], thresholds[2]] {
+        for value in [&[model.bias][..], &thresholds].concat() {
             #[expect(clippy::cast_possible_truncation, reason = "scores are far below the range")]
             let whole = (value * unit * SIXTEENTHS).round() as i32;
             header.extend(whole.to_le_bytes());
@@ -43,7 +43,6 @@ impl Table {
                 let whole = (weight * unit).round() as i8;
                 (whole, *hash)
             })
-            .filter(|(weight, _)| *weight != 0)
             .collect();
         // The heaviest first: if a slot is not found, little is lost.
         weights.sort_by_key(|(weight, hash)| (std::cmp::Reverse(weight.unsigned_abs()), *hash));
@@ -51,8 +50,8 @@ impl Table {
         for (weight, hash) in weights {
             let (first, tag) = place(hash, SLOTS);
             let free = (0..PROBES)
-                .map(|step| HEADER + (first + step & SLOTS - 1) * 4)
-                .find(|at| bytes.get(at + 3) == Some(&0));
+                .map(|step| HEADER + ((first + step) & (SLOTS - 1)) * 4)
+                .find(|at| bytes.get(*at..at + 4) == Some(&[0; 4]));
             if let Some(at) = free
                 && let Some(slot) = bytes.get_mut(at..at + 4)
             {

@@ -90,23 +90,27 @@ pub(crate) fn threshold(rows: &[Row], scores: &[Option<f64>], per_mille: f64) ->
     ordinary.get(place).copied().unwrap_or(0.0) + 1e-9
 }
 
-/// A table of what reaches each threshold, by group, and by whether rows of the group may be learned from.
-pub(crate) fn report(rows: &[Row], examples: &Examples, scores: &[Option<f64>], thresholds: &[f64]) -> String {
+/// A table of what each sensitivity flags, by group, and by whether rows of the group may be learned from.
+pub(crate) fn report(rows: &[Row], examples: &Examples, scores: &[Option<f64>], thresholds: [f64; 4]) -> String {
     let mut groups: BTreeMap<(Group, &str), Vec<usize>> = BTreeMap::new();
     for (index, row) in rows.iter().enumerate() {
         groups.entry((row.group(), &row.purpose)).or_default().push(index);
     }
-    let mut table = String::from("| texts | use | count | patterns alone | possible | likely | certain |\n|---|---|---|---|---|---|---|\n");
+    let [support, possible, likely, certain] = thresholds;
+    let by_pattern = |i: usize| examples.all.get(i).is_some_and(|e| e.by_pattern);
+    let reaches = |i: usize, threshold: f64| scores.get(i).is_some_and(|s| s.is_some_and(|s| s >= threshold));
+    let mut table = String::from("| texts | use | count | patterns alone | strict | balanced | quiet |\n|---|---|---|---|---|---|---|\n");
     for ((group, purpose), indexes) in groups {
-        let share = |found: &dyn Fn(usize) -> bool| {
-            let count = indexes.iter().filter(|i| found(**i)).count();
-            100.0 * count as f64 / indexes.len() as f64
-        };
-        let by_pattern = share(&|i| examples.all.get(i).is_some_and(|e| e.by_pattern));
-        table += &format!("| {} | {purpose} | {} | {by_pattern:.2} |", group.name(), indexes.len());
-        for threshold in thresholds {
-            let by_score = |i: usize| scores.get(i).is_some_and(|s| s.is_some_and(|s| s >= *threshold));
-            table += &format!(" {:.2} |", share(&by_score));
+        table += &format!("| {} | {purpose} | {} |", group.name(), indexes.len());
+        let sensitivities: [&dyn Fn(usize) -> bool; 4] = [
+            &by_pattern,
+            &|i| by_pattern(i) || reaches(i, possible),
+            &|i| by_pattern(i) && reaches(i, support) || reaches(i, likely),
+            &|i| reaches(i, certain),
+        ];
+        for flags in sensitivities {
+            let count = indexes.iter().filter(|i| flags(**i)).count();
+            table += &format!(" {:.2} |", 100.0 * count as f64 / indexes.len() as f64);
         }
         table.push('\n');
     }

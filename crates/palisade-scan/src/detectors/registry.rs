@@ -257,10 +257,8 @@ pub(crate) const DETECTORS: &[Detector] = &[
             "\"role\"",
             "'role'",
             "developer",
-            "human:",
             "inject",
             "hidden",
-            "user:",
         ],
         patterns: &[
             r"(?:^|[\n*])[\s>*-]{0,4}#{2,}\s{0,3}(?:system|assistant|developer|human)(?:_(?:prompt|message|instructions?))?\s{0,2}:?[\s*]{0,4}(?:\n|you|ignore|$)",
@@ -268,8 +266,6 @@ pub(crate) const DETECTORS: &[Detector] = &[
             r"<\s{0,2}/?(?:system|developer)[\s\_-](?:message|prompt|instructions?|override|note|command)s?\s{0,2}>|<system>\s{0,3}(?:you|ignore|from now|the (?:user|assistant)|always|never|new)\b|[{\[]\s{0,2}system\s{0,2}:",
             r#"["']role["']\s{0,2}:\s{0,2}["'](?:system|assistant|developer|tool)["']"#,
             r"(?:^|\n)\s{0,4}(?:system|developer)(?:_(?:prompt|message))?\s{0,2}:\s{0,3}(?:you\b|ignore|disregard|the (?:user|assistant)|from now|new instruc|override|always|never|act as|respond|focus|reply|answer|do not|don't|output|print|provide|you must)",
-            r"(?:^|\n)\s{0,4}(?:ai|assistant)\s{0,2}:[^\n]{1,400}\n\s{0,4}(?:user|human)\s{0,2}:|(?:^|\n)\s{0,4}user\s{0,2}:[^\n]{1,400}\n\s{0,4}(?:ai|assistant)\s{0,2}:",
-            r"(?:^|\n)\s{0,4}human:[^\n]{1,400}\n\s{0,4}assistant:",
             r"\bhidden_(?:inject(?:ion)?|instructions?|prompt|command)\s{0,2}[:\]]|\[\s{0,2}(?:prompt[\s\_-])?inject(?:ion)?\b[^\]]{0,10}:",
         ],
         positives: &[
@@ -286,6 +282,7 @@ pub(crate) const DETECTORS: &[Detector] = &[
             "<System><EventID>4</EventID></System>",
             "{\"role\": \"admin\"}",
             "(system tables)",
+            "user: A latte, please.\nassistant: Anything else?\nuser: No.",
         ],
     },
     Detector {

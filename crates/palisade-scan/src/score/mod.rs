@@ -107,8 +107,10 @@ pub(crate) fn judge(text: &[u8], range: Range<usize>, marks: &[Mark]) -> Option<
     // Of the tokens before each: the sum of the weights, and of the squares of the values.
     let mut sums = vec![(0_i32, 0_i32); tokens.len() + 1];
     features::visit(text, &tokens, marks, |feature| {
-        if let Some((sum, norm)) = sums.get_mut(feature.token + 1) {
-            *sum += weights::weight(feature.hash) * feature.value;
+        if let Some(weight) = weights::weight(feature.hash)
+            && let Some((sum, norm)) = sums.get_mut(feature.token + 1)
+        {
+            *sum += weight * feature.value;
             *norm += feature.value * feature.value;
         }
     });
@@ -124,7 +126,7 @@ pub(crate) fn judge(text: &[u8], range: Range<usize>, marks: &[Mark]) -> Option<
         })
         .max_by_key(|(score, window)| (*score, std::cmp::Reverse(window.start)))?;
     let span = tokens.get(window.start)?.span.start..tokens.get(window.end - 1)?.span.end;
-    let reasons = if score + weights::bias() >= weights::thresholds()[0] {
+    let reasons = if score + weights::bias() >= weights::thresholds().possible {
         reasons(text, &tokens, marks, &window)
     } else {
         Vec::new()
@@ -138,7 +140,7 @@ pub(crate) fn judge(text: &[u8], range: Range<usize>, marks: &[Mark]) -> Option<
 
 /// What a detector that finds something adds to the score.
 pub(crate) fn of_detector(id: &str) -> i32 {
-    weights::weight(features::detector(id)) * DETECTOR_VALUE * 16
+    weights::weight(features::detector(id)).unwrap_or(0) * DETECTOR_VALUE * 16
 }
 
 /// The sum of weights over the root of the norm, in sixteenths of a weight.
@@ -159,7 +161,7 @@ fn reasons(text: &[u8], tokens: &[Token], marks: &[Mark], window: &Range<usize>)
         if !window.contains(&token) {
             return;
         }
-        let weight = weights::weight(hash) * value;
+        let weight = weights::weight(hash).unwrap_or(0) * value;
         match origin {
             Origin::Wording => add("wording", 2 * weight),
             Origin::One(signal) => add(signal.name(), 2 * weight),
