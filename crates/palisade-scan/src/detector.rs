@@ -59,6 +59,16 @@ impl Detector {
             .split_once('.')
             .map_or(self.id, |(category, _)| category)
     }
+
+    /// Whether it is believed only with the score, unless [`Sensitivity::Strict`] asks for everything: role-play, requests for an
+    /// answer of some form, and rules between parts of a text are honest, too.
+    #[must_use]
+    pub fn needs_support(&self) -> bool {
+        matches!(
+            self.category(),
+            "role" | "output" | "tool" | "authority" | "delimiter"
+        )
+    }
 }
 
 impl PartialEq for Detector {

@@ -34,6 +34,44 @@ pub(crate) fn detect(text: &[u8], sensitivity: Sensitivity) -> Vec<&'static Dete
     hits.detectors()
 }
 
+/// What raised the score of a text.
+#[derive(Debug, Default)]
+pub(crate) struct Reasons {
+    /// What weighed most, the first most of all.
+    pub(crate) signals: Vec<&'static str>,
+    /// The bytes that it is in, if they stand in the text as written.
+    pub(crate) span: Option<Range<usize>>,
+}
+
+/// What weighed most in the passage of `text` with the highest score.
+pub(crate) fn explain(text: &[u8]) -> Reasons {
+    let mut best: Option<(i32, Vec<u8>, Vec<&'static str>)> = None;
+    read_passages(text, &mut Hits::default(), &mut |text, range, marks| {
+        if let Some(judged) = score::judge(text, range, marks)
+            && best
+                .as_ref()
+                .is_none_or(|(most, _, _)| judged.score > *most)
+        {
+            let bytes = text.get(judged.span.clone()).unwrap_or_default();
+            let signals = score::explain(text, &judged, marks);
+            best = Some((judged.score, bytes.to_vec(), signals));
+        }
+    });
+    let Some((_, passage, signals)) = best else {
+        return Reasons::default();
+    };
+    let mut places = Vec::with_capacity(text.len());
+    let collapsed = collapse(text, |place| places.push(place));
+    let written = AhoCorasick::new([passage])
+        .ok()
+        .and_then(|passage| passage.find(&collapsed).map(|found| found.range()));
+    let span = written.and_then(|found| {
+        let last = places.get(found.end.checked_sub(1)?)?;
+        Some(*places.get(found.start)?..last + 1)
+    });
+    Reasons { signals, span }
+}
+
 /// Adds what the patterns find in `text`, and hands each passage that may be instructions to `read`, from every layer.
 pub(crate) fn read_passages(text: &[u8], hits: &mut Hits, read: &mut Reader<'_>) {
     if text.len() < MIN_TEXT {
@@ -95,7 +133,9 @@ impl Hits {
             Sensitivity::Quiet => total >= least.certain,
         };
         if !keeps_patterns {
-            *self = Self::default();
+            self.keep_only(|detector| {
+                sensitivity == Sensitivity::Balanced && !detector.needs_support()
+            });
         }
         let (reached, says) = if total >= least.certain {
             (&learned::CERTAIN, true)
@@ -103,13 +143,26 @@ impl Hits {
             (&learned::LIKELY, sensitivity != Sensitivity::Quiet)
         } else {
             let possible = total >= least.possible;
-            (&learned::POSSIBLE, possible && sensitivity == Sensitivity::Strict)
+            (
+                &learned::POSSIBLE,
+                possible && sensitivity == Sensitivity::Strict,
+            )
         };
         if !says {
             return;
         }
         if let Some(index) = DETECTORS.iter().position(|d| d == reached) {
             self.add(index);
+        }
+    }
+
+    fn keep_only(&mut self, keep: impl Fn(&Detector) -> bool) {
+        for (index, detector) in DETECTORS.iter().enumerate() {
+            if self.has(index) && !keep(detector) {
+                let mut one = Self::default();
+                one.add(index);
+                self.0 &= !one.0;
+            }
         }
     }
 
@@ -322,13 +375,7 @@ impl Matcher {
 
     /// Adds the detectors whose patterns match `text`; says which encodings the text may be in.
     /// `line` is the same with spaces for line breaks: literals of two words are looked for in it.
-    fn scan(
-        &self,
-        line: &[u8],
-        text: &[u8],
-        hits: &mut Hits,
-        read: &mut Reader<'_>,
-    ) -> Encodings {
+    fn scan(&self, line: &[u8], text: &[u8], hits: &mut Hits, read: &mut Reader<'_>) -> Encodings {
         let Some(literals) = &self.literals else {
             for (index, pattern) in self.patterns.iter().enumerate() {
                 if pattern.is_match_at(text, 0) {
@@ -492,8 +539,16 @@ mod tests {
 
     use super::*;
 
+    /// What is found in `text` without the score.
     fn ids(text: &str) -> Vec<&'static str> {
-        detect(text.as_bytes()).into_iter().map(|d| d.id).collect()
+        let mut hits = Hits::default();
+        read_passages(text.as_bytes(), &mut hits, &mut |_, _, _| {});
+        hits.detectors().into_iter().map(|d| d.id).collect()
+    }
+
+    fn all_ids(text: &str, sensitivity: Sensitivity) -> Vec<&'static str> {
+        let detectors = detect(text.as_bytes(), sensitivity);
+        detectors.into_iter().map(|d| d.id).collect()
     }
 
     #[test]
@@ -569,10 +624,10 @@ mod tests {
         for detector in DETECTORS {
             for text in detector.positives {
                 assert!(
-                    ids(text).contains(&detector.id),
+                    all_ids(text, Sensitivity::Strict).contains(&detector.id),
                     "{}: {text:?} has {:?}",
                     detector.id,
-                    ids(text)
+                    all_ids(text, Sensitivity::Strict)
                 );
             }
         }
@@ -583,6 +638,8 @@ mod tests {
         for detector in DETECTORS {
             for text in detector.negatives {
                 assert_eq!(ids(text), [""; 0], "{}: {text:?}", detector.id);
+                let all = all_ids(text, Sensitivity::Balanced);
+                assert_eq!(all, [""; 0], "{}: {text:?}", detector.id);
             }
         }
     }
@@ -648,7 +705,7 @@ mod tests {
                     u8::try_from(state >> 56).unwrap()
                 })
                 .collect();
-            let _ = detect(&bytes);
+            let _ = detect(&bytes, Sensitivity::Strict);
         }
     }
 }

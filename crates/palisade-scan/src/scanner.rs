@@ -15,6 +15,9 @@ pub struct Scanner {
     sensitivity: Sensitivity,
 }
 
+/// The category of the detectors that the score has.
+const SCORE: &str = "score";
+
 /// What a detector found, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
@@ -23,6 +26,9 @@ pub struct Finding {
     /// The bytes of the text that it is in: what the pattern matches, where the text is written plainly. Where it is hidden,
     /// the first line that shows it alone, else the whole text.
     pub span: Range<usize>,
+    /// Of a detector of the score what weighed most, at most three, the first most of all: names of signals, or `wording`.
+    /// Nothing of the others.
+    pub signals: Vec<&'static str>,
 }
 
 impl Finding {
@@ -51,14 +57,25 @@ impl Scanner {
     pub fn scan(self, text: &str) -> Vec<Finding> {
         let detectors = self.detect(text.as_bytes());
         let mut by_line = None;
+        let mut reasons = None;
         detectors
             .into_iter()
             .map(|detector| {
-                let span = matcher::locate(detector, text.as_bytes()).unwrap_or_else(|| {
+                let (signals, found) = if detector.category() == SCORE {
+                    let reasons = reasons.get_or_insert_with(|| matcher::explain(text.as_bytes()));
+                    (reasons.signals.clone(), reasons.span.clone())
+                } else {
+                    (Vec::new(), matcher::locate(detector, text.as_bytes()))
+                };
+                let span = found.unwrap_or_else(|| {
                     let lines = by_line.get_or_insert_with(|| self.detect_by_line(text));
                     lines.get(detector.id).cloned().unwrap_or(0..text.len())
                 });
-                Finding { detector, span }
+                Finding {
+                    detector,
+                    span,
+                    signals,
+                }
             })
             .collect()
     }
@@ -134,11 +151,14 @@ mod tests {
 
     #[test]
     fn findings_and_detectors_agree() {
+        let scanner = Scanner::with_sensitivity(Sensitivity::Strict);
         for text in Detector::ALL.iter().flat_map(|detector| detector.positives) {
-            let scanner = Scanner::new();
-            let found: Vec<_> = scanner.scan(text).iter().map(|f| f.detector).collect();
+            let findings = scanner.scan(text);
+            let found: Vec<_> = findings.iter().map(|f| f.detector).collect();
             assert_eq!(found, scanner.detect(text.as_bytes()), "{text}");
-            for finding in scanner.scan(text) {
+            for finding in findings {
+                let by_score = finding.detector.category() == SCORE;
+                assert!(by_score || finding.signals.is_empty(), "{text}");
                 assert!(
                     text.get(finding.span.clone())
                         .is_some_and(|t| !t.is_empty()),

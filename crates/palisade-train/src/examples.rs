@@ -21,6 +21,8 @@ pub(crate) struct Example {
     pub(crate) whole: Vec<(u32, f64)>,
     /// Whether a pattern finds something, whatever the score.
     pub(crate) by_pattern: bool,
+    /// Whether one does that needs no support by the score.
+    pub(crate) by_trusted: bool,
 }
 
 /// The features of each token, one list after another.
@@ -98,13 +100,18 @@ impl Examples {
                 injection: row.is_injection(),
                 weight: weight(row),
                 source: row.source(),
-                passages: read.passages.iter().map(|p| Passage::new(p, &index)).collect(),
+                passages: read
+                    .passages
+                    .iter()
+                    .map(|p| Passage::new(p, &index))
+                    .collect(),
                 whole: read
                     .whole
                     .iter()
                     .filter_map(|(hash, value)| Some((*index.get(hash)?, f64::from(*value))))
                     .collect(),
                 by_pattern: !read.detectors.is_empty(),
+                by_trusted: read.detectors.iter().any(|d| !d.needs_support()),
             })
             .collect();
         Self { all, hashes }
@@ -205,9 +212,11 @@ impl Passage {
             starts: vec![0],
         };
         for token in tokens {
-            passage.features.extend(token.iter().filter_map(|(hash, value)| {
-                Some((*index.get(hash)?, u8::try_from(*value).ok()?))
-            }));
+            passage.features.extend(
+                token.iter().filter_map(|(hash, value)| {
+                    Some((*index.get(hash)?, u8::try_from(*value).ok()?))
+                }),
+            );
             let end = u32::try_from(passage.features.len()).unwrap_or(u32::MAX);
             passage.starts.push(end);
         }
@@ -264,8 +273,10 @@ fn weight(row: &Row) -> f64 {
         Group::AboutAttacks => 0.2,
         // Encoded text is seldom harmless in data, however much of it is here.
         Group::HardBenign if row.kind == "encoded_benign" => 0.1,
-        Group::Jailbreak => 0.7,
-        Group::Ordinary | Group::Prompt | Group::HardBenign => 1.0,
+        Group::Jailbreak => 0.3,
+        // There are few of them, and none are nearer to attacks.
+        Group::Prompt => 4.0,
+        Group::Ordinary | Group::HardBenign => 1.0,
         Group::Direct | Group::Indirect | Group::Obfuscated | Group::OtherLanguage => 1.5,
     }
 }

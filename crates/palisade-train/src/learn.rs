@@ -97,7 +97,9 @@ impl Model {
         vector
             .iter()
             .map(|(feature, value)| {
-                let weight = usize::try_from(*feature).ok().and_then(|f| self.weights.get(f));
+                let weight = usize::try_from(*feature)
+                    .ok()
+                    .and_then(|f| self.weights.get(f));
                 weight.unwrap_or(&0.0) * value
             })
             .sum()
@@ -105,7 +107,10 @@ impl Model {
 
     fn add(&mut self, vector: &[(u32, f64)], times: f64) {
         for (feature, value) in vector {
-            if let Some(weight) = usize::try_from(*feature).ok().and_then(|f| self.weights.get_mut(f)) {
+            if let Some(weight) = usize::try_from(*feature)
+                .ok()
+                .and_then(|f| self.weights.get_mut(f))
+            {
                 *weight += value * times;
             }
         }
@@ -141,8 +146,7 @@ impl Shown {
         let edge = self.cost * 1e-9;
         let mut z = self.alpha.clamp(edge, self.cost - edge);
         for _ in 0..20 {
-            let slope =
-                self.square * (z - self.alpha) + margin + (z / (self.cost - z)).ln();
+            let slope = self.square * (z - self.alpha) + margin + (z / (self.cost - z)).ln();
             let curve = self.square + self.cost / (z * (self.cost - z));
             let mut next = z - slope / curve;
             if next <= 0.0 {

@@ -12,13 +12,20 @@ use crate::{corpus::Row, examples::Examples, table::Table};
 ///
 /// # Errors
 /// If the clock stands before 1970.
-pub(crate) fn describe(rows: &[Row], examples: &Examples, table: &Table, report: &str) -> Result<String, String> {
+pub(crate) fn describe(
+    rows: &[Row],
+    examples: &Examples,
+    table: &Table,
+    report: &str,
+) -> Result<String, String> {
     let mut kinds: BTreeMap<(&str, &str), usize> = BTreeMap::new();
     let mut sources: BTreeMap<String, usize> = BTreeMap::new();
     for (row, example) in rows.iter().zip(&examples.all) {
         if example.weight > 0.0 {
             *kinds.entry((&row.label, &row.kind)).or_default() += 1;
-            *sources.entry(format!("{} ({})", row.repository(), row.licence)).or_default() += 1;
+            *sources
+                .entry(format!("{} ({})", row.repository(), row.licence))
+                .or_default() += 1;
         }
     }
     let mut text = format!(
@@ -63,11 +70,16 @@ fn today() -> Result<String, String> {
     // Howard Hinnant, chrono-compatible low-level date algorithms.
     let days = now.as_secs() / 86_400 + 719_468;
     let (era, day_of_era) = (days / 146_097, days % 146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let shifted = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * shifted + 2) / 5 + 1;
-    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
+    let month = if shifted < 10 {
+        shifted + 3
+    } else {
+        shifted - 9
+    };
     let year = year_of_era + era * 400 + u64::from(month <= 2);
     Ok(format!("{year}-{month:02}-{day:02}"))
 }

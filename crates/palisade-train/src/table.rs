@@ -22,12 +22,18 @@ pub(crate) struct Table {
 impl Table {
     /// Makes whole numbers of weights, thresholds and bias: the largest weight is 127.
     pub(crate) fn quantise(model: &Model, hashes: &[u64], thresholds: [f64; 4]) -> Self {
-        let largest = model.weights.iter().fold(0.0_f64, |most, w| most.max(w.abs()));
+        let largest = model
+            .weights
+            .iter()
+            .fold(0.0_f64, |most, w| most.max(w.abs()));
         let unit = 127.0 / largest;
         let mut bytes = vec![0_u8; HEADER + SLOTS * 4];
         let mut header = MAGIC.to_vec();
         for value in [&[model.bias][..], &thresholds].concat() {
-            #[expect(clippy::cast_possible_truncation, reason = "scores are far below the range")]
+            #[expect(
+                clippy::cast_possible_truncation,
+                reason = "scores are far below the range"
+            )]
             let whole = (value * unit * SIXTEENTHS).round() as i32;
             header.extend(whole.to_le_bytes());
         }

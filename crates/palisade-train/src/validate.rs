@@ -2,7 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::{corpus::{Group, Row}, examples::Examples, learn::Model};
+use crate::{
+    corpus::{Group, Row},
+    examples::Examples,
+    learn::Model,
+};
 
 /// Parts that the sources are divided into.
 const FOLDS: usize = 6;
@@ -91,21 +95,36 @@ pub(crate) fn threshold(rows: &[Row], scores: &[Option<f64>], per_mille: f64) ->
 }
 
 /// A table of what each sensitivity flags, by group, and by whether rows of the group may be learned from.
-pub(crate) fn report(rows: &[Row], examples: &Examples, scores: &[Option<f64>], thresholds: [f64; 4]) -> String {
+pub(crate) fn report(
+    rows: &[Row],
+    examples: &Examples,
+    scores: &[Option<f64>],
+    thresholds: [f64; 4],
+) -> String {
     let mut groups: BTreeMap<(Group, &str), Vec<usize>> = BTreeMap::new();
     for (index, row) in rows.iter().enumerate() {
-        groups.entry((row.group(), &row.purpose)).or_default().push(index);
+        groups
+            .entry((row.group(), &row.purpose))
+            .or_default()
+            .push(index);
     }
     let [support, possible, likely, certain] = thresholds;
     let by_pattern = |i: usize| examples.all.get(i).is_some_and(|e| e.by_pattern);
-    let reaches = |i: usize, threshold: f64| scores.get(i).is_some_and(|s| s.is_some_and(|s| s >= threshold));
-    let mut table = String::from("| texts | use | count | patterns alone | strict | balanced | quiet |\n|---|---|---|---|---|---|---|\n");
+    let by_trusted = |i: usize| examples.all.get(i).is_some_and(|e| e.by_trusted);
+    let reaches = |i: usize, threshold: f64| {
+        scores
+            .get(i)
+            .is_some_and(|s| s.is_some_and(|s| s >= threshold))
+    };
+    let mut table = String::from(
+        "| texts | use | count | patterns alone | strict | balanced | quiet |\n|---|---|---|---|---|---|---|\n",
+    );
     for ((group, purpose), indexes) in groups {
         table += &format!("| {} | {purpose} | {} |", group.name(), indexes.len());
         let sensitivities: [&dyn Fn(usize) -> bool; 4] = [
             &by_pattern,
             &|i| by_pattern(i) || reaches(i, possible),
-            &|i| by_pattern(i) && reaches(i, support) || reaches(i, likely),
+            &|i| by_trusted(i) || by_pattern(i) && reaches(i, support) || reaches(i, likely),
             &|i| reaches(i, certain),
         ];
         for flags in sensitivities {

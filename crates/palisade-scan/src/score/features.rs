@@ -57,9 +57,7 @@ pub(crate) struct Token {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// Of ASCII, all in capitals or not.
-    Word {
-        capitals: bool,
-    },
+    Word { capitals: bool },
     /// With letters beyond ASCII.
     Foreign,
     /// A number or a sign.
@@ -79,7 +77,9 @@ fn mix(a: u64, b: u64) -> u64 {
 }
 
 fn hash_bytes(bytes: impl Iterator<Item = u8>) -> u64 {
-    let h = bytes.fold(SEED, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0000_0100_0000_01B3));
+    let h = bytes.fold(SEED, |h, b| {
+        (h ^ u64::from(b)).wrapping_mul(0x0000_0100_0000_01B3)
+    });
     h ^ (h >> 32)
 }
 
@@ -156,11 +156,19 @@ fn visit_signals(tokens: &[Token], marks: &[Mark], mut visit: impl FnMut(Feature
                 origin,
             });
         };
-        let own = number(mark.signal);
-        emit(mix(10, own), Origin::One(mark.signal));
+        let own = mark.signal.number();
+        // A record of many addresses says nothing more than one of two.
+        let earlier = marks.get(..index).unwrap_or_default();
+        let repeated = earlier
+            .iter()
+            .rev()
+            .take(2)
+            .any(|m| m.signal == mark.signal);
+        if !repeated {
+            emit(mix(10, own), Origin::One(mark.signal));
+        }
         let mut seen = mark.signal.bit();
         let mut other: Option<Signal> = None;
-        let earlier = marks.get(..index).unwrap_or_default();
         for before in earlier.iter().rev().take(LOOK_BACK) {
             let Some(gap) = mark.span.start.checked_sub(before.span.end) else {
                 continue;
@@ -172,7 +180,7 @@ fn visit_signals(tokens: &[Token], marks: &[Mark], mut visit: impl FnMut(Feature
                 continue;
             }
             seen |= before.signal.bit();
-            let pair = mix(number(before.signal), own);
+            let pair = mix(before.signal.number(), own);
             let both = Origin::Two(before.signal, mark.signal);
             emit(mix(11, pair), both);
             if gap <= NEAR {
@@ -183,7 +191,7 @@ fn visit_signals(tokens: &[Token], marks: &[Mark], mut visit: impl FnMut(Feature
                 Some(middle) => {
                     if seen.count_ones() == 3 {
                         emit(
-                            mix(13, mix(number(before.signal), mix(number(middle), own))),
+                            mix(13, mix(before.signal.number(), mix(middle.number(), own))),
                             both,
                         );
                     }
@@ -191,10 +199,6 @@ fn visit_signals(tokens: &[Token], marks: &[Mark], mut visit: impl FnMut(Feature
             }
         }
     }
-}
-
-fn number(signal: Signal) -> u64 {
-    u64::try_from(signal.index()).unwrap_or(0) + 1
 }
 
 const BREAK: u64 = 0x0042_5245_414B;
@@ -223,7 +227,8 @@ pub(crate) fn tokens(text: &[u8], range: Range<usize>) -> Vec<Token> {
                 push_break(&mut tokens, at..at + 1);
                 at + 1
             }
-            b':' | b'<' | b'>' | b'[' | b']' | b'{' | b'#' | b'*' | b'|' | b'"' | b'@' | b'`' | b'=' | b'/' => {
+            b':' | b'<' | b'>' | b'[' | b']' | b'{' | b'#' | b'*' | b'|' | b'"' | b'@' | b'`'
+            | b'=' | b'/' => {
                 let same = |t: &Token| t.hash == u64::from(byte) && t.span.end == at;
                 if !tokens.last().is_some_and(same) {
                     tokens.push(Token {

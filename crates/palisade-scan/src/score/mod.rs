@@ -13,7 +13,7 @@ pub(crate) mod weights;
 
 use std::ops::Range;
 
-use features::{Feature, Mark, Origin, Token};
+use features::{Feature, Mark, Origin};
 use signal::Signal;
 
 /// Tokens that are weighed together: some two sentences.
@@ -37,14 +37,17 @@ pub(crate) const LEAST_NORM: i32 = 12;
 /// How much a detector that finds something counts.
 pub(crate) const DETECTOR_VALUE: i32 = 4;
 
-/// What a window is worth.
+/// The best window of a passage.
 #[derive(Debug, Clone)]
 pub(crate) struct Judged {
+    /// In sixteenths of a weight.
     pub(crate) score: i32,
-    /// The window in the text.
+    /// The window's bytes in the text.
     pub(crate) span: Range<usize>,
-    /// What weighed most, the first most of all.
-    pub(crate) reasons: Vec<&'static str>,
+    /// The passage that it is in.
+    passage: Range<usize>,
+    /// Its tokens, counted from the beginning of the passage.
+    window: Range<usize>,
 }
 
 /// Collects signals as they are found, and hands over passages.
@@ -58,7 +61,13 @@ pub(crate) type Reader<'a> = dyn FnMut(&[u8], Range<usize>, &[Mark]) + 'a;
 
 impl Gatherer {
     /// Adds a word of the lexicon, found in `text`. Ends must not go back.
-    pub(crate) fn add(&mut self, text: &[u8], span: Range<usize>, signal: Signal, read: &mut Reader<'_>) {
+    pub(crate) fn add(
+        &mut self,
+        text: &[u8],
+        span: Range<usize>,
+        signal: Signal,
+        read: &mut Reader<'_>,
+    ) {
         let before = |m: &Mark| span.start > m.span.end.saturating_add(GAP);
         if self.marks.last().is_some_and(before) {
             self.finish(text, read);
@@ -101,9 +110,9 @@ pub(crate) fn windows(count: usize) -> impl Iterator<Item = Range<usize>> {
         .filter(|range| !range.is_empty())
 }
 
-/// The best window of a passage.
-pub(crate) fn judge(text: &[u8], range: Range<usize>, marks: &[Mark]) -> Option<Judged> {
-    let tokens = features::tokens(text, range);
+/// The best window of the passage of `text` in `passage`, none if it has no token.
+pub(crate) fn judge(text: &[u8], passage: Range<usize>, marks: &[Mark]) -> Option<Judged> {
+    let tokens = features::tokens(text, passage.clone());
     // Of the tokens before each: the sum of the weights, and of the squares of the values.
     let mut sums = vec![(0_i32, 0_i32); tokens.len() + 1];
     features::visit(text, &tokens, marks, |feature| {
@@ -125,17 +134,49 @@ pub(crate) fn judge(text: &[u8], range: Range<usize>, marks: &[Mark]) -> Option<
             Some((scale(upto.0 - before.0, upto.1 - before.1), window))
         })
         .max_by_key(|(score, window)| (*score, std::cmp::Reverse(window.start)))?;
-    let span = tokens.get(window.start)?.span.start..tokens.get(window.end - 1)?.span.end;
-    let reasons = if score + weights::bias() >= weights::thresholds().possible {
-        reasons(text, &tokens, marks, &window)
-    } else {
-        Vec::new()
-    };
+    let first = tokens.get(window.start)?;
+    let last = tokens.get(window.end.checked_sub(1)?)?;
     Some(Judged {
-        score: score + weights::bias(),
-        span,
-        reasons,
+        score: score.saturating_add(weights::bias()),
+        span: first.span.start..last.span.end,
+        passage,
+        window,
     })
+}
+
+/// What weighed most in a window, at most three: names of signals, or `wording`.
+pub(crate) fn explain(text: &[u8], judged: &Judged, marks: &[Mark]) -> Vec<&'static str> {
+    let tokens = features::tokens(text, judged.passage.clone());
+    let mut sums: Vec<(&'static str, i32)> = Vec::new();
+    let mut add = |name: &'static str, weight: i32| match sums.iter_mut().find(|(n, _)| *n == name)
+    {
+        Some((_, sum)) => *sum += weight,
+        None => sums.push((name, weight)),
+    };
+    features::visit(text, &tokens, marks, |feature| {
+        let Feature {
+            token,
+            hash,
+            value,
+            origin,
+        } = feature;
+        if !judged.window.contains(&token) {
+            return;
+        }
+        let weight = weights::weight(hash).unwrap_or(0) * value;
+        match origin {
+            Origin::Wording => add("wording", 2 * weight),
+            Origin::One(signal) => add(signal.name(), 2 * weight),
+            // Half for each.
+            Origin::Two(first, second) => {
+                add(first.name(), weight);
+                add(second.name(), weight);
+            }
+        }
+    });
+    sums.retain(|(_, weight)| *weight > 0);
+    sums.sort_by_key(|(name, weight)| (std::cmp::Reverse(*weight), *name));
+    sums.into_iter().take(3).map(|(name, _)| name).collect()
 }
 
 /// What a detector that finds something adds to the score.
@@ -148,30 +189,4 @@ fn scale(sum: i32, norm: i32) -> i32 {
     let squared = i64::from(norm.saturating_add(LEAST_NORM)) << 16;
     let root = squared.isqrt().max(1);
     i32::try_from(i64::from(sum) * 4096 / root).unwrap_or(i32::MAX)
-}
-
-/// The three that weigh most in a window: names of signals, or `wording`.
-fn reasons(text: &[u8], tokens: &[Token], marks: &[Mark], window: &Range<usize>) -> Vec<&'static str> {
-    let mut weights: Vec<(&'static str, i32)> = Vec::new();
-    let mut add = |name: &'static str, weight: i32| match weights.iter_mut().find(|(n, _)| *n == name) {
-        Some((_, sum)) => *sum += weight,
-        None => weights.push((name, weight)),
-    };
-    features::visit(text, tokens, marks, |Feature { token, hash, value, origin }| {
-        if !window.contains(&token) {
-            return;
-        }
-        let weight = weights::weight(hash).unwrap_or(0) * value;
-        match origin {
-            Origin::Wording => add("wording", 2 * weight),
-            Origin::One(signal) => add(signal.name(), 2 * weight),
-            Origin::Two(first, second) => {
-                add(first.name(), weight);
-                add(second.name(), weight);
-            }
-        }
-    });
-    weights.retain(|(_, weight)| *weight > 0);
-    weights.sort_by_key(|(name, weight)| (std::cmp::Reverse(*weight), *name));
-    weights.into_iter().take(3).map(|(name, _)| name).collect()
 }

@@ -32,12 +32,9 @@ pub(crate) enum Signal {
 }
 
 impl Signal {
-    /// How many there are.
-    pub(crate) const COUNT: usize = 25;
-
-    /// The number that features are made of. It is part of what the weights were learned with.
-    pub(crate) fn index(self) -> usize {
-        self as usize
+    /// The number that features are made of, which the weights were learned with.
+    pub(crate) fn number(self) -> u64 {
+        self as u64 + 1
     }
 
     /// The bit of this signal in a set.
