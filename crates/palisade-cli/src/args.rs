@@ -10,6 +10,7 @@ use crate::audit_args::{
     AUDIT_SHOW_HELP, AUDIT_VERIFY_HELP, AuditShowArguments, AuditVerifyArguments,
 };
 use crate::config_args::ConfigCommand;
+use crate::scan::{SCAN_HELP, ScanArguments};
 use crate::workbench_args::{
     DIFF_HELP, DiffArguments, INIT_HELP, InitArguments, LOCK_HELP, LockArguments,
     POLICY_CHECK_HELP, PolicyCheckArguments, TEST_HELP, TestArguments, WHAT_HELP, WHO_HELP,
@@ -58,6 +59,9 @@ pub(crate) enum Command {
     /// Decide about a statement and tell how
     #[command(after_help = EXPLAIN_HELP)]
     Explain(ExplainArguments),
+    /// Search a text for what would instruct a model, without a database
+    #[command(after_help = SCAN_HELP)]
+    Scan(ScanArguments),
     /// Serve databases to an MCP client over standard input and output
     #[command(after_help = SERVE_HELP)]
     Serve(ServeArguments),

@@ -104,15 +104,19 @@ fn first_line(failure: &Failure) -> String {
     line.strip_prefix("error: ").unwrap_or(line).to_owned()
 }
 
-enum Line {
+/// A line of a batch.
+pub(crate) enum Line {
+    /// Nothing but white space.
     Blank,
+    /// Its bytes.
     Text(Vec<u8>),
+    /// Longer than was asked for.
     TooLong,
 }
 
 /// The next line without its end; `None` at the end of the input. What is beyond `max` is read and
 /// dropped, so that one line never takes more memory.
-fn read_line(input: &mut dyn BufRead, max: usize) -> std::io::Result<Option<Line>> {
+pub(crate) fn read_line(input: &mut dyn BufRead, max: usize) -> std::io::Result<Option<Line>> {
     let mut line = Vec::new();
     let mut any = false;
     let mut too_long = false;

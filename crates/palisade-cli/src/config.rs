@@ -9,7 +9,7 @@ use std::{
 
 use clap::ValueEnum;
 use palisade::{
-    answer::Action,
+    answer::{Action, Sensitivity},
     did_you_mean,
     limits::Limits,
     session::Principal,
@@ -45,6 +45,8 @@ pub(crate) struct Config {
     pub(crate) audit: AuditSetup,
     /// What becomes of a cell in which a detector finds something.
     pub(crate) on_finding: Option<OnFinding>,
+    /// How much of what comes back is reported.
+    pub(crate) sensitivity: Option<ScanFor>,
     /// Where the secret behind tokens and hash masks is.
     pub(crate) token_secret: Option<Secret>,
     /// How long tokens last.
@@ -82,6 +84,9 @@ struct File {
     /// What becomes of a cell in which a detector finds something: it stays with a note, its text is replaced, it becomes null, or
     /// the answer is refused. Without it, `"flag"`.
     on_finding: Option<OnFinding>,
+    /// How much is reported of text that reads as instructions: everything that may be one, what is likely one, or what
+    /// certainly is. Without it, `"balanced"`.
+    sensitivity: Option<ScanFor>,
     /// The environment variable that holds the secret of tokens and hash masks, at least 32 bytes. `[grants]` must name it.
     token_secret_env: Option<Spanned<String>>,
     /// The file that holds this secret, instead of a variable. `[grants]` must name it.
@@ -235,6 +240,8 @@ struct Connection {
     /// As at the top, for this connection.
     on_finding: Option<OnFinding>,
     /// As at the top, for this connection.
+    sensitivity: Option<ScanFor>,
+    /// As at the top, for this connection.
     token_secret_env: Option<Spanned<String>>,
     /// As at the top, for this connection.
     token_secret_file: Option<Spanned<PathBuf>>,
@@ -266,6 +273,28 @@ pub(crate) enum OnFinding {
     Withhold,
     /// The whole answer is refused.
     Block,
+}
+
+/// [`Sensitivity`] as it is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum ScanFor {
+    /// Everything that may be an instruction
+    Strict,
+    /// What is likely one
+    Balanced,
+    /// What certainly is one
+    Quiet,
+}
+
+impl From<ScanFor> for Sensitivity {
+    fn from(value: ScanFor) -> Self {
+        match value {
+            ScanFor::Strict => Self::Strict,
+            ScanFor::Balanced => Self::Balanced,
+            ScanFor::Quiet => Self::Quiet,
+        }
+    }
 }
 
 impl From<OnFinding> for Action {
@@ -422,6 +451,7 @@ impl Reader<'_> {
             principal,
             audit,
             on_finding,
+            sensitivity,
             token_secret_env,
             token_secret_file,
             token_lifetime,
@@ -452,6 +482,7 @@ impl Reader<'_> {
             principal: self.principal(principal)?,
             audit: self.audit(audit, &grants)?,
             on_finding,
+            sensitivity,
             token_secret: self.token_secret(token_secret_env, token_secret_file, &grants)?,
             token_lifetime: self.lifetime(token_lifetime)?,
             limits,
@@ -494,6 +525,7 @@ impl Reader<'_> {
             principal,
             audit,
             on_finding,
+            sensitivity,
             token_secret_env,
             token_secret_file,
             token_lifetime,
@@ -593,6 +625,7 @@ impl Reader<'_> {
                 ..defaults.audit.clone()
             },
             on_finding: on_finding.or(defaults.on_finding),
+            sensitivity: sensitivity.or(defaults.sensitivity),
             token_secret: self
                 .token_secret(token_secret_env, token_secret_file, grants)?
                 .or_else(|| defaults.token_secret.clone()),

@@ -50,6 +50,7 @@ mod policy_test;
 mod postgres;
 mod query;
 mod run;
+mod scan;
 mod secret;
 mod serve;
 mod setup;
@@ -123,6 +124,7 @@ fn run() -> Result<Exit, Failure> {
         Command::Describe(arguments) => tables::describe(arguments),
         Command::Check(arguments) => check::run(arguments),
         Command::Explain(arguments) => explain::run(arguments),
+        Command::Scan(arguments) => scan::run(arguments),
         Command::Serve(arguments) => serve::run(arguments),
         Command::McpConfig(arguments) => mcp_config::run(arguments),
         Command::Config(command) => config_command::run(command),

@@ -23,7 +23,8 @@
 //! | decoded, twice | Base64, hexadecimal, escapes, Morse code, ROT13, reversed words, spaced letters, digits for letters |
 //!
 //! The detectors are data: [`Detector::ALL`] lists them, each with texts that it finds and texts that it passes.
-//! They are patterns, and so incomplete: an attacker can find words that no pattern has. A finding is a reason to look, and
+//! Most are patterns. Those of the category `score` weigh the words of a passage with a table that was learned; [`Sensitivity`]
+//! says from which score on it is reported. An attacker can find words that neither knows. A finding is a reason to look, and
 //! the absence of one is no proof.
 //!
 //! Work is linear in the size of the text. The crate has no clock, files or network.

@@ -237,7 +237,7 @@ static MATCHER: LazyLock<Matcher> = LazyLock::new(Matcher::new);
 
 /// What a literal is for.
 #[derive(Debug, Clone, Copy)]
-enum Owner {
+pub(crate) enum Owner {
     /// An anchor of the detector with this index.
     Detector(usize),
     /// It shows that text may be in this encoding.
@@ -248,7 +248,7 @@ enum Owner {
 
 /// Where a word of the lexicon has to begin and end.
 #[derive(Debug, Clone, Copy)]
-struct Boundary {
+pub(crate) struct Boundary {
     /// No Latin letter before it.
     begins: bool,
     /// Nor after it.
@@ -263,6 +263,21 @@ impl Boundary {
         };
         !(self.begins && letter(start.checked_sub(1)) || self.ends && letter(Some(end)))
     }
+}
+
+/// What one pass finds: anchors of detectors, signs of encodings, and the lexicon.
+pub(crate) fn literals() -> Vec<(String, Owner)> {
+    let anchors = DETECTORS.iter().enumerate().flat_map(|(index, detector)| {
+        let owned = move |anchor: &&str| ((*anchor).to_owned(), Owner::Detector(index));
+        detector.anchors.iter().map(owned)
+    });
+    let encodings = decode::LITERALS
+        .iter()
+        .map(|(literal, encoding)| ((*literal).to_owned(), Owner::Decoder(*encoding)));
+    let lexicon = lexicon_literals()
+        .into_iter()
+        .map(|(literal, signal, boundary)| (literal, Owner::Signal(signal, boundary)));
+    anchors.chain(encodings).chain(lexicon).collect()
 }
 
 /// The words of the lexicon as literals, each as it stands, without accents, and where letters beyond ASCII need it with a
@@ -328,24 +343,10 @@ impl Pattern {
 
 impl Matcher {
     fn new() -> Self {
-        let mut literals: Vec<&str> = Vec::new();
-        let mut owners = Vec::new();
-        for (index, detector) in DETECTORS.iter().enumerate() {
-            literals.extend(detector.anchors);
-            owners.resize(literals.len(), Owner::Detector(index));
-        }
-        for (literal, encoding) in decode::LITERALS {
-            literals.push(literal);
-            owners.push(Owner::Decoder(*encoding));
-        }
-        let lexicon = lexicon_literals();
-        for (literal, signal, boundary) in &lexicon {
-            literals.push(literal);
-            owners.push(Owner::Signal(*signal, *boundary));
-        }
+        let (literals, owners): (Vec<_>, Vec<_>) = literals().into_iter().unzip();
         let literals = AhoCorasick::builder()
             .ascii_case_insensitive(true)
-            .kind(Some(AhoCorasickKind::DFA))
+            .kind(Some(AhoCorasickKind::ContiguousNFA))
             .build(literals)
             .ok();
         Self {

@@ -67,3 +67,12 @@ pub fn place(hash: u64, slots: usize) -> (usize, [u8; 3]) {
         weights::tag_of(hash),
     )
 }
+
+/// The literals that one pass finds, for baselines of benches.
+#[must_use]
+pub fn literals() -> Vec<String> {
+    matcher::literals()
+        .into_iter()
+        .map(|(text, _)| text)
+        .collect()
+}

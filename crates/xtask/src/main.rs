@@ -15,6 +15,7 @@ mod run;
 mod second_opinion;
 mod servers;
 mod test;
+mod train;
 mod versions;
 
 use std::process::ExitCode;
@@ -33,6 +34,7 @@ Tasks:
                   `bench scale [sqlite] [postgres] [mariadb]`: time and memory as tables and policies grow
   fuzz [SECONDS]  every fuzz target for SECONDS each (60); needs the nightly toolchain
   eval DIR        the firewall on a folder of public statements, attacks and texts; `eval --help` says more
+  train DIR       learns the weights of the scanner's score from a folder of texts; `train --help` says more
   measure         start to first answer and memory of `palisade serve`
   second-opinion  PostgreSQL's own parser beside ours, over the corpus; builds it first, which needs libclang
   versions        builds with the lowest and the newest versions that the manifests admit; needs the nightly toolchain
@@ -66,6 +68,7 @@ fn main() -> ExitCode {
         Some("bench") => bench(&args.collect::<Vec<_>>()),
         Some("fuzz") => fuzz::run_targets(args.next().as_deref().unwrap_or("60")),
         Some("eval") => eval::run(args),
+        Some("train") => train::run(args),
         Some("measure") => clients::measure(),
         Some("second-opinion") => second_opinion::run(),
         Some("versions") => versions::check(),

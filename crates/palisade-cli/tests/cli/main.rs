@@ -28,6 +28,7 @@ mod mysql;
 mod one_folder;
 mod policies;
 mod postgres;
+mod scan;
 mod serve;
 mod shop;
 mod starter;

@@ -22,11 +22,10 @@ pub(crate) const WINDOW: usize = 40;
 pub(crate) const STEP: usize = 4;
 /// Bytes without a signal that end a passage.
 const GAP: usize = 200;
-/// Bytes before and after the signals of a passage that are read with it.
-const BEFORE: usize = 120;
-const AFTER: usize = 160;
-/// Texts of so many bytes are read for one signal; in longer ones two must stand together.
-const SHORT: usize = 1024;
+/// Bytes around a core signal that are read with it.
+const REACH: usize = 160;
+/// Texts of so many bytes are read for any one signal; in longer ones two must stand together, and one be a core signal.
+const SHORT: usize = 512;
 /// Signals of a passage; what follows is the next one.
 const MOST_MARKS: usize = 256;
 /// Signals that a passage shares with the one before it, if that was cut.
@@ -79,16 +78,42 @@ impl Gatherer {
         self.marks.push(Mark { span, signal });
     }
 
-    /// Hands over what was gathered, if it is worth reading.
+    /// Hands over what was gathered: the parts near a core signal, if they are worth reading.
     pub(crate) fn finish(&mut self, text: &[u8], read: &mut Reader<'_>) {
-        let kinds = self.marks.iter().fold(0_u32, |set, m| set | m.signal.bit());
         let least = if text.len() <= SHORT { 1 } else { 2 };
-        if kinds.count_ones() >= least
-            && let (Some(first), Some(last)) = (self.marks.first(), self.marks.last())
+        let is_short = text.len() <= SHORT;
+        let mut rest = self.marks.as_slice();
+        while let Some(core) = rest
+            .iter()
+            .position(|mark| is_short || mark.signal.is_core())
         {
-            let from = floor(text, first.span.start.saturating_sub(BEFORE));
-            let to = floor(text, last.span.end.saturating_add(AFTER).min(text.len()));
-            read(text, from..to, &self.marks);
+            let (skipped, from_core) = rest.split_at(core);
+            let Some(first) = from_core.first() else {
+                break;
+            };
+            let start = first.span.start.saturating_sub(REACH);
+            let before = skipped.iter().rev().take_while(|m| m.span.start >= start);
+            let begin = core - before.count();
+            // As far as core signals follow each other.
+            let mut end = first.span.end.saturating_add(REACH);
+            let mut count = 0;
+            for mark in from_core {
+                if mark.span.start > end {
+                    break;
+                }
+                count += 1;
+                if is_short || mark.signal.is_core() {
+                    end = mark.span.end.saturating_add(REACH);
+                }
+            }
+            let marks = rest.get(begin..core + count).unwrap_or_default();
+            let kinds = marks.iter().fold(0_u32, |set, m| set | m.signal.bit());
+            if kinds.count_ones() >= least {
+                let from = floor(text, start);
+                let to = floor(text, end.min(text.len()));
+                read(text, from..to, marks);
+            }
+            rest = rest.get(core + count..).unwrap_or_default();
         }
         self.marks.clear();
     }
@@ -189,4 +214,80 @@ fn scale(sum: i32, norm: i32) -> i32 {
     let squared = i64::from(norm.saturating_add(LEAST_NORM)) << 16;
     let root = squared.isqrt().max(1);
     i32::try_from(i64::from(sum) * 4096 / root).unwrap_or(i32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    fn gather(text: &str, words: &[(&str, Signal)]) -> Vec<(Range<usize>, usize)> {
+        let mut passages = Vec::new();
+        let mut gatherer = Gatherer::default();
+        let mut read = |_: &[u8], range: Range<usize>, marks: &[Mark]| {
+            passages.push((range, marks.len()));
+        };
+        let mut found: Vec<_> = words
+            .iter()
+            .flat_map(|(word, signal)| {
+                let places = text.match_indices(word);
+                places.map(move |(at, _)| (at..at + word.len(), *signal))
+            })
+            .collect();
+        found.sort_by_key(|(span, _)| span.end);
+        for (span, signal) in found {
+            gatherer.add(text.as_bytes(), span, signal, &mut read);
+        }
+        gatherer.finish(text.as_bytes(), &mut read);
+        passages
+    }
+
+    #[test]
+    fn a_long_text_is_read_around_core_signals_alone() {
+        let words = [("prompt", Signal::Prompt), ("urgent", Signal::Urgency)];
+        let filler = "x ".repeat(1000);
+        let text = format!("{filler}urgent prompt {filler}urgent {filler}prompt {filler}");
+        let at = filler.len();
+        let range = at + 7 - REACH..at + 13 + REACH;
+        assert_eq!(gather(&text, &words), [(range, 2)]);
+        assert_eq!(gather("urgent", &words), [(0..6, 1)]);
+    }
+
+    #[test]
+    fn a_passage_is_bounded() {
+        let text = "prompt urgent ".repeat(1000);
+        let passages = gather(
+            &text,
+            &[("prompt", Signal::Prompt), ("urgent", Signal::Urgency)],
+        );
+        assert!(passages.len() > 5);
+        for (range, marks) in passages {
+            assert!(marks <= MOST_MARKS);
+            assert!(range.len() <= MOST_MARKS * 14 + 2 * REACH, "{range:?}");
+        }
+    }
+
+    #[test]
+    fn windows_cover_every_token() {
+        for count in [0, 1, WINDOW - 1, WINDOW, WINDOW + 1, 10 * WINDOW + 3] {
+            let mut next = 0;
+            for window in windows(count) {
+                assert!(window.start <= next && window.len() <= WINDOW);
+                next = window.end;
+            }
+            assert_eq!(next, count);
+        }
+    }
+
+    #[test]
+    fn the_table_is_one() {
+        let least = weights::thresholds();
+        assert!(weights::bias() < least.support);
+        assert!(least.support < least.possible && least.possible < least.likely);
+        assert!(least.likely < least.certain);
+        // An empty slot is told from a learned one.
+        assert_eq!(weights::weight(0x0123_4567_89AB_CDEF), None);
+        assert!(weights::weight(features::detector("instruction.override")).unwrap() > 0);
+    }
 }

@@ -42,6 +42,37 @@ impl Signal {
         1 << self as u8
     }
 
+    /// Whether it is rare enough in honest texts to be worth reading around. The others only count beside one of these.
+    pub(crate) fn is_core(self) -> bool {
+        match self {
+            Self::Override
+            | Self::Orders
+            | Self::Prompt
+            | Self::Model
+            | Self::RoleFrame
+            | Self::Reveal
+            | Self::Secret
+            | Self::Unbound
+            | Self::Secrecy
+            | Self::Dictation
+            | Self::Task
+            | Self::Reading => true,
+            Self::Prior
+            | Self::NewRule
+            | Self::Send
+            | Self::Address
+            | Self::Tool
+            | Self::TurnMark
+            | Self::Urgency
+            | Self::Authority
+            | Self::Recipient
+            | Self::Holdings
+            | Self::Fiction
+            | Self::Finish
+            | Self::Encoding => false,
+        }
+    }
+
     /// What a finding calls it.
     pub(crate) fn name(self) -> &'static str {
         match self {

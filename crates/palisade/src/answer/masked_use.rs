@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use crate::{
     access::{Usage, Usages},
-    answer::{detect, scan_session::Notice},
+    answer::{Sensitivity, detect, scan_session::Notice},
 };
 
 /// What stands in the place of a column's values.
@@ -82,7 +82,7 @@ impl MaskedUse {
     /// The notice of it. A name in which a detector finds something is left out.
     pub(crate) fn notice(&self) -> Notice {
         let shown = |name: &str| {
-            let is_harmless = detect(name.as_bytes()).is_empty();
+            let is_harmless = detect(name.as_bytes(), Sensitivity::default()).is_empty();
             is_harmless.then(|| name.to_owned())
         };
         let quoted = |name: &Option<String>, other: &str| {

@@ -26,11 +26,11 @@ pub use scan_session::{
     Action, EmptyReason, Finding, Notice, ScanSession, ScannedRows, TruncationReason,
 };
 #[cfg(feature = "scan")]
-pub use scanned::{Detector, Severity};
+pub use scanned::{Detector, Sensitivity, Severity};
 #[cfg(feature = "scan")]
 pub(crate) use scanned::{detect, spell_out};
 #[cfg(not(feature = "scan"))]
-pub use unscanned::{Detector, Severity};
+pub use unscanned::{Detector, Sensitivity, Severity};
 #[cfg(not(feature = "scan"))]
 pub(crate) use unscanned::{detect, spell_out};
 

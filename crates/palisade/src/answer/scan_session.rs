@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::{
     answer::{
-        Detector, OutputColumn, Room, RowBound, ScanPlan, Severity,
+        Detector, OutputColumn, Room, RowBound, ScanPlan, Sensitivity, Severity,
         cell::{Cell, HEX_PREFIX, hex},
         detect,
         marker::Marker,
@@ -297,6 +297,7 @@ pub const MAX_FINDINGS: usize = 100;
 pub struct ScanSession {
     plan: ScanPlan,
     action: Action,
+    sensitivity: Sensitivity,
     marker: Marker,
     columns: Vec<OutputColumn>,
     rows: Vec<Vec<Cell>>,
@@ -323,9 +324,21 @@ impl ScanSession {
     /// `marker` must be random and used for this answer only.
     #[must_use]
     pub fn new(plan: &ScanPlan, action: Action, marker: Marker) -> Self {
+        Self::with_sensitivity(plan, action, Sensitivity::default(), marker)
+    }
+
+    /// The same with another sensitivity than the balanced one.
+    #[must_use]
+    pub fn with_sensitivity(
+        plan: &ScanPlan,
+        action: Action,
+        sensitivity: Sensitivity,
+        marker: Marker,
+    ) -> Self {
         let mut session = Self {
             plan: plan.clone(),
             action,
+            sensitivity,
             marker,
             columns: unique_names(&plan.columns),
             rows: Vec::new(),
@@ -469,9 +482,13 @@ impl ScanSession {
             if !notices.contains(&cut) {
                 notices.push(cut);
             }
-            // What is cut off is not reported.
-            let detectors = detect(text.as_bytes());
-            found.retain(|(at, detector)| *at != column || detectors.contains(detector));
+            // What is cut off is not reported. What is left may score less.
+            let detectors = detect(text.as_bytes(), self.sensitivity);
+            let had_findings = found.iter().any(|(at, _)| *at == column);
+            found.retain(|(at, _)| *at != column);
+            if had_findings {
+                found.extend(detectors.into_iter().map(|detector| (column, detector)));
+            }
         }
         row.iter()
             .map(Cell::bytes)
@@ -558,8 +575,8 @@ impl ScanSession {
             let Some(column) = self.columns.get_mut(index) else {
                 continue;
             };
-            let in_name = detect(column.name.as_bytes());
-            let in_type = detect(column.type_name.as_bytes());
+            let in_name = detect(column.name.as_bytes(), self.sensitivity);
+            let in_type = detect(column.type_name.as_bytes(), self.sensitivity);
             match self.action {
                 Action::Flag | Action::Block => {}
                 Action::Redact | Action::Withhold => {
@@ -604,7 +621,7 @@ impl ScanSession {
                 }
                 // Bytes that hold text are scanned too: a model reads hexadecimal.
                 let kept = bytes.get(..most).unwrap_or(&bytes);
-                let detectors = detect(kept);
+                let detectors = detect(kept, self.sensitivity);
                 return self.apply_action(
                     column,
                     Cell::Text(hex(kept)),
@@ -627,7 +644,7 @@ impl ScanSession {
             text.truncate(text.floor_char_boundary(self.plan.max_cell_bytes));
             notices.push((NoticeKind::CellCut, column));
         }
-        let detectors = detect(text.as_bytes());
+        let detectors = detect(text.as_bytes(), self.sensitivity);
         self.apply_action(column, Cell::Text(text), &detectors, notices, found)
     }
 

@@ -34,8 +34,20 @@ impl Serialize for Detector {
     }
 }
 
+/// How much is reported. As in `palisade-scan`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Sensitivity {
+    /// Everything that a detector finds, and passages that may be instructions.
+    Strict,
+    /// What the score makes likely: patterns and wording together.
+    #[default]
+    Balanced,
+    /// What the score makes certain.
+    Quiet,
+}
+
 /// No detector finds anything.
-pub(crate) fn detect(_text: &[u8]) -> Vec<&'static Detector> {
+pub(crate) fn detect(_text: &[u8], _sensitivity: Sensitivity) -> Vec<&'static Detector> {
     Vec::new()
 }
 

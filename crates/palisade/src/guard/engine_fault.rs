@@ -4,7 +4,7 @@
 
 use std::fmt::Write as _;
 
-use crate::answer::{detect, spell_out};
+use crate::answer::{Sensitivity, detect, spell_out};
 
 /// Characters of an engine's message, or of a statement's text, that are quoted.
 const MAX_QUOTED: usize = 200;
@@ -104,7 +104,8 @@ impl EngineFault {
     pub(in crate::guard) fn describe_whole(&self, text: &str) -> String {
         let mut out = self.describe();
         let message = shorten(&self.message);
-        if !message.is_empty() && detect(self.message.as_bytes()).is_empty() {
+        if !message.is_empty() && detect(self.message.as_bytes(), Sensitivity::default()).is_empty()
+        {
             out.push_str(" It said: ");
             out.push_str(spell_out(&message).trim_end_matches('.'));
             out.push('.');

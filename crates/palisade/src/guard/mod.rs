@@ -33,7 +33,7 @@ use live::{Current, Live};
 use request::Asked;
 
 use crate::{
-    answer::{Action, Envelope, Marker, Room, ScanSession},
+    answer::{Action, Envelope, Marker, Room, ScanSession, Sensitivity},
     approval::{Approvals, PendingApproval},
     audit::{ApprovalNote, AuditSink},
     code::{Code, Incident},
@@ -113,6 +113,7 @@ pub struct Guard {
     audit: Arc<dyn AuditSink>,
     approvals: Option<Arc<dyn Approvals>>,
     on_finding: Action,
+    sensitivity: Sensitivity,
     name: Option<String>,
     failures: Failures,
 }
@@ -150,6 +151,7 @@ impl Guard {
             audit,
             approvals: None,
             on_finding: Action::default(),
+            sensitivity: Sensitivity::default(),
             name: None,
             failures: Failures::default(),
         }
@@ -177,6 +179,15 @@ impl Guard {
     #[must_use]
     pub fn on_finding(self, on_finding: Action) -> Self {
         Self { on_finding, ..self }
+    }
+
+    /// How much of what comes back is reported; balanced if not called.
+    #[must_use]
+    pub fn sensitivity(self, sensitivity: Sensitivity) -> Self {
+        Self {
+            sensitivity,
+            ..self
+        }
     }
 
     /// The firewall it decides by now.
@@ -328,7 +339,12 @@ impl Guard {
         // What is left is for the engine, and for the wait for it.
         statement.spend_time(self.host.monotonic().saturating_sub(run.start))?;
         let statement = Arc::<RewrittenStatement>::from(statement);
-        let mut scan = ScanSession::new(statement.scan_plan(), self.on_finding, marker);
+        let mut scan = ScanSession::with_sensitivity(
+            statement.scan_plan(),
+            self.on_finding,
+            self.sensitivity,
+            marker,
+        );
         if let Some(room) = run.room {
             scan = scan.keep_within(room);
         }

@@ -41,6 +41,7 @@ pub(super) fn sections() -> Vec<(&'static str, String)> {
     vec![
         ("codes", codes()),
         ("detectors", detectors()),
+        ("sensitivities", sensitivities()),
         ("annotations", annotations()),
         ("rules", rules()),
         ("functions", functions()),
@@ -77,6 +78,16 @@ fn codes() -> String {
         let _ = writeln!(out, "| `{code}` | {summary} | {remediation} | {again} |");
     }
     out
+}
+
+/// What each sensitivity finds of texts whose sources were not learned from, as it was measured when the weights were learned.
+fn sensitivities() -> String {
+    let text = include_str!("../../../../palisade-scan/src/score/weights.md");
+    let table = text
+        .lines()
+        .skip_while(|line| !line.starts_with("| texts | use |"))
+        .take_while(|line| line.starts_with('|'));
+    table.map(|line| format!("{line}\n")).collect()
 }
 
 fn detectors() -> String {
@@ -243,6 +254,7 @@ fn value(kind: &str) -> &'static str {
         "Vec<PathBuf>" => "list of paths",
         "bool" => "boolean",
         "Option<OnFinding>" => "`\"flag\"`, `\"redact\"`, `\"withhold\"`, `\"block\"`",
+        "Option<ScanFor>" => "`\"strict\"`, `\"balanced\"`, `\"quiet\"`",
         "Option<Spanned<Pooled>>" => "`\"transaction\"`",
         "Limits" | "Grants" | "Mcp" | "Approvals" | "BTreeMap<String, Connection>" => "table",
         "usize"
