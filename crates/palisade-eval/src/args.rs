@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Parser, ValueEnum};
 use palisade::dialect::Dialect;
+use palisade_scan::Sensitivity;
 
 /// Measures the firewall on a folder of statements, attacks and texts.
 ///
@@ -55,6 +56,9 @@ pub(crate) struct Arguments {
     /// Milliseconds an honest query may run, with the firewall and without.
     #[arg(long, default_value_t = 60_000, value_name = "MS")]
     pub(crate) timeout: u64,
+    /// How sensitive the scan of texts is: one of strict, balanced, quiet. All three are the curve.
+    #[arg(long, default_value = "balanced", value_parser = sensitivity)]
+    pub(crate) sensitivity: Sensitivity,
     /// Databases worked on at a time.
     #[arg(long, default_value_t = 2, value_name = "N")]
     pub(crate) jobs: usize,
@@ -141,6 +145,17 @@ pub(crate) enum Format {
     Text,
     /// One object, for programs.
     Json,
+}
+
+fn sensitivity(name: &str) -> Result<Sensitivity, String> {
+    match name {
+        "strict" => Ok(Sensitivity::Strict),
+        "balanced" => Ok(Sensitivity::Balanced),
+        "quiet" => Ok(Sensitivity::Quiet),
+        _ => Err(format!(
+            "there is no sensitivity `{name}`; there are strict, balanced and quiet"
+        )),
+    }
 }
 
 fn engine(name: &str) -> Result<Dialect, String> {

@@ -20,7 +20,17 @@ pub(crate) fn injections(arguments: &Arguments) -> Result<Vec<Record>, Fault> {
     );
     Ok(texts
         .into_iter()
-        .map(|row| record(Part::Injection, row.tier, row.label_noise, row.id, row.text))
+        .map(|row| {
+            let scanner = Scanner::with_sensitivity(arguments.sensitivity);
+            record(
+                scanner,
+                Part::Injection,
+                row.tier,
+                row.label_noise,
+                row.id,
+                row.text,
+            )
+        })
         .collect())
 }
 
@@ -35,12 +45,29 @@ pub(crate) fn benign(arguments: &Arguments) -> Result<Vec<Record>, Fault> {
     );
     Ok(texts
         .into_iter()
-        .map(|row| record(Part::Texts, row.kind, row.label_noise, row.id, row.text))
+        .map(|row| {
+            let scanner = Scanner::with_sensitivity(arguments.sensitivity);
+            record(
+                scanner,
+                Part::Texts,
+                row.kind,
+                row.label_noise,
+                row.id,
+                row.text,
+            )
+        })
         .collect())
 }
 
-fn record(part: Part, family: String, doubtful: bool, id: String, text: String) -> Record {
-    let found: Vec<&str> = Scanner::new()
+fn record(
+    scanner: Scanner,
+    part: Part,
+    family: String,
+    doubtful: bool,
+    id: String,
+    text: String,
+) -> Record {
+    let found: Vec<&str> = scanner
         .detect(text.as_bytes())
         .iter()
         .map(|d| d.id)

@@ -9,6 +9,7 @@ const OWN: &[&str] = &[
     "palisade-eval",
     "palisade-examples",
     "palisade-testkit",
+    "palisade-train",
     "xtask",
 ];
 
