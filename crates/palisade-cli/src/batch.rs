@@ -104,13 +104,13 @@ fn first_line(failure: &Failure) -> String {
     line.strip_prefix("error: ").unwrap_or(line).to_owned()
 }
 
-/// A line of an input.
+/// A line of a batch.
 pub(crate) enum Line {
-    /// It holds nothing but blanks.
+    /// Nothing but white space.
     Blank,
-    /// Its bytes, without its end.
+    /// Its bytes.
     Text(Vec<u8>),
-    /// It is longer than what is kept.
+    /// Longer than was asked for.
     TooLong,
 }
 

@@ -42,7 +42,7 @@ pub(crate) struct ScanArguments {
     /// The text; standard input if not given, or `-`
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
-    /// Read JSON lines, `{\"id\": 1, \"text\": \"...\"}`, and answer each with one
+    /// Read JSON lines, `{"id": 1, "text": "..."}`, and answer each with one
     #[arg(long)]
     batch: bool,
     /// How much is reported
@@ -98,10 +98,10 @@ pub(crate) fn run(arguments: &ScanArguments) -> Result<Exit, Failure> {
     input
         .take(MAX_TEXT + 1)
         .read_to_end(&mut bytes)
-        .map_err(|error| Failure::Usage(format!("error: the text cannot be read: {error}")))?;
+        .map_err(|error| Failure::Usage(format!("the text cannot be read: {error}")))?;
     if u64::try_from(bytes.len()).is_ok_and(|len| len > MAX_TEXT) {
         return Err(Failure::Usage(format!(
-            "error: the text has more than {MAX_TEXT} bytes\n  help: split it, and scan each part"
+            "the text has more than {MAX_TEXT} bytes\n  help: split it, and scan each part"
         )));
     }
     let findings = scan(scanner, &String::from_utf8_lossy(&bytes));
@@ -130,7 +130,7 @@ fn open(arguments: &ScanArguments) -> Result<Box<dyn BufRead>, Failure> {
         Some(path) if path.as_os_str() != "-" => match File::open(path) {
             Ok(file) => Ok(Box::new(BufReader::new(file))),
             Err(error) => Err(Failure::Usage(format!(
-                "error: {} cannot be read: {error}\n  help: name a file, or leave it out to scan standard input",
+                "{} cannot be read: {error}\n  help: name a file, or leave it out to scan standard input",
                 path.display()
             ))),
         },
@@ -142,7 +142,7 @@ fn scan_lines(scanner: Scanner, input: &mut dyn BufRead) -> Result<Exit, Failure
     let mut exit = Exit::Permitted;
     let mut out = std::io::stdout().lock();
     while let Some(next) = read_line(input, MAX_LINE)
-        .map_err(|error| Failure::Usage(format!("error: the batch cannot be read: {error}")))?
+        .map_err(|error| Failure::Usage(format!("the batch cannot be read: {error}")))?
     {
         let asked = match next {
             Line::Blank => continue,

@@ -21,7 +21,7 @@ pub enum Severity {
 pub enum Sensitivity {
     /// Everything that a detector finds, and passages that may be instructions.
     Strict,
-    /// What the score makes likely: patterns and wording together.
+    /// What patterns find, some of them only with the score, and elsewhere what the score makes likely.
     #[default]
     Balanced,
     /// What the score makes certain.
@@ -61,7 +61,7 @@ impl Detector {
     }
 
     /// Whether it is believed only with the score, unless [`Sensitivity::Strict`] asks for everything: role-play, requests for an
-    /// answer of some form, and rules between parts of a text are honest, too.
+    /// answer of some form, and orders to use a tool are in honest texts too.
     #[must_use]
     pub fn needs_support(&self) -> bool {
         matches!(

@@ -137,6 +137,10 @@ impl Hits {
                 sensitivity == Sensitivity::Balanced && !detector.needs_support()
             });
         }
+        // What a pattern found is told by it; only `Strict` tells everything.
+        if self.0 != 0 && sensitivity != Sensitivity::Strict {
+            return;
+        }
         let (reached, says) = if total >= least.certain {
             (&learned::CERTAIN, true)
         } else if total >= least.likely {
