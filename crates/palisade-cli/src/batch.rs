@@ -104,13 +104,13 @@ fn first_line(failure: &Failure) -> String {
     line.strip_prefix("error: ").unwrap_or(line).to_owned()
 }
 
-/// A line of a batch.
+/// A line of an input.
 pub(crate) enum Line {
-    /// Nothing but white space.
+    /// It holds nothing but blanks.
     Blank,
-    /// Its bytes.
+    /// Its bytes, without its end.
     Text(Vec<u8>),
-    /// Longer than was asked for.
+    /// It is longer than what is kept.
     TooLong,
 }
 

@@ -37,6 +37,8 @@ Tasks:
                   `bench peers [sqlite] [postgres]`: calls of `palisade serve` beside other MCP servers, from npm
   fuzz [SECONDS]  every fuzz target for SECONDS each (60); needs the nightly toolchain
   eval DIR        the firewall on a folder of public statements, attacks and texts; `eval --help` says more
+  mutants [--sample N] [--seed S]
+                  changes the deciding code in N places, one at a time: what no test notices is told
   train DIR       learns the weights of the scanner's score from a folder of texts; `train --help` says more
   measure         start to first answer and memory of `palisade serve`
   second-opinion  PostgreSQL's own parser beside ours, over the corpus; builds it first, which needs libclang
@@ -72,6 +74,7 @@ fn main() -> ExitCode {
         Some("bench") => bench(&args.collect::<Vec<_>>()),
         Some("fuzz") => fuzz::run_targets(args.next().as_deref().unwrap_or("60")),
         Some("eval") => eval::run(args),
+        Some("mutants") => mutants::run_sample(&args.collect::<Vec<_>>()),
         Some("train") => train::run(args),
         Some("measure") => clients::measure(),
         Some("second-opinion") => second_opinion::run(),
