@@ -1,5 +1,6 @@
-//! What a call of an agent costs through `palisade serve`, beside other MCP servers of databases, over stdio and in one run:
-//! `SELECT 1`, a row by its key with a literal never met before, a thousand rows, eight calls in flight, start and memory.
+//! What a call of an agent costs through `palisade serve`, beside other MCP servers of databases, over stdio and in one run.
+//!
+//! Measured are `SELECT 1`, a row by a key that is asked for once, a thousand rows, eight calls in flight, start and memory.
 //!
 //! `cargo xtask bench peers` builds and installs what it needs, and runs it. Arguments name engines (`sqlite`, `postgres`;
 //! without one, both).
@@ -78,15 +79,15 @@ fn compare(engine: &str, programs: &[Program], database: &Database) {
     for _ in 0..ROUNDS {
         for (client, figures) in clients.iter_mut().zip(&mut figures) {
             for _ in 0..CALLS {
-                figures.one.push(timed(|| client.ask(&one(), &["1"])));
+                figures.one.push(time(|| client.ask(&one(), &["1"])));
             }
             for _ in 0..CALLS {
                 let (sql, expected) = keys.next().unwrap();
-                figures.key.push(timed(|| client.ask(&sql, &[&expected])));
+                figures.key.push(time(|| client.ask(&sql, &[&expected])));
             }
             for _ in 0..LONG_CALLS {
                 let last = database.last_of_all();
-                figures.rows.push(timed(|| client.ask(&all_rows(), &last)));
+                figures.rows.push(time(|| client.ask(&all_rows(), &last)));
             }
             let calls: Vec<(String, String)> = keys.by_ref().take(FLIGHT_CALLS).collect();
             let start = Instant::now();
@@ -110,7 +111,7 @@ fn all_rows() -> String {
     format!("SELECT id, label, quantity, price, made FROM items ORDER BY id LIMIT {ROWS}")
 }
 
-fn timed(ask: impl FnOnce()) -> f64 {
+fn time(ask: impl FnOnce()) -> f64 {
     let start = Instant::now();
     ask();
     us(start)

@@ -104,7 +104,7 @@ fn revoke(arguments: &RevokeArguments) -> Result<String, Failure> {
     let RevokeArguments { name, file } = arguments;
     let entry = file.open()?.revoke(name).map_err(fail)?;
     Ok(format!(
-        "The access token `{}` of {} lets nobody in any more.\n",
+        "The access token `{}` of {} is revoked: the next request with it is refused.\n",
         entry.name, entry.principal
     ))
 }

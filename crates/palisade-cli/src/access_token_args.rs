@@ -23,7 +23,7 @@ pub(crate) enum TokenCommand {
     Create(CreateArguments),
     /// List names, principals and ends
     List(ListArguments),
-    /// Take one back: from the next request on it lets nobody in
+    /// Take one back: the next request with it is refused
     Revoke(RevokeArguments),
 }
 

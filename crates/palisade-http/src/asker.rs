@@ -3,7 +3,7 @@
 use axum::http::request::Parts;
 use palisade_mcp::{Asker, PrincipalSource};
 
-/// The bearer of a request's token. Without one, nobody asks.
+/// The bearer of a request's token. A request without one has no principal.
 #[must_use]
 pub fn principal_source() -> PrincipalSource {
     PrincipalSource::by_request(|request| {

@@ -192,7 +192,7 @@ fn authenticate(door: &Door, headers: &HeaderMap) -> Result<(Token, TokenEntry),
         Ok(Some(entry)) => Ok((token, entry)),
         Ok(None) => Err(challenge(Some("the token is not known, or has ended"))),
         Err(error) => {
-            tracing::error!("nobody is let in: {error}");
+            tracing::error!("every request is refused: {error}");
             Err(refuse(
                 StatusCode::SERVICE_UNAVAILABLE,
                 "the server cannot tell who asks; its operator's log says why",

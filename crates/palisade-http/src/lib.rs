@@ -1,7 +1,6 @@
 //! Palisade's MCP server over HTTP, for people who do not share a machine: tokens say who asks, TLS hides what they ask.
 //!
-//! [`serve`] answers MCP at `/mcp` in both revisions without sessions of the protocol: each request stands for itself, with the
-//! token that it brings. `/mcp/readonly` is the same where nothing may be changed. `/healthz` and `/readyz` need no token and tell
+//! [`serve`] answers MCP at `/mcp` in both revisions. There are no sessions of the protocol: each request brings its token. `/mcp/readonly` is the same where nothing may be changed. `/healthz` and `/readyz` need no token and tell
 //! nothing else.
 //!
 //! | a request | is answered |

@@ -4,10 +4,10 @@ use std::fmt;
 
 use sha2::{Digest as _, Sha256};
 
-/// What every token begins with, so that a scanner of secrets finds one that was left lying about.
+/// What every token begins with, so that scanners of secrets recognise it.
 const PREFIX: &str = "palisade_";
 
-/// Random bytes of a token. Nobody guesses one, so that a plain hash of it is enough.
+/// Random bytes of a token. So many cannot be guessed, and a plain hash is enough.
 const BYTES: usize = 32;
 
 /// A token, as its bearer has it. It is shown once: what is kept is its hash.

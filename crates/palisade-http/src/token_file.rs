@@ -128,7 +128,7 @@ impl TokenFile {
         let stamp = self.stamp()?;
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         if seen.stamp != stamp || stamp.is_none() {
-            // What cannot be read lets nobody in, and is read again the next time.
+            // What cannot be read knows no token, and is read again the next time.
             *seen = Seen::default();
             let entries = Arc::new(self.read()?);
             *seen = Seen { stamp, entries };
@@ -178,7 +178,7 @@ impl TokenFile {
         Ok((token, entry))
     }
 
-    /// Takes a token back: it lets nobody in any more.
+    /// Revokes a token: requests with it are refused from now on.
     ///
     /// # Errors
     /// If there is none of this name, or the file cannot be read or written.
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_file_of_tokens_lets_nobody_in() {
+    fn what_is_no_file_of_tokens_knows_none() {
         let folder = tempfile::tempdir().unwrap();
         let file = TokenFile::new(folder.path().join("tokens.json"));
         let agent = Principal::new("Agent", "a");

@@ -14,7 +14,7 @@ const LOOK: Duration = Duration::from_secs(1);
 pub(crate) struct Readiness(Mutex<Option<(Instant, bool)>>);
 
 impl PalisadeServer {
-    /// Whether every database answers; one that was not reached yet is tried. Asked more than once a second, it says the same.
+    /// Whether every database answers. Databases that were not reached yet are tried. The answer is good for a second.
     pub async fn is_ready(&self) -> bool {
         let shared = Arc::clone(&self.shared);
         let mut found = shared.readiness.0.lock().await;

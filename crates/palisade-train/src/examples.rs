@@ -176,7 +176,7 @@ impl Examples {
     }
 
     /// Windows of a text that do not overlap.
-    pub(crate) fn apart(&self, example: usize) -> Vec<Window> {
+    pub(crate) fn separate_windows(&self, example: usize) -> Vec<Window> {
         let Some(of) = self.all.get(example) else {
             return Vec::new();
         };

@@ -1,4 +1,4 @@
-//! Logistic regression with L2, by coordinate descent in the dual; and which window of a text it is shown.
+//! Logistic regression with a quadratic penalty, by coordinate descent in the dual; and which window of a text it is shown.
 
 use crate::examples::{Example, Examples, View, Window};
 
@@ -37,7 +37,11 @@ impl Model {
                     .map(|(_, window)| window);
                 let windows: Vec<Window> = match best {
                     Some(best) if example.injection => vec![best],
-                    best => examples.apart(*index).into_iter().chain(best).collect(),
+                    best => examples
+                        .separate_windows(*index)
+                        .into_iter()
+                        .chain(best)
+                        .collect(),
                 };
                 let share = if example.injection {
                     example.weight / windows.len() as f64

@@ -30,7 +30,7 @@ struct Server {
     child: Child,
     /// Where it listens.
     address: String,
-    /// What it has said so far is read by a thread.
+    /// Its lines on standard error, which a thread reads.
     log: Arc<std::sync::Mutex<String>>,
 }
 

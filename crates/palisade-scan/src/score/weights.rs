@@ -1,8 +1,8 @@
 //! The weights: a table that was learned, as bytes.
 //!
-//! It is a header, and slots of four bytes: three that tell features apart and one that is the weight. A feature's slot is where
-//! its hash says, or one of the next; a slot of zeros ends the search. So a feature that was never learned is told from one that
-//! weighs nothing.
+//! It is a header, and slots of four bytes: three tell features apart, and the last is the weight. A feature's slot is where
+//! its hash says, or one of the next; a slot of zeros ends the search. So features without a slot were never learned, whereas
+//! a weight of zero was.
 
 /// What `cargo xtask train` wrote. `weights.md` beside it says from what.
 static BYTES: &[u8] = include_bytes!("weights.bin");
