@@ -12,9 +12,9 @@ Whoever has an access token asks as its principal, at `palisade serve --http`. I
 shown once; its hash is kept.
 
 Examples:
-  palisade token create support-laptop --as 'Agent::\"support-bot\"' --expires 90d --config palisade.toml
+  palisade token create laptop --as 'Agent::\"bot\"' --config palisade.toml
   palisade token list --config palisade.toml
-  palisade token revoke support-laptop --config palisade.toml";
+  palisade token revoke laptop --config palisade.toml";
 
 /// `palisade token`
 #[derive(Debug, Subcommand)]
