@@ -409,12 +409,11 @@ impl Firewall {
         }
     }
 
-    /// Whether `session` could change anything: changes are allowed, and some policy permits somebody one. What
+    /// Whether `session` could change anything: changes are allowed, and some policy could permit its principal one. What
     /// is decided about a statement may still be a refusal.
     #[must_use]
     pub fn may_change(&self, session: &Session) -> bool {
-        let session_view = self.policies.session(session);
-        self.changes && (session_view.may_write() || session_view.may_define())
+        self.changes && self.policies.session(session).could_change()
     }
 
     /// The statement that asks for the plan of `sql`. [`Wording::plan`] reads it, so that places are those in `sql`.

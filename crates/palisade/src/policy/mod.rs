@@ -16,7 +16,7 @@ mod lint;
 mod load;
 mod mutant;
 pub mod obligation;
-mod possible_approvals;
+mod possible_permits;
 mod rule;
 mod rule_example;
 mod session_view;

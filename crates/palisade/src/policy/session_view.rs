@@ -27,7 +27,7 @@ use crate::policy::{
     },
     load::template::Template,
     obligation::{RelationDecision, Visibility},
-    possible_approvals,
+    possible_permits,
     set::Loaded,
     time_dependent,
 };
@@ -62,6 +62,8 @@ pub struct SessionView {
     writes: Mutex<HashMap<RelationId, Result<Arc<WriteDecision>, Rejection>>>,
     /// Whether reads and changes could wait for an approval.
     may_wait: OnceLock<(bool, bool)>,
+    /// Whether it could change anything.
+    could_change: OnceLock<bool>,
     /// Set for a session that has a time which policies look at.
     moment: Option<Moment>,
 }
@@ -78,6 +80,7 @@ impl SessionView {
             functions: Mutex::default(),
             writes: Mutex::default(),
             may_wait: OnceLock::new(),
+            could_change: OnceLock::new(),
             moment: None,
         }
     }
@@ -223,6 +226,21 @@ impl SessionView {
         ]
         .into_iter()
         .any(|action| self.loaded.policies.permits(action))
+    }
+
+    /// Whether some policy could permit the principal to change anything. Forbids do not count, nor conditions that look at
+    /// more than the principal.
+    pub(crate) fn could_change(&self) -> bool {
+        // It looks at no time.
+        if let Some(moment) = &self.moment {
+            return moment.steady.could_change();
+        }
+        *self.could_change.get_or_init(|| {
+            let actions = possible_permits::STATEMENTS;
+            let subject = self.subject.as_ref();
+            subject
+                .is_ok_and(|subject| possible_permits::could_permit(&self.loaded, subject, actions))
+        })
     }
 
     /// Whether the schema may be changed so.
@@ -385,10 +403,10 @@ impl SessionView {
             let Ok(subject) = &self.subject else {
                 return (false, false);
             };
-            let could = |actions| possible_approvals::could_demand(&self.loaded, subject, actions);
+            let could = |actions| possible_permits::could_demand(&self.loaded, subject, actions);
             (
-                could(possible_approvals::READING),
-                could(possible_approvals::CHANGING),
+                could(possible_permits::READING),
+                could(possible_permits::CHANGING),
             )
         })
     }

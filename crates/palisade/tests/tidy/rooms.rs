@@ -22,7 +22,7 @@ const ROOMS: &[(&str, &[&[&str]])] = &[
             &["load/annotation"],
             &["set"],
             &["cedar/request"],
-            &["decide", "possible_approvals", "time_dependent", "what_if"],
+            &["decide", "possible_permits", "time_dependent", "what_if"],
             &["lint"],
             &["load"],
             &["session_view"],

@@ -1,7 +1,7 @@
-//! Whether what a principal does could wait for an approval: for hints, before there is a statement.
+//! Whether what a principal does could be permitted, or wait for an approval: for lists and hints, before there is a statement.
 
 use cedar_policy::{
-    Decision, PartialEntityUid, PartialRequest, Policy, PolicySet, PrincipalConstraint,
+    Decision, Effect, PartialEntityUid, PartialRequest, Policy, PolicySet, PrincipalConstraint,
 };
 
 use crate::policy::{
@@ -38,6 +38,28 @@ pub(in crate::policy) const CHANGING: &[PolicyAction] = &[
     PolicyAction::Write,
 ];
 
+/// By what a statement that changes anything is permitted, beside rows and columns.
+pub(in crate::policy) const STATEMENTS: &[PolicyAction] = &[
+    PolicyAction::Insert,
+    PolicyAction::Update,
+    PolicyAction::Delete,
+    PolicyAction::Truncate,
+    PolicyAction::Create,
+    PolicyAction::Alter,
+    PolicyAction::Drop,
+];
+
+/// Whether a permit of one of `actions` could apply to the subject, whatever the resource. What cannot be told counts as yes.
+pub(in crate::policy) fn could_permit(
+    loaded: &Loaded,
+    subject: &Subject,
+    actions: &[PolicyAction],
+) -> bool {
+    could_any(loaded, subject, actions, |policy| {
+        policy.effect() == Effect::Permit
+    })
+}
+
 /// Whether a permit of one of `actions` demands an approval and could apply to the subject, whatever the resource. What cannot
 /// be told counts as yes.
 pub(in crate::policy) fn could_demand(
@@ -48,15 +70,26 @@ pub(in crate::policy) fn could_demand(
     if !loaded.demands_approval {
         return false;
     }
-    let demands = |policy: &&Policy| {
+    could_any(loaded, subject, actions, |policy| {
         let id: &str = policy.id().as_ref();
         let annotations = loaded.annotations.get(id);
         annotations.is_some_and(|found| found.approval.is_some())
-    };
+    })
+}
+
+/// Whether one of the policies of `actions` that `is_meant` could apply to the subject.
+fn could_any(
+    loaded: &Loaded,
+    subject: &Subject,
+    actions: &[PolicyAction],
+    is_meant: impl Fn(&Policy) -> bool,
+) -> bool {
     actions.iter().any(|action| {
         let policies = loaded.policies.for_action(*action).into_iter();
-        let mut demanding = policies.flat_map(PolicySet::policies).filter(demands);
-        demanding.any(|policy| could_apply(loaded, subject, *action, policy).unwrap_or(true))
+        let mut meant = policies
+            .flat_map(PolicySet::policies)
+            .filter(|policy| is_meant(policy));
+        meant.any(|policy| could_apply(loaded, subject, *action, policy).unwrap_or(true))
     })
 }
 
@@ -131,6 +164,50 @@ mod tests {
         // What the time decides is not known beforehand.
         let timed = set.session(&agent("bot").at(std::time::Duration::from_secs(1)));
         assert_eq!(timed.changes_may_wait(), changes, "{policy}");
+    }
+
+    #[test]
+    fn who_could_change_anything_is_told_by_principal() {
+        let could = |policy: &str| {
+            let set = set(&format!("{READ_ALL}{policy}"));
+            let timed = agent("bot").at(std::time::Duration::from_secs(1));
+            let both = [agent("bot"), timed].map(|session| set.session(&session).could_change());
+            assert_eq!(both[0], both[1], "{policy}");
+            both[0]
+        };
+        for (policy, expected) in [
+            ("", false),
+            (
+                "permit(principal == Agent::\"bot\", action == Action::\"update\", resource);",
+                true,
+            ),
+            (
+                "permit(principal == Agent::\"x\", action == Action::\"update\", resource);",
+                false,
+            ),
+            (
+                "permit(principal in Role::\"boss\", action, resource);",
+                false,
+            ),
+            (
+                "forbid(principal, action == Action::\"update\", resource);",
+                false,
+            ),
+            (
+                "permit(principal, action == Action::\"drop\", resource) when { principal == Agent::\"x\" };",
+                false,
+            ),
+            (
+                "permit(principal, action == Action::\"drop\", resource) when { principal == Agent::\"bot\" };",
+                true,
+            ),
+            (
+                "permit(principal, action == Action::\"change\", resource);",
+                false,
+            ),
+        ] {
+            assert_eq!(could(policy), expected, "{policy}");
+        }
     }
 
     #[test]
