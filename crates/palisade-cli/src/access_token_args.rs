@@ -8,8 +8,8 @@ use palisade_http::TokenName;
 use crate::args::Format;
 
 pub(crate) const TOKEN_HELP: &str = "\
-Whoever has an access token asks as its principal, at `palisade serve --http`. It is
-shown once; its hash is kept.
+Whoever has an access token asks as its principal, at `palisade serve --http`.
+It is shown once; its hash is kept.
 
 Examples:
   palisade token create laptop --as 'Agent::\"bot\"' --config palisade.toml
