@@ -56,6 +56,11 @@ impl HttpDoor {
     pub(crate) fn principals(&self) -> Result<BTreeSet<Principal>, Failure> {
         let entries = self.options.tokens.entries();
         let entries = entries.map_err(|error| Failure::Configuration(format!("error: {error}")))?;
+        if entries.is_empty() {
+            tracing::warn!(
+                "there is no access token yet, so that every request is refused; make one by `palisade token create`"
+            );
+        }
         let principals = entries
             .iter()
             .map(|entry| Principal::parse(&entry.principal));

@@ -267,6 +267,8 @@ const BOT: &str = "Agent::\"support-bot\"";
 #[test]
 fn an_access_token_says_who_asks() {
     let desk = desk("");
+    let empty = Server::start(&desk);
+    assert!(empty.log.lock().unwrap().contains("palisade token create"));
     let bot = make_token(&desk, "support-laptop", BOT, &[]);
     let other = make_token(&desk, "other", "Agent::\"nobody\"", &[]);
     let server = Server::start(&desk);
