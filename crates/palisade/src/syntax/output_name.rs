@@ -194,17 +194,21 @@ pub(crate) fn mysql_literal(expr: &Expr) -> Option<String> {
             _ => mysql_literal(inner),
         },
         Expr::Value(value) => match &value.value {
-            Value::SingleQuotedString(text) | Value::DoubleQuotedString(text)
-                if !text.contains(['\\', '\'', '"']) =>
-            {
-                // Leading blanks are cut, and so is what is longer than a name.
-                Some(text.trim_start().chars().take(64).collect())
+            // What is escaped in it may be there as it was written. In single quotes, double ones are not.
+            Value::SingleQuotedString(text) if !text.contains(['\\', '\'']) => Some(cut_name(text)),
+            Value::DoubleQuotedString(text) if !text.contains(['\\', '\'', '"']) => {
+                Some(cut_name(text))
             }
             Value::Null => Some("NULL".to_owned()),
             _ => None,
         },
         _ => None,
     }
+}
+
+/// Leading blanks are cut, and so is what is longer than a name.
+fn cut_name(text: &str) -> String {
+    text.trim_start().chars().take(64).collect()
 }
 
 fn is_number(expr: &Expr) -> bool {
