@@ -353,7 +353,7 @@ fn gate(
         }
         Access::Write => tracing::warn!(
             connection = name,
-            "it may be changed, and no policy permits anybody a change: `execute` is not offered"
+            "it may be changed, and no policy permits a change to those who ask: `execute` is not offered"
         ),
         Access::Read => {}
     }

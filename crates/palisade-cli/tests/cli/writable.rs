@@ -533,7 +533,7 @@ fn a_file_is_changed_where_that_is_asked_for() {
     assert_eq!(names(&mut client), READING);
     let told = client.end();
     assert!(
-        told.contains("no policy permits anybody a change"),
+        told.contains("no policy permits a change to those who ask"),
         "{told}"
     );
     desk.write(
