@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use palisade::{host::Host as _, moment, session::Principal, token::Lifetime};
 use palisade_host::Machine;
-use palisade_http::{TokenEntry, TokenFile, TokenFileError};
+use palisade_http::{TokenEntry, TokenFile, TokenFileError, TokenName, TokenNameError};
 use serde_json::{Value, json};
 
 use crate::{
@@ -48,7 +48,7 @@ fn create(arguments: &CreateArguments) -> Result<String, Failure> {
         Lifetime::Span(span) => Some(span),
     };
     let file = file.open()?;
-    let made = file.create(name.clone(), &principal, lifetime);
+    let made = file.create(read_name(name)?, &principal, lifetime);
     let (token, entry) = made.map_err(fail)?;
     Ok(match format {
         Format::Text => format!(
@@ -102,7 +102,7 @@ fn list(arguments: &ListArguments) -> Result<String, Failure> {
 
 fn revoke(arguments: &RevokeArguments) -> Result<String, Failure> {
     let RevokeArguments { name, file } = arguments;
-    let entry = file.open()?.revoke(name).map_err(fail)?;
+    let entry = file.open()?.revoke(&read_name(name)?).map_err(fail)?;
     Ok(format!(
         "The access token `{}` of {} is revoked: the next request with it is refused.\n",
         entry.name, entry.principal
@@ -124,6 +124,11 @@ impl TokenFileArguments {
             )),
         }
     }
+}
+
+fn read_name(name: &str) -> Result<TokenName, Failure> {
+    name.parse()
+        .map_err(|error: TokenNameError| Failure::Usage(error.to_string()))
 }
 
 fn fail(error: TokenFileError) -> Failure {

@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use palisade_http::TokenName;
 
 use crate::args::Format;
 
@@ -43,7 +42,7 @@ pub(crate) struct TokenFileArguments {
 pub(crate) struct CreateArguments {
     /// What it is called in lists, records and logs: letters, digits, `-`, `_`, `.`
     #[arg(value_name = "NAME")]
-    pub(crate) name: TokenName,
+    pub(crate) name: String,
     /// Who asks with it, for example 'Agent::"support-bot"'
     #[arg(long = "as", value_name = "PRINCIPAL")]
     pub(crate) principal: String,
@@ -72,7 +71,7 @@ pub(crate) struct ListArguments {
 pub(crate) struct RevokeArguments {
     /// Its name
     #[arg(value_name = "NAME")]
-    pub(crate) name: TokenName,
+    pub(crate) name: String,
     #[command(flatten)]
     pub(crate) file: TokenFileArguments,
 }

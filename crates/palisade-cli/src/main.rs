@@ -1,12 +1,16 @@
 //! `palisade`: a SQL firewall for AI agents, on the command line. Exit codes: [`exit::Exit`].
 
 #![cfg_attr(
-    not(feature = "postgres"),
-    expect(dead_code, reason = "PostgreSQL needs all that servers do")
+    not(all(feature = "http", feature = "postgres")),
+    expect(
+        dead_code,
+        reason = "PostgreSQL needs all that servers do, and HTTP what is configured of it"
+    )
 )]
 
 #[cfg(not(all(feature = "mysql", feature = "postgres", feature = "sqlite")))]
 mod absent;
+#[cfg_attr(not(feature = "http"), path = "absent/access_token.rs")]
 mod access_token;
 mod access_token_args;
 mod account;
@@ -65,6 +69,7 @@ mod run;
 mod scan;
 mod secret;
 mod serve;
+#[cfg_attr(not(feature = "http"), path = "absent/serve_http.rs")]
 mod serve_http;
 mod setup;
 mod setup_sql;

@@ -30,7 +30,7 @@ use crate::{
     host::{self, Driver},
     otlp::Exporter,
     query::guard,
-    serve_http::HttpDoor,
+    serve_http::{self, HttpDoor},
     setup::Setup,
     standing, watch,
     watch_config::{self, Served, Watched},
@@ -191,7 +191,7 @@ impl Askers {
     fn source(&self, setup: &Setup) -> (Transport, PrincipalSource) {
         match self {
             Self::Configured => (Transport::Stdio, setup.principal.clone().into()),
-            Self::Bearers(_) => (Transport::Http, palisade_http::principal_source()),
+            Self::Bearers(_) => (Transport::Http, serve_http::principal_source()),
         }
     }
 

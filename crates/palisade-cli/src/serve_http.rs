@@ -3,6 +3,7 @@
 use std::{collections::BTreeSet, future::Future};
 
 use palisade::session::Principal;
+pub(crate) use palisade_http::principal_source;
 use palisade_http::{Certificates, HttpOptions, TokenFile};
 use palisade_mcp::PalisadeServer;
 use tokio::net::TcpListener;

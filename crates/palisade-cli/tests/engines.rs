@@ -111,3 +111,13 @@ fn the_demonstration_needs_sqlite() {
         "{told}"
     );
 }
+
+#[test]
+fn the_server_over_http_is_refused_where_it_was_not_built_in() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = palisade(folder.path(), &["token", "list", "--tokens", "none.json"]);
+    let told = String::from_utf8(output.stderr).unwrap();
+    let refusal = "this palisade was built without the server over HTTP";
+    assert_eq!(output.status.success(), cfg!(feature = "http"), "{told}");
+    assert_eq!(told.contains(refusal), !cfg!(feature = "http"), "{told}");
+}

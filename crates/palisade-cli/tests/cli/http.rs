@@ -676,7 +676,9 @@ fn a_long_answer_ends_with_its_token() {
     }
     desk.run(&["token", "revoke", "one", "--config", "palisade.toml"])
         .expect_exit(0);
+    // Signs of life come in between, so that no reading ever takes too long.
     let began = Instant::now();
-    lines.read_to_string(&mut told).unwrap();
-    assert!(began.elapsed() < PATIENCE, "{told}");
+    while lines.read_line(&mut told).unwrap() > 0 {
+        assert!(began.elapsed() < PATIENCE, "{told}");
+    }
 }

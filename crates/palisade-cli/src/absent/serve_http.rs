@@ -1,0 +1,40 @@
+//! The server over HTTP, where it was not built in.
+
+use std::{collections::BTreeSet, future::Future};
+
+use palisade::session::Principal;
+use palisade_mcp::{PalisadeServer, PrincipalSource};
+
+use crate::{config::ConfigFile, exit::Failure};
+
+/// What would listen.
+pub(crate) enum HttpDoor {}
+
+pub(crate) fn absent() -> Failure {
+    Failure::Usage(
+        "this palisade was built without the server over HTTP\n  help: build it with `--features full`"
+            .to_owned(),
+    )
+}
+
+pub(crate) fn principal_source() -> PrincipalSource {
+    PrincipalSource::by_request(|_| None::<Principal>)
+}
+
+impl HttpDoor {
+    pub(crate) fn open(_: &str, _: &ConfigFile) -> Result<Self, Failure> {
+        Err(absent())
+    }
+
+    pub(crate) fn principals(&self) -> Result<BTreeSet<Principal>, Failure> {
+        match *self {}
+    }
+
+    pub(crate) async fn serve(
+        self,
+        _: PalisadeServer,
+        _: impl Future<Output = ()>,
+    ) -> Result<(), Failure> {
+        match self {}
+    }
+}
