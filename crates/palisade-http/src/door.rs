@@ -8,13 +8,14 @@ use std::{
 
 use axum::{
     Extension, Router,
-    body::{Body, to_bytes},
+    body::Body,
     extract::{Request, State},
     http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header},
     middleware::{Next, from_fn_with_state},
     response::{IntoResponse as _, Response},
     routing::get,
 };
+use http_body_util::BodyExt as _;
 use palisade::session::Principal;
 use palisade_mcp::{Asker, PalisadeServer};
 use rmcp::transport::streamable_http_server::{
@@ -30,6 +31,9 @@ use crate::{
 
 /// How long the body of a request may take to come.
 const BODY_TIME: Duration = Duration::from_secs(30);
+
+/// Bytes of a body that are read only so that its client sees the refusal.
+const MAX_DISCARDED_BYTES: usize = 16 * 1024 * 1024;
 
 /// Where nothing may be changed, whatever policies permit.
 const READ_ONLY: &str = "/mcp/readonly";
@@ -131,9 +135,9 @@ async fn admit(
     }
     parts.extensions.insert(asker);
     let most = door.server.max_message_bytes();
-    let body = match timeout(BODY_TIME, to_bytes(body, most)).await {
-        Ok(Ok(body)) => body,
-        Ok(Err(_)) => {
+    let body = match timeout(BODY_TIME, read_body(body, most)).await {
+        Ok(Some(body)) => body,
+        Ok(None) => {
             return refuse(
                 StatusCode::PAYLOAD_TOO_LARGE,
                 "the body is too large or broken off; send a shorter statement",
@@ -162,6 +166,28 @@ async fn admit(
     let headers = response.headers_mut();
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
+}
+
+/// The body, if it has at most `most` bytes and is whole.
+///
+/// What is too large is read on and thrown away, up to [`MAX_DISCARDED_BYTES`]: a connection that is closed
+/// with bytes unread is reset, and its client would not see the answer that says why.
+async fn read_body(mut body: Body, most: usize) -> Option<Vec<u8>> {
+    let (mut read, mut total) = (Vec::new(), 0_usize);
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame.ok()?.into_data() else {
+            continue;
+        };
+        total = total.saturating_add(data.len());
+        if total <= most {
+            read.extend_from_slice(&data);
+        } else if total <= most.saturating_add(MAX_DISCARDED_BYTES) {
+            read = Vec::new();
+        } else {
+            return None;
+        }
+    }
+    (total <= most).then_some(read)
 }
 
 /// Whose connection it is.
