@@ -93,6 +93,7 @@ impl PolicyTests {
             policies: old.corpus().policies.clone(),
             techniques: BTreeMap::new(),
             survivors: Vec::new(),
+            servers: BTreeMap::new(),
             default_policies: new.default_policies.clone(),
             cases: new.cases.clone(),
         };

@@ -112,7 +112,18 @@ impl PolicyTests {
             .partition(|case| case.skip.is_some());
         let orders = [1, 2].map(|seed| self.in_order(seed, &wanted));
         let [first, second] = &orders;
-        let (one, other) = (Runner::new(first)?, Runner::new(second)?);
+        let one = Runner::on_servers(first)?;
+        let other = match second.policies.get(OWN_POLICIES) {
+            // On the same databases, whose names are in what is compared.
+            Some(sources) if !self.corpus.servers.is_empty() => one
+                .with_policies(OWN_POLICIES, sources)
+                .map_err(|source| RunError::Policies {
+                    policies: OWN_POLICIES.to_owned(),
+                    catalog: String::new(),
+                    source,
+                })?,
+            Some(_) | None => Runner::new(second)?,
+        };
         let mut found: BTreeMap<&str, Ran> = BTreeMap::new();
         for case in &first.cases {
             found.insert(&case.name, one.run(case));
@@ -192,6 +203,7 @@ impl PolicyTests {
                 .collect(),
             techniques: self.corpus.techniques.clone(),
             survivors: Vec::new(),
+            servers: self.corpus.servers.clone(),
             default_policies: self.corpus.default_policies.clone(),
             cases: cases.to_vec(),
         };

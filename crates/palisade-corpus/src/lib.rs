@@ -66,6 +66,16 @@
 //! | `affected` | changes | how many rows change |
 //! | `on_data` | changes | the code of the refusal once the statement runs over the data |
 //!
+//! A policy folder may name a server for catalogs of PostgreSQL, MySQL and MariaDB, in `tests/servers.toml`; then their
+//! cases run, and have rows:
+//!
+//! ```toml
+//! ["shop.postgres"]                     # tests/shop.postgres.sql
+//! url = "postgres://tester@localhost/postgres"
+//! password_env = "TEST_PASSWORD"
+//! disposable = true                     # it holds nothing but tests
+//! ```
+//!
 //! Policies see the moment as `context.time`, and the keys of expiring tokens are those of its span. The engine's own
 //! clock does not follow it. A case writes a token as an earlier case got it: the rows of one case contain it, and a case
 //! at another moment asks with it.
@@ -80,6 +90,7 @@ mod clause_coverage;
 mod compare;
 mod coverage;
 mod diff;
+mod fixture;
 mod folder;
 mod host;
 pub mod junit;
@@ -88,15 +99,23 @@ mod load;
 mod lock;
 mod matrix;
 mod mutation;
+#[cfg(feature = "mysql")]
+mod mysql;
 mod policy_coverage;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod probe;
 mod report;
 mod run;
+mod schema_name;
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+mod server;
 mod smallest;
-#[cfg_attr(not(feature = "sqlite"), path = "no_sqlite.rs")]
+#[cfg(feature = "sqlite")]
 mod sqlite;
 mod survivor;
 mod test_rule;
+mod test_server;
 mod update;
 mod why;
 mod witness;
@@ -116,6 +135,7 @@ pub use report::{CaseResult, Report, Status, TextForm};
 pub use run::{Answer, Ran, RunError, Runner, SECRET};
 pub use survivor::Survivor;
 pub use test_rule::{TestRule, TestWarning, TestWarnings};
+pub use test_server::TestServer;
 pub use update::Update;
 pub use why::Why;
 pub use witness::Witness;

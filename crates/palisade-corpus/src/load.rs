@@ -16,6 +16,7 @@ use palisade_host::{PolicyFolder, PolicyFolderError};
 use crate::{
     case::{Case, Suite},
     survivor::Survivor,
+    test_server::TestServer,
     written::{Ground, Part, Text, WrittenError, dialect, read_parts, read_survivors},
 };
 
@@ -31,6 +32,8 @@ pub struct Corpus {
     pub techniques: BTreeMap<String, String>,
     /// Mutants of a folder's policies that no case has to notice.
     pub survivors: Vec<Survivor>,
+    /// The servers that run the cases of catalogs other than SQLite's, by catalog: `servers.toml` of a policy folder.
+    pub servers: BTreeMap<String, TestServer>,
     /// The policies of cases that name none.
     pub default_policies: Option<String>,
     /// The cases, in the order of suites, files and text.
@@ -83,6 +86,7 @@ impl Corpus {
             policies: BTreeMap::new(),
             techniques: techniques(&folder.join("techniques.toml"))?,
             survivors: Vec::new(),
+            servers: BTreeMap::new(),
             default_policies: None,
             cases: Vec::new(),
         };
@@ -120,10 +124,11 @@ impl Corpus {
             policies: BTreeMap::from([(OWN_POLICIES.to_owned(), read_folder.sources)]),
             techniques: BTreeMap::new(),
             survivors: Vec::new(),
+            servers: BTreeMap::new(),
             default_policies: Some(OWN_POLICIES.to_owned()),
             cases: Vec::new(),
         };
-        let mut files = Vec::new();
+        let (mut files, mut servers) = (Vec::new(), None);
         for path in test_files(&tests)? {
             let format = |message| CorpusError::Format {
                 path: path.display().to_string(),
@@ -138,6 +143,7 @@ impl Corpus {
                         return Err(format(message.to_owned()));
                     }
                 }
+                Some("toml") if name == "servers" => servers = Some(path),
                 Some("toml") => files.push(path),
                 Some("md") => {}
                 Some(_) | None => {
@@ -145,6 +151,13 @@ impl Corpus {
                     return Err(format(message.to_owned()));
                 }
             }
+        }
+        if let Some(path) = servers {
+            let read = TestServer::read_all(&read(&path)?, &corpus.catalogs);
+            corpus.servers = read.map_err(|message| CorpusError::Format {
+                path: path.display().to_string(),
+                message,
+            })?;
         }
         for path in files {
             let text = read(&path)?;
@@ -227,6 +240,7 @@ impl Corpus {
             part,
             catalogs: &catalogs,
             texts: &self.catalogs,
+            servers: &self.servers,
             policies,
         };
         Ok(ground.cases()?)
@@ -433,6 +447,7 @@ mod tests {
             policies: BTreeMap::from([("p".to_owned(), PolicySources::default())]),
             techniques: BTreeMap::new(),
             survivors: Vec::new(),
+            servers: BTreeMap::new(),
             default_policies: None,
             cases: Vec::new(),
         };
@@ -470,6 +485,7 @@ mod tests {
             policies: BTreeMap::from([("p".to_owned(), PolicySources::default())]),
             techniques: BTreeMap::new(),
             survivors: Vec::new(),
+            servers: BTreeMap::new(),
             default_policies: None,
             cases: Vec::new(),
         };
@@ -512,6 +528,7 @@ mod tests {
             policies: BTreeMap::from([("p".to_owned(), PolicySources::default())]),
             techniques: BTreeMap::new(),
             survivors: Vec::new(),
+            servers: BTreeMap::new(),
             default_policies: None,
             cases: Vec::new(),
         };

@@ -19,14 +19,17 @@ use palisade::{
     rewrite::Effect,
     session::Session,
     token::{Lifetime, TokenSecret},
+    value::Params,
 };
 
 use crate::{
     case::{Case, Shown, Verdict},
     compare::{self, Difference},
+    fixture::Fixture,
     host::StillHost,
     load::{Corpus, is_snapshot},
-    sqlite::Database,
+    schema_name::{mysql_database, rename_mysql_database},
+    test_server::TestServer,
     written::dialect,
 };
 
@@ -46,12 +49,10 @@ struct Stand {
     /// The same catalog under policies that permit everything; made when it is first asked.
     open: Arc<OnceLock<Option<Firewall>>>,
     /// None for a dialect whose statements are decided about and not run.
-    database: Option<Arc<Database>>,
+    database: Option<Arc<dyn Fixture>>,
+    /// What the catalog's text calls its database, on MySQL.
+    name: String,
 }
-
-/// The database of a MySQL catalog, which is its one schema, so that policies name its relations as they do
-/// SQLite's.
-const MYSQL_DATABASE: &str = "main";
 
 /// The secret behind the tokens and hashes of every case, so that they come out the same.
 pub const SECRET: &str = "the secret of the corpus, known to all";
@@ -133,6 +134,31 @@ pub struct Ran {
     pub differences: Vec<Difference>,
 }
 
+impl Stand {
+    /// `sql` with the catalog's name in the place of the database's own, which is another in every run.
+    fn name_plainly(&self, sql: &str, database: Option<&dyn Fixture>) -> String {
+        match database.and_then(Fixture::own_name) {
+            Some(name) => sql.replace(name, &self.name),
+            None => sql.to_owned(),
+        }
+    }
+
+    /// The same policies over a copy of the database.
+    fn over(&self, copied: &dyn Fixture) -> Result<Self, String> {
+        let sources = sources_for(Some(copied), self.firewall.sources());
+        let catalog = sources
+            .name_schemas(copied.catalog().clone())
+            .map_err(|error| error.to_string())?;
+        let firewall = self.firewall.renewed(catalog, sources);
+        Ok(Self {
+            firewall: Arc::new(firewall.map_err(|error| error.to_string())?),
+            open: Arc::default(),
+            database: None,
+            name: self.name.clone(),
+        })
+    }
+}
+
 impl Runner {
     /// Makes the databases and loads the policies that the cases of `corpus` use.
     ///
@@ -140,6 +166,15 @@ impl Runner {
     /// If a script fails or policies do not load.
     pub fn new(corpus: &Corpus) -> Result<Self, RunError> {
         Self::with_builder(corpus, |builder| builder)
+    }
+
+    /// As [`new`](Self::new), with databases on the servers of `corpus` too.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new), and if a server cannot be used.
+    pub fn on_servers(corpus: &Corpus) -> Result<Self, RunError> {
+        let keys = corpus.cases.iter().map(|case| (key(case), case.dialect));
+        Self::over(corpus, keys, &corpus.servers, |builder| builder)
     }
 
     /// As [`new`](Self::new), with firewalls as `configure` makes them.
@@ -151,7 +186,7 @@ impl Runner {
         configure: impl Fn(FirewallBuilder) -> FirewallBuilder,
     ) -> Result<Self, RunError> {
         let keys = corpus.cases.iter().map(|case| (key(case), case.dialect));
-        Self::over(corpus, keys, configure)
+        Self::over(corpus, keys, &BTreeMap::new(), configure)
     }
 
     /// As [`new`](Self::new), for every catalog by one set of policies, and no case.
@@ -161,7 +196,7 @@ impl Runner {
             // A catalog of a dialect that there is none of is not loaded.
             (key, dialect(catalog).unwrap_or(Dialect::Sqlite))
         });
-        Self::over(corpus, keys, |builder| builder)
+        Self::over(corpus, keys, &BTreeMap::new(), |builder| builder)
     }
 
     /// As [`over_catalogs`](Self::over_catalogs), and for the cases of `corpus`.
@@ -171,7 +206,8 @@ impl Runner {
             (key, dialect(catalog).unwrap_or(Dialect::Sqlite))
         });
         let cases = corpus.cases.iter().map(|case| (key(case), case.dialect));
-        Self::over(corpus, catalogs.chain(cases), |builder| builder)
+        let keys = catalogs.chain(cases);
+        Self::over(corpus, keys, &BTreeMap::new(), |builder| builder)
     }
 
     /// The rows of a query on the database of `case`, without the firewall.
@@ -182,7 +218,7 @@ impl Runner {
     ) -> Result<Vec<Vec<serde_json::Value>>, String> {
         let stand = self.stand(case).map_err(|error| error.to_string())?;
         match &stand.database {
-            Some(database) => database.rows(sql),
+            Some(database) => Ok(database.query(sql, &Params::None)?.json()),
             None => Ok(Vec::new()),
         }
     }
@@ -206,6 +242,7 @@ impl Runner {
     fn over(
         corpus: &Corpus,
         keys: impl Iterator<Item = (Key, Dialect)>,
+        servers: &BTreeMap<String, TestServer>,
         configure: impl Fn(FirewallBuilder) -> FirewallBuilder,
     ) -> Result<Self, RunError> {
         let folder = tempfile::tempdir().map_err(RunError::Folder)?;
@@ -215,7 +252,10 @@ impl Runner {
             if let Entry::Vacant(vacant) = stands.entry(key) {
                 let (catalog, policies, token_lifetime) = vacant.key();
                 let database = folder.path().join(format!("{catalog}.{number}.db"));
-                let ground = ground(corpus, dialect, catalog, policies, &database)?;
+                let ground = match servers.get(catalog) {
+                    Some(server) => ground_on_server(corpus, server, dialect, (catalog, policies))?,
+                    None => ground(corpus, dialect, catalog, policies, &database)?,
+                };
                 let builder = Firewall::builder(ground.catalog, ground.sources)
                     .allow_changes()
                     .token_secret(TokenSecret::new(SECRET).lasting(*token_lifetime));
@@ -229,7 +269,8 @@ impl Runner {
                 vacant.insert(Stand {
                     firewall: Arc::new(firewall),
                     open: Arc::default(),
-                    database: ground.database.map(Arc::new),
+                    database: ground.database.map(Arc::from),
+                    name: ground.name,
                 });
             }
         }
@@ -251,11 +292,13 @@ impl Runner {
         let mut stands = BTreeMap::new();
         for (key, stand) in self.stands.iter().filter(|(key, _)| key.1 == policies) {
             let catalog = stand.firewall.catalog().clone();
-            let firewall = stand.firewall.renewed(catalog, sources.clone())?;
+            let sources = sources_for(stand.database.as_deref(), sources);
+            let firewall = stand.firewall.renewed(catalog, sources)?;
             let changed = Stand {
                 firewall: Arc::new(firewall),
                 open: Arc::clone(&stand.open),
                 database: stand.database.clone(),
+                name: stand.name.clone(),
             };
             stands.insert(key.clone(), changed);
         }
@@ -419,7 +462,10 @@ impl Runner {
         };
         Ok(match decided {
             Ok(Decision::Allow(statement)) => Answer {
-                rewritten: Some(palisade::danger::parts(&statement).sql.to_owned()),
+                rewritten: Some(stand.name_plainly(
+                    palisade::danger::parts(&statement).sql,
+                    stand.database.as_deref(),
+                )),
                 policies: sort_names(statement.policies()),
                 shown: trace.as_ref().map(find_shown),
                 ..Answer::default()
@@ -516,16 +562,22 @@ impl Runner {
         let Some(database) = &stand.database else {
             return Err(format!("nothing runs cases of {}", case.dialect));
         };
-        self.ask(stand, database, case, Asked::ToRead)
+        self.ask(stand, &**database, case, Asked::ToRead)
     }
 
     /// What the gate gives for `case`, which may change the database, on a copy of it.
-    fn change(&self, stand: &Stand, database: &Database, case: &Case) -> Result<Answer, String> {
-        let (copied, _guard) = database.copy()?;
-        let mut answer = self.ask(stand, &copied, case, Asked::ToChange)?;
+    fn change(&self, stand: &Stand, database: &dyn Fixture, case: &Case) -> Result<Answer, String> {
+        let copied = database.copy()?;
+        // A copy on a server has relations of its own.
+        let moved = match case.dialect {
+            Dialect::Sqlite => None,
+            Dialect::Postgres | Dialect::Mysql => Some(stand.over(&*copied)?),
+        };
+        let stand = moved.as_ref().unwrap_or(stand);
+        let mut answer = self.ask(stand, &*copied, case, Asked::ToChange)?;
         if let Some(after) = &case.expect.after {
-            let rows = copied.rows(&after.sql);
-            answer.after = Some(rows.map_err(|why| format!("`after`: {why}"))?);
+            let rows = copied.query(&after.sql, &Params::None);
+            answer.after = Some(rows.map_err(|why| format!("`after`: {why}"))?.json());
         }
         Ok(answer)
     }
@@ -533,7 +585,7 @@ impl Runner {
     fn ask(
         &self,
         stand: &Stand,
-        database: &Database,
+        database: &dyn Fixture,
         case: &Case,
         asked: Asked,
     ) -> Result<Answer, String> {
@@ -552,7 +604,12 @@ impl Runner {
             Asked::ToRead => request,
             Asked::ToChange => request.allow_changes(),
         };
-        let (outcome, report) = pollster::block_on(guard.answer(request));
+        let mut answered = None;
+        database.wait(Box::pin(async {
+            answered = Some(guard.answer(request).await);
+        }));
+        let (outcome, mut report) = answered.ok_or("the server gave no answer")?;
+        report.rewritten = (report.rewritten).map(|sql| stand.name_plainly(&sql, Some(database)));
         Ok(match outcome.into_result() {
             Ok(envelope) => Answer {
                 json: serde_json::to_value(envelope.answer()).map_err(|e| e.to_string())?,
@@ -579,7 +636,10 @@ impl Runner {
             Err(error) => return Err(error.to_string()),
         };
         match &stand.database {
-            Some(database) => database.bare(case, &statement),
+            Some(database) => {
+                let bare = database.query(&case.sql, &case.params)?;
+                bare.answer(case, &statement)
+            }
             None => Err(format!("nothing runs cases of {}", case.dialect)),
         }
     }
@@ -629,7 +689,8 @@ impl Ran {
 struct Built {
     catalog: Catalog,
     sources: PolicySources,
-    database: Option<Database>,
+    database: Option<Box<dyn Fixture>>,
+    name: String,
 }
 
 /// What a stand is built on, with a database at `path` where one is needed.
@@ -664,12 +725,13 @@ fn ground(
             (facts, None)
         }
         Dialect::Mysql => {
-            let facts = palisade_ddl::mysql(script, MYSQL_DATABASE).map_err(not_understood)?;
+            let facts = palisade_ddl::mysql(script, &mysql_database(sources));
+            let facts = facts.map_err(not_understood)?;
             (facts, None)
         }
         Dialect::Sqlite => {
             let database =
-                Database::create(path, catalog, script).map_err(|why| RunError::Database {
+                create_on_sqlite(path, catalog, script).map_err(|why| RunError::Database {
                     catalog: catalog.to_owned(),
                     why,
                 })?;
@@ -677,10 +739,80 @@ fn ground(
         }
     };
     Ok(Built {
-        catalog: facts,
+        catalog: name_schemas(sources, facts, (catalog, policies))?,
+        name: mysql_database(sources),
         sources: sources.clone(),
         database,
     })
+}
+
+/// `facts`, its schemas called as the policies do.
+fn name_schemas(
+    sources: &PolicySources,
+    facts: Catalog,
+    (catalog, policies): (&str, &str),
+) -> Result<Catalog, RunError> {
+    let named = sources.name_schemas(facts);
+    named.map_err(|errors| RunError::Policies {
+        policies: policies.to_owned(),
+        catalog: catalog.to_owned(),
+        source: Error::from(errors),
+    })
+}
+
+/// What a stand is built on, with a database on a server.
+fn ground_on_server(
+    corpus: &Corpus,
+    server: &TestServer,
+    dialect: Dialect,
+    (catalog, policies): (&str, &str),
+) -> Result<Built, RunError> {
+    let missing = || RunError::Missing {
+        catalog: catalog.to_owned(),
+        policies: policies.to_owned(),
+    };
+    let failed = |why| RunError::Database {
+        catalog: catalog.to_owned(),
+        why,
+    };
+    let script = corpus.catalogs.get(catalog).ok_or_else(missing)?;
+    let written = corpus.policies.get(policies).ok_or_else(missing)?;
+    let database = create_on_server(dialect, server, script).map_err(failed)?;
+    let sources = sources_for(Some(&*database), written);
+    Ok(Built {
+        catalog: name_schemas(&sources, database.catalog().clone(), (catalog, policies))?,
+        name: mysql_database(written),
+        sources,
+        database: Some(database),
+    })
+}
+
+/// The policies where the database of its stand has a name of its own.
+fn sources_for(database: Option<&dyn Fixture>, sources: &PolicySources) -> PolicySources {
+    match database.and_then(Fixture::own_name) {
+        Some(name) => rename_mysql_database(sources, name),
+        None => sources.clone(),
+    }
+}
+
+#[cfg(feature = "sqlite")]
+fn create_on_sqlite(path: &Path, name: &str, script: &str) -> Result<Box<dyn Fixture>, String> {
+    Ok(Box::new(crate::sqlite::SqliteFixture::create(
+        path, name, script,
+    )?))
+}
+
+#[cfg(not(feature = "sqlite"))]
+fn create_on_sqlite(_: &Path, _: &str, _: &str) -> Result<Box<dyn Fixture>, String> {
+    Err("this build has no SQLite; it decides about catalogs of other dialects".to_owned())
+}
+
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+use crate::server::create as create_on_server;
+
+#[cfg(not(any(feature = "postgres", feature = "mysql")))]
+fn create_on_server(_: Dialect, _: &TestServer, _: &str) -> Result<Box<dyn Fixture>, String> {
+    Err("this build runs nothing on a server".to_owned())
 }
 
 /// Policies that permit everything to the same principals over the same catalog; none if they do not load.

@@ -1,31 +1,32 @@
 //! The databases of cases, on SQLite.
 
 use std::{
+    future::Future,
     path::{Path, PathBuf},
+    pin::Pin,
     sync::Arc,
 };
 
 use palisade::{
-    answer::{Action, Marker, ScanSession},
     catalog::Catalog,
     guard::Backend,
-    rewrite::RewrittenStatement,
-    value::{Params, RowSink as _, Value},
+    value::{Params, Value},
 };
 use palisade_sqlite::{SqliteBackend, create_database};
 use rusqlite::{Connection, OpenFlags, types::ValueRef};
-use serde_json::Value as Json;
 
-use crate::case::Case;
+use crate::fixture::{Bare, Fixture};
 
 /// A database in a file, with the rows of its catalog's script.
-pub(crate) struct Database {
+pub(crate) struct SqliteFixture {
     backend: SqliteBackend,
     name: String,
     path: PathBuf,
+    /// The file of a copy is gone with it.
+    _guard: Option<tempfile::TempPath>,
 }
 
-impl Database {
+impl SqliteFixture {
     /// Makes the database that `script` describes at `path`.
     pub(crate) fn create(path: &Path, name: &str, script: &str) -> Result<Self, String> {
         create_database(path, script).map_err(|error| error.to_string())?;
@@ -38,123 +39,74 @@ impl Database {
             backend,
             name: name.to_owned(),
             path: path.to_owned(),
+            _guard: None,
         })
     }
+}
 
-    /// What it holds.
-    pub(crate) fn catalog(&self) -> &Catalog {
+impl Fixture for SqliteFixture {
+    fn catalog(&self) -> &Catalog {
         self.backend.catalog()
     }
 
-    /// A backend that reads it.
-    pub(crate) fn backend(&self) -> Arc<dyn Backend> {
+    fn backend(&self) -> Arc<dyn Backend> {
         Arc::new(self.backend.clone())
     }
 
-    /// The same in another file, which is gone with the guard.
-    pub(crate) fn copy(&self) -> Result<(Self, tempfile::TempPath), String> {
+    fn copy(&self) -> Result<Box<dyn Fixture>, String> {
         let file = tempfile::NamedTempFile::new().map_err(|error| error.to_string())?;
         let path = file.into_temp_path();
         std::fs::copy(&self.path, &path).map_err(|error| error.to_string())?;
         let mut copied = Self::open(&path, &self.name)?;
         copied.backend = copied.backend.writable();
-        Ok((copied, path))
+        copied._guard = Some(path);
+        Ok(Box::new(copied))
     }
 
-    /// What the engine gives for `sql`, without the firewall.
-    pub(crate) fn rows(&self, sql: &str) -> Result<Vec<Vec<Json>>, String> {
-        let message = |error: rusqlite::Error| error.to_string();
-        let conn = self.connect()?;
-        let mut prepared = conn.prepare(sql).map_err(message)?;
-        let width = prepared.column_count();
-        let mut rows = prepared.raw_query();
-        let mut out = Vec::new();
-        while let Some(row) = rows.next().map_err(message)? {
-            let cells = (0..width).map(|index| row.get_ref(index).map(json).map_err(message));
-            out.push(cells.collect::<Result<Vec<_>, _>>()?);
-        }
-        Ok(out)
+    fn query(&self, sql: &str, params: &Params) -> Result<Bare, String> {
+        query(&self.path, sql, params).map_err(|error| error.to_string())
     }
 
-    /// What the engine gives for the statement as it was written, put into the form of an answer.
-    pub(crate) fn bare(&self, case: &Case, statement: &RewrittenStatement) -> Result<Json, String> {
-        bare_rows(&self.connect()?, case, statement)
+    fn wait(&self, future: Pin<Box<dyn Future<Output = ()> + Send + '_>>) {
+        pollster::block_on(future);
     }
 
-    fn connect(&self) -> Result<Connection, String> {
-        Connection::open_with_flags(&self.path, OpenFlags::SQLITE_OPEN_READ_ONLY)
-            .map_err(|error| error.to_string())
+    fn own_name(&self) -> Option<&str> {
+        None
     }
 }
 
-fn json(cell: ValueRef<'_>) -> Json {
-    match cell {
-        ValueRef::Null => Json::Null,
-        ValueRef::Integer(i) => Json::from(i),
-        ValueRef::Real(r) => Json::from(r),
-        ValueRef::Text(text) => Json::from(String::from_utf8_lossy(text)),
-        ValueRef::Blob(bytes) => {
-            let digits = bytes.iter().map(|byte| format!("{byte:02x}"));
-            Json::from(digits.collect::<String>())
-        }
-    }
-}
-
-fn bare_rows(
-    conn: &Connection,
-    case: &Case,
-    statement: &RewrittenStatement,
-) -> Result<serde_json::Value, String> {
-    let message = |e: rusqlite::Error| e.to_string();
-    let mut prepared = conn.prepare(&case.sql).map_err(message)?;
-    match &case.params {
+fn query(path: &Path, sql: &str, params: &Params) -> rusqlite::Result<Bare> {
+    let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+    let mut prepared = connection.prepare(sql)?;
+    match params {
         Params::None => {}
         Params::Positional(values) => {
             for (value, number) in values.iter().zip(1..) {
-                prepared
-                    .raw_bind_parameter(number, print_value(value))
-                    .map_err(message)?;
+                prepared.raw_bind_parameter(number, print_value(value))?;
             }
         }
         Params::Named(values) => {
             for (name, value) in values {
                 for sigil in [':', '@', '$'] {
-                    if let Some(number) = prepared
-                        .parameter_index(&format!("{sigil}{name}"))
-                        .map_err(message)?
-                    {
-                        prepared
-                            .raw_bind_parameter(number, print_value(value))
-                            .map_err(message)?;
+                    if let Some(number) = prepared.parameter_index(&format!("{sigil}{name}"))? {
+                        prepared.raw_bind_parameter(number, print_value(value))?;
                     }
                 }
             }
         }
     }
-    let names: Vec<String> = prepared.column_names().map(str::to_owned).collect();
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let mut scan = ScanSession::new(
-        statement.scan_plan(),
-        Action::Flag,
-        Marker::from_bytes([0; 16]),
-    );
-    let mut flow = scan.columns(&names);
-    let mut rows = prepared.raw_query();
-    while flow.is_continue()
-        && let Some(row) = rows.next().map_err(message)?
-    {
-        let cells = (0..names.len())
-            .map(|index| row.get_ref(index).map(value).map_err(message))
-            .collect::<Result<Vec<_>, _>>()?;
-        flow = scan.row(cells);
+    let columns: Vec<String> = (prepared.column_names().iter())
+        .map(|name| (*name).to_owned())
+        .collect();
+    let width = columns.len();
+    let mut read = prepared.raw_query();
+    let mut rows = Vec::new();
+    while let Some(row) = read.next()? {
+        let cells = (0..width).map(|index| row.get_ref(index).map(value));
+        rows.push(cells.collect::<rusqlite::Result<Vec<_>>>()?);
     }
-    let answer = scan.finish().map_err(|rejection| {
-        format!(
-            "{rejection}: {}; its columns are {names:?}",
-            rejection.operator_detail().unwrap_or("")
-        )
-    })?;
-    serde_json::to_value(answer).map_err(|e| e.to_string())
+    Ok(Bare { columns, rows })
 }
 
 fn print_value(value: &Value) -> rusqlite::types::Value {

@@ -22,6 +22,7 @@ use crate::{
     load::is_snapshot,
     matrix::Matrix,
     survivor::{Survivor, WrittenSurvivor},
+    test_server::TestServer,
 };
 
 /// A text and where its lines begin.
@@ -262,6 +263,8 @@ pub(crate) struct Ground<'g> {
     pub(crate) catalogs: &'g [&'g str],
     /// The texts of catalogs, by name.
     pub(crate) texts: &'g BTreeMap<String, String>,
+    /// The servers that run cases, by catalog.
+    pub(crate) servers: &'g BTreeMap<String, TestServer>,
     pub(crate) policies: &'g str,
 }
 
@@ -383,7 +386,14 @@ impl Ground<'_> {
         let runs = match (case.dialect, snapshot) {
             (Dialect::Sqlite, false) => Ok(()),
             (Dialect::Sqlite, true) => Err("over a snapshot of a catalog".to_owned()),
-            (dialect @ (Dialect::Postgres | Dialect::Mysql), _) => Err(format!("of {dialect}")),
+            (Dialect::Postgres | Dialect::Mysql, false)
+                if self.servers.contains_key(&case.catalog) =>
+            {
+                Ok(())
+            }
+            (dialect @ (Dialect::Postgres | Dialect::Mysql), _) => Err(format!(
+                "of {dialect} without a server in `tests/servers.toml`"
+            )),
         };
         case.expect = expectation(self.part, written, runs)?;
         Ok(())

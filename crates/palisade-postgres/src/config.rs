@@ -158,6 +158,13 @@ impl PostgresConfig {
         self
     }
 
+    /// Logs in with this password, whatever the URL says.
+    #[must_use]
+    pub fn password(mut self, password: &str) -> Self {
+        self.server.password(password);
+        self
+    }
+
     /// What must be true of connections.
     #[must_use]
     pub fn ssl_mode(&self) -> SslMode {

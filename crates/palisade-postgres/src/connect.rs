@@ -66,7 +66,16 @@ impl From<BackendError> for ConnectError {
 /// # Errors
 /// If `url` is no connection URL, or the server does not let us in.
 pub async fn connect(url: &str) -> Result<Client, ConnectError> {
-    let connector = Connector::new(&PostgresConfig::from_url(url)?);
+    connect_by(&PostgresConfig::from_url(url)?).await
+}
+
+/// A connection to the database of `config`, which ends when the client is dropped. It writes: what `config` says of
+/// that is for backends. Runs on the caller's runtime.
+///
+/// # Errors
+/// If the server does not let us in.
+pub async fn connect_by(config: &PostgresConfig) -> Result<Client, ConnectError> {
+    let connector = Connector::new(config);
     Ok(connector.open(&Handle::current()).await?.client)
 }
 

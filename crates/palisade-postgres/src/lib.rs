@@ -27,7 +27,7 @@ mod write;
 
 pub use backend::PostgresBackend;
 pub use config::{PostgresConfig, SettingName};
-pub use connect::{ConnectError, connect};
+pub use connect::{ConnectError, connect, connect_by};
 pub use introspect::{IntrospectError, catalog};
 pub use palisade_pool::ConfigError;
 pub use tls::SslMode;

@@ -33,6 +33,7 @@ mod policy_coverage;
 mod policy_fmt;
 mod policy_repl;
 mod policy_rules;
+mod policy_test_servers;
 mod postgres;
 mod scan;
 mod serve;

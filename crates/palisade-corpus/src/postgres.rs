@@ -1,0 +1,228 @@
+//! The databases of cases, on PostgreSQL.
+
+use std::{future::Future, pin::Pin, sync::Arc};
+
+use palisade::{
+    catalog::Catalog,
+    guard::Backend,
+    value::{Params, Value},
+};
+use palisade_postgres::{PostgresBackend, PostgresConfig, connect_by};
+use tokio_postgres::{Client, SimpleQueryMessage, types::Type};
+
+use crate::{
+    fixture::{Bare, Fixture},
+    server::{ServerRuntime, invent_name},
+    test_server::{TestServer, with_database},
+};
+
+/// A database on a server, dropped with this value.
+pub(crate) struct PostgresFixture {
+    server: TestServer,
+    script: String,
+    name: String,
+    backend: PostgresBackend,
+    // Last: connections end in it.
+    runtime: Arc<ServerRuntime>,
+}
+
+impl PostgresFixture {
+    /// Makes a database on `server` with the rows of `script`.
+    pub(crate) fn create(server: &TestServer, script: &str) -> Result<Self, String> {
+        Self::create_in(ServerRuntime::start()?, server, script, false)
+    }
+
+    fn create_in(
+        runtime: Arc<ServerRuntime>,
+        server: &TestServer,
+        script: &str,
+        is_writable: bool,
+    ) -> Result<Self, String> {
+        let name = invent_name();
+        let backend = runtime.block_on(make(server, script, &name, is_writable))??;
+        Ok(Self {
+            server: server.clone(),
+            script: script.to_owned(),
+            name,
+            backend,
+            runtime,
+        })
+    }
+}
+
+impl Drop for PostgresFixture {
+    fn drop(&mut self) {
+        // What cannot be dropped is left with a name that says whose it is.
+        let _ = self
+            .runtime
+            .block_on(drop_database(&self.server, &self.name));
+    }
+}
+
+impl Fixture for PostgresFixture {
+    fn catalog(&self) -> &Catalog {
+        self.backend.catalog()
+    }
+
+    fn backend(&self) -> Arc<dyn Backend> {
+        Arc::new(self.backend.clone())
+    }
+
+    fn copy(&self) -> Result<Box<dyn Fixture>, String> {
+        let runtime = Arc::clone(&self.runtime);
+        let copied = Self::create_in(runtime, &self.server, &self.script, true)?;
+        Ok(Box::new(copied))
+    }
+
+    fn query(&self, sql: &str, params: &Params) -> Result<Bare, String> {
+        match params {
+            Params::None => {}
+            Params::Positional(_) | Params::Named(_) => {
+                return Err(
+                    "on a server, `preserve` compares statements without parameters".to_owned(),
+                );
+            }
+        }
+        self.runtime.block_on(async {
+            let client = open(&self.server, &self.name).await?;
+            query(&client, sql).await.map_err(|error| describe(&error))
+        })?
+    }
+
+    fn wait(&self, future: Pin<Box<dyn Future<Output = ()> + Send + '_>>) {
+        self.runtime.wait(future);
+    }
+
+    fn own_name(&self) -> Option<&str> {
+        None
+    }
+}
+
+/// Logs in to the database `name` of `server`.
+fn config(server: &TestServer, name: Option<&str>) -> Result<PostgresConfig, String> {
+    let url = match name {
+        Some(name) => with_database(&server.url, name).ok_or("the URL names no database")?,
+        None => server.url.clone(),
+    };
+    let config = PostgresConfig::from_url(&url).map_err(|error| error.to_string())?;
+    // The server holds nothing but tests, and is often a container with one account.
+    let config = config.accept_superuser().connections(2, 8);
+    Ok(match server.password()? {
+        Some(password) => config.password(&password),
+        None => config,
+    })
+}
+
+async fn open(server: &TestServer, name: &str) -> Result<Client, String> {
+    let client = connect_by(&config(server, Some(name))?)
+        .await
+        .map_err(|error| error.to_string())?;
+    // Points in time are printed in the zone of the session, which the backend pins.
+    client
+        .batch_execute("SET TimeZone = 'UTC'")
+        .await
+        .map_err(|error| describe(&error))?;
+    Ok(client)
+}
+
+async fn make(
+    server: &TestServer,
+    script: &str,
+    name: &str,
+    is_writable: bool,
+) -> Result<PostgresBackend, String> {
+    let admin = connect_by(&config(server, None)?)
+        .await
+        .map_err(|error| error.to_string())?;
+    admin
+        .batch_execute(&format!("CREATE DATABASE {name} TEMPLATE template0"))
+        .await
+        .map_err(|error| describe(&error))?;
+    let made = fill(server, script, name, is_writable).await;
+    if made.is_err() {
+        drop_database(server, name).await;
+    }
+    made
+}
+
+async fn fill(
+    server: &TestServer,
+    script: &str,
+    name: &str,
+    is_writable: bool,
+) -> Result<PostgresBackend, String> {
+    let client = open(server, name).await?;
+    client
+        .batch_execute(script)
+        .await
+        .map_err(|error| describe(&error))?;
+    // Costs and estimates are those of the rows that are there.
+    client
+        .batch_execute("ANALYZE")
+        .await
+        .map_err(|error| describe(&error))?;
+    let config = config(server, Some(name))?;
+    let config = if is_writable {
+        config.writable()
+    } else {
+        config
+    };
+    PostgresBackend::connect(config)
+        .await
+        .map_err(|error| error.to_string())
+}
+
+async fn drop_database(server: &TestServer, name: &str) {
+    let Ok(config) = config(server, None) else {
+        return;
+    };
+    if let Ok(admin) = connect_by(&config).await {
+        let drop = format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)");
+        let _ = admin.batch_execute(&drop).await;
+    }
+}
+
+async fn query(client: &Client, sql: &str) -> Result<Bare, tokio_postgres::Error> {
+    let prepared = client.prepare(sql).await?;
+    let types: Vec<Type> = (prepared.columns().iter())
+        .map(|column| column.type_().clone())
+        .collect();
+    let columns = (prepared.columns().iter())
+        .map(|column| column.name().to_owned())
+        .collect();
+    let mut rows = Vec::new();
+    for part in client.simple_query(sql).await? {
+        if let SimpleQueryMessage::Row(row) = part {
+            let cells = types.iter().enumerate();
+            rows.push(cells.map(|(at, of)| value(of, row.get(at))).collect());
+        }
+    }
+    Ok(Bare { columns, rows })
+}
+
+/// A cell as the backend gives it, from the text that the server prints.
+fn value(of: &Type, text: Option<&str>) -> Value {
+    let Some(text) = text else {
+        return Value::Null;
+    };
+    let plain = || Value::text(text);
+    match *of {
+        Type::BOOL => Value::Bool(text == "t"),
+        Type::INT2 | Type::INT4 | Type::INT8 | Type::OID => {
+            text.parse().map_or_else(|_| plain(), Value::Integer)
+        }
+        Type::FLOAT4 | Type::FLOAT8 => match text.parse::<f64>() {
+            Ok(number) if number.is_finite() => Value::Real(number),
+            Ok(_) | Err(_) => plain(),
+        },
+        _ => plain(),
+    }
+}
+
+/// What the server says.
+fn describe(error: &tokio_postgres::Error) -> String {
+    match error.as_db_error() {
+        Some(error) => format!("{} (SQLSTATE {})", error.message(), error.code().code()),
+        None => error.to_string(),
+    }
+}
