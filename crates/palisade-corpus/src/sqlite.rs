@@ -96,7 +96,8 @@ fn query(path: &Path, sql: &str, params: &Params) -> rusqlite::Result<Bare> {
             }
         }
     }
-    let columns: Vec<String> = (prepared.column_names().iter())
+    let columns: Vec<String> = prepared
+        .column_names()
         .map(|name| (*name).to_owned())
         .collect();
     let width = columns.len();
