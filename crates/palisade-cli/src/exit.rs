@@ -33,6 +33,8 @@ pub(crate) enum Exit {
     Unavailable,
     /// 5: something went wrong that is not the caller's fault; nothing is known about the statement.
     Internal,
+    /// 6: more statements of an audit log than admitted stay undecided, since their literals are not in it.
+    Undecided,
 }
 
 impl Exit {
@@ -54,6 +56,7 @@ impl Exit {
             Self::Configuration => 3,
             Self::Unavailable => 4,
             Self::Internal => 5,
+            Self::Undecided => 6,
         }
     }
 }

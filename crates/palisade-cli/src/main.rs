@@ -18,6 +18,7 @@ mod answer;
 mod approvals;
 mod approvals_args;
 mod args;
+mod asked_statements;
 mod audit_args;
 mod audit_config;
 mod audit_show;

@@ -2,9 +2,10 @@
 
 use std::fmt::Write as _;
 
-use palisade_corpus::{PolicyDiff, PolicyTests};
+use palisade_corpus::{AskedStatement, PolicyChange, PolicyTests};
 
 use crate::{
+    asked_statements,
     exit::{Exit, Failure},
     human, output,
     policy_test::{not_loaded, not_run},
@@ -21,33 +22,113 @@ pub(crate) fn run(arguments: &DiffArguments) -> Result<Exit, Failure> {
             arguments.new.join("tests").display()
         )));
     }
+    if let Some(asked) = read_asked(arguments)? {
+        return replay(arguments, (&old, &new), &asked);
+    }
     let diff = new
         .compare_with(&old)
         .map_err(|error| not_run(&error, &arguments.new))?;
     output::text(&match arguments.format {
-        DiffFormat::Json => {
-            let text = serde_json::to_string(&diff)
-                .map_err(|error| Failure::Internal(error.to_string()))?;
-            text + "\n"
-        }
-        DiffFormat::Text => describe(&diff),
-        DiffFormat::Markdown => table(&diff),
+        DiffFormat::Json => print_json(&diff)?,
+        DiffFormat::Text => describe(&diff.changes),
+        DiffFormat::Markdown => table(&diff.changes),
     })?;
-    let is_wider = diff
-        .changes
-        .iter()
-        .any(|change| change.direction.is_wider());
-    Ok(match arguments.fail_on {
+    Ok(judge(arguments.fail_on, &diff.changes))
+}
+
+/// Whether the differences are admitted.
+fn judge(fail_on: FailOnDiff, changes: &[PolicyChange]) -> Exit {
+    let is_wider = (changes.iter()).any(|change| change.direction.is_wider());
+    match fail_on {
         FailOnDiff::Wider if is_wider => Exit::Refused,
-        FailOnDiff::Any if !diff.changes.is_empty() => Exit::Refused,
+        FailOnDiff::Any if !changes.is_empty() => Exit::Refused,
         FailOnDiff::Wider | FailOnDiff::Any | FailOnDiff::Nothing => Exit::Permitted,
+    }
+}
+
+fn print_json(value: &impl serde::Serialize) -> Result<String, Failure> {
+    let text =
+        serde_json::to_string(value).map_err(|error| Failure::Internal(error.to_string()))?;
+    Ok(text + "\n")
+}
+
+/// The statements that are compared, where some are named.
+fn read_asked(arguments: &DiffArguments) -> Result<Option<Vec<AskedStatement>>, Failure> {
+    match (&arguments.audit, &arguments.statements) {
+        (Some(path), _) => asked_statements::read_audit(path).map(Some),
+        (None, Some(path)) => asked_statements::read_statements(path).map(Some),
+        (None, None) => Ok(None),
+    }
+}
+
+/// Compares what becomes of statements that were asked.
+fn replay(
+    arguments: &DiffArguments,
+    (old, new): (&PolicyTests, &PolicyTests),
+    asked: &[AskedStatement],
+) -> Result<Exit, Failure> {
+    let catalog = choose_catalog(arguments, new)?;
+    let replay = new
+        .replay(old, &catalog, asked)
+        .map_err(|error| not_run(&error, &arguments.new))?;
+    let percent = replay.undecided_percent();
+    let mut counts = format!(
+        "{} statements: {} change, {} stay as they are, {} undecided ({percent:.1} %), {} not replayable\n",
+        asked.len(),
+        replay.changes.len(),
+        replay.unchanged,
+        replay.undecided.len(),
+        replay.not_replayable.len()
+    );
+    for (why, statements) in [
+        (
+            "undecided, by a literal that is left out",
+            &replay.undecided,
+        ),
+        ("not replayable", &replay.not_replayable),
+    ] {
+        for sql in statements {
+            let _ = writeln!(counts, "  {why}: {}", human::printable(sql));
+        }
+    }
+    output::text(&match arguments.format {
+        DiffFormat::Json => print_json(&replay)?,
+        DiffFormat::Text => describe(&replay.changes) + &counts,
+        DiffFormat::Markdown => format!("{}\n```text\n{counts}```\n", table(&replay.changes)),
+    })?;
+    Ok(match judge(arguments.fail_on, &replay.changes) {
+        Exit::Permitted if percent > f64::from(arguments.max_undecided) => Exit::Undecided,
+        exit => exit,
     })
 }
 
+/// The tables that statements are about.
+fn choose_catalog(arguments: &DiffArguments, new: &PolicyTests) -> Result<String, Failure> {
+    let known: Vec<&String> = new.corpus().catalogs.keys().collect();
+    let told = || {
+        let names: Vec<String> = known.iter().map(|name| format!("`{name}`")).collect();
+        names.join(", ")
+    };
+    match (&arguments.catalog, known.as_slice()) {
+        (Some(name), known) if known.contains(&name) => Ok(name.clone()),
+        (Some(name), _) => Err(Failure::Usage(format!(
+            "there is no catalog `{name}` in the tests of `{}`; there is {}",
+            arguments.new.display(),
+            told()
+        ))),
+        (None, [only]) => Ok((*only).clone()),
+        (None, _) => Err(Failure::Usage(format!(
+            "the tests of `{}` have several catalogs\n  help: name the one of the statements by `--catalog`: {}",
+            arguments.new.display(),
+            told()
+        ))),
+    }
+}
+
 /// The differences of each direction below its name.
-fn describe(diff: &PolicyDiff) -> String {
+fn describe(changes: &[PolicyChange]) -> String {
     let mut out = String::new();
-    for chunk in diff.changes.chunk_by(|a, b| a.direction == b.direction) {
+    for chunk in changes.chunk_by(|a, b| a.direction == b.direction) {
         if let Some(first) = chunk.first() {
             let _ = writeln!(out, "{}:", first.direction);
         }
@@ -66,8 +147,8 @@ fn describe(diff: &PolicyDiff) -> String {
 }
 
 /// A table for a comment on a change request.
-fn table(diff: &PolicyDiff) -> String {
-    if diff.changes.is_empty() {
+fn table(changes: &[PolicyChange]) -> String {
+    if changes.is_empty() {
         return "The policies give what they gave.\n".to_owned();
     }
     let cell = |text: &str| {
@@ -75,7 +156,7 @@ fn table(diff: &PolicyDiff) -> String {
         format!("`{}`", text.replace('`', "'"))
     };
     let mut out = "| | who | what | was | is |\n|---|---|---|---|---|\n".to_owned();
-    for change in &diff.changes {
+    for change in changes {
         let cells = [&change.principal, &change.of, &change.old, &change.new];
         let cells = cells.map(|text| cell(text)).join(" | ");
         let _ = writeln!(out, "| {} | {cells} |", change.direction);

@@ -358,6 +358,18 @@ pub(crate) struct DiffArguments {
     /// The policy folder as it is
     #[arg(value_name = "NEW")]
     pub(crate) new: PathBuf,
+    /// Compare the statements of an audit log instead of tables and cases
+    #[arg(long, value_name = "FILE", conflicts_with = "statements")]
+    pub(crate) audit: Option<PathBuf>,
+    /// Compare statements instead: JSON lines {"sql", "params"?, "as"}
+    #[arg(long, value_name = "FILE")]
+    pub(crate) statements: Option<PathBuf>,
+    /// The tables of the statements, a catalog in the tests of NEW
+    #[arg(long, value_name = "NAME")]
+    pub(crate) catalog: Option<String>,
+    /// How many statements in a hundred may stay undecided
+    #[arg(long, value_name = "PERCENT", default_value = "100")]
+    pub(crate) max_undecided: u8,
     /// How to print the differences
     #[arg(long, default_value = "text")]
     pub(crate) format: DiffFormat,

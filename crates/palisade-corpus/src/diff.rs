@@ -183,7 +183,7 @@ fn compare_cells(
 }
 
 /// Which way it goes from one value of a cell to another. What cannot be compared may be more.
-fn direction(old: &str, new: &str) -> Direction {
+pub(crate) fn direction(old: &str, new: &str) -> Direction {
     // Nothing is there.
     let rank = |value: &str| match value {
         NEVER | "hidden" | "no rows" => Some(0),

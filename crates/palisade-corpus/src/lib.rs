@@ -105,6 +105,7 @@ mod policy_coverage;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod probe;
+mod replay;
 mod report;
 mod run;
 mod schema_name;
@@ -131,6 +132,7 @@ pub use load::{Corpus, CorpusError, catalog_file, policy_sources};
 pub use lock::Lock;
 pub use mutation::{Fate, MutantResult, MutationReport};
 pub use policy_coverage::{Covered, PolicyCoverage};
+pub use replay::{AskedStatement, Literals, Replay};
 pub use report::{CaseResult, Report, Status, TextForm};
 pub use run::{Answer, Ran, RunError, Runner, SECRET};
 pub use survivor::Survivor;

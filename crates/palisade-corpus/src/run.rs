@@ -239,6 +239,19 @@ impl Runner {
         Ok(Arc::clone(&stand.firewall))
     }
 
+    /// The firewall of policies that permit everything over a catalog; none if they do not load.
+    pub(crate) fn permit_everything_over(
+        &self,
+        catalog: &str,
+        policies: &str,
+    ) -> Option<&Firewall> {
+        let key = (catalog.to_owned(), policies.to_owned(), Lifetime::default());
+        let stand = self.stands.get(&key)?;
+        let open = &stand.open;
+        open.get_or_init(|| permit_everything(&stand.firewall))
+            .as_ref()
+    }
+
     fn over(
         corpus: &Corpus,
         keys: impl Iterator<Item = (Key, Dialect)>,

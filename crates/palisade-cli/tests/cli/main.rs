@@ -32,6 +32,7 @@ mod policies;
 mod policy_coverage;
 mod policy_fmt;
 mod policy_repl;
+mod policy_replay;
 mod policy_rules;
 mod policy_test_servers;
 mod postgres;

@@ -1,0 +1,141 @@
+//! Statements that were asked, from a file of them or from audit logs.
+
+use std::{collections::BTreeMap, io::BufRead as _, path::Path, time::Duration};
+
+use palisade::{session::Principal, value::Params};
+use palisade_corpus::{AskedStatement, Literals};
+use palisade_host::{audit_log_of, list_audit_files};
+use serde::Deserialize;
+
+use crate::exit::Failure;
+
+/// Bytes of a line.
+const MAX_LINE_BYTES: usize = 16 * 1024 * 1024;
+
+/// A line of a file of statements.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StatementLine {
+    /// As batches have it.
+    #[expect(dead_code, reason = "lines of batches may have one")]
+    id: Option<serde_json::Value>,
+    sql: String,
+    params: Option<serde_json::Value>,
+    r#as: String,
+}
+
+/// What counts of a record of an audit log, which has more keys from version to version.
+#[derive(Deserialize)]
+struct RecordLine {
+    kind: Option<String>,
+    principal: Option<String>,
+    statement: Option<String>,
+    time_ms: Option<u64>,
+    decision: Option<String>,
+    #[serde(default)]
+    dry_run: bool,
+}
+
+/// The statements of a file of JSON lines, `{"sql", "params"?, "as"}`.
+pub(crate) fn read_statements(path: &Path) -> Result<Vec<AskedStatement>, Failure> {
+    let mut asked = Vec::new();
+    for_each_line(path, &mut |line| {
+        let read: StatementLine = serde_json::from_str(line).map_err(|error| error.to_string())?;
+        let params = match &read.params {
+            Some(json) => Params::from_json(json)?,
+            None => Params::None,
+        };
+        asked.push(AskedStatement {
+            principal: parse_principal(&read.r#as)?,
+            sql: read.sql,
+            params,
+            at: Duration::ZERO,
+            count: 1,
+            literals: Literals::Kept,
+            was_permitted: None,
+        });
+        Ok(())
+    })?;
+    Ok(asked)
+}
+
+/// The statements of an audit log and of the files that were renamed before it, each shape of a principal once.
+pub(crate) fn read_audit(path: &Path) -> Result<Vec<AskedStatement>, Failure> {
+    let files = if path == audit_log_of(path) {
+        list_audit_files(path).map_err(|error| unread(path, &error))?
+    } else {
+        vec![path.to_owned()]
+    };
+    if files.is_empty() {
+        let error = std::io::Error::from(std::io::ErrorKind::NotFound);
+        return Err(unread(path, &error));
+    }
+    let mut by_shape: BTreeMap<(String, String), AskedStatement> = BTreeMap::new();
+    for file in files {
+        for_each_line(&file, &mut |line| {
+            let read: RecordLine = serde_json::from_str(line).map_err(|error| error.to_string())?;
+            // Calls of tools that run nothing, what a person said, and what was only asked about.
+            if read.kind.as_deref() != Some("statement") || read.dry_run {
+                return Ok(());
+            }
+            let (Some(principal), Some(sql)) = (read.principal, read.statement) else {
+                return Err("the record has no `principal` or no `statement`".to_owned());
+            };
+            let at = Duration::from_millis(read.time_ms.unwrap_or_default());
+            let permitted = read.decision.as_deref() == Some("allow");
+            let parsed = parse_principal(&principal)?;
+            let known = by_shape.entry((principal, sql.clone()));
+            let known = known.or_insert_with(|| AskedStatement {
+                principal: parsed,
+                sql,
+                params: Params::None,
+                at,
+                count: 0,
+                literals: Literals::LeftOut,
+                was_permitted: Some(permitted),
+            });
+            known.count += 1;
+            known.at = known.at.max(at);
+            known.was_permitted = Some(permitted || known.was_permitted == Some(true));
+            Ok(())
+        })?;
+    }
+    Ok(by_shape.into_values().collect())
+}
+
+fn parse_principal(text: &str) -> Result<Principal, String> {
+    Principal::parse(text).map_err(|error| error.to_string())
+}
+
+fn unread(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::Usage(format!("cannot read `{}`: {error}", path.display()))
+}
+
+/// Hands over the lines of a file that are not blank. An error of one is told with its number.
+fn for_each_line(
+    path: &Path,
+    read: &mut dyn FnMut(&str) -> Result<(), String>,
+) -> Result<(), Failure> {
+    let file = std::fs::File::open(path).map_err(|error| unread(path, &error))?;
+    let mut lines = std::io::BufReader::new(file);
+    let mut number = 0_usize;
+    loop {
+        number += 1;
+        let mut line = Vec::new();
+        let mut bounded = std::io::Read::take(&mut lines, MAX_LINE_BYTES as u64);
+        let count = bounded
+            .read_until(b'\n', &mut line)
+            .map_err(|error| unread(path, &error))?;
+        let fault = |why: &str| Failure::Usage(format!("{}:{number}: {why}", path.display()));
+        if count == 0 {
+            return Ok(());
+        }
+        if count == MAX_LINE_BYTES {
+            return Err(fault("the line is too long"));
+        }
+        let text = std::str::from_utf8(&line).map_err(|_| fault("the line is not UTF-8"))?;
+        if !text.trim().is_empty() {
+            read(text).map_err(|why| fault(&why))?;
+        }
+    }
+}

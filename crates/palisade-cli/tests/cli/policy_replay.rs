@@ -1,0 +1,170 @@
+//! What becomes of statements that were asked, where policies change.
+
+use serde_json::json;
+
+use crate::{
+    desk::{Answer, Desk},
+    workbench::{READ, TABLES, case},
+};
+
+const BASE: &str = "@id(\"read\") permit (principal == Agent::\"ann\", action in [Action::\"select\", Action::\"see\", Action::\"read\"], resource);
+@id(\"pure\") permit (principal, action == Action::\"call\", resource) when { resource.safety == \"pure\" };
+";
+const MASK: &str = "@id(\"mask\") @mask(\"null\") forbid (principal, action == Action::\"read_plain\", resource == Column::\"main.tea.price\");\n";
+const ROWS: &str = "@id(\"rows\") forbid (principal, action == Action::\"see\", resource is row::main::tea) unless { resource has price && resource.price < 5 };\n";
+const CAP: &str =
+    "@id(\"cap\") @max_rows(\"3\") permit (principal, action == Action::\"select\", resource);\n";
+const OFFSET: &str = "@id(\"offset\") forbid (principal, action == Action::\"select\", resource) when { context has statement && context.statement.offset > 1000 };\n";
+
+fn desk(old: &[&str], new: &[&str]) -> Desk {
+    let desk = Desk::empty();
+    desk.write("p/base.cedar", BASE);
+    for (folder, policies) in [("old", old), ("new", new)] {
+        desk.write(
+            &format!("{folder}/base.cedar"),
+            BASE.to_owned() + &policies.concat(),
+        );
+        desk.write(&format!("{folder}/tests/tea.sql"), TABLES);
+        desk.write(&format!("{folder}/tests/tea.toml"), case("a", READ));
+    }
+    desk
+}
+
+/// Asks statements of a database, which a log records.
+fn ask(desk: &Desk, statements: &[&str]) {
+    let database = desk.path("tea.db");
+    palisade_sqlite::create_database(&database, TABLES).unwrap();
+    for sql in statements {
+        desk.run(&[
+            "query",
+            "sqlite:tea.db",
+            sql,
+            "--policies",
+            "p",
+            "--as",
+            "Agent::\"ann\"",
+            "--audit",
+            "audit.jsonl",
+        ]);
+    }
+}
+
+fn diff(desk: &Desk, more: &[&str]) -> Answer {
+    desk.run(&[&["policy", "diff", "old", "new"], more].concat())
+}
+
+const ASKED: [&str; 6] = [
+    "SELECT name FROM tea WHERE price = 4",
+    "SELECT name FROM tea WHERE price = 7",
+    "SELECT price FROM tea WHERE name LIKE 'As%' LIMIT 3",
+    "SELECT name FROM tea ORDER BY id LIMIT 1 OFFSET 5",
+    "SELECT substr(name, 1, 3) FROM tea",
+    "SELECT nothing FROM tea",
+];
+
+#[test]
+fn statements_of_an_audit_log_are_decided_anew() {
+    let replay = |old: &[&str], new: &[&str], exit| {
+        let desk = desk(old, new);
+        ask(&desk, &ASKED);
+        let more = ["--audit", "audit.jsonl", "--format", "json"];
+        diff(&desk, &more).expect_exit(exit).json()
+    };
+    let same = replay(&[MASK], &[MASK], 0);
+    // Two of the statements differ in a literal alone.
+    assert_eq!(
+        (&same["unchanged"], &same["changes"]),
+        (&json!(5), &json!([])),
+        "{same}"
+    );
+    assert_eq!(same["undecided"], json!([]));
+    let masked = replay(&[], &[MASK], 0);
+    assert_eq!(masked["changes"].as_array().unwrap().len(), 2, "{masked}");
+    for change in masked["changes"].as_array().unwrap() {
+        assert_eq!(change["direction"], "narrower");
+        assert_eq!(change["old"], "main.tea.price plain");
+        assert_eq!(change["new"], "main.tea.price mask null");
+    }
+    let times = masked["changes"].to_string();
+    assert!(times.contains("asked 2 times"), "{times}");
+    let plain = replay(&[MASK], &[], 1);
+    assert_eq!(plain["changes"][0]["direction"], "plainer", "{plain}");
+    let capped = replay(&[], &[CAP], 0);
+    assert_eq!(
+        capped["changes"][0]["new"], "the answer at most 3 rows",
+        "{capped}"
+    );
+    let rows = replay(&[ROWS], &[], 1);
+    assert_eq!(rows["changes"][0]["direction"], "more-rows", "{rows}");
+}
+
+/// A literal that policies look at is not in the log, so that its statement is told apart.
+#[test]
+fn what_a_literal_decides_is_undecided() {
+    let desk = desk(&[], &[OFFSET]);
+    ask(&desk, &ASKED);
+    let audit = ["--audit", "audit.jsonl"];
+    let told = diff(&desk, &audit).expect_exit(0).out;
+    assert!(
+        told.contains("undecided, by a literal that is left out: select name from tea order by id limit ? offset ?"),
+        "{told}"
+    );
+    assert!(told.contains("1 undecided (20.0 %)"), "{told}");
+    diff(&desk, &[&audit[..], &["--max-undecided", "20"]].concat()).expect_exit(0);
+    diff(&desk, &[&audit[..], &["--max-undecided", "19"]].concat()).expect_exit(6);
+    // With its literals it is decided.
+    let lines: Vec<String> = ASKED
+        .iter()
+        .map(|sql| json!({"sql": sql, "as": "Agent::\"ann\""}).to_string())
+        .collect();
+    desk.write("asked.jsonl", lines.join("\n") + "\n");
+    let told = diff(&desk, &["--statements", "asked.jsonl"])
+        .expect_exit(0)
+        .out;
+    assert!(
+        told.contains("6 statements: 0 change, 6 stay as they are, 0 undecided"),
+        "{told}"
+    );
+    desk.write(
+        "asked.jsonl",
+        lines.join("\n").replace("OFFSET 5", "OFFSET 5000"),
+    );
+    let told = diff(&desk, &["--statements", "asked.jsonl"])
+        .expect_exit(0)
+        .out;
+    assert!(
+        told.contains("narrower:") && told.contains("OFFSET 5000"),
+        "{told}"
+    );
+}
+
+#[test]
+fn what_cannot_be_replayed_is_counted_apart() {
+    let desk = desk(&[], &[MASK]);
+    ask(&desk, &["SELECT name FROM tea", "SELECT price FROM tea"]);
+    for folder in ["old", "new"] {
+        desk.write(
+            &format!("{folder}/tests/tea.sql"),
+            "CREATE TABLE tea (name TEXT, id INTEGER);",
+        );
+        desk.write(&format!("{folder}/base.cedar"), BASE);
+    }
+    let told = diff(&desk, &["--audit", "audit.jsonl"]).expect_exit(0).out;
+    assert!(
+        told.contains("not replayable: select price from tea") && told.contains("1 not replayable"),
+        "{told}"
+    );
+    // What is no log is told with its line.
+    desk.write(
+        "broken.jsonl",
+        "{\"kind\": \"call\"}\n{\"kind\": \"statement\"}\n",
+    );
+    diff(&desk, &["--audit", "broken.jsonl"])
+        .fails(2, &["broken.jsonl:2: the record has no `principal`"]);
+    desk.write("broken.jsonl", "{\"sql\": \"SELECT 1\", \"who\": \"x\"}\n");
+    diff(&desk, &["--statements", "broken.jsonl"])
+        .fails(2, &["broken.jsonl:1:", "unknown field `who`"]);
+    diff(&desk, &["--audit", "none.jsonl"]).fails(2, &["cannot read", "none.jsonl"]);
+    diff(&desk, &["--audit", "audit.jsonl", "--catalog", "coffee"])
+        .fails(2, &["there is no catalog `coffee`"]);
+}

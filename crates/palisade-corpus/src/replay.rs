@@ -1,0 +1,376 @@
+//! Statements that were asked, decided by two versions of a policy folder.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use palisade::{
+    code::Code,
+    firewall::{Decision, Firewall, Trace},
+    session::{Principal, Session},
+    value::Params,
+};
+use serde::Serialize;
+
+use crate::{
+    diff::{self, Direction, PolicyChange, direction},
+    folder::PolicyTests,
+    load::OWN_POLICIES,
+    run::{RunError, Runner},
+};
+
+/// A statement that somebody asked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AskedStatement {
+    /// Who.
+    pub principal: Principal,
+    /// Its text; as audit logs hold it where its literals were left out.
+    pub sql: String,
+    /// Its parameters.
+    pub params: Params,
+    /// When, since 1970-01-01 UTC; of several times the last.
+    pub at: Duration,
+    /// How often.
+    pub count: u64,
+    /// Whether `sql` has its literals.
+    pub literals: Literals,
+    /// Whether it was permitted, where that is known.
+    pub was_permitted: Option<bool>,
+}
+
+/// Whether a text has its literals.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Literals {
+    /// It is as it was asked.
+    Kept,
+    /// Each is a `?`, as in audit logs.
+    LeftOut,
+}
+
+/// What becomes of statements that were asked.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Replay {
+    /// What changes, the wider first.
+    pub changes: Vec<PolicyChange>,
+    /// How many statements are decided as before.
+    pub unchanged: usize,
+    /// Statements whose decision hangs on a literal that was left out.
+    pub undecided: Vec<String>,
+    /// Statements about tables that the tests lack, and texts that cannot be read.
+    pub not_replayable: Vec<String>,
+}
+
+impl Replay {
+    /// Of the statements that can be replayed, how many in a hundred are undecided.
+    #[must_use]
+    pub fn undecided_percent(&self) -> f64 {
+        let decided = self.changes.len() + self.unchanged;
+        let all = decided + self.undecided.len();
+        // Counts of statements are far below 2^52.
+        #[expect(clippy::cast_precision_loss, reason = "a share for people")]
+        let percent = 100.0 * self.undecided.len() as f64 / all.max(1) as f64;
+        percent
+    }
+}
+
+/// What stands in the place of a literal that was left out. Where decisions differ by it, the literal decides.
+const STAND_INS: [&str; 3] = ["1", "1000000", "'1'"];
+
+impl PolicyTests {
+    /// What becomes of `asked` where the policies of `old` give way to these, over the catalog `catalog` of this folder's
+    /// tests.
+    ///
+    /// # Errors
+    /// If policies do not load over it.
+    pub fn replay(
+        &self,
+        old: &PolicyTests,
+        catalog: &str,
+        asked: &[AskedStatement],
+    ) -> Result<Replay, RunError> {
+        let mut before = self.corpus().clone();
+        before.policies.clone_from(&old.corpus().policies);
+        let runners = [
+            Runner::over_catalogs(&before, OWN_POLICIES)?,
+            Runner::over_catalogs(self.corpus(), OWN_POLICIES)?,
+        ];
+        let [old, new] = &runners;
+        let principals: BTreeSet<&Principal> =
+            asked.iter().map(|statement| &statement.principal).collect();
+        let versions = Versions {
+            old: Version::new(old, catalog, &principals)?,
+            new: Version::new(new, catalog, &principals)?,
+            open: new.permit_everything_over(catalog, OWN_POLICIES),
+        };
+        let mut replay = Replay::default();
+        let mut changes = BTreeSet::new();
+        for statement in asked {
+            match versions.decide(statement) {
+                Fate::Same => replay.unchanged += 1,
+                Fate::Changes(change) => {
+                    changes.insert(change);
+                }
+                Fate::Undecided => replay.undecided.push(statement.sql.clone()),
+                Fate::NotReplayable => replay.not_replayable.push(statement.sql.clone()),
+            }
+        }
+        replay.changes = changes.into_iter().collect();
+        Ok(replay)
+    }
+}
+
+/// What becomes of one statement.
+#[derive(Debug, PartialEq, Eq)]
+enum Fate {
+    Same,
+    Changes(PolicyChange),
+    Undecided,
+    NotReplayable,
+}
+
+/// What principals may do at all, by resource and action, as `access.lock` says it.
+type Cells = BTreeMap<(String, &'static str), String>;
+
+/// One version of policies over a catalog.
+struct Version {
+    firewall: Arc<Firewall>,
+    cells: BTreeMap<Principal, Cells>,
+}
+
+impl Version {
+    fn new(
+        runner: &Runner,
+        catalog: &str,
+        principals: &BTreeSet<&Principal>,
+    ) -> Result<Self, RunError> {
+        let firewall = runner.firewall_over(catalog, OWN_POLICIES)?;
+        let mut cells = BTreeMap::new();
+        for principal in principals {
+            let found = diff::cells(&firewall, principal).map_err(|source| RunError::Policies {
+                policies: OWN_POLICIES.to_owned(),
+                catalog: catalog.to_owned(),
+                source,
+            })?;
+            cells.insert((*principal).clone(), found);
+        }
+        Ok(Self { firewall, cells })
+    }
+
+    /// None where there is no decision.
+    fn decide(&self, sql: &str, params: &Params, session: &Session) -> Option<Outcome> {
+        let (code, trace) = decide(&self.firewall, sql, params, session)?;
+        let none = Cells::new();
+        let cells = self.cells.get(session.principal()).unwrap_or(&none);
+        Some(Outcome {
+            seen: match code {
+                None => list_seen(&trace, cells),
+                Some(_) => Vec::new(),
+            },
+            code,
+        })
+    }
+}
+
+/// Two versions of policies over one catalog.
+struct Versions<'v> {
+    old: Version,
+    new: Version,
+    /// Policies that permit everything, where they load.
+    open: Option<&'v Firewall>,
+}
+
+impl Versions<'_> {
+    fn decide(&self, asked: &AskedStatement) -> Fate {
+        let session = Session::new(asked.principal.clone()).at(asked.at);
+        let texts: Vec<String> = match asked.literals {
+            Literals::Kept => vec![asked.sql.clone()],
+            Literals::LeftOut => STAND_INS
+                .iter()
+                .map(|literal| put_in(&asked.sql, literal))
+                .collect(),
+        };
+        if asked.sql.trim().is_empty() {
+            return Fate::NotReplayable;
+        }
+        if asked.was_permitted == Some(true) && self.lacks_tables(&texts, &session) {
+            return Fate::NotReplayable;
+        }
+        let mut fates = Vec::new();
+        for text in &texts {
+            let (Some(was), Some(is)) = (
+                self.old.decide(text, &asked.params, &session),
+                self.new.decide(text, &asked.params, &session),
+            ) else {
+                return Fate::Undecided;
+            };
+            // A stand-in that makes it no statement says nothing.
+            let is_no_statement =
+                was.code.is_some() && was.code == is.code && self.is_always_refused(text, &session);
+            if is_no_statement && asked.literals == Literals::LeftOut {
+                continue;
+            }
+            fates.push(
+                compare(&was, &is).map(|(direction, [old, new])| PolicyChange {
+                    direction,
+                    principal: asked.principal.to_string(),
+                    of: describe(asked),
+                    old,
+                    new,
+                }),
+            );
+        }
+        fates.dedup();
+        let mut fates = fates.into_iter();
+        match (fates.next(), fates.next()) {
+            (Some(None), None) => Fate::Same,
+            (Some(Some(change)), None) => Fate::Changes(change),
+            // What was refused whatever was asked for still is.
+            (None, _) if asked.was_permitted == Some(false) => Fate::Same,
+            (None, _) | (Some(_), Some(_)) => Fate::Undecided,
+        }
+    }
+
+    /// Whether it is refused whatever policies say.
+    fn is_always_refused(&self, text: &str, session: &Session) -> bool {
+        let decided = self
+            .open
+            .and_then(|open| decide(open, text, &Params::None, session));
+        decided.is_some_and(|(code, _)| code.is_some())
+    }
+
+    /// Whether the statement names what the catalog does not have.
+    fn lacks_tables(&self, texts: &[String], session: &Session) -> bool {
+        let Some(open) = self.open else {
+            return false;
+        };
+        texts.iter().all(|text| {
+            let decided = decide(open, text, &Params::None, session);
+            let code = decided.and_then(|(code, _)| code);
+            code == Some(Code::NameUnknownRelation) || code == Some(Code::NameUnknownColumn)
+        })
+    }
+}
+
+/// A statement as a line of a difference has it.
+fn describe(asked: &AskedStatement) -> String {
+    match asked.count {
+        1 => format!("`{}`", asked.sql),
+        count => format!("`{}`, asked {count} times", asked.sql),
+    }
+}
+
+/// `text` with `literal` in the place of each `?` that stands alone and not in quotes.
+fn put_in(text: &str, literal: &str) -> String {
+    let mut quote = None;
+    let mut out = String::with_capacity(text.len());
+    for piece in text.split(' ') {
+        if !out.is_empty() {
+            out.push(' ');
+        }
+        if piece == "?" && quote.is_none() {
+            out.push_str(literal);
+            continue;
+        }
+        for c in piece.chars() {
+            match (quote, c) {
+                (None, '"' | '`') => quote = Some(c),
+                (Some(open), c) if open == c => quote = None,
+                (None | Some(_), _) => {}
+            }
+        }
+        out.push_str(piece);
+    }
+    out
+}
+
+/// What a version of policies makes of a statement.
+#[derive(Debug, PartialEq, Eq)]
+struct Outcome {
+    code: Option<Code>,
+    /// What of each table and column is seen and changed, as cells of `access.lock` say it.
+    seen: Vec<(String, String)>,
+}
+
+/// The refusal, if there is one, and the record; none where there is no decision.
+fn decide(
+    firewall: &Firewall,
+    sql: &str,
+    params: &Params,
+    session: &Session,
+) -> Option<(Option<Code>, Trace)> {
+    let (decision, trace) = firewall.explain(sql, params, session).ok()?;
+    let code = match decision {
+        Decision::Allow(_) => None,
+        Decision::Reject(rejection) => Some(rejection.code()),
+    };
+    Some((code, trace))
+}
+
+fn list_seen(trace: &Trace, cells: &Cells) -> Vec<(String, String)> {
+    let most = match trace.max_rows {
+        None => "all rows".to_owned(),
+        Some(rows) => format!("at most {rows} rows"),
+    };
+    let mut seen = vec![("the answer".to_owned(), most)];
+    for relation in &trace.relations {
+        let name = &relation.relation;
+        let cell = |action| cells.get(&(name.clone(), action)).cloned();
+        let rows = match relation.rows {
+            "all" => Some("all rows".to_owned()),
+            "none" => Some("no rows".to_owned()),
+            // By which condition, the cell says.
+            _ => cell("see"),
+        };
+        seen.extend(rows.map(|rows| (name.clone(), rows)));
+        if !relation.changed_by.is_empty() {
+            seen.extend(cell("change").map(|rows| (format!("{name} change"), rows)));
+        }
+        for column in &relation.columns {
+            let name = format!("{name}.{}", column.column);
+            seen.push((name, column.level.clone()));
+        }
+    }
+    seen.sort();
+    seen
+}
+
+/// What is different, and its widest part.
+fn compare(was: &Outcome, is: &Outcome) -> Option<(Direction, [String; 2])> {
+    match (was.code, is.code) {
+        (Some(code), None) => Some((
+            Direction::NewlyPermitted,
+            [code.slug().to_owned(), "allow".to_owned()],
+        )),
+        (None, Some(code)) => Some((
+            Direction::Narrower,
+            ["allow".to_owned(), code.slug().to_owned()],
+        )),
+        (Some(_), Some(_)) => None,
+        (None, None) => {
+            let mut changes = Vec::new();
+            for (name, old) in &was.seen {
+                let new = is.seen.iter().find(|(other, _)| other == name);
+                if let Some((_, new)) = new.filter(|(_, new)| new != old) {
+                    let told = [format!("{name} {old}"), format!("{name} {new}")];
+                    changes.push((direction(old, new), told));
+                }
+            }
+            changes.sort();
+            changes.into_iter().next()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::put_in;
+
+    #[test]
+    fn literals_are_put_where_they_were() {
+        let text = "select \"a ? b\" , ? from t where x = ?";
+        let expected = "select \"a ? b\" , 1 from t where x = 1";
+        assert_eq!(put_in(text, "1"), expected);
+    }
+}
