@@ -13,9 +13,9 @@ use crate::audit_args::{
 use crate::config_args::ConfigCommand;
 use crate::scan::{SCAN_HELP, ScanArguments};
 use crate::workbench_args::{
-    DIFF_HELP, DiffArguments, FMT_HELP, FmtArguments, INIT_HELP, InitArguments, LOCK_HELP,
-    LockArguments, POLICY_CHECK_HELP, PolicyCheckArguments, REPL_HELP, ReplArguments, TEST_HELP,
-    TestArguments, WHAT_HELP, WHO_HELP, WhatArguments, WhoArguments,
+    DIFF_HELP, DiffArguments, FMT_HELP, FmtArguments, INIT_HELP, InitArguments, LEARN_HELP,
+    LOCK_HELP, LearnArguments, LockArguments, POLICY_CHECK_HELP, PolicyCheckArguments, REPL_HELP,
+    ReplArguments, TEST_HELP, TestArguments, WHAT_HELP, WHO_HELP, WhatArguments, WhoArguments,
 };
 use crate::{audit_config::AuditArguments, config::Tools, mcp_config::Client};
 
@@ -577,6 +577,9 @@ pub(crate) enum PolicyCommand {
     /// Say what changes for whom between two policy folders
     #[command(after_help = DIFF_HELP)]
     Diff(DiffArguments),
+    /// Propose the least policies for what was asked, or what to take away
+    #[command(after_help = LEARN_HELP)]
+    Learn(LearnArguments),
     /// List what every principal sees of a table or a column
     #[command(after_help = WHO_HELP)]
     Who(WhoArguments),

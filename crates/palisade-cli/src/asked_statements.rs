@@ -1,6 +1,11 @@
 //! Statements that were asked, from a file of them or from audit logs.
 
-use std::{collections::BTreeMap, io::BufRead as _, path::Path, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io::BufRead as _,
+    path::Path,
+    time::Duration,
+};
 
 use palisade::{session::Principal, value::Params};
 use palisade_corpus::{AskedStatement, Literals};
@@ -34,6 +39,24 @@ struct RecordLine {
     decision: Option<String>,
     #[serde(default)]
     dry_run: bool,
+    session: Option<String>,
+    #[serde(default)]
+    findings: u64,
+    #[serde(default)]
+    obligations: Vec<String>,
+    #[serde(default)]
+    policies: Vec<String>,
+}
+
+/// What is read of an audit log.
+#[derive(Debug, Default)]
+pub(crate) struct AskedInLog {
+    /// Each shape of a statement of each principal once.
+    pub(crate) statements: Vec<AskedStatement>,
+    /// When each policy last determined a decision.
+    pub(crate) policies: BTreeMap<String, Duration>,
+    /// The time of the first and of the last record.
+    pub(crate) window: Option<(Duration, Duration)>,
 }
 
 /// The statements of a file of JSON lines, `{"sql", "params"?, "as"}`.
@@ -49,8 +72,11 @@ pub(crate) fn read_statements(path: &Path) -> Result<Vec<AskedStatement>, Failur
             principal: parse_principal(&read.r#as)?,
             sql: read.sql,
             params,
-            at: Duration::ZERO,
+            first: Duration::ZERO,
+            last: Duration::ZERO,
             count: 1,
+            clean: 1,
+            obligations: BTreeSet::new(),
             literals: Literals::Kept,
             was_permitted: None,
         });
@@ -59,8 +85,8 @@ pub(crate) fn read_statements(path: &Path) -> Result<Vec<AskedStatement>, Failur
     Ok(asked)
 }
 
-/// The statements of an audit log and of the files that were renamed before it, each shape of a principal once.
-pub(crate) fn read_audit(path: &Path) -> Result<Vec<AskedStatement>, Failure> {
+/// The statements of an audit log, and of the files that were renamed before it.
+pub(crate) fn read_audit(path: &Path) -> Result<AskedInLog, Failure> {
     let files = if path == audit_log_of(path) {
         list_audit_files(path).map_err(|error| unread(path, &error))?
     } else {
@@ -70,6 +96,17 @@ pub(crate) fn read_audit(path: &Path) -> Result<Vec<AskedStatement>, Failure> {
         let error = std::io::Error::from(std::io::ErrorKind::NotFound);
         return Err(unread(path, &error));
     }
+    let mut tainted = BTreeSet::new();
+    for file in &files {
+        for_each_line(file, &mut |line| {
+            let read: RecordLine = serde_json::from_str(line).map_err(|error| error.to_string())?;
+            if read.findings > 0 {
+                tainted.extend(read.session);
+            }
+            Ok(())
+        })?;
+    }
+    let mut log = AskedInLog::default();
     let mut by_shape: BTreeMap<(String, String), AskedStatement> = BTreeMap::new();
     for file in files {
         for_each_line(&file, &mut |line| {
@@ -82,6 +119,18 @@ pub(crate) fn read_audit(path: &Path) -> Result<Vec<AskedStatement>, Failure> {
                 return Err("the record has no `principal` or no `statement`".to_owned());
             };
             let at = Duration::from_millis(read.time_ms.unwrap_or_default());
+            log.window = Some(match log.window {
+                Some((first, last)) => (first.min(at), last.max(at)),
+                None => (at, at),
+            });
+            for policy in read.policies {
+                let last = log.policies.entry(policy).or_default();
+                *last = at.max(*last);
+            }
+            let is_clean = read.findings == 0
+                && read
+                    .session
+                    .is_none_or(|session| !tainted.contains(&session));
             let permitted = read.decision.as_deref() == Some("allow");
             let parsed = parse_principal(&principal)?;
             let known = by_shape.entry((principal, sql.clone()));
@@ -89,18 +138,25 @@ pub(crate) fn read_audit(path: &Path) -> Result<Vec<AskedStatement>, Failure> {
                 principal: parsed,
                 sql,
                 params: Params::None,
-                at,
+                first: at,
+                last: at,
                 count: 0,
+                clean: 0,
+                obligations: BTreeSet::new(),
                 literals: Literals::LeftOut,
                 was_permitted: Some(permitted),
             });
             known.count += 1;
-            known.at = known.at.max(at);
+            known.clean += u64::from(is_clean);
+            known.first = known.first.min(at);
+            known.last = known.last.max(at);
+            known.obligations.extend(read.obligations);
             known.was_permitted = Some(permitted || known.was_permitted == Some(true));
             Ok(())
         })?;
     }
-    Ok(by_shape.into_values().collect())
+    log.statements = by_shape.into_values().collect();
+    Ok(log)
 }
 
 fn parse_principal(text: &str) -> Result<Principal, String> {

@@ -60,6 +60,7 @@ mod policy_check;
 mod policy_diff;
 mod policy_fix;
 mod policy_fmt;
+mod policy_learn;
 mod policy_lock;
 mod policy_repl;
 mod policy_test;

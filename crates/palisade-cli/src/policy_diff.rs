@@ -1,6 +1,6 @@
 //! `palisade policy diff`: what changes for whom between two policy folders.
 
-use std::fmt::Write as _;
+use std::{fmt::Write as _, path::Path};
 
 use palisade_corpus::{AskedStatement, PolicyChange, PolicyTests};
 
@@ -55,7 +55,7 @@ fn print_json(value: &impl serde::Serialize) -> Result<String, Failure> {
 /// The statements that are compared, where some are named.
 fn read_asked(arguments: &DiffArguments) -> Result<Option<Vec<AskedStatement>>, Failure> {
     match (&arguments.audit, &arguments.statements) {
-        (Some(path), _) => asked_statements::read_audit(path).map(Some),
+        (Some(path), _) => Ok(Some(asked_statements::read_audit(path)?.statements)),
         (None, Some(path)) => asked_statements::read_statements(path).map(Some),
         (None, None) => Ok(None),
     }
@@ -67,7 +67,7 @@ fn replay(
     (old, new): (&PolicyTests, &PolicyTests),
     asked: &[AskedStatement],
 ) -> Result<Exit, Failure> {
-    let catalog = choose_catalog(arguments, new)?;
+    let catalog = choose_catalog(arguments.catalog.as_ref(), &arguments.new, new)?;
     let replay = new
         .replay(old, &catalog, asked)
         .map_err(|error| not_run(&error, &arguments.new))?;
@@ -103,23 +103,27 @@ fn replay(
 }
 
 /// The tables that statements are about.
-fn choose_catalog(arguments: &DiffArguments, new: &PolicyTests) -> Result<String, Failure> {
-    let known: Vec<&String> = new.corpus().catalogs.keys().collect();
+pub(crate) fn choose_catalog(
+    named: Option<&String>,
+    folder: &Path,
+    tests: &PolicyTests,
+) -> Result<String, Failure> {
+    let known: Vec<&String> = tests.corpus().catalogs.keys().collect();
     let told = || {
         let names: Vec<String> = known.iter().map(|name| format!("`{name}`")).collect();
         names.join(", ")
     };
-    match (&arguments.catalog, known.as_slice()) {
+    match (named, known.as_slice()) {
         (Some(name), known) if known.contains(&name) => Ok(name.clone()),
         (Some(name), _) => Err(Failure::Usage(format!(
             "there is no catalog `{name}` in the tests of `{}`; there is {}",
-            arguments.new.display(),
+            folder.display(),
             told()
         ))),
         (None, [only]) => Ok((*only).clone()),
         (None, _) => Err(Failure::Usage(format!(
             "the tests of `{}` have several catalogs\n  help: name the one of the statements by `--catalog`: {}",
-            arguments.new.display(),
+            folder.display(),
             told()
         ))),
     }

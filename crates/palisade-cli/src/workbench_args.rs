@@ -339,6 +339,46 @@ pub(crate) struct InitArguments {
     pub(crate) secret: SecretArguments,
 }
 
+pub(crate) const LEARN_HELP: &str = "\
+Learned from are statements that were permitted, in sessions without findings.
+A review is needed: what an agent asked is not yet what it should.
+
+Examples (after `palisade demo`):
+  palisade query sqlite:demo.db 'SELECT name FROM staff' \\
+    --policies demo-policies --as 'Agent::\"support-bot\"' --audit audit.jsonl
+  palisade policy learn demo-policies --audit audit.jsonl
+  palisade policy learn demo-policies --audit audit.jsonl --unused 90
+
+Exit code 1: nothing was learned from some of the statements.";
+
+/// `palisade policy learn`
+#[derive(Debug, Args)]
+pub(crate) struct LearnArguments {
+    /// The policy folder, with the tables in its tests and its entities.json
+    #[arg(value_name = "DIR", default_value = "policies")]
+    pub(crate) dir: PathBuf,
+    /// Learn from an audit log
+    #[arg(long, value_name = "FILE", required_unless_present = "statements")]
+    pub(crate) audit: Option<PathBuf>,
+    /// Learn from statements that a person marked: JSON lines
+    /// {"sql", "params"?, "as"}
+    #[arg(long, value_name = "FILE", conflicts_with = "audit")]
+    pub(crate) statements: Option<PathBuf>,
+    /// The tables of the statements, a catalog in the tests of DIR
+    #[arg(long, value_name = "NAME")]
+    pub(crate) catalog: Option<String>,
+    /// List the policies that decided nothing in the last so many days of the
+    /// log instead
+    #[arg(long, value_name = "DAYS", conflicts_with_all = ["statements", "catalog"])]
+    pub(crate) unused: Option<u16>,
+    /// Write `learned.cedar` and `tests/learned.toml` into this new folder
+    #[arg(long, value_name = "NEW", conflicts_with = "unused")]
+    pub(crate) write: Option<PathBuf>,
+    /// How to print it
+    #[arg(long, default_value = "text")]
+    pub(crate) format: Format,
+}
+
 pub(crate) const DIFF_HELP: &str = "\
 Both are compared over the tables and cases in the tests of NEW. What cannot be
 compared counts as wider: another condition of rows, another mask.

@@ -30,10 +30,16 @@ pub struct AskedStatement {
     pub sql: String,
     /// Its parameters.
     pub params: Params,
-    /// When, since 1970-01-01 UTC; of several times the last.
-    pub at: Duration,
+    /// When first, since 1970-01-01 UTC; zero if that is not known.
+    pub first: Duration,
+    /// When last.
+    pub last: Duration,
     /// How often.
     pub count: u64,
+    /// How often in sessions without a finding of instructions to a model.
+    pub clean: u64,
+    /// What policies obliged to, as audit records have it: `filter main.tickets`.
+    pub obligations: BTreeSet<String>,
     /// Whether `sql` has its literals.
     pub literals: Literals,
     /// Whether it was permitted, where that is known.
@@ -183,14 +189,8 @@ struct Versions<'v> {
 
 impl Versions<'_> {
     fn decide(&self, asked: &AskedStatement) -> Fate {
-        let session = Session::new(asked.principal.clone()).at(asked.at);
-        let texts: Vec<String> = match asked.literals {
-            Literals::Kept => vec![asked.sql.clone()],
-            Literals::LeftOut => STAND_INS
-                .iter()
-                .map(|literal| put_in(&asked.sql, literal))
-                .collect(),
-        };
+        let session = Session::new(asked.principal.clone()).at(asked.last);
+        let texts = put_in_literals(asked);
         if asked.sql.trim().is_empty() {
             return Fate::NotReplayable;
         }
@@ -258,6 +258,17 @@ fn describe(asked: &AskedStatement) -> String {
     match asked.count {
         1 => format!("`{}`", asked.sql),
         count => format!("`{}`, asked {count} times", asked.sql),
+    }
+}
+
+/// The text of a statement, with each stand-in where its literals were left out.
+pub(crate) fn put_in_literals(asked: &AskedStatement) -> Vec<String> {
+    match asked.literals {
+        Literals::Kept => vec![asked.sql.clone()],
+        Literals::LeftOut => STAND_INS
+            .iter()
+            .map(|literal| put_in(&asked.sql, literal))
+            .collect(),
     }
 }
 

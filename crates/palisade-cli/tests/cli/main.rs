@@ -31,6 +31,7 @@ mod one_folder;
 mod policies;
 mod policy_coverage;
 mod policy_fmt;
+mod policy_learn;
 mod policy_repl;
 mod policy_replay;
 mod policy_rules;

@@ -36,7 +36,7 @@ use std::{
 
 pub use approval::{ApprovalDemand, ApprovalLevel};
 pub use authorize::Permit;
-pub use cedar::schema::schema_text;
+pub use cedar::schema::{row_type, schema_text};
 pub use clause::{Clause, ClauseAbout, PolicyOutline, outline};
 pub(crate) use condition_values::AskedPolicy;
 pub use condition_values::{ConditionPart, ConditionValues};

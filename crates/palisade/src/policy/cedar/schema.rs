@@ -293,8 +293,9 @@ fn example(dialect: Dialect) -> Option<&'static str> {
     }
 }
 
-/// The row type of a relation, `row::main::users`.
-pub(in crate::policy) fn row_type(relation: &Relation) -> String {
+/// The row type of a relation as policies name it, `row::main::users`.
+#[must_use]
+pub fn row_type(relation: &Relation) -> String {
     format!(
         "{ROW_NAMESPACE}::{}::{}",
         mangle(&relation.policy_schema),

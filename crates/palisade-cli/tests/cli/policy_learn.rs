@@ -1,0 +1,162 @@
+//! Policies that are learned from what was asked.
+
+use std::fs;
+
+use serde_json::json;
+
+use crate::desk::{BOT, Desk};
+
+/// The demonstration, asked statements that its log holds.
+fn asked() -> Desk {
+    let desk = Desk::new();
+    for sql in [
+        "SELECT name, national_id FROM customers WHERE name = 'Ada Brandt'",
+        "SELECT name, national_id FROM customers WHERE name = 'Somebody Else'",
+        "SELECT lower(subject) FROM tickets LIMIT 3",
+        "SELECT name FROM staff",
+        // Not learned from.
+        "SELECT * FROM credentials",
+        "SELECT body FROM tickets",
+    ] {
+        desk.run(&[
+            "query",
+            "sqlite:demo.db",
+            sql,
+            "--policies",
+            "demo-policies",
+            "--as",
+            BOT,
+            "--audit",
+            "audit.jsonl",
+        ]);
+    }
+    desk
+}
+
+#[test]
+fn policies_are_learned_from_what_was_permitted() {
+    let desk = asked();
+    let learn = ["policy", "learn", "demo-policies", "--audit", "audit.jsonl"];
+    let told = desk.run(&learn).expect_exit(1).out;
+    for text in [
+        "// main.customers, asked 2 times by Agent::\"support-bot\"",
+        "@id(\"learned.support.main.customers.masked\")",
+        "// The rows of main.customers were filtered: keep the policies of `see` that did so.",
+        "// Asked once each",
+        "resource is row::main::staff",
+        "Not learned from, it was refused: select * from credentials",
+        // The demonstration's tickets hold instructions to a model.
+        "Not learned from, it was asked only in sessions in which instructions to a model were found: select body from tickets",
+    ] {
+        assert!(told.contains(text), "{text}\n{told}");
+    }
+    for text in ["Ada", "Somebody", "credentials\"", "tickets.body"] {
+        assert!(!told.contains(text), "{text}\n{told}");
+    }
+    // They load beside the policies that they say to keep, and the tests hold by them.
+    desk.run(&[&learn[..], &["--write", "learned"]].concat())
+        .expect_exit(1);
+    for file in [
+        "entities.json",
+        "principals.cedarschema",
+        "classification.toml",
+    ] {
+        fs::copy(
+            desk.path(&format!("demo-policies/{file}")),
+            desk.path(&format!("learned/{file}")),
+        )
+        .unwrap();
+    }
+    fs::copy(
+        desk.path("demo-policies/tests/demo.sql"),
+        desk.path("learned/tests/demo.sql"),
+    )
+    .unwrap();
+    let keep = fs::read_dir(desk.path("demo-policies")).unwrap().flatten();
+    let keep: String = keep
+        .filter(|file| file.path().extension().is_some_and(|end| end == "cedar"))
+        .map(|file| fs::read_to_string(file.path()).unwrap())
+        .collect();
+    let kept: String = keep
+        .split_inclusive(";\n")
+        .filter(|policy| policy.contains("\"see\"") || policy.contains("@mask"))
+        .collect();
+    desk.write("learned/kept.cedar", kept);
+    let tested = desk.run(&["policy", "test", "learned", "--format", "json"]);
+    let tested = tested.expect_exit(0).json();
+    assert_eq!(
+        (&tested["passed"], &tested["failed"]),
+        (&json!(3), &json!(0)),
+        "{tested}"
+    );
+    // What it was not asked is not there: less than it had.
+    desk.write(
+        "asked.jsonl",
+        json!({"sql": "SELECT status FROM tickets", "as": BOT}).to_string(),
+    );
+    fs::create_dir_all(desk.path("before")).unwrap();
+    let diff = [
+        "policy",
+        "diff",
+        "demo-policies",
+        "learned",
+        "--statements",
+        "asked.jsonl",
+    ];
+    let told = desk.run(&diff).expect_exit(0).out;
+    assert!(told.contains("narrower:"), "{told}");
+    desk.run(&[&learn[..], &["--write", "learned"]].concat())
+        .fails(2, &["is there already"]);
+}
+
+#[test]
+fn policies_are_learned_from_statements_that_a_person_marked() {
+    let desk = Desk::new();
+    let line = json!({"sql": "UPDATE tickets SET status = 'open' WHERE id = 1", "as": BOT});
+    desk.write("marked.jsonl", line.to_string());
+    let run = [
+        "policy",
+        "learn",
+        "demo-policies",
+        "--statements",
+        "marked.jsonl",
+    ];
+    let told = desk.run(&run).expect_exit(0).out;
+    for text in [
+        "Action::\"update\"",
+        "Column::\"main.tickets.status\"",
+        "Action::\"change\"",
+        "Learned from 1 statements. What was not asked then is not seen.",
+    ] {
+        assert!(told.contains(text), "{text}\n{told}");
+    }
+    // Without an entity, the principal is granted for itself.
+    desk.write(
+        "marked.jsonl",
+        line.to_string().replace("support-bot", "somebody"),
+    );
+    let told = desk.run(&run).out;
+    assert!(told.contains("principal == Agent::\"somebody\""), "{told}");
+}
+
+#[test]
+fn policies_that_decide_nothing_are_listed() {
+    let desk = asked();
+    let unused = [
+        "policy",
+        "learn",
+        "demo-policies",
+        "--audit",
+        "audit.jsonl",
+        "--unused",
+        "90",
+    ];
+    let told = desk.run(&unused).expect_exit(0).out;
+    assert!(told.contains(" support.status: never"), "{told}");
+    assert!(!told.contains(" support.tables: "), "{told}");
+    assert!(told.contains("It is shorter than 90 days"), "{told}");
+    let json = desk.run(&[&unused[..], &["--format", "json"]].concat());
+    let json = json.expect_exit(0).json();
+    assert_eq!(json["covers_days"], false);
+    assert!(json["unused"].as_array().unwrap().len() > 2, "{json}");
+}
