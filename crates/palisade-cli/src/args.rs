@@ -15,7 +15,8 @@ use crate::scan::{SCAN_HELP, ScanArguments};
 use crate::workbench_args::{
     DIFF_HELP, DiffArguments, FMT_HELP, FmtArguments, INIT_HELP, InitArguments, LEARN_HELP,
     LOCK_HELP, LearnArguments, LockArguments, POLICY_CHECK_HELP, PolicyCheckArguments, REPL_HELP,
-    ReplArguments, TEST_HELP, TestArguments, WHAT_HELP, WHO_HELP, WhatArguments, WhoArguments,
+    REQUEST_HELP, ReplArguments, RequestArguments, TEST_HELP, TestArguments, WHAT_HELP, WHO_HELP,
+    WhatArguments, WhoArguments,
 };
 use crate::{audit_config::AuditArguments, config::Tools, mcp_config::Client};
 
@@ -580,6 +581,9 @@ pub(crate) enum PolicyCommand {
     /// Propose the least policies for what was asked, or what to take away
     #[command(after_help = LEARN_HELP)]
     Learn(LearnArguments),
+    /// Write down what a refusal would take to be none, for a person to review
+    #[command(after_help = REQUEST_HELP)]
+    Request(RequestArguments),
     /// List what every principal sees of a table or a column
     #[command(after_help = WHO_HELP)]
     Who(WhoArguments),

@@ -32,6 +32,7 @@ struct StatementLine {
 /// What counts of a record of an audit log, which has more keys from version to version.
 #[derive(Deserialize)]
 struct RecordLine {
+    seq: Option<u64>,
     kind: Option<String>,
     principal: Option<String>,
     statement: Option<String>,
@@ -69,20 +70,56 @@ pub(crate) fn read_statements(path: &Path) -> Result<Vec<AskedStatement>, Failur
             None => Params::None,
         };
         asked.push(AskedStatement {
-            principal: parse_principal(&read.r#as)?,
-            sql: read.sql,
             params,
-            first: Duration::ZERO,
-            last: Duration::ZERO,
-            count: 1,
-            clean: 1,
-            obligations: BTreeSet::new(),
-            literals: Literals::Kept,
-            was_permitted: None,
+            ..mark(parse_principal(&read.r#as)?, read.sql)
         });
         Ok(())
     })?;
     Ok(asked)
+}
+
+/// A statement that a person named.
+pub(crate) fn mark(principal: Principal, sql: String) -> AskedStatement {
+    AskedStatement {
+        principal,
+        sql,
+        params: Params::None,
+        first: Duration::ZERO,
+        last: Duration::ZERO,
+        count: 1,
+        clean: 1,
+        obligations: BTreeSet::new(),
+        literals: Literals::Kept,
+        was_permitted: None,
+    }
+}
+
+/// The statement of the record `seq` of an audit log.
+pub(crate) fn read_record(path: &Path, seq: u64) -> Result<AskedStatement, Failure> {
+    let mut found = None;
+    for_each_line(path, &mut |line| {
+        let read: RecordLine = serde_json::from_str(line).map_err(|error| error.to_string())?;
+        if read.seq != Some(seq) {
+            return Ok(());
+        }
+        let (Some("statement"), Some(principal), Some(sql)) =
+            (read.kind.as_deref(), read.principal, read.statement)
+        else {
+            return Err("the record is of no statement".to_owned());
+        };
+        found = Some(AskedStatement {
+            last: Duration::from_millis(read.time_ms.unwrap_or_default()),
+            literals: Literals::LeftOut,
+            ..mark(parse_principal(&principal)?, sql)
+        });
+        Ok(())
+    })?;
+    found.ok_or_else(|| {
+        Failure::Usage(format!(
+            "`{}` has no record {seq}\n  help: `palisade audit show` lists records",
+            path.display()
+        ))
+    })
 }
 
 /// The statements of an audit log, and of the files that were renamed before it.

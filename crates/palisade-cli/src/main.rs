@@ -63,6 +63,7 @@ mod policy_fmt;
 mod policy_learn;
 mod policy_lock;
 mod policy_repl;
+mod policy_request;
 mod policy_test;
 #[cfg_attr(not(feature = "postgres"), path = "absent/postgres.rs")]
 mod postgres;

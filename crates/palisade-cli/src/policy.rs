@@ -11,7 +11,7 @@ use crate::{
     output,
     policies::{self, STARTER},
     policy_access, policy_check, policy_diff, policy_fmt, policy_learn, policy_lock, policy_repl,
-    policy_test,
+    policy_request, policy_test,
     setup::Setup,
     starter_columns,
 };
@@ -33,6 +33,7 @@ pub(crate) fn run(command: &PolicyCommand) -> Result<Exit, Failure> {
         PolicyCommand::Test(arguments) => return policy_test::run(arguments),
         PolicyCommand::Diff(arguments) => return policy_diff::run(arguments),
         PolicyCommand::Learn(arguments) => return policy_learn::run(arguments),
+        PolicyCommand::Request(arguments) => return policy_request::run(arguments),
         PolicyCommand::Lock(arguments) => return policy_lock::run(arguments),
         PolicyCommand::Who(arguments) => policy_access::who(arguments)?,
         PolicyCommand::What(arguments) => policy_access::what(arguments)?,

@@ -151,7 +151,7 @@ fn describe(changes: &[PolicyChange]) -> String {
 }
 
 /// A table for a comment on a change request.
-fn table(changes: &[PolicyChange]) -> String {
+pub(crate) fn table(changes: &[PolicyChange]) -> String {
     if changes.is_empty() {
         return "The policies give what they gave.\n".to_owned();
     }

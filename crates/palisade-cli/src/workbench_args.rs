@@ -379,6 +379,44 @@ pub(crate) struct LearnArguments {
     pub(crate) format: Format,
 }
 
+pub(crate) const REQUEST_HELP: &str = "\
+The output is Markdown: the least permits beside today's policies, what else
+they let be seen and done, and a test.
+
+Examples (after `palisade demo`):
+  palisade policy request demo-policies --as 'Agent::\"support-bot\"' \\
+    'SELECT phone FROM customers'
+  palisade policy request demo-policies --as 'Agent::\"support-bot\"' \\
+    'DELETE FROM staff WHERE id = 1' --format json
+
+Exit code 1: permits alone do not do.";
+
+/// `palisade policy request`
+#[derive(Debug, Args)]
+pub(crate) struct RequestArguments {
+    /// The policy folder, with the tables in its tests
+    #[arg(value_name = "DIR")]
+    pub(crate) dir: PathBuf,
+    /// The statement
+    #[arg(value_name = "SQL", requires = "principal")]
+    pub(crate) sql: Option<String>,
+    /// Who asks, for example 'Agent::"support-bot"'
+    #[arg(long = "as", value_name = "PRINCIPAL", value_parser = Principal::parse)]
+    pub(crate) principal: Option<Principal>,
+    /// The audit log that holds the refusal
+    #[arg(long, value_name = "FILE", requires = "seq", conflicts_with = "sql")]
+    pub(crate) audit: Option<PathBuf>,
+    /// The record's `seq`
+    #[arg(long, value_name = "NUMBER", requires = "audit")]
+    pub(crate) seq: Option<u64>,
+    /// The tables of the statement, a catalog in the tests of DIR
+    #[arg(long, value_name = "NAME")]
+    pub(crate) catalog: Option<String>,
+    /// How to print it
+    #[arg(long, default_value = "text")]
+    pub(crate) format: Format,
+}
+
 pub(crate) const DIFF_HELP: &str = "\
 Both are compared over the tables and cases in the tests of NEW. What cannot be
 compared counts as wider: another condition of rows, another mask.

@@ -154,7 +154,7 @@ pub(crate) fn cells(
         .collect())
 }
 
-fn compare_cells(
+pub(crate) fn compare_cells(
     was: &BTreeMap<(String, &'static str), String>,
     is: &BTreeMap<(String, &'static str), String>,
     principal: &Principal,

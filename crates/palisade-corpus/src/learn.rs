@@ -129,7 +129,10 @@ impl PolicyTests {
 const FILE: &str = "learned.cedar";
 
 /// The statement with stand-ins for literals, and what it touches; or why nothing is learned from it.
-fn resolve(open: &Firewall, asked: &AskedStatement) -> Result<(String, AccessSet), String> {
+pub(crate) fn resolve(
+    open: &Firewall,
+    asked: &AskedStatement,
+) -> Result<(String, AccessSet), String> {
     if asked.was_permitted == Some(false) {
         return Err("it was refused".to_owned());
     }
@@ -154,7 +157,7 @@ fn resolve(open: &Firewall, asked: &AskedStatement) -> Result<(String, AccessSet
 
 /// To whom something is granted.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum Subject {
+pub(crate) enum Subject {
     Role(String),
     Principal(String),
 }
@@ -210,14 +213,14 @@ fn read_roles(sources: &PolicySources) -> BTreeMap<String, Vec<String>> {
 
 /// What a subject is granted.
 #[derive(Debug, Default)]
-struct Grants {
-    tables: BTreeMap<String, TableGrant>,
+pub(crate) struct Grants {
+    pub(crate) tables: BTreeMap<String, TableGrant>,
     functions: BTreeSet<String>,
     evidence: Evidence,
 }
 
 #[derive(Debug, Default)]
-struct TableGrant {
+pub(crate) struct TableGrant {
     /// `row::main::tickets`.
     rows: String,
     actions: BTreeSet<&'static str>,
@@ -278,7 +281,22 @@ impl Evidence {
 }
 
 impl Grants {
-    fn add(&mut self, access: &AccessSet, asked: &AskedStatement, catalog: &Catalog) {
+    /// The policy of the functions that were called, if any were.
+    pub(crate) fn function_policy(&self, subject: &Subject) -> Option<String> {
+        let list = self.functions.iter();
+        let list: Vec<String> = list.map(|name| entity("Function", name)).collect();
+        (!list.is_empty()).then(|| {
+            format!(
+                "// Functions, {}.\n@id(\"learned.{}.functions\")\npermit ({}, action == Action::\"call\", resource) when {{ [{}].contains(resource) }};\n\n",
+                self.evidence.describe(),
+                subject.id(),
+                subject.scope(),
+                list.join(", ")
+            )
+        })
+    }
+
+    pub(crate) fn add(&mut self, access: &AccessSet, asked: &AskedStatement, catalog: &Catalog) {
         self.evidence.add(asked);
         self.functions.extend(access.functions().map(str::to_owned));
         let mut touched = BTreeSet::new();
@@ -318,6 +336,16 @@ impl Grants {
                 columns.insert(column.uid.to_string());
             }
         }
+        for id in access.relations() {
+            let read = access.columns_read().any(|column| column.relation == id);
+            // A table of which no column may be read is none to its reader, who may count its rows by a masked one.
+            if let Some((relation, column)) = (catalog.relation(id).filter(|_| !read))
+                .and_then(|relation| Some((relation, relation.column(0)?)))
+            {
+                let grant = self.tables.entry(relation.uid.to_string()).or_default();
+                grant.masked.insert(column.uid.to_string());
+            }
+        }
         for id in access.columns_written() {
             let names = catalog.relation(id.relation).zip(catalog.column(id));
             if let Some((relation, column)) = names {
@@ -337,48 +365,38 @@ impl Grants {
 
 /// The policies that grant it, each with its evidence. What was asked once stands last.
 fn print_policies(granted: &BTreeMap<Subject, Grants>) -> String {
-    let (mut often, mut once) = (String::new(), String::new());
+    let (mut often, mut once) = (Vec::new(), Vec::new());
     for (subject, grants) in granted {
         for (table, grant) in &grants.tables {
             let out = match grant.evidence.calls {
                 1 => &mut once,
                 _ => &mut often,
             };
-            grant.print(subject, table, out);
+            out.extend(grant.list_policies(subject, table));
         }
-        if !grants.functions.is_empty() {
-            let list = grants.functions.iter();
-            let list: Vec<String> = list.map(|name| entity("Function", name)).collect();
-            let _ = writeln!(
-                often,
-                "// Functions, {}.\n@id(\"learned.{}.functions\")\npermit ({}, action == Action::\"call\", resource) when {{ [{}].contains(resource) }};\n",
-                grants.evidence.describe(),
-                subject.id(),
-                subject.scope(),
-                list.join(", ")
-            );
-        }
+        often.extend(grants.function_policy(subject));
     }
     let mut out = "// Learned from statements that were permitted. Review each policy: what an agent asked is not yet what it should.\n\n".to_owned();
-    out.push_str(&often);
+    out.push_str(&often.concat());
     if !once.is_empty() {
         out.push_str("// Asked once each: is it what the principal is for?\n\n");
-        out.push_str(&once);
+        out.push_str(&once.concat());
     }
     out
 }
 
 impl TableGrant {
-    fn print(&self, subject: &Subject, table: &str, out: &mut String) {
+    /// The policies that grant it, with comments.
+    pub(crate) fn list_policies(&self, subject: &Subject, table: &str) -> Vec<String> {
+        let mut out = Vec::new();
         let scope = subject.scope();
         let id = format!("learned.{}.{}", subject.id(), table.replace('"', ""));
         let actions = list_actions(&self.actions);
-        let _ = writeln!(
-            out,
-            "// {table}, {}.\n@id(\"{id}\")\npermit ({scope}, action in [{actions}], resource == {});\n",
+        out.push(format!(
+            "// {table}, {}.\n@id(\"{id}\")\npermit ({scope}, action in [{actions}], resource == {});\n\n",
             self.evidence.describe(),
             entity("Table", table)
-        );
+        ));
         for (name, action, columns) in [
             ("plain", "read_plain", &self.plain),
             ("masked", "read_masked", &self.masked),
@@ -389,30 +407,28 @@ impl TableGrant {
             }
             let note = match action {
                 "read_masked" => {
-                    "// By which mask, a forbid of `read_plain` with `@mask` says: keep it.\n"
+                    "// Masked: as a forbid of `read_plain` with `@mask` says, which is to be kept; NULL where there is none.\n"
                 }
                 _ => "",
             };
             let list: Vec<String> = columns.iter().map(|uid| entity("Column", uid)).collect();
-            let _ = writeln!(
-                out,
-                "{note}@id(\"{id}.{name}\")\npermit ({scope}, action == Action::\"{action}\", resource) when {{ [{}].contains(resource) }};\n",
+            out.push(format!(
+                "{note}@id(\"{id}.{name}\")\npermit ({scope}, action == Action::\"{action}\", resource) when {{ [{}].contains(resource) }};\n\n",
                 list.join(", ")
-            );
+            ));
         }
         let rows = list_actions(&self.row_actions);
         if self.is_filtered {
-            let _ = writeln!(
-                out,
-                "// The rows of {table} were filtered: keep the policies of `see` that did so.\n"
-            );
+            out.push(format!(
+                "// The rows of {table} were filtered: keep the policies of `see` that did so.\n\n"
+            ));
         } else if !self.row_actions.is_empty() {
-            let _ = writeln!(
-                out,
-                "// Every row. Write the condition of those that are its own, as `when {{ resource.tenant_id == principal.tenant }}`.\n@id(\"{id}.rows\")\npermit ({scope}, action in [{rows}], resource is {});\n",
+            out.push(format!(
+                "// Every row. Write the condition of those that are its own, as `when {{ resource.tenant_id == principal.tenant }}`.\n@id(\"{id}.rows\")\npermit ({scope}, action in [{rows}], resource is {});\n\n",
                 self.rows
-            );
+            ));
         }
+        out
     }
 }
 
@@ -425,7 +441,7 @@ fn list_actions(actions: &BTreeSet<&'static str>) -> String {
 }
 
 /// An entity as a policy writes it.
-fn entity(kind: &str, id: &str) -> String {
+pub(crate) fn entity(kind: &str, id: &str) -> String {
     Principal::new(kind, id).to_string()
 }
 

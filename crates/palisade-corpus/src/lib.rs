@@ -84,6 +84,7 @@
 //! errors. [`Corpus::load`] reads the folder, [`Runner`] decides about a case and runs it,
 //! [`Difference`] says what was not as expected.
 
+mod access_request;
 mod case;
 mod case_text;
 mod clause_coverage;
@@ -123,6 +124,7 @@ mod why;
 mod witness;
 mod written;
 
+pub use access_request::AccessRequest;
 pub use case::{After, Case, Expectation, Shown, Suite, Verdict, arises_on_execution};
 pub use clause_coverage::{ClauseHits, PolicyHits, Seen};
 pub use compare::Difference;

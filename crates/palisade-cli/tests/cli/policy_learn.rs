@@ -160,3 +160,67 @@ fn policies_that_decide_nothing_are_listed() {
     assert_eq!(json["covers_days"], false);
     assert!(json["unused"].as_array().unwrap().len() > 2, "{json}");
 }
+
+/// The least: without any of the permits it is refused, and with them it is not.
+#[test]
+fn a_refusal_becomes_a_request_for_the_least_permits() {
+    let desk = asked();
+    let request =
+        |more: &[&str]| desk.run(&[&["policy", "request", "demo-policies"], more].concat());
+    let body = [
+        "--as",
+        "Agent::\"eve\"",
+        "SELECT name FROM staff WHERE id = 1",
+    ];
+    let told = request(&body).expect_exit(0).out;
+    for text in [
+        "It is refused today: `name.unknown-relation`",
+        "principal == Agent::\"eve\"",
+        "Action::\"select\"",
+        "[Column::\"main.staff.id\", Column::\"main.staff.name\"].contains",
+        "newly permitted",
+        "main.staff.name read",
+    ] {
+        assert!(told.contains(text), "{text}\n{told}");
+    }
+    // The rows of this table are permitted to all.
+    for text in ["Action::\"see\"", "Action::\"call\""] {
+        assert!(!told.contains(text), "{text}\n{told}");
+    }
+    let json = request(&[&body[..], &["--format", "json"]].concat());
+    let json = json.expect_exit(0).json();
+    let (policies, test) = (json["policies"].as_str(), json["test"].as_str());
+    desk.write("demo-policies/requested.cedar", policies.unwrap());
+    desk.write("demo-policies/tests/requested.toml", test.unwrap());
+    let run = ["policy", "test", "demo-policies", "--filter", "requested"];
+    let tested = desk.run(&run);
+    assert!(tested.out.contains("1 passed"), "{}", tested.out);
+    let permitted = request(&body).expect_exit(0).out;
+    assert_eq!(permitted, "The policies permit it.\n");
+    fs::remove_file(desk.path("demo-policies/requested.cedar")).unwrap();
+    desk.run(&run).expect_exit(1);
+    // What a forbid refuses, no permit gives.
+    let told = request(&["--as", BOT, "SELECT * FROM credentials"])
+        .expect_exit(1)
+        .out;
+    assert!(
+        told.contains("Permits alone do not do") && told.contains("no.credentials"),
+        "{told}"
+    );
+    // A refusal in the log, whose literals it does not hold.
+    let log = fs::read_to_string(desk.path("audit.jsonl")).unwrap();
+    let refused = log
+        .lines()
+        .find(|line| line.contains("credentials"))
+        .unwrap();
+    let seq = serde_json::from_str::<serde_json::Value>(refused).unwrap()["seq"].to_string();
+    let told = request(&["--audit", "audit.jsonl", "--seq", &seq])
+        .expect_exit(1)
+        .out;
+    assert!(told.contains("select * from credentials"), "{told}");
+    request(&["--audit", "audit.jsonl", "--seq", "999"]).fails(2, &["has no record 999"]);
+    request(&["--as", BOT]).fails(2, &["name a record"]);
+    // Where rows are not permitted either, they are asked for.
+    let told = request(&["--as", "Agent::\"eve\"", "SELECT count(*) FROM tickets"]);
+    assert!(told.expect_exit(0).out.contains("Action::\"see\""));
+}
