@@ -386,8 +386,8 @@ they let be seen and done, and a test.
 Examples (after `palisade demo`):
   palisade policy request demo-policies --as 'Agent::\"support-bot\"' \\
     'SELECT phone FROM customers'
-  palisade policy request demo-policies --as 'Agent::\"support-bot\"' \\
-    'DELETE FROM staff WHERE id = 1' --format json
+  palisade policy request demo-policies --as 'Agent::\"eve\"' \\
+    'SELECT name FROM staff' --format json
 
 Exit code 1: permits alone do not do.";
 

@@ -477,6 +477,8 @@ fn the_examples_of_the_help_run() {
         &["policy", "repl"],
         &["policy", "lock"],
         &["policy", "diff"],
+        &["policy", "learn"],
+        &["policy", "request"],
         &["policy", "who"],
         &["policy", "what"],
         &["audit", "verify"],
