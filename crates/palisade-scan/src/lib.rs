@@ -32,8 +32,10 @@
 mod decode;
 mod detector;
 mod detectors;
+mod literals;
 mod matcher;
 mod normalize;
+mod required;
 mod scanner;
 mod score;
 mod spelling;

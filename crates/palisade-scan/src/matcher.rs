@@ -8,17 +8,19 @@
 //! many, are too slow to run over everything. They match bytes: with Unicode word boundaries a
 //! single accented letter makes matching hundreds of times slower.
 
-use std::{borrow::Cow, ops::Range, sync::LazyLock};
+use std::{borrow::Cow, collections::BTreeMap, ops::Range, sync::LazyLock};
 
 use crate::{
     decode,
     decode::{Decoded, Encoding, Encodings, Sign},
     detector::{Detector, Sensitivity},
     detectors::{learned, registry::DETECTORS},
+    literals::{Found, Literals},
     normalize::normalize,
+    required::{self, Part},
     score::{self, Gatherer, Reader, lexicon::LEXICON, signal::Signal, weights},
 };
-use aho_corasick::{AhoCorasick, AhoCorasickKind};
+use aho_corasick::AhoCorasick;
 use regex::bytes::{Regex, RegexBuilder};
 use unicode_normalization::{UnicodeNormalization, char::is_combining_mark};
 
@@ -87,14 +89,15 @@ pub(crate) fn read_passages(text: &[u8], hits: &mut Hits, read: &mut Reader<'_>)
 /// The bytes of `text` that a pattern of the detector matches, if one matches the text as written.
 pub(crate) fn locate(detector: &Detector, text: &[u8]) -> Option<Range<usize>> {
     let index = DETECTORS.iter().position(|d| d == detector)?;
-    let Some(Pattern::Compiled(regex)) = MATCHER.patterns.get(index) else {
-        return None;
-    };
+    let patterns = MATCHER.patterns.get(index)?;
     let mut places = Vec::with_capacity(text.len());
     let collapsed = collapse(text, |place| places.push(place));
-    let found = regex.find(&collapsed)?;
-    let start = *places.get(found.start())?;
-    let last = *places.get(found.end().checked_sub(1)?)?;
+    let found = patterns
+        .iter()
+        .filter_map(|pattern| pattern.find(&collapsed))
+        .min_by_key(|found| found.start)?;
+    let start = *places.get(found.start)?;
+    let last = *places.get(found.end.checked_sub(1)?)?;
     Some(start..last + 1)
 }
 
@@ -106,8 +109,6 @@ const DECODE_DEPTH: usize = 2;
 const DECODED_PER_BYTE: usize = 12;
 /// Bytes before and after a literal in which a pattern must match.
 const WINDOW: usize = 300;
-/// Texts below this many bytes seldom hold any literal.
-const SHORT: usize = 128;
 
 /// A set of detectors, a bit each in the order of the registry.
 #[derive(Default, Clone, Copy)]
@@ -244,10 +245,22 @@ static MATCHER: LazyLock<Matcher> = LazyLock::new(Matcher::new);
 pub(crate) enum Owner {
     /// An anchor of the detector with this index.
     Detector(usize),
+    /// A word of a part of its patterns: the index of the detector, and of the part.
+    Part(usize, usize),
     /// It shows that text may be in this encoding.
     Decoder(Encoding),
     /// A word of the lexicon, if it stands where it says.
     Signal(Signal, Boundary),
+}
+
+impl Owner {
+    /// Whether its literal counts only where a word begins.
+    pub(crate) fn begins_words(self) -> bool {
+        match self {
+            Self::Signal(_, boundary) => boundary.begins,
+            Self::Detector(_) | Self::Part(_, _) | Self::Decoder(_) => false,
+        }
+    }
 }
 
 /// Where a word of the lexicon has to begin and end.
@@ -269,19 +282,61 @@ impl Boundary {
     }
 }
 
-/// What one pass finds: anchors of detectors, signs of encodings, and the lexicon.
-pub(crate) fn literals() -> Vec<(String, Owner)> {
-    let anchors = DETECTORS.iter().enumerate().flat_map(|(index, detector)| {
-        let owned = move |anchor: &&str| ((*anchor).to_owned(), Owner::Detector(index));
-        detector.anchors.iter().map(owned)
-    });
-    let encodings = decode::LITERALS
-        .iter()
-        .map(|(literal, encoding)| ((*literal).to_owned(), Owner::Decoder(*encoding)));
-    let lexicon = lexicon_literals()
-        .into_iter()
-        .map(|(literal, signal, boundary)| (literal, Owner::Signal(signal, boundary)));
-    anchors.chain(encodings).chain(lexicon).collect()
+/// What one pass finds: anchors of detectors, parts of their patterns, signs of encodings, and the lexicon. Each literal is in lower
+/// case and there once, with all that it is for.
+pub(crate) fn literals() -> BTreeMap<String, Vec<Owner>> {
+    let mut all: BTreeMap<String, Vec<Owner>> = BTreeMap::new();
+    let mut add = |literal: &str, owner: Owner| {
+        let owners = all.entry(literal.to_ascii_lowercase()).or_default();
+        owners.push(owner);
+    };
+    for (index, detector) in DETECTORS.iter().enumerate() {
+        for anchor in detector.anchors {
+            add(anchor, Owner::Detector(index));
+        }
+        for (bit, part) in Needs::of(detector).parts.iter().enumerate() {
+            for word in part {
+                add(word, Owner::Part(index, bit));
+            }
+        }
+    }
+    for (literal, encoding) in decode::LITERALS {
+        add(literal, Owner::Decoder(*encoding));
+    }
+    for (literal, signal, boundary) in lexicon_literals() {
+        add(&literal, Owner::Signal(signal, boundary));
+    }
+    all
+}
+
+/// What each pattern of a detector cannot match without.
+#[derive(Debug, Default)]
+struct Needs {
+    parts: Vec<Part>,
+    /// For each pattern a bit for each of `parts` that it needs.
+    of_patterns: Vec<u64>,
+}
+
+impl Needs {
+    fn of(detector: &Detector) -> Self {
+        let mut needs = Self::default();
+        for pattern in detector.patterns {
+            let mut mask = 0;
+            for part in required::parts(&expand(pattern)) {
+                let known = needs.parts.iter().position(|p| *p == part);
+                let index = known.unwrap_or(needs.parts.len());
+                // A part without a bit is not asked for.
+                if index < 64 {
+                    mask |= 1 << index;
+                    if known.is_none() {
+                        needs.parts.push(part);
+                    }
+                }
+            }
+            needs.of_patterns.push(mask);
+        }
+        needs
+    }
 }
 
 /// The words of the lexicon as literals, each as it stands, without accents, and where letters beyond ASCII need it with a
@@ -317,44 +372,41 @@ fn lexicon_literals() -> Vec<(String, Signal, Boundary)> {
 }
 
 struct Matcher {
-    /// None only if it could not be built, which a test excludes; then every pattern is tried.
-    literals: Option<AhoCorasick>,
+    /// None only if it could not be made, which a test excludes; then every pattern is tried.
+    literals: Option<Literals>,
     /// What each literal is for.
-    owners: Vec<Owner>,
-    /// For each detector its patterns as one.
-    patterns: Vec<Pattern>,
+    owners: Vec<Vec<Owner>>,
+    /// For each detector its patterns.
+    patterns: Vec<Vec<Pattern>>,
 }
 
-/// A detector's patterns as one.
-enum Pattern {
-    /// It has none: other code finds what it is about.
-    Absent,
-    /// The compiled pattern.
-    Compiled(Regex),
-    /// It did not compile, which a test excludes; then whatever is tried on it counts as found.
-    Broken,
+/// A pattern of a detector.
+struct Pattern {
+    /// None if it did not compile, which a test excludes; then whatever is tried on it counts as found.
+    regex: Option<Regex>,
+    /// A bit for each part of the detector's [`Needs`] that a match has.
+    needs: u64,
 }
 
 impl Pattern {
     fn is_match_at(&self, text: &[u8], start: usize) -> bool {
-        match self {
-            Self::Absent => false,
-            Self::Compiled(regex) => regex.is_match_at(text, start),
-            Self::Broken => true,
-        }
+        let regex = self.regex.as_ref();
+        regex.is_none_or(|regex| regex.is_match_at(text, start))
+    }
+
+    fn find(&self, text: &[u8]) -> Option<Range<usize>> {
+        Some(self.regex.as_ref()?.find(text)?.range())
     }
 }
 
 impl Matcher {
     fn new() -> Self {
-        let (literals, owners): (Vec<_>, Vec<_>) = literals().into_iter().unzip();
-        let literals = AhoCorasick::builder()
-            .ascii_case_insensitive(true)
-            .kind(Some(AhoCorasickKind::ContiguousNFA))
-            .build(literals)
-            .ok();
+        let (texts, owners): (Vec<_>, Vec<_>) = literals().into_iter().unzip();
+        let places = owners
+            .iter()
+            .map(|owners| owners.iter().all(|owner| owner.begins_words()));
         Self {
-            literals,
+            literals: Literals::new(texts.iter().map(String::as_str).zip(places)),
             owners,
             patterns: DETECTORS.iter().map(compile).collect(),
         }
@@ -368,93 +420,113 @@ impl Matcher {
         let has_run = text.windows(2).fold(false, |any, pair| {
             any | matches!(pair, [a, b] if *a <= b' ' && *b <= b' ')
         });
-        if !has_control && !has_run {
-            return self.scan(text, text, hits, read);
+        let is_plain = !has_run && (!has_control || !text.contains(&b'\t') && !text.contains(&b'\r'));
+        if is_plain {
+            return self.scan(text, hits, read);
         }
-        if !has_run && !text.contains(&b'\t') && !text.contains(&b'\r') {
-            return self.scan(&in_one_line(text), text, hits, read);
-        }
-        let collapsed = collapse(text, |_| {});
-        self.scan(&in_one_line(&collapsed), &collapsed, hits, read)
+        self.scan(&collapse(text, |_| {}), hits, read)
     }
 
     /// Adds the detectors whose patterns match `text`; says which encodings the text may be in.
-    /// `line` is the same with spaces for line breaks: literals of two words are looked for in it.
-    fn scan(&self, line: &[u8], text: &[u8], hits: &mut Hits, read: &mut Reader<'_>) -> Encodings {
+    fn scan(&self, text: &[u8], hits: &mut Hits, read: &mut Reader<'_>) -> Encodings {
         let Some(literals) = &self.literals else {
-            for (index, pattern) in self.patterns.iter().enumerate() {
-                if pattern.is_match_at(text, 0) {
+            for (index, patterns) in self.patterns.iter().enumerate() {
+                if patterns.iter().any(|pattern| pattern.is_match_at(text, 0)) {
                     hits.add(index);
                 }
             }
             return Encodings::ALL;
         };
         let mut encodings = Encodings::default();
-        // Most short cells hold no literal at all, and that is told faster than where they are.
-        if line.len() < SHORT && !literals.is_match(line) {
-            return encodings;
-        }
         // For each detector the stretch that its patterns are still to be tried on. Stretches that touch
         // are one, so that no byte is tried twice by the same detector.
         let mut open = [(0_usize, 0_usize); DETECTORS.len()];
         let mut touched = Hits::default();
         let mut gatherer = Gatherer::default();
-        for found in literals.find_overlapping_iter(line) {
-            let index = match self.owners.get(found.pattern().as_usize()) {
-                Some(Owner::Detector(index)) => *index,
-                Some(Owner::Decoder(encoding)) => {
-                    encodings.add(*encoding);
-                    continue;
-                }
-                Some(Owner::Signal(signal, boundary)) => {
-                    if boundary.holds(line, found.start(), found.end()) {
-                        gatherer.add(text, found.start()..found.end(), *signal, read);
+        let line = in_one_line(text);
+        let found = literals.find(&line);
+        for (at, one) in found.iter().enumerate() {
+            for owner in self.owners.get(one.literal).into_iter().flatten() {
+                match owner {
+                    Owner::Detector(index) => {
+                        let Some((start, end)) = open.get_mut(*index) else {
+                            continue;
+                        };
+                        let (from, to) = (
+                            one.start.saturating_sub(WINDOW),
+                            one.end.saturating_add(WINDOW).min(text.len()),
+                        );
+                        touched.add(*index);
+                        if from > *end {
+                            let known = found.get(..at).unwrap_or_default();
+                            self.try_patterns(text, *index, (*start, *end), known, hits);
+                            *start = from;
+                        }
+                        *end = to;
                     }
-                    continue;
+                    Owner::Part(_, _) => {}
+                    Owner::Decoder(encoding) => encodings.add(*encoding),
+                    Owner::Signal(signal, boundary) => {
+                        if boundary.holds(&line, one.start, one.end) {
+                            gatherer.add(text, one.start..one.end, *signal, read);
+                        }
+                    }
                 }
-                None => continue,
-            };
-            let Some((start, end)) = open.get_mut(index) else {
-                continue;
-            };
-            let (from, to) = (
-                found.start().saturating_sub(WINDOW),
-                found.end().saturating_add(WINDOW).min(text.len()),
-            );
-            touched.add(index);
-            if from > *end {
-                self.try_patterns(text, index, (*start, *end), hits);
-                *start = from;
             }
-            *end = to;
         }
         gatherer.finish(text, read);
         while touched.0 != 0 {
             let index = usize::try_from(touched.0.trailing_zeros()).unwrap_or(0);
             touched.0 &= touched.0 - 1;
             if let Some(stretch) = open.get(index) {
-                self.try_patterns(text, index, *stretch, hits);
+                self.try_patterns(text, index, *stretch, &found, hits);
             }
         }
         encodings
     }
 
+    /// Adds the detector if it matches within a stretch. `found` has all literals that are in it.
     fn try_patterns(
         &self,
         text: &[u8],
         index: usize,
         (start, end): (usize, usize),
+        found: &[Found],
         hits: &mut Hits,
     ) {
+        let (Some(patterns), Some(upto)) = (self.patterns.get(index), text.get(..end)) else {
+            return;
+        };
         if start >= end || hits.has(index) {
             return;
         }
-        let (Some(pattern), Some(upto)) = (self.patterns.get(index), text.get(..end)) else {
-            return;
-        };
-        if pattern.is_match_at(upto, start) {
+        let seen = self.parts_within(index, start..end, found);
+        if patterns
+            .iter()
+            .filter(|pattern| pattern.needs & seen == pattern.needs)
+            .any(|pattern| pattern.is_match_at(upto, start))
+        {
             hits.add(index);
         }
+    }
+
+    /// A bit for each part of the patterns of a detector that has a word in a stretch.
+    fn parts_within(&self, index: usize, stretch: Range<usize>, found: &[Found]) -> u64 {
+        let first = found.partition_point(|f| f.end <= stretch.start);
+        let mut seen = 0;
+        for one in found.get(first..).unwrap_or_default() {
+            if one.end > stretch.end {
+                break;
+            }
+            for owner in self.owners.get(one.literal).into_iter().flatten() {
+                if let Owner::Part(of, bit) = owner
+                    && *of == index
+                {
+                    seen |= 1 << bit;
+                }
+            }
+        }
+        seen
     }
 }
 
@@ -480,29 +552,33 @@ fn collapse(text: &[u8], mut keeps: impl FnMut(usize)) -> Vec<u8> {
     collapsed
 }
 
-/// Spaces for line breaks and other control characters; nothing moves.
+/// As literals are looked for: in lower case, with spaces for line breaks and other control characters. Nothing moves.
 fn in_one_line(text: &[u8]) -> Vec<u8> {
     text.iter()
-        .map(|b| if *b < b' ' { b' ' } else { *b })
+        .map(|b| {
+            if *b < b' ' {
+                b' '
+            } else {
+                b.to_ascii_lowercase()
+            }
+        })
         .collect()
 }
 
-fn compile(detector: &'static Detector) -> Pattern {
-    if detector.patterns.is_empty() {
-        return Pattern::Absent;
-    }
-    let any = detector
-        .patterns
-        .iter()
-        .map(|p| format!("(?:{})", expand(p)))
-        .collect::<Vec<_>>()
-        .join("|");
-    RegexBuilder::new(&any)
-        .unicode(false)
-        .case_insensitive(true)
-        .size_limit(64 << 20)
-        .build()
-        .map_or(Pattern::Broken, Pattern::Compiled)
+fn compile(detector: &'static Detector) -> Vec<Pattern> {
+    let needs = Needs::of(detector).of_patterns;
+    let patterns = detector.patterns.iter().zip(needs);
+    patterns
+        .map(|(pattern, needs)| Pattern {
+            regex: RegexBuilder::new(&expand(pattern))
+                .unicode(false)
+                .case_insensitive(true)
+                .size_limit(64 << 20)
+                .build()
+                .ok(),
+            needs,
+        })
+        .collect()
 }
 
 /// Fills in the abbreviations of the registry: `~n` is at most n words, `_` is what stands between
@@ -578,9 +654,10 @@ mod tests {
                 "{}",
                 detector.id
             );
-            assert_eq!(
-                matches!(MATCHER.patterns[index], Pattern::Compiled(_)),
-                !detector.patterns.is_empty(),
+            let patterns = &MATCHER.patterns[index];
+            assert_eq!(patterns.len(), detector.patterns.len());
+            assert!(
+                patterns.iter().all(|p| p.regex.is_some()),
                 "{} does not compile",
                 detector.id
             );
