@@ -29,12 +29,14 @@
 //!
 //! Work is linear in the size of the text. The crate has no clock, files or network.
 
+mod counts;
 mod decode;
 mod detector;
 mod detectors;
 mod literals;
 mod matcher;
 mod normalize;
+mod pieces;
 mod required;
 mod scanner;
 mod score;

@@ -11,12 +11,14 @@
 use std::{borrow::Cow, collections::BTreeMap, ops::Range, sync::LazyLock};
 
 use crate::{
+    counts::{count, count_pairs},
     decode,
     decode::{Decoded, Encoding, Encodings, Sign},
     detector::{Detector, Sensitivity},
     detectors::{learned, registry::DETECTORS},
     literals::{Found, Literals},
     normalize::normalize,
+    pieces::pieces,
     required::{self, Part},
     score::{self, Gatherer, Reader, lexicon::LEXICON, signal::Signal, weights},
 };
@@ -62,8 +64,7 @@ pub(crate) fn explain(text: &[u8]) -> Reasons {
     let Some((_, passage, signals)) = best else {
         return Reasons::default();
     };
-    let mut places = Vec::with_capacity(text.len());
-    let collapsed = collapse(text, |place| places.push(place));
+    let (collapsed, places) = collapse_with_places(text);
     let written = AhoCorasick::new([passage])
         .ok()
         .and_then(|passage| passage.find(&collapsed).map(|found| found.range()));
@@ -90,8 +91,7 @@ pub(crate) fn read_passages(text: &[u8], hits: &mut Hits, read: &mut Reader<'_>)
 pub(crate) fn locate(detector: &Detector, text: &[u8]) -> Option<Range<usize>> {
     let index = DETECTORS.iter().position(|d| d == detector)?;
     let patterns = MATCHER.patterns.get(index)?;
-    let mut places = Vec::with_capacity(text.len());
-    let collapsed = collapse(text, |place| places.push(place));
+    let (collapsed, places) = collapse_with_places(text);
     let found = patterns
         .iter()
         .filter_map(|pattern| pattern.find(&collapsed))
@@ -217,25 +217,50 @@ fn scan_layer(
         folded = normal.folded;
         Cow::Owned(normal.text.into_bytes())
     };
-    let encodings = MATCHER.scan_collapsed(&text, hits, read);
+    let encodings = scan_collapsed(&text, hits, read);
     if let Some(folded) = folded {
-        MATCHER.scan_collapsed(folded.as_bytes(), hits, read);
+        scan_collapsed(folded.as_bytes(), hits, read);
     }
     let Some(depth) = depth.checked_sub(1) else {
         return;
     };
-    let mut layers = decode::by_shape(&text);
-    layers.extend(decode::by_literal(&text, encodings));
-    for Decoded { text, sign } in layers {
-        let Some(left) = budget.checked_sub(text.len()) else {
-            return;
+    for part in pieces(&text) {
+        let is_all = part.len() == text.len();
+        let encodings = if is_all {
+            encodings
+        } else {
+            encodings.of_part(&in_one_line(part))
         };
-        *budget = left;
-        if let Some(sign) = sign {
-            hits.sign(sign);
+        let mut layers = decode::by_shape(part);
+        layers.extend(decode::by_literal(part, encodings));
+        for Decoded { text, sign } in layers {
+            let Some(left) = budget.checked_sub(text.len()) else {
+                return;
+            };
+            *budget = left;
+            if let Some(sign) = sign {
+                hits.sign(sign);
+            }
+            scan_layer(&text, depth, budget, hits, read);
         }
-        scan_layer(&text, depth, budget, hits, read);
     }
+}
+
+/// Scans `text` with runs of white space as one: a line break if one is in it, else a space. Says which encodings it may be in.
+fn scan_collapsed(text: &[u8], hits: &mut Hits, read: &mut Reader<'_>) -> Encodings {
+    let has_control = count(text, |b| b < b' ') > 0;
+    let has_run = count_pairs(text, |a, b| a <= b' ' && b <= b' ') > 0;
+    let is_plain = !has_run && (!has_control || !text.contains(&b'\t') && !text.contains(&b'\r'));
+    let text = if is_plain {
+        Cow::Borrowed(text)
+    } else {
+        Cow::Owned(collapse(text))
+    };
+    let mut encodings = Encodings::default();
+    for part in pieces(&text) {
+        encodings.join(MATCHER.scan(part, hits, read));
+    }
+    encodings
 }
 
 static MATCHER: LazyLock<Matcher> = LazyLock::new(Matcher::new);
@@ -412,21 +437,6 @@ impl Matcher {
         }
     }
 
-    /// As [`scan`](Self::scan), with runs of white space as one: a line break if one is in it, else a space.
-    fn scan_collapsed(&self, text: &[u8], hits: &mut Hits, read: &mut Reader<'_>) -> Encodings {
-        // Folded without an early exit in each block, so that it runs many bytes at a time.
-        let control = |block: &[u8]| block.iter().fold(false, |any, b| any | (*b < b' '));
-        let has_control = text.chunks(256).any(control);
-        let has_run = text.windows(2).fold(false, |any, pair| {
-            any | matches!(pair, [a, b] if *a <= b' ' && *b <= b' ')
-        });
-        let is_plain = !has_run && (!has_control || !text.contains(&b'\t') && !text.contains(&b'\r'));
-        if is_plain {
-            return self.scan(text, hits, read);
-        }
-        self.scan(&collapse(text, |_| {}), hits, read)
-    }
-
     /// Adds the detectors whose patterns match `text`; says which encodings the text may be in.
     fn scan(&self, text: &[u8], hits: &mut Hits, read: &mut Reader<'_>) -> Encodings {
         let Some(literals) = &self.literals else {
@@ -530,26 +540,36 @@ impl Matcher {
     }
 }
 
-/// Runs of white space as one: a line break if one is in it, else a space. `keeps` gets the place of each byte of the result.
-fn collapse(text: &[u8], mut keeps: impl FnMut(usize)) -> Vec<u8> {
-    let mut collapsed: Vec<u8> = Vec::with_capacity(text.len());
-    let mut after_space = false;
-    for (place, byte) in text.iter().enumerate() {
-        let space = byte.is_ascii_whitespace();
-        if !space {
-            collapsed.push(*byte);
-            keeps(place);
-        } else if !after_space {
-            collapsed.push(if *byte == b'\n' { b'\n' } else { b' ' });
-            keeps(place);
-        } else if *byte == b'\n'
-            && let Some(last) = collapsed.last_mut()
-        {
-            *last = b'\n';
+/// Runs of white space as one: a line break if one is in it, else a space.
+fn collapse(text: &[u8]) -> Vec<u8> {
+    let mut collapsed = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while !rest.is_empty() {
+        let word = rest.iter().position(u8::is_ascii_whitespace);
+        let (word, after) = rest.split_at(word.unwrap_or(rest.len()));
+        collapsed.extend_from_slice(word);
+        let space = after.iter().position(|b| !b.is_ascii_whitespace());
+        let (space, after) = after.split_at(space.unwrap_or(after.len()));
+        if !space.is_empty() {
+            collapsed.push(if space.contains(&b'\n') { b'\n' } else { b' ' });
         }
-        after_space = space;
+        rest = after;
     }
     collapsed
+}
+
+/// The same, and where each byte of it stands in the text: of white space the first byte.
+fn collapse_with_places(text: &[u8]) -> (Vec<u8>, Vec<usize>) {
+    let collapsed = collapse(text);
+    let mut after_space = false;
+    let places = text.iter().enumerate().filter_map(|(place, byte)| {
+        let space = byte.is_ascii_whitespace();
+        let kept = !(space && after_space);
+        after_space = space;
+        kept.then_some(place)
+    });
+    let places = places.collect();
+    (collapsed, places)
 }
 
 /// As literals are looked for: in lower case, with spaces for line breaks and other control characters. Nothing moves.
