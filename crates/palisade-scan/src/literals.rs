@@ -43,18 +43,38 @@ struct Entry {
 }
 
 /// Literals of four bytes or more have the hash of four as their key, those of two or three their first two after all hashes.
-const KEYS: usize = 2 << 16;
+const KEYS: usize = HASHES + (1 << 16);
+const HASHES: usize = 1 << 17;
 const WORDS: usize = KEYS / 64;
 
 /// The key of a literal that begins with these four bytes, the first in the lowest bits.
 fn long_key(four: u32) -> usize {
-    usize::try_from(four.wrapping_mul(0x9E37_79B1) >> 16).unwrap_or(0)
+    usize::try_from(four.wrapping_mul(0x9E37_79B1) >> 15).unwrap_or(0)
 }
 
 /// The key of a literal of two or three bytes.
 fn short_key(four: u32) -> usize {
-    usize::try_from(four & 0xFFFF).unwrap_or(0) + KEYS / 2
+    usize::try_from(four & 0xFFFF).unwrap_or(0) + HASHES
 }
+
+/// For each byte before a place where its words of the table begin.
+static AFTER: [usize; 256] = {
+    let mut after = [0; 256];
+    let mut byte = 0_u8;
+    loop {
+        #[expect(
+            clippy::indexing_slicing,
+            reason = "evaluated when compiled, and a byte is in bounds"
+        )]
+        if byte.is_ascii_alphanumeric() {
+            after[byte as usize] = WORDS;
+        }
+        if byte == u8::MAX {
+            break after;
+        }
+        byte += 1;
+    }
+};
 
 /// The word of the table and the bit in it.
 fn place(key: usize, in_word: bool) -> (usize, u64) {
@@ -150,18 +170,19 @@ impl Literals {
             [a, b] => u32::from_le_bytes([0, a, b, 0]),
             [] | [_] => return found,
         };
-        let mut in_word = false;
+        let mut before = 0;
         // After the last byte that a literal of four can begin at, one of two still can.
         let following = text.iter().skip(3).chain(&[0; 2]);
         for (start, fourth) in following.enumerate() {
             four = four >> 8 | u32::from(*fourth) << 24;
             for key in [long_key(four), short_key(four)] {
-                let (word, bit) = place(key, in_word);
-                if self.bits.get(word).is_some_and(|bits| bits & bit != 0) {
+                let bits = self.bits.get(key / 64 + before);
+                if bits.is_some_and(|bits| bits >> (key % 64) & 1 != 0) {
                     self.compare(text, start, key, &mut found);
                 }
             }
-            in_word = four.to_le_bytes()[0].is_ascii_alphanumeric();
+            let first = usize::from(four.to_le_bytes()[0]);
+            before = AFTER.get(first).copied().unwrap_or(0);
         }
         found.sort_unstable();
         found

@@ -18,8 +18,8 @@ use crate::{
     detectors::{learned, registry::DETECTORS},
     literals::{Found, Literals},
     normalize::normalize,
-    pieces::pieces,
-    required::{self, Part},
+    pieces::{DECODED, MATCHED, pieces},
+    required::{self, EDGE, Part},
     score::{self, Gatherer, Reader, lexicon::LEXICON, signal::Signal, weights},
 };
 use aho_corasick::AhoCorasick;
@@ -224,7 +224,7 @@ fn scan_layer(
     let Some(depth) = depth.checked_sub(1) else {
         return;
     };
-    for part in pieces(&text) {
+    for part in pieces(&text, DECODED) {
         let is_all = part.len() == text.len();
         let encodings = if is_all {
             encodings
@@ -257,7 +257,7 @@ fn scan_collapsed(text: &[u8], hits: &mut Hits, read: &mut Reader<'_>) -> Encodi
         Cow::Owned(collapse(text))
     };
     let mut encodings = Encodings::default();
-    for part in pieces(&text) {
+    for part in pieces(&text, MATCHED) {
         encodings.join(MATCHER.scan(part, hits, read));
     }
     encodings
@@ -271,7 +271,7 @@ pub(crate) enum Owner {
     /// An anchor of the detector with this index.
     Detector(usize),
     /// A word of a part of its patterns: the index of the detector, and of the part.
-    Part(usize, usize),
+    Part(usize, usize, Edges),
     /// It shows that text may be in this encoding.
     Decoder(Encoding),
     /// A word of the lexicon, if it stands where it says.
@@ -283,8 +283,26 @@ impl Owner {
     pub(crate) fn begins_words(self) -> bool {
         match self {
             Self::Signal(_, boundary) => boundary.begins,
-            Self::Detector(_) | Self::Part(_, _) | Self::Decoder(_) => false,
+            Self::Part(_, _, edges) => edges.begins,
+            Self::Detector(_) | Self::Decoder(_) => false,
         }
+    }
+}
+
+/// Where a word of a part has no letter, digit or `_` beyond it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Edges {
+    begins: bool,
+    ends: bool,
+}
+
+impl Edges {
+    fn hold(self, text: &[u8], found: &Found) -> bool {
+        let in_word = |at: Option<usize>| {
+            at.and_then(|at| text.get(at))
+                .is_some_and(|b| *b == b'_' || b.is_ascii_alphanumeric())
+        };
+        !(self.begins && in_word(found.start.checked_sub(1)) || self.ends && in_word(Some(found.end)))
     }
 }
 
@@ -321,7 +339,11 @@ pub(crate) fn literals() -> BTreeMap<String, Vec<Owner>> {
         }
         for (bit, part) in Needs::of(detector).parts.iter().enumerate() {
             for word in part {
-                add(word, Owner::Part(index, bit));
+                let edges = Edges {
+                    begins: word.starts_with(EDGE),
+                    ends: word.ends_with(EDGE),
+                };
+                add(word.trim_matches(EDGE), Owner::Part(index, bit, edges));
             }
         }
     }
@@ -474,7 +496,7 @@ impl Matcher {
                         }
                         *end = to;
                     }
-                    Owner::Part(_, _) => {}
+                    Owner::Part(_, _, _) => {}
                     Owner::Decoder(encoding) => encodings.add(*encoding),
                     Owner::Signal(signal, boundary) => {
                         if boundary.holds(&line, one.start, one.end) {
@@ -510,7 +532,7 @@ impl Matcher {
         if start >= end || hits.has(index) {
             return;
         }
-        let seen = self.parts_within(index, start..end, found);
+        let seen = self.parts_within(text, index, start..end, found);
         if patterns
             .iter()
             .filter(|pattern| pattern.needs & seen == pattern.needs)
@@ -521,7 +543,13 @@ impl Matcher {
     }
 
     /// A bit for each part of the patterns of a detector that has a word in a stretch.
-    fn parts_within(&self, index: usize, stretch: Range<usize>, found: &[Found]) -> u64 {
+    fn parts_within(
+        &self,
+        text: &[u8],
+        index: usize,
+        stretch: Range<usize>,
+        found: &[Found],
+    ) -> u64 {
         let first = found.partition_point(|f| f.end <= stretch.start);
         let mut seen = 0;
         for one in found.get(first..).unwrap_or_default() {
@@ -529,8 +557,9 @@ impl Matcher {
                 break;
             }
             for owner in self.owners.get(one.literal).into_iter().flatten() {
-                if let Owner::Part(of, bit) = owner
+                if let Owner::Part(of, bit, edges) = owner
                     && *of == index
+                    && edges.hold(text, one)
                 {
                     seen |= 1 << bit;
                 }

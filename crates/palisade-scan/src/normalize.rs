@@ -5,7 +5,7 @@
 
 use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfkc_quick};
 
-use crate::decode::Sign;
+use crate::{counts::count, decode::Sign};
 
 /// Invisible characters between Latin letters that make a text suspect; fewer can be an accident of
 /// copying.
@@ -170,11 +170,11 @@ fn strip_invisible(raw: &str, signs: &mut Vec<Sign>) -> String {
 /// Whether most letters are full-width forms of Latin ones. Japanese text has some.
 fn is_full_width(text: &str) -> bool {
     // The first byte of all such letters.
-    if !text.as_bytes().contains(&0xEF) {
+    if count(text.as_bytes(), |b| b == 0xEF) < MIN_FULL_WIDTH {
         return false;
     }
-    let (mut wide, mut other) = (0_usize, 0_usize);
-    for c in text.chars() {
+    let (mut wide, mut other) = (0_usize, count(text.as_bytes(), |b| b.is_ascii_alphabetic()));
+    for c in text.chars().filter(|c| !c.is_ascii()) {
         match c {
             '\u{FF21}'..='\u{FF3A}' | '\u{FF41}'..='\u{FF5A}' => wide += 1,
             _ if c.is_alphabetic() => other += 1,

@@ -2,30 +2,47 @@
 
 use crate::decode::may_encode;
 
-/// Bytes of a part.
-const PIECE: usize = 32 << 10;
-/// Bytes that a part shares with the next: more than any pattern or passage reaches over.
-const OVERLAP: usize = 1 << 10;
+/// How long parts are.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sizes {
+    /// Bytes of a part.
+    piece: usize,
+    /// Bytes that it shares with the next.
+    overlap: usize,
+}
+
+/// For patterns and passages: they share more than any of those reaches over.
+pub(crate) const MATCHED: Sizes = Sizes {
+    piece: 32 << 10,
+    overlap: 1 << 10,
+};
+
+/// For decoders: a part is decoded as a whole if it has a sign of an encoding.
+pub(crate) const DECODED: Sizes = Sizes {
+    piece: 8 << 10,
+    overlap: 1 << 10,
+};
 
 /// The parts of `text`. A part begins at the beginning of a character, and within a run of Base64 or hexadecimal at a multiple of four
 /// digits.
-pub(crate) fn pieces(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+pub(crate) fn pieces(text: &[u8], sizes: Sizes) -> impl Iterator<Item = &[u8]> {
+    let Sizes { piece, overlap } = sizes;
     let mut start = Some(0);
     std::iter::from_fn(move || {
         let from = start?;
         let rest = text.get(from..)?;
-        let Some(piece) = rest.get(..PIECE).filter(|_| rest.len() > PIECE + OVERLAP) else {
+        let Some(part) = rest.get(..piece).filter(|_| rest.len() > piece + overlap) else {
             start = None;
             return Some(rest);
         };
-        let mut next = PIECE - OVERLAP;
-        while next > 1 && piece.get(next).is_some_and(|b| b & 0xC0 == 0x80) {
+        let mut next = piece - overlap;
+        while next > 1 && part.get(next).is_some_and(|b| b & 0xC0 == 0x80) {
             next -= 1;
         }
-        let run = piece.get(..next).unwrap_or_default().iter().rev();
+        let run = part.get(..next).unwrap_or_default().iter().rev();
         next -= run.take_while(|b| may_encode(**b)).count() % 4;
         start = Some(from + next);
-        Some(piece)
+        Some(part)
     })
 }
 
@@ -35,9 +52,12 @@ mod tests {
 
     use super::*;
 
+    const PIECE: usize = DECODED.piece;
+    const OVERLAP: usize = DECODED.overlap;
+
     /// Where each part begins.
     fn starts(text: &[u8]) -> Vec<usize> {
-        let all: Vec<&[u8]> = pieces(text).collect();
+        let all: Vec<&[u8]> = pieces(text, DECODED).collect();
         let first = all[0].as_ptr() as usize;
         let starts: Vec<usize> = all.iter().map(|p| p.as_ptr() as usize - first).collect();
         // They cover the text, and overlap.

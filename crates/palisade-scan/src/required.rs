@@ -5,20 +5,25 @@
 
 use std::collections::BTreeSet;
 
-use regex_syntax::hir::{Class, Hir, HirKind};
+use regex_syntax::hir::{Class, Hir, HirKind, Look};
 
-/// Words one of which is in every match, in lower case, with spaces for control characters.
+/// Words one of which is in every match, in lower case, with spaces for control characters. [`EDGE`] stands where a word of letters,
+/// digits and `_` has to begin or end.
 pub(crate) type Part = BTreeSet<String>;
+
+/// What stands at an end of a word of a [`Part`] where no letter may be beyond it.
+pub(crate) const EDGE: char = '\u{1}';
 
 /// Words of a part; with more of them it tells little.
 const MOST_WORDS: usize = 96;
-/// Characters of each word.
+/// Characters of each word, and of one with both edges.
 const LEAST_LENGTH: usize = 3;
+const LEAST_WHOLE: usize = 2;
 /// Parts of a pattern that are looked for.
 const MOST_PARTS: usize = 3;
 /// Words that honest text is full of.
 const COMMON: &[&str] = &[
-    "act", "add", "all", "and", "any", "are", "ask", "but", "can", "end", "for", "had", "has", "how", "ion", "its",
+    "is", "to", "of", "in", "it", "on", "as", "at", "be", "we", "or", "an", "by", "if", "do", "no", "so", "us", "act", "add", "all", "and", "any", "are", "ask", "but", "can", "end", "for", "had", "has", "how", "ion", "its",
     "may", "new", "not", "now", "one", "our", "out", "put", "row", "run", "set", "the", "use", "was", "you",
     "about", "call", "data", "dent", "format", "in the", "inform", "order", "open", "sent", "then", "to be", "return", "have", "http", "https:", "info", "just", "know", "list", "make", "need", "only", "over",
     "read", "text", "that", "this", "user", "what", "will", "with", "would", "your",
@@ -44,7 +49,7 @@ pub(crate) fn parts(pattern: &str) -> Vec<Part> {
     for part in &mut parts {
         let all = part.clone();
         // A longer word tells nothing that one in it does not.
-        part.retain(|word| !all.iter().any(|other| other != word && word.contains(other.as_str())));
+        part.retain(|word| !all.iter().any(|other| other != word && !other.contains(EDGE) && word.contains(other.as_str())));
     }
     parts.retain(|part| frequency(part) < TOO_FREQUENT);
     parts.sort_by_key(frequency);
@@ -63,6 +68,7 @@ enum Language {
 
 fn read(hir: &Hir) -> Language {
     match hir.kind() {
+        HirKind::Look(Look::WordAscii) => Language::Words(Part::from([EDGE.to_string()])),
         HirKind::Empty | HirKind::Look(_) => Language::Words(Part::from([String::new()])),
         HirKind::Literal(literal) => match std::str::from_utf8(&literal.0) {
             Ok(text) if text.is_ascii() => Language::Words(Part::from([comparable(text)])),
@@ -114,22 +120,34 @@ fn read_sequence(all: &[Hir]) -> Language {
     let mut parts = Vec::new();
     let mut run = Part::from([String::new()]);
     let mut is_all = true;
+    // Whether what was read ends with a character that is of no word.
+    let mut after_gap = false;
     for hir in all {
-        match read(hir) {
-            Language::Words(next) if run.len() * next.len() <= MOST_WORDS => {
-                run = run
-                    .iter()
-                    .flat_map(|first| next.iter().map(move |second| format!("{first}{second}")))
-                    .collect();
-            }
-            Language::Words(next) => {
-                is_all = false;
-                parts.push(std::mem::replace(&mut run, next));
-            }
+        let words = match read(hir) {
+            Language::Words(words) => Some(words),
             Language::Parts(more) => {
-                is_all = false;
-                parts.push(std::mem::replace(&mut run, Part::from([String::new()])));
                 parts.extend(more);
+                None
+            }
+        };
+        let gap = is_gap(hir);
+        match words {
+            Some(next) if run.len() * next.len() <= MOST_WORDS => {
+                run = join(&run, &next);
+                // What may be empty ends as what is before it.
+                after_gap &= next.contains("");
+            }
+            words => {
+                is_all = false;
+                if gap {
+                    run = join(&run, &Part::from([EDGE.to_string()]));
+                }
+                parts.push(run);
+                after_gap = gap || after_gap && ends_with_gap(hir);
+                run = words.unwrap_or_else(|| {
+                    let start = if after_gap { EDGE.to_string() } else { String::new() };
+                    Part::from([start])
+                });
             }
         }
     }
@@ -139,6 +157,57 @@ fn read_sequence(all: &[Hir]) -> Language {
     parts.push(run);
     parts.retain(is_telling);
     Language::Parts(parts)
+}
+
+/// Each of `first` with each of `second` after it. Edges are told at the ends alone.
+fn join(first: &Part, second: &Part) -> Part {
+    let joined = first.iter().flat_map(|first| {
+        second.iter().map(move |second| {
+            let middle = first.trim_end_matches(EDGE);
+            let rest = second.trim_start_matches(EDGE);
+            match (middle.is_empty(), rest.is_empty()) {
+                (true, true) if first.is_empty() => second.clone(),
+                (true, true) => first.clone(),
+                (true, false) if first.is_empty() => second.clone(),
+                (true, false) => format!("{EDGE}{rest}"),
+                (false, true) if second.is_empty() => first.clone(),
+                (false, true) => format!("{middle}{EDGE}"),
+                (false, false) => format!("{middle}{rest}"),
+            }
+        })
+    });
+    joined.collect()
+}
+
+/// Whether all that `hir` matches is one character or more that are of no word.
+fn is_gap(hir: &Hir) -> bool {
+    match hir.kind() {
+        HirKind::Repetition(repetition) => repetition.min > 0 && is_gap(&repetition.sub),
+        HirKind::Capture(capture) => is_gap(&capture.sub),
+        HirKind::Class(Class::Bytes(bytes)) => !bytes.ranges().iter().any(|range| {
+            (range.start()..=range.end()).any(|b| b == b'_' || b.is_ascii_alphanumeric())
+        }),
+        HirKind::Class(Class::Unicode(_))
+        | HirKind::Empty
+        | HirKind::Literal(_)
+        | HirKind::Look(_)
+        | HirKind::Concat(_)
+        | HirKind::Alternation(_) => false,
+    }
+}
+
+/// Whether what `hir` matches is empty or ends with a character that is of no word.
+fn ends_with_gap(hir: &Hir) -> bool {
+    match hir.kind() {
+        HirKind::Repetition(repetition) => ends_with_gap(&repetition.sub),
+        HirKind::Capture(capture) => ends_with_gap(&capture.sub),
+        HirKind::Concat(all) => all.last().is_some_and(is_gap),
+        HirKind::Empty
+        | HirKind::Literal(_)
+        | HirKind::Class(_)
+        | HirKind::Look(_)
+        | HirKind::Alternation(_) => is_gap(hir),
+    }
 }
 
 fn read_choice(all: &[Hir]) -> Language {
@@ -173,14 +242,20 @@ fn comparable(text: &str) -> String {
 }
 
 fn is_telling(part: &Part) -> bool {
-    !part.is_empty() && part.len() <= MOST_WORDS && part.iter().all(|word| word.len() >= LEAST_LENGTH)
+    let is_word = |word: &String| {
+        let edges = word.starts_with(EDGE) && word.len() > 1 && word.ends_with(EDGE);
+        let least = if edges { LEAST_WHOLE } else { LEAST_LENGTH };
+        word.trim_matches(EDGE).len() >= least
+    };
+    !part.is_empty() && part.len() <= MOST_WORDS && part.iter().all(is_word)
 }
 
 /// About how often honest text has one of the words.
 fn frequency(part: &Part) -> usize {
     part.iter()
-        .map(|word| match word.trim().len() {
-            _ if COMMON.contains(&word.trim()) => 60,
+        .map(|word| word.trim_matches(EDGE).trim())
+        .map(|word| match word.len() {
+            _ if COMMON.contains(&word) => 60,
             0..=3 => 15,
             4 => 8,
             5 => 4,
@@ -209,9 +284,17 @@ mod tests {
     #[test]
     fn parts_of_a_sequence_are_needed_together() {
         check("send.{0,9}(?:all|every) files", &[&["send"], &["all files", "every files"]]);
-        check(r"(?:Ignore|drop)\W+rules?\b", &[&["drop", "ignore"], &["rule"]]);
+        check(r"(?:Ignore|drop)[a-z]rules?", &[&["drop", "ignore"], &["rule"]]);
         check(r"one\stwo", &[&["one two"]]);
         check("(?:tables?){2,3}", &[&["table"]]);
+    }
+
+    #[test]
+    fn words_end_where_they_must() {
+        check(r"\bhi\W+(?:\w+\W+){0,4}ai\b", &[&["\u{1}hi\u{1}"], &["\u{1}ai\u{1}"]]);
+        check(r"\bsend\w*x{3,9}token", &[&["\u{1}send"], &["token"]]);
+        check(r"(?:hi|ho)\b", &[]);
+        check(r"\W(?:x\W)?ab\b", &[&["\u{1}ab\u{1}"]]);
     }
 
     #[test]
