@@ -224,11 +224,20 @@ fn may_be_spaced(text: &[u8]) -> bool {
     count_threes(text, single) + 2 >= MIN_SPACED
 }
 
-/// Whether there are as many digits as a text needs in which every third word has one.
+/// Whether as many words may have letters and digits as a text needs in which every third does.
 fn may_be_leet(text: &[u8]) -> bool {
-    let digits = count(text, |b| b.is_ascii_digit());
+    if count(text, |b| b.is_ascii_digit()) < MIN_LEET {
+        return false;
+    }
     let starts = |before, letter: u8| before == b' ' && letter.is_ascii_alphabetic();
-    digits >= MIN_LEET && digits * 3 >= count_pairs(text, starts)
+    // A letter and a digit meet in such a word, or a sign joins them.
+    let joins = |first: u8, second: u8| {
+        second.is_ascii_digit() && first.is_ascii_alphabetic()
+            || second.is_ascii_alphabetic() && first.is_ascii_digit()
+            || second.is_ascii_alphanumeric() && matches!(first, b'+' | b'/' | b'=' | b'_' | b'-')
+    };
+    let joined = count_pairs(text, joins);
+    joined >= MIN_LEET && joined * 3 >= count_pairs(text, starts)
 }
 
 /// Counts over the words of a text, in one pass.

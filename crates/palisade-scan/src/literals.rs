@@ -223,21 +223,6 @@ mod tests {
     use super::*;
     use crate::{detector::Detector, matcher};
 
-    /// What an automaton over the same literals finds.
-    fn by_automaton(literals: &[(String, bool)], text: &[u8]) -> Vec<Found> {
-        let automaton = AhoCorasick::new(literals.iter().map(|(text, _)| text)).unwrap();
-        let mut found: Vec<_> = automaton
-            .find_overlapping_iter(text)
-            .map(|m| Found {
-                end: m.end(),
-                start: m.start(),
-                literal: m.pattern().as_usize(),
-            })
-            .collect();
-        found.sort_unstable();
-        found
-    }
-
     /// Those of `found` that stand where they may.
     fn at_words(literals: &[(String, bool)], text: &[u8], mut found: Vec<Found>) -> Vec<Found> {
         found.retain(|f| {
@@ -281,8 +266,18 @@ mod tests {
             }
             texts.push(text);
         }
+        let automaton = AhoCorasick::new(literals.iter().map(|(text, _)| text)).unwrap();
         for text in texts {
-            let expected = at_words(&literals, &text, by_automaton(&literals, &text));
+            let mut all: Vec<_> = automaton
+                .find_overlapping_iter(&text)
+                .map(|m| Found {
+                    end: m.end(),
+                    start: m.start(),
+                    literal: m.pattern().as_usize(),
+                })
+                .collect();
+            all.sort_unstable();
+            let expected = at_words(&literals, &text, all);
             let found = at_words(&literals, &text, finder.find(&text));
             assert_eq!(found, expected, "{}", String::from_utf8_lossy(&text));
         }

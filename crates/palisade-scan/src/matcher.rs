@@ -750,6 +750,31 @@ mod tests {
         }
     }
 
+    /// Leaving out patterns for want of a part changes nothing.
+    #[test]
+    fn a_pattern_that_is_left_out_would_not_match() {
+        let mut every = Matcher::new();
+        for pattern in every.patterns.iter_mut().flatten() {
+            pattern.needs = 0;
+        }
+        let texts: Vec<&str> = DETECTORS
+            .iter()
+            .flat_map(|d| d.positives.iter().chain(d.negatives))
+            .copied()
+            .collect();
+        let neighbours = texts.iter().zip(texts.iter().skip(7));
+        let joined = neighbours.map(|(a, b)| format!("{a} {b}").replace('e', "E"));
+        let mut found = 0;
+        for text in texts.iter().map(|t| (*t).to_owned()).chain(joined) {
+            let [mut with, mut without] = [Hits::default(), Hits::default()];
+            MATCHER.scan(text.as_bytes(), &mut with, &mut |_, _, _| {});
+            every.scan(text.as_bytes(), &mut without, &mut |_, _, _| {});
+            assert_eq!(with.0, without.0, "{text}");
+            found += with.0.count_ones();
+        }
+        assert!(found > 400, "{found}");
+    }
+
     #[test]
     fn positives_are_found() {
         for detector in DETECTORS {

@@ -20,7 +20,7 @@ const MOST_WORDS: usize = 96;
 const LEAST_LENGTH: usize = 3;
 const LEAST_WHOLE: usize = 2;
 /// Parts of a pattern that are looked for.
-const MOST_PARTS: usize = 3;
+const MOST_PARTS: usize = 4;
 /// Words that honest text is full of.
 const COMMON: &[&str] = &[
     "is", "to", "of", "in", "it", "on", "as", "at", "be", "we", "or", "an", "by", "if", "do", "no", "so", "us", "act", "add", "all", "and", "any", "are", "ask", "but", "can", "end", "for", "had", "has", "how", "ion", "its",
@@ -29,7 +29,7 @@ const COMMON: &[&str] = &[
     "read", "text", "that", "this", "user", "what", "will", "with", "would", "your",
 ];
 /// The [`frequency`] from which on a part is not worth looking for.
-const TOO_FREQUENT: usize = 60;
+const TOO_FREQUENT: usize = 100;
 
 /// The parts of `pattern` that tell most. Empty if none is known: then it has to be tried.
 pub(crate) fn parts(pattern: &str) -> Vec<Part> {
@@ -255,7 +255,7 @@ fn frequency(part: &Part) -> usize {
     part.iter()
         .map(|word| word.trim_matches(EDGE).trim())
         .map(|word| match word.len() {
-            _ if COMMON.contains(&word) => 60,
+            _ if COMMON.contains(&word) => 100,
             0..=3 => 15,
             4 => 8,
             5 => 4,
