@@ -36,8 +36,10 @@ mod detectors;
 mod literals;
 mod matcher;
 mod normalize;
+mod numbers;
 mod pieces;
 mod required;
+mod rules;
 mod scanner;
 mod score;
 mod spelling;
@@ -45,5 +47,6 @@ mod spelling;
 pub mod training;
 
 pub use detector::{Detector, Sensitivity, Severity};
+pub use rules::{Rule, RuleError, Rules};
 pub use scanner::{Finding, Scanner};
 pub use spelling::spell_out;

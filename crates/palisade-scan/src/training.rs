@@ -43,7 +43,8 @@ pub fn read(text: &str) -> Reading {
         });
         passages.push(passage);
     });
-    let detectors = hits.detectors();
+    let mut detectors = hits.detectors();
+    detectors.retain(|detector| !detector.is_leak());
     Reading {
         passages,
         whole: detectors
