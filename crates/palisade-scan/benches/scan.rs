@@ -62,7 +62,11 @@ fn text(size: usize, every: usize) -> Vec<u8> {
         state ^= state >> 7;
         state ^= state << 17;
         let pick = usize::try_from(state >> 33).unwrap();
-        let lines = if every != 0 && pick % every == 0 { WIDE } else { ASCII };
+        let lines = if every != 0 && pick % every == 0 {
+            WIDE
+        } else {
+            ASCII
+        };
         text.extend(lines[pick / 64 % lines.len()].as_bytes());
     }
     text.truncate(size);

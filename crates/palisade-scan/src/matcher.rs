@@ -335,7 +335,8 @@ impl Edges {
             at.and_then(|at| text.get(at))
                 .is_some_and(|b| *b == b'_' || b.is_ascii_alphanumeric())
         };
-        !(self.begins && in_word(found.start.checked_sub(1)) || self.ends && in_word(Some(found.end)))
+        !(self.begins && in_word(found.start.checked_sub(1))
+            || self.ends && in_word(Some(found.end)))
     }
 }
 

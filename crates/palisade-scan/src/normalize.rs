@@ -205,7 +205,10 @@ fn mixed_words(text: &str) -> usize {
             .take_while(is_inside)
             .chain(rest.chars().take_while(is_inside));
         mixed += usize::from(letters.any(|c| c.is_ascii_alphabetic()));
-        at = wide + rest.find(|c: char| !c.is_alphabetic()).unwrap_or(rest.len());
+        at = wide
+            + rest
+                .find(|c: char| !c.is_alphabetic())
+                .unwrap_or(rest.len());
     }
     mixed
 }

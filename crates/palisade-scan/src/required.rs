@@ -23,10 +23,13 @@ const LEAST_WHOLE: usize = 2;
 const MOST_PARTS: usize = 4;
 /// Words that honest text is full of.
 const COMMON: &[&str] = &[
-    "is", "to", "of", "in", "it", "on", "as", "at", "be", "we", "or", "an", "by", "if", "do", "no", "so", "us", "act", "add", "all", "and", "any", "are", "ask", "but", "can", "end", "for", "had", "has", "how", "ion", "its",
-    "may", "new", "not", "now", "one", "our", "out", "put", "row", "run", "set", "the", "use", "was", "you",
-    "about", "call", "data", "dent", "format", "in the", "inform", "order", "open", "sent", "then", "to be", "return", "have", "http", "https:", "info", "just", "know", "list", "make", "need", "only", "over",
-    "read", "text", "that", "this", "user", "what", "will", "with", "would", "your",
+    "is", "to", "of", "in", "it", "on", "as", "at", "be", "we", "or", "an", "by", "if", "do", "no",
+    "so", "us", "act", "add", "all", "and", "any", "are", "ask", "but", "can", "end", "for", "had",
+    "has", "how", "ion", "its", "may", "new", "not", "now", "one", "our", "out", "put", "row",
+    "run", "set", "the", "use", "was", "you", "about", "call", "data", "dent", "format", "in the",
+    "inform", "order", "open", "sent", "then", "to be", "return", "have", "http", "https:", "info",
+    "just", "know", "list", "make", "need", "only", "over", "read", "text", "that", "this", "user",
+    "what", "will", "with", "would", "your",
 ];
 /// The [`frequency`] from which on a part is not worth looking for.
 const TOO_FREQUENT: usize = 100;
@@ -49,7 +52,11 @@ pub(crate) fn parts(pattern: &str) -> Vec<Part> {
     for part in &mut parts {
         let all = part.clone();
         // A longer word tells nothing that one in it does not.
-        part.retain(|word| !all.iter().any(|other| other != word && !other.contains(EDGE) && word.contains(other.as_str())));
+        part.retain(|word| {
+            !all.iter().any(|other| {
+                other != word && !other.contains(EDGE) && word.contains(other.as_str())
+            })
+        });
     }
     parts.retain(|part| frequency(part) < TOO_FREQUENT);
     parts.sort_by_key(frequency);
@@ -96,7 +103,13 @@ fn read(hir: &Hir) -> Language {
 
 fn read_class(class: &Class) -> Language {
     let bytes: Option<Vec<u8>> = match class {
-        Class::Bytes(bytes) => Some(bytes.ranges().iter().flat_map(|r| r.start()..=r.end()).collect()),
+        Class::Bytes(bytes) => Some(
+            bytes
+                .ranges()
+                .iter()
+                .flat_map(|r| r.start()..=r.end())
+                .collect(),
+        ),
         Class::Unicode(chars) => chars
             .ranges()
             .iter()
@@ -107,7 +120,10 @@ fn read_class(class: &Class) -> Language {
     let words: Option<Part> = bytes.and_then(|bytes| {
         bytes
             .into_iter()
-            .map(|b| b.is_ascii().then(|| comparable(char::from(b).encode_utf8(&mut [0; 4]))))
+            .map(|b| {
+                b.is_ascii()
+                    .then(|| comparable(char::from(b).encode_utf8(&mut [0; 4])))
+            })
             .collect()
     });
     match words {
@@ -145,7 +161,11 @@ fn read_sequence(all: &[Hir]) -> Language {
                 parts.push(run);
                 after_gap = gap || after_gap && ends_with_gap(hir);
                 run = words.unwrap_or_else(|| {
-                    let start = if after_gap { EDGE.to_string() } else { String::new() };
+                    let start = if after_gap {
+                        EDGE.to_string()
+                    } else {
+                        String::new()
+                    };
                     Part::from([start])
                 });
             }
@@ -283,15 +303,24 @@ mod tests {
 
     #[test]
     fn parts_of_a_sequence_are_needed_together() {
-        check("send.{0,9}(?:all|every) files", &[&["send"], &["all files", "every files"]]);
-        check(r"(?:Ignore|drop)[a-z]rules?", &[&["drop", "ignore"], &["rule"]]);
+        check(
+            "send.{0,9}(?:all|every) files",
+            &[&["send"], &["all files", "every files"]],
+        );
+        check(
+            r"(?:Ignore|drop)[a-z]rules?",
+            &[&["drop", "ignore"], &["rule"]],
+        );
         check(r"one\stwo", &[&["one two"]]);
         check("(?:tables?){2,3}", &[&["table"]]);
     }
 
     #[test]
     fn words_end_where_they_must() {
-        check(r"\bhi\W+(?:\w+\W+){0,4}ai\b", &[&["\u{1}hi\u{1}"], &["\u{1}ai\u{1}"]]);
+        check(
+            r"\bhi\W+(?:\w+\W+){0,4}ai\b",
+            &[&["\u{1}hi\u{1}"], &["\u{1}ai\u{1}"]],
+        );
         check(r"\bsend\w*x{3,9}token", &[&["\u{1}send"], &["token"]]);
         check(r"(?:hi|ho)\b", &[]);
         check(r"\W(?:x\W)?ab\b", &[&["\u{1}ab\u{1}"]]);

@@ -78,7 +78,9 @@ impl Rules {
         if rules.len() > MOST_RULES {
             return Err(RuleError {
                 rule: String::new(),
-                why: format!("there are more than {MOST_RULES} rules: put literals together in one"),
+                why: format!(
+                    "there are more than {MOST_RULES} rules: put literals together in one"
+                ),
             });
         }
         for (index, rule) in rules.iter().enumerate() {
@@ -88,13 +90,23 @@ impl Rules {
             };
             let is_of_form = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
             if rule.name.is_empty() || rule.name.len() > 60 || !rule.name.bytes().all(is_of_form) {
-                return Err(fault("a name has 1 to 60 lower-case letters, digits and `-`".to_owned()));
+                return Err(fault(
+                    "a name has 1 to 60 lower-case letters, digits and `-`".to_owned(),
+                ));
             }
-            if rules.iter().take(index).any(|other| other.name == rule.name) {
-                return Err(fault("the name is there twice: give one another name".to_owned()));
+            if rules
+                .iter()
+                .take(index)
+                .any(|other| other.name == rule.name)
+            {
+                return Err(fault(
+                    "the name is there twice: give one another name".to_owned(),
+                ));
             }
             if rule.literals.is_empty() && rule.pattern.is_none() {
-                return Err(fault("it looks for nothing: give it literals or a pattern".to_owned()));
+                return Err(fault(
+                    "it looks for nothing: give it literals or a pattern".to_owned(),
+                ));
             }
             if rule.literals.len() > MOST_LITERALS {
                 return Err(fault(format!("it has more than {MOST_LITERALS} literals")));
@@ -195,7 +207,9 @@ fn comparable(literal: &str) -> String {
 
 fn compile(pattern: &str) -> Result<Regex, String> {
     if pattern.len() > LONGEST_PATTERN {
-        return Err(format!("the pattern has more than {LONGEST_PATTERN} bytes: make two rules of it"));
+        return Err(format!(
+            "the pattern has more than {LONGEST_PATTERN} bytes: make two rules of it"
+        ));
     }
     let regex = RegexBuilder::new(pattern)
         .size_limit(LARGEST_PATTERN)
@@ -208,7 +222,10 @@ fn compile(pattern: &str) -> Result<Regex, String> {
             other => format!("the pattern is no regular expression: {other}"),
         })?;
     if regex.is_match(b"") {
-        return Err("the pattern matches an empty text, and so every text: make it need something".to_owned());
+        return Err(
+            "the pattern matches an empty text, and so every text: make it need something"
+                .to_owned(),
+        );
     }
     Ok(regex)
 }
@@ -237,14 +254,21 @@ mod tests {
         ]);
         let rules = rules.unwrap().keep();
         let text = "about PROJECT aurora and AUR-123456, AUR-1";
-        for sensitivity in [Sensitivity::Strict, Sensitivity::Balanced, Sensitivity::Quiet] {
+        for sensitivity in [
+            Sensitivity::Strict,
+            Sensitivity::Balanced,
+            Sensitivity::Quiet,
+        ] {
             let scanner = Scanner::with_sensitivity(sensitivity).with_rules(rules);
             let found: Vec<_> = scanner
                 .scan(text)
                 .into_iter()
                 .map(|f| (f.detector.id, text[f.span].to_owned()))
                 .collect();
-            let expected = [("operator.aurora", "PROJECT aurora"), ("operator.contract", "AUR-123456")];
+            let expected = [
+                ("operator.aurora", "PROJECT aurora"),
+                ("operator.contract", "AUR-123456"),
+            ];
             assert_eq!(found, expected.map(|(id, text)| (id, text.to_owned())));
             assert_eq!(scanner.detect(text.as_bytes()).len(), 2);
             assert!(scanner.scan("Aurora is a project").is_empty());
@@ -271,13 +295,26 @@ mod tests {
             (vec![rule("a", &[], Some("("))], "no regular expression"),
             (vec![rule("a", &[], Some("x*"))], "matches an empty text"),
             (vec![rule("a", &[], Some(r"\w{1000}"))], "costs too much"),
-            (vec![rule("a", &[], Some(&"(x{50}){50}".repeat(9)))], "costs too much"),
-            (vec![rule("a", &[], Some(&"x".repeat(1001)))], "more than 1000 bytes"),
+            (
+                vec![rule("a", &[], Some(&"(x{50}){50}".repeat(9)))],
+                "costs too much",
+            ),
+            (
+                vec![rule("a", &[], Some(&"x".repeat(1001)))],
+                "more than 1000 bytes",
+            ),
         ] {
             let error = Rules::new(&rules).unwrap_err().to_string();
             assert!(error.contains(why), "{error}");
         }
-        let many: Vec<_> = (0..201).map(|n| rule(&format!("r{n}"), &["abc"], None)).collect();
-        assert!(Rules::new(&many).unwrap_err().to_string().contains("more than 200"));
+        let many: Vec<_> = (0..201)
+            .map(|n| rule(&format!("r{n}"), &["abc"], None))
+            .collect();
+        assert!(
+            Rules::new(&many)
+                .unwrap_err()
+                .to_string()
+                .contains("more than 200")
+        );
     }
 }

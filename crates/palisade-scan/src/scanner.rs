@@ -187,7 +187,11 @@ mod tests {
         let findings = Scanner::new().scan(text);
         assert!(!findings.is_empty());
         for finding in findings {
-            assert!(text.get(finding.span.clone()).is_some(), "{:?}", finding.span);
+            assert!(
+                text.get(finding.span.clone()).is_some(),
+                "{:?}",
+                finding.span
+            );
         }
     }
 

@@ -344,12 +344,7 @@ impl ScanSession {
 
     /// The same with a scanner that looks for what an operator does, too.
     #[must_use]
-    pub fn with_scanner(
-        plan: &ScanPlan,
-        action: Action,
-        scanner: Scanner,
-        marker: Marker,
-    ) -> Self {
+    pub fn with_scanner(plan: &ScanPlan, action: Action, scanner: Scanner, marker: Marker) -> Self {
         let mut session = Self {
             plan: plan.clone(),
             action,

@@ -45,7 +45,8 @@ pub(in crate::answer) fn find_split(rows: &[Vec<Cell>], scanner: Scanner) -> Vec
     let columns = rows.first().map_or(0, Vec::len);
     for column in 0..columns {
         let down = rows.iter().enumerate();
-        search.look_along(down.filter_map(|(row, cells)| Some(((row, column), cells.get(column)?))));
+        search
+            .look_along(down.filter_map(|(row, cells)| Some(((row, column), cells.get(column)?))));
     }
     search.found
 }

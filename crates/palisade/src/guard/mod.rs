@@ -363,12 +363,8 @@ impl Guard {
         // What is left is for the engine, and for the wait for it.
         statement.spend_time(self.host.monotonic().saturating_sub(run.start))?;
         let statement = Arc::<RewrittenStatement>::from(statement);
-        let mut scan = ScanSession::with_scanner(
-            statement.scan_plan(),
-            self.on_finding,
-            self.scanner,
-            marker,
-        );
+        let mut scan =
+            ScanSession::with_scanner(statement.scan_plan(), self.on_finding, self.scanner, marker);
         if let Some(room) = run.room {
             scan = scan.keep_within(room);
         }
