@@ -96,7 +96,7 @@ impl Search {
         if run.len() < 2 {
             return;
         }
-        let Some(left) = self.left.checked_sub(BYTES.min(joined(run).len())) else {
+        let Some(left) = self.left.checked_sub(BYTES.min(join_texts(run).len())) else {
             self.left = 0;
             return;
         };
@@ -128,7 +128,7 @@ impl Search {
         if run.is_empty() {
             return Vec::new();
         }
-        let mut detectors = self.scanner.detect(joined(run).as_bytes());
+        let mut detectors = self.scanner.detect(join_texts(run).as_bytes());
         let category = |d: &Detector| d.id.split_once('.').map_or("", |(category, _)| category);
         detectors.retain(|d| {
             d.severity == Severity::High
@@ -138,7 +138,7 @@ impl Search {
     }
 }
 
-fn joined(run: &[Part<'_>]) -> String {
+fn join_texts(run: &[Part<'_>]) -> String {
     let texts: Vec<&str> = run.iter().map(|(_, text)| *text).collect();
     texts.join(" ")
 }
