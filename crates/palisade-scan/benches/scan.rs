@@ -17,7 +17,7 @@ use palisade_scan::{Scanner, training};
 
 /// Bytes of the text that speeds are measured on.
 const LARGE: usize = 64 << 20;
-/// Rounds, of which the fastest counts: other programs only slow a round down.
+/// Rounds. The fastest counts: other programs only slow a round down.
 const ROUNDS: usize = 5;
 
 /// Sentences, records and marks as tables hold them. One speaks of an agent and a password, as some honest texts do.

@@ -12,8 +12,8 @@ pub(crate) fn may_hold_numbers(text: &[u8]) -> bool {
     text.len() >= 14 && count(text, |b| b.is_ascii_digit()) >= LEAST_DIGITS
 }
 
-/// The first number of a card: 14 to 16 digits without anything, or in groups with a space or `-` between them, whose first digits
-/// are those of a scheme, and whose last is right by Luhn's rule (ISO/IEC 7812-1).
+/// The first number of a card: 14 to 16 digits, together or in groups with a space or `-` between them. The first digits are those of a
+/// scheme, and the last is right by Luhn's rule (ISO/IEC 7812-1).
 pub(crate) fn find_card(text: &[u8]) -> Option<Range<usize>> {
     starts(text, |b| b.is_ascii_digit()).find_map(|start| {
         let (digits, len) = read_groups(text.get(start..)?, |b| b.is_ascii_digit(), 16)?;

@@ -71,8 +71,8 @@ impl Rules {
     /// Checks `rules` for form and for cost.
     ///
     /// # Errors
-    /// If there are more than 200, a name is not of the form or there twice, a rule looks for nothing, a literal has less than 3 bytes or
-    /// more than 256, or a pattern is no regular expression, matches an empty text, or is larger than 256 KiB when compiled.
+    /// If there are more than 200, or a name is not of the form or there twice. If a rule looks for nothing, or a literal has less than 3
+    /// bytes or more than 256. If a pattern is no regular expression, matches an empty text, or is larger than 256 KiB when compiled.
     pub fn new(rules: &[Rule]) -> Result<Self, RuleError> {
         let (mut literals, mut owners, mut patterns) = (Vec::new(), Vec::new(), Vec::new());
         if rules.len() > MOST_RULES {

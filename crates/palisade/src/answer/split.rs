@@ -60,7 +60,7 @@ struct Search {
 }
 
 impl Search {
-    /// Looks at cells that follow each other. One that is empty is passed over, and a long one ends what is looked at together.
+    /// Looks at cells that follow each other. An empty cell is passed over, and a long cell ends what is looked at together.
     fn look_along<'a>(&mut self, cells: impl Iterator<Item = ((usize, usize), &'a Cell)>) {
         let mut run: Vec<Part<'a>> = Vec::new();
         let mut is_new = false;
