@@ -9,13 +9,14 @@ use std::{
 
 use clap::ValueEnum;
 use palisade::{
-    answer::{Action, Sensitivity},
+    answer::{Action, Scanner, Sensitivity},
     did_you_mean,
     limits::Limits,
     session::Principal,
     token::{Lifetime, LifetimeSyntaxError},
 };
 use palisade_mcp::{AnswerSize, ToolSet, UnknownToolError};
+use palisade_scan::Rules;
 use palisade_state::OperatorKeyError;
 use serde::Deserialize;
 use toml::Spanned;
@@ -31,6 +32,7 @@ use crate::{
     exit::Failure,
     http_config::{CONNECTIONS, Http, HttpSetup, REQUESTS, TOKENS},
     postgres::SettingName,
+    scan_config::Scan,
     secret::Secret,
     target::{Acknowledged, Engine, Target},
     telemetry_config::{Telemetry, find_host},
@@ -49,6 +51,8 @@ pub(crate) struct Config {
     pub(crate) on_finding: Option<OnFinding>,
     /// How much of what comes back is reported.
     pub(crate) sensitivity: Option<ScanFor>,
+    /// What the operator looks for beside the detectors.
+    pub(crate) rules: Option<&'static Rules>,
     /// Where the secret behind tokens and hash masks is.
     pub(crate) token_secret: Option<Secret>,
     /// How long tokens last.
@@ -65,6 +69,18 @@ pub(crate) struct Config {
     pub(crate) approvals: ApprovalSetup,
     /// The collector of traces and metrics.
     pub(crate) collector: Option<String>,
+}
+
+impl Config {
+    /// What answers are scanned with.
+    pub(crate) fn scanner(&self) -> Scanner {
+        let sensitivity = self.sensitivity.map(Sensitivity::from);
+        let scanner = Scanner::with_sensitivity(sensitivity.unwrap_or_default());
+        match self.rules {
+            Some(rules) => scanner.with_rules(rules),
+            None => scanner,
+        }
+    }
 }
 
 /// A configuration that has been read and checked, every connection of it.
@@ -116,6 +132,9 @@ struct File {
     /// Where traces and metrics are sent.
     #[serde(default)]
     telemetry: Telemetry,
+    /// What is looked for in answers beside the detectors.
+    #[serde(default)]
+    scan: Scan,
     /// The databases, by name.
     #[serde(default)]
     connections: BTreeMap<String, Connection>,
@@ -477,6 +496,7 @@ impl Reader<'_> {
             approvals,
             http,
             telemetry,
+            scan,
             connections,
         } = file;
         for host in &grants.hosts {
@@ -501,6 +521,7 @@ impl Reader<'_> {
             audit: self.audit(audit, &grants)?,
             on_finding,
             sensitivity,
+            rules: self.rules(scan)?,
             token_secret: self.token_secret(token_secret_env, token_secret_file, &grants)?,
             token_lifetime: self.lifetime(token_lifetime)?,
             limits,
@@ -521,6 +542,17 @@ impl Reader<'_> {
             grants,
             http: self.http(http)?,
             connections: checked,
+        })
+    }
+
+    /// The operator's rules, none if there are none.
+    fn rules(&self, scan: Scan) -> Result<Option<&'static Rules>, Failure> {
+        scan.check().map_err(|(message, span)| {
+            self.fault(
+                &message,
+                span,
+                "`[[scan.rules]]` has a name, and `literals`, a `pattern` or both; the manual's page on scanning shows one",
+            )
         })
     }
 
@@ -646,6 +678,7 @@ impl Reader<'_> {
             },
             on_finding: on_finding.or(defaults.on_finding),
             sensitivity: sensitivity.or(defaults.sensitivity),
+            rules: defaults.rules,
             token_secret: self
                 .token_secret(token_secret_env, token_secret_file, grants)?
                 .or_else(|| defaults.token_secret.clone()),

@@ -70,6 +70,7 @@ mod postgres;
 mod query;
 mod run;
 mod scan;
+mod scan_config;
 mod secret;
 mod serve;
 #[cfg_attr(not(feature = "http"), path = "absent/serve_http.rs")]

@@ -98,7 +98,7 @@ pub(crate) fn guard(
     );
     let guard = guard
         .on_finding(setup.on_finding)
-        .sensitivity(setup.sensitivity)
+        .scanner(setup.scanner)
         .with_name(setup.name_of(database));
     Ok(match setup.approvals.open()? {
         Some(store) => guard.with_approvals(Arc::new(store)),

@@ -3,7 +3,7 @@
 use std::{path::Path, sync::Arc, time::Duration};
 
 use palisade::{
-    answer::{Action, Sensitivity},
+    answer::{Action, Scanner},
     audit::{AuditSink, NoAudit},
     catalog::Catalog,
     dialect::Dialect,
@@ -44,7 +44,7 @@ pub(crate) struct Setup {
     /// What becomes of a cell in which a detector finds something.
     pub(crate) on_finding: Action,
     /// How much of what comes back is reported.
-    pub(crate) sensitivity: Sensitivity,
+    pub(crate) scanner: Scanner,
     /// The secret behind tokens and hash masks.
     token_secret: Option<TokenSecret>,
     /// What a statement may cost.
@@ -207,10 +207,7 @@ impl Setup {
             principal,
             audit,
             on_finding: config.on_finding.map(Action::from).unwrap_or_default(),
-            sensitivity: config
-                .sensitivity
-                .map(Sensitivity::from)
-                .unwrap_or_default(),
+            scanner: config.scanner(),
             token_secret: token_secret.map(|secret| {
                 let lifetime = config.token_lifetime.unwrap_or(TOKEN_LIFETIME);
                 TokenSecret::new(secret.reveal()).lasting(lifetime)

@@ -3,6 +3,13 @@
 //! Each decoder turns a text into at most one text that is not longer; the caller looks at that
 //! again, to a fixed depth, so that work stays linear in the size of a cell.
 
+use std::sync::LazyLock;
+
+use crate::{
+    counts::{count, count_pairs, count_threes},
+    literals::Literals,
+};
+
 /// How a text hides what it says. Each is a detector of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sign {
@@ -59,6 +66,8 @@ pub(crate) struct Decoded {
 const MIN_RUN: usize = 16;
 /// Letters spelled with spaces between them, at least.
 const MIN_SPACED: usize = 10;
+/// Words with digits for letters, at least.
+const MIN_LEET: usize = 3;
 /// Letters written as escapes that need none, at least.
 const MIN_NEEDLESS_ESCAPES: usize = 8;
 
@@ -82,6 +91,27 @@ impl Encodings {
 
     pub(crate) fn add(&mut self, encoding: Encoding) {
         self.0 |= 1 << encoding as u8;
+    }
+
+    /// Adds those of `other`.
+    pub(crate) fn join(&mut self, other: Self) {
+        self.0 |= other.0;
+    }
+
+    /// Those that a part of the text may be in, in lower case.
+    pub(crate) fn of_part(self, part: &[u8]) -> Self {
+        static FINDER: LazyLock<Option<Literals>> =
+            LazyLock::new(|| Literals::new(LITERALS.iter().map(|(literal, _)| (*literal, false))));
+        let Some(finder) = FINDER.as_ref().filter(|_| self.0 != 0) else {
+            return self;
+        };
+        let mut of_part = Self::default();
+        for found in finder.find(part) {
+            if let Some((_, encoding)) = LITERALS.get(found.literal) {
+                of_part.add(*encoding);
+            }
+        }
+        of_part
     }
 
     fn has(self, encoding: Encoding) -> bool {
@@ -148,24 +178,70 @@ pub(crate) fn by_shape(text: &[u8]) -> Vec<Decoded> {
     if text.len() < MIN_RUN {
         return Vec::new();
     }
-    let shape = Shape::measure(text);
     let mut found = Vec::new();
-    if shape.longest >= MIN_RUN {
+    if has_long_run(text) {
         found.extend(runs(text));
     }
+    let (spaced, leet_words) = (may_be_spaced(text), may_be_leet(text));
+    if !spaced && !leet_words {
+        return found;
+    }
+    let shape = Shape::measure(text);
     if shape.most_singles >= MIN_SPACED {
         found.extend(join_spaced(text));
     }
-    if shape.leet >= 3 && shape.leet * 3 >= shape.words {
+    if shape.leet >= MIN_LEET && shape.leet * 3 >= shape.words {
         found.extend(leet(text));
     }
     found
 }
 
+/// Whether a byte can be of Base64 or hexadecimal.
+pub(crate) fn may_encode(byte: u8) -> bool {
+    matches!(class(byte), LETTER | DIGIT | BASE64)
+}
+
+/// Whether there are [`MIN_RUN`] Base64 characters in a row. Such a run holds a byte whose place is a multiple of that.
+fn has_long_run(text: &[u8]) -> bool {
+    (0..text.len()).step_by(MIN_RUN).any(|middle| {
+        let (before, after) = text.split_at(middle);
+        let after = after.iter().take(MIN_RUN).take_while(|b| may_encode(**b));
+        let after = after.count();
+        if after == 0 {
+            return false;
+        }
+        let needed = MIN_RUN - after;
+        let before = before.iter().rev().take(needed);
+        before.take_while(|b| may_encode(**b)).count() == needed
+    })
+}
+
+/// Whether there are about as many single letters between spaces as [`Shape::most_singles`] has to count; tells it without the words.
+fn may_be_spaced(text: &[u8]) -> bool {
+    let single =
+        |before, letter: u8, after| before == b' ' && letter.is_ascii_alphabetic() && after == b' ';
+    // The first and the last have a space on one side alone.
+    count_threes(text, single) + 2 >= MIN_SPACED
+}
+
+/// Whether as many words may have letters and digits as a text needs in which every third does.
+fn may_be_leet(text: &[u8]) -> bool {
+    if count(text, |b| b.is_ascii_digit()) < MIN_LEET {
+        return false;
+    }
+    let starts = |before, letter: u8| before == b' ' && letter.is_ascii_alphabetic();
+    // A letter and a digit meet in such a word, or a sign joins them.
+    let joins = |first: u8, second: u8| {
+        second.is_ascii_digit() && first.is_ascii_alphabetic()
+            || second.is_ascii_alphabetic() && first.is_ascii_digit()
+            || second.is_ascii_alphanumeric() && matches!(first, b'+' | b'/' | b'=' | b'_' | b'-')
+    };
+    let joined = count_pairs(text, joins);
+    joined >= MIN_LEET && joined * 3 >= count_pairs(text, starts)
+}
+
 /// Counts over the words of a text, in one pass.
 struct Shape {
-    /// Length of the longest run of Base64 characters.
-    longest: usize,
     /// The most single letters in a row with only spaces between them.
     most_singles: usize,
     /// Words that mix letters with digits that stand for letters.
@@ -211,7 +287,6 @@ fn class(byte: u8) -> u8 {
 impl Shape {
     fn measure(text: &[u8]) -> Self {
         let mut shape = Self {
-            longest: 0,
             most_singles: 0,
             leet: 0,
             words: 0,
@@ -231,7 +306,6 @@ impl Shape {
                 // SPACE and OTHER end a word.
                 _ => {
                     if run != 0 {
-                        shape.longest = shape.longest.max(run);
                         shape.words += usize::from(letters + digits != 0);
                         shape.leet += usize::from(letters != 0 && digits != 0);
                         singles = if letters == 1 && run == 1 {

@@ -60,6 +60,13 @@ impl Detector {
             .map_or(self.id, |(category, _)| category)
     }
 
+    /// Whether it finds a value that an answer should not hold, such as a key, and no text that would instruct. The score and the
+    /// sensitivity say nothing about those.
+    #[must_use]
+    pub fn is_leak(&self) -> bool {
+        self.category() == "leak"
+    }
+
     /// Whether it is believed only with the score, unless [`Sensitivity::Strict`] asks for everything: role-play, requests for an
     /// answer of some form, and orders to use a tool are in honest texts too.
     #[must_use]

@@ -29,11 +29,17 @@
 //!
 //! Work is linear in the size of the text. The crate has no clock, files or network.
 
+mod counts;
 mod decode;
 mod detector;
 mod detectors;
+mod literals;
 mod matcher;
 mod normalize;
+mod numbers;
+mod pieces;
+mod required;
+mod rules;
 mod scanner;
 mod score;
 mod spelling;
@@ -41,5 +47,6 @@ mod spelling;
 pub mod training;
 
 pub use detector::{Detector, Sensitivity, Severity};
+pub use rules::{Rule, RuleError, Rules};
 pub use scanner::{Finding, Scanner};
 pub use spelling::spell_out;

@@ -8,17 +8,22 @@
 //! many, are too slow to run over everything. They match bytes: with Unicode word boundaries a
 //! single accented letter makes matching hundreds of times slower.
 
-use std::{borrow::Cow, ops::Range, sync::LazyLock};
+use std::{borrow::Cow, collections::BTreeMap, ops::Range, sync::LazyLock};
 
 use crate::{
+    counts::{count, count_pairs},
     decode,
     decode::{Decoded, Encoding, Encodings, Sign},
     detector::{Detector, Sensitivity},
-    detectors::{learned, registry::DETECTORS},
+    detectors::{leaks, learned, registry::DETECTORS},
+    literals::{Found, Literals},
     normalize::normalize,
+    numbers::{find_card, find_iban, may_hold_numbers},
+    pieces::{DECODED, MATCHED, pieces},
+    required::{self, EDGE, Part},
     score::{self, Gatherer, Reader, lexicon::LEXICON, signal::Signal, weights},
 };
-use aho_corasick::{AhoCorasick, AhoCorasickKind};
+use aho_corasick::AhoCorasick;
 use regex::bytes::{Regex, RegexBuilder};
 use unicode_normalization::{UnicodeNormalization, char::is_combining_mark};
 
@@ -60,8 +65,7 @@ pub(crate) fn explain(text: &[u8]) -> Reasons {
     let Some((_, passage, signals)) = best else {
         return Reasons::default();
     };
-    let mut places = Vec::with_capacity(text.len());
-    let collapsed = collapse(text, |place| places.push(place));
+    let (collapsed, places) = collapse_with_places(text);
     let written = AhoCorasick::new([passage])
         .ok()
         .and_then(|passage| passage.find(&collapsed).map(|found| found.range()));
@@ -86,15 +90,21 @@ pub(crate) fn read_passages(text: &[u8], hits: &mut Hits, read: &mut Reader<'_>)
 
 /// The bytes of `text` that a pattern of the detector matches, if one matches the text as written.
 pub(crate) fn locate(detector: &Detector, text: &[u8]) -> Option<Range<usize>> {
+    if *detector == leaks::CARD_NUMBER {
+        return find_card(text);
+    }
+    if *detector == leaks::IBAN {
+        return find_iban(text);
+    }
     let index = DETECTORS.iter().position(|d| d == detector)?;
-    let Some(Pattern::Compiled(regex)) = MATCHER.patterns.get(index) else {
-        return None;
-    };
-    let mut places = Vec::with_capacity(text.len());
-    let collapsed = collapse(text, |place| places.push(place));
-    let found = regex.find(&collapsed)?;
-    let start = *places.get(found.start())?;
-    let last = *places.get(found.end().checked_sub(1)?)?;
+    let patterns = MATCHER.patterns.get(index)?;
+    let (collapsed, places) = collapse_with_places(text);
+    let found = patterns
+        .iter()
+        .filter_map(|pattern| pattern.find(&collapsed))
+        .min_by_key(|found| found.start)?;
+    let start = *places.get(found.start)?;
+    let last = *places.get(found.end.checked_sub(1)?)?;
     Some(start..last + 1)
 }
 
@@ -106,8 +116,6 @@ const DECODE_DEPTH: usize = 2;
 const DECODED_PER_BYTE: usize = 12;
 /// Bytes before and after a literal in which a pattern must match.
 const WINDOW: usize = 300;
-/// Texts below this many bytes seldom hold any literal.
-const SHORT: usize = 128;
 
 /// A set of detectors, a bit each in the order of the registry.
 #[derive(Default, Clone, Copy)]
@@ -117,6 +125,20 @@ impl Hits {
     /// Adds the strongest detector of the score that is reached, and takes away all if what was found is worth too little.
     /// `best` is the score of the best passage.
     fn weigh(&mut self, best: Option<i32>, sensitivity: Sensitivity) {
+        let leaks = self.take_leaks();
+        self.weigh_instructions(best, sensitivity);
+        self.0 |= leaks.0;
+    }
+
+    /// Takes out what is found of values that say nothing to a model.
+    fn take_leaks(&mut self) -> Self {
+        let mut leaks = *self;
+        leaks.keep_only(Detector::is_leak);
+        self.0 &= !leaks.0;
+        leaks
+    }
+
+    fn weigh_instructions(&mut self, best: Option<i32>, sensitivity: Sensitivity) {
         if self.0 == 0 && best.is_none() {
             return;
         }
@@ -155,7 +177,11 @@ impl Hits {
         if !says {
             return;
         }
-        if let Some(index) = DETECTORS.iter().position(|d| d == reached) {
+        self.find(reached);
+    }
+
+    fn find(&mut self, detector: &Detector) {
+        if let Some(index) = DETECTORS.iter().position(|d| d == detector) {
             self.add(index);
         }
     }
@@ -216,25 +242,58 @@ fn scan_layer(
         folded = normal.folded;
         Cow::Owned(normal.text.into_bytes())
     };
-    let encodings = MATCHER.scan_collapsed(&text, hits, read);
+    if may_hold_numbers(&text) {
+        if find_card(&text).is_some() {
+            hits.find(&leaks::CARD_NUMBER);
+        }
+        if find_iban(&text).is_some() {
+            hits.find(&leaks::IBAN);
+        }
+    }
+    let encodings = scan_collapsed(&text, hits, read);
     if let Some(folded) = folded {
-        MATCHER.scan_collapsed(folded.as_bytes(), hits, read);
+        scan_collapsed(folded.as_bytes(), hits, read);
     }
     let Some(depth) = depth.checked_sub(1) else {
         return;
     };
-    let mut layers = decode::by_shape(&text);
-    layers.extend(decode::by_literal(&text, encodings));
-    for Decoded { text, sign } in layers {
-        let Some(left) = budget.checked_sub(text.len()) else {
-            return;
+    for part in pieces(&text, DECODED) {
+        let is_all = part.len() == text.len();
+        let encodings = if is_all {
+            encodings
+        } else {
+            encodings.of_part(&in_one_line(part))
         };
-        *budget = left;
-        if let Some(sign) = sign {
-            hits.sign(sign);
+        let mut layers = decode::by_shape(part);
+        layers.extend(decode::by_literal(part, encodings));
+        for Decoded { text, sign } in layers {
+            let Some(left) = budget.checked_sub(text.len()) else {
+                return;
+            };
+            *budget = left;
+            if let Some(sign) = sign {
+                hits.sign(sign);
+            }
+            scan_layer(&text, depth, budget, hits, read);
         }
-        scan_layer(&text, depth, budget, hits, read);
     }
+}
+
+/// Scans `text` with runs of white space as one: a line break if one is in it, else a space. Says which encodings it may be in.
+fn scan_collapsed(text: &[u8], hits: &mut Hits, read: &mut Reader<'_>) -> Encodings {
+    let has_control = count(text, |b| b < b' ') > 0;
+    let has_run = count_pairs(text, |a, b| a <= b' ' && b <= b' ') > 0;
+    let is_plain = !has_run && (!has_control || !text.contains(&b'\t') && !text.contains(&b'\r'));
+    let text = if is_plain {
+        Cow::Borrowed(text)
+    } else {
+        Cow::Owned(collapse(text))
+    };
+    let mut encodings = Encodings::default();
+    for part in pieces(&text, MATCHED) {
+        encodings.join(MATCHER.scan(part, hits, read));
+    }
+    encodings
 }
 
 static MATCHER: LazyLock<Matcher> = LazyLock::new(Matcher::new);
@@ -244,10 +303,41 @@ static MATCHER: LazyLock<Matcher> = LazyLock::new(Matcher::new);
 pub(crate) enum Owner {
     /// An anchor of the detector with this index.
     Detector(usize),
+    /// A word of a part of its patterns: the index of the detector, and of the part.
+    Part(usize, usize, Edges),
     /// It shows that text may be in this encoding.
     Decoder(Encoding),
     /// A word of the lexicon, if it stands where it says.
     Signal(Signal, Boundary),
+}
+
+impl Owner {
+    /// Whether its literal counts only where a word begins.
+    pub(crate) fn begins_words(self) -> bool {
+        match self {
+            Self::Signal(_, boundary) => boundary.begins,
+            Self::Part(_, _, edges) => edges.begins,
+            Self::Detector(_) | Self::Decoder(_) => false,
+        }
+    }
+}
+
+/// Where a word of a part has no letter, digit or `_` beyond it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Edges {
+    begins: bool,
+    ends: bool,
+}
+
+impl Edges {
+    fn hold(self, text: &[u8], found: &Found) -> bool {
+        let in_word = |at: Option<usize>| {
+            at.and_then(|at| text.get(at))
+                .is_some_and(|b| *b == b'_' || b.is_ascii_alphanumeric())
+        };
+        !(self.begins && in_word(found.start.checked_sub(1))
+            || self.ends && in_word(Some(found.end)))
+    }
 }
 
 /// Where a word of the lexicon has to begin and end.
@@ -269,19 +359,65 @@ impl Boundary {
     }
 }
 
-/// What one pass finds: anchors of detectors, signs of encodings, and the lexicon.
-pub(crate) fn literals() -> Vec<(String, Owner)> {
-    let anchors = DETECTORS.iter().enumerate().flat_map(|(index, detector)| {
-        let owned = move |anchor: &&str| ((*anchor).to_owned(), Owner::Detector(index));
-        detector.anchors.iter().map(owned)
-    });
-    let encodings = decode::LITERALS
-        .iter()
-        .map(|(literal, encoding)| ((*literal).to_owned(), Owner::Decoder(*encoding)));
-    let lexicon = lexicon_literals()
-        .into_iter()
-        .map(|(literal, signal, boundary)| (literal, Owner::Signal(signal, boundary)));
-    anchors.chain(encodings).chain(lexicon).collect()
+/// What one pass finds: anchors of detectors, parts of their patterns, signs of encodings, and the lexicon. Each literal is in lower
+/// case and there once, with all that it is for.
+pub(crate) fn literals() -> BTreeMap<String, Vec<Owner>> {
+    let mut all: BTreeMap<String, Vec<Owner>> = BTreeMap::new();
+    let mut add = |literal: &str, owner: Owner| {
+        let owners = all.entry(literal.to_ascii_lowercase()).or_default();
+        owners.push(owner);
+    };
+    for (index, detector) in DETECTORS.iter().enumerate() {
+        for anchor in detector.anchors {
+            add(anchor, Owner::Detector(index));
+        }
+        for (bit, part) in Needs::of(detector).parts.iter().enumerate() {
+            for word in part {
+                let edges = Edges {
+                    begins: word.starts_with(EDGE),
+                    ends: word.ends_with(EDGE),
+                };
+                add(word.trim_matches(EDGE), Owner::Part(index, bit, edges));
+            }
+        }
+    }
+    for (literal, encoding) in decode::LITERALS {
+        add(literal, Owner::Decoder(*encoding));
+    }
+    for (literal, signal, boundary) in lexicon_literals() {
+        add(&literal, Owner::Signal(signal, boundary));
+    }
+    all
+}
+
+/// What each pattern of a detector cannot match without.
+#[derive(Debug, Default)]
+struct Needs {
+    parts: Vec<Part>,
+    /// For each pattern a bit for each of `parts` that it needs.
+    of_patterns: Vec<u64>,
+}
+
+impl Needs {
+    fn of(detector: &Detector) -> Self {
+        let mut needs = Self::default();
+        for pattern in detector.patterns {
+            let mut mask = 0;
+            for part in required::parts(&expand(pattern)) {
+                let known = needs.parts.iter().position(|p| *p == part);
+                let index = known.unwrap_or(needs.parts.len());
+                // A part without a bit is not asked for.
+                if index < 64 {
+                    mask |= 1 << index;
+                    if known.is_none() {
+                        needs.parts.push(part);
+                    }
+                }
+            }
+            needs.of_patterns.push(mask);
+        }
+        needs
+    }
 }
 
 /// The words of the lexicon as literals, each as it stands, without accents, and where letters beyond ASCII need it with a
@@ -317,192 +453,215 @@ fn lexicon_literals() -> Vec<(String, Signal, Boundary)> {
 }
 
 struct Matcher {
-    /// None only if it could not be built, which a test excludes; then every pattern is tried.
-    literals: Option<AhoCorasick>,
+    /// None only if it could not be made, which a test excludes; then every pattern is tried.
+    literals: Option<Literals>,
     /// What each literal is for.
-    owners: Vec<Owner>,
-    /// For each detector its patterns as one.
-    patterns: Vec<Pattern>,
+    owners: Vec<Vec<Owner>>,
+    /// For each detector its patterns.
+    patterns: Vec<Vec<Pattern>>,
 }
 
-/// A detector's patterns as one.
-enum Pattern {
-    /// It has none: other code finds what it is about.
-    Absent,
-    /// The compiled pattern.
-    Compiled(Regex),
-    /// It did not compile, which a test excludes; then whatever is tried on it counts as found.
-    Broken,
+/// A pattern of a detector.
+struct Pattern {
+    /// None if it did not compile, which a test excludes; then whatever is tried on it counts as found.
+    regex: Option<Regex>,
+    /// A bit for each part of the detector's [`Needs`] that a match has.
+    needs: u64,
 }
 
 impl Pattern {
     fn is_match_at(&self, text: &[u8], start: usize) -> bool {
-        match self {
-            Self::Absent => false,
-            Self::Compiled(regex) => regex.is_match_at(text, start),
-            Self::Broken => true,
-        }
+        let regex = self.regex.as_ref();
+        regex.is_none_or(|regex| regex.is_match_at(text, start))
+    }
+
+    fn find(&self, text: &[u8]) -> Option<Range<usize>> {
+        Some(self.regex.as_ref()?.find(text)?.range())
     }
 }
 
 impl Matcher {
     fn new() -> Self {
-        let (literals, owners): (Vec<_>, Vec<_>) = literals().into_iter().unzip();
-        let literals = AhoCorasick::builder()
-            .ascii_case_insensitive(true)
-            .kind(Some(AhoCorasickKind::ContiguousNFA))
-            .build(literals)
-            .ok();
+        let (texts, owners): (Vec<_>, Vec<_>) = literals().into_iter().unzip();
+        let places = owners
+            .iter()
+            .map(|owners| owners.iter().all(|owner| owner.begins_words()));
         Self {
-            literals,
+            literals: Literals::new(texts.iter().map(String::as_str).zip(places)),
             owners,
             patterns: DETECTORS.iter().map(compile).collect(),
         }
     }
 
-    /// As [`scan`](Self::scan), with runs of white space as one: a line break if one is in it, else a space.
-    fn scan_collapsed(&self, text: &[u8], hits: &mut Hits, read: &mut Reader<'_>) -> Encodings {
-        // Folded without an early exit in each block, so that it runs many bytes at a time.
-        let control = |block: &[u8]| block.iter().fold(false, |any, b| any | (*b < b' '));
-        let has_control = text.chunks(256).any(control);
-        let has_run = text.windows(2).fold(false, |any, pair| {
-            any | matches!(pair, [a, b] if *a <= b' ' && *b <= b' ')
-        });
-        if !has_control && !has_run {
-            return self.scan(text, text, hits, read);
-        }
-        if !has_run && !text.contains(&b'\t') && !text.contains(&b'\r') {
-            return self.scan(&in_one_line(text), text, hits, read);
-        }
-        let collapsed = collapse(text, |_| {});
-        self.scan(&in_one_line(&collapsed), &collapsed, hits, read)
-    }
-
     /// Adds the detectors whose patterns match `text`; says which encodings the text may be in.
-    /// `line` is the same with spaces for line breaks: literals of two words are looked for in it.
-    fn scan(&self, line: &[u8], text: &[u8], hits: &mut Hits, read: &mut Reader<'_>) -> Encodings {
+    fn scan(&self, text: &[u8], hits: &mut Hits, read: &mut Reader<'_>) -> Encodings {
         let Some(literals) = &self.literals else {
-            for (index, pattern) in self.patterns.iter().enumerate() {
-                if pattern.is_match_at(text, 0) {
+            for (index, patterns) in self.patterns.iter().enumerate() {
+                if patterns.iter().any(|pattern| pattern.is_match_at(text, 0)) {
                     hits.add(index);
                 }
             }
             return Encodings::ALL;
         };
         let mut encodings = Encodings::default();
-        // Most short cells hold no literal at all, and that is told faster than where they are.
-        if line.len() < SHORT && !literals.is_match(line) {
-            return encodings;
-        }
         // For each detector the stretch that its patterns are still to be tried on. Stretches that touch
         // are one, so that no byte is tried twice by the same detector.
         let mut open = [(0_usize, 0_usize); DETECTORS.len()];
         let mut touched = Hits::default();
         let mut gatherer = Gatherer::default();
-        for found in literals.find_overlapping_iter(line) {
-            let index = match self.owners.get(found.pattern().as_usize()) {
-                Some(Owner::Detector(index)) => *index,
-                Some(Owner::Decoder(encoding)) => {
-                    encodings.add(*encoding);
-                    continue;
-                }
-                Some(Owner::Signal(signal, boundary)) => {
-                    if boundary.holds(line, found.start(), found.end()) {
-                        gatherer.add(text, found.start()..found.end(), *signal, read);
+        let line = in_one_line(text);
+        let found = literals.find(&line);
+        for (at, one) in found.iter().enumerate() {
+            for owner in self.owners.get(one.literal).into_iter().flatten() {
+                match owner {
+                    Owner::Detector(index) => {
+                        let Some((start, end)) = open.get_mut(*index) else {
+                            continue;
+                        };
+                        let (from, to) = (
+                            one.start.saturating_sub(WINDOW),
+                            one.end.saturating_add(WINDOW).min(text.len()),
+                        );
+                        touched.add(*index);
+                        if from > *end {
+                            let known = found.get(..at).unwrap_or_default();
+                            self.try_patterns(text, *index, (*start, *end), known, hits);
+                            *start = from;
+                        }
+                        *end = to;
                     }
-                    continue;
+                    Owner::Part(_, _, _) => {}
+                    Owner::Decoder(encoding) => encodings.add(*encoding),
+                    Owner::Signal(signal, boundary) => {
+                        if boundary.holds(&line, one.start, one.end) {
+                            gatherer.add(text, one.start..one.end, *signal, read);
+                        }
+                    }
                 }
-                None => continue,
-            };
-            let Some((start, end)) = open.get_mut(index) else {
-                continue;
-            };
-            let (from, to) = (
-                found.start().saturating_sub(WINDOW),
-                found.end().saturating_add(WINDOW).min(text.len()),
-            );
-            touched.add(index);
-            if from > *end {
-                self.try_patterns(text, index, (*start, *end), hits);
-                *start = from;
             }
-            *end = to;
         }
         gatherer.finish(text, read);
         while touched.0 != 0 {
             let index = usize::try_from(touched.0.trailing_zeros()).unwrap_or(0);
             touched.0 &= touched.0 - 1;
             if let Some(stretch) = open.get(index) {
-                self.try_patterns(text, index, *stretch, hits);
+                self.try_patterns(text, index, *stretch, &found, hits);
             }
         }
         encodings
     }
 
+    /// Adds the detector if it matches within a stretch. `found` has all literals that are in it.
     fn try_patterns(
         &self,
         text: &[u8],
         index: usize,
         (start, end): (usize, usize),
+        found: &[Found],
         hits: &mut Hits,
     ) {
+        let (Some(patterns), Some(upto)) = (self.patterns.get(index), text.get(..end)) else {
+            return;
+        };
         if start >= end || hits.has(index) {
             return;
         }
-        let (Some(pattern), Some(upto)) = (self.patterns.get(index), text.get(..end)) else {
-            return;
-        };
-        if pattern.is_match_at(upto, start) {
+        let seen = self.parts_within(text, index, start..end, found);
+        if patterns
+            .iter()
+            .filter(|pattern| pattern.needs & seen == pattern.needs)
+            .any(|pattern| pattern.is_match_at(upto, start))
+        {
             hits.add(index);
         }
     }
+
+    /// A bit for each part of the patterns of a detector that has a word in a stretch.
+    fn parts_within(
+        &self,
+        text: &[u8],
+        index: usize,
+        stretch: Range<usize>,
+        found: &[Found],
+    ) -> u64 {
+        let first = found.partition_point(|f| f.end <= stretch.start);
+        let mut seen = 0;
+        for one in found.get(first..).unwrap_or_default() {
+            if one.end > stretch.end {
+                break;
+            }
+            for owner in self.owners.get(one.literal).into_iter().flatten() {
+                if let Owner::Part(of, bit, edges) = owner
+                    && *of == index
+                    && edges.hold(text, one)
+                {
+                    seen |= 1 << bit;
+                }
+            }
+        }
+        seen
+    }
 }
 
-/// Runs of white space as one: a line break if one is in it, else a space. `keeps` gets the place of each byte of the result.
-fn collapse(text: &[u8], mut keeps: impl FnMut(usize)) -> Vec<u8> {
-    let mut collapsed: Vec<u8> = Vec::with_capacity(text.len());
-    let mut after_space = false;
-    for (place, byte) in text.iter().enumerate() {
-        let space = byte.is_ascii_whitespace();
-        if !space {
-            collapsed.push(*byte);
-            keeps(place);
-        } else if !after_space {
-            collapsed.push(if *byte == b'\n' { b'\n' } else { b' ' });
-            keeps(place);
-        } else if *byte == b'\n'
-            && let Some(last) = collapsed.last_mut()
-        {
-            *last = b'\n';
+/// Runs of white space as one: a line break if one is in it, else a space.
+fn collapse(text: &[u8]) -> Vec<u8> {
+    let mut collapsed = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while !rest.is_empty() {
+        let word = rest.iter().position(u8::is_ascii_whitespace);
+        let (word, after) = rest.split_at(word.unwrap_or(rest.len()));
+        collapsed.extend_from_slice(word);
+        let space = after.iter().position(|b| !b.is_ascii_whitespace());
+        let (space, after) = after.split_at(space.unwrap_or(after.len()));
+        if !space.is_empty() {
+            collapsed.push(if space.contains(&b'\n') { b'\n' } else { b' ' });
         }
-        after_space = space;
+        rest = after;
     }
     collapsed
 }
 
-/// Spaces for line breaks and other control characters; nothing moves.
+/// The same, and where each byte of it stands in the text: of white space the first byte.
+fn collapse_with_places(text: &[u8]) -> (Vec<u8>, Vec<usize>) {
+    let collapsed = collapse(text);
+    let mut after_space = false;
+    let places = text.iter().enumerate().filter_map(|(place, byte)| {
+        let space = byte.is_ascii_whitespace();
+        let kept = !(space && after_space);
+        after_space = space;
+        kept.then_some(place)
+    });
+    let places = places.collect();
+    (collapsed, places)
+}
+
+/// As literals are looked for: in lower case, with spaces for line breaks and other control characters. Nothing moves.
 fn in_one_line(text: &[u8]) -> Vec<u8> {
     text.iter()
-        .map(|b| if *b < b' ' { b' ' } else { *b })
+        .map(|b| {
+            if *b < b' ' {
+                b' '
+            } else {
+                b.to_ascii_lowercase()
+            }
+        })
         .collect()
 }
 
-fn compile(detector: &'static Detector) -> Pattern {
-    if detector.patterns.is_empty() {
-        return Pattern::Absent;
-    }
-    let any = detector
-        .patterns
-        .iter()
-        .map(|p| format!("(?:{})", expand(p)))
-        .collect::<Vec<_>>()
-        .join("|");
-    RegexBuilder::new(&any)
-        .unicode(false)
-        .case_insensitive(true)
-        .size_limit(64 << 20)
-        .build()
-        .map_or(Pattern::Broken, Pattern::Compiled)
+fn compile(detector: &'static Detector) -> Vec<Pattern> {
+    let needs = Needs::of(detector).of_patterns;
+    let patterns = detector.patterns.iter().zip(needs);
+    patterns
+        .map(|(pattern, needs)| Pattern {
+            regex: RegexBuilder::new(&expand(pattern))
+                .unicode(false)
+                .case_insensitive(true)
+                .size_limit(64 << 20)
+                .build()
+                .ok(),
+            needs,
+        })
+        .collect()
 }
 
 /// Fills in the abbreviations of the registry: `~n` is at most n words, `_` is what stands between
@@ -578,9 +737,10 @@ mod tests {
                 "{}",
                 detector.id
             );
-            assert_eq!(
-                matches!(MATCHER.patterns[index], Pattern::Compiled(_)),
-                !detector.patterns.is_empty(),
+            let patterns = &MATCHER.patterns[index];
+            assert_eq!(patterns.len(), detector.patterns.len());
+            assert!(
+                patterns.iter().all(|p| p.regex.is_some()),
                 "{} does not compile",
                 detector.id
             );
@@ -622,6 +782,31 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// Leaving out patterns for want of a part changes nothing.
+    #[test]
+    fn a_pattern_that_is_left_out_would_not_match() {
+        let mut every = Matcher::new();
+        for pattern in every.patterns.iter_mut().flatten() {
+            pattern.needs = 0;
+        }
+        let texts: Vec<&str> = DETECTORS
+            .iter()
+            .flat_map(|d| d.positives.iter().chain(d.negatives))
+            .copied()
+            .collect();
+        let neighbours = texts.iter().zip(texts.iter().skip(7));
+        let joined = neighbours.map(|(a, b)| format!("{a} {b}").replace('e', "E"));
+        let mut found = 0;
+        for text in texts.iter().map(|t| (*t).to_owned()).chain(joined) {
+            let [mut with, mut without] = [Hits::default(), Hits::default()];
+            MATCHER.scan(text.as_bytes(), &mut with, &mut |_, _, _| {});
+            every.scan(text.as_bytes(), &mut without, &mut |_, _, _| {});
+            assert_eq!(with.0, without.0, "{text}");
+            found += with.0.count_ones();
+        }
+        assert!(found > 250, "{found}");
     }
 
     #[test]

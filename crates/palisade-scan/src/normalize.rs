@@ -5,7 +5,7 @@
 
 use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfkc_quick};
 
-use crate::decode::Sign;
+use crate::{counts::count, decode::Sign};
 
 /// Invisible characters between Latin letters that make a text suspect; fewer can be an accident of
 /// copying.
@@ -33,10 +33,7 @@ pub(crate) fn normalize(raw: &str) -> Normalized {
     if is_full_width(&visible) {
         signs.push(Sign::FullWidth);
     }
-    let text: String = match is_nfkc_quick(visible.chars()) {
-        IsNormalized::Yes => visible,
-        IsNormalized::No | IsNormalized::Maybe => visible.nfkc().collect(),
-    };
+    let text = compose(visible);
     let folded = (mixed_words(&text) >= MIN_MIXED_WORDS).then(|| {
         signs.push(Sign::MixedScript);
         text.chars()
@@ -50,12 +47,66 @@ pub(crate) fn normalize(raw: &str) -> Normalized {
     }
 }
 
+/// NFKC. ASCII is composed with nothing before it, so that only what is beyond it is looked at, with the character before.
+fn compose(text: String) -> String {
+    let mut composed = String::new();
+    let mut copied = 0;
+    let mut at = 0;
+    while let Some(wide) = next_wide(&text, at) {
+        let rest = text.get(wide..).unwrap_or_default();
+        let end = wide + rest.find(|c: char| c.is_ascii()).unwrap_or(rest.len());
+        // If it is of ASCII, it is one byte.
+        let start = wide.saturating_sub(1).max(at);
+        at = end;
+        let run = text.get(start..end).unwrap_or_default();
+        if run.chars().all(is_composed) || is_nfkc_quick(run.chars()) == IsNormalized::Yes {
+            continue;
+        }
+        composed.push_str(text.get(copied..start).unwrap_or_default());
+        composed.extend(run.nfkc());
+        copied = end;
+    }
+    if copied == 0 {
+        return text;
+    }
+    composed.push_str(text.get(copied..).unwrap_or_default());
+    composed
+}
+
+/// The place of the first character beyond ASCII from `at` on.
+fn next_wide(text: &str, at: usize) -> Option<usize> {
+    let rest = text.as_bytes().get(at..)?;
+    // Whole blocks first: that runs many bytes at a time.
+    let ascii: usize = rest
+        .chunks(32)
+        .take_while(|block| block.is_ascii())
+        .map(<[u8]>::len)
+        .sum();
+    let found = rest.get(ascii..)?.iter().position(|b| !b.is_ascii())?;
+    Some(at + ascii + found)
+}
+
+/// Letters that are common, are as NFKC has them, and are not composed with what is before: told without a table.
+fn is_composed(c: char) -> bool {
+    matches!(c, '\0'..='\u{7F}' | '\u{C0}'..='\u{FF}' | '\u{400}'..='\u{45F}' | '\u{3041}'..='\u{3096}'
+        | '\u{30A1}'..='\u{30FA}' | '\u{4E00}'..='\u{9FFF}' | '\u{AC00}'..='\u{D7A3}')
+}
+
 fn strip_invisible(raw: &str, signs: &mut Vec<Sign>) -> String {
     let mut text = String::with_capacity(raw.len());
     let (mut zero_width, mut tags, mut bidi) = (0_usize, false, false);
     // A flag emoji spells its region in tag characters after a black flag.
     let mut in_flag = false;
-    for c in raw.chars() {
+    let mut rest = raw;
+    loop {
+        let ascii = next_wide(rest, 0).unwrap_or(rest.len());
+        let (plain, wide) = rest.split_at(ascii);
+        in_flag &= plain.is_empty();
+        text.push_str(plain);
+        let Some(c) = wide.chars().next() else {
+            break;
+        };
+        rest = wide.get(c.len_utf8()..).unwrap_or_default();
         match c {
             '\u{1F3F4}' => {
                 in_flag = true;
@@ -118,8 +169,12 @@ fn strip_invisible(raw: &str, signs: &mut Vec<Sign>) -> String {
 
 /// Whether most letters are full-width forms of Latin ones. Japanese text has some.
 fn is_full_width(text: &str) -> bool {
-    let (mut wide, mut other) = (0_usize, 0_usize);
-    for c in text.chars() {
+    // The first byte of all such letters.
+    if count(text.as_bytes(), |b| b == 0xEF) < MIN_FULL_WIDTH {
+        return false;
+    }
+    let (mut wide, mut other) = (0_usize, count(text.as_bytes(), |b| b.is_ascii_alphabetic()));
+    for c in text.chars().filter(|c| !c.is_ascii()) {
         match c {
             '\u{FF21}'..='\u{FF3A}' | '\u{FF41}'..='\u{FF5A}' => wide += 1,
             _ if c.is_alphabetic() => other += 1,
@@ -131,15 +186,31 @@ fn is_full_width(text: &str) -> bool {
 
 /// Words that hold Latin letters and letters of another script that look Latin.
 fn mixed_words(text: &str) -> usize {
-    text.split(|c: char| !c.is_alphabetic())
-        .filter(|word| {
-            word.chars().any(|c| c.is_ascii_alphabetic())
-                // The dotless i is Turkish.
-                && word
-                    .chars()
-                    .any(|c| c != 'ı' && latin_look_alike(c).is_some())
-        })
-        .count()
+    let mut mixed = 0;
+    let mut at = 0;
+    while let Some(wide) = next_wide(text, at) {
+        let (before, rest) = text.split_at(wide);
+        let Some(c) = rest.chars().next() else {
+            break;
+        };
+        at = wide + c.len_utf8();
+        // The dotless i is Turkish.
+        if c == 'ı' || latin_look_alike(c).is_none() {
+            continue;
+        }
+        let is_inside = |c: &char| c.is_alphabetic();
+        let mut letters = before
+            .chars()
+            .rev()
+            .take_while(is_inside)
+            .chain(rest.chars().take_while(is_inside));
+        mixed += usize::from(letters.any(|c| c.is_ascii_alphabetic()));
+        at = wide
+            + rest
+                .find(|c: char| !c.is_alphabetic())
+                .unwrap_or(rest.len());
+    }
+    mixed
 }
 
 /// The Latin letter that a Cyrillic, Greek, Armenian or phonetic one cannot be told from.

@@ -9,7 +9,12 @@ pub(crate) fn run_targets(seconds: &str) -> Result {
     if !exists("cargo", &["fuzz", "--version"]) {
         cargo(&["install", "cargo-fuzz", "--locked"])?;
     }
-    for target in ["parse_total", "print_roundtrip", "check_total"] {
+    for target in [
+        "parse_total",
+        "print_roundtrip",
+        "check_total",
+        "scan_total",
+    ] {
         run(Command::new("cargo").args([
             "+nightly",
             "fuzz",

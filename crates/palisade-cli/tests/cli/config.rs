@@ -133,7 +133,10 @@ fn the_schema_and_the_parser_know_the_same_keys() {
         ("Grants", "grants"),
         ("Mcp", "mcp"),
         ("Approvals", "approvals"),
+        ("Http", "http"),
         ("Telemetry", "telemetry"),
+        ("Scan", "scan"),
+        ("ScanRule", "[scan.rules]"),
         ("Connection", "connections.x"),
         ("AuditTable", "audit"),
     ];

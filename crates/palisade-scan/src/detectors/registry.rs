@@ -6,7 +6,7 @@ use crate::{
         Detector,
         Severity::{High, Medium},
     },
-    detectors::{learned, obfuscation, other_languages, output_steering},
+    detectors::{leaks, learned, obfuscation, other_languages, output_steering},
 };
 
 /// Every detector. A new one needs texts that it finds and texts of the same kind that it passes.
@@ -308,7 +308,7 @@ pub(crate) const DETECTORS: &[Detector] = &[
         patterns: &[
             r"\b(?:note|message|instructions?|attention|important|notice|memo|warning|hello|hi|hey|dear|urgent)_~3(?:to|for|from)?_?(?:the_|any_|all_|an_|you_)?(?:ai|llm|language|email|automated)_(?:assistants?|agents?|models?|systems?|bots?|readers?|reading|processing)\b",
             r"\b(?:to|for)_you_(?:the_|an_)?(?:ai|llm|language)_",
-            r"\bif you are_(?:an?_|the_)?(?:\w{1,12}_)?(?:ai|llm|language model|large language model|chatbot|automated|ai assistant|ai agent)\b",
+            r"\bif you are_(?:(?:an?|the|any)_(?:\w{1,12}_)?)?(?:ai|llm|language model|large language model|chatbot|automated|ai assistant|ai agent)\b",
             r"\b(?:ai|llm|language)_(?:agents?|assistants?|models?)_(?:reading|processing|summari[sz]ing|analy[sz]ing|that (?:reads?|process(?:es)?)|must|shall|should (?:now|also|always|immediately|first|instead)|please)\b",
             r"(?:^|[\n.!?>\]*]\s{0,3})(?:hi|hello|hey|dear|attention|@|note to)?_?(?:claude|chatgpt|cursor|copilot|gemini|gpt-?[345]|llm|ai assistant|assistant|ai agent)\s{0,2}[,:!]\s{0,3}(?:please|you|ignore|do|read|run|execute|call|send|use|delete|forget|query|list|reveal|from now)\b",
             r"\b(?:note|message|attention|instructions?|profile|notice)_~2(?:to|for)_(?:the_|any_|all_)?automated_(?:\w{1,14}_)?(?:software|systems?|tools?|screening|analysis|reviewers?|agents?|readers?|parsers?)\b",
@@ -328,6 +328,7 @@ pub(crate) const DETECTORS: &[Detector] = &[
         negatives: &[
             "We sell an AI assistant for lawyers.",
             "Dear assistant manager, the cursor blinks",
+            "If you are using AI to edit your comments, say so.",
             "Our agent, please note, is away. The shop assistant was kind.",
             "LLM inference on GPUs; language models are large",
         ],
@@ -626,6 +627,10 @@ pub(crate) const DETECTORS: &[Detector] = &[
     obfuscation::REVERSED,
     obfuscation::ROT13,
     obfuscation::ENCODED_PROSE,
+    leaks::PRIVATE_KEY,
+    leaks::ACCESS_TOKEN,
+    leaks::CARD_NUMBER,
+    leaks::IBAN,
     learned::CERTAIN,
     learned::LIKELY,
     learned::POSSIBLE,

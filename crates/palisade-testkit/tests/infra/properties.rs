@@ -45,6 +45,11 @@ fn check_total() {
     replay("check_total", properties::check_total);
 }
 
+#[test]
+fn scan_total() {
+    replay("scan_total", properties::scan_total);
+}
+
 /// Statements made of the words that matter, in any order.
 fn words() -> impl Strategy<Value = String> {
     const WORDS: &[&str] = &[

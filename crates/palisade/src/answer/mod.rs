@@ -16,6 +16,7 @@ mod masked_use;
 mod model_tokens;
 mod room;
 pub mod scan_session;
+mod split;
 mod table;
 
 pub use envelope::{CONTENT_POLICY, Envelope, ModelEnvelope};
@@ -26,11 +27,11 @@ pub use scan_session::{
     Action, EmptyReason, Finding, Notice, ScanSession, ScannedRows, TruncationReason,
 };
 #[cfg(feature = "scan")]
-pub use scanned::{Detector, Sensitivity, Severity};
+pub use scanned::{Detector, Scanner, Sensitivity, Severity};
 #[cfg(feature = "scan")]
 pub(crate) use scanned::{detect, spell_out};
 #[cfg(not(feature = "scan"))]
-pub use unscanned::{Detector, Sensitivity, Severity};
+pub use unscanned::{Detector, Scanner, Sensitivity, Severity};
 #[cfg(not(feature = "scan"))]
 pub(crate) use unscanned::{detect, spell_out};
 

@@ -11,12 +11,12 @@ use serde::Serialize;
 
 use crate::{
     answer::{
-        Detector, OutputColumn, Room, RowBound, ScanPlan, Sensitivity, Severity,
+        Detector, OutputColumn, Room, RowBound, ScanPlan, Scanner, Sensitivity, Severity,
         cell::{Cell, HEX_PREFIX, hex},
-        detect,
         marker::Marker,
         room::{Left, NOTE_CHARS},
         spell_out,
+        split::{Split, find_split},
     },
     code::Code,
     rejection::Rejection,
@@ -289,6 +289,8 @@ fn fitting(remarks: &[impl Serialize], chars: usize) -> usize {
     remarks.iter().take_while(fits).count()
 }
 
+/// The least number that is scanned: it has fourteen digits, as many as the shortest number of a card.
+const LONG_NUMBER: u64 = 10_000_000_000_000;
 /// Findings that are listed in an answer.
 pub const MAX_FINDINGS: usize = 100;
 
@@ -297,7 +299,7 @@ pub const MAX_FINDINGS: usize = 100;
 pub struct ScanSession {
     plan: ScanPlan,
     action: Action,
-    sensitivity: Sensitivity,
+    scanner: Scanner,
     marker: Marker,
     columns: Vec<OutputColumn>,
     rows: Vec<Vec<Cell>>,
@@ -337,10 +339,16 @@ impl ScanSession {
         sensitivity: Sensitivity,
         marker: Marker,
     ) -> Self {
+        Self::with_scanner(plan, action, Scanner::with_sensitivity(sensitivity), marker)
+    }
+
+    /// The same with a scanner that looks for what an operator does, too.
+    #[must_use]
+    pub fn with_scanner(plan: &ScanPlan, action: Action, scanner: Scanner, marker: Marker) -> Self {
         let mut session = Self {
             plan: plan.clone(),
             action,
-            sensitivity,
+            scanner,
             marker,
             columns: unique_names(&plan.columns),
             rows: Vec::new(),
@@ -486,7 +494,7 @@ impl ScanSession {
                 notices.push(cut);
             }
             // What is cut off is not reported. What is left may score less.
-            let detectors = detect(text.as_bytes(), self.sensitivity);
+            let detectors = self.scanner.detect(text.as_bytes());
             let had_findings = found.iter().any(|(at, _)| *at == column);
             found.retain(|(at, _)| *at != column);
             if had_findings {
@@ -505,6 +513,7 @@ impl ScanSession {
     /// something was found and the action is to block, [`Code::LimitRows`] if policy refuses an answer with so many rows.
     pub fn finish(mut self) -> Result<ScannedRows, Rejection> {
         self.type_by_value();
+        self.scan_across_cells();
         if let Some(detail) = self.fault {
             return Err(Rejection::new(Code::Internal, Code::Internal.summary())
                 .with_operator_detail(detail));
@@ -559,6 +568,33 @@ impl ScanSession {
         })
     }
 
+    /// Treats what is spread over several cells as if each of them held it.
+    fn scan_across_cells(&mut self) {
+        for Split { detector, cells } in find_split(&self.rows, self.scanner) {
+            for (row, column) in cells {
+                self.record_finding(detector, u64::try_from(row).ok(), column);
+                let cell = self.rows.get_mut(row).and_then(|row| row.get_mut(column));
+                let Some(cell) = cell else {
+                    continue;
+                };
+                let replaced = format!("[redacted: {}]", detector.id);
+                match self.action {
+                    Action::Flag | Action::Block => {}
+                    // An answer is not made longer: its room is spent.
+                    Action::Redact if replaced.len() <= cell.bytes() => {
+                        *cell = Cell::Text(replaced);
+                    }
+                    Action::Redact | Action::Withhold => {
+                        if *cell != Cell::Null {
+                            *cell = Cell::Null;
+                            self.notice(NoticeKind::CellWithheld, Some(column));
+                        }
+                    }
+                }
+            }
+        }
+    }
+
     /// Gives columns without a type that of the values that leave, where all have the same.
     fn type_by_value(&mut self) {
         if !self.is_typed_by_value {
@@ -592,8 +628,8 @@ impl ScanSession {
             let Some(column) = self.columns.get_mut(index) else {
                 continue;
             };
-            let in_name = detect(column.name.as_bytes(), self.sensitivity);
-            let in_type = detect(column.type_name.as_bytes(), self.sensitivity);
+            let in_name = self.scanner.detect(column.name.as_bytes());
+            let in_type = self.scanner.detect(column.type_name.as_bytes());
             match self.action {
                 Action::Flag | Action::Block => {}
                 Action::Redact | Action::Withhold => {
@@ -628,7 +664,14 @@ impl ScanSession {
         let bytes = match value {
             Value::Null => return Cell::Null,
             Value::Bool(b) => return Cell::Bool(b),
-            Value::Integer(i) => return Cell::Integer(i),
+            Value::Integer(i) => {
+                // Of digits alone there are numbers of cards, and what an operator looks for.
+                let detectors = match i.unsigned_abs() {
+                    LONG_NUMBER.. => self.scanner.detect(i.to_string().as_bytes()),
+                    0..LONG_NUMBER => Vec::new(),
+                };
+                return self.apply_action(column, Cell::Integer(i), &detectors, notices, found);
+            }
             Value::Real(r) => return Cell::Real(r),
             Value::Blob(bytes) => {
                 // Two digits a byte and the prefix.
@@ -638,7 +681,7 @@ impl ScanSession {
                 }
                 // Bytes that hold text are scanned too: a model reads hexadecimal.
                 let kept = bytes.get(..most).unwrap_or(&bytes);
-                let detectors = detect(kept, self.sensitivity);
+                let detectors = self.scanner.detect(kept);
                 return self.apply_action(
                     column,
                     Cell::Text(hex(kept)),
@@ -661,7 +704,7 @@ impl ScanSession {
             text.truncate(text.floor_char_boundary(self.plan.max_cell_bytes));
             notices.push((NoticeKind::CellCut, column));
         }
-        let detectors = detect(text.as_bytes(), self.sensitivity);
+        let detectors = self.scanner.detect(text.as_bytes());
         self.apply_action(column, Cell::Text(text), &detectors, notices, found)
     }
 

@@ -35,7 +35,7 @@ use live::{Current, Live};
 use request::Asked;
 
 use crate::{
-    answer::{Action, Envelope, Marker, Room, ScanSession, Sensitivity},
+    answer::{Action, Envelope, Marker, Room, ScanSession, Scanner, Sensitivity},
     approval::{Approvals, PendingApproval},
     audit::{ApprovalNote, AuditSink},
     code::{Code, Incident},
@@ -118,7 +118,7 @@ pub struct Guard {
     audit: Arc<dyn AuditSink>,
     approvals: Option<Arc<dyn Approvals>>,
     on_finding: Action,
-    sensitivity: Sensitivity,
+    scanner: Scanner,
     name: Option<String>,
     failures: Failures,
 }
@@ -156,7 +156,7 @@ impl Guard {
             audit,
             approvals: None,
             on_finding: Action::default(),
-            sensitivity: Sensitivity::default(),
+            scanner: Scanner::default(),
             name: None,
             failures: Failures::default(),
         }
@@ -189,10 +189,13 @@ impl Guard {
     /// How much of what comes back is reported; balanced if not called.
     #[must_use]
     pub fn sensitivity(self, sensitivity: Sensitivity) -> Self {
-        Self {
-            sensitivity,
-            ..self
-        }
+        self.scanner(Scanner::with_sensitivity(sensitivity))
+    }
+
+    /// What cells, and names of columns, are scanned with; the balanced scanner if not called.
+    #[must_use]
+    pub fn scanner(self, scanner: Scanner) -> Self {
+        Self { scanner, ..self }
     }
 
     /// The firewall it decides by now.
@@ -360,12 +363,8 @@ impl Guard {
         // What is left is for the engine, and for the wait for it.
         statement.spend_time(self.host.monotonic().saturating_sub(run.start))?;
         let statement = Arc::<RewrittenStatement>::from(statement);
-        let mut scan = ScanSession::with_sensitivity(
-            statement.scan_plan(),
-            self.on_finding,
-            self.sensitivity,
-            marker,
-        );
+        let mut scan =
+            ScanSession::with_scanner(statement.scan_plan(), self.on_finding, self.scanner, marker);
         if let Some(room) = run.room {
             scan = scan.keep_within(room);
         }

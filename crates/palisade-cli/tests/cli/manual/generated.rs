@@ -17,7 +17,8 @@ const CONFIG: &str = concat!(
     include_str!("../../../src/config.rs"),
     include_str!("../../../src/audit_config.rs"),
     include_str!("../../../src/http_config.rs"),
-    include_str!("../../../src/telemetry_config.rs")
+    include_str!("../../../src/telemetry_config.rs"),
+    include_str!("../../../src/scan_config.rs")
 );
 const LIMITS: &str = include_str!("../../../../palisade/src/limits.rs");
 const EXIT: &str = include_str!("../../../src/exit.rs");
@@ -60,6 +61,7 @@ pub(super) fn sections() -> Vec<(&'static str, String)> {
         ("approvals", keys("Approvals")),
         ("http", keys("Http")),
         ("telemetry", keys("Telemetry")),
+        ("scan-rules", keys("ScanRule")),
         ("exit-codes", exit_codes()),
     ]
 }
@@ -287,12 +289,14 @@ fn fields<'a>(source: &'a str, name: &str) -> Vec<(&'a str, &'a str, String)> {
 fn value(kind: &str) -> &'static str {
     match kind {
         "Option<PathBuf>" | "Option<Spanned<PathBuf>>" => "path",
-        "Option<Spanned<String>>" | "Spanned<String>" => "text",
+        "Option<Spanned<String>>" | "Spanned<String>" | "Option<String>" => "text",
         "Vec<Spanned<String>>" | "Vec<String>" => "list of texts",
         "Option<Audit>" => "path or table",
         "Option<Sync>" => "`\"anchor\"`, `\"record\"`",
         "Option<Tools>" => "`\"core\"`, `\"full\"`",
         "Vec<PathBuf>" => "list of paths",
+        "Vec<ScanRule>" => "list of tables",
+        "Option<RuleSeverity>" => "`\"low\"`, `\"medium\"`, `\"high\"`",
         "bool" => "boolean",
         "Option<OnFinding>" => "`\"flag\"`, `\"redact\"`, `\"withhold\"`, `\"block\"`",
         "Option<ScanFor>" => "`\"strict\"`, `\"balanced\"`, `\"quiet\"`",
@@ -303,6 +307,7 @@ fn value(kind: &str) -> &'static str {
         | "Approvals"
         | "Http"
         | "Telemetry"
+        | "Scan"
         | "BTreeMap<String, Connection>" => "table",
         "usize"
         | "u32"
@@ -353,7 +358,10 @@ pub(super) fn configuration_schema() -> String {
         "Grants": object(CONFIG, "Grants"),
         "Mcp": object(CONFIG, "Mcp"),
         "Approvals": object(CONFIG, "Approvals"),
+        "Http": object(CONFIG, "Http"),
         "Telemetry": object(CONFIG, "Telemetry"),
+        "Scan": object(CONFIG, "Scan"),
+        "ScanRule": object(CONFIG, "ScanRule"),
         "Connection": object(CONFIG, "Connection"),
         "AuditTable": object(CONFIG, "AuditTable"),
     });
@@ -388,6 +396,7 @@ fn schema_of(kind: &str) -> Value {
         "path" | "text" => text,
         "path or table" => json!({"anyOf": [text, {"$ref": "#/$defs/AuditTable"}]}),
         "list of texts" | "list of paths" => json!({"type": "array", "items": text}),
+        "list of tables" => json!({"type": "array", "items": {"$ref": "#/$defs/ScanRule"}}),
         "boolean" => json!({"type": "boolean"}),
         "whole number" => json!({"type": "integer", "minimum": 0}),
         "table" => match kind.strip_prefix("BTreeMap<String, ") {

@@ -1,0 +1,67 @@
+//! Counts over bytes, in blocks small enough for counters of a byte: so they run many bytes at a time.
+
+const BLOCK: usize = 128;
+
+/// How many bytes are so.
+pub(crate) fn count(text: &[u8], is: impl Fn(u8) -> bool) -> usize {
+    text.chunks(BLOCK)
+        .map(|block| {
+            usize::from(
+                block
+                    .iter()
+                    .fold(0_u8, |sum, b| sum.wrapping_add(u8::from(is(*b)))),
+            )
+        })
+        .sum()
+}
+
+/// How many bytes and the one after each are so.
+pub(crate) fn count_pairs(text: &[u8], are: impl Fn(u8, u8) -> bool) -> usize {
+    let next = text.get(1..).unwrap_or_default();
+    let blocks = text.chunks(BLOCK).zip(next.chunks(BLOCK));
+    blocks
+        .map(|(first, second)| {
+            let pairs = first.iter().zip(second);
+            usize::from(pairs.fold(0_u8, |sum, (a, b)| sum.wrapping_add(u8::from(are(*a, *b)))))
+        })
+        .sum()
+}
+
+/// How many bytes and the two after each are so.
+pub(crate) fn count_threes(text: &[u8], are: impl Fn(u8, u8, u8) -> bool) -> usize {
+    let (second, third) = (
+        text.get(1..).unwrap_or_default(),
+        text.get(2..).unwrap_or_default(),
+    );
+    let blocks = text
+        .chunks(BLOCK)
+        .zip(second.chunks(BLOCK))
+        .zip(third.chunks(BLOCK));
+    blocks
+        .map(|((first, second), third)| {
+            let threes = first.iter().zip(second).zip(third);
+            usize::from(threes.fold(0_u8, |sum, ((a, b), c)| {
+                sum.wrapping_add(u8::from(are(*a, *b, *c)))
+            }))
+        })
+        .sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn they_count_over_blocks() {
+        let text = b"a b".repeat(1000);
+        assert_eq!(count(&text, |b| b == b'a'), 1000);
+        assert_eq!(count_pairs(&text, |a, b| (a, b) == (b'b', b'a')), 999);
+        assert_eq!(
+            count_threes(&text, |a, b, c| (a, b, c) == (b' ', b'b', b'a')),
+            999
+        );
+        assert_eq!(count_pairs(b"a", |_, _| true), 0);
+        assert_eq!(count_threes(b"ab", |_, _, _| true), 0);
+        assert_eq!(count_threes(b"", |_, _, _| true), 0);
+    }
+}
