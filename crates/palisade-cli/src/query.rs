@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use palisade::{
+    approval::Approvals,
     error::Error,
     firewall::Firewall,
     guard::{self, Backend, Guard, Outcome, Refusal, Report},
@@ -12,6 +13,7 @@ use palisade::{
     value::Value,
 };
 use palisade_host::Machine;
+use palisade_state::ApprovalStore;
 use tokio::runtime::Runtime;
 
 use crate::{
@@ -101,9 +103,17 @@ pub(crate) fn guard(
         .sensitivity(setup.sensitivity)
         .with_name(setup.name_of(database));
     Ok(match setup.approvals.open()? {
-        Some(store) => guard.with_approvals(Arc::new(store)),
+        Some(store) => keep_waiting(guard, store),
         None => guard,
     })
+}
+
+/// The same, where requests for approvals and changes wait in `store`.
+pub(crate) fn keep_waiting(guard: Guard, store: ApprovalStore) -> Guard {
+    let store = Arc::new(store);
+    guard
+        .with_approvals(Arc::clone(&store) as Arc<dyn Approvals>)
+        .with_changes(store)
 }
 
 /// Whether the engine gives the estimates that `limits` cap; which it does not, if not.
