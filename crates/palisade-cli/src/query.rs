@@ -6,7 +6,9 @@ use palisade::{
     approval::Approvals,
     error::Error,
     firewall::Firewall,
-    guard::{self, Backend, Guard, Outcome, Refusal, Report},
+    guard::{
+        self, Backend, ChangeCall, ChangeView, Guard, LookedAtChange, Outcome, Refusal, Report,
+    },
     limits::Limits,
     policy::{PolicySources, template::Template},
     session::Session,
@@ -156,6 +158,24 @@ impl Gate {
         session: &Session,
     ) -> Answer {
         self.ask(guard::Request::template(name, arguments, session))
+    }
+
+    /// The changes that `session` proposed or may approve.
+    pub(crate) fn changes(&self, session: &Session) -> Result<Vec<ChangeView>, Refusal> {
+        self.guard.list_changes(session)
+    }
+
+    /// One of them, and what it does by now.
+    pub(crate) fn inspect_change(
+        &self,
+        id: &str,
+        session: &Session,
+    ) -> Result<LookedAtChange, Refusal> {
+        let call = ChangeCall {
+            limits: Some(&self.limits),
+            ..ChangeCall::new(session)
+        };
+        self.runtime.block_on(self.guard.inspect_change(id, call))
     }
 
     fn ask(&self, request: guard::Request<'_>) -> Answer {
