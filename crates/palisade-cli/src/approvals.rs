@@ -276,7 +276,10 @@ fn show_change(record: &ChangeRecord, now: Option<Duration>) -> String {
         None => String::new(),
     };
     let level = body.level.as_deref().unwrap_or("none");
-    text.push_str(&format!("  {}{connection}, approval: {level}\n", body.principal));
+    text.push_str(&format!(
+        "  {}{connection}, approval: {level}\n",
+        body.principal
+    ));
     for line in body.reason.as_deref().unwrap_or_default().lines() {
         text.push_str(&format!("  # {}\n", spell_out(line)));
     }

@@ -34,7 +34,7 @@ the masks and filters of the principal.
 Examples:
   palisade changes connection:desk --config palisade.toml
   palisade changes connection:desk k7m2p9x4qd --config palisade.toml \\
-    --principal 'User::\"ann\"'";
+    --as 'User::\"ann\"'";
 
 /// `palisade changes`
 #[derive(Debug, Args)]

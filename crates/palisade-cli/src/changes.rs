@@ -35,7 +35,9 @@ pub(crate) fn run(arguments: &ChangesArguments) -> Result<Exit, Failure> {
     let gate = Gate::open(&setup, &database, Access::Write, limits)?;
     let session = Session::new(setup.principal.clone()).over(Transport::Cli);
     let told = match &arguments.id {
-        None => gate.changes(&session).map(|all| list(&all, arguments.format)),
+        None => gate
+            .changes(&session)
+            .map(|all| list(&all, arguments.format)),
         Some(id) => gate
             .inspect_change(id, &session)
             .map(|looked| show(&looked, arguments.format)),
@@ -66,7 +68,10 @@ fn tell(refusal: &Refusal) {
 
 fn list(all: &[ChangeView], format: Format) -> String {
     match format {
-        Format::Json => all.iter().map(|view| format!("{}\n", json!(view))).collect(),
+        Format::Json => all
+            .iter()
+            .map(|view| format!("{}\n", json!(view)))
+            .collect(),
         Format::Text if all.is_empty() => "there are no changes\n".to_owned(),
         Format::Text => all.iter().map(describe).collect(),
     }
@@ -95,7 +100,9 @@ fn show(looked: &LookedAtChange, format: Format) -> String {
                 text.push_str(&human::rows(rows, Paint::for_stdout()));
                 for (table, rows) in counted {
                     match rows {
-                        0 => text.push_str(&format!("also: {table}, more rows than policy shows\n")),
+                        0 => {
+                            text.push_str(&format!("also: {table}, more rows than policy shows\n"))
+                        }
                         rows => text.push_str(&format!("also: {table} {rows} rows\n")),
                     }
                 }

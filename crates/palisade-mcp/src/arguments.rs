@@ -476,7 +476,8 @@ fn propose(arguments: JsonObject) -> Result<ChangeToolCall, Rejection> {
         )));
     }
     let statements = raw.statements.into_iter();
-    let statements = statements.map(|RawStatement { sql, params: given }| Ok((sql, params(&given)?)));
+    let statements =
+        statements.map(|RawStatement { sql, params: given }| Ok((sql, params(&given)?)));
     Ok(ChangeToolCall::Propose {
         statements: statements.collect::<Result<_, Rejection>>()?,
         reason: raw.reason,

@@ -106,7 +106,12 @@ pub(crate) fn read_id(argument: &str, id: String) -> Result<String, Rejection> {
 /// Title, description, properties and required ones of a tool of changes.
 pub(crate) fn describe(
     tool: ToolName,
-) -> Option<(&'static str, &'static str, JsonObject, &'static [&'static str])> {
+) -> Option<(
+    &'static str,
+    &'static str,
+    JsonObject,
+    &'static [&'static str],
+)> {
     let change = || ("change", described_type("string", "Its id."));
     let looked_at = "A change and what it does by now, for whoever proposed it or may approve it.";
     Some(match tool {
@@ -125,7 +130,10 @@ pub(crate) fn describe(
                  commit_change keeps it.",
                 schema([
                     ("statements", statements),
-                    ("reason", described_type("string", "Why, for whoever approves it.")),
+                    (
+                        "reason",
+                        described_type("string", "Why, for whoever approves it."),
+                    ),
                     (
                         "max_affected_rows",
                         json!({"type": "integer", "minimum": 1, "description": "Of each statement."}),

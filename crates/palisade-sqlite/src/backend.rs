@@ -10,8 +10,8 @@ use palisade::{
     catalog::Catalog,
     dialect::Dialect,
     guard::{
-        Backend, BackendError, BackendErrorKind, BackendFuture, Cancel, ChangeEnd, ChangeOrder, ColumnTypes,
-        Completion, Estimate, GivenEstimates, OpenTicket, Purpose, RowSink, Ticket,
+        Backend, BackendError, BackendErrorKind, BackendFuture, Cancel, ChangeEnd, ChangeOrder,
+        ColumnTypes, Completion, Estimate, GivenEstimates, OpenTicket, Purpose, RowSink, Ticket,
     },
     rewrite::Effect,
 };
@@ -368,9 +368,8 @@ impl Backend for SqliteBackend {
             }
             let cancel = tickets.first().map(|ticket| ticket.cancel().clone());
             let is_cancelled = || cancel.as_ref().is_some_and(Cancel::is_set);
-            let work = move |rows: &mut RowSender<_>| {
-                this.change_now(&tickets, &purpose, &rows.stop())
-            };
+            let work =
+                move |rows: &mut RowSender<_>| this.change_now(&tickets, &purpose, &rows.stop());
             match worker::feed(None, Crossing::Batches, work).await? {
                 Ok(ChangeEnd::Failed { statement, error }) => Ok(ChangeEnd::Failed {
                     statement,

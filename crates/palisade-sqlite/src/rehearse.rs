@@ -167,11 +167,7 @@ impl<'a> Change<'a> {
         }
     }
 
-    fn run(
-        &mut self,
-        conn: &mut Connection,
-        purpose: &Purpose,
-    ) -> Result<ChangeRun, BackendError> {
+    fn run(&mut self, conn: &mut Connection, purpose: &Purpose) -> Result<ChangeRun, BackendError> {
         let Some(first) = self.tickets.first() else {
             return Err(not_previewable("a change has statements"));
         };
@@ -302,7 +298,10 @@ impl<'a> Change<'a> {
         if !may_replace {
             return Ok(());
         }
-        if relations.iter().any(|relation| !relation.triggers.is_empty()) {
+        if relations
+            .iter()
+            .any(|relation| !relation.triggers.is_empty())
+        {
             return Err(not_previewable(
                 "it could replace rows of a table that has triggers; write INSERT and UPDATE instead",
             ));
@@ -462,11 +461,7 @@ impl<'a> Change<'a> {
     }
 
     /// The rows with these keys as they are now.
-    fn read(
-        &self,
-        conn: &Connection,
-        touched: &[Vec<Touched>],
-    ) -> Result<Vec<Rows>, BackendError> {
+    fn read(&self, conn: &Connection, touched: &[Vec<Touched>]) -> Result<Vec<Rows>, BackendError> {
         let mut all = Vec::with_capacity(touched.len());
         for (table, keys) in self.tables.iter().zip(touched) {
             let mut query = conn.prepare(&table.query()).map_err(|e| engine(&e))?;

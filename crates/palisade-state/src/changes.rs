@@ -106,7 +106,10 @@ impl ApprovalStore {
 
     /// Whether the approval of a change is one: somebody gave it, and an operator signed it where one is demanded.
     fn is_approved(&self, opened: &Opened) -> bool {
-        match (opened.record.body.approval_level(), &self.options.operator_key) {
+        match (
+            opened.record.body.approval_level(),
+            &self.options.operator_key,
+        ) {
             (None, _) => false,
             (Some(ApprovalLevel::Required), _) => opened.record.decided_by.is_some(),
             (Some(ApprovalLevel::Operator), None) => false,
@@ -227,7 +230,9 @@ impl ApprovalStore {
         let row = find_row(&transaction, id).map_err(|error| store(text(error)))?;
         let row = row.ok_or_else(|| ApproveError::Unknown(id.to_owned()))?;
         let opened = self.open_row(row, now);
-        let record = opened.ok_or_else(|| ApproveError::Sealed(id.to_owned()))?.record;
+        let record = opened
+            .ok_or_else(|| ApproveError::Sealed(id.to_owned()))?
+            .record;
         if event == ChangeEvent::Approve {
             match (record.body.approval_level(), key) {
                 (None, _) => return Err(ApproveError::NeedsNone(id.to_owned())),
@@ -262,9 +267,7 @@ impl ApprovalStore {
                 id: id.to_owned(),
                 state: state.word(),
             }),
-            Stepped::OtherPreview | Stepped::Unknown => {
-                Err(ApproveError::Unknown(id.to_owned()))
-            }
+            Stepped::OtherPreview | Stepped::Unknown => Err(ApproveError::Unknown(id.to_owned())),
         }
     }
 }
@@ -360,9 +363,137 @@ impl ChangeStore for ApprovalStore {
         match (&self.options.operator_key, self.is_shared) {
             (Some(_), true) => None,
             (None, _) => Some("the configuration names no `operator_key`"),
-            (Some(_), false) => {
-                Some("requests are kept in memory, where no operator reaches them")
-            }
+            (Some(_), false) => Some("requests are kept in memory, where no operator reaches them"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+    use rusqlite::Connection;
+
+    use super::*;
+    use crate::{
+        ApprovalOptions, StateSecret,
+        store::{APPLICATION, TABLES},
+    };
+
+    const NOW: Duration = Duration::from_secs(1_800_000_000);
+
+    fn body(principal: &str) -> ChangeBody {
+        ChangeBody {
+            version: 1,
+            principal: principal.to_owned(),
+            transport: "stdio".to_owned(),
+            client: None,
+            connection: None,
+            statements: Vec::new(),
+            reason: None,
+            tables: Vec::new(),
+            policy_version: "v".to_owned(),
+            level: Some("required".to_owned()),
+            policies: Vec::new(),
+            max_affected_rows: 1,
+            preview: None,
+        }
+    }
+
+    fn step(id: &str, event: ChangeEvent, now: Duration) -> Step<'_> {
+        Step {
+            id,
+            event,
+            preview: None,
+            body: None,
+            by: Some("ann"),
+            now,
+        }
+    }
+
+    /// A file of the first form gets the table of changes, and keeps what it has.
+    #[test]
+    fn a_file_of_the_first_form_is_taken_up() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("state.db");
+        let first = Connection::open(&path).unwrap();
+        first.execute_batch(TABLES).unwrap();
+        first
+            .pragma_update(None, "application_id", APPLICATION)
+            .unwrap();
+        first.pragma_update(None, "user_version", 1).unwrap();
+        let insert = "INSERT INTO approvals VALUES ('a', x'00', 'p', 'required', 'rejected', 0, 9, x'00', NULL, NULL)";
+        first.execute(insert, []).unwrap();
+        for _ in 0..2 {
+            let secret = StateSecret::new(*b"secret");
+            let store = ApprovalStore::open(&path, &secret, ApprovalOptions::default()).unwrap();
+            assert!(
+                ChangeStore::propose(&store, &body("p"), NOW)
+                    .unwrap()
+                    .is_some()
+            );
+        }
+        let kept: i64 = first
+            .query_row("SELECT count(*) FROM approvals", [], |row| row.get(0))
+            .unwrap();
+        let version: i64 = first
+            .query_row("PRAGMA user_version", [], |row| row.get(0))
+            .unwrap();
+        assert_eq!((kept, version), (1, 2));
+    }
+
+    #[test]
+    fn a_change_expires_and_its_place_is_free_again() {
+        let store = ApprovalStore::in_memory(ApprovalOptions::default()).unwrap();
+        let mut ids = Vec::new();
+        for _ in 0..MAX_WAITING {
+            ids.push(store.propose(&body("p"), NOW).unwrap().unwrap().id);
+        }
+        assert!(store.propose(&body("p"), NOW).unwrap().is_none());
+        assert!(store.propose(&body("q"), NOW).unwrap().is_some());
+        let id = ids.first().unwrap();
+        let later = NOW + Duration::from_secs(15 * 60);
+        let found = ChangeStore::find(&store, id, later).unwrap().unwrap();
+        assert_eq!(found.state, ChangeState::Expired);
+        for event in ChangeEvent::ALL {
+            assert_eq!(
+                store.step(step(id, event, later)).unwrap(),
+                Stepped::WrongState(ChangeState::Expired),
+                "{event:?}"
+            );
+        }
+        assert!(store.propose(&body("p"), later).unwrap().is_some());
+    }
+
+    /// Validated again, a change has lost its approval; and what demands one does not begin without.
+    #[test]
+    fn an_approval_is_lost_where_something_follows_it() {
+        let store = ApprovalStore::in_memory(ApprovalOptions::default()).unwrap();
+        let id = store.propose(&body("p"), NOW).unwrap().unwrap().id;
+        let take = |event| store.step(step(&id, event, NOW)).unwrap();
+        let taken = |event| match take(event) {
+            Stepped::Taken(record) => record,
+            other => panic!("{event:?}: {other:?}"),
+        };
+        taken(ChangeEvent::Validate);
+        assert_eq!(
+            take(ChangeEvent::BeginUnapproved),
+            Stepped::WrongState(ChangeState::Validated)
+        );
+        assert_eq!(
+            taken(ChangeEvent::Approve).decided_by.as_deref(),
+            Some("ann")
+        );
+        assert_eq!(taken(ChangeEvent::Validate).decided_by, None);
+        assert_eq!(
+            take(ChangeEvent::BeginApproved),
+            Stepped::WrongState(ChangeState::Validated)
+        );
+        taken(ChangeEvent::Approve);
+        assert_eq!(
+            taken(ChangeEvent::BeginApproved).state,
+            ChangeState::Committing
+        );
+        assert_eq!(taken(ChangeEvent::Conflict).decided_by, None);
     }
 }

@@ -35,9 +35,9 @@ pub(crate) const KEPT: Duration = Duration::from_secs(24 * 60 * 60);
 const VERSION: i64 = 2;
 
 /// Marks the file as one of these: `PLSA`.
-const APPLICATION: i64 = 0x504c_5341;
+pub(crate) const APPLICATION: i64 = 0x504c_5341;
 
-const TABLES: &str = "
+pub(crate) const TABLES: &str = "
     CREATE TABLE approvals (
         id TEXT PRIMARY KEY,
         digest BLOB NOT NULL,
@@ -99,7 +99,9 @@ pub enum ApproveError {
     )]
     OtherKey,
     /// A change that does not wait for that.
-    #[error("the change `{id}` is {state}; its proposer validates it first, and only what waits can be approved or rejected")]
+    #[error(
+        "the change `{id}` is {state}; its proposer validates it first, and only what waits can be approved or rejected"
+    )]
     ChangeStands {
         /// Its id.
         id: String,

@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use palisade::change::ChangeEvent;
 use palisade::{
     audit::RecordKind,
     firewall::Firewall,
@@ -16,7 +17,6 @@ use palisade::{
 use palisade_mcp::{PalisadeServer, ServeOptions};
 use palisade_sqlite::{SqliteBackend, rusqlite::Connection};
 use palisade_state::{ApprovalOptions, ApprovalStore, ApproveError, OperatorKey, StateSecret};
-use palisade::change::ChangeEvent;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -44,6 +44,7 @@ const POLICIES: &str = r#"
 permit (principal, action in [Action::"select", Action::"see", Action::"read", Action::"write"], resource);
 permit (principal, action in [Action::"change", Action::"add", Action::"insert"], resource);
 permit (principal, action == Action::"call", resource) when { resource.safety == "pure" };
+permit (principal, action == Action::"call", resource == Function::"main.log_plans");
 LEVEL
 permit (principal, action in [Action::"update", Action::"delete"], resource);
 permit (principal == User::"ann", action == Action::"approve", resource);
@@ -105,7 +106,10 @@ fn store(path: &Path, options: ApprovalOptions) -> Arc<ApprovalStore> {
 fn desk_with(level: &str, options: ApprovalOptions) -> Desk {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("desk.db");
-    Connection::open(&path).unwrap().execute_batch(SCRIPT).unwrap();
+    Connection::open(&path)
+        .unwrap()
+        .execute_batch(SCRIPT)
+        .unwrap();
     let store = store(&dir.path().join("state.db"), options);
     let records = Records::default();
     Desk {
@@ -132,7 +136,10 @@ impl Desk {
 
     /// Changes the database beside the firewall.
     fn run(&self, sql: &str) {
-        Connection::open(self.path()).unwrap().execute_batch(sql).unwrap();
+        Connection::open(self.path())
+            .unwrap()
+            .execute_batch(sql)
+            .unwrap();
     }
 
     /// One value of the database.
@@ -194,7 +201,9 @@ fn cells(looked: &Value) -> Vec<String> {
 }
 
 async fn look(client: &mut Client, tool: &str, id: &str) -> Value {
-    client.call(tool, json!({"change": id, "format": "json"})).await
+    client
+        .call(tool, json!({"change": id, "format": "json"}))
+        .await
 }
 
 const UPGRADE: &str = "UPDATE customers SET plan = 'pro' WHERE id = 1";
@@ -220,9 +229,17 @@ async fn a_change_is_looked_at_and_kept() {
     assert_eq!(told["affected_rows"], json!([1]));
     assert_eq!(
         told["next_valid_actions"],
-        json!(["commit_change", "validate_change", "reject_change", "inspect_change"])
+        json!([
+            "commit_change",
+            "validate_change",
+            "reject_change",
+            "inspect_change"
+        ])
     );
-    assert_eq!(desk.value("SELECT plan FROM customers WHERE id = 1"), "free");
+    assert_eq!(
+        desk.value("SELECT plan FROM customers WHERE id = 1"),
+        "free"
+    );
     // The table that does not exist for it is not told of, and its secret stands nowhere.
     assert!(!looked.to_string().contains("audit_log"), "{looked}");
     assert!(!looked.to_string().contains("SECRET"), "{looked}");
@@ -241,7 +258,9 @@ async fn a_change_is_looked_at_and_kept() {
     let records = desk.records.0.lock().unwrap().clone();
     let of = |dry: bool| {
         let made = records.iter().filter(|record| {
-            record.kind == RecordKind::Statement && record.dry_run == dry && record.decision == "allow"
+            record.kind == RecordKind::Statement
+                && record.dry_run == dry
+                && record.decision == "allow"
         });
         made.count()
     };
@@ -273,10 +292,16 @@ async fn triggers_cascades_and_all_kinds_of_tables_are_told_of() {
         "main.audit_log | id=1 | insert | what | null | plan of SECRET-2",
         "main.prices | plan=pro | update | price | 9 | 12",
     ] {
-        assert!(cells.iter().any(|cell| cell == expected), "{expected}: {cells:#?}");
+        assert!(
+            cells.iter().any(|cell| cell == expected),
+            "{expected}: {cells:#?}"
+        );
     }
     // A table without a key is counted, and named, for whom sees all of its rows.
-    assert_eq!(body(&looked)["also_changed"], json!([{"table": "main.loose", "rows": 1}]));
+    assert_eq!(
+        body(&looked)["also_changed"],
+        json!([{"table": "main.loose", "rows": 1}])
+    );
     assert_eq!(body(&looked)["affected_rows"], json!([1, 1, 1, 1]));
     let kept = of_change(&mut boss, "commit_change", &id).await;
     assert_eq!(body(&kept)["state"], "committed");
@@ -296,7 +321,10 @@ async fn what_is_made_anew_each_time_does_not_bind() {
     tokio::time::sleep(Duration::from_millis(1_100)).await;
     let kept = of_change(&mut agent, "commit_change", &id).await;
     assert_eq!(body(&kept)["state"], "committed");
-    assert_eq!(desk.value("SELECT count(*) || '' FROM orders WHERE total = 5"), "1");
+    assert_eq!(
+        desk.value("SELECT count(*) || '' FROM orders WHERE total = 5"),
+        "1"
+    );
 }
 
 #[tokio::test]
@@ -341,7 +369,10 @@ async fn another_principal_approves_what_it_looked_at() {
     let pending = of_change(&mut agent, "commit_change", &id).await;
     assert_eq!(code(&pending), "approval.required");
     let message = pending["structuredContent"]["message"].as_str().unwrap();
-    assert!(message.contains(&format!("the change {id} is pending")), "{message}");
+    assert!(
+        message.contains(&format!("the change {id} is pending")),
+        "{message}"
+    );
     // Its own proposer cannot, whatever it says, and for somebody who may not approve there is no such change.
     let arguments = json!({"change": id, "preview": preview});
     let own = agent.call("approve_change", arguments.clone()).await;
@@ -362,9 +393,15 @@ async fn another_principal_approves_what_it_looked_at() {
     );
     let mut boss = desk.client("User", "boss").await;
     let all = cells(&look(&mut boss, "inspect_change", &id).await);
-    assert!(all.iter().any(|cell| cell.ends_with("plan of SECRET-1")), "{all:#?}");
+    assert!(
+        all.iter().any(|cell| cell.ends_with("plan of SECRET-1")),
+        "{all:#?}"
+    );
     let wrong = ann
-        .call("approve_change", json!({"change": id, "preview": "abcdefghjk"}))
+        .call(
+            "approve_change",
+            json!({"change": id, "preview": "abcdefghjk"}),
+        )
         .await;
     assert_eq!(code(&wrong), "change.conflict");
     // What is validated again has another preview: an approval of the former is none.
@@ -377,7 +414,10 @@ async fn another_principal_approves_what_it_looked_at() {
     let approved = ann.call("approve_change", approve.clone()).await;
     assert_eq!(body(&approved)["state"], "approved");
     assert_eq!(body(&approved)["decided_by"], "User::\"ann\"");
-    assert_eq!(code(&ann.call("approve_change", approve).await), "change.wrong-state");
+    assert_eq!(
+        code(&ann.call("approve_change", approve).await),
+        "change.wrong-state"
+    );
     // She does not commit what is another's.
     assert_eq!(
         code(&of_change(&mut boss, "commit_change", &id).await),
@@ -389,10 +429,25 @@ async fn another_principal_approves_what_it_looked_at() {
         code(&of_change(&mut agent, "commit_change", &id).await),
         "change.wrong-state"
     );
-    let approvals = desk.records.0.lock().unwrap().clone().into_iter().filter_map(|record| record.approval);
-    let approvals: Vec<_> = approvals.map(|note| (note.state, note.by.unwrap())).collect();
-    assert!(approvals.contains(&("approved", "User::\"ann\"".to_owned())), "{approvals:?}");
-    assert!(approvals.contains(&("used", "User::\"ann\"".to_owned())), "{approvals:?}");
+    let approvals = desk
+        .records
+        .0
+        .lock()
+        .unwrap()
+        .clone()
+        .into_iter()
+        .filter_map(|record| record.approval);
+    let approvals: Vec<_> = approvals
+        .map(|note| (note.state, note.by.unwrap()))
+        .collect();
+    assert!(
+        approvals.contains(&("approved", "User::\"ann\"".to_owned())),
+        "{approvals:?}"
+    );
+    assert!(
+        approvals.contains(&("used", "User::\"ann\"".to_owned())),
+        "{approvals:?}"
+    );
 }
 
 #[tokio::test]
@@ -424,11 +479,18 @@ async fn an_approval_is_for_the_data_and_the_policies_that_it_was_given_over() {
     let mut agent = desk.client("Agent", "bot").await;
     let mut ann = desk.client("User", "ann").await;
     let approved = async |agent: &mut Client, ann: &mut Client| {
-        let id = propose(agent, &["UPDATE orders SET total = total * 2 WHERE customer = 1"]).await;
+        let id = propose(
+            agent,
+            &["UPDATE orders SET total = total * 2 WHERE customer = 1"],
+        )
+        .await;
         let validated = look(agent, "validate_change", &id).await;
         let preview = body(&validated)["preview"].clone();
         let approval = json!({"change": id, "preview": preview});
-        assert_eq!(body(&ann.call("approve_change", approval).await)["state"], "approved");
+        assert_eq!(
+            body(&ann.call("approve_change", approval).await)["state"],
+            "approved"
+        );
         id
     };
     let id = approved(&mut agent, &mut ann).await;
@@ -458,11 +520,16 @@ async fn an_approval_is_for_the_data_and_the_policies_that_it_was_given_over() {
     // Other policies, by which nothing else of it changes.
     let id = approved(&mut agent, &mut ann).await;
     let mut other = sources("required");
-    other.policies[0].text.push_str("\n@id(\"more\") permit (principal == User::\"zoe\", action, resource);");
+    other.policies[0]
+        .text
+        .push_str("\n@id(\"more\") permit (principal == User::\"zoe\", action, resource);");
     desk.guard.reload(&other).await.unwrap();
     let conflict = of_change(&mut agent, "commit_change", &id).await;
     assert_eq!(code(&conflict), "change.conflict");
-    assert_eq!(desk.value("SELECT group_concat(total) FROM orders"), "5,20,30");
+    assert_eq!(
+        desk.value("SELECT group_concat(total) FROM orders"),
+        "5,20,30"
+    );
 }
 
 #[tokio::test]
@@ -480,11 +547,20 @@ async fn only_a_signature_is_an_operators_approval() {
     let preview = body(&validated)["preview"].clone();
     // No tool gives it, not even to whom policy lets approve.
     let approve = json!({"change": id, "preview": preview});
-    assert_eq!(code(&ann.call("approve_change", approve).await), "approval.required");
+    assert_eq!(
+        code(&ann.call("approve_change", approve).await),
+        "approval.required"
+    );
     let by = |event, key| desk.store.decide_change((&id, event), NOW, "uid 1", key);
-    assert!(matches!(by(ChangeEvent::Approve, None), Err(ApproveError::NeedsKey(_))));
+    assert!(matches!(
+        by(ChangeEvent::Approve, None),
+        Err(ApproveError::NeedsKey(_))
+    ));
     let stranger = OperatorKey::generate().unwrap();
-    assert!(matches!(by(ChangeEvent::Approve, Some(&stranger)), Err(ApproveError::OtherKey)));
+    assert!(matches!(
+        by(ChangeEvent::Approve, Some(&stranger)),
+        Err(ApproveError::OtherKey)
+    ));
     // Nor does whoever writes the file, without the key.
     let state = Connection::open(desk.dir.path().join("state.db")).unwrap();
     let forge = "UPDATE changes SET state = 'approved', decided_by = 'uid 0', signature = x'00'";
@@ -493,7 +569,10 @@ async fn only_a_signature_is_an_operators_approval() {
         code(&of_change(&mut agent, "commit_change", &id).await),
         "change.wrong-state"
     );
-    assert_eq!(desk.value("SELECT plan FROM customers WHERE id = 1"), "free");
+    assert_eq!(
+        desk.value("SELECT plan FROM customers WHERE id = 1"),
+        "free"
+    );
     by(ChangeEvent::Approve, Some(&key)).unwrap();
     // A signature is for one change: another's is moved to it.
     let other = propose(&mut agent, &["DELETE FROM orders WHERE id = 1"]).await;
@@ -506,9 +585,12 @@ async fn only_a_signature_is_an_operators_approval() {
         "change.wrong-state"
     );
     // And so is a sealed body: the other's statements under the first one's approval open no more.
-    let swap = "UPDATE changes SET sealed = (SELECT sealed FROM changes WHERE id = ?2) WHERE id = ?1";
+    let swap =
+        "UPDATE changes SET sealed = (SELECT sealed FROM changes WHERE id = ?2) WHERE id = ?1";
     let kept: Vec<u8> = state
-        .query_row("SELECT sealed FROM changes WHERE id = ?1", [&id], |row| row.get(0))
+        .query_row("SELECT sealed FROM changes WHERE id = ?1", [&id], |row| {
+            row.get(0)
+        })
         .unwrap();
     state.execute(swap, [&id, &other]).unwrap();
     assert_eq!(
@@ -527,7 +609,10 @@ async fn only_a_signature_is_an_operators_approval() {
 #[tokio::test]
 async fn two_servers_over_one_store_are_one() {
     let desk = desk("required");
-    let store = store(&desk.dir.path().join("state.db"), ApprovalOptions::default());
+    let store = store(
+        &desk.dir.path().join("state.db"),
+        ApprovalOptions::default(),
+    );
     let second = guard(&desk.path(), "required", &store, &desk.records);
     let mut agent = desk.client("Agent", "bot").await;
     let mut ann = connect(&second, "User", "ann").await;
@@ -537,14 +622,20 @@ async fn two_servers_over_one_store_are_one() {
     let listed = ann.call("list_changes", json!({})).await;
     assert_eq!(body(&listed)["changes"][0]["change"], json!(id));
     let approve = json!({"change": id, "preview": preview});
-    assert_eq!(body(&ann.call("approve_change", approve).await)["state"], "approved");
+    assert_eq!(
+        body(&ann.call("approve_change", approve).await)["state"],
+        "approved"
+    );
     let mut elsewhere = connect(&second, "Agent", "bot").await;
     // Of both that commit, one is first.
     let (one, other) = tokio::join!(
         of_change(&mut agent, "commit_change", &id),
         of_change(&mut elsewhere, "commit_change", &id)
     );
-    let kept = [&one, &other].iter().filter(|result| result["isError"] == false).count();
+    let kept = [&one, &other]
+        .iter()
+        .filter(|result| result["isError"] == false)
+        .count();
     assert_eq!(kept, 1, "{one} {other}");
     assert_eq!(desk.value("SELECT count(*) || '' FROM audit_log"), "1");
 }
@@ -578,7 +669,10 @@ async fn a_preview_tells_no_more_than_a_query() {
         of_change(&mut agent, "reject_change", &id).await;
     }
     let listed = agent.call("list_changes", json!({})).await.to_string();
-    assert!(!listed.contains("audit_log") && !listed.contains("digest"), "{listed}");
+    assert!(
+        !listed.contains("audit_log") && !listed.contains("digest"),
+        "{listed}"
+    );
 }
 
 #[tokio::test]
@@ -586,13 +680,19 @@ async fn what_cannot_be_looked_at_first_is_refused() {
     let desk = desk("");
     let mut boss = desk.client("User", "boss").await;
     let reads = json!({"statements": [{"sql": "SELECT 1"}]});
-    assert_eq!(code(&boss.call("propose_change", reads).await), "change.not-previewable");
+    assert_eq!(
+        code(&boss.call("propose_change", reads).await),
+        "change.not-previewable"
+    );
     let unknown = json!({"statements": [{"sql": "DELETE FROM nothing WHERE id = 1"}]});
     assert_eq!(
         code(&boss.call("propose_change", unknown).await),
         "name.unknown-relation"
     );
-    for arguments in [json!({"statements": []}), json!({"statements": [{"sql": "x", "as": "y"}]})] {
+    for arguments in [
+        json!({"statements": []}),
+        json!({"statements": [{"sql": "x", "as": "y"}]}),
+    ] {
         let refused = boss.call("propose_change", arguments).await;
         assert_eq!(code(&refused), "request.invalid");
     }
@@ -601,7 +701,10 @@ async fn what_cannot_be_looked_at_first_is_refused() {
     // A statement that fails takes the whole change back, in a preview too.
     let id = propose(
         &mut boss,
-        &["DELETE FROM orders WHERE id = 1", "INSERT INTO prices VALUES ('pro', 1)"],
+        &[
+            "DELETE FROM orders WHERE id = 1",
+            "INSERT INTO prices VALUES ('pro', 1)",
+        ],
     )
     .await;
     let failed = of_change(&mut boss, "validate_change", &id).await;

@@ -67,7 +67,11 @@ impl Difference {
                 generated,
                 new_keys: &new_keys,
             };
-            let mut rows: Vec<String> = table.rows.iter().map(|row| columns.spell_row(row)).collect();
+            let mut rows: Vec<String> = table
+                .rows
+                .iter()
+                .map(|row| columns.spell_row(row))
+                .collect();
             // The order in which an engine comes to rows is its own.
             rows.sort();
             push_part(&mut text, "table", &table.schema);

@@ -130,22 +130,86 @@ impl ChangeEvent {
 /// A second validation drops an approval, since it may have found something else. What began to be kept was approved for that one
 /// attempt: whatever comes of it, the approval is used up.
 pub const TRANSITIONS: &[(ChangeState, ChangeEvent, ChangeState)] = &[
-    (ChangeState::Proposed, ChangeEvent::Validate, ChangeState::Validated),
-    (ChangeState::Proposed, ChangeEvent::Reject, ChangeState::Rejected),
-    (ChangeState::Proposed, ChangeEvent::Expire, ChangeState::Expired),
-    (ChangeState::Validated, ChangeEvent::Validate, ChangeState::Validated),
-    (ChangeState::Validated, ChangeEvent::Approve, ChangeState::Approved),
-    (ChangeState::Validated, ChangeEvent::Reject, ChangeState::Rejected),
-    (ChangeState::Validated, ChangeEvent::BeginUnapproved, ChangeState::Committing),
-    (ChangeState::Validated, ChangeEvent::Expire, ChangeState::Expired),
-    (ChangeState::Approved, ChangeEvent::Validate, ChangeState::Validated),
-    (ChangeState::Approved, ChangeEvent::Reject, ChangeState::Rejected),
-    (ChangeState::Approved, ChangeEvent::BeginApproved, ChangeState::Committing),
-    (ChangeState::Approved, ChangeEvent::Expire, ChangeState::Expired),
-    (ChangeState::Committing, ChangeEvent::Keep, ChangeState::Committed),
-    (ChangeState::Committing, ChangeEvent::Conflict, ChangeState::Proposed),
-    (ChangeState::Committing, ChangeEvent::Release, ChangeState::Proposed),
-    (ChangeState::Committing, ChangeEvent::Fail, ChangeState::Failed),
+    (
+        ChangeState::Proposed,
+        ChangeEvent::Validate,
+        ChangeState::Validated,
+    ),
+    (
+        ChangeState::Proposed,
+        ChangeEvent::Reject,
+        ChangeState::Rejected,
+    ),
+    (
+        ChangeState::Proposed,
+        ChangeEvent::Expire,
+        ChangeState::Expired,
+    ),
+    (
+        ChangeState::Validated,
+        ChangeEvent::Validate,
+        ChangeState::Validated,
+    ),
+    (
+        ChangeState::Validated,
+        ChangeEvent::Approve,
+        ChangeState::Approved,
+    ),
+    (
+        ChangeState::Validated,
+        ChangeEvent::Reject,
+        ChangeState::Rejected,
+    ),
+    (
+        ChangeState::Validated,
+        ChangeEvent::BeginUnapproved,
+        ChangeState::Committing,
+    ),
+    (
+        ChangeState::Validated,
+        ChangeEvent::Expire,
+        ChangeState::Expired,
+    ),
+    (
+        ChangeState::Approved,
+        ChangeEvent::Validate,
+        ChangeState::Validated,
+    ),
+    (
+        ChangeState::Approved,
+        ChangeEvent::Reject,
+        ChangeState::Rejected,
+    ),
+    (
+        ChangeState::Approved,
+        ChangeEvent::BeginApproved,
+        ChangeState::Committing,
+    ),
+    (
+        ChangeState::Approved,
+        ChangeEvent::Expire,
+        ChangeState::Expired,
+    ),
+    (
+        ChangeState::Committing,
+        ChangeEvent::Keep,
+        ChangeState::Committed,
+    ),
+    (
+        ChangeState::Committing,
+        ChangeEvent::Conflict,
+        ChangeState::Proposed,
+    ),
+    (
+        ChangeState::Committing,
+        ChangeEvent::Release,
+        ChangeState::Proposed,
+    ),
+    (
+        ChangeState::Committing,
+        ChangeEvent::Fail,
+        ChangeState::Failed,
+    ),
 ];
 
 /// A step that is not in the table. Nothing changed.
@@ -166,7 +230,8 @@ pub fn apply(state: ChangeState, event: ChangeEvent) -> Result<ChangeState, Wron
     let step = TRANSITIONS
         .iter()
         .find(|(from, by, _)| (*from, *by) == (state, event));
-    step.map(|(_, _, to)| *to).ok_or(WrongState { state, event })
+    step.map(|(_, _, to)| *to)
+        .ok_or(WrongState { state, event })
 }
 
 #[cfg(test)]

@@ -27,7 +27,7 @@ pub struct ChangeBody {
     pub statements: Vec<ChangeStatement>,
     /// Why, in the words of who proposed it.
     pub reason: Option<String>,
-    /// Uids of the tables that its statements name.
+    /// The tables and views that its statements read or change, as the database calls them.
     pub tables: Vec<String>,
     /// Of the policies, the principals' attributes and the catalog by which it was decided.
     pub policy_version: String,

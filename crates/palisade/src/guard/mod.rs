@@ -23,8 +23,8 @@ pub use backend::{Backend, BackendFuture, Completion, GivenEstimates};
 pub use backend_error::{BackendError, BackendErrorKind};
 pub use cancel::Cancel;
 pub use change::{
-    ChangeCall, ChangeEnd, ChangeOrder, ChangeRun, ChangeView, Expectation, Lens, LookedAtChange,
-    Looked, MAX_CHANGE_STATEMENTS, Preview, Purpose,
+    ChangeCall, ChangeEnd, ChangeOrder, ChangeRun, ChangeView, Expectation, Lens, Looked,
+    LookedAtChange, MAX_CHANGE_STATEMENTS, Preview, Purpose,
 };
 pub use dry_run::DryRun;
 pub use engine_fault::{EngineFault, FaultClass};

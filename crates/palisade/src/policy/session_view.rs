@@ -392,7 +392,13 @@ impl SessionView {
             return Ok(false);
         };
         let table = resource("Table", &relation.uid)?;
-        let verdict = decide(&self.loaded, subject, PolicyAction::Approve, relation, table)?;
+        let verdict = decide(
+            &self.loaded,
+            subject,
+            PolicyAction::Approve,
+            relation,
+            table,
+        )?;
         Ok(verdict.permitted)
     }
 

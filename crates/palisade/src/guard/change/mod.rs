@@ -188,8 +188,12 @@ impl Guard {
         let firewall = self.firewall();
         let session = self.now(&firewall, session);
         let view = firewall.policies().session(&session);
-        let may_approve = |uid: &String| {
-            let relation = firewall.catalog().relations().iter().find(|one| one.uid == *uid);
+        let may_approve = |name: &String| {
+            let relation = firewall
+                .catalog()
+                .relations()
+                .iter()
+                .find(|one| one.database_name() == *name);
             relation.is_some_and(|relation| view.may_approve(relation.id).unwrap_or(false))
         };
         (!body.tables.is_empty() && body.tables.iter().all(may_approve)).then_some(Role::Approver)
@@ -222,7 +226,13 @@ impl Guard {
             };
             let session = self.now(&firewall, session);
             let permitted = self
-                .permit(statement.sql.as_str().into(), &params, &session, &limits, &mut run)
+                .permit(
+                    statement.sql.as_str().into(),
+                    &params,
+                    &session,
+                    &limits,
+                    &mut run,
+                )
                 .await;
             let checked = permitted.and_then(|(statement, demand)| {
                 require_write(&statement).map(|()| (statement, demand))
@@ -236,7 +246,12 @@ impl Guard {
                 }),
                 Err(rejection) => {
                     let refusal = self.refusal(rejection.clone());
-                    self.note_statement(&statement.sql, &session, &Became::Refused(&refusal), &run)?;
+                    self.note_statement(
+                        &statement.sql,
+                        &session,
+                        &Became::Refused(&refusal),
+                        &run,
+                    )?;
                     return Err(rejection);
                 }
             }
@@ -268,7 +283,9 @@ impl Guard {
         let Some(live) = decisions.first().map(|first| Arc::clone(&first.run.live)) else {
             return Err(failed(internal("a change without statements")));
         };
-        let counted = decisions.iter().any(|one| one.statement.may_fail_over_filters());
+        let counted = decisions
+            .iter()
+            .any(|one| one.statement.may_fail_over_filters());
         if let (true, Some(first)) = (counted, decisions.first()) {
             let most = first.statement.limits().max_failures;
             self.failures
@@ -308,7 +325,8 @@ impl Guard {
                 let _ = self.reread_if_due().await;
             }
             BackendErrorKind::Rejected | BackendErrorKind::NameNotFound if counted => {
-                self.failures.count(session.principal(), self.host.monotonic());
+                self.failures
+                    .count(session.principal(), self.host.monotonic());
             }
             _ => {}
         }
@@ -317,8 +335,13 @@ impl Guard {
         };
         let rejection = describe_failure(&error, &decision.statement, session);
         let refusal = self.refusal(rejection.clone());
-        self.note_statement(&decision.sql, session, &Became::Refused(&refusal), &decision.run)
-            .map_err(|why| (why, error.kind))?;
+        self.note_statement(
+            &decision.sql,
+            session,
+            &Became::Refused(&refusal),
+            &decision.run,
+        )
+        .map_err(|why| (why, error.kind))?;
         Err((rejection, error.kind))
     }
 
@@ -336,7 +359,9 @@ impl Guard {
         let limits = call.limits.unwrap_or(live.firewall.limits()).clone();
         let lens = Arc::new(SessionLens::new(live, viewer, limits));
         let purpose = Purpose::Preview(Arc::clone(&lens) as Arc<dyn Lens>);
-        let ran = self.run_change(decisions, proposer, purpose, call.cancel).await;
+        let ran = self
+            .run_change(decisions, proposer, purpose, call.cancel)
+            .await;
         let mut run = ran.map_err(|(rejection, _)| rejection)?;
         let marker = Marker::from_bytes(self.host.random().map_err(|why| internal(&why))?);
         let scanning = Scanning {
@@ -383,7 +408,10 @@ impl Guard {
             statements,
             approval: body.level,
             decided_by,
-            affected_rows: body.preview.as_ref().map(|preview| preview.affected.clone()),
+            affected_rows: body
+                .preview
+                .as_ref()
+                .map(|preview| preview.affected.clone()),
             preview: body.preview.map(|preview| preview.id),
             expires_ms: millis(expires),
             next_valid_actions,
@@ -485,7 +513,10 @@ fn read_params(json: &str) -> Result<Params, Rejection> {
     }
     let json = serde_json::from_str(json).map_err(|error| internal(&error.to_string()))?;
     Params::from_json(&json).map_err(|why| {
-        Rejection::new(Code::ParameterMismatch, format!("the parameters do not fit: {why}"))
+        Rejection::new(
+            Code::ParameterMismatch,
+            format!("the parameters do not fit: {why}"),
+        )
     })
 }
 

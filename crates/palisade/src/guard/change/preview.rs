@@ -102,7 +102,10 @@ impl SessionLens {
             return None;
         }
         let rest = |masked: bool| {
-            let rest = visible.columns.iter().filter(move |column| masked || !column.masked);
+            let rest = visible
+                .columns
+                .iter()
+                .filter(move |column| masked || !column.masked);
             rest.map(|column| column.name.as_str())
                 .filter(|name| visible.primary_key.iter().all(|key| key != name))
                 .collect::<Vec<_>>()
@@ -169,7 +172,10 @@ impl SessionLens {
                 keys.iter().map(row).collect::<Vec<_>>().join(" OR ")
             }
         };
-        let columns = key.iter().cloned().chain(rest.iter().map(|rest| name(rest)));
+        let columns = key
+            .iter()
+            .cloned()
+            .chain(rest.iter().map(|rest| name(rest)));
         let sql = format!(
             "SELECT {} FROM {}.{} WHERE {condition}",
             columns.collect::<Vec<_>>().join(", "),
@@ -209,11 +215,13 @@ impl SessionLens {
     ) -> Result<Preview, Rejection> {
         let found = std::mem::take(&mut *self.found());
         let mut plan = ScanPlan {
-            columns: COLUMNS.map(|(name, type_name)| OutputColumn {
-                name: name.into(),
-                type_name: type_name.into(),
-                masked: false,
-            }).to_vec(),
+            columns: COLUMNS
+                .map(|(name, type_name)| OutputColumn {
+                    name: name.into(),
+                    type_name: type_name.into(),
+                    masked: false,
+                })
+                .to_vec(),
             max_rows: self.limits.max_rows,
             row_bound: RowBound::Limit,
             max_result_bytes: self.limits.max_result_bytes,
@@ -238,9 +246,15 @@ impl SessionLens {
             for column in plan.columns.iter_mut().skip(COLUMNS.len() - 2) {
                 column.masked |= is_masked;
             }
-            plan.masked_uses.extend(of_table.masked_uses.iter().cloned());
+            plan.masked_uses
+                .extend(of_table.masked_uses.iter().cloned());
             let names: Vec<&str> = of_table.columns.iter().map(|c| &*c.name).collect();
-            compare(look, &names, (before.into_values(), after.into_values()), &mut rows);
+            compare(
+                look,
+                &names,
+                (before.into_values(), after.into_values()),
+                &mut rows,
+            );
         }
         let mut scan = ScanSession::with_sensitivity(
             &plan,
@@ -294,7 +308,10 @@ impl Lens for SessionLens {
                 None => {}
             }
         }
-        let tickets = found.looks.iter().map(|look| Ticket::issue(&look.statement));
+        let tickets = found
+            .looks
+            .iter()
+            .map(|look| Ticket::issue(&look.statement));
         let tickets = tickets.collect();
         *self.found() = found;
         tickets
@@ -341,13 +358,21 @@ fn compare(
     let cells = |row: &[Value]| row.iter().skip(look.keys).cloned().collect::<Vec<_>>();
     let mut push = |key: &str, change: &str, column: &str, (old, new): (Value, Value)| {
         let text = |text: &str| Value::text(text);
-        out.push(vec![text(&look.table), text(key), text(change), text(column), old, new]);
+        out.push(vec![
+            text(&look.table),
+            text(key),
+            text(change),
+            text(column),
+            old,
+            new,
+        ]);
     };
     let names: Vec<&str> = names.iter().skip(look.keys).copied().collect();
     for (key, old) in &before {
         match after.remove(key) {
             Some(new) => {
-                for (name, (old, new)) in names.iter().zip(cells(old).into_iter().zip(cells(&new))) {
+                for (name, (old, new)) in names.iter().zip(cells(old).into_iter().zip(cells(&new)))
+                {
                     if old != new {
                         push(key, "update", name, (old, new));
                     }

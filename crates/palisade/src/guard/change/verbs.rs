@@ -63,7 +63,9 @@ impl Guard {
             max_affected_rows: max_affected_rows.unwrap_or(u64::MAX),
             preview: None,
         };
-        let decisions = self.decide_change(&body, session, call.limits, true).await?;
+        let decisions = self
+            .decide_change(&body, session, call.limits, true)
+            .await?;
         for decision in &decisions {
             self.note_statement(&decision.sql, session, &Became::Untried, &decision.run)?;
         }
@@ -96,7 +98,9 @@ impl Guard {
         require_step(record.state, ChangeEvent::Validate)?;
         let session = call.session;
         let mut decisions = self.decide_own(&record.body, call, true).await?;
-        let (run, preview) = self.rehearse(&mut decisions, (session, session), call).await?;
+        let (run, preview) = self
+            .rehearse(&mut decisions, (session, session), call)
+            .await?;
         let mut body = decided_body(record.body.clone(), &decisions);
         if let Some(first) = decisions.first() {
             body.preview = Some(self.mark(&run, &first.run.live)?);
@@ -156,7 +160,9 @@ impl Guard {
             .rehearse(&mut decisions, (&proposer, call.session), call)
             .await?;
         let is_as_validated = self.is_bound(&record.body, &decisions)
-            && self.expectation(&record.body, &decisions)?.is_met(&run.difference);
+            && self
+                .expectation(&record.body, &decisions)?
+                .is_met(&run.difference);
         let mut view = self.view(record, role);
         if !is_as_validated {
             view.next_valid_actions
@@ -232,7 +238,9 @@ impl Guard {
         let sessions = (&proposer, call.session);
         let (run, _) = self.rehearse(&mut decisions, sessions, call).await?;
         if !self.is_bound(&record.body, &decisions)
-            || !self.expectation(&record.body, &decisions)?.is_met(&run.difference)
+            || !self
+                .expectation(&record.body, &decisions)?
+                .is_met(&run.difference)
         {
             return Err(conflict());
         }
@@ -406,7 +414,11 @@ impl Guard {
 
     fn take_step(&self, step: Step<'_>) -> Result<ChangeRecord, Rejection> {
         let event = step.event;
-        match self.change_store()?.step(step).map_err(|why| internal(&why))? {
+        match self
+            .change_store()?
+            .step(step)
+            .map_err(|why| internal(&why))?
+        {
             Stepped::Taken(record) => Ok(*record),
             Stepped::WrongState(state) => Err(wrong_state(&WrongState { state, event })),
             Stepped::OtherPreview => Err(other_preview()),
@@ -430,7 +442,10 @@ impl Guard {
     }
 
     fn wait_for_operator(&self, id: &str) -> Rejection {
-        let lacks = self.changes.as_ref().and_then(|store| store.lacks_operator());
+        let lacks = self
+            .changes
+            .as_ref()
+            .and_then(|store| store.lacks_operator());
         let message = match lacks {
             None => format!(
                 "the change {id} is pending: it waits for an operator, who runs `palisade approve {id}`. No tool gives that approval"
@@ -468,7 +483,9 @@ fn decided_body(body: ChangeBody, decisions: &[Decision]) -> ChangeBody {
     tables.sort();
     tables.dedup();
     let (level, policies) = strictest(decisions);
-    let version = decisions.first().map(|first| first.run.live.firewall.policies().version());
+    let version = decisions
+        .first()
+        .map(|first| first.run.live.firewall.policies().version());
     ChangeBody {
         tables,
         level,
@@ -514,4 +531,3 @@ fn other_preview() -> Rejection {
         "the change has another preview than this one; inspect it, and name the preview that you looked at",
     )
 }
-
