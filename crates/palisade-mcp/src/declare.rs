@@ -812,10 +812,19 @@ mod tests {
 
     #[test]
     fn tools_are_declared_whole_and_in_order() {
+        let in_steps = Waiting {
+            proposes: true,
+            approves: true,
+            ..Waiting::default()
+        };
         let names = |changeable, templates| -> Vec<_> {
+            let waiting = match changeable {
+                true => in_steps,
+                false => Waiting::default(),
+            };
             let tools = tools(
                 &Offer::One { changeable },
-                (templates, Waiting::default()),
+                (templates, waiting),
                 (&ToolSet::full(), AnswerSize::default()),
             );
             tools.iter().map(|tool| tool.name.to_string()).collect()
@@ -845,20 +854,24 @@ mod tests {
         assert!(!without.iter().any(|name| name.contains("template")));
         for tool in tools(
             &Offer::One { changeable: true },
-            (true, Waiting::default()),
+            (true, in_steps),
             (&ToolSet::full(), AnswerSize::default()),
         ) {
             let json = serde_json::to_value(&tool).unwrap();
-            let changes = json["name"] == "execute";
+            let name = json["name"].as_str().unwrap();
+            let is_step = name.ends_with("_change") || name == "list_changes";
+            let looks = name == "inspect_change" || name == "list_changes";
+            let changes = name == "execute" || (is_step && !looks);
+            let destroys = name == "execute" || name == "commit_change";
             assert_eq!(
                 json["annotations"],
                 json!({
-                    "title": json["title"], "readOnlyHint": !changes, "destructiveHint": changes,
+                    "title": json["title"], "readOnlyHint": !changes, "destructiveHint": destroys,
                     "idempotentHint": !changes, "openWorldHint": false,
                 })
             );
             let of_rows = ["execute", "explain_query", "query", "run_template"];
-            let has_rows = of_rows.iter().any(|name| json["name"] == *name);
+            let has_rows = of_rows.contains(&name) || is_step;
             assert_eq!(json.get("outputSchema").is_none(), has_rows, "{json}");
             assert_eq!(json["_meta"]["anthropic/maxResultSizeChars"], 40_000);
             assert_eq!(json["inputSchema"]["additionalProperties"], false);

@@ -131,7 +131,7 @@ fn lock(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {
     seen.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A sink for rows that nobody is given: RETURNING tells no more than the difference does.
+/// A sink that drops rows: what RETURNING gives stands in the difference too.
 struct Untold;
 
 impl RowSink for Untold {
@@ -181,7 +181,7 @@ impl<'a> Change<'a> {
         conn.execute_batch("SAVEPOINT palisade_change")
             .map_err(|e| engine(&e))?;
         self.run_statements(conn)?;
-        let touched = self.touched(conn)?;
+        let touched = self.read_touched(conn)?;
         let after = self.read(conn, &touched)?;
         take_back(conn)?;
         let before = self.read(conn, &touched)?;
@@ -189,7 +189,7 @@ impl<'a> Change<'a> {
             self.wait_for_another_second()?;
         }
         let affected = self.run_statements(conn)?;
-        let touched_again = self.touched(conn)?;
+        let touched_again = self.read_touched(conn)?;
         let after_again = self.read(conn, &touched_again)?;
         let difference = self.compare(&touched_again, before, &after_again)?;
         let mut run = ChangeRun {
@@ -266,7 +266,7 @@ impl<'a> Change<'a> {
         })?;
         self.notice_replaced_rows(conn, &relations)?;
         for (number, relation) in relations.into_iter().enumerate() {
-            let watched = Watched::of(relation, number).ok_or_else(|| {
+            let watched = Watched::watch(relation, number).ok_or_else(|| {
                 not_previewable("it writes a table whose rows cannot be told from each other")
             })?;
             conn.execute_batch(&watched.script())
@@ -405,7 +405,7 @@ impl<'a> Change<'a> {
     }
 
     /// The keys that were noted, table by table, each once.
-    fn touched(&self, conn: &Connection) -> Result<Vec<Vec<Touched>>, BackendError> {
+    fn read_touched(&self, conn: &Connection) -> Result<Vec<Vec<Touched>>, BackendError> {
         let mut count = 0;
         let mut all = Vec::with_capacity(self.tables.len());
         for table in &self.tables {
@@ -469,7 +469,7 @@ impl<'a> Change<'a> {
             for Touched { key, spelled, .. } in keys {
                 for (number, value) in (1_usize..).zip(key) {
                     query
-                        .raw_bind_parameter(number, bound(value))
+                        .raw_bind_parameter(number, borrow_value(value))
                         .map_err(|e| engine(&e))?;
                 }
                 let mut found = query.raw_query();
@@ -610,7 +610,7 @@ impl<'a> Change<'a> {
 const KINDS: [&str; 3] = ["insert", "update", "delete"];
 
 impl Watched {
-    fn of(relation: &Relation, number: usize) -> Option<Self> {
+    fn watch(relation: &Relation, number: usize) -> Option<Self> {
         let names: Vec<String> = (relation.columns.iter())
             .map(|column| column.name.to_string())
             .collect();
@@ -707,7 +707,7 @@ fn take_back(conn: &Connection) -> Result<(), BackendError> {
         .map_err(|e| engine(&e))
 }
 
-fn bound(value: &Value) -> ToSqlOutput<'_> {
+fn borrow_value(value: &Value) -> ToSqlOutput<'_> {
     ToSqlOutput::Borrowed(match value {
         Value::Null => ValueRef::Null,
         Value::Bool(bool) => ValueRef::Integer(i64::from(*bool)),

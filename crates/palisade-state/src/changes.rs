@@ -411,7 +411,7 @@ mod tests {
         }
     }
 
-    /// A file of the first form gets the table of changes, and keeps what it has.
+    /// A file of the first form gets the table of changes, and loses nothing.
     #[test]
     fn a_file_of_the_first_form_is_taken_up() {
         let dir = tempfile::tempdir().unwrap();

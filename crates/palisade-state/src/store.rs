@@ -750,7 +750,7 @@ mod tests {
         let later = dir.path().join("later.db");
         drop(open(&later).unwrap());
         let file = Connection::open(&later).unwrap();
-        file.pragma_update(None, "user_version", 2).unwrap();
-        assert!(open(&later).unwrap_err().contains("version 2"));
+        file.pragma_update(None, "user_version", 3).unwrap();
+        assert!(open(&later).unwrap_err().contains("version 3"));
     }
 }

@@ -29,7 +29,7 @@ pub struct TableDifference {
     pub rows: Vec<RowDifference>,
 }
 
-/// One row, a cell for each column of the catalog. Of one that is inserted there is nothing before, of one that is deleted nothing after.
+/// One row, a cell for each column of the catalog. A new row has nothing before, a deleted row nothing after.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RowDifference {
     /// What it was.
@@ -160,7 +160,7 @@ impl Columns<'_> {
         spell(value)
     }
 
-    /// The table whose key stands in a column: its own, or the one that it refers to.
+    /// The table whose key stands in a column: its own table, or what the column refers to.
     fn keyed_table(&self, relation: &Relation, at: usize) -> Option<(String, String)> {
         if relation.rowid_alias.map(usize::from) == Some(at) {
             return Some((relation.schema.clone(), relation.name.clone()));

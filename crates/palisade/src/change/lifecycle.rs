@@ -110,7 +110,7 @@ impl ChangeEvent {
         Self::Expire,
     ];
 
-    /// What it would have done, for a refusal: "cannot be …".
+    /// Its participle, for a refusal: "cannot be …".
     #[must_use]
     pub fn participle(self) -> &'static str {
         match self {

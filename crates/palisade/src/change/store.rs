@@ -121,7 +121,7 @@ pub enum Stepped {
     Taken(Box<ChangeRecord>),
     /// It cannot be taken from this state.
     WrongState(ChangeState),
-    /// The change has another preview than the one that was looked at.
+    /// What was looked at is another preview than the change has.
     OtherPreview,
     /// There is no such change.
     Unknown,

@@ -1,4 +1,4 @@
-//! Changes in steps: proposed, validated, approved, committed. Each statement is decided, checked and run as one that is executed at once.
+//! Changes in steps: proposed, validated, approved, committed. Each statement is decided, checked and run as `execute` does it.
 
 mod preview;
 mod rehearsal;

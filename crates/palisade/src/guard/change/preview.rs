@@ -36,7 +36,8 @@ use crate::{
 pub struct Preview {
     /// A row for each cell that is different: `table`, `key`, `change`, `column`, `before`, `after`.
     pub rows: Envelope,
-    /// Tables of which the session sees every row, but which it cannot be shown row by row, and how many of their rows are different.
+    /// Tables that are not shown row by row, where the session sees every row of them: the name, and how many rows are different.
+    /// Where policy shows fewer rows than there are, the number is 0.
     pub counted: Vec<(String, u64)>,
 }
 

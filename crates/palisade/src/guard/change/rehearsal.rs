@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::{
     change::{Difference, GeneratedColumns},
-    guard::{BackendError, ticket::Ticket},
+    guard::{backend_error::BackendError, ticket::Ticket},
     value::Value,
 };
 

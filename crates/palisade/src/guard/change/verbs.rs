@@ -21,7 +21,7 @@ impl Guard {
     /// Keeps a change that is to be looked at: its statements are decided about, and nothing is run.
     ///
     /// # Errors
-    /// What each statement would be refused with; `change.not-previewable` for one that cannot be looked at first.
+    /// What each statement would be refused with; `change.not-previewable` where it cannot be looked at first.
     pub async fn propose_change(
         &self,
         statements: &[(String, Params)],
