@@ -6,7 +6,11 @@ use std::{
     time::Duration,
 };
 
-use palisade::{approval::BoundRequest, host::Host as _};
+use palisade::{
+    approval::BoundRequest,
+    change::{ChangeEvent, ChangeRecord, ChangeState, ChangeStore},
+    host::Host as _,
+};
 use palisade_host::Machine;
 use palisade_scan::spell_out;
 use palisade_state::{
@@ -138,6 +142,23 @@ pub(crate) fn list(arguments: &ApprovalsArguments) -> Result<Exit, Failure> {
     loop {
         let now = machine.unix_time();
         for store in &stores {
+            for record in ChangeStore::list(store, now).map_err(Failure::Internal)? {
+                let waits = record.state == ChangeState::Validated
+                    && record.body.approval_level().is_some();
+                // What is validated anew is told anew.
+                let key = format!("{} {:?}", record.id, record.body.preview_id());
+                if !waits || seen.contains(&key) {
+                    continue;
+                }
+                seen.push(key);
+                let text = match arguments.format {
+                    Format::Text => show_change(&record, Some(now)),
+                    Format::Json => format!("{}\n", change_to_json(&record)),
+                };
+                out.write_all(text.as_bytes())
+                    .and_then(|()| out.flush())
+                    .map_err(|error| Failure::output(&error))?;
+            }
             for waiting in store.list(now).map_err(Failure::Internal)? {
                 if seen.contains(&waiting.id) {
                     continue;
@@ -180,6 +201,18 @@ pub(crate) fn approve(arguments: &ApproveArguments) -> Result<Exit, Failure> {
     let by = name_approver(key.as_ref());
     let mut told = Err(ApproveError::Unknown(arguments.id.clone()));
     for store in arguments.state.stores()? {
+        let event = match arguments.reject {
+            true => ChangeEvent::Reject,
+            false => ChangeEvent::Approve,
+        };
+        match store.decide_change((&arguments.id, event), now, &by, key.as_ref()) {
+            Ok(record) => return tell_change(&record, arguments.format),
+            Err(ApproveError::Unknown(_)) => {}
+            Err(error) => {
+                told = Err(error);
+                break;
+            }
+        }
         told = match arguments.reject {
             true => store.reject(&arguments.id, now, &by),
             false => store.approve(&arguments.id, now, &by, key.as_ref()),
@@ -210,6 +243,78 @@ pub(crate) fn approve(arguments: &ApproveArguments) -> Result<Exit, Failure> {
     out.write_all(text.as_bytes())
         .map_err(|error| Failure::output(&error))?;
     Ok(Exit::Permitted)
+}
+
+/// Says what a change became.
+fn tell_change(record: &ChangeRecord, format: Format) -> Result<Exit, Failure> {
+    let text = match format {
+        Format::Json => format!("{}\n", change_to_json(record)),
+        Format::Text => format!(
+            "{} {}\n{}",
+            record.state.word(),
+            record.id,
+            show_change(record, None)
+        ),
+    };
+    io::stdout()
+        .lock()
+        .write_all(text.as_bytes())
+        .map_err(|error| Failure::output(&error))?;
+    Ok(Exit::Permitted)
+}
+
+/// A change that waits. Its difference is not in the state file: `palisade changes` shows it.
+fn show_change(record: &ChangeRecord, now: Option<Duration>) -> String {
+    let mut text = String::new();
+    if let Some(now) = now {
+        let left = record.expires.saturating_sub(now).as_secs().div_ceil(60);
+        text.push_str(&format!("{}  a change, expires in {left} min\n", record.id));
+    }
+    let body = &record.body;
+    let connection = match &body.connection {
+        Some(connection) => format!(" on {connection}"),
+        None => String::new(),
+    };
+    let level = body.level.as_deref().unwrap_or("none");
+    text.push_str(&format!(
+        "  {}{connection}, approval: {level}\n",
+        body.principal
+    ));
+    for line in body.reason.as_deref().unwrap_or_default().lines() {
+        text.push_str(&format!("  # {}\n", spell_out(line)));
+    }
+    for statement in &body.statements {
+        for line in statement.sql.lines() {
+            text.push_str(&format!("  | {}\n", spell_out(line)));
+        }
+        if !statement.params.is_empty() {
+            text.push_str(&format!("  params {}\n", spell_out(&statement.params)));
+        }
+    }
+    if let Some(preview) = &body.preview {
+        let rows: u64 = preview.affected.iter().sum();
+        text.push_str(&format!("  {rows} rows by its own statements\n"));
+    }
+    text
+}
+
+fn change_to_json(record: &ChangeRecord) -> serde_json::Value {
+    json!({
+        "id": record.id,
+        "state": record.state,
+        "created_ms": millis(record.created),
+        "expires_ms": millis(record.expires),
+        "change": {
+            "principal": record.body.principal,
+            "connection": record.body.connection,
+            "statements": record.body.statements,
+            "reason": record.body.reason,
+            "level": record.body.level,
+            "preview": record.body.preview_id(),
+            "affected_rows": record.body.preview.as_ref().map(|preview| &preview.affected),
+        },
+        "decided_by": record.decided_by,
+    })
 }
 
 /// Who approves, for records.
@@ -256,11 +361,14 @@ fn show_request(request: &BoundRequest) -> String {
 }
 
 fn to_json(waiting: &WaitingRequest) -> serde_json::Value {
-    let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     json!({
         "id": waiting.id,
         "created_ms": millis(waiting.created),
         "expires_ms": millis(waiting.expires),
         "request": waiting.request,
     })
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

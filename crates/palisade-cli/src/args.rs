@@ -6,7 +6,10 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use palisade::{dialect::Dialect, session::Principal};
 
 use crate::access_token_args::{TOKEN_HELP, TokenCommand};
-use crate::approvals_args::{APPROVALS_HELP, APPROVE_HELP, ApprovalsArguments, ApproveArguments};
+use crate::approvals_args::{
+    APPROVALS_HELP, APPROVE_HELP, ApprovalsArguments, ApproveArguments, CHANGES_HELP,
+    ChangesArguments,
+};
 use crate::audit_args::{
     AUDIT_SHOW_HELP, AUDIT_VERIFY_HELP, AuditShowArguments, AuditVerifyArguments,
 };
@@ -73,6 +76,9 @@ pub(crate) enum Command {
     /// Check a configuration, or print the schema of configurations
     #[command(subcommand)]
     Config(ConfigCommand),
+    /// Show changes that wait, and what one of them does row by row
+    #[command(after_help = CHANGES_HELP)]
+    Changes(ChangesArguments),
     /// List the statements that wait for a person's approval
     #[command(after_help = APPROVALS_HELP)]
     Approvals(ApprovalsArguments),

@@ -25,6 +25,7 @@ mod audit_show;
 mod audit_verify;
 mod batch;
 mod changed_lines;
+mod changes;
 mod check;
 mod commands;
 mod config;
@@ -151,6 +152,7 @@ fn run() -> Result<Exit, Failure> {
         Command::Serve(arguments) => serve::run(arguments),
         Command::McpConfig(arguments) => mcp_config::run(arguments),
         Command::Config(command) => config_command::run(command),
+        Command::Changes(arguments) => changes::run(arguments),
         Command::Approvals(arguments) => approvals::list(arguments),
         Command::Approve(arguments) => approvals::approve(arguments),
         Command::Token(command) => access_token::run(command),

@@ -3,15 +3,19 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use palisade::{
+    approval::Approvals,
     error::Error,
     firewall::Firewall,
-    guard::{self, Backend, Guard, Outcome, Refusal, Report},
+    guard::{
+        self, Backend, ChangeCall, ChangeView, Guard, LookedAtChange, Outcome, Refusal, Report,
+    },
     limits::Limits,
     policy::{PolicySources, template::Template},
     session::Session,
     value::Value,
 };
 use palisade_host::Machine;
+use palisade_state::ApprovalStore;
 use tokio::runtime::Runtime;
 
 use crate::{
@@ -101,9 +105,17 @@ pub(crate) fn guard(
         .scanner(setup.scanner)
         .with_name(setup.name_of(database));
     Ok(match setup.approvals.open()? {
-        Some(store) => guard.with_approvals(Arc::new(store)),
+        Some(store) => keep_waiting(guard, store),
         None => guard,
     })
+}
+
+/// The same, where requests for approvals and changes wait in `store`.
+pub(crate) fn keep_waiting(guard: Guard, store: ApprovalStore) -> Guard {
+    let store = Arc::new(store);
+    guard
+        .with_approvals(Arc::clone(&store) as Arc<dyn Approvals>)
+        .with_changes(store)
 }
 
 /// Whether the engine gives the estimates that `limits` cap; which it does not, if not.
@@ -146,6 +158,24 @@ impl Gate {
         session: &Session,
     ) -> Answer {
         self.ask(guard::Request::template(name, arguments, session))
+    }
+
+    /// The changes that `session` proposed or may approve.
+    pub(crate) fn changes(&self, session: &Session) -> Result<Vec<ChangeView>, Refusal> {
+        self.guard.list_changes(session)
+    }
+
+    /// One of them, and what it does by now.
+    pub(crate) fn inspect_change(
+        &self,
+        id: &str,
+        session: &Session,
+    ) -> Result<LookedAtChange, Refusal> {
+        let call = ChangeCall {
+            limits: Some(&self.limits),
+            ..ChangeCall::new(session)
+        };
+        self.runtime.block_on(self.guard.inspect_change(id, call))
     }
 
     fn ask(&self, request: guard::Request<'_>) -> Answer {

@@ -29,7 +29,7 @@ use crate::{
     exit::{Exit, Failure},
     host::{self, Driver},
     otlp::Exporter,
-    query::guard,
+    query::{guard, keep_waiting},
     serve_http::{self, HttpDoor},
     setup::Setup,
     standing, watch,
@@ -339,7 +339,7 @@ fn gate(
     // Without a file, only the person at the client can approve anything.
     let guard = match setup.approvals.state {
         Some(_) => guard,
-        None => guard.with_approvals(Arc::new(setup.approvals.open_in_memory()?)),
+        None => keep_waiting(guard, setup.approvals.open_in_memory()?),
     };
     let name = setup.name_of(database);
     let principals = askers.list(setup);

@@ -50,6 +50,26 @@ const WITHOUT_CASE: &[(Code, &str)] = &[
         "needs two transactions at a time; tested with the backends",
     ),
     (
+        Code::ChangeUnknown,
+        "is of a step of a change; tested with the server",
+    ),
+    (
+        Code::ChangeWrongState,
+        "is of a step of a change; tested with the server",
+    ),
+    (
+        Code::ChangeOwnApproval,
+        "is of a step of a change; tested with the server",
+    ),
+    (
+        Code::ChangeConflict,
+        "needs data that change between two steps; tested with the server",
+    ),
+    (
+        Code::ChangeNotPreviewable,
+        "is of a step of a change; tested with the server",
+    ),
+    (
         Code::LimitBusy,
         "needs many statements at a time; tested with the server and the backends",
     ),

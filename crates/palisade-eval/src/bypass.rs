@@ -362,6 +362,7 @@ fn is_stopped_by_engine(error: &BackendError) -> Option<String> {
         | BackendErrorKind::ReadOnly
         | BackendErrorKind::SchemaChanged
         | BackendErrorKind::Cost
+        | BackendErrorKind::NotPreviewable
         | BackendErrorKind::NotTaken
         | BackendErrorKind::OutcomeUnknown
         | BackendErrorKind::Conflict

@@ -217,7 +217,7 @@ fn to_json(answer: &impl Serialize) -> Result<Value, Rejection> {
     Ok(json)
 }
 
-fn unwritten(error: &serde_json::Error) -> Rejection {
+pub(crate) fn unwritten(error: &serde_json::Error) -> Rejection {
     Rejection::new(Code::Internal, Code::Internal.summary()).with_operator_detail(error.to_string())
 }
 

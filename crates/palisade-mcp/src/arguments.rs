@@ -8,6 +8,7 @@ use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
 
 use crate::{
+    change_tools::{ChangeToolCall, MAX_REASON, read_id},
     declare::ToolName,
     lists::{Detail, Scope},
 };
@@ -434,6 +435,77 @@ pub(crate) fn execute(arguments: JsonObject) -> Result<ExecuteCall, Rejection> {
     })
 }
 
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawPropose {
+    statements: Vec<RawStatement>,
+    #[serde(default)]
+    reason: Option<String>,
+    #[serde(default)]
+    max_affected_rows: Option<Value>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawChange {
+    change: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawLook {
+    change: String,
+    #[serde(default)]
+    format: RawForm,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawApprove {
+    change: String,
+    preview: String,
+}
+
+/// The arguments of `propose_change`.
+fn propose(arguments: JsonObject) -> Result<ChangeToolCall, Rejection> {
+    let raw: RawPropose = read(arguments)?;
+    let is_long = |reason: &String| reason.chars().count() > MAX_REASON;
+    if raw.reason.as_ref().is_some_and(is_long) {
+        return Err(invalid(format!(
+            "`reason` must have at most {MAX_REASON} characters"
+        )));
+    }
+    let statements = raw.statements.into_iter();
+    let statements =
+        statements.map(|RawStatement { sql, params: given }| Ok((sql, params(&given)?)));
+    Ok(ChangeToolCall::Propose {
+        statements: statements.collect::<Result<_, Rejection>>()?,
+        reason: raw.reason,
+        max_affected_rows: positive("max_affected_rows", raw.max_affected_rows)?,
+    })
+}
+
+/// The arguments of a tool that names a change.
+fn change(arguments: JsonObject) -> Result<String, Rejection> {
+    let RawChange { change } = read(arguments)?;
+    read_id("change", change)
+}
+
+/// The arguments of a tool that shows a change.
+fn look(arguments: JsonObject) -> Result<(String, Form), Rejection> {
+    let RawLook { change, format } = read(arguments)?;
+    Ok((read_id("change", change)?, format.into()))
+}
+
+/// The arguments of `approve_change`.
+fn approve(arguments: JsonObject) -> Result<ChangeToolCall, Rejection> {
+    let RawApprove { change, preview } = read(arguments)?;
+    Ok(ChangeToolCall::Approve {
+        change: read_id("change", change)?,
+        preview: read_id("preview", preview)?,
+    })
+}
+
 /// What a call has for its tool.
 #[derive(Debug)]
 pub(crate) enum Call {
@@ -449,6 +521,7 @@ pub(crate) enum Call {
     RunTemplate(TemplateCall),
     Query(QueryCall),
     Execute(ExecuteCall),
+    Change(ChangeToolCall),
 }
 
 impl Call {
@@ -472,13 +545,30 @@ impl Call {
             ToolName::RunTemplate => template(arguments).map(Self::RunTemplate),
             ToolName::Query => query(arguments).map(Self::Query),
             ToolName::Execute => execute(arguments).map(Self::Execute),
+            ToolName::ProposeChange => propose(arguments).map(Self::Change),
+            ToolName::ValidateChange => {
+                look(arguments).map(|(id, form)| Self::Change(ChangeToolCall::Validate(id, form)))
+            }
+            ToolName::InspectChange => {
+                look(arguments).map(|(id, form)| Self::Change(ChangeToolCall::Inspect(id, form)))
+            }
+            ToolName::ApproveChange => approve(arguments).map(Self::Change),
+            ToolName::RejectChange => {
+                change(arguments).map(|id| Self::Change(ChangeToolCall::Reject(id)))
+            }
+            ToolName::CommitChange => {
+                change(arguments).map(|id| Self::Change(ChangeToolCall::Commit(id)))
+            }
+            ToolName::ListChanges => {
+                nothing(arguments).map(|()| Self::Change(ChangeToolCall::List))
+            }
         }
     }
 
     /// Whether it may be begun, stopped and begun again: nothing of it is left.
     pub(crate) fn may_be_tried(&self) -> bool {
         match self {
-            Self::Execute(_) => false,
+            Self::Execute(_) | Self::Change(_) => false,
             Self::ListSchemas(_)
             | Self::ListTables(_)
             | Self::SearchObjects(_)
@@ -507,6 +597,8 @@ impl Call {
             | Self::SearchObjects(_)
             | Self::PolicyExplain(_)
             | Self::DescribeTable(_)
+            // Its statements are records of their own beside the call's.
+            | Self::Change(_)
             | Self::ListTemplates(_) => false,
         }
     }
@@ -541,6 +633,7 @@ impl Call {
             Self::RunTemplate(call) => call.template.len() + named_bytes(&call.arguments),
             Self::Query(call) => call.sql.len() + values(&call.params),
             Self::Execute(call) => call.sql.len() + values(&call.params),
+            Self::Change(call) => call.bytes(values),
         }
     }
 }

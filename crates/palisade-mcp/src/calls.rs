@@ -44,6 +44,8 @@ const STEP: Duration = Duration::from_millis(250);
 pub(crate) struct Asked {
     pub(crate) session: Session,
     pub(crate) is_changeable: bool,
+    /// Whether it could approve what others propose.
+    pub(crate) may_approve: bool,
     /// Which pair of streams it came through.
     pub(crate) door: u64,
     /// How large the answer may be.
@@ -336,6 +338,10 @@ impl Connection {
                     handle,
                 )
             }
+            Call::Change(call) => {
+                let limits = self.limits(MAX_ROWS, time);
+                self.call_changes(call, asked, &limits, handle)
+            }
             Call::Execute(call) => {
                 if !asked.is_changeable {
                     return Err(refusal(read_only()));
@@ -361,7 +367,7 @@ impl Connection {
     }
 
     /// An answer about names, with the engine that they are of.
-    fn tell(&self, answer: &impl Serialize) -> Result<CallToolResult, Refusal> {
+    pub(crate) fn tell(&self, answer: &impl Serialize) -> Result<CallToolResult, Refusal> {
         answer::metadata(answer, self.engine().as_deref()).map_err(refusal)
     }
 

@@ -252,6 +252,7 @@ fn describe(call: &Call, session: &Session, connection: &str) -> Option<String> 
         | Call::PolicyTest(_)
         | Call::PolicyExplain(_)
         | Call::DescribeTable(_)
+        | Call::Change(_)
         | Call::ListTemplates(_) => return None,
     };
     let params = match params.as_str() {

@@ -15,6 +15,7 @@ use rmcp::model::{Extensions, JsonObject};
 use serde_json::Value;
 
 use crate::{
+    change_tools::PartInChanges,
     cursor::Seals,
     declare::ToolName,
     late::{Late, LateConnection},
@@ -83,6 +84,16 @@ impl Connection {
         self.writable && self.principal.asker(request).is_some_and(may_change)
     }
 
+    /// Whether the principal of a request could approve what others propose.
+    pub(crate) fn may_approve(&self, request: &Extensions) -> bool {
+        let may_approve = |asker: Asker| {
+            !asker.is_read_only && self.guard.firewall().may_approve(&self.session_of(asker))
+        };
+        self.writable
+            && self.guard.keeps_changes()
+            && self.principal.asker(request).is_some_and(may_approve)
+    }
+
     /// The templates that the principal of a request may run; none where that cannot be decided.
     pub(crate) fn templates(&self, request: &Extensions) -> Vec<Template> {
         let firewall = self.guard.firewall();
@@ -105,6 +116,8 @@ impl Connection {
             changes: self.writable && firewall.changes_may_wait(&session),
             templates: (self.templates(request).iter())
                 .any(|template| self.guard.template_waits(template, &session)),
+            proposes: self.guard.keeps_changes() && self.is_changeable(request),
+            approves: self.may_approve(request),
         }
     }
 
@@ -402,6 +415,10 @@ pub(crate) struct Waiting {
     pub(crate) changes: bool,
     /// Of templates.
     pub(crate) templates: bool,
+    /// Whether changes can be proposed,
+    pub(crate) proposes: bool,
+    /// or approved.
+    pub(crate) approves: bool,
 }
 
 impl Waiting {
@@ -410,6 +427,17 @@ impl Waiting {
             reads: self.reads || other.reads,
             changes: self.changes || other.changes,
             templates: self.templates || other.templates,
+            proposes: self.proposes || other.proposes,
+            approves: self.approves || other.approves,
+        }
+    }
+
+    /// Whether there is a use for a tool of changes.
+    pub(crate) fn lets(self, part: PartInChanges) -> bool {
+        match part {
+            PartInChanges::Proposer => self.proposes,
+            PartInChanges::Approver => self.approves,
+            PartInChanges::Both => self.proposes || self.approves,
         }
     }
 }

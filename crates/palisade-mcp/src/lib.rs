@@ -16,6 +16,8 @@
 //! | `explain_query` | the engine's plan of a query |
 //! | `query` | runs one reading statement with parameters |
 //! | `execute` | runs one statement that may change what policy permits, where [`ServeOptions::writable`] says so and some policy permits a change |
+//! | `propose_change`, `validate_change`, `commit_change` | a change that is looked at before it is kept, where the guard has a store for changes |
+//! | `list_changes`, `inspect_change`, `approve_change`, `reject_change` | the same for whoever may approve it |
 //!
 //! Resources say the same of names by URI, as calls of these tools. Prompts teach their use. Arguments are completed with names that
 //! the caller may see, and clients are told of resources that they watch.
@@ -50,6 +52,7 @@
 mod answer;
 mod arguments;
 mod calls;
+mod change_tools;
 mod claims;
 mod complete;
 mod confirm;

@@ -287,6 +287,7 @@ impl PalisadeServer {
         };
         Some(Asked {
             is_changeable: connection.is_changeable(request),
+            may_approve: connection.may_approve(request),
             session: connection.session(request)?,
             door: self.door,
             size: self.size,

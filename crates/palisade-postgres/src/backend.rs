@@ -168,6 +168,7 @@ impl Run<'_> {
                     | BackendErrorKind::Forbidden
                     | BackendErrorKind::ReadOnly
                     | BackendErrorKind::Cost
+                    | BackendErrorKind::NotPreviewable
                     | BackendErrorKind::NotTaken
                     | BackendErrorKind::OutcomeUnknown
                     | BackendErrorKind::Conflict

@@ -10,8 +10,8 @@ use palisade::{
     catalog::Catalog,
     dialect::Dialect,
     guard::{
-        Backend, BackendError, BackendErrorKind, BackendFuture, ColumnTypes, Completion, Estimate,
-        GivenEstimates, OpenTicket, RowSink, Ticket,
+        Backend, BackendError, BackendErrorKind, BackendFuture, Cancel, ChangeEnd, ChangeOrder,
+        ColumnTypes, Completion, Estimate, GivenEstimates, OpenTicket, Purpose, RowSink, Ticket,
     },
     rewrite::Effect,
 };
@@ -24,8 +24,9 @@ use crate::{
     introspect::{self, IntrospectError},
     load,
     reader::{Readers, SchemaCheck},
+    rehearse,
     schema_snapshot::{self, SchemaSnapshot},
-    worker::{self, Crossing, RowSender},
+    worker::{self, Crossing, RowSender, Stop},
     write::{self, Changes},
 };
 
@@ -257,6 +258,21 @@ impl SqliteBackend {
         })
     }
 
+    /// Runs the statements of a change, blocking.
+    fn change_now(
+        &self,
+        tickets: &[OpenTicket],
+        purpose: &Purpose,
+        stop: &Stop,
+    ) -> Result<ChangeEnd, BackendError> {
+        let facts = self.facts();
+        self.source
+            .with(Access::Write, |conn| {
+                rehearse::run_change(conn, &facts, (tickets, purpose), stop)
+            })
+            .map_err(|error| explain_open_error(&error))
+    }
+
     /// Runs `task`, which changes the schema, blocking.
     pub(crate) fn define_now(
         &self,
@@ -329,19 +345,54 @@ impl Backend for SqliteBackend {
             let cancel = ticket.cancel().clone();
             let work = move |rows: &mut RowSender<_>| this.execute_now(&ticket, rows);
             let result = worker::feed(Some(sink), crossing, work).await?;
-            result.map_err(|error| {
-                // By the same interrupt, or in place of a wait for a lock.
-                let is_interrupted = matches!(
-                    error.kind,
-                    BackendErrorKind::Timeout | BackendErrorKind::Unavailable
-                );
-                if is_interrupted && cancel.is_set() {
-                    BackendError::cancelled()
-                } else {
-                    error
-                }
-            })
+            result.map_err(|error| note_cancel(error, cancel.is_set()))
         })
+    }
+
+    fn previews_changes(&self) -> bool {
+        self.writable
+    }
+
+    fn change(&self, order: ChangeOrder) -> BackendFuture<'_, ChangeEnd> {
+        let this = self.clone();
+        Box::pin(async move {
+            let ChangeOrder { tickets, purpose } = order;
+            let tickets = tickets.into_iter().map(|ticket| ticket.open(&self.catalog));
+            let tickets: Vec<OpenTicket> = tickets.collect::<Result<_, _>>()?;
+            for ticket in &tickets {
+                if !self.writable {
+                    BackendError::unless_reading(ticket.statement())?;
+                }
+                // The engine tells none.
+                BackendError::unless_admitted(ticket.statement(), Estimate::default())?;
+            }
+            let cancel = tickets.first().map(|ticket| ticket.cancel().clone());
+            let is_cancelled = || cancel.as_ref().is_some_and(Cancel::is_set);
+            let work =
+                move |rows: &mut RowSender<_>| this.change_now(&tickets, &purpose, &rows.stop());
+            match worker::feed(None, Crossing::Batches, work).await? {
+                Ok(ChangeEnd::Failed { statement, error }) => Ok(ChangeEnd::Failed {
+                    statement,
+                    error: note_cancel(error, is_cancelled()),
+                }),
+                Ok(ran @ ChangeEnd::Ran(_)) => Ok(ran),
+                Err(error) => Err(note_cancel(error, is_cancelled())),
+            }
+        })
+    }
+}
+
+/// The same failure, where its caller gave up.
+fn note_cancel(error: BackendError, is_cancelled: bool) -> BackendError {
+    // By the same interrupt, or in place of a wait for a lock.
+    let is_interrupted = matches!(
+        error.kind,
+        BackendErrorKind::Timeout | BackendErrorKind::Unavailable
+    );
+    if is_interrupted && is_cancelled {
+        BackendError::cancelled()
+    } else {
+        error
     }
 }
 

@@ -218,7 +218,8 @@ pub(crate) fn check_schema(conn: &Connection, schema: &SchemaSnapshot) -> Result
     }
 }
 
-fn run(
+/// Runs a query that is permitted.
+pub(crate) fn run(
     conn: &Connection,
     task: &Task<'_>,
     sink: &mut (dyn RowSink + Send),
@@ -337,7 +338,7 @@ pub(crate) fn bind(statement: &mut Statement<'_>, params: &[Value]) -> Result<()
     Ok(())
 }
 
-fn value(cell: ValueRef<'_>) -> Value {
+pub(crate) fn value(cell: ValueRef<'_>) -> Value {
     match cell {
         ValueRef::Null => Value::Null,
         ValueRef::Integer(n) => Value::Integer(n),

@@ -13,6 +13,7 @@ pub mod introspect;
 mod keyed;
 mod load;
 mod reader;
+mod rehearse;
 mod schema_snapshot;
 mod schema_text;
 #[cfg(test)]

@@ -36,7 +36,7 @@ use crate::{
 };
 
 /// How deep triggers and foreign keys may set off each other.
-const MAX_DEPTH: i32 = 32;
+pub(crate) const MAX_DEPTH: i32 = 32;
 
 /// What a statement may change, beside a [`Task`].
 pub(crate) struct Changes<'a> {
@@ -48,7 +48,7 @@ pub(crate) struct Changes<'a> {
 }
 
 impl<'a> Changes<'a> {
-    fn tables(&self) -> impl Iterator<Item = &'a str> {
+    pub(crate) fn tables(&self) -> impl Iterator<Item = &'a str> {
         self.writes.iter().map(|(_, table, _)| table.as_str())
     }
 }
@@ -163,7 +163,7 @@ pub(crate) fn set_effects(conn: &Connection, on: bool) -> rusqlite::Result<()> {
 }
 
 /// Runs a precheck: refuses the statement if it finds a row.
-fn seek(
+pub(crate) fn seek(
     conn: &Connection,
     task: &Task<'_>,
     precheck: &Precheck,
@@ -183,7 +183,8 @@ fn seek(
     }
 }
 
-fn run(
+/// Runs a statement that is permitted.
+pub(crate) fn run(
     conn: &Connection,
     task: &Task<'_>,
     sink: &mut (dyn RowSink + Send),
@@ -205,7 +206,7 @@ fn run(
 }
 
 /// What the engine may do.
-struct Permitted {
+pub(crate) struct Permitted {
     catalog: Arc<Catalog>,
     own: Arc<OwnFunctions>,
     reads: HashSet<(String, String)>,
@@ -219,7 +220,7 @@ struct Permitted {
 
 impl Permitted {
     /// What the statement itself may do.
-    fn own(facts: &Facts<'_>, task: &Task<'_>, changes: &Changes<'_>) -> Self {
+    pub(crate) fn own(facts: &Facts<'_>, task: &Task<'_>, changes: &Changes<'_>) -> Self {
         let mut functions = execute::own_functions(facts, task, task.sql, changes.tables());
         functions.extend(task.functions.iter().cloned());
         Self {
@@ -234,7 +235,7 @@ impl Permitted {
     }
 
     /// That, and what follows from it.
-    fn with_effects(facts: &Facts<'_>, task: &Task<'_>, changes: &Changes<'_>) -> Self {
+    pub(crate) fn with_effects(facts: &Facts<'_>, task: &Task<'_>, changes: &Changes<'_>) -> Self {
         let mut permitted = Self::own(facts, task, changes);
         permitted.triggers = changes.triggers.iter().cloned().collect();
         for (_, table, _) in changes.writes {
@@ -243,7 +244,12 @@ impl Permitted {
         permitted
     }
 
-    fn admits(&mut self, context: &AuthContext<'_>) -> bool {
+    /// That, and what a trigger of ours reads of the rows that it is set off by. What it writes is not of the database.
+    pub(crate) fn permit_trigger(&mut self, name: &str) {
+        self.triggers.insert(fold(name));
+    }
+
+    pub(crate) fn admits(&mut self, context: &AuthContext<'_>) -> bool {
         let in_trigger = (context.accessor)
             .is_some_and(|name| self.triggers.contains(Dialect::Sqlite.fold(name).as_str()));
         let in_main = context.database_name == Some("main");

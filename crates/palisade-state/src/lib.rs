@@ -1,6 +1,7 @@
-//! What outlives a request: requests that wait for a person's approval, and the approvals that were given.
+//! What outlives a request: requests that wait for a person's approval, the approvals that were given, and changes that are looked at
+//! before they are kept.
 //!
-//! [`ApprovalStore`] is the [`Approvals`](palisade::approval::Approvals) of a gate. It is a SQLite file, which several processes may
+//! [`ApprovalStore`] is the [`Approvals`](palisade::approval::Approvals) of a gate, and its [`ChangeStore`](palisade::change::ChangeStore). It is a SQLite file, which several processes may
 //! share, or lives in memory. Statements and parameters are sealed in it, and found again by digests under a key.
 //!
 //! | type | is |
@@ -9,6 +10,7 @@
 //! | [`WaitingRequest`] | a request as a person reads it |
 //! | [`OperatorKey`], [`OperatorPublicKey`] | by which an operator signs, and by which the gate knows the signature |
 
+mod changes;
 mod operator_key;
 mod seal;
 mod store;

@@ -7,6 +7,8 @@ use ring::{
     signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey},
 };
 
+use crate::seal::hex;
+
 /// What stands before the key in its file.
 const PRIVATE: &str = "palisade-operator-key-1:";
 
@@ -111,10 +113,6 @@ impl FromStr for OperatorPublicKey {
             Some(_) | None => Err(OperatorKeyError::Public),
         }
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn unhex(digits: &str) -> Option<Vec<u8>> {

@@ -40,6 +40,11 @@ pub(crate) fn random<const N: usize>() -> Result<[u8; N], String> {
     Ok(bytes)
 }
 
+/// Lower-case hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// The keys that are derived from a secret.
 pub(crate) struct Keys {
     seal: LessSafeKey,

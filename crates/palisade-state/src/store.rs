@@ -17,6 +17,7 @@ use palisade::{
 use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehavior, params};
 
 use crate::{
+    changes,
     operator_key::{OperatorKey, OperatorPublicKey},
     seal::{Keys, StateSecret, random},
 };
@@ -28,15 +29,15 @@ pub const MAX_WAITING: u32 = 20;
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How long what is over is kept, so that a person who comes late is told what became of it.
-const KEPT: Duration = Duration::from_secs(24 * 60 * 60);
+pub(crate) const KEPT: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The form of the tables; a file of a later one is refused.
-const VERSION: i64 = 1;
+const VERSION: i64 = 2;
 
 /// Marks the file as one of these: `PLSA`.
-const APPLICATION: i64 = 0x504c_5341;
+pub(crate) const APPLICATION: i64 = 0x504c_5341;
 
-const TABLES: &str = "
+pub(crate) const TABLES: &str = "
     CREATE TABLE approvals (
         id TEXT PRIMARY KEY,
         digest BLOB NOT NULL,
@@ -97,6 +98,19 @@ pub enum ApproveError {
         "the key in `--key-file` is not the operator's that the configuration names in `operator_key`"
     )]
     OtherKey,
+    /// A change that does not wait for that.
+    #[error(
+        "the change `{id}` is {state}; its proposer validates it first, and only what waits can be approved or rejected"
+    )]
+    ChangeStands {
+        /// Its id.
+        id: String,
+        /// Where it stands.
+        state: &'static str,
+    },
+    /// No policy demands an approval of it.
+    #[error("the change `{0}` needs no approval: its proposer commits it")]
+    NeedsNone(String),
     /// The store.
     #[error("the store of approvals does not work: {0}")]
     Store(String),
@@ -137,9 +151,9 @@ pub struct WaitingRequest {
 /// Requests that wait for a person, and approvals.
 pub struct ApprovalStore {
     connection: Mutex<Connection>,
-    keys: Keys,
-    options: ApprovalOptions,
-    is_shared: bool,
+    pub(crate) keys: Keys,
+    pub(crate) options: ApprovalOptions,
+    pub(crate) is_shared: bool,
 }
 
 impl fmt::Debug for ApprovalStore {
@@ -318,7 +332,7 @@ impl ApprovalStore {
         Some((serde_json::from_str(&bound).ok()?, bound))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Connection> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Connection> {
         // A transaction that a panic left behind was rolled back.
         self.connection
             .lock()
@@ -560,9 +574,18 @@ fn prepare(connection: &mut Connection) -> Result<(), String> {
         (APPLICATION, VERSION) => Ok(()),
         (0, 0) if tables == 0 => {
             transaction.execute_batch(TABLES).map_err(text)?;
+            transaction.execute_batch(changes::TABLE).map_err(text)?;
             transaction
                 .pragma_update(None, "application_id", APPLICATION)
                 .map_err(text)?;
+            transaction
+                .pragma_update(None, "user_version", VERSION)
+                .map_err(text)?;
+            transaction.commit().map_err(text)
+        }
+        // The first form had no changes.
+        (APPLICATION, 1) => {
+            transaction.execute_batch(changes::TABLE).map_err(text)?;
             transaction
                 .pragma_update(None, "user_version", VERSION)
                 .map_err(text)?;
@@ -576,18 +599,18 @@ fn prepare(connection: &mut Connection) -> Result<(), String> {
 }
 
 /// An id that a person can read out: letters and digits that are not taken for each other.
-fn new_id() -> Result<String, String> {
+pub(crate) fn new_id() -> Result<String, String> {
     const LETTERS: &[u8; 32] = b"abcdefghjkmnpqrstvwxyz0123456789";
     let bytes = random::<10>()?;
     let letter = |byte: u8| LETTERS.get(usize::from(byte % 32)).copied().map(char::from);
     Ok(bytes.into_iter().filter_map(letter).collect())
 }
 
-fn millis(duration: Duration) -> i64 {
+pub(crate) fn millis(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }
 
-fn time(millis: i64) -> Duration {
+pub(crate) fn time(millis: i64) -> Duration {
     Duration::from_millis(u64::try_from(millis).unwrap_or_default())
 }
 
@@ -727,7 +750,7 @@ mod tests {
         let later = dir.path().join("later.db");
         drop(open(&later).unwrap());
         let file = Connection::open(&later).unwrap();
-        file.pragma_update(None, "user_version", 2).unwrap();
-        assert!(open(&later).unwrap_err().contains("version 2"));
+        file.pragma_update(None, "user_version", 3).unwrap();
+        assert!(open(&later).unwrap_err().contains("version 3"));
     }
 }

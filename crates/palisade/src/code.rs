@@ -204,6 +204,21 @@ codes! {
     ApprovalRequired "approval.required" retry true, next [query], fault Statement, stage Decision, incident Never, detail Recorded,
         "A policy permits this only with a person's approval.",
         "Tell the person what you want and why, with the request's id. Once it is approved, send the same call again. No argument of a call gives an approval.";
+    ChangeUnknown "change.unknown" retry false, next [list_changes], fault Statement, stage Decision, incident Never, detail Recorded,
+        "There is no such change for you.",
+        "List the changes you know of with list_changes.";
+    ChangeWrongState "change.wrong-state" retry false, next [inspect_change], fault Statement, stage Decision, incident Never, detail Recorded,
+        "The change does not stand where this could be done, so nothing happened.",
+        "Look with inspect_change where it stands, and what can follow.";
+    ChangeOwnApproval "change.own-approval" retry false, next [inspect_change], fault Statement, stage Decision, incident Never, detail Recorded,
+        "No principal approves a change of its own.",
+        "Tell the person what you want and why, with the change's id: somebody else approves it.";
+    ChangeConflict "change.conflict" retry false, next [validate_change inspect_change], fault Statement, stage Execution, incident Never, detail Recorded,
+        "The change would do something else by now than what was looked at, so nothing was changed.",
+        "Validate the change again, look at what it does now, and have that approved where an approval is needed.";
+    ChangeNotPreviewable "change.not-previewable" retry false, next [execute], fault Statement, stage Decision, incident Never, detail Recorded,
+        "What the change would do cannot be shown before it is kept.",
+        "Write it as INSERT, UPDATE and DELETE of tables, or send it to execute, where policy permits that.";
     WriteMaskedRead "write.masked-column" retry false, next [query], fault Statement, stage Decision, incident Never, detail Recorded,
         "A statement that changes data may read only columns that are not masked for the session.",
         "Leave masked columns out of the statement: out of WHERE, SET, the values and RETURNING.";

@@ -59,6 +59,7 @@ pub mod answer;
 pub mod approval;
 pub mod audit;
 pub mod catalog;
+pub mod change;
 pub mod code;
 pub mod danger;
 pub mod dialect;

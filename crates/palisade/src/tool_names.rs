@@ -5,10 +5,14 @@ use std::{borrow::Cow, collections::BTreeMap};
 use crate::code::Code;
 
 /// The tools that `palisade serve` has by itself, sorted. No template can be a tool by one of these names.
-pub const TOOLS: [&str; 14] = [
+pub const TOOLS: [&str; 21] = [
+    "approve_change",
+    "commit_change",
     "describe_table",
     "execute",
     "explain_query",
+    "inspect_change",
+    "list_changes",
     "list_databases",
     "list_schemas",
     "list_tables",
@@ -16,10 +20,13 @@ pub const TOOLS: [&str; 14] = [
     "list_views",
     "policy_explain",
     "policy_test",
+    "propose_change",
     "query",
+    "reject_change",
     "run_template",
     "schema_dump",
     "search_objects",
+    "validate_change",
 ];
 
 /// Words in hints where there is no such tool.

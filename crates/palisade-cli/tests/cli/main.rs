@@ -23,6 +23,7 @@ mod extensions;
 mod http;
 mod input;
 mod json_paths;
+mod lifecycle;
 mod lines;
 mod manual;
 mod mcp_config;

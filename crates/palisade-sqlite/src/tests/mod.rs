@@ -36,6 +36,7 @@ use crate::{
     worker::Stop,
 };
 
+mod difference;
 mod implicit_calls;
 mod layers;
 mod planted;

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::answer::spell_out;
+use crate::{answer::spell_out, value::Value};
 
 /// A value that has been scanned.
 #[derive(Debug, Clone, PartialEq)]
@@ -34,6 +34,18 @@ impl Cell {
             Self::Null | Self::Bool(_) => 4,
             Self::Integer(_) | Self::Real(_) => 8,
             Self::Text(text) => text.len(),
+        }
+    }
+}
+
+impl From<Cell> for Value {
+    fn from(cell: Cell) -> Self {
+        match cell {
+            Cell::Null => Self::Null,
+            Cell::Bool(bool) => Self::Bool(bool),
+            Cell::Integer(integer) => Self::Integer(integer),
+            Cell::Real(real) => Self::Real(real),
+            Cell::Text(text) => Self::text(text),
         }
     }
 }

@@ -234,6 +234,13 @@ impl ScannedRows {
         self
     }
 
+    /// The cells as values, for rows that are made of them and scanned again.
+    pub(crate) fn into_values(self) -> Vec<Vec<Value>> {
+        let rows = self.rows.into_iter();
+        rows.map(|row| row.into_iter().map(Value::from).collect())
+            .collect()
+    }
+
     /// The columns, with names made unique.
     #[must_use]
     pub fn columns(&self) -> &[OutputColumn] {

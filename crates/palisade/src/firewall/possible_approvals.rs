@@ -25,6 +25,12 @@ impl Firewall {
             && (session_view.changes_may_wait() || session_view.reads_may_wait())
     }
 
+    /// Whether `session` could approve a change that others propose. A hint: it is decided about for each change.
+    #[must_use]
+    pub fn may_approve(&self, session: &Session) -> bool {
+        self.policies.session(session).could_approve()
+    }
+
     /// Whether `template` waits for a person's approval where `session` runs it. Its statement is decided about, with an
     /// argument of each type.
     #[must_use]

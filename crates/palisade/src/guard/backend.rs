@@ -2,7 +2,11 @@
 
 use std::{future::Future, pin::Pin, sync::Arc};
 
-use crate::guard::{backend_error::BackendError, ticket::Ticket};
+use crate::guard::{
+    backend_error::{BackendError, BackendErrorKind},
+    change::{ChangeEnd, ChangeOrder},
+    ticket::Ticket,
+};
 use crate::{catalog::Catalog, dialect::Dialect, value::RowSink};
 
 /// What a backend gives later.
@@ -43,6 +47,25 @@ pub trait Backend: Send + Sync + 'static {
         ticket: Ticket,
         sink: &'a mut (dyn RowSink + Send),
     ) -> BackendFuture<'a, Completion>;
+
+    /// Whether [`change`](Self::change) does more than to refuse.
+    fn previews_changes(&self) -> bool {
+        false
+    }
+
+    /// Runs the statements of a change in one transaction, each with its prechecks right before it, and tells what it did row by row.
+    ///
+    /// What it tells is whole: triggers, foreign keys and conflicting rows included. Where that cannot be, or where something would
+    /// stay of a change that is taken back, nothing is run, as [not previewable](BackendErrorKind::NotPreviewable).
+    fn change(&self, order: ChangeOrder) -> BackendFuture<'_, ChangeEnd> {
+        drop(order);
+        Box::pin(async {
+            Err(BackendError::new(
+                BackendErrorKind::NotPreviewable,
+                "changes cannot be looked at before they are kept on this database yet; use execute",
+            ))
+        })
+    }
 }
 
 /// What a statement has done besides giving rows.

@@ -217,6 +217,8 @@ pub enum BackendErrorKind {
     /// The database is not of the schema any more that the statement was decided over; nothing was
     /// answered, and nothing was changed.
     SchemaChanged,
+    /// What the change would do cannot be told, so it was not run. The detail is our own, and names nothing.
+    NotPreviewable,
     /// Rows that a change gives were not taken, so the change was taken back.
     NotTaken,
     /// The server was lost while it kept a change: the outcome is unknown.
@@ -264,6 +266,9 @@ pub(in crate::guard) fn describe_failure(
             let told = "the change returns more rows or bytes than may be sent, so nothing was changed; \
                         change fewer rows at a time or return fewer columns";
             return Rejection::new(Code::LimitResource, told);
+        }
+        BackendErrorKind::NotPreviewable => {
+            return Rejection::new(Code::ChangeNotPreviewable, error.detail.clone());
         }
         BackendErrorKind::OutcomeUnknown => Code::DatabaseOutcomeUnknown,
         BackendErrorKind::Busy => {

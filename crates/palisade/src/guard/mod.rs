@@ -4,6 +4,7 @@ mod approvals;
 mod backend;
 mod backend_error;
 mod cancel;
+mod change;
 mod dry_run;
 mod engine_fault;
 mod estimates;
@@ -21,6 +22,10 @@ pub use crate::limits::Estimate;
 pub use backend::{Backend, BackendFuture, Completion, GivenEstimates};
 pub use backend_error::{BackendError, BackendErrorKind};
 pub use cancel::Cancel;
+pub use change::{
+    ChangeCall, ChangeEnd, ChangeOrder, ChangeRun, ChangeView, Expectation, Lens, Looked,
+    LookedAtChange, MAX_CHANGE_STATEMENTS, Preview, Purpose,
+};
 pub use dry_run::DryRun;
 pub use engine_fault::{EngineFault, FaultClass};
 pub use estimates::Estimates;
@@ -38,6 +43,7 @@ use crate::{
     answer::{Action, Envelope, Marker, Room, ScanSession, Scanner, Sensitivity},
     approval::{Approvals, PendingApproval},
     audit::{ApprovalNote, AuditSink},
+    change::ChangeStore,
     code::{Code, Incident},
     firewall::{Decided, Firewall, PermittedChange, VisibleRelation},
     host::Host,
@@ -117,6 +123,7 @@ pub struct Guard {
     host: Arc<dyn Host>,
     audit: Arc<dyn AuditSink>,
     approvals: Option<Arc<dyn Approvals>>,
+    changes: Option<Arc<dyn ChangeStore>>,
     on_finding: Action,
     scanner: Scanner,
     name: Option<String>,
@@ -155,6 +162,7 @@ impl Guard {
             host,
             audit,
             approvals: None,
+            changes: None,
             on_finding: Action::default(),
             scanner: Scanner::default(),
             name: None,
@@ -541,6 +549,8 @@ struct Run {
 enum Became<'a> {
     /// Its answer leaves.
     Answered(&'a Envelope),
+    /// It changed so many rows, as a part of a change.
+    Kept(u64),
     /// It would have run.
     Untried,
     /// It was refused.

@@ -144,6 +144,7 @@ impl Guard {
                 record.truncated = answer.truncation().is_some();
                 record.findings = u64::try_from(answer.findings().len()).unwrap_or(u64::MAX);
             }
+            Became::Kept(affected) => record.affected = Some(*affected),
             Became::Untried => record.dry_run = true,
             Became::Refused(refusal) => {
                 record.dry_run = run.is_dry;

@@ -15,7 +15,7 @@ use crate::policy::{
     cedar::{
         entities::resource,
         failure::Failure,
-        request::{Subject, decide_among},
+        request::{Subject, decide, decide_among},
         schema,
         schema::PolicyAction,
     },
@@ -243,6 +243,17 @@ impl SessionView {
         })
     }
 
+    /// Whether some policy could permit the principal to approve what others propose. A hint.
+    pub(crate) fn could_approve(&self) -> bool {
+        // It looks at no time.
+        if let Some(moment) = &self.moment {
+            return moment.steady.could_approve();
+        }
+        let actions = &[PolicyAction::Approve];
+        let subject = self.subject.as_ref();
+        subject.is_ok_and(|subject| possible_permits::could_permit(&self.loaded, subject, actions))
+    }
+
     /// Whether the schema may be changed so.
     ///
     /// # Errors
@@ -369,6 +380,26 @@ impl SessionView {
             subject.context.clone(),
         )?;
         Ok(verdict.permitted.then_some((template, verdict.policies)))
+    }
+
+    /// Whether the session may approve changes that others propose of a relation.
+    ///
+    /// # Errors
+    /// As [`relation`](Self::relation).
+    pub fn may_approve(&self, id: RelationId) -> Result<bool, Rejection> {
+        let subject = self.subject.as_ref().map_err(Clone::clone)?;
+        let Some(relation) = self.loaded.catalog.relation(id) else {
+            return Ok(false);
+        };
+        let table = resource("Table", &relation.uid)?;
+        let verdict = decide(
+            &self.loaded,
+            subject,
+            PolicyAction::Approve,
+            relation,
+            table,
+        )?;
+        Ok(verdict.permitted)
     }
 
     /// The templates that the session may run, by name.

@@ -42,7 +42,7 @@ const LAYERS: &[&[&str]] = &[
     &["lineage", "resolve"],
     &["answer"],
     &["rewrite"],
-    &["approval", "audit"],
+    &["approval", "audit", "change"],
     &["error", "firewall"],
     &["guard"],
     &["danger"],

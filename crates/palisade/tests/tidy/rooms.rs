@@ -127,9 +127,10 @@ const ROOMS: &[(&str, &[&[&str]])] = &[
             &["request", "cancel", "failure_quota", "engine_fault"],
             &["backend_error"],
             &["ticket"],
+            &["change/rehearsal"],
             &["backend", "estimates", "live"],
             &[""],
-            &["refresh", "record", "approvals"],
+            &["refresh", "record", "approvals", "change"],
         ],
     ),
 ];

@@ -52,6 +52,7 @@ pub(in crate::policy) enum PolicyAction {
     Create,
     Alter,
     Drop,
+    Approve,
     Discover,
     Call,
     Run,
@@ -74,6 +75,7 @@ impl PolicyAction {
         Self::Create,
         Self::Alter,
         Self::Drop,
+        Self::Approve,
         Self::Discover,
         Self::Call,
         Self::Run,
@@ -97,6 +99,7 @@ impl PolicyAction {
             Self::Create => "create",
             Self::Alter => "alter",
             Self::Drop => "drop",
+            Self::Approve => "approve",
             Self::Discover => "discover",
             Self::Call => "call",
             Self::Run => "run",
@@ -122,6 +125,7 @@ impl PolicyAction {
             | Self::Create
             | Self::Alter
             | Self::Drop
+            | Self::Approve
             | Self::Discover
             | Self::Call
             | Self::Run
@@ -157,6 +161,7 @@ pub(in crate::policy) fn fixed_text(catalog: &Catalog) -> String {
     }
     action(&mut out, &[PolicyAction::Select], "", "Table");
     action(&mut out, &[PolicyAction::Discover], "", "Table");
+    action(&mut out, &[PolicyAction::Approve], "", "Table");
     action(&mut out, &TABLE_ACTIONS, "", "Table");
     action(&mut out, &CONDITIONED_ACTIONS, "", "Table");
     action(&mut out, &[PolicyAction::Call], "", "Function");
@@ -392,6 +397,7 @@ pub(in crate::policy) fn context(action: PolicyAction) -> Vec<Attribute> {
     match action {
         // Decided before there is a statement, or for all statements alike.
         PolicyAction::Discover
+        | PolicyAction::Approve
         | PolicyAction::Run
         | PolicyAction::See
         | PolicyAction::Change

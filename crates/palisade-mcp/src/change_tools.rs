@@ -1,0 +1,314 @@
+//! The tools of changes that are looked at before they are kept: what they are called with, and what they do.
+
+use palisade::{
+    answer::Form,
+    code::Code,
+    guard::{ChangeCall, LookedAtChange, MAX_CHANGE_STATEMENTS, Refusal},
+    limits::Limits,
+    rejection::Rejection,
+    value::Params,
+};
+use rmcp::model::{CallToolResult, ContentBlock, JsonObject};
+use serde_json::{Value, json};
+use tokio::runtime::Handle;
+
+use crate::{
+    answer,
+    calls::Asked,
+    connections::Connection,
+    declare::{ToolName, described_type, format, params, schema},
+    refusals::{read_only, refusal},
+};
+
+/// Characters of a change's id, and of a preview's.
+const MAX_ID: usize = 64;
+
+/// Characters of a reason.
+pub(crate) const MAX_REASON: usize = 1_000;
+
+/// Who has a use for a tool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PartInChanges {
+    /// Who may change something.
+    Proposer,
+    /// Who may approve what others propose.
+    Approver,
+    /// Either.
+    Both,
+}
+
+/// What a tool of changes is called with.
+#[derive(Debug)]
+pub(crate) enum ChangeToolCall {
+    Propose {
+        statements: Vec<(String, Params)>,
+        reason: Option<String>,
+        max_affected_rows: Option<u64>,
+    },
+    Validate(String, Form),
+    Inspect(String, Form),
+    Approve {
+        change: String,
+        preview: String,
+    },
+    Reject(String),
+    Commit(String),
+    List,
+}
+
+impl ChangeToolCall {
+    /// Whether it is for those alone who may change something.
+    fn part(&self) -> PartInChanges {
+        match self {
+            Self::Propose { .. } | Self::Validate(_, _) | Self::Commit(_) => {
+                PartInChanges::Proposer
+            }
+            Self::Approve { .. } => PartInChanges::Approver,
+            Self::Inspect(_, _) | Self::Reject(_) | Self::List => PartInChanges::Both,
+        }
+    }
+
+    /// About what it takes while it waits.
+    pub(crate) fn bytes(&self, values: impl Fn(&Params) -> usize) -> usize {
+        match self {
+            Self::Propose {
+                statements,
+                reason,
+                max_affected_rows: _,
+            } => {
+                let texts = statements.iter();
+                let texts = texts.map(|(sql, params)| sql.len() + values(params));
+                texts.sum::<usize>() + reason.as_ref().map_or(0, String::len)
+            }
+            Self::Approve { change, preview } => change.len() + preview.len(),
+            Self::Validate(id, _) | Self::Inspect(id, _) | Self::Reject(id) | Self::Commit(id) => {
+                id.len()
+            }
+            Self::List => 0,
+        }
+    }
+}
+
+/// An id as a caller writes it.
+///
+/// # Errors
+/// If it is none.
+pub(crate) fn read_id(argument: &str, id: String) -> Result<String, Rejection> {
+    match (1..=MAX_ID).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+        true => Ok(id),
+        false => Err(Rejection::new(
+            Code::RequestInvalid,
+            format!("`{argument}` must be an id as propose_change and list_changes give it"),
+        )),
+    }
+}
+
+/// Title, description, properties and required ones of a tool of changes.
+pub(crate) fn describe(
+    tool: ToolName,
+) -> Option<(
+    &'static str,
+    &'static str,
+    JsonObject,
+    &'static [&'static str],
+)> {
+    let change = || ("change", described_type("string", "Its id."));
+    let looked_at = "A change and what it does by now, for whoever proposed it or may approve it.";
+    Some(match tool {
+        ToolName::ProposeChange => {
+            let statement = json!({
+                "type": "object", "required": ["sql"], "additionalProperties": false,
+                "properties": {"sql": {"type": "string"}, "params": params()},
+            });
+            let statements = json!({
+                "type": "array", "items": statement, "minItems": 1, "maxItems": MAX_CHANGE_STATEMENTS,
+                "description": "In order, in one transaction.",
+            });
+            (
+                "Propose a change",
+                "Proposes INSERT, UPDATE and DELETE statements as one change. Nothing is run: validate_change shows what it does, \
+                 commit_change keeps it.",
+                schema([
+                    ("statements", statements),
+                    (
+                        "reason",
+                        described_type("string", "Why, for whoever approves it."),
+                    ),
+                    (
+                        "max_affected_rows",
+                        json!({"type": "integer", "minimum": 1, "description": "Of each statement."}),
+                    ),
+                ]),
+                &["statements"],
+            )
+        }
+        ToolName::ValidateChange => (
+            "Validate a change",
+            "Runs your change, shows each cell that is different, and takes it back.",
+            schema([change(), ("format", format())]),
+            &["change"],
+        ),
+        ToolName::InspectChange => (
+            "Inspect a change",
+            looked_at,
+            schema([change(), ("format", format())]),
+            &["change"],
+        ),
+        ToolName::ApproveChange => (
+            "Approve a change",
+            "Approves what inspect_change showed of a change that another principal proposed.",
+            schema([
+                change(),
+                (
+                    "preview",
+                    described_type("string", "The preview that you looked at, by its id."),
+                ),
+            ]),
+            &["change", "preview"],
+        ),
+        ToolName::RejectChange => (
+            "Reject a change",
+            "Rejects a change for good, or withdraws your own.",
+            schema([change()]),
+            &["change"],
+        ),
+        ToolName::CommitChange => (
+            "Commit a change",
+            "Keeps your change, if it does what was validated and, where that is demanded, approved.",
+            schema([change()]),
+            &["change"],
+        ),
+        ToolName::ListChanges => (
+            "List changes",
+            "The changes that you proposed or may approve, newest first, and what can be done with each.",
+            schema([]),
+            &[],
+        ),
+        ToolName::DescribeTable
+        | ToolName::Execute
+        | ToolName::ExplainQuery
+        | ToolName::ListDatabases
+        | ToolName::ListSchemas
+        | ToolName::ListTables
+        | ToolName::ListTemplates
+        | ToolName::ListViews
+        | ToolName::PolicyExplain
+        | ToolName::PolicyTest
+        | ToolName::Query
+        | ToolName::RunTemplate
+        | ToolName::SchemaDump
+        | ToolName::SearchObjects => return None,
+    })
+}
+
+impl Connection {
+    /// Runs a call of a tool of changes, blocking.
+    pub(crate) fn call_changes(
+        &self,
+        call: &ChangeToolCall,
+        asked: &Asked,
+        limits: &Limits,
+        handle: &Handle,
+    ) -> Result<CallToolResult, Refusal> {
+        let may = match call.part() {
+            PartInChanges::Proposer => asked.is_changeable,
+            PartInChanges::Approver => asked.may_approve,
+            PartInChanges::Both => asked.is_changeable || asked.may_approve,
+        };
+        if !may {
+            return Err(refusal(read_only()));
+        }
+        let guard = &self.guard;
+        let within = |form: Form| ChangeCall {
+            limits: Some(limits),
+            room: Some(asked.size.room(form, true)),
+            cancel: Some(&asked.cancel),
+            ..ChangeCall::new(&asked.session)
+        };
+        let plain = within(Form::Table);
+        match call {
+            ChangeToolCall::Propose {
+                statements,
+                reason,
+                max_affected_rows,
+            } => {
+                let beside = (reason.as_deref(), *max_affected_rows);
+                let proposed = guard.propose_change(statements, beside, plain);
+                self.tell(&handle.block_on(proposed)?)
+            }
+            ChangeToolCall::Validate(id, form) => {
+                let validated = guard.validate_change(id, within(*form));
+                self.show(&handle.block_on(validated)?, *form)
+            }
+            ChangeToolCall::Inspect(id, form) => {
+                let inspected = guard.inspect_change(id, within(*form));
+                self.show(&handle.block_on(inspected)?, *form)
+            }
+            ChangeToolCall::Approve { change, preview } => {
+                let approved = guard.approve_change((change, preview), plain);
+                self.tell(&handle.block_on(approved)?)
+            }
+            ChangeToolCall::Reject(id) => self.tell(&guard.reject_change(id, &asked.session)?),
+            ChangeToolCall::Commit(id) => {
+                let committed = guard.commit_change(id, plain);
+                self.tell(&handle.block_on(committed)?)
+            }
+            ChangeToolCall::List => {
+                let changes = guard.list_changes(&asked.session)?;
+                self.tell(&json!({"changes": changes}))
+            }
+        }
+    }
+
+    /// A change, and behind it the rows that are different.
+    fn show(&self, looked: &LookedAtChange, form: Form) -> Result<CallToolResult, Refusal> {
+        let LookedAtChange {
+            view,
+            preview,
+            is_as_validated,
+        } = looked;
+        let mut told = to_json(view).map_err(refusal)?;
+        if let Value::Object(told) = &mut told {
+            if preview.is_some() {
+                told.insert("as_validated".to_owned(), json!(is_as_validated));
+            }
+            let counted: Vec<Value> = preview
+                .iter()
+                .flat_map(|preview| &preview.counted)
+                .map(|(table, rows)| match rows {
+                    0 => json!({"table": table, "rows": "more than policy shows"}),
+                    rows => json!({"table": table, "rows": rows}),
+                })
+                .collect();
+            if !counted.is_empty() {
+                told.insert("also_changed".to_owned(), Value::Array(counted));
+            }
+        }
+        let mut result = self.tell(&told)?;
+        let Some(preview) = preview else {
+            return Ok(result);
+        };
+        match form {
+            Form::Table => {
+                result
+                    .content
+                    .push(ContentBlock::text(preview.rows.table_text()));
+                result.structured_content = None;
+            }
+            Form::Json => {
+                let rows = to_json(&preview.rows.for_model()).map_err(refusal)?;
+                if let Some(Value::Object(body)) = &mut result.structured_content {
+                    body.insert("difference".to_owned(), rows);
+                }
+                result
+                    .content
+                    .push(ContentBlock::text(preview.rows.delimited_text()));
+            }
+        }
+        Ok(result)
+    }
+}
+
+fn to_json(told: &impl serde::Serialize) -> Result<Value, Rejection> {
+    serde_json::to_value(told).map_err(|error| answer::unwritten(&error))
+}

@@ -1,0 +1,499 @@
+//! Changes that are looked at before they are kept: one table of the store.
+
+use std::time::Duration;
+
+use palisade::{
+    change::{
+        ChangeBody, ChangeEvent, ChangeRecord, ChangeState, ChangeStore, Step, Stepped, apply,
+    },
+    policy::ApprovalLevel,
+};
+use rusqlite::{OptionalExtension as _, Transaction, TransactionBehavior, params};
+
+use crate::{
+    operator_key::OperatorKey,
+    seal::hex,
+    store::{ApprovalStore, ApproveError, KEPT, MAX_WAITING, millis, new_id, time},
+};
+
+/// The table, which the second form of the store has.
+pub(crate) const TABLE: &str = "
+    CREATE TABLE changes (
+        id TEXT PRIMARY KEY,
+        principal TEXT NOT NULL,
+        state TEXT NOT NULL,
+        created_ms INTEGER NOT NULL,
+        expires_ms INTEGER NOT NULL,
+        sealed BLOB NOT NULL,
+        decided_by TEXT,
+        signature BLOB
+    ) STRICT;
+";
+
+const COLUMNS: &str = "id, state, created_ms, expires_ms, sealed, decided_by, signature";
+
+/// A row of the table.
+struct Row {
+    id: String,
+    state: String,
+    created_ms: i64,
+    expires_ms: i64,
+    sealed: Vec<u8>,
+    decided_by: Option<String>,
+    signature: Option<Vec<u8>>,
+}
+
+/// A row that opened under the seal.
+struct Opened {
+    record: ChangeRecord,
+    /// Its body as it was sealed, which an operator signs.
+    text: String,
+    expires_ms: i64,
+    signature: Option<Vec<u8>>,
+}
+
+fn read_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<Row> {
+    Ok(Row {
+        id: row.get(0)?,
+        state: row.get(1)?,
+        created_ms: row.get(2)?,
+        expires_ms: row.get(3)?,
+        sealed: row.get(4)?,
+        decided_by: row.get(5)?,
+        signature: row.get(6)?,
+    })
+}
+
+fn find_row(transaction: &Transaction<'_>, id: &str) -> rusqlite::Result<Option<Row>> {
+    let query = format!("SELECT {COLUMNS} FROM changes WHERE id = ?1");
+    transaction.query_row(&query, [id], read_row).optional()
+}
+
+/// What an operator signs of a change.
+fn signed_text(id: &str, expires_ms: i64, body: &str) -> String {
+    format!("palisade change 1\n{id}\n{expires_ms}\n{body}")
+}
+
+fn text(error: rusqlite::Error) -> String {
+    error.to_string()
+}
+
+impl ApprovalStore {
+    /// A row as it stands at `now`; none if it was sealed under another secret, or changed.
+    fn open_row(&self, row: Row, now: Duration) -> Option<Opened> {
+        let body_text = self.keys.open(&row.id, &row.sealed)?;
+        let body: ChangeBody = serde_json::from_str(&body_text).ok()?;
+        let mut state = ChangeState::parse(&row.state)?;
+        if row.expires_ms <= millis(now)
+            && let Ok(expired) = apply(state, ChangeEvent::Expire)
+        {
+            state = expired;
+        }
+        Some(Opened {
+            record: ChangeRecord {
+                id: row.id,
+                state,
+                created: time(row.created_ms),
+                expires: time(row.expires_ms),
+                body,
+                decided_by: row.decided_by,
+            },
+            text: body_text,
+            expires_ms: row.expires_ms,
+            signature: row.signature,
+        })
+    }
+
+    /// Whether the approval of a change is one: somebody gave it, and an operator signed it where one is demanded.
+    fn is_approved(&self, opened: &Opened) -> bool {
+        match (
+            opened.record.body.approval_level(),
+            &self.options.operator_key,
+        ) {
+            (None, _) => false,
+            (Some(ApprovalLevel::Required), _) => opened.record.decided_by.is_some(),
+            (Some(ApprovalLevel::Operator), None) => false,
+            (Some(ApprovalLevel::Operator), Some(key)) => {
+                let signed = signed_text(&opened.record.id, opened.expires_ms, &opened.text);
+                let signature = opened.signature.as_deref().unwrap_or_default();
+                key.verifies(&signed, signature)
+            }
+        }
+    }
+
+    /// Takes a step in a transaction that is under way.
+    fn step_within(
+        &self,
+        transaction: &Transaction<'_>,
+        step: Step<'_>,
+        key: Option<&OperatorKey>,
+    ) -> Result<Stepped, String> {
+        let Step {
+            id,
+            event,
+            preview,
+            body,
+            by,
+            now,
+        } = step;
+        let Some(row) = find_row(transaction, id).map_err(text)? else {
+            return Ok(Stepped::Unknown);
+        };
+        let Some(opened) = self.open_row(row, now) else {
+            return Ok(Stepped::Unknown);
+        };
+        let record = &opened.record;
+        if event == ChangeEvent::BeginApproved
+            && record.state == ChangeState::Approved
+            && !self.is_approved(&opened)
+        {
+            // Whoever wrote that approved nothing: the change waits as before.
+            transaction
+                .execute(
+                    "UPDATE changes SET state = 'validated', decided_by = NULL, signature = NULL WHERE id = ?1",
+                    [id],
+                )
+                .map_err(text)?;
+            return Ok(Stepped::WrongState(ChangeState::Validated));
+        }
+        if event == ChangeEvent::BeginUnapproved && record.body.approval_level().is_some() {
+            return Ok(Stepped::WrongState(record.state));
+        }
+        let Ok(to) = apply(record.state, event) else {
+            return Ok(Stepped::WrongState(record.state));
+        };
+        if preview.is_some() && preview != record.body.preview_id() {
+            return Ok(Stepped::OtherPreview);
+        }
+        let sealed = match body {
+            Some(body) => {
+                let body = serde_json::to_string(body).map_err(|error| error.to_string())?;
+                Some(self.keys.seal(id, &body)?)
+            }
+            None => None,
+        };
+        let expires = match event {
+            ChangeEvent::Validate | ChangeEvent::Approve => {
+                millis(now.saturating_add(self.options.expire_after))
+            }
+            ChangeEvent::Reject
+            | ChangeEvent::BeginUnapproved
+            | ChangeEvent::BeginApproved
+            | ChangeEvent::Keep
+            | ChangeEvent::Conflict
+            | ChangeEvent::Release
+            | ChangeEvent::Fail
+            | ChangeEvent::Expire => opened.expires_ms,
+        };
+        // Who decided is told of what was approved, and of an approval that is over no more.
+        let (decided_by, signature) = match event {
+            ChangeEvent::Approve | ChangeEvent::Reject => {
+                let signed = signed_text(id, expires, &opened.text);
+                (by.map(str::to_owned), key.map(|key| key.sign(&signed)))
+            }
+            ChangeEvent::Validate | ChangeEvent::Conflict | ChangeEvent::Release => (None, None),
+            ChangeEvent::BeginUnapproved
+            | ChangeEvent::BeginApproved
+            | ChangeEvent::Keep
+            | ChangeEvent::Fail
+            | ChangeEvent::Expire => (record.decided_by.clone(), opened.signature.clone()),
+        };
+        transaction
+            .execute(
+                "UPDATE changes SET state = ?2, expires_ms = ?3, decided_by = ?4, signature = ?5,
+                 sealed = coalesce(?6, sealed) WHERE id = ?1",
+                params![id, to.word(), expires, decided_by, signature, sealed],
+            )
+            .map_err(text)?;
+        let row = find_row(transaction, id).map_err(text)?;
+        let taken = row.and_then(|row| self.open_row(row, now));
+        let taken = taken.ok_or("a change that was written cannot be read")?;
+        Ok(Stepped::Taken(Box::new(taken.record)))
+    }
+
+    /// Approves or rejects the change called `id`, once; `by` says who. Where an operator's approval is demanded, `key` has to sign it.
+    ///
+    /// # Errors
+    /// If it does not wait for that, or the key is missing or another.
+    pub fn decide_change(
+        &self,
+        (id, event): (&str, ChangeEvent),
+        now: Duration,
+        by: &str,
+        key: Option<&OperatorKey>,
+    ) -> Result<ChangeRecord, ApproveError> {
+        let store = ApproveError::Store;
+        let mut connection = self.lock();
+        let transaction = connection
+            .transaction_with_behavior(TransactionBehavior::Immediate)
+            .map_err(|error| store(text(error)))?;
+        let row = find_row(&transaction, id).map_err(|error| store(text(error)))?;
+        let row = row.ok_or_else(|| ApproveError::Unknown(id.to_owned()))?;
+        let opened = self.open_row(row, now);
+        let record = opened
+            .ok_or_else(|| ApproveError::Sealed(id.to_owned()))?
+            .record;
+        if event == ChangeEvent::Approve {
+            match (record.body.approval_level(), key) {
+                (None, _) => return Err(ApproveError::NeedsNone(id.to_owned())),
+                (Some(ApprovalLevel::Required), _) => {}
+                (Some(ApprovalLevel::Operator), None) => {
+                    return Err(ApproveError::NeedsKey(id.to_owned()));
+                }
+                (Some(ApprovalLevel::Operator), Some(key)) => {
+                    let known = self.options.operator_key.as_ref();
+                    if known.is_some_and(|known| *known != key.public()) {
+                        return Err(ApproveError::OtherKey);
+                    }
+                }
+            }
+        }
+        let step = Step {
+            id,
+            event,
+            preview: record.body.preview_id(),
+            body: None,
+            by: Some(by),
+            now,
+        };
+        let key = key.filter(|_| record.body.approval_level() == Some(ApprovalLevel::Operator));
+        let taken = self.step_within(&transaction, step, key).map_err(store)?;
+        match taken {
+            Stepped::Taken(record) => {
+                transaction.commit().map_err(|error| store(text(error)))?;
+                Ok(*record)
+            }
+            Stepped::WrongState(state) => Err(ApproveError::ChangeStands {
+                id: id.to_owned(),
+                state: state.word(),
+            }),
+            Stepped::OtherPreview | Stepped::Unknown => Err(ApproveError::Unknown(id.to_owned())),
+        }
+    }
+}
+
+impl ChangeStore for ApprovalStore {
+    fn propose(&self, body: &ChangeBody, now: Duration) -> Result<Option<ChangeRecord>, String> {
+        let mut connection = self.lock();
+        let transaction = connection
+            .transaction_with_behavior(TransactionBehavior::Immediate)
+            .map_err(text)?;
+        // What is being kept, or was when something fell, is for a person to look at.
+        transaction
+            .execute(
+                "DELETE FROM changes WHERE expires_ms < ?1 AND state <> 'committing'",
+                [millis(now).saturating_sub(millis(KEPT))],
+            )
+            .map_err(text)?;
+        let waiting: u32 = transaction
+            .query_row(
+                "SELECT count(*) FROM changes WHERE principal = ?1 AND expires_ms > ?2
+                 AND state IN ('proposed', 'validated', 'approved')",
+                params![body.principal, millis(now)],
+                |row| row.get(0),
+            )
+            .map_err(text)?;
+        if waiting >= MAX_WAITING {
+            return Ok(None);
+        }
+        let id = new_id()?;
+        let spelled = serde_json::to_string(body).map_err(|error| error.to_string())?;
+        let expires = now.saturating_add(self.options.expire_after);
+        transaction
+            .execute(
+                "INSERT INTO changes (id, principal, state, created_ms, expires_ms, sealed)
+                 VALUES (?1, ?2, 'proposed', ?3, ?4, ?5)",
+                params![
+                    id,
+                    body.principal,
+                    millis(now),
+                    millis(expires),
+                    self.keys.seal(&id, &spelled)?
+                ],
+            )
+            .map_err(text)?;
+        transaction.commit().map_err(text)?;
+        Ok(Some(ChangeRecord {
+            id,
+            state: ChangeState::Proposed,
+            created: now,
+            expires,
+            body: body.clone(),
+            decided_by: None,
+        }))
+    }
+
+    fn find(&self, id: &str, now: Duration) -> Result<Option<ChangeRecord>, String> {
+        let mut connection = self.lock();
+        let transaction = connection.transaction().map_err(text)?;
+        let row = find_row(&transaction, id).map_err(text)?;
+        let opened = row.and_then(|row| self.open_row(row, now));
+        Ok(opened.map(|opened| opened.record))
+    }
+
+    fn list(&self, now: Duration) -> Result<Vec<ChangeRecord>, String> {
+        let connection = self.lock();
+        let query = format!("SELECT {COLUMNS} FROM changes ORDER BY created_ms DESC, id");
+        let mut query = connection.prepare(&query).map_err(text)?;
+        let rows = query.query_map([], read_row).map_err(text)?;
+        let rows: Vec<Row> = rows.collect::<rusqlite::Result<_>>().map_err(text)?;
+        let opened = rows.into_iter().filter_map(|row| self.open_row(row, now));
+        Ok(opened.map(|opened| opened.record).collect())
+    }
+
+    fn step(&self, step: Step<'_>) -> Result<Stepped, String> {
+        let mut connection = self.lock();
+        let transaction = connection
+            .transaction_with_behavior(TransactionBehavior::Immediate)
+            .map_err(text)?;
+        let stepped = self.step_within(&transaction, step, None)?;
+        transaction.commit().map_err(text)?;
+        Ok(stepped)
+    }
+
+    fn digest(&self, text: &str) -> String {
+        hex(&self.keys.digest(text))
+    }
+
+    fn new_id(&self) -> Result<String, String> {
+        new_id()
+    }
+
+    fn lacks_operator(&self) -> Option<&'static str> {
+        match (&self.options.operator_key, self.is_shared) {
+            (Some(_), true) => None,
+            (None, _) => Some("the configuration names no `operator_key`"),
+            (Some(_), false) => Some("requests are kept in memory, where no operator reaches them"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+    use rusqlite::Connection;
+
+    use super::*;
+    use crate::{
+        ApprovalOptions, StateSecret,
+        store::{APPLICATION, TABLES},
+    };
+
+    const NOW: Duration = Duration::from_secs(1_800_000_000);
+
+    fn body(principal: &str) -> ChangeBody {
+        ChangeBody {
+            version: 1,
+            principal: principal.to_owned(),
+            transport: "stdio".to_owned(),
+            client: None,
+            connection: None,
+            statements: Vec::new(),
+            reason: None,
+            tables: Vec::new(),
+            policy_version: "v".to_owned(),
+            level: Some("required".to_owned()),
+            policies: Vec::new(),
+            max_affected_rows: 1,
+            preview: None,
+        }
+    }
+
+    fn step(id: &str, event: ChangeEvent, now: Duration) -> Step<'_> {
+        Step {
+            id,
+            event,
+            preview: None,
+            body: None,
+            by: Some("ann"),
+            now,
+        }
+    }
+
+    /// A file of the first form gets the table of changes, and loses nothing.
+    #[test]
+    fn a_file_of_the_first_form_is_taken_up() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("state.db");
+        let first = Connection::open(&path).unwrap();
+        first.execute_batch(TABLES).unwrap();
+        first
+            .pragma_update(None, "application_id", APPLICATION)
+            .unwrap();
+        first.pragma_update(None, "user_version", 1).unwrap();
+        let insert = "INSERT INTO approvals VALUES ('a', x'00', 'p', 'required', 'rejected', 0, 9, x'00', NULL, NULL)";
+        first.execute(insert, []).unwrap();
+        for _ in 0..2 {
+            let secret = StateSecret::new(*b"secret");
+            let store = ApprovalStore::open(&path, &secret, ApprovalOptions::default()).unwrap();
+            assert!(
+                ChangeStore::propose(&store, &body("p"), NOW)
+                    .unwrap()
+                    .is_some()
+            );
+        }
+        let kept: i64 = first
+            .query_row("SELECT count(*) FROM approvals", [], |row| row.get(0))
+            .unwrap();
+        let version: i64 = first
+            .query_row("PRAGMA user_version", [], |row| row.get(0))
+            .unwrap();
+        assert_eq!((kept, version), (1, 2));
+    }
+
+    #[test]
+    fn a_change_expires_and_its_place_is_free_again() {
+        let store = ApprovalStore::in_memory(ApprovalOptions::default()).unwrap();
+        let mut ids = Vec::new();
+        for _ in 0..MAX_WAITING {
+            ids.push(store.propose(&body("p"), NOW).unwrap().unwrap().id);
+        }
+        assert!(store.propose(&body("p"), NOW).unwrap().is_none());
+        assert!(store.propose(&body("q"), NOW).unwrap().is_some());
+        let id = ids.first().unwrap();
+        let later = NOW + Duration::from_secs(15 * 60);
+        let found = ChangeStore::find(&store, id, later).unwrap().unwrap();
+        assert_eq!(found.state, ChangeState::Expired);
+        for event in ChangeEvent::ALL {
+            assert_eq!(
+                store.step(step(id, event, later)).unwrap(),
+                Stepped::WrongState(ChangeState::Expired),
+                "{event:?}"
+            );
+        }
+        assert!(store.propose(&body("p"), later).unwrap().is_some());
+    }
+
+    /// Validated again, a change has lost its approval; and what demands one does not begin without.
+    #[test]
+    fn an_approval_is_lost_where_something_follows_it() {
+        let store = ApprovalStore::in_memory(ApprovalOptions::default()).unwrap();
+        let id = store.propose(&body("p"), NOW).unwrap().unwrap().id;
+        let take = |event| store.step(step(&id, event, NOW)).unwrap();
+        let taken = |event| match take(event) {
+            Stepped::Taken(record) => record,
+            other => panic!("{event:?}: {other:?}"),
+        };
+        taken(ChangeEvent::Validate);
+        assert_eq!(
+            take(ChangeEvent::BeginUnapproved),
+            Stepped::WrongState(ChangeState::Validated)
+        );
+        assert_eq!(
+            taken(ChangeEvent::Approve).decided_by.as_deref(),
+            Some("ann")
+        );
+        assert_eq!(taken(ChangeEvent::Validate).decided_by, None);
+        assert_eq!(
+            take(ChangeEvent::BeginApproved),
+            Stepped::WrongState(ChangeState::Validated)
+        );
+        taken(ChangeEvent::Approve);
+        assert_eq!(
+            taken(ChangeEvent::BeginApproved).state,
+            ChangeState::Committing
+        );
+        assert_eq!(taken(ChangeEvent::Conflict).decided_by, None);
+    }
+}

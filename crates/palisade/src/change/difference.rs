@@ -1,0 +1,199 @@
+//! What a change does, row by row, as the engine tells it.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write as _,
+};
+
+use crate::{
+    catalog::{Catalog, Relation},
+    value::Value,
+};
+
+/// Everything that a change does, what triggers and foreign keys did with it included. Raw values: they leave in an answer that is decided
+/// for whoever looks, and in no other way.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Difference {
+    /// The tables in which something is different.
+    pub tables: Vec<TableDifference>,
+}
+
+/// What is different in one table.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TableDifference {
+    /// Its schema, as declared.
+    pub schema: String,
+    /// Its name, as declared.
+    pub table: String,
+    /// Its rows, in the order in which the change came to them.
+    pub rows: Vec<RowDifference>,
+}
+
+/// One row, a cell for each column of the catalog. A new row has nothing before, a deleted row nothing after.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RowDifference {
+    /// What it was.
+    pub before: Option<Vec<Value>>,
+    /// What it is.
+    pub after: Option<Vec<Value>>,
+}
+
+/// Columns whose values the engine makes anew each time, by schema, table and column: a clock's, or random ones.
+pub type GeneratedColumns = BTreeSet<(String, String, String)>;
+
+impl Difference {
+    /// How many rows are different.
+    #[must_use]
+    pub fn row_count(&self) -> usize {
+        self.tables.iter().map(|table| table.rows.len()).sum()
+    }
+
+    /// What binds, as a text: two differences with the same text do the same.
+    ///
+    /// Columns of `generated` are left out of what is written. An integer key that an engine gives to a new row stands there as the row's
+    /// number within this change, wherever another row of the change refers to it.
+    #[must_use]
+    pub fn binding_text(&self, catalog: &Catalog, generated: &GeneratedColumns) -> String {
+        let new_keys = self.number_new_rows(catalog);
+        let mut tables: Vec<&TableDifference> = self.tables.iter().collect();
+        tables.sort_by(|a, b| (&a.schema, &a.table).cmp(&(&b.schema, &b.table)));
+        let mut text = "palisade difference 1\n".to_owned();
+        for table in tables {
+            let relation = catalog.find(&table.schema, &table.table);
+            let columns = Columns {
+                table,
+                relation,
+                catalog,
+                generated,
+                new_keys: &new_keys,
+            };
+            let mut rows: Vec<String> = table
+                .rows
+                .iter()
+                .map(|row| columns.spell_row(row))
+                .collect();
+            // The order in which an engine comes to rows is its own.
+            rows.sort();
+            push_part(&mut text, "table", &table.schema);
+            push_part(&mut text, "", &table.table);
+            for row in rows {
+                push_part(&mut text, "row", &row);
+            }
+        }
+        text
+    }
+
+    /// The new rows with a key that the engine gives, by table and key.
+    fn number_new_rows(&self, catalog: &Catalog) -> BTreeMap<(String, String, i64), usize> {
+        let mut numbers = BTreeMap::new();
+        for table in &self.tables {
+            let alias = catalog
+                .find(&table.schema, &table.table)
+                .and_then(|relation| relation.rowid_alias);
+            let Some(alias) = alias.map(usize::from) else {
+                continue;
+            };
+            let new = table.rows.iter().filter(|row| row.before.is_none());
+            for (number, row) in new.enumerate() {
+                let key = row.after.as_ref().and_then(|after| after.get(alias));
+                if let Some(Value::Integer(key)) = key {
+                    numbers.insert((table.schema.clone(), table.table.clone(), *key), number);
+                }
+            }
+        }
+        numbers
+    }
+}
+
+/// How the rows of a table are spelled.
+struct Columns<'a> {
+    table: &'a TableDifference,
+    relation: Option<&'a Relation>,
+    catalog: &'a Catalog,
+    generated: &'a GeneratedColumns,
+    new_keys: &'a BTreeMap<(String, String, i64), usize>,
+}
+
+impl Columns<'_> {
+    fn spell_row(&self, row: &RowDifference) -> String {
+        let mut text = String::new();
+        for (when, cells) in [("before", &row.before), ("after", &row.after)] {
+            let Some(cells) = cells else {
+                continue;
+            };
+            push_part(&mut text, when, &cells.len().to_string());
+            for (at, value) in cells.iter().enumerate() {
+                let is_written = when == "after"
+                    && row.before.as_ref().and_then(|before| before.get(at)) != Some(value);
+                let spelled = match is_written {
+                    true => self.spell_written(at, value),
+                    false => spell(value),
+                };
+                push_part(&mut text, "", &spelled);
+            }
+        }
+        text
+    }
+
+    /// A value that the change wrote.
+    fn spell_written(&self, at: usize, value: &Value) -> String {
+        let Some(relation) = self.relation else {
+            return spell(value);
+        };
+        let Some(column) = relation.columns.get(at) else {
+            return spell(value);
+        };
+        let name = (
+            self.table.schema.clone(),
+            self.table.table.clone(),
+            column.name.to_string(),
+        );
+        if self.generated.contains(&name) {
+            return "generated".to_owned();
+        }
+        if let Value::Integer(key) = value
+            && let Some((schema, table)) = self.keyed_table(relation, at)
+            && let Some(number) = self.new_keys.get(&(schema, table.clone(), *key))
+        {
+            return format!("new row {number} of {table}");
+        }
+        spell(value)
+    }
+
+    /// The table whose key stands in a column: its own table, or what the column refers to.
+    fn keyed_table(&self, relation: &Relation, at: usize) -> Option<(String, String)> {
+        if relation.rowid_alias.map(usize::from) == Some(at) {
+            return Some((relation.schema.clone(), relation.name.clone()));
+        }
+        let column = relation.columns.get(at)?;
+        let key = relation.foreign_keys.iter().find(|key| {
+            matches!(key.columns.as_slice(), [only] if only.eq_ignore_ascii_case(&column.name))
+        })?;
+        let parent = self.catalog.find(&key.schema, &key.table)?;
+        Some((parent.schema.clone(), parent.name.clone()))
+    }
+}
+
+/// A part with its length, so that no two rows of parts have one text.
+fn push_part(text: &mut String, kind: &str, part: &str) {
+    // Writing to a String cannot fail.
+    let _ = writeln!(text, "{kind} {} {part}", part.len());
+}
+
+/// A value with its type, so that no two have one text.
+fn spell(value: &Value) -> String {
+    let hex = |bytes: &[u8]| {
+        bytes.iter().fold(String::new(), |mut text, byte| {
+            let _ = write!(text, "{byte:02x}");
+            text
+        })
+    };
+    match value {
+        Value::Null => "null".to_owned(),
+        Value::Bool(bool) => format!("bool {bool}"),
+        Value::Integer(integer) => format!("integer {integer}"),
+        Value::Real(real) => format!("real {:016x}", real.to_bits()),
+        Value::Text(text) => format!("text {}", hex(text)),
+        Value::Blob(bytes) => format!("blob {}", hex(bytes)),
+    }
+}

@@ -1,0 +1,13 @@
+//! Changes that are proposed, looked at and approved before they are kept: their life, what they do row by row, and where they wait.
+//!
+//! A gate runs them, by the same decisions, checks and tickets as [`execute`](crate::guard::Guard::execute).
+
+mod difference;
+mod lifecycle;
+mod store;
+
+pub use difference::{Difference, GeneratedColumns, RowDifference, TableDifference};
+pub use lifecycle::{ChangeEvent, ChangeState, TRANSITIONS, WrongState, apply};
+pub use store::{
+    ChangeBody, ChangeRecord, ChangeStatement, ChangeStore, PreviewMark, Step, Stepped,
+};

@@ -1,0 +1,543 @@
+//! Changes in steps: proposed, validated, approved, committed. Each statement is decided, checked and run as `execute` does it.
+
+mod preview;
+mod rehearsal;
+mod verbs;
+
+use std::{sync::Arc, time::Duration};
+
+use serde::Serialize;
+
+pub use preview::Preview;
+pub use rehearsal::{ChangeEnd, ChangeOrder, ChangeRun, Expectation, Lens, Looked, Purpose};
+
+use preview::{Scanning, SessionLens};
+
+use crate::{
+    answer::{Marker, Room, detect},
+    approval::spell_params,
+    change::{
+        ChangeBody, ChangeEvent, ChangeRecord, ChangeState, ChangeStatement, ChangeStore,
+        Difference, GeneratedColumns, PreviewMark, WrongState, apply,
+    },
+    code::Code,
+    guard::{
+        Backend, BackendErrorKind, Became, Cancel, Guard, Run, backend_error::describe_failure,
+        internal, live::Live, ticket::Ticket,
+    },
+    limits::Limits,
+    policy::{ApprovalDemand, ApprovalLevel},
+    rejection::Rejection,
+    rewrite::{Effect, RewrittenStatement},
+    session::{Principal, Session, Transport},
+    value::Params,
+};
+
+/// The most statements of one change.
+pub const MAX_CHANGE_STATEMENTS: usize = 100;
+
+/// Milliseconds that a change may take that is taken back.
+const PREVIEW_MS: u64 = 5_000;
+
+/// How a call about changes is answered.
+#[derive(Debug, Clone, Copy)]
+pub struct ChangeCall<'a> {
+    /// Who asks.
+    pub session: &'a Session,
+    /// Limits that are lower than the firewall's own.
+    pub limits: Option<&'a Limits>,
+    /// How much of a preview a model is given.
+    pub room: Option<Room>,
+    /// Whether anybody waits for it.
+    pub cancel: Option<&'a Cancel>,
+}
+
+impl<'a> ChangeCall<'a> {
+    /// A call of `session`.
+    #[must_use]
+    pub fn new(session: &'a Session) -> Self {
+        Self {
+            session,
+            limits: None,
+            room: None,
+            cancel: None,
+        }
+    }
+}
+
+/// A change, as whoever asks may know of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ChangeView {
+    /// Its id.
+    pub change: String,
+    /// Where it stands.
+    pub state: ChangeState,
+    /// Who proposed it.
+    pub proposed_by: String,
+    /// Why, in the words of who proposed it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// What it runs.
+    pub statements: Vec<String>,
+    /// Whether one of them holds text that would instruct a model that looks at it. A reason that does is left out.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub instructs: bool,
+    /// Whose approval it needs: `required` or `operator`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub approval: Option<String>,
+    /// Who approved or rejected it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub decided_by: Option<String>,
+    /// The id of what it does; an approval names it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub preview: Option<String>,
+    /// How many rows each statement changed when it was validated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub affected_rows: Option<Vec<u64>>,
+    /// Milliseconds since 1970-01-01 UTC.
+    pub expires_ms: u64,
+    /// The tools that make sense now.
+    pub next_valid_actions: Vec<&'static str>,
+}
+
+/// A change and what it does.
+#[derive(Debug)]
+pub struct LookedAtChange {
+    /// The change.
+    pub view: ChangeView,
+    /// What it does, where it was run.
+    pub preview: Option<Preview>,
+    /// Whether that is what it did when it was validated. If not, it has to be validated again.
+    pub is_as_validated: bool,
+}
+
+/// Who looks at a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Role {
+    /// Who proposed it.
+    Proposer,
+    /// Somebody who may approve.
+    Approver,
+}
+
+/// A statement of a change that is decided.
+struct Decision {
+    run: Run,
+    sql: String,
+    statement: Arc<RewrittenStatement>,
+    demand: Option<ApprovalDemand>,
+}
+
+/// What a difference has to be.
+struct Bound {
+    store: Arc<dyn ChangeStore>,
+    live: Arc<Live<dyn Backend>>,
+    generated: GeneratedColumns,
+    digest: String,
+}
+
+impl Expectation for Bound {
+    fn is_met(&self, difference: &Difference) -> bool {
+        let catalog = self.live.firewall.catalog();
+        let text = difference.binding_text(catalog, &self.generated);
+        self.store.digest(&text) == self.digest
+    }
+}
+
+impl Guard {
+    /// Where changes wait. Without it, none is proposed.
+    #[must_use]
+    pub fn with_changes(self, changes: Arc<dyn ChangeStore>) -> Self {
+        Self {
+            changes: Some(changes),
+            ..self
+        }
+    }
+
+    /// Whether changes can be proposed here, and looked at before they are kept.
+    #[must_use]
+    pub fn keeps_changes(&self) -> bool {
+        self.changes.is_some() && self.current.get().backend.previews_changes()
+    }
+
+    fn change_store(&self) -> Result<&Arc<dyn ChangeStore>, Rejection> {
+        self.changes.as_ref().ok_or_else(|| {
+            Rejection::new(Code::ChangeUnknown, "no changes are kept here; use execute")
+        })
+    }
+
+    /// The change called `id`, if it exists for `session` here.
+    fn find_change(&self, id: &str, session: &Session) -> Result<(ChangeRecord, Role), Rejection> {
+        let store = self.change_store()?;
+        let record = store.find(id, self.host.unix_time());
+        let record = record.map_err(|why| internal(&why))?;
+        let known = record.and_then(|record| {
+            let role = self.role(&record.body, session)?;
+            Some((record, role))
+        });
+        known.ok_or_else(|| Rejection::new(Code::ChangeUnknown, Code::ChangeUnknown.summary()))
+    }
+
+    fn role(&self, body: &ChangeBody, session: &Session) -> Option<Role> {
+        if body.connection.as_deref() != self.name.as_deref() {
+            return None;
+        }
+        if body.principal == session.principal().to_string() {
+            return Some(Role::Proposer);
+        }
+        let firewall = self.firewall();
+        let session = self.now(&firewall, session);
+        let view = firewall.policies().session(&session);
+        let may_approve = |name: &String| {
+            let relation = firewall
+                .catalog()
+                .relations()
+                .iter()
+                .find(|one| one.database_name() == *name);
+            relation.is_some_and(|relation| view.may_approve(relation.id).unwrap_or(false))
+        };
+        (!body.tables.is_empty() && body.tables.iter().all(may_approve)).then_some(Role::Approver)
+    }
+
+    /// Decides about the statements of a change as its proposer's.
+    async fn decide_change(
+        &self,
+        body: &ChangeBody,
+        session: &Session,
+        limits: Option<&Limits>,
+        is_dry: bool,
+    ) -> Result<Vec<Decision>, Rejection> {
+        let mut decisions = Vec::with_capacity(body.statements.len());
+        for statement in &body.statements {
+            let params = read_params(&statement.params)?;
+            let start = self.host.monotonic();
+            let mut run = Run::new(self.current.get(), true, start);
+            run.is_dry = is_dry;
+            let firewall = Arc::clone(&run.live.firewall);
+            let limits = limits.unwrap_or(firewall.limits()).clone();
+            let limits = Limits {
+                max_affected_rows: limits.max_affected_rows.min(body.max_affected_rows),
+                // A preview holds locks for nothing that stays.
+                statement_timeout_ms: match is_dry {
+                    true => limits.statement_timeout_ms.min(PREVIEW_MS),
+                    false => limits.statement_timeout_ms,
+                },
+                ..limits
+            };
+            let session = self.now(&firewall, session);
+            let permitted = self
+                .permit(
+                    statement.sql.as_str().into(),
+                    &params,
+                    &session,
+                    &limits,
+                    &mut run,
+                )
+                .await;
+            let checked = permitted.and_then(|(statement, demand)| {
+                require_write(&statement).map(|()| (statement, demand))
+            });
+            match checked {
+                Ok((decided, demand)) => decisions.push(Decision {
+                    run,
+                    sql: statement.sql.clone(),
+                    statement: Arc::from(decided),
+                    demand,
+                }),
+                Err(rejection) => {
+                    let refusal = self.refusal(rejection.clone());
+                    self.note_statement(
+                        &statement.sql,
+                        &session,
+                        &Became::Refused(&refusal),
+                        &run,
+                    )?;
+                    return Err(rejection);
+                }
+            }
+        }
+        Ok(decisions)
+    }
+
+    /// Records a statement. What is not recorded is not answered.
+    fn note_statement(
+        &self,
+        sql: &str,
+        session: &Session,
+        became: &Became<'_>,
+        run: &Run,
+    ) -> Result<(), Rejection> {
+        let record = self.record(sql, session, became, run);
+        self.audit.record(&record).map_err(|why| internal(&why))
+    }
+
+    /// Runs the statements of a change, and records what became of each.
+    async fn run_change(
+        &self,
+        decisions: &mut [Decision],
+        session: &Session,
+        purpose: Purpose,
+        cancel: Option<&Cancel>,
+    ) -> Result<ChangeRun, (Rejection, BackendErrorKind)> {
+        let failed = |rejection| (rejection, BackendErrorKind::Rejected);
+        let Some(live) = decisions.first().map(|first| Arc::clone(&first.run.live)) else {
+            return Err(failed(internal("a change without statements")));
+        };
+        let counted = decisions
+            .iter()
+            .any(|one| one.statement.may_fail_over_filters());
+        if let (true, Some(first)) = (counted, decisions.first()) {
+            let most = first.statement.limits().max_failures;
+            self.failures
+                .admit(session.principal(), most, self.host.monotonic())
+                .map_err(failed)?;
+        }
+        let cancel = cancel.cloned().unwrap_or_default();
+        let tickets = decisions
+            .iter()
+            .map(|one| Ticket::issue(&one.statement).cancelled_by(&cancel))
+            .collect();
+        let is_preview = matches!(purpose, Purpose::Preview(_));
+        let began = self.host.monotonic();
+        let order = ChangeOrder { tickets, purpose };
+        let end = live.backend.change(order).await;
+        let took = self.host.monotonic().saturating_sub(began);
+        let (at, error) = match end {
+            Ok(ChangeEnd::Ran(run)) => {
+                for (at, decision) in decisions.iter_mut().enumerate() {
+                    decision.run.report.duration = took;
+                    let affected = run.affected.get(at).copied().unwrap_or_default();
+                    let became = match (is_preview, run.is_kept) {
+                        (true, _) => Became::Untried,
+                        (false, true) => Became::Kept(affected),
+                        (false, false) => continue,
+                    };
+                    self.note_statement(&decision.sql, session, &became, &decision.run)
+                        .map_err(|why| (why, BackendErrorKind::OutcomeUnknown))?;
+                }
+                return Ok(run);
+            }
+            Ok(ChangeEnd::Failed { statement, error }) => (statement, error),
+            Err(error) => (0, error),
+        };
+        match error.kind {
+            BackendErrorKind::SchemaChanged => {
+                let _ = self.reread_if_due().await;
+            }
+            BackendErrorKind::Rejected | BackendErrorKind::NameNotFound if counted => {
+                self.failures
+                    .count(session.principal(), self.host.monotonic());
+            }
+            _ => {}
+        }
+        let Some(decision) = decisions.get(at).or(decisions.first()) else {
+            return Err(failed(internal("a change without statements")));
+        };
+        let rejection = describe_failure(&error, &decision.statement, session);
+        let refusal = self.refusal(rejection.clone());
+        self.note_statement(
+            &decision.sql,
+            session,
+            &Became::Refused(&refusal),
+            &decision.run,
+        )
+        .map_err(|why| (why, error.kind))?;
+        Err((rejection, error.kind))
+    }
+
+    /// Runs a change and takes it back; what it does, for `viewer`.
+    async fn rehearse(
+        &self,
+        decisions: &mut [Decision],
+        (proposer, viewer): (&Session, &Session),
+        call: ChangeCall<'_>,
+    ) -> Result<(ChangeRun, Preview), Rejection> {
+        let Some(live) = decisions.first().map(|first| Arc::clone(&first.run.live)) else {
+            return Err(internal("a change without statements"));
+        };
+        let viewer = self.now(&live.firewall, viewer).into_owned();
+        let limits = call.limits.unwrap_or(live.firewall.limits()).clone();
+        let lens = Arc::new(SessionLens::new(live, viewer, limits));
+        let purpose = Purpose::Preview(Arc::clone(&lens) as Arc<dyn Lens>);
+        let ran = self
+            .run_change(decisions, proposer, purpose, call.cancel)
+            .await;
+        let mut run = ran.map_err(|(rejection, _)| rejection)?;
+        let marker = Marker::from_bytes(self.host.random().map_err(|why| internal(&why))?);
+        let scanning = Scanning {
+            action: self.on_finding,
+            sensitivity: self.sensitivity,
+            marker,
+            room: call.room,
+        };
+        let preview = lens.show(std::mem::take(&mut run.looked), scanning)?;
+        let affected = run.affected.iter().sum();
+        Ok((
+            run,
+            Preview {
+                rows: preview.rows.with_affected_rows(Some(affected)),
+                counted: preview.counted,
+            },
+        ))
+    }
+
+    /// What is told of a change.
+    fn view(&self, record: ChangeRecord, role: Role) -> ChangeView {
+        let next_valid_actions = next_actions(&record, role);
+        let ChangeRecord {
+            id,
+            state,
+            created: _,
+            expires,
+            body,
+            decided_by,
+        } = record;
+        let spelled = |one: ChangeStatement| match one.params.as_str() {
+            "" => one.sql,
+            params => format!("{} -- {params}", one.sql),
+        };
+        let statements: Vec<String> = body.statements.into_iter().map(spelled).collect();
+        let reads_as_instruction =
+            |text: &String| !detect(text.as_bytes(), self.sensitivity).is_empty();
+        ChangeView {
+            change: id,
+            state,
+            proposed_by: body.principal,
+            reason: body.reason.filter(|reason| !reads_as_instruction(reason)),
+            instructs: statements.iter().any(reads_as_instruction),
+            statements,
+            approval: body.level,
+            decided_by,
+            affected_rows: body
+                .preview
+                .as_ref()
+                .map(|preview| preview.affected.clone()),
+            preview: body.preview.map(|preview| preview.id),
+            expires_ms: millis(expires),
+            next_valid_actions,
+        }
+    }
+
+    /// The mark of what a change did.
+    fn mark(&self, run: &ChangeRun, live: &Live<dyn Backend>) -> Result<PreviewMark, Rejection> {
+        let store = self.change_store()?;
+        let text = (run.difference).binding_text(live.firewall.catalog(), &run.generated);
+        Ok(PreviewMark {
+            id: store.new_id().map_err(|why| internal(&why))?,
+            digest: store.digest(&text),
+            generated: run.generated.iter().cloned().collect(),
+            affected: run.affected.clone(),
+        })
+    }
+}
+
+/// The tools that make sense for a change.
+fn next_actions(record: &ChangeRecord, role: Role) -> Vec<&'static str> {
+    let can = |event| apply(record.state, event).is_ok();
+    let level = record.body.approval_level();
+    let is_approvable = match level {
+        Some(ApprovalLevel::Required) => true,
+        Some(ApprovalLevel::Operator) | None => false,
+    };
+    let mut next = Vec::new();
+    match role {
+        Role::Proposer => {
+            let begin = match level {
+                Some(_) => ChangeEvent::BeginApproved,
+                None => ChangeEvent::BeginUnapproved,
+            };
+            if can(begin) {
+                next.push("commit_change");
+            }
+            if can(ChangeEvent::Validate) {
+                next.push("validate_change");
+            }
+        }
+        Role::Approver => {
+            if is_approvable && can(ChangeEvent::Approve) {
+                next.push("approve_change");
+            }
+        }
+    }
+    if can(ChangeEvent::Reject) {
+        next.push("reject_change");
+    }
+    next.push("inspect_change");
+    next
+}
+
+/// Refuses what cannot be taken back to be looked at.
+fn require_write(statement: &RewrittenStatement) -> Result<(), Rejection> {
+    match statement.effect() {
+        Effect::Write => Ok(()),
+        Effect::Read | Effect::Explain | Effect::Nothing => Err(Rejection::new(
+            Code::ChangeNotPreviewable,
+            "a change consists of statements that change rows; this one changes none",
+        )),
+        Effect::Define => Err(Rejection::new(
+            Code::ChangeNotPreviewable,
+            "a change of the schema cannot be looked at before it is kept",
+        )),
+    }
+}
+
+/// Refuses what the table of steps does not have.
+fn require_step(state: ChangeState, event: ChangeEvent) -> Result<(), Rejection> {
+    apply(state, event)
+        .map(drop)
+        .map_err(|wrong| wrong_state(&wrong))
+}
+
+fn wrong_state(wrong: &WrongState) -> Rejection {
+    Rejection::new(Code::ChangeWrongState, wrong.to_string())
+}
+
+/// The session by which a change is decided: its proposer's.
+fn proposer(body: &ChangeBody) -> Result<Session, Rejection> {
+    let principal =
+        Principal::parse(&body.principal).map_err(|error| internal(&error.to_string()))?;
+    let transport = Transport::ALL
+        .into_iter()
+        .find(|transport| transport.name() == body.transport)
+        .ok_or_else(|| internal("a change came by no transport that is known"))?;
+    let session = Session::new(principal).over(transport);
+    Ok(match &body.client {
+        Some(client) => session.of_client(client.clone()),
+        None => session,
+    })
+}
+
+fn read_params(json: &str) -> Result<Params, Rejection> {
+    if json.is_empty() {
+        return Ok(Params::None);
+    }
+    let json = serde_json::from_str(json).map_err(|error| internal(&error.to_string()))?;
+    Params::from_json(&json).map_err(|why| {
+        Rejection::new(
+            Code::ParameterMismatch,
+            format!("the parameters do not fit: {why}"),
+        )
+    })
+}
+
+/// A statement with its parameters, as a store keeps it.
+fn keep_statement((sql, params): &(String, Params)) -> ChangeStatement {
+    ChangeStatement {
+        sql: sql.clone(),
+        params: spell_params(params),
+    }
+}
+
+/// The strictest demand of all statements, and by which policies.
+fn strictest(decisions: &[Decision]) -> (Option<String>, Vec<String>) {
+    let demands = || decisions.iter().filter_map(|one| one.demand.as_ref());
+    let level = demands().map(|demand| demand.level).max();
+    let mut policies: Vec<String> = demands().flat_map(|one| one.policies.clone()).collect();
+    policies.sort();
+    policies.dedup();
+    (level.map(|level| level.word().to_owned()), policies)
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}

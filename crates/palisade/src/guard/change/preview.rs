@@ -1,0 +1,411 @@
+//! A difference as whoever looks may see it: its rows are queried like any rows, under the masks and filters of the session.
+//!
+//! What is told follows from these queries alone. The raw difference only says which keys to ask for: a row that the session cannot see
+//! before or after is not shown, not counted, and its table is not named.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use crate::{
+    answer::{
+        Action, EmptyReason, Envelope, Marker, OutputColumn, Room, RowBound, ScanPlan, ScanSession,
+        ScannedRows, Sensitivity,
+    },
+    change::{Difference, TableDifference},
+    firewall::{Decided, VisibleRelation},
+    guard::{
+        Backend,
+        change::rehearsal::{Lens, Looked},
+        decide,
+        live::Live,
+        ticket::Ticket,
+    },
+    limits::Limits,
+    policy::obligation::RowFilter,
+    rejection::Rejection,
+    rewrite::{Effect, RewrittenStatement},
+    session::Session,
+    syntax::Wording,
+    value::{Params, Value},
+};
+
+/// What a change does, as a session may see it.
+#[derive(Debug)]
+pub struct Preview {
+    /// A row for each cell that is different: `table`, `key`, `change`, `column`, `before`, `after`.
+    pub rows: Envelope,
+    /// Tables that are not shown row by row, where the session sees every row of them: the name, and how many rows are different.
+    /// Where policy shows fewer rows than there are, the number is 0.
+    pub counted: Vec<(String, u64)>,
+}
+
+/// The lens of a session.
+pub(in crate::guard) struct SessionLens {
+    pub(in crate::guard) live: Arc<Live<dyn Backend>>,
+    pub(in crate::guard) session: Session,
+    pub(in crate::guard) limits: Limits,
+    found: Mutex<Found>,
+}
+
+#[derive(Default)]
+struct Found {
+    looks: Vec<Look>,
+    counted: Vec<(String, u64)>,
+}
+
+/// A query that shows rows of a table.
+struct Look {
+    table: String,
+    /// How many of its columns, the first ones, are the key.
+    keys: usize,
+    key_columns: Vec<String>,
+    statement: Arc<RewrittenStatement>,
+}
+
+/// How cells are searched for text that would instruct a model.
+#[derive(Clone, Copy)]
+pub(in crate::guard) struct Scanning {
+    pub(in crate::guard) action: Action,
+    pub(in crate::guard) sensitivity: Sensitivity,
+    pub(in crate::guard) marker: Marker,
+    pub(in crate::guard) room: Option<Room>,
+}
+
+impl SessionLens {
+    pub(in crate::guard) fn new(
+        live: Arc<Live<dyn Backend>>,
+        session: Session,
+        limits: Limits,
+    ) -> Self {
+        Self {
+            live,
+            session,
+            limits,
+            found: Mutex::default(),
+        }
+    }
+
+    /// The query for the rows of `table`, where the session may make it.
+    fn look(&self, table: &TableDifference, relations: &[VisibleRelation]) -> Option<Look> {
+        let visible = relations
+            .iter()
+            .find(|one| one.schema == table.schema && one.name == table.table)?;
+        let is_plain = |name: &String| {
+            let mut columns = visible.columns.iter();
+            columns.any(|column| column.name == *name && !column.masked)
+        };
+        if !visible.readable
+            || visible.primary_key.is_empty()
+            || !visible.primary_key.iter().all(is_plain)
+        {
+            return None;
+        }
+        let rest = |masked: bool| {
+            let rest = visible
+                .columns
+                .iter()
+                .filter(move |column| masked || !column.masked);
+            rest.map(|column| column.name.as_str())
+                .filter(|name| visible.primary_key.iter().all(|key| key != name))
+                .collect::<Vec<_>>()
+        };
+        let params = self.keys(table, &visible.primary_key)?;
+        // Some masks cannot be selected, as those of columns for aggregates alone.
+        let statement = self
+            .decide(visible, &rest(true), &params)
+            .or_else(|| self.decide(visible, &rest(false), &params))?;
+        Some(Look {
+            table: format!("{}.{}", visible.schema, visible.name),
+            keys: visible.primary_key.len(),
+            key_columns: visible.primary_key.clone(),
+            statement,
+        })
+    }
+
+    /// The keys of the rows that are different, each column of each in order.
+    fn keys(&self, table: &TableDifference, key: &[String]) -> Option<Vec<Vec<Value>>> {
+        let catalog = self.live.firewall.catalog();
+        let relation = catalog.find(&table.schema, &table.table)?;
+        let at = |name: &String| relation.columns.iter().position(|c| *c.name == **name);
+        let at: Vec<usize> = key.iter().map(at).collect::<Option<_>>()?;
+        let mut keys: Vec<Vec<Value>> = Vec::new();
+        for cells in table.rows.iter().flat_map(|row| [&row.before, &row.after]) {
+            let Some(cells) = cells else {
+                continue;
+            };
+            let key: Vec<Value> = at
+                .iter()
+                .map(|at| cells.get(*at).cloned())
+                .collect::<Option<_>>()?;
+            if !keys.contains(&key) {
+                keys.push(key);
+            }
+        }
+        Some(keys)
+    }
+
+    fn decide(
+        &self,
+        visible: &VisibleRelation,
+        rest: &[&str],
+        keys: &[Vec<Value>],
+    ) -> Option<Arc<RewrittenStatement>> {
+        let dialect = self.live.firewall.catalog().dialect();
+        let name = |name: &str| dialect.identifier(name);
+        let mut number = 0;
+        let mut parameter = || {
+            number += 1;
+            dialect.placeholder(number)
+        };
+        let key: Vec<String> = visible.primary_key.iter().map(|key| name(key)).collect();
+        let condition = match key.as_slice() {
+            [only] => {
+                let list: Vec<String> = keys.iter().map(|_| parameter()).collect();
+                format!("{only} IN ({})", list.join(", "))
+            }
+            several => {
+                let row = |_: &Vec<Value>| {
+                    let parts = several.iter().map(|key| format!("{key} = {}", parameter()));
+                    format!("({})", parts.collect::<Vec<_>>().join(" AND "))
+                };
+                keys.iter().map(row).collect::<Vec<_>>().join(" OR ")
+            }
+        };
+        let columns = key
+            .iter()
+            .cloned()
+            .chain(rest.iter().map(|rest| name(rest)));
+        let sql = format!(
+            "SELECT {} FROM {}.{} WHERE {condition}",
+            columns.collect::<Vec<_>>().join(", "),
+            name(&visible.schema),
+            name(&visible.name)
+        );
+        let params = Params::Positional(keys.iter().flatten().cloned().collect());
+        let wording = Wording::from(sql.as_str());
+        match decide(&self.live, wording, &params, &self.session, &self.limits).ok()? {
+            Decided::Allow(statement) if statement.effect() == Effect::Read => {
+                Some(Arc::from(statement))
+            }
+            // What waits for a person is not shown meanwhile.
+            Decided::Allow(_) | Decided::Pending(_, _) | Decided::Reject(_) => None,
+        }
+    }
+
+    /// Whether the session sees every row of a table.
+    fn sees_all_rows(&self, table: &TableDifference) -> bool {
+        let firewall = &self.live.firewall;
+        let Some(relation) = firewall.catalog().find(&table.schema, &table.table) else {
+            return false;
+        };
+        let view = firewall.policies().session(&self.session);
+        view.relation(relation.id)
+            .is_ok_and(|decision| decision.rows == RowFilter::Everything)
+    }
+
+    /// What the queries gave, as an answer.
+    ///
+    /// # Errors
+    /// `output.blocked` if something in it reads as instructions, and such answers are blocked.
+    pub(in crate::guard) fn show(
+        &self,
+        looked: Vec<Looked>,
+        scanning: Scanning,
+    ) -> Result<Preview, Rejection> {
+        let found = std::mem::take(&mut *self.found());
+        let mut plan = ScanPlan {
+            columns: COLUMNS
+                .map(|(name, type_name)| OutputColumn {
+                    name: name.into(),
+                    type_name: type_name.into(),
+                    masked: false,
+                })
+                .to_vec(),
+            max_rows: self.limits.max_rows,
+            row_bound: RowBound::Limit,
+            max_result_bytes: self.limits.max_result_bytes,
+            max_cell_bytes: self.limits.max_cell_bytes,
+            if_empty: EmptyReason::NoMatchOrFiltered,
+            masked_uses: Vec::new(),
+            tokens: Vec::new(),
+        };
+        let mut rows = Vec::new();
+        let mut counted = found.counted;
+        for (look, looked) in found.looks.iter().zip(looked) {
+            let of_table = look.statement.scan_plan();
+            let before = take(of_table, looked.before, scanning)?;
+            let after = take(of_table, looked.after, scanning)?;
+            let is_cut = before.truncation().is_some() || after.truncation().is_some();
+            if is_cut {
+                // Of a part it would not be known which rows are new. How many there are is more than policy shows.
+                counted.push((look.table.clone(), 0));
+                continue;
+            }
+            let is_masked = of_table.columns.iter().any(|column| column.masked);
+            for column in plan.columns.iter_mut().skip(COLUMNS.len() - 2) {
+                column.masked |= is_masked;
+            }
+            plan.masked_uses
+                .extend(of_table.masked_uses.iter().cloned());
+            let names: Vec<&str> = of_table.columns.iter().map(|c| &*c.name).collect();
+            compare(
+                look,
+                &names,
+                (before.into_values(), after.into_values()),
+                &mut rows,
+            );
+        }
+        let mut scan = ScanSession::with_sensitivity(
+            &plan,
+            scanning.action,
+            scanning.sensitivity,
+            scanning.marker,
+        );
+        if let Some(room) = scanning.room {
+            scan = scan.keep_within(room);
+        }
+        for row in rows {
+            if scan.push(row).is_break() {
+                break;
+            }
+        }
+        Ok(Preview {
+            rows: Envelope::new(scan.finish()?),
+            counted,
+        })
+    }
+
+    fn found(&self) -> std::sync::MutexGuard<'_, Found> {
+        self.found.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The columns of what is shown.
+const COLUMNS: [(&str, &str); 6] = [
+    ("table", "TEXT"),
+    ("key", "TEXT"),
+    ("change", "TEXT"),
+    ("column", "TEXT"),
+    ("before", ""),
+    ("after", ""),
+];
+
+impl Lens for SessionLens {
+    fn looks(&self, difference: &Difference) -> Vec<Ticket> {
+        let relations = self.live.firewall.relations(&self.session);
+        let relations = relations.unwrap_or_default();
+        let mut found = Found::default();
+        for table in &difference.tables {
+            match self.look(table, &relations) {
+                Some(look) => found.looks.push(look),
+                None if self.sees_all_rows(table) => {
+                    let count = u64::try_from(table.rows.len()).unwrap_or(u64::MAX);
+                    found
+                        .counted
+                        .push((format!("{}.{}", table.schema, table.table), count));
+                }
+                None => {}
+            }
+        }
+        let tickets = found
+            .looks
+            .iter()
+            .map(|look| Ticket::issue(&look.statement));
+        let tickets = tickets.collect();
+        *self.found() = found;
+        tickets
+    }
+}
+
+/// Rows of one table as they may leave: with tokens in the place of what tokens stand for.
+fn take(
+    plan: &ScanPlan,
+    rows: Vec<Vec<Value>>,
+    scanning: Scanning,
+) -> Result<ScannedRows, Rejection> {
+    let mut scan = ScanSession::with_sensitivity(
+        plan,
+        // The rows that are made of these are searched again.
+        Action::Flag,
+        scanning.sensitivity,
+        scanning.marker,
+    );
+    for row in rows {
+        if scan.push(row).is_break() {
+            break;
+        }
+    }
+    scan.finish()
+}
+
+/// The cells that are different.
+fn compare(
+    look: &Look,
+    names: &[&str],
+    (before, after): (Vec<Vec<Value>>, Vec<Vec<Value>>),
+    out: &mut Vec<Vec<Value>>,
+) {
+    let by_key = |rows: Vec<Vec<Value>>| -> BTreeMap<String, Vec<Value>> {
+        let named = rows.into_iter().map(|row| {
+            let key = look.key_columns.iter().zip(&row).take(look.keys);
+            let key = key.map(|(name, value)| format!("{name}={}", write(value)));
+            (key.collect::<Vec<_>>().join(", "), row)
+        });
+        named.collect()
+    };
+    let (before, mut after) = (by_key(before), by_key(after));
+    let cells = |row: &[Value]| row.iter().skip(look.keys).cloned().collect::<Vec<_>>();
+    let mut push = |key: &str, change: &str, column: &str, (old, new): (Value, Value)| {
+        let text = |text: &str| Value::text(text);
+        out.push(vec![
+            text(&look.table),
+            text(key),
+            text(change),
+            text(column),
+            old,
+            new,
+        ]);
+    };
+    let names: Vec<&str> = names.iter().skip(look.keys).copied().collect();
+    for (key, old) in &before {
+        match after.remove(key) {
+            Some(new) => {
+                for (name, (old, new)) in names.iter().zip(cells(old).into_iter().zip(cells(&new)))
+                {
+                    if old != new {
+                        push(key, "update", name, (old, new));
+                    }
+                }
+            }
+            None => {
+                for (name, old) in names.iter().zip(cells(old)) {
+                    push(key, "delete", name, (old, Value::Null));
+                }
+                if names.is_empty() {
+                    push(key, "delete", "", (Value::Null, Value::Null));
+                }
+            }
+        }
+    }
+    for (key, new) in after {
+        for (name, new) in names.iter().zip(cells(&new)) {
+            push(&key, "insert", name, (Value::Null, new));
+        }
+        if names.is_empty() {
+            push(&key, "insert", "", (Value::Null, Value::Null));
+        }
+    }
+}
+
+/// A value of a key, for a person.
+fn write(value: &Value) -> String {
+    match value {
+        Value::Null => "NULL".to_owned(),
+        Value::Bool(bool) => bool.to_string(),
+        Value::Integer(integer) => integer.to_string(),
+        Value::Real(real) => real.to_string(),
+        Value::Text(text) | Value::Blob(text) => String::from_utf8_lossy(text).into_owned(),
+    }
+}

@@ -1,0 +1,533 @@
+//! The verbs: what may be done with a change, each a step of its life.
+
+use std::sync::Arc;
+
+use super::{
+    Bound, ChangeCall, ChangeView, Decision, LookedAtChange, MAX_CHANGE_STATEMENTS, Purpose, Role,
+    keep_statement, proposer, require_step, strictest, wrong_state,
+};
+use crate::{
+    audit::ApprovalNote,
+    change::{ChangeBody, ChangeEvent, ChangeRecord, ChangeState, Step, Stepped, WrongState},
+    code::Code,
+    guard::{BackendErrorKind, Became, Guard, Refusal, internal},
+    policy::ApprovalLevel,
+    rejection::Rejection,
+    session::Session,
+    value::Params,
+};
+
+impl Guard {
+    /// Keeps a change that is to be looked at: its statements are decided about, and nothing is run.
+    ///
+    /// # Errors
+    /// What each statement would be refused with; `change.not-previewable` where it cannot be looked at first.
+    pub async fn propose_change(
+        &self,
+        statements: &[(String, Params)],
+        (reason, max_affected_rows): (Option<&str>, Option<u64>),
+        call: ChangeCall<'_>,
+    ) -> Result<ChangeView, Refusal> {
+        let proposed = self
+            .propose(statements, (reason, max_affected_rows), call)
+            .await;
+        proposed.map_err(|rejection| self.refusal(rejection))
+    }
+
+    async fn propose(
+        &self,
+        statements: &[(String, Params)],
+        (reason, max_affected_rows): (Option<&str>, Option<u64>),
+        call: ChangeCall<'_>,
+    ) -> Result<ChangeView, Rejection> {
+        let store = self.change_store()?;
+        if statements.is_empty() || statements.len() > MAX_CHANGE_STATEMENTS {
+            return Err(Rejection::new(
+                Code::RequestInvalid,
+                format!("a change has from 1 to {MAX_CHANGE_STATEMENTS} statements"),
+            ));
+        }
+        let session = call.session;
+        let body = ChangeBody {
+            version: 1,
+            principal: session.principal().to_string(),
+            transport: session.transport().name().to_owned(),
+            client: session.client().map(str::to_owned),
+            connection: self.name.clone(),
+            statements: statements.iter().map(keep_statement).collect(),
+            reason: reason.map(str::to_owned),
+            tables: Vec::new(),
+            policy_version: String::new(),
+            level: None,
+            policies: Vec::new(),
+            max_affected_rows: max_affected_rows.unwrap_or(u64::MAX),
+            preview: None,
+        };
+        let decisions = self
+            .decide_change(&body, session, call.limits, true)
+            .await?;
+        for decision in &decisions {
+            self.note_statement(&decision.sql, session, &Became::Untried, &decision.run)?;
+        }
+        let body = decided_body(body, &decisions);
+        let kept = store.propose(&body, self.host.unix_time());
+        let kept = kept.map_err(|why| internal(&why))?.ok_or_else(|| {
+            Rejection::new(
+                Code::LimitBusy,
+                "too many of your changes wait; commit or reject some, or wait until they expire",
+            )
+        })?;
+        Ok(self.view(kept, Role::Proposer))
+    }
+
+    /// Runs a change and takes it back, and tells what it does. Only its proposer may.
+    ///
+    /// # Errors
+    /// What running it is refused with. The change stands where it stood.
+    pub async fn validate_change(
+        &self,
+        id: &str,
+        call: ChangeCall<'_>,
+    ) -> Result<LookedAtChange, Refusal> {
+        let validated = self.validate(id, call).await;
+        validated.map_err(|rejection| self.refusal(rejection))
+    }
+
+    async fn validate(&self, id: &str, call: ChangeCall<'_>) -> Result<LookedAtChange, Rejection> {
+        let record = self.own_change(id, call.session)?;
+        require_step(record.state, ChangeEvent::Validate)?;
+        let session = call.session;
+        let mut decisions = self.decide_own(&record.body, call, true).await?;
+        let (run, preview) = self
+            .rehearse(&mut decisions, (session, session), call)
+            .await?;
+        let mut body = decided_body(record.body.clone(), &decisions);
+        if let Some(first) = decisions.first() {
+            body.preview = Some(self.mark(&run, &first.run.live)?);
+        }
+        let step = Step {
+            body: Some(&body),
+            ..self.step(id, ChangeEvent::Validate)
+        };
+        let record = self.take_step(step)?;
+        Ok(LookedAtChange {
+            view: self.view(record, Role::Proposer),
+            preview: Some(preview),
+            is_as_validated: true,
+        })
+    }
+
+    /// A change, and what it does by now where it waits for an approval or to be kept. For its proposer, and for whoever may approve it;
+    /// rows are shown as to the latter's own queries.
+    ///
+    /// # Errors
+    /// `change.unknown`; what running it is refused with.
+    pub async fn inspect_change(
+        &self,
+        id: &str,
+        call: ChangeCall<'_>,
+    ) -> Result<LookedAtChange, Refusal> {
+        let inspected = self.inspect(id, call).await;
+        inspected.map_err(|rejection| self.refusal(rejection))
+    }
+
+    async fn inspect(&self, id: &str, call: ChangeCall<'_>) -> Result<LookedAtChange, Rejection> {
+        let (record, role) = self.find_change(id, call.session)?;
+        match (record.state, &record.body.preview) {
+            (ChangeState::Validated | ChangeState::Approved, Some(_)) => {}
+            (
+                ChangeState::Validated
+                | ChangeState::Approved
+                | ChangeState::Proposed
+                | ChangeState::Rejected
+                | ChangeState::Committing
+                | ChangeState::Committed
+                | ChangeState::Failed
+                | ChangeState::Expired,
+                _,
+            ) => {
+                return Ok(LookedAtChange {
+                    view: self.view(record, role),
+                    preview: None,
+                    is_as_validated: true,
+                });
+            }
+        }
+        let proposer = proposer(&record.body)?;
+        let decisions = self.decide_change(&record.body, &proposer, call.limits, true);
+        let mut decisions = decisions.await?;
+        let (run, preview) = self
+            .rehearse(&mut decisions, (&proposer, call.session), call)
+            .await?;
+        let is_as_validated = self.is_bound(&record.body, &decisions)
+            && self
+                .expectation(&record.body, &decisions)?
+                .is_met(&run.difference);
+        let mut view = self.view(record, role);
+        if !is_as_validated {
+            view.next_valid_actions
+                .retain(|action| !matches!(*action, "approve_change" | "commit_change"));
+        }
+        Ok(LookedAtChange {
+            view,
+            preview: Some(preview),
+            is_as_validated,
+        })
+    }
+
+    /// The changes on this connection that `session` proposed or may approve, newest first.
+    ///
+    /// # Errors
+    /// `internal` if they cannot be read.
+    pub fn list_changes(&self, session: &Session) -> Result<Vec<ChangeView>, Refusal> {
+        let listed = self.change_store().and_then(|store| {
+            let all = store.list(self.host.unix_time());
+            all.map_err(|why| internal(&why))
+        });
+        let listed = listed.map_err(|rejection| self.refusal(rejection))?;
+        let known = listed.into_iter().filter_map(|record| {
+            let role = self.role(&record.body, session)?;
+            Some(self.view(record, role))
+        });
+        Ok(known.collect())
+    }
+
+    /// Approves what the preview called `preview` of a change does, as another principal than its proposer. It is run once more: what
+    /// it does by now must be that.
+    ///
+    /// # Errors
+    /// `change.own-approval`, `change.conflict`, `approval.required` where an operator is demanded.
+    pub async fn approve_change(
+        &self,
+        (id, preview): (&str, &str),
+        call: ChangeCall<'_>,
+    ) -> Result<ChangeView, Refusal> {
+        let approved = self.approve((id, preview), call).await;
+        approved.map_err(|rejection| self.refusal(rejection))
+    }
+
+    async fn approve(
+        &self,
+        (id, preview): (&str, &str),
+        call: ChangeCall<'_>,
+    ) -> Result<ChangeView, Rejection> {
+        let (record, role) = self.find_change(id, call.session)?;
+        if role == Role::Proposer {
+            return Err(Rejection::new(
+                Code::ChangeOwnApproval,
+                Code::ChangeOwnApproval.summary(),
+            ));
+        }
+        require_step(record.state, ChangeEvent::Approve)?;
+        match record.body.approval_level() {
+            Some(ApprovalLevel::Required) => {}
+            Some(ApprovalLevel::Operator) => return Err(self.wait_for_operator(id)),
+            None => {
+                return Err(Rejection::new(
+                    Code::ChangeWrongState,
+                    "this change needs no approval: its proposer commits it",
+                ));
+            }
+        }
+        if record.body.preview_id() != Some(preview) {
+            return Err(other_preview());
+        }
+        let proposer = proposer(&record.body)?;
+        let decisions = self.decide_change(&record.body, &proposer, call.limits, true);
+        let mut decisions = decisions.await?;
+        let sessions = (&proposer, call.session);
+        let (run, _) = self.rehearse(&mut decisions, sessions, call).await?;
+        if !self.is_bound(&record.body, &decisions)
+            || !self
+                .expectation(&record.body, &decisions)?
+                .is_met(&run.difference)
+        {
+            return Err(conflict());
+        }
+        let by = call.session.principal().to_string();
+        self.note_decision(id, call.session, ("approved", &by))?;
+        let record = self.take_step(Step {
+            preview: Some(preview),
+            by: Some(&by),
+            ..self.step(id, ChangeEvent::Approve)
+        })?;
+        Ok(self.view(record, Role::Approver))
+    }
+
+    /// Rejects a change for good: as its proposer, who withdraws it, or as somebody who may approve it.
+    ///
+    /// # Errors
+    /// `change.unknown`, `change.wrong-state`.
+    pub fn reject_change(&self, id: &str, session: &Session) -> Result<ChangeView, Refusal> {
+        let reject = || {
+            let (record, role) = self.find_change(id, session)?;
+            require_step(record.state, ChangeEvent::Reject)?;
+            let by = session.principal().to_string();
+            self.note_decision(id, session, ("rejected", &by))?;
+            let record = self.take_step(Step {
+                by: Some(&by),
+                ..self.step(id, ChangeEvent::Reject)
+            })?;
+            Ok(self.view(record, role))
+        };
+        reject().map_err(|rejection| self.refusal(rejection))
+    }
+
+    /// Runs a change for good, if it does what was looked at, and, where an approval is demanded, what was approved. Only its proposer may.
+    ///
+    /// # Errors
+    /// `approval.required` while it waits; `change.conflict` if it does something else by now. Nothing is changed then.
+    pub async fn commit_change(
+        &self,
+        id: &str,
+        call: ChangeCall<'_>,
+    ) -> Result<ChangeView, Refusal> {
+        let committed = self.commit(id, call).await;
+        committed.map_err(|rejection| self.refusal(rejection))
+    }
+
+    async fn commit(&self, id: &str, call: ChangeCall<'_>) -> Result<ChangeView, Rejection> {
+        let record = self.own_change(id, call.session)?;
+        let event = match (record.body.approval_level(), record.state) {
+            (Some(level), ChangeState::Validated) => return Err(self.wait_for_approval(id, level)),
+            (Some(_), _) => ChangeEvent::BeginApproved,
+            (None, _) => ChangeEvent::BeginUnapproved,
+        };
+        require_step(record.state, event)?;
+        let mut decisions = self.decide_own(&record.body, call, false).await?;
+        // Other policies, another schema, or a stricter demand: what was looked at was of another decision.
+        if !self.is_bound(&record.body, &decisions) {
+            return Err(Rejection::new(
+                Code::ChangeConflict,
+                "the policies or the schema are others than when this change was validated; nothing was changed",
+            ));
+        }
+        let bound = self.expectation(&record.body, &decisions)?;
+        for decision in &mut decisions {
+            decision.run.approval = record.decided_by.clone().map(|by| ApprovalNote {
+                id: id.to_owned(),
+                state: "used",
+                by: Some(by),
+            });
+        }
+        // On the disk before anything runs: of several that commit, one is first.
+        let preview = record.body.preview_id();
+        self.take_step(Step {
+            preview,
+            ..self.step(id, event)
+        })?;
+        let purpose = Purpose::Keep(bound);
+        let ran = self
+            .run_change(&mut decisions, call.session, purpose, call.cancel)
+            .await;
+        let (event, refused) = match ran {
+            Ok(run) if run.is_kept => (ChangeEvent::Keep, None),
+            Ok(_) => (ChangeEvent::Conflict, Some(conflict())),
+            Err((rejection, kind)) => match what_follows(kind) {
+                Some(event) => (event, Some(rejection)),
+                // Its outcome is not known, and it stays so.
+                None => return Err(rejection),
+            },
+        };
+        if let Some(rejection) = &refused
+            && event == ChangeEvent::Conflict
+        {
+            let refusal = self.refusal(rejection.clone());
+            for decision in &decisions {
+                let became = Became::Refused(&refusal);
+                self.note_statement(&decision.sql, call.session, &became, &decision.run)?;
+            }
+        }
+        let record = self.take_step(self.step(id, event))?;
+        match refused {
+            Some(rejection) => Err(rejection),
+            None => Ok(self.view(record, Role::Proposer)),
+        }
+    }
+
+    /// A change of `session`'s own.
+    fn own_change(&self, id: &str, session: &Session) -> Result<ChangeRecord, Rejection> {
+        match self.find_change(id, session)? {
+            (record, Role::Proposer) => Ok(record),
+            (_, Role::Approver) => Err(Rejection::new(
+                Code::ChangeWrongState,
+                "only who proposed a change validates and commits it",
+            )),
+        }
+    }
+
+    /// The decisions about a change of the caller's own. It came by the same door, so that it is decided alike.
+    async fn decide_own(
+        &self,
+        body: &ChangeBody,
+        call: ChangeCall<'_>,
+        is_dry: bool,
+    ) -> Result<Vec<Decision>, Rejection> {
+        let session = call.session;
+        if body.transport != session.transport().name()
+            || body.client.as_deref() != session.client()
+        {
+            return Err(Rejection::new(
+                Code::ChangeWrongState,
+                "this change was proposed by another client or over another transport; propose it anew",
+            ));
+        }
+        self.decide_change(body, session, call.limits, is_dry).await
+    }
+
+    /// Whether a change would be decided now as it was when it was validated.
+    fn is_bound(&self, body: &ChangeBody, decisions: &[Decision]) -> bool {
+        let now = decided_body(body.clone(), decisions);
+        now.policy_version == body.policy_version
+            && now.level == body.level
+            && now.policies == body.policies
+            && now.tables == body.tables
+    }
+
+    fn expectation(
+        &self,
+        body: &ChangeBody,
+        decisions: &[Decision],
+    ) -> Result<Arc<dyn super::Expectation>, Rejection> {
+        let (Some(preview), Some(first)) = (&body.preview, decisions.first()) else {
+            return Err(internal("a change that was validated has no preview"));
+        };
+        Ok(Arc::new(Bound {
+            store: Arc::clone(self.change_store()?),
+            live: Arc::clone(&first.run.live),
+            generated: preview.generated.iter().cloned().collect(),
+            digest: preview.digest.clone(),
+        }))
+    }
+
+    /// A step that says no more than what happens.
+    fn step<'s>(&self, id: &'s str, event: ChangeEvent) -> Step<'s> {
+        Step {
+            id,
+            event,
+            preview: None,
+            body: None,
+            by: None,
+            now: self.host.unix_time(),
+        }
+    }
+
+    fn take_step(&self, step: Step<'_>) -> Result<ChangeRecord, Rejection> {
+        let event = step.event;
+        match self
+            .change_store()?
+            .step(step)
+            .map_err(|why| internal(&why))?
+        {
+            Stepped::Taken(record) => Ok(*record),
+            Stepped::WrongState(state) => Err(wrong_state(&WrongState { state, event })),
+            Stepped::OtherPreview => Err(other_preview()),
+            Stepped::Unknown => Err(Rejection::new(
+                Code::ChangeUnknown,
+                Code::ChangeUnknown.summary(),
+            )),
+        }
+    }
+
+    fn wait_for_approval(&self, id: &str, level: ApprovalLevel) -> Rejection {
+        match level {
+            ApprovalLevel::Required => Rejection::new(
+                Code::ApprovalRequired,
+                format!(
+                    "the change {id} is pending: it waits for somebody else's approval, by approve_change or `palisade approve {id}`. Then commit it"
+                ),
+            ),
+            ApprovalLevel::Operator => self.wait_for_operator(id),
+        }
+    }
+
+    fn wait_for_operator(&self, id: &str) -> Rejection {
+        let lacks = self
+            .changes
+            .as_ref()
+            .and_then(|store| store.lacks_operator());
+        let message = match lacks {
+            None => format!(
+                "the change {id} is pending: it waits for an operator, who runs `palisade approve {id}`. No tool gives that approval"
+            ),
+            Some(why) => format!(
+                "the change {id} needs an operator's approval, and there is no way to give it here: {why}"
+            ),
+        };
+        Rejection::new(Code::ApprovalRequired, message)
+    }
+
+    /// Records what somebody says of a change, before it counts.
+    fn note_decision(
+        &self,
+        id: &str,
+        session: &Session,
+        (state, by): (&'static str, &str),
+    ) -> Result<(), Rejection> {
+        let note = ApprovalNote {
+            id: id.to_owned(),
+            state,
+            by: Some(by.to_owned()),
+        };
+        self.record_approval(session, note)
+            .map_err(|refusal| refusal.rejection)
+    }
+}
+
+/// The same with what was decided of its statements.
+fn decided_body(body: ChangeBody, decisions: &[Decision]) -> ChangeBody {
+    let mut tables: Vec<String> = decisions
+        .iter()
+        .flat_map(|one| one.run.relations.iter().cloned())
+        .collect();
+    tables.sort();
+    tables.dedup();
+    let (level, policies) = strictest(decisions);
+    let version = decisions
+        .first()
+        .map(|first| first.run.live.firewall.policies().version());
+    ChangeBody {
+        tables,
+        level,
+        policies,
+        policy_version: version.unwrap_or_default().to_owned(),
+        ..body
+    }
+}
+
+/// Where a failure takes a change that was being kept; nowhere if it is not known whether it was kept.
+fn what_follows(kind: BackendErrorKind) -> Option<ChangeEvent> {
+    match kind {
+        BackendErrorKind::OutcomeUnknown => None,
+        BackendErrorKind::Timeout
+        | BackendErrorKind::Cancelled
+        | BackendErrorKind::Conflict
+        | BackendErrorKind::SchemaChanged
+        | BackendErrorKind::Busy
+        | BackendErrorKind::Unavailable => Some(ChangeEvent::Release),
+        BackendErrorKind::Resource
+        | BackendErrorKind::Rejected
+        | BackendErrorKind::NameNotFound
+        | BackendErrorKind::NotGranted
+        | BackendErrorKind::SecondLock
+        | BackendErrorKind::Constraint
+        | BackendErrorKind::Cost
+        | BackendErrorKind::AffectedRows
+        | BackendErrorKind::Forbidden
+        | BackendErrorKind::NotAdmitted
+        | BackendErrorKind::NotPreviewable
+        | BackendErrorKind::ReadOnly
+        | BackendErrorKind::NotTaken => Some(ChangeEvent::Fail),
+    }
+}
+
+fn conflict() -> Rejection {
+    Rejection::new(Code::ChangeConflict, Code::ChangeConflict.summary())
+}
+
+fn other_preview() -> Rejection {
+    Rejection::new(
+        Code::ChangeConflict,
+        "the change has another preview than this one; inspect it, and name the preview that you looked at",
+    )
+}
