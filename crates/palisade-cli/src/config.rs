@@ -25,6 +25,7 @@ use crate::{
     audit_config::{
         ANCHOR_MINUTES, ANCHOR_RECORDS, Audit, AuditSetup, AuditTable, FILE_HOURS, FILE_KB, FILES,
     },
+    broker_config::{Broker, BrokerSetup},
     config_fault::ConfigFault,
     database::Database,
     database_name::Source,
@@ -73,6 +74,7 @@ pub(crate) struct ConfigFile {
     defaults: Config,
     grants: Grants,
     http: HttpSetup,
+    broker: BrokerSetup,
     connections: BTreeMap<String, (Config, Database)>,
 }
 
@@ -113,6 +115,9 @@ struct File {
     /// What `palisade serve --http` does.
     #[serde(default)]
     http: Http,
+    /// What `palisade broker` does.
+    #[serde(default)]
+    broker: Broker,
     /// Where traces and metrics are sent.
     #[serde(default)]
     telemetry: Telemetry,
@@ -351,6 +356,11 @@ impl ConfigFile {
         &self.http
     }
 
+    /// What the broker does.
+    pub(crate) fn broker(&self) -> &BrokerSetup {
+        &self.broker
+    }
+
     /// The audit logs that it names.
     pub(crate) fn audits(&self) -> Vec<AuditSetup> {
         let mut audits: Vec<AuditSetup> = Vec::new();
@@ -476,6 +486,7 @@ impl Reader<'_> {
             mcp,
             approvals,
             http,
+            broker,
             telemetry,
             connections,
         } = file;
@@ -520,6 +531,7 @@ impl Reader<'_> {
             defaults,
             grants,
             http: self.http(http)?,
+            broker: broker.read(self.folder, |what, span, help| self.fault(what, span, help))?,
             connections: checked,
         })
     }
