@@ -221,11 +221,12 @@ impl Broker {
 
 /// Takes a connection, no faster than handshakes may come.
 async fn accept(listener: &UnixListener, rate: &mut Rate) -> io::Result<UnixStream> {
-    let (stream, _) = listener.accept().await?;
-    if let Err(wait) = rate.take(Instant::now()) {
+    // It may be given up at any time, and then no connection may have been taken.
+    while let Some(wait) = rate.find_wait(Instant::now()) {
         sleep(wait).await;
-        let _ = rate.take(Instant::now());
     }
+    let (stream, _) = listener.accept().await?;
+    rate.take();
     Ok(stream)
 }
 

@@ -23,8 +23,8 @@ impl Rate {
         }
     }
 
-    /// Takes one; how long to wait for it if there is none.
-    pub(crate) fn take(&mut self, now: Instant) -> Result<(), Duration> {
+    /// How long to wait for one; none if there is one.
+    pub(crate) fn find_wait(&mut self, now: Instant) -> Option<Duration> {
         let passed = now.saturating_duration_since(self.since);
         let back = passed.as_nanos() / self.each.as_nanos().max(1);
         let back = u32::try_from(back).unwrap_or(u32::MAX);
@@ -34,13 +34,13 @@ impl Rate {
         } else {
             self.since += self.each * back;
         }
-        if self.held == 0 {
-            return Err(self
-                .each
-                .saturating_sub(now.saturating_duration_since(self.since)));
-        }
-        self.held -= 1;
-        Ok(())
+        let waited = now.saturating_duration_since(self.since);
+        (self.held == 0).then(|| self.each.saturating_sub(waited))
+    }
+
+    /// Takes one.
+    pub(crate) fn take(&mut self) {
+        self.held = self.held.saturating_sub(1);
     }
 }
 
@@ -52,11 +52,19 @@ mod tests {
     fn what_is_taken_comes_back_with_time() {
         let start = Instant::now();
         let mut rate = Rate::new(2, 10, start);
-        assert!(rate.take(start).is_ok() && rate.take(start).is_ok());
-        assert_eq!(rate.take(start), Err(Duration::from_millis(100)));
-        assert!(rate.take(start + Duration::from_millis(100)).is_ok());
-        assert!(rate.take(start + Duration::from_millis(150)).is_err());
+        for _ in 0..2 {
+            assert_eq!(rate.find_wait(start), None);
+            rate.take();
+        }
+        assert_eq!(rate.find_wait(start), Some(Duration::from_millis(100)));
+        assert_eq!(rate.find_wait(start + Duration::from_millis(100)), None);
+        rate.take();
+        let later = start + Duration::from_millis(150);
+        assert_eq!(rate.find_wait(later), Some(Duration::from_millis(50)));
         let late = start + Duration::from_secs(60);
-        assert!(rate.take(late).is_ok() && rate.take(late).is_ok() && rate.take(late).is_err());
+        for wait in [None, None, Some(Duration::from_millis(100))] {
+            assert_eq!(rate.find_wait(late), wait);
+            rate.take();
+        }
     }
 }

@@ -48,9 +48,11 @@ pub(super) fn install(
         ))
     })?;
     output::text(&format!(
-        "{} is written. Next:\n  useradd --system {user}\n  install -d -o {user} -m 700 {}\n  systemctl daemon-reload\n  systemctl enable --now palisade-broker\n",
+        "{} is written. The broker can write to its folder alone: put `audit` and `state` there. Next:\n  useradd --system {user}\n  install -d -o {user} -m 700 {}\n  runuser -u {user} -- {} load-connections --config {}\n  systemctl daemon-reload\n  systemctl enable --now palisade-broker\n",
         unit.display(),
-        folder.display()
+        folder.display(),
+        program.display(),
+        config.display()
     ))?;
     Ok(Exit::Permitted)
 }
@@ -93,7 +95,6 @@ NoNewPrivileges=yes
 PrivateDevices=yes
 PrivateMounts=yes
 PrivateTmp=yes
-PrivateUsers=yes
 ProtectClock=yes
 ProtectControlGroups=yes
 ProtectHome=read-only

@@ -16,6 +16,7 @@ use crate::{desk::Desk, serve::Client};
 const CONFIG: &str = concat!(
     include_str!("../../../src/config.rs"),
     include_str!("../../../src/audit_config.rs"),
+    include_str!("../../../src/broker_config.rs"),
     include_str!("../../../src/http_config.rs"),
     include_str!("../../../src/telemetry_config.rs")
 );
@@ -59,6 +60,8 @@ pub(super) fn sections() -> Vec<(&'static str, String)> {
         ("audit", keys("AuditTable")),
         ("approvals", keys("Approvals")),
         ("http", keys("Http")),
+        ("broker", keys("Broker")),
+        ("broker-peer", keys("BrokerPeer")),
         ("telemetry", keys("Telemetry")),
         ("exit-codes", exit_codes()),
     ]
@@ -302,6 +305,8 @@ fn value(kind: &str) -> &'static str {
         | "Mcp"
         | "Approvals"
         | "Http"
+        | "Broker"
+        | "BTreeMap<String, BrokerPeer>"
         | "Telemetry"
         | "BTreeMap<String, Connection>" => "table",
         "usize"
@@ -353,6 +358,9 @@ pub(super) fn configuration_schema() -> String {
         "Grants": object(CONFIG, "Grants"),
         "Mcp": object(CONFIG, "Mcp"),
         "Approvals": object(CONFIG, "Approvals"),
+        "Http": object(CONFIG, "Http"),
+        "Broker": object(CONFIG, "Broker"),
+        "BrokerPeer": object(CONFIG, "BrokerPeer"),
         "Telemetry": object(CONFIG, "Telemetry"),
         "Connection": object(CONFIG, "Connection"),
         "AuditTable": object(CONFIG, "AuditTable"),
