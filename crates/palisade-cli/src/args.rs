@@ -13,6 +13,10 @@ use crate::approvals_args::{
 use crate::audit_args::{
     AUDIT_SHOW_HELP, AUDIT_VERIFY_HELP, AuditShowArguments, AuditVerifyArguments,
 };
+use crate::broker_args::{
+    BROKER_HELP, BrokerArguments, LOAD_HELP, LoadArguments, RELAY_HELP, RelayArguments,
+    SANDBOX_HELP, SandboxArguments,
+};
 use crate::config_args::ConfigCommand;
 use crate::scan::{SCAN_HELP, ScanArguments};
 use crate::workbench_args::{
@@ -70,6 +74,18 @@ pub(crate) enum Command {
     /// Serve databases to an MCP client over standard input and output
     #[command(after_help = SERVE_HELP)]
     Serve(ServeArguments),
+    /// Ask for the passwords of the broker's connections, and store them
+    #[command(after_help = LOAD_HELP)]
+    LoadConnections(LoadArguments),
+    /// Serve databases at a private socket, for agents that must not have credentials
+    #[command(after_help = BROKER_HELP)]
+    Broker(BrokerArguments),
+    /// Connect an MCP client's standard input and output to the broker
+    #[command(after_help = RELAY_HELP)]
+    Relay(RelayArguments),
+    /// Run a command that can reach the broker, and neither network nor home
+    #[command(after_help = SANDBOX_HELP)]
+    Sandbox(SandboxArguments),
     /// Print what an MCP client has to be told to start `serve`, or write it into the client's file
     #[command(after_help = MCP_CONFIG_HELP)]
     McpConfig(McpConfigArguments),

@@ -26,6 +26,7 @@ use crate::{
     audit_config::{
         ANCHOR_MINUTES, ANCHOR_RECORDS, Audit, AuditSetup, AuditTable, FILE_HOURS, FILE_KB, FILES,
     },
+    broker_config::{Broker, BrokerSetup},
     config_fault::ConfigFault,
     database::Database,
     database_name::Source,
@@ -89,6 +90,7 @@ pub(crate) struct ConfigFile {
     defaults: Config,
     grants: Grants,
     http: HttpSetup,
+    broker: BrokerSetup,
     connections: BTreeMap<String, (Config, Database)>,
 }
 
@@ -129,6 +131,9 @@ struct File {
     /// What `palisade serve --http` does.
     #[serde(default)]
     http: Http,
+    /// What `palisade broker` does.
+    #[serde(default)]
+    broker: Broker,
     /// Where traces and metrics are sent.
     #[serde(default)]
     telemetry: Telemetry,
@@ -370,6 +375,11 @@ impl ConfigFile {
         &self.http
     }
 
+    /// What the broker does.
+    pub(crate) fn broker(&self) -> &BrokerSetup {
+        &self.broker
+    }
+
     /// The audit logs that it names.
     pub(crate) fn audits(&self) -> Vec<AuditSetup> {
         let mut audits: Vec<AuditSetup> = Vec::new();
@@ -495,6 +505,7 @@ impl Reader<'_> {
             mcp,
             approvals,
             http,
+            broker,
             telemetry,
             scan,
             connections,
@@ -541,6 +552,7 @@ impl Reader<'_> {
             defaults,
             grants,
             http: self.http(http)?,
+            broker: broker.read(self.folder, |what, span, help| self.fault(what, span, help))?,
             connections: checked,
         })
     }

@@ -1,10 +1,10 @@
 //! `palisade`: a SQL firewall for AI agents, on the command line. Exit codes: [`exit::Exit`].
 
 #![cfg_attr(
-    not(all(feature = "http", feature = "postgres")),
+    not(all(feature = "broker", feature = "http", feature = "postgres", unix)),
     expect(
         dead_code,
-        reason = "PostgreSQL needs all that servers do, and HTTP what is configured of it"
+        reason = "PostgreSQL needs all that servers do, and HTTP and the broker what is configured of them"
     )
 )]
 
@@ -24,6 +24,10 @@ mod audit_config;
 mod audit_show;
 mod audit_verify;
 mod batch;
+#[cfg_attr(not(all(feature = "broker", unix)), path = "absent/broker.rs")]
+mod broker;
+mod broker_args;
+mod broker_config;
 mod changed_lines;
 mod changes;
 mod check;
@@ -150,6 +154,10 @@ fn run() -> Result<Exit, Failure> {
         Command::Explain(arguments) => explain::run(arguments),
         Command::Scan(arguments) => scan::run(arguments),
         Command::Serve(arguments) => serve::run(arguments),
+        Command::LoadConnections(arguments) => broker::load(arguments),
+        Command::Broker(arguments) => broker::run(arguments),
+        Command::Relay(arguments) => broker::relay(arguments),
+        Command::Sandbox(arguments) => broker::sandbox(arguments),
         Command::McpConfig(arguments) => mcp_config::run(arguments),
         Command::Config(command) => config_command::run(command),
         Command::Changes(arguments) => changes::run(arguments),

@@ -5,6 +5,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use zeroize::Zeroize as _;
+
 use crate::exit::Failure;
 
 /// Bytes of a password file that are looked at.
@@ -67,6 +69,12 @@ impl Password {
     }
 }
 
+impl Drop for Password {
+    fn drop(&mut self) {
+        self.0.zeroize();
+    }
+}
+
 impl fmt::Debug for Password {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Password(…)")
@@ -97,6 +105,7 @@ fn read_file(path: &Path) -> Result<String, Failure> {
         return Err(fault(&format!("it is longer than {MAX_BYTES} bytes")));
     }
     let text = std::fs::read_to_string(path).map_err(|error| fault(&error.to_string()))?;
+    let text = zeroize::Zeroizing::new(text);
     let line = text.strip_suffix('\n').unwrap_or(&text);
     let line = line.strip_suffix('\r').unwrap_or(line);
     if line.contains('\n') {

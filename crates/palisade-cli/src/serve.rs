@@ -4,6 +4,7 @@
 use std::{
     collections::BTreeSet,
     io::{IsTerminal as _, Write as _},
+    path::Path,
     sync::Arc,
 };
 
@@ -22,7 +23,9 @@ use tracing_subscriber::{
 };
 
 use crate::{
-    args::ServeArguments,
+    args::{PolicyArguments, SecretArguments, ServeArguments},
+    audit_config::AuditArguments,
+    broker::{self, BrokerDoor},
     config::ConfigFile,
     database::{Access, Database},
     database_name::Source,
@@ -39,13 +42,42 @@ use crate::{
 /// Runs the command until the client goes away.
 pub(crate) fn run(arguments: &ServeArguments) -> Result<Exit, Failure> {
     log();
-    let door = Door::open(arguments)?;
+    serve(arguments, Door::open(arguments)?)
+}
+
+/// Runs the broker of a configuration until it is asked to end.
+pub(crate) fn run_broker(config: &Path, door: BrokerDoor) -> Result<Exit, Failure> {
+    log();
+    let arguments = ServeArguments {
+        sources: Vec::new(),
+        in_memory: false,
+        schema: None,
+        read_only: false,
+        writable: false,
+        http: None,
+        tools: None,
+        secret: SecretArguments::default(),
+        policies: PolicyArguments {
+            principal: None,
+            policies: None,
+            config: Some(config.to_owned()),
+        },
+        audit: AuditArguments {
+            audit: None,
+            audit_key: None,
+            audit_anchors: None,
+        },
+    };
+    serve(&arguments, Door::Broker(door))
+}
+
+fn serve(arguments: &ServeArguments, door: Door) -> Result<Exit, Failure> {
     let askers = door.askers()?;
     // Read before what it says is, so that no change in between is missed.
     let path = arguments.policies.config.clone();
     let configuration = path.map(|path| (std::fs::read_to_string(&path).unwrap_or_default(), path));
     let served = Served::new(arguments.policies.policies.clone());
-    let mut databases = databases(arguments)?;
+    let mut databases = door.equip(databases(arguments)?)?;
     if arguments.read_only {
         databases = (databases.into_iter())
             .map(|(setup, database)| (setup.read_only(), database))
@@ -130,6 +162,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<Exit, Failure> {
                 .block_on(served)
                 .map_err(|error| Failure::Internal(error.to_string()))
         }
+        Door::Broker(door) => runtime.block_on(door.serve(server, wait_for_termination())),
         Door::Http(door) => runtime.block_on(door.serve(server, wait_for_termination())),
     };
     // A statement that still runs has no client to answer.
@@ -151,6 +184,8 @@ enum Door {
     Streams(ProtocolStreams),
     /// A network.
     Http(HttpDoor),
+    /// A private socket.
+    Broker(BrokerDoor),
 }
 
 impl Door {
@@ -173,6 +208,15 @@ impl Door {
         match self {
             Self::Streams(_) => Ok(Askers::Configured),
             Self::Http(door) => Ok(Askers::Bearers(door.principals()?)),
+            Self::Broker(door) => Ok(Askers::Peers(door.principals())),
+        }
+    }
+
+    /// The databases, with what only this door knows of them.
+    fn equip(&self, databases: Vec<(Setup, Database)>) -> Result<Vec<(Setup, Database)>, Failure> {
+        match self {
+            Self::Streams(_) | Self::Http(_) => Ok(databases),
+            Self::Broker(door) => door.equip(databases),
         }
     }
 }
@@ -184,6 +228,8 @@ enum Askers {
     Configured,
     /// Bearers of access tokens; these principals have one by now.
     Bearers(BTreeSet<Principal>),
+    /// Processes that connect to the broker: these principals, or that of the configuration.
+    Peers(BTreeSet<Principal>),
 }
 
 impl Askers {
@@ -192,6 +238,10 @@ impl Askers {
         match self {
             Self::Configured => (Transport::Stdio, setup.principal.clone().into()),
             Self::Bearers(_) => (Transport::Http, serve_http::principal_source()),
+            Self::Peers(_) => (
+                Transport::Stdio,
+                broker::principal_source(setup.principal.clone()),
+            ),
         }
     }
 
@@ -200,6 +250,10 @@ impl Askers {
         match self {
             Self::Configured => vec![setup.principal.clone()],
             Self::Bearers(principals) => principals.iter().cloned().collect(),
+            Self::Peers(principals) => {
+                let configured = std::iter::once(&setup.principal);
+                principals.iter().chain(configured).cloned().collect()
+            }
         }
     }
 }
@@ -375,6 +429,9 @@ fn gate(
         Askers::Configured => {
             tracing::info!(principal = %setup.principal, database = name, "serving over standard input and output");
         }
+        Askers::Peers(_) => {
+            tracing::info!(database = name, "serving by the broker");
+        }
         Askers::Bearers(_) => {
             tracing::info!(
                 access_tokens_of = principals.len(),
@@ -433,7 +490,7 @@ fn greet(command: impl Iterator<Item = String>) -> String {
 
 /// Logs to standard error: our own steps and, of the protocol and of drivers, only what goes wrong; their finer
 /// levels hold statements, answers, and what a database server has to say.
-fn log() {
+pub(crate) fn log() {
     let levels = Targets::new()
         .with_default(LevelFilter::WARN)
         // It warns of each error that it answers, with all of it.

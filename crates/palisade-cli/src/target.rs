@@ -167,6 +167,14 @@ impl Target {
         })
     }
 
+    /// Takes its password from there.
+    pub(crate) fn with_secret(self, secret: Secret) -> Self {
+        Self {
+            secret: Some(secret),
+            ..self
+        }
+    }
+
     /// Tells the server for whom each statement is.
     pub(crate) fn handing(self, handed: Option<SettingName>) -> Self {
         Self { handed, ..self }

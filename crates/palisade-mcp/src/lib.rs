@@ -91,7 +91,7 @@ pub use options::{AnswerSize, Asker, PrincipalSource, ServeOptions};
 /// The protocol whose types this crate shows.
 pub use rmcp;
 
-pub use serve::{ServeError, serve, serve_stdio, serve_streams, serve_streams_until};
+pub use serve::{ServeError, serve, serve_peer, serve_stdio, serve_streams, serve_streams_until};
 pub use server::PalisadeServer;
 pub use streams::ProtocolStreams;
 pub use tool_set::{ToolSet, UnknownToolError};

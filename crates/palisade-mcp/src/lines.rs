@@ -15,7 +15,7 @@ use std::{
 use palisade::{code::Code, rejection::Rejection};
 use rmcp::{
     ErrorData, RoleServer,
-    model::{ErrorCode, RequestId},
+    model::{ErrorCode, Extensions, GetExtensions as _, JsonRpcMessage, RequestId},
     service::{RxJsonRpcMessage, TxJsonRpcMessage},
     transport::{Transport, async_rw::AsyncRwTransport},
 };
@@ -305,12 +305,16 @@ impl<R: AsyncRead + Unpin> AsyncRead for BoundedLines<R> {
     }
 }
 
+/// What is known of a client, put where its requests are looked at.
+pub(crate) type Mark = Box<dyn Fn(&mut Extensions) + Send>;
+
 /// Messages over a pair of streams, a bounded line each.
 pub(crate) struct BoundedTransport<R: AsyncRead + Unpin, W: AsyncWrite> {
     inner: AsyncRwTransport<RoleServer, BoundedLines<R>, W>,
     skipped: mpsc::UnboundedReceiver<Skipped>,
     /// An answer on its way. It is kept here, since receiving can be given up at any time.
     answering: Option<Pin<Box<dyn Future<Output = io::Result<()>> + Send>>>,
+    mark: Option<Mark>,
 }
 
 impl<R, W> BoundedTransport<R, W>
@@ -333,7 +337,13 @@ where
             inner: AsyncRwTransport::new(lines, write).with_max_line_length(bounds.bytes),
             skipped,
             answering: None,
+            mark: None,
         }
+    }
+
+    /// The same, which puts what is known of the client with each request.
+    pub(crate) fn marked(self, mark: Option<Mark>) -> Self {
+        Self { mark, ..self }
     }
 }
 
@@ -365,7 +375,12 @@ where
                 Some(skipped) = self.skipped.recv() => {
                     self.answering = Some(Box::pin(self.inner.send(skipped.answer())));
                 }
-                message = self.inner.receive() => return message,
+                mut message = self.inner.receive() => {
+                    if let (Some(mark), Some(JsonRpcMessage::Request(request))) = (&self.mark, &mut message) {
+                        mark(request.request.extensions_mut());
+                    }
+                    return message;
+                }
             }
         }
     }

@@ -5,7 +5,11 @@ use std::pin::pin;
 use rmcp::service::{QuitReason, ServerInitializeError, serve_server};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use crate::{lines::BoundedTransport, server::PalisadeServer, streams::ProtocolStreams};
+use crate::{
+    lines::{BoundedTransport, Mark},
+    server::PalisadeServer,
+    streams::ProtocolStreams,
+};
 
 /// Why a server stopped that should not have.
 #[derive(Debug, thiserror::Error)]
@@ -76,9 +80,42 @@ where
     serve_until(server, (read, write), std::future::pending()).await
 }
 
+/// As [`serve`], for a client of whom more is known than its streams, and no longer than until `stop` is there: every request carries
+/// `peer`, where a [`PrincipalSource`](crate::PrincipalSource) that asks by request finds it.
+///
+/// # Errors
+/// As [`serve_stdio`].
+pub async fn serve_peer<R, W, P>(
+    server: PalisadeServer,
+    streams: (R, W),
+    peer: P,
+    stop: impl Future<Output = ()>,
+) -> Result<(), ServeError>
+where
+    R: AsyncRead + Send + Unpin + 'static,
+    W: AsyncWrite + Send + Unpin + 'static,
+    P: Clone + Send + Sync + 'static,
+{
+    let mark: Mark = Box::new(move |extensions| drop(extensions.insert(peer.clone())));
+    serve_marked(server, streams, Some(mark), stop).await
+}
+
 async fn serve_until<R, W>(
     server: PalisadeServer,
+    streams: (R, W),
+    stop: impl Future<Output = ()>,
+) -> Result<(), ServeError>
+where
+    R: AsyncRead + Send + Unpin + 'static,
+    W: AsyncWrite + Send + Unpin + 'static,
+{
+    serve_marked(server, streams, None, stop).await
+}
+
+async fn serve_marked<R, W>(
+    server: PalisadeServer,
     (read, write): (R, W),
+    mark: Option<Mark>,
     stop: impl Future<Output = ()>,
 ) -> Result<(), ServeError>
 where
@@ -87,7 +124,7 @@ where
 {
     let mut stop = pin!(stop);
     let server = server.through_a_door();
-    let transport = BoundedTransport::new(read, write, server.bounds());
+    let transport = BoundedTransport::new(read, write, server.bounds()).marked(mark);
     let calls = server.running();
     let begun = tokio::select! {
         begun = serve_server(server, transport) => begun,

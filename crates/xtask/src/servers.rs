@@ -50,7 +50,30 @@ pub(crate) fn install_needed() -> Result {
         };
         println!("\n{}: {}", kind.name(), programs.version);
     }
-    Ok(())
+    install_sandbox()
+}
+
+/// Finds bubblewrap, in which the tests of the broker run a relay, or installs it on the machine.
+fn install_sandbox() -> Result {
+    let find = || Command::new("bwrap").arg("--version").output().is_ok();
+    if find() {
+        return Ok(());
+    }
+    println!("\nbubblewrap is missing and is installed");
+    let installed = match (apt::is_here(), is_root()) {
+        (true, true) => apt::install(&["bubblewrap"]),
+        (false, _) => Err("there is no apt here".to_owned()),
+        (true, false) => Err("only root installs it".to_owned()),
+    };
+    if find() {
+        return Ok(());
+    }
+    let why = installed
+        .err()
+        .unwrap_or_else(|| "it does not run here".to_owned());
+    Err(format!(
+        "the tests need bubblewrap and could not install it: {why}\nBy hand: `apt-get install bubblewrap`"
+    ))
 }
 
 /// Runs the tests over second versions, which plain `cargo test` leaves out, and says which were

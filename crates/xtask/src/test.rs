@@ -87,7 +87,7 @@ const PARTS: &[Part] = &[
     },
     Part {
         name: "mcp",
-        packages: &["palisade-http", "palisade-mcp"],
+        packages: &["palisade-broker", "palisade-http", "palisade-mcp"],
         among: &[],
         words: &[],
         needs_servers: true,

@@ -2,7 +2,7 @@
 
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
-    process::{Child, ChildStdin, ChildStdout, Stdio},
+    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
 };
 
 use serde_json::{Value, json};
@@ -22,10 +22,13 @@ pub(crate) struct Client {
 
 impl Client {
     pub(crate) fn new(desk: &Desk, arguments: &[&str]) -> Self {
-        let mut child = desk
-            .command(env!("CARGO_BIN_EXE_palisade"))
-            .arg("serve")
-            .args(arguments)
+        let mut command = desk.command(env!("CARGO_BIN_EXE_palisade"));
+        Self::start(command.arg("serve").args(arguments))
+    }
+
+    /// A client of whatever a command serves.
+    pub(crate) fn start(command: &mut Command) -> Self {
+        let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -123,6 +126,11 @@ impl Client {
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
         let kilobytes = line.unwrap().trim().trim_end_matches(" kB");
         kilobytes.parse::<u64>().unwrap() / 1024
+    }
+
+    /// Its process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
     }
 
     /// What `ps` shows of the server.

@@ -16,6 +16,7 @@ use crate::{desk::Desk, serve::Client};
 const CONFIG: &str = concat!(
     include_str!("../../../src/config.rs"),
     include_str!("../../../src/audit_config.rs"),
+    include_str!("../../../src/broker_config.rs"),
     include_str!("../../../src/http_config.rs"),
     include_str!("../../../src/telemetry_config.rs"),
     include_str!("../../../src/scan_config.rs")
@@ -60,6 +61,8 @@ pub(super) fn sections() -> Vec<(&'static str, String)> {
         ("audit", keys("AuditTable")),
         ("approvals", keys("Approvals")),
         ("http", keys("Http")),
+        ("broker", keys("Broker")),
+        ("broker-peer", keys("BrokerPeer")),
         ("telemetry", keys("Telemetry")),
         ("scan-rules", keys("ScanRule")),
         ("exit-codes", exit_codes()),
@@ -306,6 +309,8 @@ fn value(kind: &str) -> &'static str {
         | "Mcp"
         | "Approvals"
         | "Http"
+        | "Broker"
+        | "BTreeMap<String, BrokerPeer>"
         | "Telemetry"
         | "Scan"
         | "BTreeMap<String, Connection>" => "table",
@@ -359,6 +364,8 @@ pub(super) fn configuration_schema() -> String {
         "Mcp": object(CONFIG, "Mcp"),
         "Approvals": object(CONFIG, "Approvals"),
         "Http": object(CONFIG, "Http"),
+        "Broker": object(CONFIG, "Broker"),
+        "BrokerPeer": object(CONFIG, "BrokerPeer"),
         "Telemetry": object(CONFIG, "Telemetry"),
         "Scan": object(CONFIG, "Scan"),
         "ScanRule": object(CONFIG, "ScanRule"),

@@ -1,0 +1,463 @@
+//! What listens: looks at who connects, greets, and serves.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    fs::File,
+    io,
+    path::PathBuf,
+    pin::pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+use palisade_mcp::PalisadeServer;
+use serde_json::json;
+use tokio::{
+    net::{UnixListener, UnixStream, unix::UCred},
+    sync::oneshot,
+    task::{AbortHandle, JoinSet},
+    time::{MissedTickBehavior, interval, sleep, timeout},
+};
+
+use crate::{
+    handshake::{Ask, HELLO_TIME, Welcome, read_hello, write_line},
+    layout::{Layout, Secrets},
+    peer::{Opened, Peer, PeerRules},
+    private::PrivateError,
+    rate::Rate,
+    sessions::{SessionTimes, Sessions},
+};
+
+/// Connections that have not said their secret, at a time. The oldest makes place.
+const GREETING: usize = 32;
+
+/// Handshakes at once, and in a second.
+const HANDSHAKES: (u32, u32) = (64, 200);
+
+/// Refusals that are remembered.
+const REFUSALS: usize = 16;
+
+/// The time that connections are given to end.
+const DRAIN: Duration = Duration::from_secs(10);
+
+/// What a broker is made of.
+#[derive(Debug, Clone)]
+pub struct BrokerOptions {
+    /// Its folders.
+    pub layout: Layout,
+    /// Who may connect.
+    pub rules: PeerRules,
+    /// How long sessions last.
+    pub times: SessionTimes,
+    /// Connections that are served at a time.
+    pub connections: usize,
+}
+
+/// Why a broker does not start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BrokerError {
+    /// A folder or a file is not private, or the system refuses.
+    #[error(transparent)]
+    Private(#[from] PrivateError),
+    /// Another broker has the folder.
+    #[error(
+        "another broker runs in `{0}`\n  help: stop it, or name another `directory` under `[broker]`"
+    )]
+    Running(PathBuf),
+    /// No system takes the socket's path.
+    #[error(
+        "`{path}` is longer than the {most} bytes that a socket's path may have\n  help: name a shorter `directory` under `[broker]`"
+    )]
+    LongPath {
+        /// The path.
+        path: PathBuf,
+        /// What it may have, in bytes.
+        most: usize,
+    },
+    /// There is no randomness.
+    #[error("no random numbers: {0}")]
+    Random(String),
+}
+
+/// A broker that listens.
+pub struct Broker {
+    listener: UnixListener,
+    shared: Arc<Shared>,
+    socket: PathBuf,
+    // Other brokers of the folder wait for its end.
+    _lock: File,
+}
+
+/// What all connections look at.
+struct Shared {
+    rules: PeerRules,
+    secrets: Secrets,
+    most: usize,
+    own: u32,
+    state: Mutex<State>,
+}
+
+struct State {
+    sessions: Sessions,
+    /// Those that have not said their secret.
+    greeting: VecDeque<(u64, AbortHandle)>,
+    /// What ends each that is served, when it is dropped.
+    served: BTreeMap<u64, oneshot::Sender<()>>,
+    refusals: VecDeque<serde_json::Value>,
+    refused: u64,
+}
+
+impl Broker {
+    /// Makes the folders private, and listens. It must be called on a Tokio runtime.
+    ///
+    /// # Errors
+    /// If a folder is another's, others may use it, or another broker runs in it.
+    pub fn open(options: BrokerOptions) -> Result<Self, BrokerError> {
+        let BrokerOptions {
+            layout,
+            rules,
+            times,
+            connections,
+        } = options;
+        let names = rules.enrolments.iter().map(|one| one.name.as_str());
+        let (lock, secrets) = layout.prepare(&names.collect::<Vec<_>>())?;
+        let sessions = Sessions::open(Some(layout.admin().join("sessions.json")), times)?;
+        let listener = layout.listen()?;
+        Ok(Self {
+            listener,
+            socket: Layout::socket_in(&layout.run()),
+            shared: Arc::new(Shared {
+                rules,
+                secrets,
+                most: connections,
+                own: rustix::process::geteuid().as_raw(),
+                state: Mutex::new(State {
+                    sessions,
+                    greeting: VecDeque::new(),
+                    served: BTreeMap::new(),
+                    refusals: VecDeque::new(),
+                    refused: 0,
+                }),
+            }),
+            _lock: lock,
+        })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn socket(&self) -> &std::path::Path {
+        &self.socket
+    }
+
+    /// Serves until `stop` is there. Each request brings a [`Peer`], for the server's principals.
+    pub async fn serve(self, server: PalisadeServer, stop: impl Future<Output = ()>) {
+        let Self {
+            listener,
+            shared,
+            socket,
+            _lock: lock,
+        } = self;
+        let mut stop = pin!(stop);
+        let mut tasks = JoinSet::new();
+        let mut rate = Rate::new(HANDSHAKES.0, HANDSHAKES.1, Instant::now());
+        let mut ticks = interval(Duration::from_secs(5));
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut number: u64 = 0;
+        loop {
+            let accepted = tokio::select! {
+                () = &mut stop => break,
+                Some(_) = tasks.join_next() => continue,
+                _ = ticks.tick() => {
+                    let mut state = shared.lock();
+                    for connection in state.sessions.expire(now()) {
+                        state.served.remove(&connection);
+                    }
+                    continue;
+                }
+                accepted = accept(&listener, &mut rate) => accepted,
+            };
+            let stream = match accepted {
+                Ok(stream) => stream,
+                Err(error) => {
+                    // Descriptors have run out, for example.
+                    tracing::error!("no connection can be taken: {error}");
+                    sleep(Duration::from_millis(100)).await;
+                    continue;
+                }
+            };
+            number = number.wrapping_add(1);
+            let connection = Connection {
+                number,
+                shared: Arc::clone(&shared),
+            };
+            // It holds the lock, so that the task does not look before it is in the list.
+            let mut state = shared.lock();
+            let handle = tasks.spawn(connection.run(stream, server.clone()));
+            state.greeting.push_back((number, handle));
+            if state.greeting.len() > GREETING
+                && let Some((_, oldest)) = state.greeting.pop_front()
+            {
+                oldest.abort();
+            }
+        }
+        drop(listener);
+        // So that whoever comes now is told that none listens.
+        let _ = std::fs::remove_file(&socket);
+        {
+            let mut state = shared.lock();
+            state.served.clear();
+            for (_, greeting) in state.greeting.drain(..) {
+                greeting.abort();
+            }
+        }
+        let all = async { while tasks.join_next().await.is_some() {} };
+        if timeout(DRAIN, all).await.is_err() {
+            tracing::warn!("some connections did not end in time");
+        }
+        drop(lock);
+    }
+}
+
+/// Takes a connection, no faster than handshakes may come.
+async fn accept(listener: &UnixListener, rate: &mut Rate) -> io::Result<UnixStream> {
+    // It may be given up at any time, and then no connection may have been taken.
+    while let Some(wait) = rate.find_wait(Instant::now()) {
+        sleep(wait).await;
+    }
+    let (stream, _) = listener.accept().await?;
+    rate.take();
+    Ok(stream)
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What `status` tells.
+    fn describe(&self) -> serde_json::Value {
+        let state = self.lock();
+        let sessions = state.sessions.list().into_iter().map(|(info, connected)| {
+            json!({
+                "id": info.id,
+                "principal": info.principal,
+                "enrolment": info.enrolment,
+                "user": info.user,
+                "created": info.created,
+                "seen": info.seen,
+                "connected": connected,
+            })
+        });
+        json!({
+            "user": self.own,
+            "posture": describe_posture(&self.rules),
+            "connections": state.served.len(),
+            "most_connections": self.most,
+            "refused": state.refused,
+            "last_refusals": state.refusals,
+            "enrolments": self.rules.enrolments.iter().map(|one| &one.name).collect::<Vec<_>>(),
+            "sessions": sessions.collect::<Vec<_>>(),
+        })
+    }
+}
+
+/// What stands between agents and the broker, as far as it can know.
+fn describe_posture(rules: &PeerRules) -> &'static str {
+    match rules.group {
+        Some(_) => {
+            "agents of a group connect; those of other users than the broker's cannot reach its files or memory"
+        }
+        None => {
+            "agents run as the broker's own user: in a sandbox they cannot reach its files; without one this protects from accident only"
+        }
+    }
+}
+
+/// One connection.
+struct Connection {
+    number: u64,
+    shared: Arc<Shared>,
+}
+
+impl Connection {
+    async fn run(self, mut stream: UnixStream, server: PalisadeServer) {
+        let Some(peer) = self.greet(&mut stream).await else {
+            return;
+        };
+        let (stopper, stopped) = oneshot::channel();
+        let begun = {
+            let mut state = self.shared.lock();
+            if state.served.len() >= self.shared.most {
+                None
+            } else {
+                let begun = state
+                    .sessions
+                    .begin(&peer.0, peer.1.as_deref(), self.number, now());
+                if let Ok(begun) = &begun {
+                    if let Some(before) = begun.before {
+                        state.served.remove(&before);
+                    }
+                    state.served.insert(self.number, stopper);
+                }
+                Some(begun)
+            }
+        };
+        let begun = match begun {
+            Some(Ok(begun)) => begun,
+            Some(Err(error)) => {
+                tracing::error!("no session: {error}");
+                return;
+            }
+            None => {
+                let told = "as many connections are served as may be; try again later";
+                return self.refuse(&mut stream, "broker.busy", told).await;
+            }
+        };
+        let leaving = Leaving {
+            number: self.number,
+            shared: &self.shared,
+        };
+        let welcome = Welcome::Serve {
+            session: begun.id.clone(),
+            resume: begun.resume,
+            resumed: begun.resumed,
+        };
+        if !matches!(
+            timeout(HELLO_TIME, write_line(&mut stream, &welcome)).await,
+            Ok(Ok(()))
+        ) {
+            return;
+        }
+        let session = begun.id;
+        tracing::info!(
+            session,
+            user = peer.0.user,
+            resumed = begun.resumed,
+            "a relay connected"
+        );
+        let (read, write) = stream.into_split();
+        let until = async {
+            let _ = stopped.await;
+        };
+        if let Err(error) = palisade_mcp::serve_peer(server, (read, write), peer.0, until).await {
+            tracing::warn!(session, "{error}");
+        }
+        tracing::info!(session, "a relay left");
+        drop(leaving);
+    }
+
+    /// Looks at who it is, and answers an operator. Whom to serve, and the session that is asked for.
+    async fn greet(&self, stream: &mut UnixStream) -> Option<(Peer, Option<String>)> {
+        let credentials = stream.peer_cred().ok()?;
+        let (user, group) = (credentials.uid(), credentials.gid());
+        if !self.shared.rules.admit(self.shared.own, user, group) {
+            self.remember(&credentials, "broker.user");
+            let told = "processes of this user may not connect";
+            self.refuse(stream, "broker.user", told).await;
+            return None;
+        }
+        let hello = match timeout(HELLO_TIME, read_hello(stream)).await {
+            Ok(Ok(hello)) => hello,
+            Ok(Err(_)) => {
+                self.remember(&credentials, "broker.handshake");
+                let told = "the first line is not that of a relay of this version";
+                self.refuse(stream, "broker.handshake", told).await;
+                return None;
+            }
+            Err(_) => {
+                self.remember(&credentials, "broker.slow");
+                self.refuse(stream, "broker.slow", "the first line took too long")
+                    .await;
+                return None;
+            }
+        };
+        let opened = self
+            .shared
+            .rules
+            .open(&self.shared.secrets, &hello.token, user);
+        let answer = match (opened, hello.ask) {
+            (Some(Opened::Serve(peer)), Ask::Serve { resume }) => {
+                self.leave_greeting();
+                return Some((peer, resume));
+            }
+            (Some(Opened::Admin), Ask::Status {}) => Welcome::Status(self.shared.describe()),
+            (Some(Opened::Admin), Ask::End { session }) => {
+                let mut state = self.shared.lock();
+                let ended = state.sessions.end(&session);
+                if let Some(Some(connection)) = ended {
+                    state.served.remove(&connection);
+                }
+                Welcome::Ended(ended.is_some())
+            }
+            (Some(Opened::Admin), Ask::Serve { .. })
+            | (Some(Opened::Serve(_)), Ask::Status {} | Ask::End { .. })
+            | (None, Ask::Serve { .. } | Ask::Status {} | Ask::End { .. }) => {
+                self.remember(&credentials, "broker.token");
+                let told = "the secret is not one of this broker's, or not for this; read it anew";
+                self.refuse(stream, "broker.token", told).await;
+                return None;
+            }
+        };
+        let _ = timeout(HELLO_TIME, write_line(stream, &answer)).await;
+        self.leave_greeting();
+        None
+    }
+
+    /// Tells whoever it is why, in a time.
+    async fn refuse(&self, stream: &mut UnixStream, code: &str, message: &str) {
+        let refused = Welcome::Refused {
+            code: code.to_owned(),
+            message: message.to_owned(),
+        };
+        let _ = timeout(HELLO_TIME, write_line(stream, &refused)).await;
+        self.leave_greeting();
+    }
+
+    fn leave_greeting(&self) {
+        let mut state = self.shared.lock();
+        state.greeting.retain(|(number, _)| *number != self.number);
+    }
+
+    /// Remembers a refusal, without anything that the peer said.
+    fn remember(&self, credentials: &UCred, code: &'static str) {
+        let (user, process) = (credentials.uid(), credentials.pid());
+        let mut state = self.shared.lock();
+        state.refused = state.refused.saturating_add(1);
+        // A flood would fill the log.
+        if state.refused <= REFUSALS as u64 || state.refused.is_multiple_of(1000) {
+            tracing::warn!(
+                code,
+                user,
+                process,
+                refused = state.refused,
+                "a connection is refused"
+            );
+        }
+        if state.refusals.len() >= REFUSALS {
+            state.refusals.pop_front();
+        }
+        let refusal = json!({"code": code, "user": user, "process": process, "time": now()});
+        state.refusals.push_back(refusal);
+    }
+}
+
+/// Says that a connection has ended, however it does.
+struct Leaving<'s> {
+    number: u64,
+    shared: &'s Shared,
+}
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        let mut state = self.shared.lock();
+        state.served.remove(&self.number);
+        state.sessions.leave(self.number, now());
+    }
+}
+
+/// Seconds since 1970.
+fn now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.unwrap_or_default().as_secs()
+}

@@ -1,0 +1,173 @@
+//! What a relay has to know of the lines that it copies: which requests wait for an answer, and how the client began.
+
+use std::{borrow::Cow, collections::BTreeSet};
+
+use serde::Deserialize;
+use serde_json::{json, value::RawValue};
+
+/// Requests that wait at a time. More are not read yet.
+pub(crate) const WAITING: usize = 1024;
+
+/// Bytes of the lines with which a client begins that are kept.
+const BEGIN_BYTES: usize = 64 * 1024;
+
+/// As much of a message as is looked at.
+#[derive(Deserialize)]
+struct Head<'l> {
+    #[serde(borrow, default)]
+    id: Option<&'l RawValue>,
+    #[serde(borrow, default)]
+    method: Option<Cow<'l, str>>,
+    #[serde(borrow, default)]
+    params: Option<&'l RawValue>,
+}
+
+/// What a notification that gives up on a request says.
+#[derive(Deserialize)]
+struct Cancelled<'l> {
+    #[serde(borrow, rename = "requestId")]
+    request: &'l RawValue,
+}
+
+/// The requests that wait, and the client's first lines.
+#[derive(Default)]
+pub(crate) struct InFlight {
+    waiting: BTreeSet<String>,
+    /// The line of `initialize`, and its id.
+    initialize: Option<(Vec<u8>, String)>,
+    /// The line that says that it has the answer.
+    initialized: Option<Vec<u8>>,
+}
+
+impl InFlight {
+    /// Looks at a line of the client.
+    pub(crate) fn see_request(&mut self, line: &[u8]) {
+        let Ok(head) = serde_json::from_slice::<Head<'_>>(line) else {
+            return;
+        };
+        match (head.method.as_deref(), head.id) {
+            (Some(method), Some(id)) => {
+                if method == "initialize" && line.len() <= BEGIN_BYTES {
+                    self.initialize = Some((line.to_vec(), id.get().to_owned()));
+                }
+                self.waiting.insert(id.get().to_owned());
+            }
+            (Some("notifications/initialized"), None) if line.len() <= BEGIN_BYTES => {
+                self.initialized = Some(line.to_vec());
+            }
+            (Some("notifications/cancelled"), None) => {
+                let params = head.params.map(RawValue::get).unwrap_or_default();
+                if let Ok(cancelled) = serde_json::from_str::<Cancelled<'_>>(params) {
+                    self.waiting.remove(cancelled.request.get());
+                }
+            }
+            (Some(_) | None, _) => {}
+        }
+    }
+
+    /// Looks at a line of the broker; the id of the request that it answers.
+    pub(crate) fn see_answer(&mut self, line: &[u8]) -> Option<String> {
+        let head: Head<'_> = serde_json::from_slice(line).ok()?;
+        let id = head.id.filter(|_| head.method.is_none())?.get();
+        self.waiting.remove(id);
+        Some(id.to_owned())
+    }
+
+    /// How many wait.
+    pub(crate) fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Answers to all that wait, who wait no more. A client that was not answered yet has to begin anew.
+    pub(crate) fn give_up(&mut self) -> Vec<Vec<u8>> {
+        if let Some((_, id)) = &self.initialize
+            && self.waiting.contains(id)
+        {
+            self.initialize = None;
+            self.initialized = None;
+        }
+        let waiting = std::mem::take(&mut self.waiting);
+        waiting.iter().map(|id| answer_gone(id)).collect()
+    }
+
+    /// The lines by which another server is begun like the one before: the first with the id of its answer, and the second.
+    pub(crate) fn begin(&self) -> Option<(&[u8], &str, Option<&[u8]>)> {
+        let (line, id) = self.initialize.as_ref()?;
+        Some((line, id, self.initialized.as_deref()))
+    }
+}
+
+/// The answer to a request of this line while no broker is there; none to what is no request.
+pub(crate) fn answer_absent(line: &[u8]) -> Option<Vec<u8>> {
+    let head: Head<'_> = serde_json::from_slice(line).ok()?;
+    head.method?;
+    Some(answer_gone(head.id?.get()))
+}
+
+/// That the broker went away. `id` is JSON.
+fn answer_gone(id: &str) -> Vec<u8> {
+    let id: serde_json::Value = serde_json::from_str(id).unwrap_or_default();
+    let hint = "Ask again in a few seconds. Whether a change was made is not known: look before it is made again.";
+    print_error(&json!({
+        "jsonrpc": "2.0",
+        "id": id,
+        "error": {
+            "code": -32001,
+            "message": format!("The connection to the broker ended before the answer. {hint}"),
+            "data": {"code": "broker.gone", "retryable": true, "remediation_hint": hint},
+        },
+    }))
+}
+
+/// That a line was too long to be handed on.
+pub(crate) fn answer_too_long(most: usize) -> Vec<u8> {
+    print_error(&json!({
+        "jsonrpc": "2.0",
+        "id": null,
+        "error": {"code": -32600, "message": format!("The message has more than {most} bytes.")},
+    }))
+}
+
+fn print_error(error: &serde_json::Value) -> Vec<u8> {
+    format!("{error}\n").into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn what_waits_is_answered_once() {
+        let mut flight = InFlight::default();
+        flight.see_request(br#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}"#);
+        assert_eq!(flight.see_answer(br#"{"id":1,"result":{}}"#).unwrap(), "1");
+        flight.see_request(br#"{"method":"notifications/initialized"}"#);
+        flight.see_request(br#"{"id":"a","method":"tools/call","params":{"id":7}}"#);
+        flight.see_request(br#"{"id":2,"method":"tools/call"}"#);
+        flight.see_request(br#"{"id":3,"method":"tools/call"}"#);
+        flight.see_request(br#"{"method":"notifications/cancelled","params":{"requestId":3}}"#);
+        // A request of the server's, and the client's answer to it.
+        assert_eq!(flight.see_answer(br#"{"id":2,"method":"ping"}"#), None);
+        flight.see_request(br#"{"id":2,"result":{}}"#);
+        flight.see_request(b"nonsense");
+        assert_eq!(flight.len(), 2);
+        let answers = flight.give_up();
+        let told: Vec<serde_json::Value> = (answers.iter())
+            .map(|line| serde_json::from_slice(line).unwrap())
+            .collect();
+        let ids: Vec<_> = told.iter().map(|one| one["id"].clone()).collect();
+        assert_eq!(ids, [json!("a"), json!(2)]);
+        assert!(
+            told.iter()
+                .all(|one| one["error"]["data"]["retryable"] == true)
+        );
+        assert!(flight.give_up().is_empty());
+        let (_, id, initialized) = flight.begin().unwrap();
+        assert!(id == "1" && initialized.is_some());
+        flight.see_request(br#"{"id":9,"method":"initialize"}"#);
+        assert_eq!(flight.give_up().len(), 1);
+        assert!(flight.begin().is_none());
+    }
+}

@@ -1,0 +1,44 @@
+//! Palisade's broker: one process has the credentials, the guards and the audit log, and listens on a private Unix socket. Agents
+//! reach it through a relay, which knows nothing and decides nothing.
+//!
+//! | part | does |
+//! |---|---|
+//! | [`Layout`] | names the folders of a broker, makes them private, and refuses those that are not |
+//! | [`PasswordStore`] | passwords of connections, in files that only their owner may read |
+//! | [`Broker`] | listens, looks at who connects, and serves MCP lines to whoever is let in |
+//! | [`run_relay`] | copies MCP lines between two streams and the socket |
+//! | [`hide_memory`] | keeps other processes of the same user out of this one's memory |
+//!
+//! A connection begins with one line of JSON each way: a secret, and a session. Who asks follows from the secret and from what the
+//! system says of the process at the other end. Nothing that the process says of itself decides it.
+//!
+//! Unix alone: on other systems the crate is empty.
+
+#![cfg(unix)]
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
+mod ask;
+mod broker;
+mod handshake;
+mod harden;
+mod in_flight;
+mod layout;
+mod lines;
+mod password_store;
+mod peer;
+mod private;
+mod rate;
+mod relay;
+mod secret;
+mod sessions;
+
+pub use ask::{AskError, ask_broker};
+pub use broker::{Broker, BrokerError, BrokerOptions};
+pub use handshake::{Ask, Hello, Welcome};
+pub use harden::hide_memory;
+pub use layout::Layout;
+pub use password_store::{Identity, PasswordStore, StoreError, StoredPassword, TriedPassword};
+pub use peer::{Enrolment, Peer, PeerRules};
+pub use private::PrivateError;
+pub use relay::{RelayError, RelayOptions, run_relay};
+pub use sessions::{SessionInfo, SessionTimes};

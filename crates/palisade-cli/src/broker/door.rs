@@ -1,0 +1,151 @@
+//! What of the server the broker is: where it listens, who asks, and which passwords it takes.
+
+use std::{collections::BTreeSet, future::Future};
+
+use palisade::session::Principal;
+use palisade_broker::{
+    Broker, BrokerOptions, Enrolment, Identity, PasswordStore, Peer, PeerRules, SessionTimes,
+    StoredPassword,
+};
+use palisade_mcp::{Asker, PalisadeServer, PrincipalSource};
+
+use crate::{
+    broker::layout,
+    broker_config::BrokerSetup,
+    config::ConfigFile,
+    database::Database,
+    exit::Failure,
+    secret::Secret,
+    setup::Setup,
+    target::{Engine, Target},
+};
+
+/// Where it listens, and under what terms.
+pub(crate) struct BrokerDoor {
+    setup: BrokerSetup,
+}
+
+/// Who asks by a connection to the broker: whom `[broker]` names, or else `configured`.
+pub(crate) fn principal_source(configured: Principal) -> PrincipalSource {
+    PrincipalSource::by_request(move |request| {
+        let peer = request.get::<Peer>()?;
+        let asker = Asker::new(peer.principal.clone().unwrap_or_else(|| configured.clone()));
+        Some(match &peer.enrolment {
+            Some(name) => asker.with_client(name.clone()),
+            None => asker,
+        })
+    })
+}
+
+/// What the password of a target is for.
+pub(super) fn identify(name: &str, target: &Target) -> Identity {
+    let engine = match target.engine() {
+        Engine::Postgres => "postgres",
+        Engine::Mysql => "mysql",
+    };
+    let (user, database) = (target.user(), target.database());
+    Identity::new(name, engine, target.endpoints(), user, database)
+}
+
+impl BrokerDoor {
+    /// What the configuration says of it.
+    pub(crate) fn open(config: &ConfigFile) -> Result<Self, Failure> {
+        if config.names().next().is_none() {
+            return Err(Failure::Configuration(
+                "error: the configuration names no connection\n  help: write `[connections.NAME]` with a `url`"
+                    .to_owned(),
+            ));
+        }
+        Ok(Self {
+            setup: config.broker().clone(),
+        })
+    }
+
+    /// Those who may ask, beside whom connections name.
+    pub(crate) fn principals(&self) -> BTreeSet<Principal> {
+        let BrokerSetup {
+            principal,
+            users,
+            enrolments,
+            ..
+        } = &self.setup;
+        let named = users.values().chain(enrolments.values());
+        named.chain(principal).cloned().collect()
+    }
+
+    /// Gives each database whose password the configuration does not name the one that was stored for it.
+    pub(crate) fn equip(
+        &self,
+        databases: Vec<(Setup, Database)>,
+    ) -> Result<Vec<(Setup, Database)>, Failure> {
+        let layout = layout(&self.setup);
+        layout.open().map_err(|error| refuse(&error))?;
+        let store = PasswordStore::open(layout.passwords()).map_err(|error| refuse(&error))?;
+        databases
+            .into_iter()
+            .map(|(setup, database)| match database {
+                Database::Server(target) if target.secret().is_none() => {
+                    let name = setup.name_of(&Database::Server(target.clone()));
+                    let stored = store.find(&identify(&name, &target));
+                    let database = match stored.map_err(|error| refuse(&error))? {
+                        Some(StoredPassword::File(path)) => {
+                            Database::Server(target.with_secret(Secret::File(path)))
+                        }
+                        Some(StoredPassword::None) => Database::Server(target),
+                        None => {
+                            return Err(Failure::Configuration(format!(
+                                "error: no password is stored for the connection `{name}` as it is now\n  help: `palisade load-connections --config FILE` asks for it"
+                            )));
+                        }
+                    };
+                    Ok((setup, database))
+                }
+                Database::Server(_) | Database::Sqlite(_) | Database::Memory(_) => {
+                    Ok((setup, database))
+                }
+            })
+            .collect()
+    }
+
+    /// Serves until `stop` is there.
+    pub(crate) async fn serve(
+        self,
+        server: PalisadeServer,
+        stop: impl Future<Output = ()>,
+    ) -> Result<(), Failure> {
+        let layout = layout(&self.setup);
+        let BrokerSetup {
+            directory: _,
+            principal,
+            group,
+            connections,
+            idle,
+            absolute,
+            users,
+            enrolments,
+        } = self.setup;
+        let enrolments = enrolments.into_iter();
+        let broker = Broker::open(BrokerOptions {
+            layout,
+            rules: PeerRules {
+                group,
+                users,
+                enrolments: enrolments
+                    .map(|(name, principal)| Enrolment { name, principal })
+                    .collect(),
+                principal,
+            },
+            times: SessionTimes { idle, absolute },
+            connections,
+        })
+        .map_err(|error| refuse(&error))?;
+        tracing::info!("listening at {}", broker.socket().display());
+        broker.serve(server, stop).await;
+        Ok(())
+    }
+}
+
+/// A fault of the machine's that the operator can do something about.
+pub(super) fn refuse(error: &dyn std::fmt::Display) -> Failure {
+    Failure::Configuration(format!("error: {error}"))
+}

@@ -1,0 +1,176 @@
+//! `palisade load-connections`: passwords from a terminal into the broker's store.
+
+use palisade_broker::{PasswordStore, hide_memory};
+
+use crate::{
+    broker::{
+        door::{identify, refuse},
+        layout,
+        terminal::Terminal,
+    },
+    broker_args::{LoadArguments, StoreKind},
+    config::{Config, ConfigFile},
+    database::{Access, Database},
+    exit::{Exit, Failure},
+    host, output,
+    secret::Secret,
+    target::Target,
+};
+
+/// Times that a password is asked for.
+const ATTEMPTS: u32 = 3;
+
+/// Runs the command.
+pub(crate) fn run(arguments: &LoadArguments) -> Result<Exit, Failure> {
+    let LoadArguments {
+        config,
+        store,
+        list,
+        forget,
+        rotate,
+    } = arguments;
+    match store {
+        StoreKind::File => {}
+        StoreKind::SystemdCreds => return Err(not_built_in("systemd-creds")),
+        StoreKind::SecretService => return Err(not_built_in("secret-service")),
+        StoreKind::Kernel => return Err(not_built_in("kernel")),
+    }
+    hide_memory().map_err(|error| {
+        Failure::Internal(format!("this process cannot hide its memory: {error}"))
+    })?;
+    let file = ConfigFile::read(config)?;
+    let layout = layout(file.broker());
+    layout.open().map_err(|error| refuse(&error))?;
+    let passwords = PasswordStore::open(layout.passwords()).map_err(|error| refuse(&error))?;
+    if *list {
+        return print_list(&file, &passwords);
+    }
+    if let Some(name) = forget {
+        let removed = passwords.forget(name).map_err(|error| refuse(&error))?;
+        if removed == 0 {
+            return Err(Failure::Usage(format!(
+                "no password is stored for a connection `{name}`\n  help: `--list` says for which"
+            )));
+        }
+        output::text(&format!("The password of `{name}` is removed.\n"))?;
+        return Ok(Exit::Permitted);
+    }
+    if file.names().next().is_none() {
+        return Err(Failure::Configuration(
+            "error: the configuration names no connection\n  help: write `[connections.NAME]` with a `url`"
+                .to_owned(),
+        ));
+    }
+    if let Some(name) = rotate {
+        let (config, database) = file.connection(name)?;
+        let Some(target) = find_target(database) else {
+            return Err(Failure::Usage(format!(
+                "the password of `{name}` is not stored here\n  help: connections to SQLite have none, and those with `password_env` or `password_file` name theirs"
+            )));
+        };
+        ask_for(name, config, target, &passwords)?;
+        return Ok(Exit::Permitted);
+    }
+    let mut asked = 0;
+    for name in file.names() {
+        let (config, database) = file.connection(name)?;
+        let Some(target) = find_target(database) else {
+            continue;
+        };
+        let stored = passwords.find(&identify(name, target));
+        if stored.map_err(|error| refuse(&error))?.is_none() {
+            ask_for(name, config, target, &passwords)?;
+            asked += 1;
+        }
+    }
+    if asked == 0 {
+        output::text("Nothing is to be asked: no connection is new or has changed.\n")?;
+    }
+    Ok(Exit::Permitted)
+}
+
+fn not_built_in(store: &str) -> Failure {
+    Failure::Usage(format!(
+        "the store `{store}` is not built in\n  help: `--store file` keeps passwords in files that only their owner may read"
+    ))
+}
+
+/// The target whose password is stored here.
+fn find_target(database: &Database) -> Option<&Target> {
+    match database {
+        Database::Server(target) if target.secret().is_none() => Some(target),
+        Database::Server(_) | Database::Sqlite(_) | Database::Memory(_) => None,
+    }
+}
+
+/// Asks for a password until one is taken, and stores that.
+fn ask_for(
+    name: &str,
+    config: &Config,
+    target: &Target,
+    passwords: &PasswordStore,
+) -> Result<(), Failure> {
+    let mut terminal = Terminal::open()?;
+    let identity = identify(name, target);
+    let question = format!(
+        "Password of `{}` at {} for `{name}` (none: Enter): ",
+        target.user(),
+        target.endpoints().join(", ")
+    );
+    let access = Access::asked(config.writable);
+    let mut attempt = 1;
+    loop {
+        let password = terminal.ask(&question)?;
+        let tried = passwords
+            .write_tried(&identity, &password)
+            .map_err(|error| refuse(&error))?;
+        let with = if password.is_empty() {
+            target.clone()
+        } else {
+            target
+                .clone()
+                .with_secret(Secret::File(tried.path().to_owned()))
+        };
+        drop(password);
+        let opened = host::runtime()?.block_on(with.open(access));
+        match opened {
+            Ok(_) => {
+                passwords
+                    .keep(&identity, &tried)
+                    .map_err(|error| refuse(&error))?;
+                terminal.tell(&format!("`{name}` is tried, and stored.\n"));
+                return Ok(());
+            }
+            Err(Failure::Unavailable(why)) if attempt < ATTEMPTS => {
+                terminal.tell(&format!("{why}\n"));
+                attempt += 1;
+            }
+            Err(failure) => return Err(failure),
+        }
+    }
+}
+
+fn print_list(file: &ConfigFile, passwords: &PasswordStore) -> Result<Exit, Failure> {
+    let mut out = String::new();
+    for name in file.names() {
+        let (_, database) = file.connection(name)?;
+        let told = match find_target(database) {
+            None => "needs none here",
+            Some(target) => match passwords
+                .find(&identify(name, target))
+                .map_err(|error| refuse(&error))?
+            {
+                Some(_) => "stored",
+                None => "new or changed: not stored",
+            },
+        };
+        out += &format!("{name}  {told}\n");
+    }
+    for name in passwords.names().map_err(|error| refuse(&error))? {
+        if !file.names().any(|known| known == name) {
+            out += &format!("{name}  stored, and not in the configuration\n");
+        }
+    }
+    output::text(&out)?;
+    Ok(Exit::Permitted)
+}

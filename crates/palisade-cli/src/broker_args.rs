@@ -1,0 +1,178 @@
+//! The command line of the broker and what belongs to it.
+
+use std::{ffi::OsString, path::PathBuf};
+
+use clap::{Args, Subcommand, ValueEnum};
+
+use crate::args::Format;
+
+pub(crate) const LOAD_HELP: &str = "\
+It asks on the terminal for the passwords of connections that are new, or whose
+host, port, user or database changed, and tries each before it is stored.
+Connections that name `password_env` or `password_file` are not asked for.
+
+Examples:
+  palisade load-connections --config palisade.toml
+  palisade load-connections --config palisade.toml --list
+  palisade load-connections --config palisade.toml --rotate sales
+  palisade load-connections --config palisade.toml --forget sales";
+
+pub(crate) const BROKER_HELP: &str = "\
+One process has the credentials, and decides; agents reach it by `palisade
+relay`. `[broker]` of the configuration says who may connect.
+
+Examples:
+  palisade broker --config palisade.toml
+  palisade broker --config palisade.toml status
+  palisade broker --config palisade.toml end 0123456789abcdef
+  palisade broker --config palisade.toml install-service --print";
+
+pub(crate) const RELAY_HELP: &str = "\
+An MCP client starts it in the place of `palisade serve`.
+
+Example:
+  palisade relay --run broker/run --secret broker/secret";
+
+pub(crate) const SANDBOX_HELP: &str = "\
+The command has no network and no home. It can connect to the broker, and can
+read nothing else of it.
+
+Examples:
+  palisade sandbox --config palisade.toml --check
+  palisade sandbox --config palisade.toml --print -- my-agent
+  palisade sandbox --config palisade.toml --writable . -- my-agent";
+
+/// Where passwords are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum StoreKind {
+    /// Files that only their owner may read
+    File,
+    /// Credentials of systemd
+    SystemdCreds,
+    /// The secret service of the desktop
+    SecretService,
+    /// Keys of the kernel
+    Kernel,
+}
+
+/// `palisade load-connections`
+#[derive(Debug, Args)]
+pub(crate) struct LoadArguments {
+    /// The configuration that the broker has
+    #[arg(long, value_name = "FILE", default_value = "palisade.toml")]
+    pub(crate) config: PathBuf,
+    /// Where to keep them; only `file` is built in
+    #[arg(long, value_enum, default_value = "file")]
+    pub(crate) store: StoreKind,
+    /// List connections, and whether the password of each is stored
+    #[arg(long, conflicts_with_all = ["forget", "rotate"])]
+    pub(crate) list: bool,
+    /// Remove the password of a connection
+    #[arg(long, value_name = "NAME", conflicts_with = "rotate")]
+    pub(crate) forget: Option<String>,
+    /// Ask for the password of a connection though it is stored
+    #[arg(long, value_name = "NAME")]
+    pub(crate) rotate: Option<String>,
+}
+
+/// `palisade broker`
+#[derive(Debug, Args)]
+pub(crate) struct BrokerArguments {
+    /// The configuration
+    #[arg(long, value_name = "FILE", default_value = "palisade.toml")]
+    pub(crate) config: PathBuf,
+    /// What else to do than to serve.
+    #[command(subcommand)]
+    pub(crate) command: Option<BrokerCommand>,
+}
+
+/// What the operator does with a broker.
+#[derive(Debug, Subcommand)]
+pub(crate) enum BrokerCommand {
+    /// Tell who is connected, and who was refused
+    Status(StatusArguments),
+    /// End a session, and its connection
+    End(EndArguments),
+    /// Write a unit for systemd that starts the broker as a user of its own
+    InstallService(ServiceArguments),
+}
+
+/// `palisade broker status`
+#[derive(Debug, Args)]
+pub(crate) struct StatusArguments {
+    /// How to print it
+    #[arg(long, default_value = "text")]
+    pub(crate) format: Format,
+}
+
+/// `palisade broker end`
+#[derive(Debug, Args)]
+pub(crate) struct EndArguments {
+    /// The session, as `status` names it
+    #[arg(value_name = "SESSION")]
+    pub(crate) session: String,
+}
+
+/// `palisade broker install-service`
+#[derive(Debug, Args)]
+pub(crate) struct ServiceArguments {
+    /// The user that it runs as
+    #[arg(long, value_name = "NAME", default_value = "palisade")]
+    pub(crate) user: String,
+    /// The file to write
+    #[arg(
+        long,
+        value_name = "FILE",
+        default_value = "/etc/systemd/system/palisade-broker.service"
+    )]
+    pub(crate) unit: PathBuf,
+    /// Print the unit, and write nothing
+    #[arg(long)]
+    pub(crate) print: bool,
+}
+
+/// `palisade relay`
+#[derive(Debug, Args)]
+pub(crate) struct RelayArguments {
+    /// The folder of the broker's socket
+    #[arg(long, value_name = "DIR")]
+    pub(crate) run: PathBuf,
+    /// The folder of the secret that it brings
+    #[arg(long, value_name = "DIR")]
+    pub(crate) secret: PathBuf,
+    /// The id of the user that the broker has to be; its own if not given
+    #[arg(long, value_name = "UID")]
+    pub(crate) broker_user: Option<u32>,
+    /// Keep the session's secret in this file, for when the relay is started anew
+    #[arg(long, value_name = "FILE")]
+    pub(crate) resume: Option<PathBuf>,
+    /// Use this descriptor, which is connected to the broker already
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(3..))]
+    pub(crate) fd: Option<i32>,
+}
+
+/// `palisade sandbox`
+#[derive(Debug, Args)]
+pub(crate) struct SandboxArguments {
+    /// The configuration that the broker has
+    #[arg(long, value_name = "FILE", default_value = "palisade.toml")]
+    pub(crate) config: PathBuf,
+    /// The enrolment whose secret the command can read, instead of the usual one
+    #[arg(long, value_name = "NAME")]
+    pub(crate) enrolment: Option<String>,
+    /// A folder that the command can read
+    #[arg(long, value_name = "DIR")]
+    pub(crate) readable: Vec<PathBuf>,
+    /// A folder that the command can write to
+    #[arg(long, value_name = "DIR")]
+    pub(crate) writable: Vec<PathBuf>,
+    /// Print the command, and run nothing
+    #[arg(long)]
+    pub(crate) print: bool,
+    /// Tell whether this machine allows it
+    #[arg(long, conflicts_with_all = ["print", "command"])]
+    pub(crate) check: bool,
+    /// The command
+    #[arg(last = true, value_name = "COMMAND", required_unless_present = "check")]
+    pub(crate) command: Vec<OsString>,
+}

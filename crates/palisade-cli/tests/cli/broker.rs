@@ -1,0 +1,492 @@
+//! `palisade broker` and `palisade relay`: real processes at both ends of a socket.
+
+use std::{
+    fs,
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    os::unix::{
+        fs::{MetadataExt as _, PermissionsExt as _},
+        net::UnixStream,
+        process::CommandExt as _,
+    },
+    path::Path,
+    process::{Child, Command, Stdio},
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+
+use crate::{desk::Desk, serve::Client};
+
+/// Time for what a busy machine does late.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+const MASKED: &str = "SELECT name, national_id FROM customers WHERE id = 1";
+
+/// A configuration of the demonstration, with more in `[broker]`.
+pub(crate) fn configure(desk: &Desk, broker: &str) {
+    desk.write(
+        "palisade.toml",
+        format!(
+            r#"
+policies = "demo-policies"
+principal = 'Agent::"stranger"'
+[broker]
+{broker}
+[connections.demo]
+url = "sqlite:demo.db"
+"#
+        ),
+    );
+}
+
+/// A broker; it ends with this value.
+pub(crate) struct Broker {
+    child: Child,
+    log: Arc<Mutex<String>>,
+}
+
+impl Broker {
+    pub(crate) fn start(desk: &Desk) -> Self {
+        Self::run(&mut Self::command(desk))
+    }
+
+    fn command(desk: &Desk) -> Command {
+        let mut command = desk.command(env!("CARGO_BIN_EXE_palisade"));
+        command.args(["broker", "--config", "palisade.toml"]);
+        command
+    }
+
+    fn run(command: &mut Command) -> Self {
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap());
+        let log = Arc::new(Mutex::new(String::new()));
+        let mut line = String::new();
+        while !line.contains("listening at") {
+            line.clear();
+            assert!(lines.read_line(&mut line).unwrap() > 0, "{log:?}");
+            *log.lock().unwrap() += &line;
+        }
+        let copy = Arc::clone(&log);
+        std::thread::spawn(move || {
+            let mut line = String::new();
+            while lines.read_line(&mut line).is_ok_and(|read| read > 0) {
+                *copy.lock().unwrap() += &line;
+                line.clear();
+            }
+        });
+        Self { child, log }
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(crate) fn log(&self) -> String {
+        self.log.lock().unwrap().clone()
+    }
+
+    fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Broker {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn relay_command(desk: &Desk, arguments: &[&str]) -> Command {
+    let mut command = desk.command(env!("CARGO_BIN_EXE_palisade"));
+    command
+        .args(["relay", "--run", "broker/run"])
+        .args(arguments);
+    command
+}
+
+pub(crate) fn relay(desk: &Desk) -> Client {
+    Client::start(&mut relay_command(desk, &["--secret", "broker/secret"]))
+}
+
+fn status(desk: &Desk) -> Value {
+    let asked = [
+        "broker",
+        "--config",
+        "palisade.toml",
+        "status",
+        "--format",
+        "json",
+    ];
+    desk.run(&asked).expect_exit(0).json()
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+/// Waits until `holds`.
+#[track_caller]
+fn wait_for(mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !holds() {
+        assert!(Instant::now() < deadline, "it does not become so");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn the_secret_says_who_asks_through_a_relay() {
+    let desk = Desk::new();
+    configure(
+        &desk,
+        "principal = 'Agent::\"support-bot\"'\n[broker.enrolments.ci]\nprincipal = 'Agent::\"stranger\"'",
+    );
+    let broker = Broker::start(&desk);
+    let mut bot = relay(&desk);
+    let mut ci = Client::start(&mut relay_command(
+        &desk,
+        &["--secret", "broker/enrolments/ci"],
+    ));
+    let answer = bot.query(MASKED).to_string();
+    assert!(
+        answer.contains("****4821") && answer.contains("Ada Brandt"),
+        "{answer}"
+    );
+    let answer = ci.query(MASKED);
+    assert_eq!(answer["isError"], true, "{answer}");
+    let told = status(&desk);
+    let sessions = told["sessions"].as_array().unwrap();
+    assert_eq!(sessions.len(), 2, "{told}");
+    assert_eq!(sessions[0]["principal"], "Agent::\"support-bot\"");
+    assert_eq!(sessions[1]["enrolment"], "ci");
+    assert!(
+        told["posture"]
+            .as_str()
+            .unwrap()
+            .contains("protects from accident only")
+    );
+    // What the relay is: small.
+    assert!(bot.memory() < 32, "{} MB", bot.memory());
+    // Ending a session ends its connection; the client is told, and the relay begins another.
+    let id = sessions[0]["id"].as_str().unwrap();
+    desk.run(&["broker", "--config", "palisade.toml", "end", id])
+        .expect_exit(0);
+    desk.run(&["broker", "--config", "palisade.toml", "end", id])
+        .fails(2, &["no such session", "broker status"]);
+    wait_for(|| {
+        let told = status(&desk);
+        let all = told["sessions"].as_array().unwrap().clone();
+        all.len() == 2
+            && all
+                .iter()
+                .all(|one| one["id"] != id && one["connected"] == true)
+    });
+    ci.end();
+    bot.end();
+    wait_for(|| status(&desk)["connections"] == 0);
+    drop(broker);
+}
+
+#[test]
+fn folders_are_private_or_refused() {
+    let desk = Desk::new();
+    configure(&desk, "");
+    let mut broker = Broker::start(&desk);
+    for (path, mode) in [
+        ("broker", 0o700),
+        ("broker/run", 0o700),
+        ("broker/run/palisade.sock", 0o600),
+        ("broker/secret", 0o700),
+        ("broker/secret/token", 0o600),
+        ("broker/admin", 0o700),
+        ("broker/admin/token", 0o600),
+        ("broker/passwords", 0o700),
+    ] {
+        let found = fs::symlink_metadata(desk.path(path)).unwrap().mode() & 0o777;
+        assert_eq!(found, mode, "{path}");
+    }
+    let again = || desk.run(&["broker", "--config", "palisade.toml"]);
+    again().expect_exit(3);
+    assert!(again().err.contains("another broker runs"));
+    broker.kill();
+    assert!(desk.path("broker/run/palisade.sock").exists());
+    // It is stale, and replaced.
+    broker = Broker::start(&desk);
+    let mut client = relay(&desk);
+    assert_eq!(client.query("SELECT 1 AS a")["isError"], false);
+    client.end();
+    broker.kill();
+    for (path, wide, right) in [
+        ("broker", 0o755, 0o700),
+        ("broker/run", 0o770, 0o700),
+        ("broker/secret", 0o701, 0o700),
+        ("broker/secret/token", 0o640, 0o600),
+        ("broker/admin", 0o750, 0o700),
+        ("broker/admin/token", 0o604, 0o600),
+        ("broker/passwords", 0o777, 0o700),
+    ] {
+        set_mode(&desk.path(path), wide);
+        let answer = again().expect_exit(3);
+        let help = format!("help: chmod {right:o} ");
+        assert!(
+            answer.err.contains(&help) && answer.err.contains(path),
+            "{}",
+            answer.err
+        );
+        set_mode(&desk.path(path), right);
+    }
+    fs::rename(desk.path("broker/run"), desk.path("elsewhere")).unwrap();
+    std::os::unix::fs::symlink(desk.path("elsewhere"), desk.path("broker/run")).unwrap();
+    let answer = again().expect_exit(3);
+    assert!(
+        answer.err.contains("links are not followed"),
+        "{}",
+        answer.err
+    );
+    let long = format!("directory = \"{}\"", "x".repeat(120));
+    configure(&desk, &long);
+    let answer = again().expect_exit(3);
+    assert!(answer.err.contains("shorter `directory`"), "{}", answer.err);
+}
+
+#[test]
+fn a_relay_says_why_it_does_not_connect() {
+    let desk = Desk::new();
+    configure(&desk, "");
+    let run = |arguments: &[&str]| {
+        let mut command = relay_command(&desk, arguments);
+        crate::desk::Answer::from_command(&mut command, b"")
+    };
+    run(&["--secret", "broker/secret"]).fails(4, &["no broker listens", "palisade broker"]);
+    let broker = Broker::start(&desk);
+    run(&["--secret", "broker/nowhere"]).fails(3, &["broker/nowhere/token"]);
+    desk.write("wrong/token", "0".repeat(64));
+    run(&["--secret", "wrong"]).fails(4, &["broker.token"]);
+    // The operator's secret is for the operator, and not for agents.
+    run(&["--secret", "broker/admin"]).fails(4, &["broker.token"]);
+    run(&["--secret", "broker/secret", "--broker-user", "12345"])
+        .fails(4, &["and not 12345's", "--broker-user"]);
+    run(&["--secret", "broker/secret", "--fd", "77"]).fails(2, &["descriptor 77"]);
+    // A client that is gone ends it.
+    run(&["--secret", "broker/secret"]).expect_exit(0);
+    let told = status(&desk);
+    let refusals = told["last_refusals"].as_array().unwrap();
+    let is_token = |one: &&Value| one["code"] == "broker.token";
+    assert_eq!(refusals.iter().filter(is_token).count(), 2, "{told}");
+    assert!(!broker.log().contains(&"0".repeat(64)));
+}
+
+#[test]
+fn a_flood_costs_a_good_relay_nothing() {
+    let desk = Desk::new();
+    configure(&desk, "principal = 'Agent::\"support-bot\"'");
+    let broker = Broker::start(&desk);
+    let mut client = relay(&desk);
+    let socket = desk.path("broker/run/palisade.sock");
+    let wrong = format!(
+        "{{\"palisade\":1,\"token\":\"{}\",\"ask\":{{\"serve\":{{\"resume\":null}}}}}}\n",
+        "1".repeat(64)
+    );
+    let long = "x".repeat(5000);
+    let mut open = Vec::new();
+    for number in 0..1000 {
+        let Ok(mut stream) = UnixStream::connect(&socket) else {
+            continue;
+        };
+        // Nothing, half a line, garbage, too much, and a wrong secret.
+        let text = match number % 5 {
+            0 => "",
+            1 => "{\"palisade\":1,\"tok",
+            2 => "GET / HTTP/1.1\n",
+            3 => long.as_str(),
+            _ => wrong.as_str(),
+        };
+        // One that was refused already takes no more.
+        let _ = stream.write_all(text.as_bytes());
+        open.push(stream);
+        if open.len() > 300 {
+            open.remove(0);
+        }
+        if number % 100 == 0 {
+            let begun = Instant::now();
+            let answer = client.query(MASKED).to_string();
+            assert!(answer.contains("****4821"), "{answer}");
+            assert!(
+                begun.elapsed() < Duration::from_secs(5),
+                "{:?}",
+                begun.elapsed()
+            );
+        }
+    }
+    // Another comes through while those are still there.
+    let mut late = relay(&desk);
+    assert!(late.query(MASKED).to_string().contains("****4821"));
+    let refused = "{\"refused\":{\"code\":\"broker.";
+    let mut told = String::new();
+    let mut one = UnixStream::connect(&socket).unwrap();
+    one.set_read_timeout(Some(PATIENCE)).unwrap();
+    one.write_all(b"{}\n").unwrap();
+    one.read_to_string(&mut told).unwrap();
+    assert!(told.starts_with(refused), "{told}");
+    // Half a handshake is given two seconds.
+    let begun = Instant::now();
+    let mut slow = UnixStream::connect(&socket).unwrap();
+    slow.set_read_timeout(Some(PATIENCE)).unwrap();
+    slow.write_all(b"{\"palisade\"").unwrap();
+    told.clear();
+    slow.read_to_string(&mut told).unwrap();
+    assert!(told.contains("broker.slow"), "{told}");
+    assert!(
+        begun.elapsed() < Duration::from_secs(10),
+        "{:?}",
+        begun.elapsed()
+    );
+    drop(open);
+    wait_for(|| status(&desk)["connections"] == 2);
+    assert!(broker.log().len() < 100_000, "{}", broker.log().len());
+}
+
+#[test]
+fn a_session_outlives_its_relay_and_its_broker() {
+    let desk = Desk::new();
+    configure(
+        &desk,
+        "principal = 'Agent::\"support-bot\"'\nconnections = 2",
+    );
+    let mut broker = Broker::start(&desk);
+    let arguments = ["--secret", "broker/secret", "--resume", "session"];
+    let client = Client::start(&mut relay_command(&desk, &arguments));
+    let session = |told: &Value| {
+        let all = told["sessions"].as_array().unwrap().clone();
+        assert_eq!(all.len(), 1, "{told}");
+        all[0]["id"].clone()
+    };
+    let id = session(&status(&desk));
+    let first = fs::read_to_string(desk.path("session")).unwrap();
+    assert_eq!(
+        fs::metadata(desk.path("session")).unwrap().mode() & 0o777,
+        0o600
+    );
+    client.kill();
+    let mut client = Client::start(&mut relay_command(&desk, &arguments));
+    assert_eq!(session(&status(&desk)), id);
+    let second = fs::read_to_string(desk.path("session")).unwrap();
+    assert_ne!(first, second);
+    let kept = fs::read_to_string(desk.path("broker/admin/sessions.json")).unwrap();
+    assert!(!kept.contains(&second), "{kept}");
+
+    // The broker goes away, and comes back: the client begins nothing anew.
+    broker.kill();
+    let call = json!({"jsonrpc": "2.0", "id": "lost", "method": "tools/call",
+        "params": {"name": "query", "arguments": {"sql": "SELECT 1"}}});
+    let answer: Value = serde_json::from_str(&client.exchange(&call.to_string())).unwrap();
+    assert_eq!(answer["id"], "lost");
+    assert_eq!(answer["error"]["data"]["retryable"], true, "{answer}");
+    assert_eq!(answer["error"]["data"]["code"], "broker.gone");
+    broker = Broker::start(&desk);
+    wait_for(|| status(&desk)["connections"] == 1);
+    assert!(client.query(MASKED).to_string().contains("****4821"));
+    assert_eq!(session(&status(&desk)), id);
+    assert!(broker.log().contains("resumed=true"), "{}", broker.log());
+
+    // A secret that was used resumes nothing.
+    desk.write("used", &first);
+    set_mode(&desk.path("used"), 0o600);
+    let stale = ["--secret", "broker/secret", "--resume", "used"];
+    let other = Client::start(&mut relay_command(&desk, &stale));
+    assert_eq!(status(&desk)["sessions"].as_array().unwrap().len(), 2);
+    // And there are no more connections than there may be.
+    let mut third = relay_command(&desk, &["--secret", "broker/secret"]);
+    crate::desk::Answer::from_command(&mut third, b"").fails(4, &["broker.busy"]);
+    other.end();
+    client.end();
+}
+
+/// A user that is not root, for whom `/proc` is what it is for others.
+const USER: u32 = 54_321;
+
+#[test]
+fn a_process_of_the_same_user_cannot_read_the_brokers_memory() {
+    let desk = Desk::new();
+    configure(&desk, "");
+    let is_root = fs::metadata("/proc/self").unwrap().uid() == 0;
+    let mut command = Broker::command(&desk);
+    command.env("PALISADE_TEST_SECRET", "geheim");
+    let mut look = desk.command("sh");
+    if is_root {
+        let given = Command::new("chown")
+            .arg("-R")
+            .arg(format!("{USER}:{USER}"))
+            .arg(desk.path("."))
+            .status();
+        assert!(given.unwrap().success());
+        command.uid(USER).gid(USER);
+        look.uid(USER).gid(USER);
+    }
+    let broker = Broker::run(&mut command);
+    let id = broker.id();
+    let script = format!(
+        "for f in mem environ maps; do cat /proc/{id}/$f > /dev/null 2>&1 && echo read $f; done; \
+         cat /proc/$$/environ > /dev/null && echo own; \
+         grep -q geheim /proc/{id}/cmdline && echo told; ls broker/passwords > /dev/null && echo folder"
+    );
+    let seen = look.args(["-c", &script]).output().unwrap();
+    let seen = String::from_utf8(seen.stdout).unwrap();
+    // Files of the same user stay open to it: that is what the sandbox is for.
+    assert_eq!(seen, "own\nfolder\n");
+    let limits = fs::read_to_string(format!("/proc/{id}/limits")).unwrap();
+    let core = limits
+        .lines()
+        .find(|line| line.starts_with("Max core file size"))
+        .unwrap();
+    let numbers: Vec<&str> = core
+        .split_whitespace()
+        .filter(|word| *word == "0")
+        .collect();
+    assert_eq!(numbers.len(), 2, "{core}");
+    assert!(!broker.log().contains("geheim"));
+    // Another user is not let in, whatever it has: root here.
+    if is_root {
+        let mut stream = UnixStream::connect(desk.path("broker/run/palisade.sock")).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut told = String::new();
+        stream.read_to_string(&mut told).unwrap();
+        assert!(told.contains("broker.user"), "{told}");
+    }
+}
+
+#[test]
+fn what_broker_tables_say_is_checked() {
+    let desk = Desk::new();
+    for (text, told) in [
+        ("group = 4294967295", "`group` cannot be"),
+        ("connections = 0", "`connections` cannot be 0"),
+        ("idle_minutes = 2000", "from 1 to 1440"),
+        ("session_hours = 0", "from 1 to 168"),
+        ("principal = \"x\"", "not a principal"),
+        (
+            "[broker.users.ann]\nprincipal = 'Agent::\"a\"'",
+            "no id of a user",
+        ),
+        (
+            "[broker.enrolments.\"a/b\"]\nprincipal = 'Agent::\"a\"'",
+            "no name of an enrolment",
+        ),
+        ("tokens = 1", "unknown field"),
+    ] {
+        configure(&desk, text);
+        desk.run(&["broker", "--config", "palisade.toml"])
+            .fails(3, &[told]);
+    }
+    desk.write("palisade.toml", "[broker]\n");
+    desk.run(&["broker", "--config", "palisade.toml"])
+        .fails(3, &["names no connection"]);
+}

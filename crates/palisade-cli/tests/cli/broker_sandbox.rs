@@ -1,0 +1,130 @@
+//! `palisade sandbox` with real bubblewrap, and the unit for systemd.
+
+use std::{fs, process::Command};
+
+use crate::{
+    broker::{Broker, configure},
+    desk::{Answer, Desk},
+    serve::Client,
+};
+
+/// Says what to do where there is no sandbox: a test that passed without one would show nothing.
+#[track_caller]
+fn require_sandbox(desk: &Desk) {
+    let answer = desk.run(&["sandbox", "--check"]);
+    assert_eq!(answer.exit, 0, "{}", answer.err);
+}
+
+fn sandbox(desk: &Desk, words: &[&str]) -> Answer {
+    let mut all = vec!["sandbox", "--config", "palisade.toml", "--"];
+    all.extend(words);
+    desk.run(&all)
+}
+
+#[test]
+fn a_relay_in_a_sandbox_queries_and_reaches_nothing_else() {
+    let desk = Desk::new();
+    configure(&desk, "principal = 'Agent::\"support-bot\"'");
+    require_sandbox(&desk);
+    let broker = Broker::start(&desk);
+    let mut command = desk.command(env!("CARGO_BIN_EXE_palisade"));
+    command.args(["sandbox", "--config", "palisade.toml", "--", "sh", "-c"]);
+    let line = format!(
+        "exec {} relay --run \"$PALISADE_RUN\" --secret \"$PALISADE_SECRET\"",
+        env!("CARGO_BIN_EXE_palisade")
+    );
+    let mut client = Client::start(command.arg(line));
+    let answer = client
+        .query("SELECT national_id FROM customers WHERE id = 1")
+        .to_string();
+    assert!(answer.contains("****4821"), "{answer}");
+
+    let folder = fs::canonicalize(desk.path("broker")).unwrap();
+    let folder = folder.display();
+    let id = broker.id();
+    // Each of these would be an attack; each has to fail.
+    for attack in [
+        "touch \"$PALISADE_SECRET/x\"".to_owned(),
+        "rm -f \"$PALISADE_SECRET/token\"".to_owned(),
+        "rm -f \"$PALISADE_RUN/palisade.sock\"".to_owned(),
+        "mv \"$PALISADE_RUN/palisade.sock\" \"$PALISADE_RUN/other\"".to_owned(),
+        "touch \"$PALISADE_RUN/palisade.sock2\"".to_owned(),
+        format!("ls {folder}/passwords"),
+        format!("cat {folder}/admin/token"),
+        format!("cat {}", desk.path("palisade.toml").display()),
+        format!("cat {}", desk.path("demo.db").display()),
+        format!("cat /proc/{id}/environ"),
+        "cat /root/.profile".to_owned(),
+        "grep -v -e lo: -e Inter -e face /proc/net/dev".to_owned(),
+    ] {
+        let answer = sandbox(&desk, &["sh", "-c", &attack]);
+        assert_ne!(answer.exit, 0, "{attack}: {}", answer.out);
+        assert_eq!(answer.out, "", "{attack}");
+    }
+    // And the shell itself works there.
+    let answer = sandbox(
+        &desk,
+        &[
+            "sh",
+            "-c",
+            "cat \"$PALISADE_SECRET/token\" > /dev/null && echo read",
+        ],
+    );
+    assert_eq!(answer.out, "read\n", "{}", answer.err);
+    client.end();
+}
+
+#[test]
+fn a_sandbox_is_printed_and_refuses_what_it_must_not_open() {
+    let desk = Desk::new();
+    configure(&desk, "[broker.enrolments.ci]\nprincipal = 'Agent::\"ci\"'");
+    let base = ["sandbox", "--config", "palisade.toml"];
+    let run = |more: &[&str]| desk.run(&[&base, more].concat());
+    run(&["--", "true"]).fails(2, &["palisade broker"]);
+    let _broker = Broker::start(&desk);
+    let printed = run(&["--print", "--enrolment", "ci", "--", "echo", "a b"])
+        .expect_exit(0)
+        .out;
+    for part in [
+        "bwrap --unshare-all",
+        "--ro-bind",
+        "/broker/run ",
+        "enrolments/ci",
+        "-- echo 'a b'\n",
+    ] {
+        assert!(printed.contains(part), "{part}: {printed}");
+    }
+    assert!(!printed.contains("/broker/secret"), "{printed}");
+    run(&["--enrolment", "x", "--", "true"]).fails(2, &["no enrolment `x`"]);
+    run(&["--writable", ".", "--", "true"]).fails(2, &["must not change"]);
+}
+
+#[test]
+fn the_unit_is_what_systemd_takes() {
+    let desk = Desk::new();
+    configure(&desk, "");
+    let base = ["broker", "--config", "palisade.toml", "install-service"];
+    let unit = desk
+        .run(&[&base[..], &["--print"]].concat())
+        .expect_exit(0)
+        .out;
+    desk.write(
+        "palisade-broker.service",
+        unit.replace("User=palisade\n", "User=daemon\n"),
+    );
+    let analyze = |arguments: &[&str]| {
+        let mut command = Command::new("systemd-analyze");
+        let path = desk.path("palisade-broker.service");
+        Answer::from_command(command.args(arguments).arg(path), b"")
+    };
+    let answer = analyze(&["verify"]).expect_exit(0);
+    assert_eq!(answer.out + &answer.err, "");
+    let answer = analyze(&["security", "--offline=yes", "--threshold=20", "--no-pager"]);
+    assert_eq!(answer.exit, 0, "{}", answer.out);
+    let file = ["--unit", "made.service"];
+    desk.run(&[&base[..], &file].concat()).expect_exit(0);
+    desk.run(&[&base[..], &file].concat())
+        .fails(2, &["cannot be written"]);
+    desk.run(&[&base[..], &["--user", "a b"]].concat())
+        .fails(2, &["no name of a user"]);
+}
