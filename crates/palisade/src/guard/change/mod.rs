@@ -14,7 +14,7 @@ pub use rehearsal::{ChangeEnd, ChangeOrder, ChangeRun, Expectation, Lens, Looked
 use preview::{Scanning, SessionLens};
 
 use crate::{
-    answer::{Marker, Room, detect},
+    answer::{Marker, Room},
     approval::spell_params,
     change::{
         ChangeBody, ChangeEvent, ChangeRecord, ChangeState, ChangeStatement, ChangeStore,
@@ -366,7 +366,7 @@ impl Guard {
         let marker = Marker::from_bytes(self.host.random().map_err(|why| internal(&why))?);
         let scanning = Scanning {
             action: self.on_finding,
-            sensitivity: self.sensitivity,
+            scanner: self.scanner,
             marker,
             room: call.room,
         };
@@ -397,8 +397,7 @@ impl Guard {
             params => format!("{} -- {params}", one.sql),
         };
         let statements: Vec<String> = body.statements.into_iter().map(spelled).collect();
-        let reads_as_instruction =
-            |text: &String| !detect(text.as_bytes(), self.sensitivity).is_empty();
+        let reads_as_instruction = |text: &String| !self.scanner.detect(text.as_bytes()).is_empty();
         ChangeView {
             change: id,
             state,

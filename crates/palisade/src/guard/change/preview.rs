@@ -11,7 +11,7 @@ use std::{
 use crate::{
     answer::{
         Action, EmptyReason, Envelope, Marker, OutputColumn, Room, RowBound, ScanPlan, ScanSession,
-        ScannedRows, Sensitivity,
+        ScannedRows, Scanner,
     },
     change::{Difference, TableDifference},
     firewall::{Decided, VisibleRelation},
@@ -68,7 +68,7 @@ struct Look {
 #[derive(Clone, Copy)]
 pub(in crate::guard) struct Scanning {
     pub(in crate::guard) action: Action,
-    pub(in crate::guard) sensitivity: Sensitivity,
+    pub(in crate::guard) scanner: Scanner,
     pub(in crate::guard) marker: Marker,
     pub(in crate::guard) room: Option<Room>,
 }
@@ -257,12 +257,8 @@ impl SessionLens {
                 &mut rows,
             );
         }
-        let mut scan = ScanSession::with_sensitivity(
-            &plan,
-            scanning.action,
-            scanning.sensitivity,
-            scanning.marker,
-        );
+        let mut scan =
+            ScanSession::with_scanner(&plan, scanning.action, scanning.scanner, scanning.marker);
         if let Some(room) = scanning.room {
             scan = scan.keep_within(room);
         }
@@ -325,11 +321,11 @@ fn take(
     rows: Vec<Vec<Value>>,
     scanning: Scanning,
 ) -> Result<ScannedRows, Rejection> {
-    let mut scan = ScanSession::with_sensitivity(
+    let mut scan = ScanSession::with_scanner(
         plan,
         // The rows that are made of these are searched again.
         Action::Flag,
-        scanning.sensitivity,
+        scanning.scanner,
         scanning.marker,
     );
     for row in rows {
