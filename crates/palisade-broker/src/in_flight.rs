@@ -91,10 +91,21 @@ impl InFlight {
     }
 
     /// The lines by which another server is begun like the one before: the first with the id of its answer, and the second.
-    pub(crate) fn begin(&self) -> Option<(&[u8], &str, Option<&[u8]>)> {
-        let (line, id) = self.initialize.as_ref()?;
-        Some((line, id, self.initialized.as_deref()))
+    pub(crate) fn begin(&self) -> Option<Beginning> {
+        let (line, id) = self.initialize.clone()?;
+        Some(Beginning {
+            line,
+            id,
+            initialized: self.initialized.clone(),
+        })
     }
+}
+
+/// How a client began.
+pub(crate) struct Beginning {
+    pub(crate) line: Vec<u8>,
+    pub(crate) id: String,
+    pub(crate) initialized: Option<Vec<u8>>,
 }
 
 /// The answer to a request of this line while no broker is there; none to what is no request.
@@ -164,7 +175,11 @@ mod tests {
                 .all(|one| one["error"]["data"]["retryable"] == true)
         );
         assert!(flight.give_up().is_empty());
-        let (_, id, initialized) = flight.begin().unwrap();
+        let Beginning {
+            line: _,
+            id,
+            initialized,
+        } = flight.begin().unwrap();
         assert!(id == "1" && initialized.is_some());
         flight.see_request(br#"{"id":9,"method":"initialize"}"#);
         assert_eq!(flight.give_up().len(), 1);

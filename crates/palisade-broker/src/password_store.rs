@@ -277,7 +277,7 @@ mod tests {
         assert_eq!(passwords.find(&own).unwrap(), None);
         store(&passwords, &own, "geheim");
         let Some(StoredPassword::File(path)) = passwords.find(&own).unwrap() else {
-            unreachable!("it was stored")
+            panic!("it was stored")
         };
         assert_eq!(fs::read_to_string(path).unwrap(), "geheim");
         assert_eq!(passwords.find(&other).unwrap(), None);

@@ -18,7 +18,7 @@ use tokio::{
 use crate::{
     ask::{AskError, check_listener, connect, greet},
     handshake::{Ask, Welcome},
-    in_flight::{InFlight, WAITING, answer_absent, answer_too_long},
+    in_flight::{Beginning, InFlight, WAITING, answer_absent, answer_too_long},
     lines::{LINE_BYTES, Line, LineReader},
     private::{read_file, write_file},
 };
@@ -268,20 +268,25 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<R, W> {
     async fn try_again(&mut self) -> Result<UnixStream, AskError> {
         let mut link = connect(&self.run, self.user).await?;
         self.greet(&mut link).await?;
-        let flight = self.flight.borrow();
-        let Some((initialize, id, initialized)) = flight.begin() else {
+        let beginning = self.flight.borrow().begin();
+        let Some(Beginning {
+            line,
+            id,
+            initialized,
+        }) = beginning
+        else {
             return Ok(link);
         };
-        link.write_all(initialize).await?;
+        link.write_all(&line).await?;
         let mut seen = InFlight::default();
         loop {
             let line = read_one_line(&mut link).await?;
-            if seen.see_answer(&line).as_deref() == Some(id) {
+            if seen.see_answer(&line).as_deref() == Some(id.as_str()) {
                 break;
             }
         }
         if let Some(initialized) = initialized {
-            link.write_all(initialized).await?;
+            link.write_all(&initialized).await?;
         }
         Ok(link)
     }
