@@ -72,7 +72,7 @@ pub enum BrokerError {
     LongPath {
         /// The path.
         path: PathBuf,
-        /// What it may have, in bytes.
+        /// The most bytes that its path may have.
         most: usize,
     },
     /// There is no randomness.

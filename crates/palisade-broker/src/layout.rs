@@ -138,7 +138,7 @@ impl Layout {
         }
     }
 
-    /// Listens at the socket. One that a broker left behind is replaced: the lock says that none listens there.
+    /// Listens at the socket. What a broker left behind there is replaced: the lock says that no broker listens.
     pub(crate) fn listen(&self) -> Result<tokio::net::UnixListener, BrokerError> {
         let path = Self::socket_in(&self.run());
         let length = path.as_os_str().len();

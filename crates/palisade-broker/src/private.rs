@@ -79,7 +79,7 @@ pub(crate) fn at(path: &Path) -> impl FnOnce(io::Error) -> PrivateError + '_ {
 /// Who uses a folder beside its owner.
 pub(crate) type Group = Option<u32>;
 
-/// Makes a folder that only its owner can use, and whose files `group` can open by name. One that is there is looked at.
+/// Makes a folder that only its owner can use, and whose files `group` can open by name. A folder that is there already is looked at.
 pub(crate) fn open_folder(path: &Path, group: Group) -> Result<(), PrivateError> {
     let made = match DirBuilder::new().mode(0o700).create(path) {
         Ok(()) => true,

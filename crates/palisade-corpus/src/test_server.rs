@@ -92,6 +92,7 @@ impl TestServer {
     }
 
     /// The password, if one is named.
+    #[cfg(any(feature = "postgres", feature = "mysql"))]
     pub(crate) fn password(&self) -> Result<Option<String>, String> {
         let Some(name) = &self.password_env else {
             return Ok(None);

@@ -371,7 +371,7 @@ pub(crate) fn literals() -> BTreeMap<String, Vec<Owner>> {
         for anchor in detector.anchors {
             add(anchor, Owner::Detector(index));
         }
-        for (bit, part) in Needs::of(detector).parts.iter().enumerate() {
+        for (bit, part) in Needs::find(detector).parts.iter().enumerate() {
             for word in part {
                 let edges = Edges {
                     begins: word.starts_with(EDGE),
@@ -399,7 +399,7 @@ struct Needs {
 }
 
 impl Needs {
-    fn of(detector: &Detector) -> Self {
+    fn find(detector: &Detector) -> Self {
         let mut needs = Self::default();
         for pattern in detector.patterns {
             let mut mask = 0;
@@ -649,7 +649,7 @@ fn in_one_line(text: &[u8]) -> Vec<u8> {
 }
 
 fn compile(detector: &'static Detector) -> Vec<Pattern> {
-    let needs = Needs::of(detector).of_patterns;
+    let needs = Needs::find(detector).of_patterns;
     let patterns = detector.patterns.iter().zip(needs);
     patterns
         .map(|(pattern, needs)| Pattern {

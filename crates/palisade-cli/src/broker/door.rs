@@ -73,7 +73,7 @@ impl BrokerDoor {
         named.chain(principal).cloned().collect()
     }
 
-    /// Gives each database whose password the configuration does not name the one that was stored for it.
+    /// Gives each database its stored password, where the configuration names no other.
     pub(crate) fn equip(
         &self,
         databases: Vec<(Setup, Database)>,

@@ -64,7 +64,7 @@ fn status(setup: &BrokerSetup, arguments: &StatusArguments) -> Result<Exit, Fail
     let told = match ask(setup, Ask::Status {})? {
         Welcome::Status(told) => told,
         Welcome::Serve { .. } | Welcome::Ended(_) | Welcome::Refused { .. } => {
-            return Err(unexpected());
+            return Err(report_unexpected());
         }
     };
     match arguments.format {
@@ -84,11 +84,13 @@ fn end(setup: &BrokerSetup, arguments: &EndArguments) -> Result<Exit, Failure> {
         Welcome::Ended(false) => Err(Failure::Usage(
             "there is no such session\n  help: `palisade broker status` lists them".to_owned(),
         )),
-        Welcome::Serve { .. } | Welcome::Status(_) | Welcome::Refused { .. } => Err(unexpected()),
+        Welcome::Serve { .. } | Welcome::Status(_) | Welcome::Refused { .. } => {
+            Err(report_unexpected())
+        }
     }
 }
 
-fn unexpected() -> Failure {
+fn report_unexpected() -> Failure {
     Failure::Internal("the broker answered something else than it was asked".to_owned())
 }
 
