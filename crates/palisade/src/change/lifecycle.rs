@@ -275,7 +275,7 @@ mod tests {
     fn no_walk_keeps_what_was_not_looked_at() {
         let mut seed = 0x9E37_79B9_7F4A_7C15;
         let mut kept = [0, 0];
-        for _ in 0..20_000 {
+        for _ in 0..60_000 {
             let mut state = ChangeState::Proposed;
             let (mut validated, mut approved, mut began) = (false, false, None);
             for _ in 0..12 {
