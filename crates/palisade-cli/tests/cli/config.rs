@@ -134,6 +134,8 @@ fn the_schema_and_the_parser_know_the_same_keys() {
         ("Mcp", "mcp"),
         ("Approvals", "approvals"),
         ("Http", "http"),
+        ("Broker", "broker"),
+        ("BrokerPeer", "broker.users.1"),
         ("Telemetry", "telemetry"),
         ("Scan", "scan"),
         ("ScanRule", "[scan.rules]"),

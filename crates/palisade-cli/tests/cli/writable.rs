@@ -546,7 +546,22 @@ fn a_file_is_changed_where_that_is_asked_for() {
     assert_eq!(client.call("execute", &delete)["isError"], true);
     client.end();
     let mut client = serve(&["--writable"]);
-    assert_eq!(names(&mut client), CHANGING);
+    // On SQLite, a change can be looked at first.
+    let all = names(&mut client);
+    let (steps, others): (Vec<String>, Vec<String>) =
+        all.into_iter().partition(|name| name.contains("_change"));
+    assert_eq!(others, CHANGING);
+    assert_eq!(
+        steps,
+        [
+            "commit_change",
+            "inspect_change",
+            "list_changes",
+            "propose_change",
+            "reject_change",
+            "validate_change"
+        ]
+    );
     let answer = client.call("execute", &delete);
     assert_eq!(answer["structuredContent"]["affected_rows"], 1, "{answer}");
     client.end();
