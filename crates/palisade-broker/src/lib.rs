@@ -37,7 +37,7 @@ pub use broker::{Broker, BrokerError, BrokerOptions};
 pub use handshake::{Ask, Hello, Welcome};
 pub use harden::hide_memory;
 pub use layout::Layout;
-pub use password_store::{Identity, PasswordStore, StoreError, StoredPassword, TriedPassword};
+pub use password_store::{Identity, PasswordStore, StoreError, StoredPassword};
 pub use peer::{Enrolment, Peer, PeerRules};
 pub use private::PrivateError;
 pub use relay::{RelayError, RelayOptions, run_relay};

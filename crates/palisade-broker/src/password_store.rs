@@ -18,9 +18,9 @@ const PASSWORD_BYTES: u64 = 4096;
 /// Characters of the part of a file's name that says what the password is for.
 const IDENTITY_CHARS: usize = 32;
 
-/// The ends of names of files.
+/// The end of names of files, and that of files that were being written when a process was killed.
 const STORED: &str = "password";
-const TRIED: &str = "trying";
+const HALF: &str = ".new";
 
 /// What a password is for. Another host, port, user or database is another identity.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,27 +78,6 @@ pub struct PasswordStore {
     folder: PathBuf,
 }
 
-/// A password that is tried. It is gone when this is dropped, unless it was kept.
-#[derive(Debug)]
-pub struct TriedPassword {
-    path: PathBuf,
-}
-
-impl TriedPassword {
-    /// The file of it.
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-}
-
-impl Drop for TriedPassword {
-    fn drop(&mut self) {
-        // After it was kept, there is none.
-        let _ = fs::remove_file(&self.path);
-    }
-}
-
 impl PasswordStore {
     /// The passwords in `folder`, which is made where it is not there.
     ///
@@ -126,32 +105,36 @@ impl PasswordStore {
         }))
     }
 
-    /// Writes a password so that it can be tried. An empty one says that the account goes without.
+    /// Stores a password, in the place of whatever was stored under the connection's name. An empty one says that the account goes
+    /// without.
     ///
     /// # Errors
-    /// If it has more than a line, or the file cannot be written.
-    pub fn write_tried(
+    /// As [`check`](Self::check), or if the folder cannot be written to.
+    pub fn store(
         &self,
         identity: &Identity,
         password: &Zeroizing<String>,
-    ) -> Result<TriedPassword, StoreError> {
+    ) -> Result<(), StoreError> {
+        self.check(identity, password)?;
+        let path = self.path(identity, STORED)?;
+        write_file(&path, password.as_bytes(), None)?;
+        self.remove(identity.name(), Some(&path)).map(drop)
+    }
+
+    /// Whether a password could be stored: before it is tried, so that none is tried in vain.
+    ///
+    /// # Errors
+    /// If it has more than a line or is too long, or the connection's name is.
+    pub fn check(
+        &self,
+        identity: &Identity,
+        password: &Zeroizing<String>,
+    ) -> Result<(), StoreError> {
         let is_long = u64::try_from(password.len()).is_ok_and(|length| length > PASSWORD_BYTES);
         if is_long || password.contains(['\n', '\r', '\0']) {
             return Err(StoreError::Password);
         }
-        let path = self.path(identity, TRIED)?;
-        write_file(&path, password.as_bytes(), None)?;
-        Ok(TriedPassword { path })
-    }
-
-    /// Keeps a password that was tried, in the place of whatever was stored under the connection's name.
-    ///
-    /// # Errors
-    /// If the folder cannot be written to.
-    pub fn keep(&self, identity: &Identity, tried: &TriedPassword) -> Result<(), StoreError> {
-        let path = self.path(identity, STORED)?;
-        fs::rename(tried.path(), &path).map_err(at(&path))?;
-        self.remove(identity.name(), Some(&path)).map(drop)
+        self.path(identity, STORED).map(drop)
     }
 
     /// Removes what is stored under a connection's name; how many passwords that were.
@@ -168,7 +151,7 @@ impl PasswordStore {
     /// If the folder cannot be read.
     pub fn names(&self) -> Result<Vec<String>, StoreError> {
         let mut names: Vec<String> = (self.files()?.into_iter())
-            .filter_map(|(name, end, _)| (end == STORED).then_some(name))
+            .filter_map(|(name, is_whole, _)| is_whole.then_some(name))
             .collect();
         names.sort();
         names.dedup();
@@ -186,20 +169,21 @@ impl PasswordStore {
         Ok(removed)
     }
 
-    /// The files with the names that they are of, and the ends of their own.
-    fn files(&self) -> Result<Vec<(String, String, PathBuf)>, StoreError> {
+    /// The files with the names that they are of, and whether each was written to its end.
+    fn files(&self) -> Result<Vec<(String, bool, PathBuf)>, StoreError> {
         let mut files = Vec::new();
         for entry in fs::read_dir(&self.folder).map_err(at(&self.folder))? {
             let entry = entry.map_err(at(&self.folder))?;
             let file_name = entry.file_name();
-            let Some(mut parts) = file_name.to_str().map(|name| name.rsplitn(3, '.')) else {
+            let Some(file_name) = file_name.to_str() else {
                 continue;
             };
-            if let (Some(end), Some(_), Some(name)) = (parts.next(), parts.next(), parts.next())
-                && (end == STORED || end == TRIED)
+            let whole = file_name.strip_suffix(HALF);
+            let mut parts = whole.unwrap_or(file_name).rsplitn(3, '.');
+            if let (Some(STORED), Some(_), Some(name)) = (parts.next(), parts.next(), parts.next())
                 && let Some(name) = read_name(name)
             {
-                files.push((name, end.to_owned(), entry.path()));
+                files.push((name, whole.is_none(), entry.path()));
             }
         }
         Ok(files)
@@ -207,7 +191,7 @@ impl PasswordStore {
 
     fn path(&self, identity: &Identity, end: &str) -> Result<PathBuf, StoreError> {
         let name = format!("{}.{}.{end}", write_name(&identity.name), identity.hash);
-        // With `.new` behind it while it is written.
+        // With the end of a half behind it while it is written.
         if name.len() > 250 {
             return Err(StoreError::Name);
         }
@@ -262,8 +246,7 @@ mod tests {
 
     fn store(store: &PasswordStore, identity: &Identity, password: &str) {
         let password = Zeroizing::new(password.to_owned());
-        let tried = store.write_tried(identity, &password).unwrap();
-        store.keep(identity, &tried).unwrap();
+        store.store(identity, &password).unwrap();
     }
 
     #[test]
@@ -291,20 +274,29 @@ mod tests {
     }
 
     #[test]
-    fn a_password_that_is_not_kept_leaves_nothing() {
+    fn a_password_that_no_file_holds_leaves_nothing() {
         let dir = tempfile::tempdir().unwrap();
         let passwords = PasswordStore::open(dir.path().join("p")).unwrap();
         let own = identity("sales", "reader");
-        let tried = passwords
-            .write_tried(&own, &Zeroizing::new("geheim".to_owned()))
-            .unwrap();
-        assert!(tried.path().exists());
-        drop(tried);
-        assert_eq!(fs::read_dir(dir.path().join("p")).unwrap().count(), 0);
         for wrong in ["a\nb", "a\0", &"x".repeat(5000)] {
             let wrong = Zeroizing::new(wrong.to_owned());
-            let told = passwords.write_tried(&own, &wrong).unwrap_err().to_string();
+            let told = passwords.store(&own, &wrong).unwrap_err().to_string();
             assert!(told.contains("line end"), "{told}");
         }
+        assert_eq!(fs::read_dir(dir.path().join("p")).unwrap().count(), 0);
+    }
+
+    /// What a killed process left half written is no password, and is forgotten with the others.
+    #[test]
+    fn what_was_written_in_part_is_forgotten_too() {
+        let dir = tempfile::tempdir().unwrap();
+        let passwords = PasswordStore::open(dir.path().join("p")).unwrap();
+        let own = identity("sales", "reader");
+        let path = passwords.path(&own, STORED).unwrap();
+        fs::write(path.with_extension("password.new"), "gehe").unwrap();
+        assert_eq!(passwords.find(&own).unwrap(), None);
+        assert_eq!(passwords.names().unwrap(), [""; 0]);
+        assert_eq!(passwords.forget("sales").unwrap(), 1);
+        assert_eq!(fs::read_dir(dir.path().join("p")).unwrap().count(), 0);
     }
 }

@@ -146,11 +146,18 @@ pub(crate) fn write_file(path: &Path, bytes: &[u8], group: Group) -> Result<(), 
         Err(error) => return Err(at(&beside)(error)),
     }
     let result =
-        write_new(&beside, bytes, group).and_then(|()| fs::rename(&beside, path).map_err(at(path)));
+        write_new(&beside, bytes, group).and_then(|()| rename(&beside, path).map_err(at(path)));
     if result.is_err() {
         let _ = fs::remove_file(&beside);
     }
     result
+}
+
+/// Renames a file, and has the disk know it.
+fn rename(from: &Path, to: &Path) -> io::Result<()> {
+    fs::rename(from, to)?;
+    let folder = to.parent().filter(|folder| !folder.as_os_str().is_empty());
+    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
 }
 
 fn write_new(path: &Path, bytes: &[u8], group: Group) -> Result<(), PrivateError> {
@@ -207,7 +214,9 @@ pub(crate) fn read_bounded(
     most: u64,
     path: &Path,
 ) -> Result<Zeroizing<String>, PrivateError> {
-    let mut text = Zeroizing::new(String::new());
+    // With its room from the first, so that no part of it is left where it grew.
+    let room = usize::try_from(most.saturating_add(1)).unwrap_or(usize::MAX);
+    let mut text = Zeroizing::new(String::with_capacity(room.min(64 * 1024)));
     file.take(most.saturating_add(1))
         .read_to_string(&mut text)
         .map_err(at(path))?;

@@ -63,6 +63,11 @@ impl fmt::Display for Secret {
 }
 
 impl Password {
+    /// What a person typed.
+    pub(crate) fn typed(text: &zeroize::Zeroizing<String>) -> Self {
+        Self(text.as_str().to_owned())
+    }
+
     /// The text. It goes to the driver and nowhere else.
     pub(crate) fn reveal(&self) -> &str {
         &self.0

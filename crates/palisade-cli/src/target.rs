@@ -47,6 +47,8 @@ pub(crate) struct Target {
     endpoints: Vec<String>,
     tls: TlsFiles,
     secret: Option<Secret>,
+    /// A password that is tried before it is stored.
+    typed: Option<Password>,
     acknowledged: Acknowledged,
     handed: Option<SettingName>,
     is_pooled: bool,
@@ -161,6 +163,7 @@ impl Target {
             endpoints,
             tls,
             secret,
+            typed: None,
             acknowledged: Acknowledged::default(),
             handed: None,
             is_pooled: false,
@@ -171,6 +174,14 @@ impl Target {
     pub(crate) fn with_secret(self, secret: Secret) -> Self {
         Self {
             secret: Some(secret),
+            ..self
+        }
+    }
+
+    /// Logs in with a password that is stored nowhere yet.
+    pub(crate) fn with_typed(self, password: Password) -> Self {
+        Self {
+            typed: Some(password),
             ..self
         }
     }
@@ -245,7 +256,10 @@ impl Target {
 
     /// The password, if one is named.
     pub(crate) fn password(&self) -> Result<Option<Password>, Failure> {
-        self.secret.as_ref().map(Secret::read).transpose()
+        match &self.typed {
+            Some(password) => Ok(Some(password.clone())),
+            None => self.secret.as_ref().map(Secret::read).transpose(),
+        }
     }
 
     /// A backend, if the account can do no more than is acknowledged.

@@ -1,18 +1,12 @@
 //! The databases of cases, on MySQL and MariaDB.
 
-use std::{future::Future, pin::Pin, sync::Arc};
-
 use mysql_async::{Conn, Row, consts::ColumnType, prelude::Queryable as _};
-use palisade::{
-    catalog::Catalog,
-    guard::Backend,
-    value::{Params, Value},
-};
+use palisade::{catalog::Catalog, value::Value};
 use palisade_mysql::{MysqlBackend, MysqlConfig, connect};
 
 use crate::{
-    fixture::{Bare, Fixture},
-    server::{ServerRuntime, invent_name},
+    fixture::Bare,
+    server::ServerEngine,
     test_server::{TestServer, with_database},
 };
 
@@ -23,88 +17,36 @@ const BINARY: u16 = 63;
 const WRITE: &str = "SET SESSION sql_mode = DEFAULT, SESSION lock_wait_timeout = DEFAULT; \
      SET SESSION TRANSACTION READ WRITE";
 
-/// A database on a server, dropped with this value.
-pub(crate) struct MysqlFixture {
-    server: TestServer,
-    script: String,
-    name: String,
-    backend: MysqlBackend,
-    // Last: connections end in it.
-    runtime: Arc<ServerRuntime>,
-}
+/// How databases of cases are made on it.
+pub(crate) struct Mysql;
 
-impl MysqlFixture {
-    /// Makes a database on `server` with the rows of `script`.
-    pub(crate) fn create(server: &TestServer, script: &str) -> Result<Self, String> {
-        Self::create_in(ServerRuntime::start()?, server, script, false)
+impl ServerEngine for Mysql {
+    type Backend = MysqlBackend;
+
+    const IS_NAMED_IN_STATEMENTS: bool = true;
+
+    fn catalog(backend: &MysqlBackend) -> &Catalog {
+        backend.catalog()
     }
 
-    fn create_in(
-        runtime: Arc<ServerRuntime>,
+    async fn make(
         server: &TestServer,
         script: &str,
-        is_writable: bool,
-    ) -> Result<Self, String> {
-        let name = invent_name();
-        let backend = runtime.block_on(make(server, script, &name, is_writable))??;
-        Ok(Self {
-            server: server.clone(),
-            script: script.to_owned(),
-            name,
-            backend,
-            runtime,
-        })
-    }
-}
-
-impl Drop for MysqlFixture {
-    fn drop(&mut self) {
-        // What cannot be dropped is left with a name that says whose it is.
-        let _ = self
-            .runtime
-            .block_on(drop_database(&self.server, &self.name));
-    }
-}
-
-impl Fixture for MysqlFixture {
-    fn catalog(&self) -> &Catalog {
-        self.backend.catalog()
+        (name, is_writable): (&str, bool),
+    ) -> Result<MysqlBackend, String> {
+        make(server, script, name, is_writable).await
     }
 
-    fn backend(&self) -> Arc<dyn Backend> {
-        Arc::new(self.backend.clone())
+    async fn drop(server: &TestServer, name: &str) {
+        drop_database(server, name).await;
     }
 
-    fn copy(&self) -> Result<Box<dyn Fixture>, String> {
-        let runtime = Arc::clone(&self.runtime);
-        let copied = Self::create_in(runtime, &self.server, &self.script, true)?;
-        Ok(Box::new(copied))
-    }
-
-    fn query(&self, sql: &str, params: &Params) -> Result<Bare, String> {
-        match params {
-            Params::None => {}
-            Params::Positional(_) | Params::Named(_) => {
-                return Err(
-                    "on a server, `preserve` compares statements without parameters".to_owned(),
-                );
-            }
-        }
-        self.runtime.block_on(async {
-            let config = config(&self.server, Some(&self.name))?;
-            let mut conn = connect(&config).await.map_err(|error| error.to_string())?;
-            query(&mut conn, sql)
-                .await
-                .map_err(|error| error.to_string())
-        })?
-    }
-
-    fn wait(&self, future: Pin<Box<dyn Future<Output = ()> + Send + '_>>) {
-        self.runtime.wait(future);
-    }
-
-    fn own_name(&self) -> Option<&str> {
-        Some(&self.name)
+    async fn query(server: &TestServer, name: &str, sql: &str) -> Result<Bare, String> {
+        let config = config(server, Some(name))?;
+        let mut conn = connect(&config).await.map_err(|error| error.to_string())?;
+        query(&mut conn, sql)
+            .await
+            .map_err(|error| error.to_string())
     }
 }
 

@@ -1,100 +1,42 @@
 //! The databases of cases, on PostgreSQL.
 
-use std::{future::Future, pin::Pin, sync::Arc};
-
-use palisade::{
-    catalog::Catalog,
-    guard::Backend,
-    value::{Params, Value},
-};
+use palisade::{catalog::Catalog, value::Value};
 use palisade_postgres::{PostgresBackend, PostgresConfig, connect_by};
 use tokio_postgres::{Client, SimpleQueryMessage, types::Type};
 
 use crate::{
-    fixture::{Bare, Fixture},
-    server::{ServerRuntime, invent_name},
+    fixture::Bare,
+    server::ServerEngine,
     test_server::{TestServer, with_database},
 };
 
-/// A database on a server, dropped with this value.
-pub(crate) struct PostgresFixture {
-    server: TestServer,
-    script: String,
-    name: String,
-    backend: PostgresBackend,
-    // Last: connections end in it.
-    runtime: Arc<ServerRuntime>,
-}
+/// How databases of cases are made on it.
+pub(crate) struct Postgres;
 
-impl PostgresFixture {
-    /// Makes a database on `server` with the rows of `script`.
-    pub(crate) fn create(server: &TestServer, script: &str) -> Result<Self, String> {
-        Self::create_in(ServerRuntime::start()?, server, script, false)
+impl ServerEngine for Postgres {
+    type Backend = PostgresBackend;
+
+    const IS_NAMED_IN_STATEMENTS: bool = false;
+
+    fn catalog(backend: &PostgresBackend) -> &Catalog {
+        backend.catalog()
     }
 
-    fn create_in(
-        runtime: Arc<ServerRuntime>,
+    async fn make(
         server: &TestServer,
         script: &str,
-        is_writable: bool,
-    ) -> Result<Self, String> {
-        let name = invent_name();
-        let backend = runtime.block_on(make(server, script, &name, is_writable))??;
-        Ok(Self {
-            server: server.clone(),
-            script: script.to_owned(),
-            name,
-            backend,
-            runtime,
-        })
-    }
-}
-
-impl Drop for PostgresFixture {
-    fn drop(&mut self) {
-        // What cannot be dropped is left with a name that says whose it is.
-        let _ = self
-            .runtime
-            .block_on(drop_database(&self.server, &self.name));
-    }
-}
-
-impl Fixture for PostgresFixture {
-    fn catalog(&self) -> &Catalog {
-        self.backend.catalog()
+        (name, is_writable): (&str, bool),
+    ) -> Result<PostgresBackend, String> {
+        make(server, script, name, is_writable).await
     }
 
-    fn backend(&self) -> Arc<dyn Backend> {
-        Arc::new(self.backend.clone())
+    async fn drop(server: &TestServer, name: &str) {
+        drop_database(server, name).await;
     }
 
-    fn copy(&self) -> Result<Box<dyn Fixture>, String> {
-        let runtime = Arc::clone(&self.runtime);
-        let copied = Self::create_in(runtime, &self.server, &self.script, true)?;
-        Ok(Box::new(copied))
-    }
-
-    fn query(&self, sql: &str, params: &Params) -> Result<Bare, String> {
-        match params {
-            Params::None => {}
-            Params::Positional(_) | Params::Named(_) => {
-                return Err(
-                    "on a server, `preserve` compares statements without parameters".to_owned(),
-                );
-            }
-        }
-        self.runtime.block_on(async {
-            let client = open(&self.server, &self.name).await?;
-            query(&client, sql).await.map_err(|error| describe(&error))
-        })?
-    }
-
-    fn wait(&self, future: Pin<Box<dyn Future<Output = ()> + Send + '_>>) {
-        self.runtime.wait(future);
-    }
-
-    fn own_name(&self) -> Option<&str> {
-        None
+    async fn query(server: &TestServer, name: &str, sql: &str) -> Result<Bare, String> {
+        let client = open(server, name).await?;
+        query(&client, sql).await.map_err(|error| describe(&error))
     }
 }
 

@@ -13,7 +13,7 @@ use crate::{
     database::{Access, Database},
     exit::{Exit, Failure},
     host, output,
-    secret::Secret,
+    secret::Password,
     target::Target,
 };
 
@@ -121,22 +121,20 @@ fn ask_for(
     let mut attempt = 1;
     loop {
         let password = terminal.ask(&question)?;
-        let tried = passwords
-            .write_tried(&identity, &password)
+        passwords
+            .check(&identity, &password)
             .map_err(|error| refuse(&error))?;
+        // Nothing is on the disk before the database has taken it.
         let with = if password.is_empty() {
             target.clone()
         } else {
-            target
-                .clone()
-                .with_secret(Secret::File(tried.path().to_owned()))
+            target.clone().with_typed(Password::typed(&password))
         };
-        drop(password);
         let opened = host::runtime()?.block_on(with.open(access));
         match opened {
             Ok(_) => {
                 passwords
-                    .keep(&identity, &tried)
+                    .store(&identity, &password)
                     .map_err(|error| refuse(&error))?;
                 terminal.tell(&format!("`{name}` is tried, and stored.\n"));
                 return Ok(());

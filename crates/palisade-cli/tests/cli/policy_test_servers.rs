@@ -1,6 +1,6 @@
 //! Tests of policy folders whose cases run on real servers.
 
-use palisade_testkit::servers::{MariaDbServer, MySqlServer, PostgresServer};
+use palisade_testkit::servers::{MariaDbServer, MySqlServer, PostgresServer, Server};
 use serde_json::json;
 
 use crate::{
@@ -111,7 +111,10 @@ fn cases_run_on_postgres() {
 
 #[test]
 fn cases_run_on_mariadb() {
-    let started = MariaDbServer::start_shared().unwrap();
+    run_on_mysql(MariaDbServer::start_shared().unwrap());
+}
+
+fn run_on_mysql(started: &Server) {
     let desk = desk("mysql", "main");
     desk.write(
         "p/tests/servers.toml",
@@ -151,16 +154,7 @@ fn a_database_is_called_as_the_folder_calls_it() {
 #[test]
 #[ignore = "needs MySQL 9: cargo xtask test runs it"]
 fn cases_run_on_mysql_9() {
-    let started = MySqlServer::start_shared().unwrap();
-    let desk = desk("mysql", "main");
-    desk.write(
-        "p/tests/servers.toml",
-        server("mysql", &started.url("mysql")),
-    );
-    runs_there(&desk, &cases('`'), || {
-        let sql = "SHOW DATABASES LIKE 'palisade\\_test\\_%'";
-        started.query("mysql", sql).unwrap().trim().to_owned()
-    });
+    run_on_mysql(MySqlServer::start_shared().unwrap());
 }
 
 #[test]

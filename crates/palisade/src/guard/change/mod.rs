@@ -328,7 +328,25 @@ impl Guard {
                 self.failures
                     .count(session.principal(), self.host.monotonic());
             }
-            _ => {}
+            BackendErrorKind::Rejected
+            | BackendErrorKind::NameNotFound
+            | BackendErrorKind::Timeout
+            | BackendErrorKind::Cancelled
+            | BackendErrorKind::Resource
+            | BackendErrorKind::NotGranted
+            | BackendErrorKind::SecondLock
+            | BackendErrorKind::Constraint
+            | BackendErrorKind::Conflict
+            | BackendErrorKind::Cost
+            | BackendErrorKind::AffectedRows
+            | BackendErrorKind::Forbidden
+            | BackendErrorKind::NotAdmitted
+            | BackendErrorKind::NotPreviewable
+            | BackendErrorKind::ReadOnly
+            | BackendErrorKind::NotTaken
+            | BackendErrorKind::Busy
+            | BackendErrorKind::Unavailable
+            | BackendErrorKind::OutcomeUnknown => {}
         }
         let Some(decision) = decisions.get(at).or(decisions.first()) else {
             return Err(failed(internal("a change without statements")));

@@ -214,7 +214,7 @@ impl SessionLens {
         looked: Vec<Looked>,
         scanning: Scanning,
     ) -> Result<Preview, Rejection> {
-        let found = std::mem::take(&mut *self.found());
+        let found = std::mem::take(&mut *self.lock_found());
         let mut plan = ScanPlan {
             columns: COLUMNS
                 .map(|(name, type_name)| OutputColumn {
@@ -273,7 +273,7 @@ impl SessionLens {
         })
     }
 
-    fn found(&self) -> std::sync::MutexGuard<'_, Found> {
+    fn lock_found(&self) -> std::sync::MutexGuard<'_, Found> {
         self.found.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -310,7 +310,7 @@ impl Lens for SessionLens {
             .iter()
             .map(|look| Ticket::issue(&look.statement));
         let tickets = tickets.collect();
-        *self.found() = found;
+        *self.lock_found() = found;
         tickets
     }
 }
