@@ -45,6 +45,7 @@ struct RecordLine {
     findings: u64,
     #[serde(default)]
     obligations: Vec<String>,
+    approval: Option<serde_json::Value>,
     #[serde(default)]
     policies: Vec<String>,
 }
@@ -88,6 +89,7 @@ pub(crate) fn mark(principal: Principal, sql: String) -> AskedStatement {
         last: Duration::ZERO,
         count: 1,
         clean: 1,
+        needed_approval: false,
         obligations: BTreeSet::new(),
         literals: Literals::Kept,
         was_permitted: None,
@@ -179,11 +181,13 @@ pub(crate) fn read_audit(path: &Path) -> Result<AskedInLog, Failure> {
                 last: at,
                 count: 0,
                 clean: 0,
+                needed_approval: false,
                 obligations: BTreeSet::new(),
                 literals: Literals::LeftOut,
                 was_permitted: Some(permitted),
             });
             known.count += 1;
+            known.needed_approval |= read.approval.is_some();
             known.clean += u64::from(is_clean);
             known.first = known.first.min(at);
             known.last = known.last.max(at);

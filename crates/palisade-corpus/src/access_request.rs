@@ -56,6 +56,7 @@ impl PolicyTests {
         let asked = AskedStatement {
             // It is a person who asks for it, whatever became of it.
             was_permitted: None,
+            needed_approval: false,
             clean: 1,
             count: 1,
             ..asked.clone()

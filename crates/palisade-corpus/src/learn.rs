@@ -136,6 +136,11 @@ pub(crate) fn resolve(
     if asked.was_permitted == Some(false) {
         return Err("it was refused".to_owned());
     }
+    if asked.needed_approval {
+        return Err(
+            "it ran by a person's approval: write its permit by hand, with `@approval`".to_owned(),
+        );
+    }
     if asked.clean == 0 {
         return Err(
             "it was asked only in sessions in which instructions to a model were found".to_owned(),
@@ -228,6 +233,10 @@ pub(crate) struct TableGrant {
     plain: BTreeSet<String>,
     masked: BTreeSet<String>,
     written: BTreeSet<String>,
+    /// A column by which rows were counted, where none was read.
+    counted_by: BTreeSet<String>,
+    /// The caps on rows; none where there was none.
+    caps: BTreeSet<Option<u64>>,
     is_filtered: bool,
     evidence: Evidence,
 }
@@ -328,7 +337,8 @@ impl Grants {
             let names = catalog.relation(id.relation).zip(catalog.column(id));
             if let Some((relation, column)) = names {
                 let grant = self.tables.entry(relation.uid.to_string()).or_default();
-                let is_masked = asked.obligations.contains(&format!("mask {}", column.uid));
+                let mask = format!("mask {}.{}", relation.uid, column.name);
+                let is_masked = asked.obligations.contains(&mask);
                 let columns = match is_masked {
                     true => &mut grant.masked,
                     false => &mut grant.plain,
@@ -343,7 +353,7 @@ impl Grants {
                 .and_then(|relation| Some((relation, relation.column(0)?)))
             {
                 let grant = self.tables.entry(relation.uid.to_string()).or_default();
-                grant.masked.insert(column.uid.to_string());
+                grant.counted_by.insert(column.uid.to_string());
             }
         }
         for id in access.columns_written() {
@@ -354,9 +364,12 @@ impl Grants {
             }
         }
         for uid in touched {
-            let filter = format!("filter {uid}");
+            let is_filtered = ["filter", "no-rows"]
+                .iter()
+                .any(|obligation| asked.obligations.contains(&format!("{obligation} {uid}")));
             if let Some(grant) = self.tables.get_mut(&uid) {
-                grant.is_filtered |= asked.obligations.contains(&filter);
+                grant.is_filtered |= is_filtered;
+                grant.caps.insert(find_cap(&asked.obligations));
                 grant.evidence.add(asked);
             }
         }
@@ -389,17 +402,27 @@ impl TableGrant {
     /// The policies that grant it, with comments.
     pub(crate) fn list_policies(&self, subject: &Subject, table: &str) -> Vec<String> {
         let mut out = Vec::new();
+        // What was masked for one of them stays so for all, and what was capped keeps the widest cap.
+        let plain: BTreeSet<String> = self.plain.difference(&self.masked).cloned().collect();
+        let masked = match plain.is_empty() && self.masked.is_empty() {
+            true => &self.counted_by,
+            false => &self.masked,
+        };
+        let cap = match (self.caps.first(), self.caps.last()) {
+            (Some(Some(_)), Some(Some(most))) => format!("@max_rows(\"{most}\")\n"),
+            (_, _) => String::new(),
+        };
         let scope = subject.scope();
         let id = format!("learned.{}.{}", subject.id(), table.replace('"', ""));
         let actions = list_actions(&self.actions);
         out.push(format!(
-            "// {table}, {}.\n@id(\"{id}\")\npermit ({scope}, action in [{actions}], resource == {});\n\n",
+            "// {table}, {}.\n@id(\"{id}\")\n{cap}permit ({scope}, action in [{actions}], resource == {});\n\n",
             self.evidence.describe(),
             entity("Table", table)
         ));
         for (name, action, columns) in [
-            ("plain", "read_plain", &self.plain),
-            ("masked", "read_masked", &self.masked),
+            ("plain", "read_plain", &plain),
+            ("masked", "read_masked", masked),
             ("written", "write", &self.written),
         ] {
             if columns.is_empty() {
@@ -430,6 +453,14 @@ impl TableGrant {
         }
         out
     }
+}
+
+/// The cap on rows among obligations.
+fn find_cap(obligations: &BTreeSet<String>) -> Option<u64> {
+    let caps = obligations
+        .iter()
+        .filter_map(|one| one.strip_prefix("max-rows "));
+    caps.filter_map(|rows| rows.parse().ok()).max()
 }
 
 fn list_actions(actions: &BTreeSet<&'static str>) -> String {

@@ -38,6 +38,8 @@ pub struct AskedStatement {
     pub count: u64,
     /// How often in sessions without a finding of instructions to a model.
     pub clean: u64,
+    /// Whether it ran by a person's approval, or waits for one.
+    pub needed_approval: bool,
     /// What policies obliged to, as audit records have it: `filter main.tickets`.
     pub obligations: BTreeSet<String>,
     /// Whether `sql` has its literals.

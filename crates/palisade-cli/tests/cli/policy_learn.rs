@@ -41,6 +41,8 @@ fn policies_are_learned_from_what_was_permitted() {
     for text in [
         "// main.customers, asked 2 times by Agent::\"support-bot\"",
         "@id(\"learned.support.main.customers.masked\")",
+        // What capped the answers caps them again.
+        "@max_rows(\"5\")",
         "// The rows of main.customers were filtered: keep the policies of `see` that did so.",
         "// Asked once each",
         "resource is row::main::staff",
@@ -159,6 +161,61 @@ fn policies_that_decide_nothing_are_listed() {
     let json = json.expect_exit(0).json();
     assert_eq!(json["covers_days"], false);
     assert!(json["unused"].as_array().unwrap().len() > 2, "{json}");
+}
+
+/// Nothing is proposed that shows more than what was seen.
+#[test]
+fn nothing_learned_is_wider_than_what_was_seen() {
+    let desk = Desk::new();
+    let record = |principal: &str, more: serde_json::Value| {
+        let mut record = json!({"kind": "statement", "principal": format!("Agent::\"{principal}\""),
+            "statement": "select name , phone from customers", "time_ms": 1, "decision": "allow",
+            "findings": 0, "obligations": [], "policies": []});
+        for (key, value) in more.as_object().unwrap() {
+            record[key] = value.clone();
+        }
+        record.to_string()
+    };
+    let learn = |lines: &[String], exit| {
+        desk.write("log.jsonl", lines.join("\n"));
+        let run = ["policy", "learn", "demo-policies", "--audit", "log.jsonl"];
+        desk.run(&run).expect_exit(exit).out
+    };
+    // Two of one role, for one of whom a column was masked.
+    let plain = record("support-bot", json!({}));
+    let masked = record(
+        "globex-bot",
+        json!({"obligations": ["mask main.customers.phone"]}),
+    );
+    let told = learn(&[plain.clone(), masked], 0);
+    assert!(
+        told.contains("[Column::\"main.customers.name\"].contains"),
+        "{told}"
+    );
+    assert!(
+        told.contains("[Column::\"main.customers.phone\"].contains"),
+        "{told}"
+    );
+    assert!(!told.contains("\"main.customers.name\", Column"), "{told}");
+    // Who saw no row is not given all.
+    let none = record(
+        "support-bot",
+        json!({"obligations": ["no-rows main.customers"]}),
+    );
+    let told = learn(&[none], 0);
+    assert!(!told.contains("resource is row::main::customers"), "{told}");
+    // One answer without a cap: there is none that fits all.
+    let capped = record("globex-bot", json!({"obligations": ["max-rows 3"]}));
+    assert!(!learn(&[plain.clone(), capped.clone()], 0).contains("@max_rows"));
+    assert!(learn(&[capped], 0).contains("@max_rows(\"3\")"));
+    // What a person approved is no permit.
+    let approved = record(
+        "support-bot",
+        json!({"approval": {"id": "x", "state": "used", "by": null}}),
+    );
+    let told = learn(&[approved], 1);
+    assert!(told.contains("it ran by a person's approval"), "{told}");
+    assert!(!told.contains("permit ("), "{told}");
 }
 
 /// The least: without any of the permits it is refused, and with them it is not.
