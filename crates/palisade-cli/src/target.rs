@@ -48,7 +48,7 @@ pub(crate) struct Target {
     tls: TlsFiles,
     secret: Option<Secret>,
     /// A password that is tried before it is stored.
-    typed: Option<Password>,
+    typed: Option<Box<Password>>,
     acknowledged: Acknowledged,
     handed: Option<SettingName>,
     is_pooled: bool,
@@ -181,7 +181,7 @@ impl Target {
     /// Logs in with a password that is stored nowhere yet.
     pub(crate) fn with_typed(self, password: Password) -> Self {
         Self {
-            typed: Some(password),
+            typed: Some(Box::new(password)),
             ..self
         }
     }
@@ -257,7 +257,7 @@ impl Target {
     /// The password, if one is named.
     pub(crate) fn password(&self) -> Result<Option<Password>, Failure> {
         match &self.typed {
-            Some(password) => Ok(Some(password.clone())),
+            Some(password) => Ok(Some(Password::clone(password))),
             None => self.secret.as_ref().map(Secret::read).transpose(),
         }
     }
