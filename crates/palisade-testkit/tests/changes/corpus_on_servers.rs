@@ -102,9 +102,22 @@ fn report(failures: &[String], count: usize) {
 #[tokio::test]
 async fn sqlite_changes_what_is_permitted_and_nothing_else() {
     let corpus = corpus();
+    let clear = |table: &str| format!("DELETE FROM {table};\n");
+    let again = rows_again(&corpus.catalogs["ledger"], clear);
     let (mut failures, mut count) = (Vec::new(), 0);
-    for case in cases(&corpus, "ledger") {
-        let file = TestFile::new(&corpus.catalogs["ledger"]);
+    let mut last: Option<(&str, TestFile, Guard)> = None;
+    for case in cases_by_policies(&corpus, "ledger") {
+        let (file, guard) = match last.take() {
+            Some((policies, file, guard)) if policies == case.policies => {
+                file.open_bare().execute_batch(&again).unwrap();
+                (file, guard)
+            }
+            _ => {
+                let file = TestFile::new(&corpus.catalogs["ledger"]);
+                let guard = guard(&corpus, case, file.backend());
+                (file, guard)
+            }
+        };
         let kept = || {
             let conn = file.open_bare();
             KEPT.iter()
@@ -122,11 +135,11 @@ async fn sqlite_changes_what_is_permitted_and_nothing_else() {
                 })
                 .collect()
         };
-        let guard = guard(&corpus, case, file.backend());
         if let Some(why) = run(&guard, case, &kept).await {
             failures.push(format!("{}\n  {why}", case.id()));
         }
         count += 1;
+        last = (!defines(case)).then_some((&case.policies, file, guard));
     }
     report(&failures, count);
 }
@@ -353,18 +366,59 @@ async fn what_writes_is_not_run_to_look() {
     refused(gate.execute(sql, &Params::None, &session).await, sql);
 }
 
+/// Those of `catalog`, one policy set after the other, so that each is loaded once.
+fn cases_by_policies<'c>(corpus: &'c Corpus, catalog: &'c str) -> Vec<&'c Case> {
+    let mut cases: Vec<&Case> = cases(corpus, catalog).collect();
+    cases.sort_by_key(|case| &case.policies);
+    cases
+}
+
+/// Whether `case` changes what the database is made of, so that the next one needs another database.
+fn defines(case: &Case) -> bool {
+    let words = ["create", "alter", "drop"];
+    let first = case.sql.split_whitespace().next().unwrap_or_default();
+    words.contains(&first.to_lowercase().as_str())
+}
+
+/// What gives the tables of a ledger their first rows again: `clear` empties a table, and the script's own INSERTs fill it.
+fn rows_again(script: &str, clear: impl Fn(&str) -> String) -> String {
+    let table = |line: &str| {
+        Some(clear(
+            line.strip_prefix("CREATE TABLE ")?.split(' ').next()?,
+        ))
+    };
+    let cleared: Vec<String> = script.lines().filter_map(table).collect();
+    assert!(cleared.len() > 5, "{cleared:?}");
+    let begin = script.find("\nINSERT INTO ").unwrap();
+    let rows = script[begin..].split("\n\n").next().unwrap();
+    format!("{}\n{rows}", cleared.concat())
+}
+
 #[tokio::test]
 async fn postgres_changes_what_is_permitted_and_nothing_else() {
     let corpus = corpus();
+    let clear = |table: &str| format!("TRUNCATE {table} RESTART IDENTITY CASCADE;\n");
+    let again = rows_again(&corpus.catalogs["ledger.postgres"], clear);
     let (mut failures, mut count) = (Vec::new(), 0);
-    for case in cases(&corpus, "ledger.postgres") {
-        let database = ledger("changes", &corpus);
+    let mut last: Option<(&str, TestDatabase<'_>, Guard)> = None;
+    for case in cases_by_policies(&corpus, "ledger.postgres") {
+        let (database, guard) = match last.take() {
+            Some((policies, database, guard)) if policies == case.policies => {
+                database.load(&again);
+                (database, guard)
+            }
+            _ => {
+                let database = ledger("changes", &corpus);
+                let backend = database.postgres_backend().await;
+                (database, guard(&corpus, case, backend))
+            }
+        };
         let kept = || kept_on(database.server(), database.name());
-        let guard = guard(&corpus, case, database.postgres_backend().await);
         if let Some(why) = run(&guard, case, &kept).await {
             failures.push(format!("{}\n  {why}", case.id()));
         }
         count += 1;
+        last = (!defines(case)).then_some((&case.policies, database, guard));
     }
     report(&failures, count);
 }
@@ -373,23 +427,39 @@ async fn postgres_changes_what_is_permitted_and_nothing_else() {
 async fn mariadb_changes_what_is_permitted_and_nothing_else() {
     let corpus = corpus();
     let server: &Server = MariaDbServer::start_shared().unwrap();
+    let clear = |table: &str| format!("TRUNCATE {table};\n");
+    let again = rows_again(&corpus.catalogs["ledger.mysql"], clear);
+    let again = format!("SET foreign_key_checks = 0;\n{again}");
     let (mut failures, mut count) = (Vec::new(), 0);
-    for case in cases(&corpus, "ledger.mysql") {
-        // The database that policies name.
-        server.create_database("main").unwrap();
-        server
-            .load("main", &corpus.catalogs["ledger.mysql"])
-            .unwrap()
-            .clean()
-            .unwrap();
-        let backend = TestDatabase::connect_mysql(&server.url("main")).await;
+    let mut last: Option<(&str, Guard)> = None;
+    for case in cases_by_policies(&corpus, "ledger.mysql") {
+        let guard = match last.take() {
+            Some((policies, guard)) if policies == case.policies => {
+                server.load("main", &again).unwrap().clean().unwrap();
+                guard
+            }
+            _ => {
+                // The database that policies name.
+                let whole = &corpus.catalogs["ledger.mysql"];
+                server
+                    .query("mysql", "DROP DATABASE IF EXISTS main")
+                    .unwrap();
+                server.create_database("main").unwrap();
+                server.load("main", whole).unwrap().clean().unwrap();
+                guard(
+                    &corpus,
+                    case,
+                    TestDatabase::connect_mysql(&server.url("main")).await,
+                )
+            }
+        };
         let kept = || kept_on(server, "main");
-        let guard = guard(&corpus, case, backend);
         if let Some(why) = run(&guard, case, &kept).await {
             failures.push(format!("{}\n  {why}", case.id()));
         }
         count += 1;
-        server.query("main", "DROP DATABASE main").unwrap();
+        last = (!defines(case)).then_some((&case.policies, guard));
     }
+    server.query("mysql", "DROP DATABASE main").unwrap();
     report(&failures, count);
 }
