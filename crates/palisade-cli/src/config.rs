@@ -31,7 +31,7 @@ use crate::{
     database::Database,
     database_name::Source,
     exit::Failure,
-    http_config::{CONNECTIONS, Http, HttpSetup, REQUESTS, TOKENS},
+    http_config::{Http, HttpSetup},
     postgres::SettingName,
     scan_config::Scan,
     secret::Secret,
@@ -551,7 +551,7 @@ impl Reader<'_> {
             shown: self.shown.to_owned(),
             defaults,
             grants,
-            http: self.http(http)?,
+            http: http.read(self.folder, |what, span, help| self.fault(what, span, help))?,
             broker: broker.read(self.folder, |what, span, help| self.fault(what, span, help))?,
             connections: checked,
         })
@@ -785,59 +785,6 @@ impl Reader<'_> {
             secret,
             expire_after: expire_after.transpose()?,
             operator_key: operator_key.transpose()?,
-        })
-    }
-
-    /// What the server over HTTP does.
-    fn http(&self, http: Http) -> Result<HttpSetup, Failure> {
-        let Http {
-            tokens,
-            certificate,
-            key,
-            proxies,
-            hosts,
-            origins,
-            requests_per_minute,
-            connections,
-        } = http;
-        let certificate = match (certificate, key) {
-            (None, None) => None,
-            (Some(certificate), Some(key)) => {
-                let path = |path: Spanned<PathBuf>| self.folder.join(path.into_inner());
-                Some((path(certificate), path(key)))
-            }
-            (Some(alone), None) => {
-                let span = Some(alone.span());
-                let help = "name the file of its `key` too";
-                return Err(self.fault("the certificate has no key", span, help));
-            }
-            (None, Some(alone)) => {
-                let span = Some(alone.span());
-                let help = "name the file of its `certificate` too";
-                return Err(self.fault("the key has no certificate", span, help));
-            }
-        };
-        let read_proxy = |proxy: Spanned<String>| {
-            proxy.get_ref().parse().map_err(|_| {
-                let message = format!("`{}` is no address", proxy.get_ref());
-                let help = "write the proxy's IP address, for example `10.0.0.5`";
-                self.fault(&message, Some(proxy.span()), help)
-            })
-        };
-        Ok(HttpSetup {
-            tokens: self
-                .folder
-                .join(tokens.unwrap_or_else(|| PathBuf::from(TOKENS))),
-            certificate,
-            proxies: proxies
-                .into_iter()
-                .map(read_proxy)
-                .collect::<Result<_, _>>()?,
-            hosts,
-            origins,
-            requests_per_minute: self
-                .number(requests_per_minute, ("requests_per_minute", REQUESTS))?,
-            connections: self.number(connections, ("connections", CONNECTIONS))?,
         })
     }
 

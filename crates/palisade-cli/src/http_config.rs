@@ -1,9 +1,18 @@
 //! What the operator decides about the server over HTTP: `[http]` of the configuration.
 
-use std::{net::IpAddr, ops::RangeInclusive, path::PathBuf};
+use std::{
+    net::IpAddr,
+    ops::{Range, RangeInclusive},
+    path::{Path, PathBuf},
+};
 
 use serde::Deserialize;
 use toml::Spanned;
+
+use crate::{
+    exit::Failure,
+    oauth_config::{Oauth, OauthSetup},
+};
 
 /// `[http]`
 #[derive(Default, Deserialize)]
@@ -24,6 +33,8 @@ pub(crate) struct Http {
     /// The origins of browser pages that may ask, as `https://NAME:PORT`. Without it, none may.
     #[serde(default)]
     pub(crate) origins: Vec<String>,
+    /// Whose tokens count beside these: those of authorization servers.
+    pub(crate) oauth: Option<Oauth>,
     /// Requests of one access token in a minute: 1 to 1000000. Without it, 600.
     pub(crate) requests_per_minute: Option<Spanned<u64>>,
     /// Connections at a time, of which one address has a quarter at most: 4 to 100000. Without it, 1000.
@@ -31,12 +42,12 @@ pub(crate) struct Http {
 }
 
 /// What `requests_per_minute` can be.
-pub(crate) const REQUESTS: RangeInclusive<u64> = 1..=1_000_000;
+const REQUESTS: RangeInclusive<u64> = 1..=1_000_000;
 /// What `connections` can be.
-pub(crate) const CONNECTIONS: RangeInclusive<u64> = 4..=100_000;
+const CONNECTIONS: RangeInclusive<u64> = 4..=100_000;
 
 /// The file of access tokens, beside the configuration.
-pub(crate) const TOKENS: &str = "access-tokens.json";
+const TOKENS: &str = "access-tokens.json";
 
 /// The same, read; paths are from the folder of the configuration.
 #[derive(Debug, Clone)]
@@ -47,6 +58,81 @@ pub(crate) struct HttpSetup {
     pub(crate) proxies: Vec<IpAddr>,
     pub(crate) hosts: Vec<String>,
     pub(crate) origins: Vec<String>,
+    pub(crate) oauth: Option<OauthSetup>,
     pub(crate) requests_per_minute: Option<u64>,
     pub(crate) connections: Option<u64>,
+}
+
+impl Http {
+    /// Reads it. `fault` says what is wrong at a place, and what to do.
+    pub(crate) fn read(
+        self,
+        folder: &Path,
+        fault: impl Fn(&str, Option<Range<usize>>, &str) -> Failure,
+    ) -> Result<HttpSetup, Failure> {
+        let Self {
+            tokens,
+            certificate,
+            key,
+            proxies,
+            hosts,
+            origins,
+            oauth,
+            requests_per_minute,
+            connections,
+        } = self;
+        let certificate = match (certificate, key) {
+            (None, None) => None,
+            (Some(certificate), Some(key)) => {
+                let path = |path: Spanned<PathBuf>| folder.join(path.into_inner());
+                Some((path(certificate), path(key)))
+            }
+            (Some(alone), None) => {
+                let help = "name the file of its `key` too";
+                return Err(fault(
+                    "the certificate has no key",
+                    Some(alone.span()),
+                    help,
+                ));
+            }
+            (None, Some(alone)) => {
+                let help = "name the file of its `certificate` too";
+                return Err(fault(
+                    "the key has no certificate",
+                    Some(alone.span()),
+                    help,
+                ));
+            }
+        };
+        let read_proxy = |proxy: Spanned<String>| {
+            proxy.get_ref().parse().map_err(|_| {
+                let message = format!("`{}` is no address", proxy.get_ref());
+                let help = "write the proxy's IP address, for example `10.0.0.5`";
+                fault(&message, Some(proxy.span()), help)
+            })
+        };
+        let number = |value: Option<Spanned<u64>>, key: &str, range: RangeInclusive<u64>| {
+            let Some(value) = value else { return Ok(None) };
+            if range.contains(value.get_ref()) {
+                return Ok(Some(value.into_inner()));
+            }
+            let (least, most) = (range.start(), range.end());
+            let help = format!("write a number from {least} to {most}");
+            let message = format!("`{key}` cannot be {}", value.get_ref());
+            Err(fault(&message, Some(value.span()), &help))
+        };
+        Ok(HttpSetup {
+            tokens: folder.join(tokens.unwrap_or_else(|| PathBuf::from(TOKENS))),
+            certificate,
+            proxies: proxies
+                .into_iter()
+                .map(read_proxy)
+                .collect::<Result<_, _>>()?,
+            hosts,
+            origins,
+            requests_per_minute: number(requests_per_minute, "requests_per_minute", REQUESTS)?,
+            connections: number(connections, "connections", CONNECTIONS)?,
+            oauth: oauth.map(|oauth| oauth.read(folder, &fault)).transpose()?,
+        })
+    }
 }

@@ -54,6 +54,7 @@ mod mcp_config;
 #[cfg_attr(not(feature = "mysql"), path = "absent/mysql.rs")]
 mod mysql;
 mod needs;
+mod oauth_config;
 #[cfg_attr(not(feature = "otlp"), path = "absent/otlp.rs")]
 mod otlp;
 mod output;

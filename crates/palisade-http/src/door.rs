@@ -10,14 +10,13 @@ use axum::{
     Extension, Router,
     body::Body,
     extract::{Request, State},
-    http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header},
+    http::{HeaderName, HeaderValue, Method, StatusCode, header},
     middleware::{Next, from_fn_with_state},
     response::{IntoResponse as _, Response},
     routing::get,
 };
 use http_body_util::BodyExt as _;
-use palisade::session::Principal;
-use palisade_mcp::{Asker, PalisadeServer};
+use palisade_mcp::PalisadeServer;
 use rmcp::transport::streamable_http_server::{
     StreamableHttpServerConfig, StreamableHttpService, session::never::NeverSessionManager,
 };
@@ -25,8 +24,11 @@ use serde_json::json;
 use tokio::time::timeout;
 
 use crate::{
-    options::HttpOptions, rates::Rates, revocation::RevocableBody, token::Token,
-    token_file::TokenEntry,
+    credential::{Admitted, Credentials},
+    oauth::{OauthOptions, Verifier, describe_resource, metadata_paths},
+    options::HttpOptions,
+    rates::Rates,
+    revocation::RevocableBody,
 };
 
 /// How long the body of a request may take to come.
@@ -43,7 +45,7 @@ const OWN_HEADERS: &str = "palisade-";
 
 /// What the middleware knows.
 struct Door {
-    options: HttpOptions,
+    credentials: Credentials,
     rates: Rates,
     /// Knows which messages are none.
     server: PalisadeServer,
@@ -55,8 +57,14 @@ pub(crate) fn route(server: &PalisadeServer, options: HttpOptions) -> Router {
     let door = Arc::new(Door {
         rates: Rates::new(options.requests_per_minute),
         server: server.clone(),
-        options,
+        credentials: Credentials {
+            tokens: options.tokens,
+            verifier: options.oauth.map(Verifier::new),
+        },
     });
+    let metadata = (door.credentials.verifier.as_ref())
+        .map(|verifier| route_metadata(verifier.options()))
+        .unwrap_or_default();
     let protocol = Router::new()
         .route_service(READ_ONLY, service.clone())
         .route_service("/mcp", service)
@@ -65,7 +73,19 @@ pub(crate) fn route(server: &PalisadeServer, options: HttpOptions) -> Router {
     Router::new()
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/readyz", get(move || answer_ready(ready.clone())))
+        .merge(metadata)
         .merge(protocol)
+}
+
+/// Where a client without a token learns where to get one.
+fn route_metadata(options: &OauthOptions) -> Router {
+    let mut router = Router::new();
+    for (path, end) in metadata_paths(options) {
+        let text = describe_resource(options, end).to_string();
+        let answer = move || async move { ([(header::CONTENT_TYPE, "application/json")], text) };
+        router = router.route(&path, get(answer));
+    }
+    router
 }
 
 /// Whether every database that is open answers.
@@ -114,22 +134,25 @@ async fn admit(
             format!("there is no header `{unknown}`; what may only be read is at `{READ_ONLY}`");
         return refuse(StatusCode::BAD_REQUEST, &text);
     }
-    let (token, entry) = match authenticate(&door, &parts.headers) {
-        Ok(known) => known,
+    let admitted = door
+        .credentials
+        .authenticate(&parts.headers, parts.uri.path());
+    let Admitted {
+        mut asker,
+        account,
+        term,
+    } = match admitted.await {
+        Ok(admitted) => admitted,
         Err(response) => {
             tracing::info!(%peer, "a request without a known token was refused");
-            return response;
+            return *response;
         }
     };
-    if let Err(wait) = door.rates.take(&entry.name, Instant::now()) {
+    if let Err(wait) = door.rates.take(&account, Instant::now()) {
         return slow_down(wait);
     }
-    let Ok(principal) = Principal::parse(&entry.principal) else {
-        return refuse(StatusCode::INTERNAL_SERVER_ERROR, "internal");
-    };
     // The token stays here: whatever comes after knows a name.
     parts.headers.remove(header::AUTHORIZATION);
-    let mut asker = Asker::new(principal).with_client(entry.name.as_str());
     if parts.uri.path() == READ_ONLY {
         asker = asker.read_only();
     }
@@ -159,8 +182,7 @@ async fn admit(
     let mut response = next.run(Request::from_parts(parts, Body::from(body))).await;
     let content = response.headers().get(header::CONTENT_TYPE);
     if content.is_some_and(|content| content.as_bytes().starts_with(b"text/event-stream")) {
-        let tokens = door.options.tokens.clone();
-        response = response.map(|body| Body::new(RevocableBody::new(body, tokens, token)));
+        response = response.map(|body| Body::new(RevocableBody::new(body, term)));
     }
     // Answers are of one principal.
     let headers = response.headers_mut();
@@ -198,58 +220,6 @@ fn is_own(name: &HeaderName) -> bool {
     name.as_str().starts_with(OWN_HEADERS)
 }
 
-/// The token and its entry, or the answer for who has none.
-#[expect(clippy::result_large_err, reason = "it is the answer")]
-fn authenticate(door: &Door, headers: &HeaderMap) -> Result<(Token, TokenEntry), Response> {
-    let mut values = headers.get_all(header::AUTHORIZATION).iter();
-    let (Some(value), None) = (values.next(), values.next()) else {
-        return Err(challenge(None));
-    };
-    let token = value.to_str().ok().and_then(|value| {
-        let (scheme, token) = value.split_once(' ')?;
-        scheme
-            .eq_ignore_ascii_case("bearer")
-            .then(|| Token::read(token.trim()))?
-    });
-    let Some(token) = token else {
-        return Err(challenge(Some("the token is not one of this server's")));
-    };
-    match door.options.tokens.find(&token) {
-        Ok(Some(entry)) => Ok((token, entry)),
-        Ok(None) => Err(challenge(Some("the token is not known, or has ended"))),
-        Err(error) => {
-            tracing::error!("every request is refused: {error}");
-            Err(refuse(
-                StatusCode::SERVICE_UNAVAILABLE,
-                "the server cannot tell who asks; its operator's log says why",
-            ))
-        }
-    }
-}
-
-/// 401, as RFC 6750 has it.
-fn challenge(invalid: Option<&str>) -> Response {
-    let (value, text) = match invalid {
-        None => (
-            "Bearer realm=\"palisade\"".to_owned(),
-            "a token is needed: `Authorization: Bearer palisade_…`; the operator makes one with `palisade token create`",
-        ),
-        Some(why) => (
-            format!(
-                "Bearer realm=\"palisade\", error=\"invalid_token\", error_description=\"{why}\""
-            ),
-            why,
-        ),
-    };
-    let mut response = refuse(StatusCode::UNAUTHORIZED, text);
-    if let Ok(value) = HeaderValue::from_str(&value) {
-        response
-            .headers_mut()
-            .insert(header::WWW_AUTHENTICATE, value);
-    }
-    response
-}
-
 fn slow_down(wait: Duration) -> Response {
     let mut response = refuse(
         StatusCode::TOO_MANY_REQUESTS,
@@ -262,7 +232,7 @@ fn slow_down(wait: Duration) -> Response {
     response
 }
 
-fn refuse(status: StatusCode, text: &str) -> Response {
+pub(crate) fn refuse(status: StatusCode, text: &str) -> Response {
     let body = json!({"error": text}).to_string();
     (status, [(header::CONTENT_TYPE, "application/json")], body).into_response()
 }

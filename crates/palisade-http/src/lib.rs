@@ -8,8 +8,12 @@
 //! | without a token, or with one that is not known, revoked or expired | 401, with `WWW-Authenticate` |
 //! | from a page of a browser whose origin is not listed, or for a host that is not | 403 |
 //! | with a query, or with a header `Palisade-…` that is not known | 400 |
+//! | with a token that lacks a scope, or of whom no principal is known | 403 |
 //! | over the rate of its token | 429, with `Retry-After` |
 //! | whose body is too large, or takes too long to come | 413, 408 |
+//!
+//! Beside its own tokens the server takes those of authorization servers, where [`OauthOptions`] name them. Metadata then say
+//! where a client gets one, and need no token themselves.
 //!
 //! The server's [`PrincipalSource`](palisade_mcp::PrincipalSource) is [`principal_source`], which knows whose token a request brought.
 //!
@@ -20,8 +24,10 @@
 
 mod asker;
 mod certificates;
+mod credential;
 mod door;
 mod listen;
+mod oauth;
 mod options;
 mod rates;
 mod revocation;
@@ -31,6 +37,7 @@ mod token_file;
 pub use asker::principal_source;
 pub use certificates::{CertificateError, Certificates};
 pub use listen::{HttpError, serve};
+pub use oauth::{Algorithm, ClaimMap, ClaimMapError, Issuer, IssuerError, LEEWAY, OauthOptions};
 pub use options::HttpOptions;
 pub use token::{Token, TokenName, TokenNameError};
 pub use token_file::{TokenEntry, TokenFile, TokenFileError};

@@ -2,13 +2,15 @@
 
 use std::net::IpAddr;
 
-use crate::{certificates::Certificates, token_file::TokenFile};
+use crate::{certificates::Certificates, oauth::OauthOptions, token_file::TokenFile};
 
 /// What an operator decides about a server over HTTP.
 #[derive(Debug, Clone)]
 pub struct HttpOptions {
     /// Who may ask, by which token.
     pub tokens: TokenFile,
+    /// Whose tokens count beside these: those of authorization servers.
+    pub oauth: Option<OauthOptions>,
     /// The certificate; without it, connections are not encrypted, which only the machine itself and `proxies` may use.
     pub certificates: Option<Certificates>,
     /// Addresses of proxies that encrypt: the only ones beside the machine itself that may connect in plain text.
@@ -29,6 +31,7 @@ impl HttpOptions {
     pub fn new(tokens: TokenFile) -> Self {
         Self {
             tokens,
+            oauth: None,
             certificates: None,
             proxies: Vec::new(),
             hosts: Vec::new(),

@@ -6,13 +6,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::token::TokenName;
-
-/// Requests by token: each has a bucket that fills evenly, and a request takes one drop of it.
+/// Requests by account, which is a token's name or whom an issuer calls so: each has a bucket that fills evenly, and a request takes one drop of it.
 #[derive(Debug)]
 pub(crate) struct Rates {
     per_minute: u32,
-    buckets: Mutex<HashMap<TokenName, Bucket>>,
+    buckets: Mutex<HashMap<String, Bucket>>,
 }
 
 #[derive(Debug)]
@@ -29,20 +27,20 @@ impl Rates {
         }
     }
 
-    /// Takes a request of this token.
+    /// Takes a request of this account.
     ///
     /// # Errors
     /// With the time until there is room for another one.
-    pub(crate) fn take(&self, token: &TokenName, now: Instant) -> Result<(), Duration> {
+    pub(crate) fn take(&self, account: &str, now: Instant) -> Result<(), Duration> {
         let most = f64::from(self.per_minute);
         let per_second = most / 60.0;
         let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
         // A full bucket says no more than none: tokens that are gone leave nothing.
         buckets.retain(|name, bucket| {
             let gone = now.saturating_duration_since(bucket.filled).as_secs_f64();
-            name == token || bucket.drops + gone * per_second < most
+            name == account || bucket.drops + gone * per_second < most
         });
-        let bucket = buckets.entry(token.clone()).or_insert(Bucket {
+        let bucket = buckets.entry(account.to_owned()).or_insert(Bucket {
             drops: most,
             filled: now,
         });
@@ -64,17 +62,17 @@ mod tests {
     #[test]
     fn a_bucket_empties_and_fills_again() {
         let rates = Rates::new(60);
-        let (one, other): (TokenName, TokenName) = ("one".parse().unwrap(), "two".parse().unwrap());
+        let (one, other) = ("one", "two");
         let start = Instant::now();
         for _ in 0..60 {
-            rates.take(&one, start).unwrap();
+            rates.take(one, start).unwrap();
         }
-        let wait = rates.take(&one, start).unwrap_err();
+        let wait = rates.take(one, start).unwrap_err();
         assert!(wait <= Duration::from_secs(1) && wait > Duration::from_millis(900));
-        rates.take(&other, start).unwrap();
-        rates.take(&one, start + Duration::from_secs(2)).unwrap();
+        rates.take(other, start).unwrap();
+        rates.take(one, start + Duration::from_secs(2)).unwrap();
         let later = start + Duration::from_secs(600);
-        rates.take(&other, later).unwrap();
+        rates.take(other, later).unwrap();
         assert_eq!(rates.buckets.lock().unwrap().len(), 1);
     }
 }

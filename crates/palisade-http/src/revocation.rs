@@ -10,7 +10,7 @@ use axum::body::{Body, Bytes};
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use tokio::time::{Interval, interval};
 
-use crate::{token::Token, token_file::TokenFile};
+use crate::credential::Term;
 
 /// How often it is looked whether the token still lets somebody in.
 const LOOK: Duration = Duration::from_secs(1);
@@ -18,24 +18,18 @@ const LOOK: Duration = Duration::from_secs(1);
 /// A body that ends when its token does.
 pub(crate) struct RevocableBody {
     body: Body,
-    tokens: TokenFile,
-    token: Token,
+    term: Term,
     look: Interval,
 }
 
 impl RevocableBody {
-    /// `body`, as long as `token` is in `tokens`.
-    pub(crate) fn new(body: Body, tokens: TokenFile, token: Token) -> Self {
+    /// `body`, within its `term`.
+    pub(crate) fn new(body: Body, term: Term) -> Self {
         Self {
             body,
-            tokens,
-            token,
+            term,
             look: interval(LOOK),
         }
-    }
-
-    fn is_revoked(&self) -> bool {
-        !matches!(self.tokens.find(&self.token), Ok(Some(_)))
     }
 }
 
@@ -48,7 +42,7 @@ impl HttpBody for RevocableBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         while self.look.poll_tick(cx).is_ready() {
-            if self.is_revoked() {
+            if self.term.is_over() {
                 return Poll::Ready(None);
             }
         }

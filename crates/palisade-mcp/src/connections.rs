@@ -136,10 +136,12 @@ impl Connection {
     fn session_of(&self, asker: Asker) -> Session {
         let Asker {
             principal,
+            identity,
             client,
             is_read_only: _,
         } = asker;
-        let session = Session::new(principal).over(self.transport);
+        let session = Session::new(principal).identified(identity);
+        let session = session.over(self.transport);
         match client {
             Some(client) => session.of_client(client),
             None => session,

@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc};
 
 use palisade::{
     answer::{Form, Room},
-    session::{Principal, Transport},
+    session::{Identity, Principal, Transport},
 };
 use rmcp::model::Extensions;
 
@@ -87,6 +87,7 @@ impl Default for AnswerSize {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Asker {
     pub(crate) principal: Principal,
+    pub(crate) identity: Identity,
     pub(crate) client: Option<String>,
     pub(crate) is_read_only: bool,
 }
@@ -97,6 +98,7 @@ impl Asker {
     pub fn new(principal: Principal) -> Self {
         Self {
             principal,
+            identity: Identity::default(),
             client: None,
             is_read_only: false,
         }
@@ -109,6 +111,12 @@ impl Asker {
             client: Some(client.into()),
             ..self
         }
+    }
+
+    /// The same by a credential that says this of the principal too.
+    #[must_use]
+    pub fn with_identity(self, identity: Identity) -> Self {
+        Self { identity, ..self }
     }
 
     /// The same, who changes nothing by this request.

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Installs the MCP clients of the tests under target/clients, once: the Python package `mcp` in a
-# virtual environment, and the MCP inspector with a Node it runs on.
+# virtual environment, the MCP inspector with a Node it runs on, and an authorization server.
 set -euo pipefail
 
 PYTHON_MCP=2.3.0
 NODE=22
 INSPECTOR=2.12.0
+OIDC_PROVIDER=9.13.3
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../.." && pwd)
 dir=$root/target/clients
@@ -51,5 +52,18 @@ if [ "$(cat "$dir/inspector.stamp" 2>/dev/null)" != "$wanted" ]; then
     )
     ln -sfn "node_modules/$node/bin" "$dir/inspector/node-bin"
     echo "$wanted" >"$dir/inspector.stamp"
+fi
+wanted="oidc-provider@$OIDC_PROVIDER"
+if [ "$(cat "$dir/oauth.stamp" 2>/dev/null)" != "$wanted" ]; then
+    echo "installing $wanted under target/clients/oauth"
+    rm -rf "$dir/oauth"
+    mkdir -p "$dir/oauth"
+    (
+        cd "$dir/oauth"
+        echo '{"private": true}' >package.json
+        export PATH="$dir/inspector/node-bin:$PATH"
+        npm install --silent --no-audit --no-fund "$wanted" || fail "npm could not install $wanted"
+    )
+    echo "$wanted" >"$dir/oauth.stamp"
 fi
 "$dir/inspector/node-bin/node" --version >/dev/null || fail "the installed Node does not run"

@@ -10,7 +10,8 @@ use std::{
 use crate::run::{FULL, Result, cargo, root, run};
 
 /// The Python client and the MCP inspector list the tools, run a query and see a refusal, over a file and
-/// over servers of PostgreSQL and MariaDB; the Python client does so over HTTP as well.
+/// over servers of PostgreSQL and MariaDB; the Python client does so over HTTP as well, with
+/// a token of the server's own and with one of an authorization server.
 pub(crate) fn check(binary: &Path) -> Result {
     let clients = root().join("crates/palisade-testkit/clients");
     let demo = fresh_folder("target/clients/demo")?;
@@ -33,6 +34,14 @@ pub(crate) fn check(binary: &Path) -> Result {
             .arg(root().join("crates/palisade-testkit/clients/http_client.py"))
             .arg(binary)
             .arg(&demo),
+    )?;
+    run(
+        Command::new(root().join("target/clients/python/bin/python"))
+            .arg(root().join("crates/palisade-testkit/clients/oauth_client.py"))
+            .arg(binary)
+            .arg(&demo)
+            .arg(root().join("target/clients/inspector/node-bin/node"))
+            .env("CLIENTS_FOLDER", root().join("target/clients/oauth")),
     )?;
     for (product, script) in [("postgres", POSTGRES), ("mariadb", MARIADB)] {
         let server = TestServer::start(binary, product, script)?;

@@ -23,19 +23,19 @@ use crate::{
 };
 
 /// Time for what a busy machine does late.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A server at an address; it ends with this value.
-struct Server {
+pub(crate) struct Server {
     child: Child,
     /// Where it listens.
-    address: String,
+    pub(crate) address: String,
     /// Its lines on standard error, which a thread reads.
-    log: Arc<std::sync::Mutex<String>>,
+    pub(crate) log: Arc<std::sync::Mutex<String>>,
 }
 
 impl Server {
-    fn start(desk: &Desk) -> Self {
+    pub(crate) fn start(desk: &Desk) -> Self {
         let mut child = desk
             .command(env!("CARGO_BIN_EXE_palisade"))
             .args(["serve", "--config", "palisade.toml"])
@@ -80,18 +80,18 @@ impl Server {
     }
 
     /// Sends a request, and reads the answer.
-    fn send(&self, request: &Request) -> Response {
+    pub(crate) fn send(&self, request: &Request) -> Response {
         exchange(self.connect(), &request.write(&self.address))
     }
 
     /// Calls a tool with a token.
-    fn call(&self, token: &str, tool: &str, arguments: &Value) -> Value {
+    pub(crate) fn call(&self, token: &str, tool: &str, arguments: &Value) -> Value {
         let answer = self.send(&Request::call(tool, arguments).bearer(token));
         assert_eq!(answer.status, 200, "{answer:?}");
         answer.json()["result"].clone()
     }
 
-    fn query(&self, token: &str, sql: &str) -> Value {
+    pub(crate) fn query(&self, token: &str, sql: &str) -> Value {
         self.call(token, "query", &json!({"sql": sql, "format": "json"}))
     }
 
@@ -115,7 +115,7 @@ impl Drop for Server {
 
 /// A request as a client writes it.
 #[derive(Clone)]
-struct Request {
+pub(crate) struct Request {
     method: &'static str,
     target: String,
     headers: Vec<(String, String)>,
@@ -123,7 +123,7 @@ struct Request {
 }
 
 impl Request {
-    fn get(target: &str) -> Self {
+    pub(crate) fn get(target: &str) -> Self {
         Self {
             method: "GET",
             target: target.to_owned(),
@@ -148,7 +148,7 @@ impl Request {
         }
     }
 
-    fn call(tool: &str, arguments: &Value) -> Self {
+    pub(crate) fn call(tool: &str, arguments: &Value) -> Self {
         let params = json!({"name": tool, "arguments": arguments});
         Self::post(
             "/mcp",
@@ -156,16 +156,16 @@ impl Request {
         )
     }
 
-    fn header(mut self, name: &str, value: &str) -> Self {
+    pub(crate) fn header(mut self, name: &str, value: &str) -> Self {
         self.headers.push((name.to_owned(), value.to_owned()));
         self
     }
 
-    fn bearer(self, token: &str) -> Self {
+    pub(crate) fn bearer(self, token: &str) -> Self {
         self.header("Authorization", &format!("Bearer {token}"))
     }
 
-    fn at(self, target: &str) -> Self {
+    pub(crate) fn at(self, target: &str) -> Self {
         Self {
             target: target.to_owned(),
             ..self
@@ -191,14 +191,14 @@ impl Request {
 }
 
 #[derive(Debug)]
-struct Response {
-    status: u16,
-    head: String,
-    body: String,
+pub(crate) struct Response {
+    pub(crate) status: u16,
+    pub(crate) head: String,
+    pub(crate) body: String,
 }
 
 impl Response {
-    fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|_| panic!("{self:?}"))
     }
 }
@@ -242,7 +242,7 @@ fn join_chunks(mut rest: &str) -> String {
 }
 
 /// The demonstration, served to bearers of tokens.
-fn desk(http: &str) -> Desk {
+pub(crate) fn desk(http: &str) -> Desk {
     let desk = Desk::new();
     desk.write(
         "palisade.toml",
@@ -254,7 +254,7 @@ fn desk(http: &str) -> Desk {
 }
 
 /// Makes a token.
-fn make_token(desk: &Desk, name: &str, principal: &str, more: &[&str]) -> String {
+pub(crate) fn make_token(desk: &Desk, name: &str, principal: &str, more: &[&str]) -> String {
     let mut arguments = vec!["token", "create", name, "--as", principal];
     arguments.extend(["--config", "palisade.toml", "--format", "json"]);
     arguments.extend(more);
@@ -262,7 +262,7 @@ fn make_token(desk: &Desk, name: &str, principal: &str, more: &[&str]) -> String
     told["token"].as_str().unwrap().to_owned()
 }
 
-const BOT: &str = "Agent::\"support-bot\"";
+pub(crate) const BOT: &str = "Agent::\"support-bot\"";
 
 #[test]
 fn an_access_token_says_who_asks() {

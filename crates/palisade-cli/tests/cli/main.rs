@@ -24,6 +24,7 @@ mod desk;
 mod explain;
 mod extensions;
 mod http;
+mod http_oauth;
 mod input;
 mod json_paths;
 mod lifecycle;

@@ -99,7 +99,8 @@ impl StatementKey {
     /// About how many bytes it takes.
     pub(in crate::firewall) fn bytes(&self) -> usize {
         let principal = self.session.principal();
-        size_of::<Self>() + self.sql.len() + principal.kind().len() + principal.id().len()
+        let whose = principal.kind().len() + principal.id().len();
+        size_of::<Self>() + self.sql.len() + whose + self.session.identity().bytes()
     }
 
     fn asked(&self) -> Asked<'_> {

@@ -18,6 +18,7 @@ const CONFIG: &str = concat!(
     include_str!("../../../src/audit_config.rs"),
     include_str!("../../../src/broker_config.rs"),
     include_str!("../../../src/http_config.rs"),
+    include_str!("../../../src/oauth_config.rs"),
     include_str!("../../../src/telemetry_config.rs"),
     include_str!("../../../src/scan_config.rs")
 );
@@ -61,6 +62,8 @@ pub(super) fn sections() -> Vec<(&'static str, String)> {
         ("audit", keys("AuditTable")),
         ("approvals", keys("Approvals")),
         ("http", keys("Http")),
+        ("oauth", keys("Oauth")),
+        ("oauth-issuer", keys("OauthIssuer")),
         ("broker", keys("Broker")),
         ("broker-peer", keys("BrokerPeer")),
         ("telemetry", keys("Telemetry")),
@@ -312,6 +315,8 @@ fn value(kind: &str) -> &'static str {
         | "Broker"
         | "BTreeMap<String, BrokerPeer>"
         | "Telemetry"
+        | "Option<Oauth>"
+        | "BTreeMap<String, OauthIssuer>"
         | "Scan"
         | "BTreeMap<String, Connection>" => "table",
         "usize"
@@ -364,6 +369,8 @@ pub(super) fn configuration_schema() -> String {
         "Mcp": object(CONFIG, "Mcp"),
         "Approvals": object(CONFIG, "Approvals"),
         "Http": object(CONFIG, "Http"),
+        "Oauth": object(CONFIG, "Oauth"),
+        "OauthIssuer": object(CONFIG, "OauthIssuer"),
         "Broker": object(CONFIG, "Broker"),
         "BrokerPeer": object(CONFIG, "BrokerPeer"),
         "Telemetry": object(CONFIG, "Telemetry"),
@@ -411,7 +418,10 @@ fn schema_of(kind: &str) -> Value {
                 let of = of.trim_end_matches('>');
                 json!({"type": "object", "additionalProperties": {"$ref": format!("#/$defs/{of}")}})
             }
-            None => json!({"$ref": format!("#/$defs/{kind}")}),
+            None => {
+                let of = kind.trim_start_matches("Option<").trim_end_matches('>');
+                json!({"$ref": format!("#/$defs/{of}")})
+            }
         },
         words => {
             let words: Vec<&str> = words.split('`').skip(1).step_by(2).collect();

@@ -27,6 +27,7 @@ use crate::policy::{
         template::Templates,
     },
 };
+use crate::session::{Attribute, Identity};
 
 /// The entities that policies can reach beside the resource that they are asked about.
 ///
@@ -84,15 +85,23 @@ impl Store {
     /// attributes and parents. Where its type demands attributes it stays absent: reading one is then an evaluation error, which
     /// denies.
     ///
+    /// Roles and attributes of `identity` are added to those of the operator's entities; an attribute of theirs stays.
+    ///
     /// # Errors
-    /// If Cedar does not take them together, which would be a defect of ours.
+    /// If `identity` does not fit the schema, or Cedar does not take them together, which would be a defect of ours.
     pub(in crate::policy) fn collect_around(
         &self,
         principal: &EntityUid,
+        identity: &Identity,
         schema: &Schema,
     ) -> Result<Entities, Failure> {
         let mut reached = BTreeSet::new();
-        let mut pending: Vec<&EntityUid> = self.named.iter().chain([principal]).collect();
+        let roles = identity.roles().iter();
+        let roles: HashSet<EntityUid> = roles
+            .map(|role| resource(role.kind(), role.id()))
+            .collect::<Result<_, _>>()?;
+        let mut pending: Vec<&EntityUid> =
+            self.named.iter().chain([principal]).chain(&roles).collect();
         while let Some(uid) = pending.pop() {
             if let Some(node) = self.nodes.get(uid)
                 && reached.insert(uid)
@@ -102,6 +111,12 @@ impl Store {
         }
         let nodes = reached.iter().filter_map(|uid| self.nodes.get(uid));
         let known = nodes.map(|node| node.entity.clone());
+        if !identity.is_empty() {
+            let own = self.identify(principal, identity, &roles)?;
+            let others = known.filter(|entity| entity.uid() != *principal);
+            return Entities::from_entities(others.chain([own]), Some(schema))
+                .map_err(Failure::new);
+        }
         let entities = Entities::from_entities(known, Some(schema)).map_err(Failure::new)?;
         if reached.contains(principal) {
             return Ok(entities);
@@ -109,6 +124,37 @@ impl Store {
         let bare = Entity::new_no_attrs(principal.clone(), HashSet::new());
         let added = entities.clone().add_entities([bare], Some(schema));
         Ok(added.unwrap_or(entities))
+    }
+
+    /// The principal as the operator's entities have it, with what `identity` says too.
+    fn identify(
+        &self,
+        principal: &EntityUid,
+        identity: &Identity,
+        roles: &HashSet<EntityUid>,
+    ) -> Result<Entity, Failure> {
+        let node = self.nodes.get(principal);
+        let (_, mut attributes, mut parents) = match node {
+            Some(node) => node.entity.clone().into_inner(),
+            None => Entity::new_no_attrs(principal.clone(), HashSet::new()).into_inner(),
+        };
+        for (name, value) in identity.attributes() {
+            let said = || express(value);
+            attributes.entry(name.clone()).or_insert_with(said);
+        }
+        parents.extend(roles.iter().cloned());
+        Entity::new(principal.clone(), attributes, parents).map_err(Failure::new)
+    }
+}
+
+/// An attribute as Cedar has it.
+fn express(value: &Attribute) -> RestrictedExpression {
+    let text = |text: &String| RestrictedExpression::new_string(text.clone());
+    match value {
+        Attribute::Text(one) => text(one),
+        Attribute::Number(number) => RestrictedExpression::new_long(*number),
+        Attribute::Boolean(boolean) => RestrictedExpression::new_bool(*boolean),
+        Attribute::Texts(texts) => RestrictedExpression::new_set(texts.iter().map(text)),
     }
 }
 

@@ -77,14 +77,15 @@ impl Subject {
     /// The principal `uid` in the circumstances of `session`.
     ///
     /// # Errors
-    /// If Cedar does not take the context, or the entities together.
+    /// If Cedar does not take the context, or the entities together: what a credential says of the principal does not fit the schema.
     pub(in crate::policy) fn with_uid(
         loaded: &Loaded,
         uid: EntityUid,
         session: &Session,
     ) -> Result<Self, Failure> {
         let circumstances = Circumstances::new(session);
-        let entities = loaded.store.collect_around(&uid, &loaded.schemas.fixed)?;
+        let (store, schema) = (&loaded.store, &loaded.schemas.fixed);
+        let entities = store.collect_around(&uid, session.identity(), schema)?;
         let partial = entities::without_columns(&entities, &loaded.schemas.fixed)?;
         Ok(Self {
             epoch: session.epoch(),

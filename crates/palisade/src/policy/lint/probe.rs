@@ -36,7 +36,7 @@ use crate::policy::{
 };
 use crate::{
     catalog::{Change, Relation},
-    session::{Principal, Session, Transport},
+    session::{Identity, Principal, Session, Transport},
 };
 
 /// Asks about the rows of every relation, for representative principals. An untranslatable permit
@@ -554,7 +554,10 @@ pub(in crate::policy) fn subjects(loaded: &Loaded, context_matters: bool) -> Vec
         // A type that demands attributes has no such principal.
         let unknown = entities::uid(kind, "(of whom nothing is known)");
         let exists = |uid: &EntityUid| {
-            let around = loaded.store.collect_around(uid, &loaded.schemas.fixed);
+            let around =
+                loaded
+                    .store
+                    .collect_around(uid, &Identity::default(), &loaded.schemas.fixed);
             around.is_ok_and(|entities| entities.get(uid).is_some())
         };
         uids.extend(unknown.filter(exists));

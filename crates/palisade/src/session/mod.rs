@@ -1,11 +1,15 @@
 //! Who asks: the principal, as the operator's configuration or a verified credential names it.
 
+mod identity;
+
 use std::{
     cmp::Ordering,
     fmt,
     hash::{Hash, Hasher},
     time::Duration,
 };
+
+pub use identity::{Attribute, Identity};
 
 use crate::token::Epoch;
 
@@ -238,6 +242,7 @@ impl Hash for Beside {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Session {
     principal: Principal,
+    identity: Identity,
     transport: Transport,
     client: Option<String>,
     /// Milliseconds since 1970-01-01 UTC.
@@ -256,6 +261,7 @@ impl Session {
     pub fn new(principal: Principal) -> Self {
         Self {
             principal,
+            identity: Identity::default(),
             transport: Transport::Library,
             client: None,
             time: None,
@@ -274,6 +280,12 @@ impl Session {
             client: Some(client.into()),
             ..self
         }
+    }
+
+    /// The session of a principal of whom a verified credential says this too.
+    #[must_use]
+    pub fn identified(self, identity: Identity) -> Self {
+        Self { identity, ..self }
     }
 
     /// The session of a client that says this of itself, for records.
@@ -342,6 +354,12 @@ impl Session {
     #[must_use]
     pub fn principal(&self) -> &Principal {
         &self.principal
+    }
+
+    /// Roles and attributes that a verified credential gives the principal.
+    #[must_use]
+    pub fn identity(&self) -> &Identity {
+        &self.identity
     }
 
     /// How the statement came.

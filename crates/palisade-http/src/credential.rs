@@ -1,0 +1,170 @@
+//! The credential of a request: whose it is, and for how long.
+
+use std::time::SystemTime;
+
+use axum::{
+    http::{HeaderMap, HeaderValue, StatusCode, header},
+    response::Response,
+};
+use palisade::session::Principal;
+use palisade_mcp::Asker;
+
+use crate::{
+    door::refuse,
+    oauth::{Bearer, Denied, Verifier, challenge_parameters},
+    token::Token,
+    token_file::TokenFile,
+};
+
+/// For how long a credential lets somebody in.
+pub(crate) enum Term {
+    /// As long as the token is in the file.
+    Listed(TokenFile, Token),
+    /// Until then.
+    Until(SystemTime),
+}
+
+impl Term {
+    pub(crate) fn is_over(&self) -> bool {
+        match self {
+            Self::Listed(tokens, token) => !matches!(tokens.find(token), Ok(Some(_))),
+            Self::Until(end) => SystemTime::now() >= *end,
+        }
+    }
+}
+
+/// Who was let in.
+pub(crate) struct Admitted {
+    pub(crate) asker: Asker,
+    /// What requests are counted by.
+    pub(crate) account: String,
+    pub(crate) term: Term,
+}
+
+/// What credentials there are.
+pub(crate) struct Credentials {
+    pub(crate) tokens: TokenFile,
+    pub(crate) verifier: Option<Verifier>,
+}
+
+impl Credentials {
+    /// Who asks for `path` by these headers, or the answer for who is not let in.
+    pub(crate) async fn authenticate(
+        &self,
+        headers: &HeaderMap,
+        path: &str,
+    ) -> Result<Admitted, Box<Response>> {
+        let mut values = headers.get_all(header::AUTHORIZATION).iter();
+        let (Some(value), None) = (values.next(), values.next()) else {
+            return Err(self.challenge(path, None));
+        };
+        let bearer = value.to_str().ok().and_then(|value| {
+            let (scheme, token) = value.split_once(' ')?;
+            scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+        });
+        let Some(bearer) = bearer else {
+            return Err(self.challenge(path, Some("write `Authorization: Bearer TOKEN`")));
+        };
+        match (Token::read(bearer), &self.verifier) {
+            (Some(token), _) => self.find(token, path),
+            (None, Some(verifier)) => match verifier.verify(bearer, path).await {
+                Ok(Bearer {
+                    asker,
+                    account,
+                    until,
+                }) => Ok(Admitted {
+                    asker,
+                    account,
+                    term: Term::Until(until),
+                }),
+                Err(denied) => Err(self.deny(path, &denied)),
+            },
+            (None, None) => {
+                Err(self.challenge(path, Some("the token is not one of this server's")))
+            }
+        }
+    }
+
+    /// Whose token of ours it is.
+    fn find(&self, token: Token, path: &str) -> Result<Admitted, Box<Response>> {
+        match self.tokens.find(&token) {
+            Ok(Some(entry)) => {
+                let Ok(principal) = Principal::parse(&entry.principal) else {
+                    return Err(refuse(StatusCode::INTERNAL_SERVER_ERROR, "internal").into());
+                };
+                Ok(Admitted {
+                    asker: Asker::new(principal).with_client(entry.name.as_str()),
+                    account: entry.name.as_str().to_owned(),
+                    term: Term::Listed(self.tokens.clone(), token),
+                })
+            }
+            Ok(None) => Err(self.challenge(path, Some("the token is not known, or has ended"))),
+            Err(error) => {
+                tracing::error!("every request is refused: {error}");
+                Err(cannot_tell())
+            }
+        }
+    }
+
+    /// The answer for a token of an authorization server that lets nobody in.
+    fn deny(&self, path: &str, denied: &Denied) -> Box<Response> {
+        match denied {
+            Denied::Invalid(why) => self.challenge(path, Some(why)),
+            Denied::Unavailable => cannot_tell(),
+            Denied::Nobody => {
+                let text =
+                    "no principal is known for this token; its operator maps claims to principals";
+                refuse(StatusCode::FORBIDDEN, text).into()
+            }
+            Denied::Scope => {
+                let text = "the token lacks a scope; ask for those of `WWW-Authenticate`";
+                let value = format!("{REALM}, error=\"insufficient_scope\"{}", self.hints(path));
+                with_challenge(refuse(StatusCode::FORBIDDEN, text), &value)
+            }
+        }
+    }
+
+    /// 401, as RFC 6750 has it, with where to get a token (RFC 9728).
+    fn challenge(&self, path: &str, invalid: Option<&str>) -> Box<Response> {
+        let hints = self.hints(path);
+        let (value, text) = match (invalid, &self.verifier) {
+            (None, Some(_)) => (
+                format!("{REALM}{hints}"),
+                "a token is needed: an authorization server gives it; `WWW-Authenticate` says where its address is",
+            ),
+            (None, None) => (
+                REALM.to_owned(),
+                "a token is needed: `Authorization: Bearer palisade_…`; the operator makes one with `palisade token create`",
+            ),
+            (Some(why), _) => {
+                let quoted = why.replace(['"', '`'], "'");
+                let value = format!(
+                    "{REALM}, error=\"invalid_token\", error_description=\"{quoted}\"{hints}"
+                );
+                (value, why)
+            }
+        };
+        with_challenge(refuse(StatusCode::UNAUTHORIZED, text), &value)
+    }
+
+    fn hints(&self, path: &str) -> String {
+        let verifier = self.verifier.as_ref();
+        let hints = verifier.map(|verifier| challenge_parameters(verifier.options(), path));
+        hints.unwrap_or_default()
+    }
+}
+
+const REALM: &str = "Bearer realm=\"palisade\"";
+
+fn with_challenge(mut response: Response, value: &str) -> Box<Response> {
+    if let Ok(value) = HeaderValue::from_str(value) {
+        let headers = response.headers_mut();
+        headers.insert(header::WWW_AUTHENTICATE, value);
+    }
+    response.into()
+}
+
+fn cannot_tell() -> Box<Response> {
+    let text = "the server cannot tell who asks; its operator's log says why";
+    refuse(StatusCode::SERVICE_UNAVAILABLE, text).into()
+}
