@@ -17,6 +17,7 @@ use serde::{
 use toml::Spanned;
 
 use crate::{
+    config::{Grants, Reader},
     exit::Failure,
     key_file::{self, SECRET_BYTES},
     secret::{Password, Secret},
@@ -88,11 +89,59 @@ impl<'de> Deserialize<'de> for Audit {
 }
 
 /// Numbers that the keys of `[audit]` take.
-pub(crate) const ANCHOR_RECORDS: RangeInclusive<u64> = 1..=1_000_000;
-pub(crate) const ANCHOR_MINUTES: RangeInclusive<u64> = 1..=1440;
-pub(crate) const FILE_KB: RangeInclusive<u64> = 10..=100_000_000;
-pub(crate) const FILE_HOURS: RangeInclusive<u64> = 1..=8784;
-pub(crate) const FILES: RangeInclusive<u64> = 1..=1_000_000;
+const ANCHOR_RECORDS: RangeInclusive<u64> = 1..=1_000_000;
+const ANCHOR_MINUTES: RangeInclusive<u64> = 1..=1440;
+const FILE_KB: RangeInclusive<u64> = 10..=100_000_000;
+const FILE_HOURS: RangeInclusive<u64> = 1..=8784;
+const FILES: RangeInclusive<u64> = 1..=1_000_000;
+
+impl Reader<'_> {
+    /// The audit log.
+    pub(crate) fn audit(
+        &self,
+        audit: Option<Audit>,
+        grants: &Grants,
+    ) -> Result<AuditSetup, Failure> {
+        let AuditTable {
+            file,
+            key_env,
+            key_file,
+            anchors,
+            anchor_records,
+            anchor_minutes,
+            sync,
+            max_file_kb,
+            max_file_hours,
+            max_files,
+        } = audit.map(|Audit(table)| table).unwrap_or_default();
+        let span = (key_env.as_ref().map(Spanned::span)).or(key_file.as_ref().map(Spanned::span));
+        let keys = ("the key of the audit log", "`key_env` and `key_file`");
+        let key = self.secret((key_env, key_file), keys)?;
+        let refused = key.as_ref().and_then(|key| grants.refuse_unnamed(key));
+        if let Some((message, help)) = refused {
+            return Err(self.fault(&message, span, &help));
+        }
+        if let (Some(files), None) = (&max_files, &anchors) {
+            return Err(self.fault(
+                "`max_files` removes files, and nothing would show what they were",
+                Some(files.span()),
+                "name a file of `anchors` too",
+            ));
+        }
+        let number = |value, limits| self.number(value, limits);
+        Ok(AuditSetup {
+            file: file.map(|path| self.folder.join(path)),
+            key,
+            anchors: anchors.map(|path| self.folder.join(path)),
+            anchor_records: number(anchor_records, ("anchor_records", ANCHOR_RECORDS))?,
+            anchor_minutes: number(anchor_minutes, ("anchor_minutes", ANCHOR_MINUTES))?,
+            sync,
+            max_file_kb: number(max_file_kb, ("max_file_kb", FILE_KB))?,
+            max_file_hours: number(max_file_hours, ("max_file_hours", FILE_HOURS))?,
+            max_files: number(max_files, ("max_files", FILES))?,
+        })
+    }
+}
 
 /// Options of the command line.
 #[derive(Debug, Clone, Default, Args)]

@@ -17,6 +17,7 @@ mod account;
 mod answer;
 mod approvals;
 mod approvals_args;
+mod approvals_config;
 mod args;
 mod asked_statements;
 mod audit_args;

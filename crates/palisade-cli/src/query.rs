@@ -65,12 +65,21 @@ impl Gate {
         limits: Limits,
     ) -> Result<Self, Failure> {
         let runtime = host::runtime()?;
-        let guard = guard(
-            setup,
-            database,
-            setup.access(access)?,
-            Driver::Own(&runtime),
-        )?;
+        let opened = setup.access(access)?;
+        let guard = guard(setup, database, opened, Driver::Own(&runtime))?;
+        // A file that nobody named is made where something could wait in it.
+        let may_wait = match opened {
+            Access::Write => true,
+            Access::Read => guard.firewall().policies().demands_approval(),
+        };
+        let store = match may_wait || setup.approvals.is_named() {
+            true => setup.approvals.open()?,
+            false => None,
+        };
+        let guard = match store {
+            Some(store) => keep_waiting(guard, store),
+            None => guard,
+        };
         Ok(Self {
             guard,
             access,
@@ -80,7 +89,8 @@ impl Gate {
     }
 }
 
-/// The gate to a database, as the operator has set it up. It answers while the runtime of `driver` runs.
+/// The gate to a database, as the operator has set it up, without what outlives a request. It answers while the runtime of `driver`
+/// runs.
 pub(crate) fn guard(
     setup: &Setup,
     database: &Database,
@@ -100,14 +110,10 @@ pub(crate) fn guard(
         Arc::new(Machine::new()),
         setup.audit_sink(),
     );
-    let guard = guard
+    Ok(guard
         .on_finding(setup.on_finding)
         .scanner(setup.scanner)
-        .with_name(setup.name_of(database));
-    Ok(match setup.approvals.open()? {
-        Some(store) => keep_waiting(guard, store),
-        None => guard,
-    })
+        .with_name(setup.name_of(database)))
 }
 
 /// The same, where requests for approvals and changes wait in `store`.

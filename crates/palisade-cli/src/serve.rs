@@ -23,6 +23,7 @@ use tracing_subscriber::{
 };
 
 use crate::{
+    approvals_config::STATE_LINE,
     args::{PolicyArguments, SecretArguments, ServeArguments},
     audit_config::AuditArguments,
     broker::{self, BrokerDoor},
@@ -390,12 +391,21 @@ fn gate(
 ) -> Result<Gate, Failure> {
     let access = setup.access(asked)?;
     let guard = guard(setup, database, access, driver)?;
-    // Without a file, only the person at the client can approve anything.
-    let guard = match setup.approvals.state {
-        Some(_) => guard,
-        None => keep_waiting(guard, setup.approvals.open_in_memory()?),
-    };
     let name = setup.name_of(database);
+    let store = match setup.approvals.open()? {
+        Some(store) => store,
+        // Then only the person at the client can approve anything.
+        None => {
+            if guard.firewall().policies().demands_approval() {
+                tracing::warn!(
+                    connection = name,
+                    "requests for approval wait in memory, where `palisade approve` does not reach them; write {STATE_LINE}, with a folder that can be written"
+                );
+            }
+            setup.approvals.open_in_memory()?
+        }
+    };
+    let guard = keep_waiting(guard, store);
     let principals = askers.list(setup);
     let may_change = |principal: &Principal| {
         let session = Session::new(principal.clone());

@@ -18,7 +18,7 @@ use palisade_host::AuditFile;
 use palisade_mcp::AnswerSize;
 
 use crate::{
-    approvals::ApprovalSetup,
+    approvals_config::ApprovalSetup,
     args::{PolicyArguments, SecretArguments},
     audit_config::AuditArguments,
     config::{Config, ConfigFile, OfferedTools},
@@ -196,8 +196,13 @@ impl Setup {
             .or(config.principal.as_ref())
             .cloned()
             .unwrap_or_else(|| Principal::new("Agent", "default"));
+        let audit = audit.map(|audit| config.audit.with(audit));
+        let approvals = match &audit {
+            Some(audit) => config.approvals.clone().beside(audit),
+            None => config.approvals.clone(),
+        };
         let audit = match audit {
-            Some(audit) => config.audit.with(audit).open()?,
+            Some(audit) => audit.open()?,
             None => None,
         };
         let token_secret = config.token_secret.as_ref().map(Secret::read).transpose()?;
@@ -216,7 +221,7 @@ impl Setup {
             writable: config.writable,
             answer_size: config.answer_size,
             tools: config.tools.clone(),
-            approvals: config.approvals.clone(),
+            approvals,
             collector: config.collector.clone(),
             connection: None,
         })

@@ -20,6 +20,7 @@ mod caps;
 mod config;
 mod connections;
 mod corpus;
+mod default_state;
 mod desk;
 mod explain;
 mod extensions;

@@ -15,6 +15,7 @@ use crate::{desk::Desk, serve::Client};
 
 const CONFIG: &str = concat!(
     include_str!("../../../src/config.rs"),
+    include_str!("../../../src/approvals_config.rs"),
     include_str!("../../../src/audit_config.rs"),
     include_str!("../../../src/broker_config.rs"),
     include_str!("../../../src/http_config.rs"),
