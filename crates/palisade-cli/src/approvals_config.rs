@@ -19,6 +19,7 @@ use crate::{
     exit::Failure,
     key_file::{self, SECRET_BYTES},
     secret::Secret,
+    webhook_config::{Webhook, WebhookSetup},
 };
 
 /// The state file, beside an audit log.
@@ -44,6 +45,8 @@ pub(crate) struct Approvals {
     secret_env: Option<Spanned<String>>,
     /// The file that holds this secret, instead of a variable. `[grants]` must name it.
     secret_file: Option<Spanned<PathBuf>>,
+    /// Who outside is told of each request. It needs a state file.
+    webhook: Option<Webhook>,
 }
 
 /// Where requests wait.
@@ -68,6 +71,8 @@ pub(crate) struct ApprovalSetup {
     expire_after: Option<Duration>,
     /// By which an operator's signature is known.
     operator_key: Option<OperatorPublicKey>,
+    /// Who outside is told.
+    pub(crate) webhook: Option<WebhookSetup>,
 }
 
 impl ApprovalSetup {
@@ -130,10 +135,14 @@ impl ApprovalSetup {
             .map_err(|error| Failure::Internal(error.to_string()))
     }
 
+    /// How long requests wait.
+    pub(crate) fn expire_after(&self) -> Duration {
+        (self.expire_after).unwrap_or_else(|| ApprovalOptions::default().expire_after)
+    }
+
     fn options(&self) -> ApprovalOptions {
-        let usual = ApprovalOptions::default();
         ApprovalOptions {
-            expire_after: self.expire_after.unwrap_or(usual.expire_after),
+            expire_after: self.expire_after(),
             operator_key: self.operator_key.clone(),
         }
     }
@@ -190,6 +199,7 @@ impl Reader<'_> {
             operator_key,
             secret_env,
             secret_file,
+            webhook,
         } = approvals;
         let span =
             (secret_env.as_ref().map(Spanned::span)).or(secret_file.as_ref().map(Spanned::span));
@@ -223,6 +233,9 @@ impl Reader<'_> {
             secret,
             expire_after: expire_after.transpose()?,
             operator_key: operator_key.transpose()?,
+            webhook: webhook
+                .map(|table| self.webhook(table, grants))
+                .transpose()?,
         })
     }
 }

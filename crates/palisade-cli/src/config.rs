@@ -428,11 +428,7 @@ impl Grants {
     /// What `target` would reach that is not granted, and what grants it.
     fn refusal(&self, target: &Target) -> Option<(String, String)> {
         for endpoint in target.endpoints() {
-            if !self
-                .hosts
-                .iter()
-                .any(|host| host.get_ref().eq_ignore_ascii_case(endpoint))
-            {
+            if !self.has_host(endpoint) {
                 return Some((
                     format!("`{endpoint}` is not granted"),
                     format!("`hosts = [\"{endpoint}\"]` under `[grants]` grants it"),
@@ -444,6 +440,12 @@ impl Grants {
             .secret()
             .and_then(|secret| self.refuse_unnamed(secret))
             .or_else(|| files.filter_map(|path| self.unnamed_file(path)).next())
+    }
+
+    /// Whether the server at `endpoint` is granted.
+    pub(crate) fn has_host(&self, endpoint: &str) -> bool {
+        let mut hosts = self.hosts.iter();
+        hosts.any(|host| host.get_ref().eq_ignore_ascii_case(endpoint))
     }
 
     /// That a secret is not granted, and what grants it.
@@ -777,8 +779,7 @@ impl Reader<'_> {
             let message = "`otlp` is no address of a collector";
             return wrong(message, "write for example `\"http://localhost:4318\"`");
         };
-        let is_granted = (grants.hosts.iter()).any(|one| one.get_ref().eq_ignore_ascii_case(&host));
-        if !is_granted {
+        if !grants.has_host(&host) {
             let help = format!("`hosts = [\"{host}\"]` under `[grants]` grants it");
             return wrong(&format!("`{host}` is not granted"), &help);
         }
@@ -969,7 +970,12 @@ impl Reader<'_> {
     }
 
     /// As [`fault`](Self::fault), with the place but not its text, which can hold a password.
-    fn error_without_source(&self, message: &str, span: Range<usize>, help: &str) -> Failure {
+    pub(crate) fn error_without_source(
+        &self,
+        message: &str,
+        span: Range<usize>,
+        help: &str,
+    ) -> Failure {
         let fault = ConfigFault::without_source((self.shown, self.text), message, span, help);
         Failure::ConfigurationAt(Box::new(fault))
     }

@@ -55,6 +55,7 @@ mod mcp_config;
 #[cfg_attr(not(feature = "mysql"), path = "absent/mysql.rs")]
 mod mysql;
 mod needs;
+mod notice;
 #[cfg_attr(not(feature = "otlp"), path = "absent/otlp.rs")]
 mod otlp;
 mod output;
@@ -95,6 +96,9 @@ mod telemetry_config;
 mod watch;
 mod watch_config;
 mod weakness;
+#[cfg_attr(not(feature = "webhook"), path = "absent/webhook.rs")]
+mod webhook;
+mod webhook_config;
 mod workbench_args;
 
 use std::{io::Write as _, process::ExitCode};

@@ -1,6 +1,10 @@
 //! `palisade query` and `palisade execute`: statements through the gate to a database.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    io::{self, Write as _},
+    sync::Arc,
+};
 
 use palisade::{
     approval::Approvals,
@@ -25,8 +29,10 @@ use crate::{
     database_name::Source,
     exit::{Exit, Failure},
     host::{self, Driver},
+    notice::TellingStore,
     setup::Setup,
     statements,
+    webhook::Webhook,
 };
 
 /// Runs the command.
@@ -54,6 +60,17 @@ pub(crate) struct Gate {
     access: Access,
     limits: Limits,
     runtime: Runtime,
+    webhook: Option<Arc<Webhook>>,
+}
+
+impl Drop for Gate {
+    fn drop(&mut self) {
+        let untold = (self.webhook.as_ref()).and_then(|webhook| webhook.finish());
+        if let Some(untold) = untold {
+            // There is no reader if this fails.
+            let _ = writeln!(io::stderr(), "warning: {untold}");
+        }
+    }
 }
 
 impl Gate {
@@ -77,7 +94,7 @@ impl Gate {
             false => None,
         };
         let guard = match store {
-            Some(store) => keep_waiting(guard, store),
+            Some(store) => keep_waiting(guard, store, setup),
             None => guard,
         };
         Ok(Self {
@@ -85,6 +102,7 @@ impl Gate {
             access,
             limits,
             runtime,
+            webhook: setup.webhook.clone(),
         })
     }
 }
@@ -116,9 +134,20 @@ pub(crate) fn guard(
         .with_name(setup.name_of(database)))
 }
 
-/// The same, where requests for approvals and changes wait in `store`.
-pub(crate) fn keep_waiting(guard: Guard, store: ApprovalStore) -> Guard {
+/// The same, where requests for approvals and changes wait in `store`, and people outside are told of them as `setup` says.
+pub(crate) fn keep_waiting(guard: Guard, store: ApprovalStore, setup: &Setup) -> Guard {
     let store = Arc::new(store);
+    if let Some(webhook) = &setup.webhook {
+        let store = Arc::new(TellingStore::new(
+            store,
+            guard.firewall(),
+            Arc::clone(webhook),
+            setup.approvals.expire_after(),
+        ));
+        return guard
+            .with_approvals(Arc::clone(&store) as Arc<dyn Approvals>)
+            .with_changes(store);
+    }
     guard
         .with_approvals(Arc::clone(&store) as Arc<dyn Approvals>)
         .with_changes(store)

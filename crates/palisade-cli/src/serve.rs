@@ -84,6 +84,11 @@ fn serve(arguments: &ServeArguments, door: Door) -> Result<Exit, Failure> {
             .map(|(setup, database)| (setup.read_only(), database))
             .collect();
     }
+    // One thread sends for all of them.
+    let webhook = (databases.iter()).find_map(|(setup, _)| setup.webhook.clone());
+    for (setup, _) in &mut databases {
+        setup.webhook.clone_from(&webhook);
+    }
     let runtime = host::runtime()?;
     let asked = Access::asked(arguments.writable);
     let is_alone = databases.len() == 1;
@@ -170,6 +175,9 @@ fn serve(arguments: &ServeArguments, door: Door) -> Result<Exit, Failure> {
     runtime.shutdown_background();
     if let Some(exporter) = exporter {
         exporter.finish();
+    }
+    if let Some(untold) = webhook.and_then(|webhook| webhook.finish()) {
+        tracing::error!("{untold}");
     }
     for audit in audits {
         if let Err(error) = audit.keep_anchor() {
@@ -394,6 +402,11 @@ fn gate(
     let name = setup.name_of(database);
     let store = match setup.approvals.open()? {
         Some(store) => store,
+        None if setup.webhook.is_some() => {
+            return Err(Failure::Configuration(format!(
+                "error: the webhook would tell of requests in memory, which nobody outside can approve\n  help: write {STATE_LINE}, with a folder that can be written"
+            )));
+        }
         // Then only the person at the client can approve anything.
         None => {
             if guard.firewall().policies().demands_approval() {
@@ -405,7 +418,7 @@ fn gate(
             setup.approvals.open_in_memory()?
         }
     };
-    let guard = keep_waiting(guard, store);
+    let guard = keep_waiting(guard, store, setup);
     let principals = askers.list(setup);
     let may_change = |principal: &Principal| {
         let session = Session::new(principal.clone());

@@ -28,6 +28,7 @@ use crate::{
     policies::Policies,
     secret::Secret,
     target::Target,
+    webhook::Webhook,
 };
 
 /// Everything the operator has decided, the database aside.
@@ -57,6 +58,8 @@ pub(crate) struct Setup {
     pub(crate) tools: OfferedTools,
     /// Where requests wait for a person's approval.
     pub(crate) approvals: ApprovalSetup,
+    /// What tells people outside of them.
+    pub(crate) webhook: Option<Arc<Webhook>>,
     /// The collector of traces and metrics.
     pub(crate) collector: Option<String>,
     /// The connection's name, if it is one of the configuration's.
@@ -201,6 +204,11 @@ impl Setup {
             Some(audit) => config.approvals.clone().beside(audit),
             None => config.approvals.clone(),
         };
+        // What records nothing asks nobody.
+        let webhook = match (&audit, &approvals.webhook) {
+            (Some(_), Some(webhook)) => Some(Arc::new(Webhook::start(webhook)?)),
+            (_, None) | (None, Some(_)) => None,
+        };
         let audit = match audit {
             Some(audit) => audit.open()?,
             None => None,
@@ -221,6 +229,7 @@ impl Setup {
             writable: config.writable,
             answer_size: config.answer_size,
             tools: config.tools.clone(),
+            webhook,
             approvals,
             collector: config.collector.clone(),
             connection: None,

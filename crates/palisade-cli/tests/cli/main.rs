@@ -51,6 +51,7 @@ mod telemetry;
 mod templates;
 mod tls;
 mod tokens;
+mod webhook;
 mod workbench;
 mod writable;
 

@@ -17,6 +17,7 @@ const CONFIG: &str = concat!(
     include_str!("../../../src/config.rs"),
     include_str!("../../../src/approvals_config.rs"),
     include_str!("../../../src/audit_config.rs"),
+    include_str!("../../../src/webhook_config.rs"),
     include_str!("../../../src/broker_config.rs"),
     include_str!("../../../src/http_config.rs"),
     include_str!("../../../src/telemetry_config.rs"),
@@ -61,6 +62,7 @@ pub(super) fn sections() -> Vec<(&'static str, String)> {
         ("mcp", keys("Mcp")),
         ("audit", keys("AuditTable")),
         ("approvals", keys("Approvals")),
+        ("webhook", keys("Webhook")),
         ("http", keys("Http")),
         ("broker", keys("Broker")),
         ("broker-peer", keys("BrokerPeer")),
@@ -310,6 +312,7 @@ fn value(kind: &str) -> &'static str {
         | "Mcp"
         | "Approvals"
         | "Http"
+        | "Option<Webhook>"
         | "Broker"
         | "BTreeMap<String, BrokerPeer>"
         | "Telemetry"
@@ -365,6 +368,7 @@ pub(super) fn configuration_schema() -> String {
         "Mcp": object(CONFIG, "Mcp"),
         "Approvals": object(CONFIG, "Approvals"),
         "Http": object(CONFIG, "Http"),
+        "Webhook": object(CONFIG, "Webhook"),
         "Broker": object(CONFIG, "Broker"),
         "BrokerPeer": object(CONFIG, "BrokerPeer"),
         "Telemetry": object(CONFIG, "Telemetry"),
@@ -412,7 +416,10 @@ fn schema_of(kind: &str) -> Value {
                 let of = of.trim_end_matches('>');
                 json!({"type": "object", "additionalProperties": {"$ref": format!("#/$defs/{of}")}})
             }
-            None => json!({"$ref": format!("#/$defs/{kind}")}),
+            None => {
+                let of = kind.trim_start_matches("Option<").trim_end_matches('>');
+                json!({"$ref": format!("#/$defs/{of}")})
+            }
         },
         words => {
             let words: Vec<&str> = words.split('`').skip(1).step_by(2).collect();
