@@ -14,6 +14,7 @@ mod absent;
 mod access_token;
 mod access_token_args;
 mod account;
+mod anchors_sent;
 mod answer;
 mod approvals;
 mod approvals_args;

@@ -180,7 +180,7 @@ fn serve(arguments: &ServeArguments, door: Door) -> Result<Exit, Failure> {
         tracing::error!("{untold}");
     }
     for audit in audits {
-        if let Err(error) = audit.keep_anchor() {
+        if let Err(error) = audit.finish() {
             tracing::error!("no anchor names the end of the audit log: {error}");
         }
     }

@@ -9,6 +9,7 @@
 )]
 
 mod account;
+mod anchor_command;
 mod approvals;
 mod audit;
 mod audit_file;

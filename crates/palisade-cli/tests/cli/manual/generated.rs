@@ -296,7 +296,7 @@ fn value(kind: &str) -> &'static str {
     match kind {
         "Option<PathBuf>" | "Option<Spanned<PathBuf>>" => "path",
         "Option<Spanned<String>>" | "Spanned<String>" | "Option<String>" => "text",
-        "Vec<Spanned<String>>" | "Vec<String>" => "list of texts",
+        "Vec<Spanned<String>>" | "Vec<String>" | "Option<Spanned<Vec<String>>>" => "list of texts",
         "Option<Audit>" => "path or table",
         "Option<Sync>" => "`\"anchor\"`, `\"record\"`",
         "Option<Tools>" => "`\"core\"`, `\"full\"`",
