@@ -35,7 +35,7 @@ impl StateArguments {
         let (there, missing): (Vec<_>, Vec<_>) = self
             .setups()?
             .into_iter()
-            // A file that nobody named is made by the server, as its own user.
+            // A file that is not named is made by the server, as its own user.
             .partition(|setup| setup.is_named() || setup.file().is_some_and(Path::exists));
         let mut stores = Vec::new();
         for setup in there {

@@ -85,7 +85,7 @@ impl ApprovalSetup {
     }
 
     /// The same; where nothing says where requests wait, in a file beside the log of `audit`, if that is a file.
-    pub(crate) fn beside(self, audit: &AuditSetup) -> Self {
+    pub(crate) fn settle_beside(self, audit: &AuditSetup) -> Self {
         let place = match (self.place, &audit.file) {
             // A pipe or a device has no folder of its own.
             (Place::Memory, Some(log)) if !log.exists() || log.is_file() => {
@@ -112,7 +112,7 @@ impl ApprovalSetup {
         }
     }
 
-    /// The store, if there is a file for it. A file that nobody named is not there where its folder cannot be written.
+    /// The store, if there is a file for it. A file that is not named is none where its folder cannot be written.
     pub(crate) fn open(&self) -> Result<Option<ApprovalStore>, Failure> {
         let path = match &self.place {
             Place::Memory => return Ok(None),

@@ -522,7 +522,7 @@ impl Reader<'_> {
         let defaults = Config {
             policies: policies.map(|path| self.folder.join(path)),
             principal: self.principal(principal)?,
-            approvals: named.clone().beside(&audit),
+            approvals: named.clone().settle_beside(&audit),
             audit,
             on_finding,
             sensitivity,
@@ -681,7 +681,7 @@ impl Reader<'_> {
             principal: self
                 .principal(principal)?
                 .or_else(|| defaults.principal.clone()),
-            approvals: approvals.clone().beside(&audit),
+            approvals: approvals.clone().settle_beside(&audit),
             audit,
             on_finding: on_finding.or(defaults.on_finding),
             sensitivity: sensitivity.or(defaults.sensitivity),

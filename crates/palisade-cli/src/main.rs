@@ -1,10 +1,16 @@
 //! `palisade`: a SQL firewall for AI agents, on the command line. Exit codes: [`exit::Exit`].
 
 #![cfg_attr(
-    not(all(feature = "broker", feature = "http", feature = "postgres", unix)),
+    not(all(
+        feature = "broker",
+        feature = "http",
+        feature = "postgres",
+        feature = "webhook",
+        unix
+    )),
     expect(
         dead_code,
-        reason = "PostgreSQL needs all that servers do, and HTTP and the broker what is configured of them"
+        reason = "PostgreSQL needs all that servers do, and HTTP, the broker and the webhook what is configured of them"
     )
 )]
 

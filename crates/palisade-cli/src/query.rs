@@ -84,7 +84,7 @@ impl Gate {
         let runtime = host::runtime()?;
         let opened = setup.access(access)?;
         let guard = guard(setup, database, opened, Driver::Own(&runtime))?;
-        // A file that nobody named is made where something could wait in it.
+        // A file that is not named is made where something could wait in it.
         let may_wait = match opened {
             Access::Write => true,
             Access::Read => guard.firewall().policies().demands_approval(),

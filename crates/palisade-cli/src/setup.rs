@@ -201,10 +201,10 @@ impl Setup {
             .unwrap_or_else(|| Principal::new("Agent", "default"));
         let audit = audit.map(|audit| config.audit.with(audit));
         let approvals = match &audit {
-            Some(audit) => config.approvals.clone().beside(audit),
+            Some(audit) => config.approvals.clone().settle_beside(audit),
             None => config.approvals.clone(),
         };
-        // What records nothing asks nobody.
+        // What records nothing asks for no approval.
         let webhook = match (&audit, &approvals.webhook) {
             (Some(_), Some(webhook)) => Some(Arc::new(Webhook::start(webhook)?)),
             (_, None) | (None, Some(_)) => None,

@@ -51,7 +51,7 @@ struct Counts {
 }
 
 impl Counts {
-    /// Logs that nobody outside was told.
+    /// Logs that people outside were not told.
     fn note_failure(&self, notice: &Notice, why: &str) {
         let failed = self
             .failed

@@ -1,4 +1,4 @@
-//! Where requests wait if nobody says it: beside the audit log, where `palisade approvals` finds them.
+//! Where requests wait if the operator does not say it: beside the audit log, where `palisade approvals` finds them.
 
 use std::{fs, os::unix::fs::PermissionsExt as _};
 

@@ -73,7 +73,7 @@ fn take(stream: &TcpStream, say: Option<Say>, sender: &Sender<Post>) {
     }
     let mut body = vec![0; headers["content-length"].parse().unwrap()];
     reader.read_exact(&mut body).unwrap();
-    // Nobody listens any more once the test is over.
+    // There is no listener once the test is over.
     let _ = sender.send(Post { headers, body });
     let status = match say {
         Some(Say::Status(status)) => status,
@@ -318,7 +318,7 @@ fn the_configuration_of_a_webhook_is_strict() {
         "hosts = [\"hooks.example.org:443\"]\nenv = [\"HOOK\"]",
     )
     .expect_exit(0);
-    // Of requests in memory, nobody outside could approve any.
+    // Requests in memory cannot be approved from outside.
     let desk = desk(1, "");
     let configuration = std::fs::read_to_string(desk.path("palisade.toml")).unwrap();
     desk.write(

@@ -143,7 +143,8 @@ impl AnchorSender {
                 again,
                 ended,
             })),
-            patience: command.timeout.saturating_add(PAUSE),
+            // One that is running, and the last.
+            patience: command.timeout.saturating_mul(2).saturating_add(PAUSE),
         })
     }
 
@@ -155,7 +156,7 @@ impl AnchorSender {
         }
     }
 
-    /// Hands over what waits, and then nothing more. It blocks, though not for ever.
+    /// Hands over what waits, and then nothing more. It blocks, though not for ever. Nothing runs any more afterwards.
     pub(in crate::audit) fn finish(&self) {
         let open = (self.open.lock())
             .unwrap_or_else(PoisonError::into_inner)
@@ -182,7 +183,16 @@ struct Runner {
 
 impl Runner {
     fn take_all(&self, anchors: &Receiver<Anchor>) {
-        while let Ok(anchor) = anchors.recv() {
+        let mut next = None;
+        while let Some(mut anchor) = next.take().or_else(|| anchors.recv().ok()) {
+            // Of several that have waited, the last names the most.
+            while let Ok(later) = anchors.try_recv() {
+                if later.chain != anchor.chain {
+                    next = Some(later);
+                    break;
+                }
+                anchor = later;
+            }
             let before = AnchorsSent::read(&self.log).and_then(|sent| sent.seq);
             let failure = self.take(&anchor).err();
             let sent = AnchorsSent {
