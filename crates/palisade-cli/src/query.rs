@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeMap,
     io::{self, Write as _},
+    path::Path,
     sync::Arc,
 };
 
@@ -84,16 +85,7 @@ impl Gate {
         let runtime = host::runtime()?;
         let opened = setup.access(access)?;
         let guard = guard(setup, database, opened, Driver::Own(&runtime))?;
-        // A file that is not named is made where something could wait in it.
-        let may_wait = match opened {
-            Access::Write => true,
-            Access::Read => guard.firewall().policies().demands_approval(),
-        };
-        let store = match may_wait || setup.approvals.is_named() {
-            true => setup.approvals.open()?,
-            false => None,
-        };
-        let guard = match store {
+        let guard = match open_store(setup, &guard, opened)? {
             Some(store) => keep_waiting(guard, store, setup),
             None => guard,
         };
@@ -132,6 +124,23 @@ pub(crate) fn guard(
         .on_finding(setup.on_finding)
         .scanner(setup.scanner)
         .with_name(setup.name_of(database)))
+}
+
+/// The store of requests that outlive one, if there is a file for it. A file that is not named is made where something could wait in it.
+pub(crate) fn open_store(
+    setup: &Setup,
+    guard: &Guard,
+    access: Access,
+) -> Result<Option<ApprovalStore>, Failure> {
+    let approvals = &setup.approvals;
+    let may_wait = match access {
+        Access::Write => true,
+        Access::Read => guard.firewall().policies().demands_approval(),
+    };
+    match may_wait || approvals.is_named() || approvals.file().is_some_and(Path::exists) {
+        true => approvals.open(),
+        false => Ok(None),
+    }
 }
 
 /// The same, where requests for approvals and changes wait in `store`, and people outside are told of them as `setup` says.

@@ -33,7 +33,7 @@ use crate::{
     exit::{Exit, Failure},
     host::{self, Driver},
     otlp::Exporter,
-    query::{guard, keep_waiting},
+    query::{guard, keep_waiting, open_store},
     serve_http::{self, HttpDoor},
     setup::Setup,
     standing, watch,
@@ -400,16 +400,17 @@ fn gate(
     let access = setup.access(asked)?;
     let guard = guard(setup, database, access, driver)?;
     let name = setup.name_of(database);
-    let store = match setup.approvals.open()? {
+    let demands_approval = guard.firewall().policies().demands_approval();
+    let store = match open_store(setup, &guard, access)? {
         Some(store) => store,
-        None if setup.webhook.is_some() => {
+        None if setup.webhook.is_some() && (demands_approval || access == Access::Write) => {
             return Err(Failure::Configuration(format!(
                 "error: the webhook would tell of requests in memory, which nobody outside can approve\n  help: write {STATE_LINE}, with a folder that can be written"
             )));
         }
         // Then only the person at the client can approve anything.
         None => {
-            if guard.firewall().policies().demands_approval() {
+            if demands_approval {
                 tracing::warn!(
                     connection = name,
                     "requests for approval wait in memory, where `palisade approve` does not reach them; write {STATE_LINE}, with a folder that can be written"
