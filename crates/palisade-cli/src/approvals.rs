@@ -13,115 +13,81 @@ use palisade::{
 };
 use palisade_host::Machine;
 use palisade_scan::spell_out;
-use palisade_state::{
-    ApprovalOptions, ApprovalStore, ApproveError, OperatorKey, OperatorPublicKey, StateSecret,
-    WaitingRequest,
-};
+use palisade_state::{ApprovalStore, ApproveError, OperatorKey, WaitingRequest};
 use serde_json::json;
 
 use crate::{
     approvals_args::{ApprovalsArguments, ApproveArguments, StateArguments},
+    approvals_config::{ApprovalSetup, STATE_FILE, STATE_LINE},
     args::Format,
     config::ConfigFile,
     exit::{Exit, Failure},
-    key_file::{self, SECRET_BYTES},
+    key_file,
     secret::Secret,
 };
 
 /// How often `--watch` looks.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// What the operator decides about approvals.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct ApprovalSetup {
-    /// The file in which requests wait. Without it, they wait in the memory of a server.
-    pub(crate) state: Option<PathBuf>,
-    /// The secret behind its seals; without it, it is in a file beside.
-    pub(crate) secret: Option<Secret>,
-    /// How long requests wait.
-    pub(crate) expire_after: Option<Duration>,
-    /// By which an operator's signature is known.
-    pub(crate) operator_key: Option<OperatorPublicKey>,
-}
-
-impl ApprovalSetup {
-    /// The store, if there is a file for it.
-    pub(crate) fn open(&self) -> Result<Option<ApprovalStore>, Failure> {
-        let Some(path) = &self.state else {
-            return Ok(None);
-        };
-        let secret = match &self.secret {
-            Some(secret) => read_secret(secret)?,
-            None => secret_beside(path)?,
-        };
-        let opened = ApprovalStore::open(path, &secret, self.options());
-        opened
-            .map(Some)
-            .map_err(|error| Failure::Usage(error.to_string()))
-    }
-
-    /// A store that is gone with the process.
-    pub(crate) fn open_in_memory(&self) -> Result<ApprovalStore, Failure> {
-        ApprovalStore::in_memory(self.options())
-            .map_err(|error| Failure::Internal(error.to_string()))
-    }
-
-    fn options(&self) -> ApprovalOptions {
-        let usual = ApprovalOptions::default();
-        ApprovalOptions {
-            expire_after: self.expire_after.unwrap_or(usual.expire_after),
-            operator_key: self.operator_key.clone(),
-        }
-    }
-}
-
-/// The secret that the configuration names.
-fn read_secret(secret: &Secret) -> Result<StateSecret, Failure> {
-    let text = secret.read()?;
-    if text.reveal().len() < SECRET_BYTES {
-        return Err(Failure::Configuration(format!(
-            "error: the secret of approvals, {secret}, is shorter than {SECRET_BYTES} bytes\n  help: make one by `openssl rand -hex 32`"
-        )));
-    }
-    Ok(StateSecret::new(text.reveal()))
-}
-
-/// The secret in the file beside `state`, which is made where it is not there.
-fn secret_beside(state: &Path) -> Result<StateSecret, Failure> {
-    let secret = key_file::read_or_make(
-        &key_file::name_key_file(state),
-        "the secret of the state file",
-    )?;
-    Ok(StateSecret::new(secret.reveal()))
-}
-
 impl StateArguments {
     /// The stores that are meant.
     fn stores(&self) -> Result<Vec<ApprovalStore>, Failure> {
-        let setups = match (&self.state, &self.config) {
-            (Some(path), _) => {
-                if !path.exists() {
-                    return Err(Failure::Usage(format!(
-                        "there is no state file `{}`\n  help: name the file of `state` under `[approvals]`",
-                        path.display()
-                    )));
-                }
-                ApprovalSetup {
-                    state: Some(path.clone()),
-                    ..ApprovalSetup::default()
-                }
-            }
-            (None, Some(config)) => ConfigFile::read(config)?.defaults().approvals.clone(),
-            (None, None) => ApprovalSetup::default(),
-        };
-        match setups.open()? {
-            Some(store) => Ok(vec![store]),
-            None => Err(Failure::Usage(
-                "there is no state file\n  help: `state = \"approvals.db\"` under `[approvals]` of the configuration names one, for the server too"
-                    .to_owned(),
+        let (there, missing): (Vec<_>, Vec<_>) = self
+            .setups()?
+            .into_iter()
+            // A file that is not named is made by the server, as its own user.
+            .partition(|setup| setup.is_named() || setup.file().is_some_and(Path::exists));
+        let mut stores = Vec::new();
+        for setup in there {
+            stores.extend(setup.open()?);
+        }
+        match (
+            stores.is_empty(),
+            missing.first().and_then(ApprovalSetup::file),
+        ) {
+            (false, _) => Ok(stores),
+            (true, Some(path)) => Err(there_is_none(
+                path,
+                &format!(
+                    "`palisade serve` with this configuration makes it when it starts; where it cannot write there, write {STATE_LINE}, with a folder that it can"
+                ),
             )),
+            (true, None) => Err(Failure::Usage(format!(
+                "there is no state file\n  help: {STATE_LINE} of the configuration names one, for the server too; where the configuration names an audit log, it is beside that"
+            ))),
         }
     }
+
+    fn setups(&self) -> Result<Vec<ApprovalSetup>, Failure> {
+        let (path, help) = match (&self.config, &self.state, &self.audit) {
+            (Some(config), _, _) => return Ok(ConfigFile::read(config)?.approvals()),
+            (None, Some(path), _) => (
+                path.clone(),
+                "name the file of `state` under `[approvals]`".to_owned(),
+            ),
+            (None, None, Some(log)) => (
+                log.with_file_name(STATE_FILE),
+                "`palisade serve` makes it beside its audit log when it starts".to_owned(),
+            ),
+            (None, None, None) => (
+                PathBuf::from(STATE_FILE),
+                format!(
+                    "name what the server has: its configuration, `--config FILE`, or its audit log, `--audit FILE`; {STATE_LINE} names a state file"
+                ),
+            ),
+        };
+        match path.exists() {
+            true => Ok(vec![ApprovalSetup::named(path)]),
+            false => Err(there_is_none(&path, &help)),
+        }
+    }
+}
+
+fn there_is_none(path: &Path, help: &str) -> Failure {
+    Failure::Usage(format!(
+        "there is no state file `{}`\n  help: {help}",
+        path.display()
+    ))
 }
 
 /// Runs `palisade approvals`.

@@ -10,8 +10,13 @@ use crate::{
 };
 
 pub(crate) const APPROVALS_HELP: &str = "\
+Requests wait in the file of `state` under `[approvals]` or, without that line,
+in palisade.state.db beside the audit log. Without options, it is looked for in
+the current folder.
+
 Examples:
   palisade approvals --config palisade.toml
+  palisade approvals --audit audit.jsonl
   palisade approvals --config palisade.toml --watch --format json
   palisade approvals --new-key operator.key";
 
@@ -56,7 +61,8 @@ pub(crate) struct ChangesArguments {
     pub(crate) format: Format,
 }
 
-/// Where requests wait.
+/// Where requests wait; if nothing says it, in palisade.state.db of the current
+/// folder.
 #[derive(Debug, Args)]
 pub(crate) struct StateArguments {
     /// The configuration that the server has
@@ -65,6 +71,9 @@ pub(crate) struct StateArguments {
     /// The state file itself
     #[arg(long, value_name = "FILE", conflicts_with = "config")]
     pub(crate) state: Option<PathBuf>,
+    /// The audit log that the server has: palisade.state.db is beside it
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["config", "state"])]
+    pub(crate) audit: Option<PathBuf>,
 }
 
 /// `palisade approvals`
@@ -77,7 +86,7 @@ pub(crate) struct ApprovalsArguments {
     pub(crate) watch: bool,
     /// Write a new operator's key into this file, and print its public half for
     /// the configuration
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["config", "state", "watch"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["config", "state", "audit", "watch"])]
     pub(crate) new_key: Option<PathBuf>,
     /// How to print requests
     #[arg(long, default_value = "text")]

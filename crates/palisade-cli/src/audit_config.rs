@@ -9,7 +9,7 @@ use std::{
 };
 
 use clap::Args;
-use palisade_host::{AuditFile, AuditFileError, AuditKey, AuditOptions, AuditSync};
+use palisade_host::{AnchorCommand, AuditFile, AuditFileError, AuditKey, AuditOptions, AuditSync};
 use serde::{
     Deserialize, Deserializer,
     de::{self, MapAccess, Visitor, value::MapAccessDeserializer},
@@ -17,6 +17,7 @@ use serde::{
 use toml::Spanned;
 
 use crate::{
+    config::{Grants, Reader},
     exit::Failure,
     key_file::{self, SECRET_BYTES},
     secret::{Password, Secret},
@@ -35,6 +36,11 @@ pub(crate) struct AuditTable {
     pub(crate) key_file: Option<Spanned<PathBuf>>,
     /// The file to which anchors are appended. Without it, none are, and a cut tail goes unnoticed.
     pub(crate) anchors: Option<PathBuf>,
+    /// A program with its arguments, which is run without a shell for each anchor, and gets it as a line on its standard input. A path is
+    /// from the folder of the configuration. It takes anchors away from this machine.
+    pub(crate) anchor_command: Option<Spanned<Vec<String>>>,
+    /// Seconds after which this program is killed: 1 to 60. Without it, 10.
+    pub(crate) anchor_command_seconds: Option<Spanned<u64>>,
     /// After how many records there is an anchor: 1 to 1000000. Without it, 1000.
     pub(crate) anchor_records: Option<Spanned<u64>>,
     /// After how many minutes: 1 to 1440. Without it, 10.
@@ -88,11 +94,82 @@ impl<'de> Deserialize<'de> for Audit {
 }
 
 /// Numbers that the keys of `[audit]` take.
-pub(crate) const ANCHOR_RECORDS: RangeInclusive<u64> = 1..=1_000_000;
-pub(crate) const ANCHOR_MINUTES: RangeInclusive<u64> = 1..=1440;
-pub(crate) const FILE_KB: RangeInclusive<u64> = 10..=100_000_000;
-pub(crate) const FILE_HOURS: RangeInclusive<u64> = 1..=8784;
-pub(crate) const FILES: RangeInclusive<u64> = 1..=1_000_000;
+const ANCHOR_RECORDS: RangeInclusive<u64> = 1..=1_000_000;
+const ANCHOR_MINUTES: RangeInclusive<u64> = 1..=1440;
+const COMMAND_SECONDS: RangeInclusive<u64> = 1..=60;
+const FILE_KB: RangeInclusive<u64> = 10..=100_000_000;
+const FILE_HOURS: RangeInclusive<u64> = 1..=8784;
+const FILES: RangeInclusive<u64> = 1..=1_000_000;
+
+impl Reader<'_> {
+    /// The audit log.
+    pub(crate) fn audit(
+        &self,
+        audit: Option<Audit>,
+        grants: &Grants,
+    ) -> Result<AuditSetup, Failure> {
+        let AuditTable {
+            file,
+            key_env,
+            key_file,
+            anchors,
+            anchor_command,
+            anchor_command_seconds,
+            anchor_records,
+            anchor_minutes,
+            sync,
+            max_file_kb,
+            max_file_hours,
+            max_files,
+        } = audit.map(|Audit(table)| table).unwrap_or_default();
+        let span = (key_env.as_ref().map(Spanned::span)).or(key_file.as_ref().map(Spanned::span));
+        let keys = ("the key of the audit log", "`key_env` and `key_file`");
+        let key = self.secret((key_env, key_file), keys)?;
+        let refused = key.as_ref().and_then(|key| grants.refuse_unnamed(key));
+        if let Some((message, help)) = refused {
+            return Err(self.fault(&message, span, &help));
+        }
+        if let (Some(files), None) = (&max_files, &anchors) {
+            return Err(self.fault(
+                "`max_files` removes files, and nothing would show what they were",
+                Some(files.span()),
+                "name a file of `anchors` too",
+            ));
+        }
+        let number = |value, limits| self.number(value, limits);
+        let seconds = number(
+            anchor_command_seconds,
+            ("anchor_command_seconds", COMMAND_SECONDS),
+        )?;
+        let command = anchor_command.map(|words| match words.get_ref().split_first() {
+            Some((program, arguments)) if !program.is_empty() => Ok(AnchorProgram {
+                program: match program.contains('/') {
+                    true => self.folder.join(program),
+                    false => PathBuf::from(program),
+                },
+                arguments: arguments.to_vec(),
+                timeout: Duration::from_secs(seconds.unwrap_or(10)),
+            }),
+            Some(_) | None => Err(self.fault(
+                "`anchor_command` names no program",
+                Some(words.span()),
+                "write for example `anchor_command = [\"./keep-anchor.sh\"]`",
+            )),
+        });
+        Ok(AuditSetup {
+            file: file.map(|path| self.folder.join(path)),
+            key,
+            anchors: anchors.map(|path| self.folder.join(path)),
+            anchor_command: command.transpose()?,
+            anchor_records: number(anchor_records, ("anchor_records", ANCHOR_RECORDS))?,
+            anchor_minutes: number(anchor_minutes, ("anchor_minutes", ANCHOR_MINUTES))?,
+            sync,
+            max_file_kb: number(max_file_kb, ("max_file_kb", FILE_KB))?,
+            max_file_hours: number(max_file_hours, ("max_file_hours", FILE_HOURS))?,
+            max_files: number(max_files, ("max_files", FILES))?,
+        })
+    }
+}
 
 /// Options of the command line.
 #[derive(Debug, Clone, Default, Args)]
@@ -108,6 +185,38 @@ pub(crate) struct AuditArguments {
     pub(crate) audit_anchors: Option<PathBuf>,
 }
 
+/// A program that takes anchors away from this machine.
+#[derive(Debug, Clone)]
+pub(crate) struct AnchorProgram {
+    program: PathBuf,
+    arguments: Vec<String>,
+    timeout: Duration,
+}
+
+impl AnchorProgram {
+    /// The command, if the program is there.
+    fn command(&self) -> Result<AnchorCommand, Failure> {
+        let Self {
+            program,
+            arguments,
+            timeout,
+        } = self;
+        // A name alone is looked for when it is run.
+        if program.components().count() > 1 && !program.is_file() {
+            return Err(Failure::Configuration(format!(
+                "error: there is no program `{}`, which `anchor_command` names\n  help: name a program that takes an anchor on its standard input, or leave the line out",
+                program.display()
+            )));
+        }
+        Ok(AnchorCommand {
+            program: program.clone(),
+            arguments: arguments.clone(),
+            timeout: *timeout,
+            on_failure: Arc::new(|why| tracing::error!("an anchor was not taken away: {why}")),
+        })
+    }
+}
+
 /// What the operator decides about the audit log.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct AuditSetup {
@@ -117,6 +226,8 @@ pub(crate) struct AuditSetup {
     pub(crate) key: Option<Secret>,
     /// Where anchors go.
     pub(crate) anchors: Option<PathBuf>,
+    /// What takes them away.
+    pub(crate) anchor_command: Option<AnchorProgram>,
     pub(crate) anchor_records: Option<u64>,
     pub(crate) anchor_minutes: Option<u64>,
     pub(crate) sync: Option<Sync>,
@@ -145,11 +256,11 @@ impl AuditSetup {
     /// The log, if there is a file for it.
     pub(crate) fn open(&self) -> Result<Option<Arc<AuditFile>>, Failure> {
         let Some(path) = &self.file else {
-            return match (&self.key, &self.anchors) {
-                (None, None) => Ok(None),
+            return match (&self.key, &self.anchors, &self.anchor_command) {
+                (None, None, None) => Ok(None),
                 // Of a connection that records nothing, too.
-                (Some(_), _) | (_, Some(_)) => Err(Failure::Usage(
-                    "there is a key or a file of anchors, and no audit log\n  help: name the log, `--audit FILE`, or `file` under `[audit]`"
+                (Some(_), _, _) | (_, Some(_), _) | (_, _, Some(_)) => Err(Failure::Usage(
+                    "there is a key, or something for anchors, and no audit log\n  help: name the log, `--audit FILE`, or `file` under `[audit]`"
                         .to_owned(),
                 )),
             };
@@ -165,6 +276,9 @@ impl AuditSetup {
         let options = AuditOptions {
             key: self.key(path)?,
             anchors: self.anchors.clone(),
+            anchor_command: (self.anchor_command.as_ref())
+                .map(AnchorProgram::command)
+                .transpose()?,
             anchor_every: self.anchor_records.unwrap_or(usual.anchor_every),
             anchor_after: minutes.map_or(usual.anchor_after, Duration::from_secs),
             sync: match self.sync {

@@ -11,6 +11,7 @@ use palisade_host::{
 use serde_json::{Value, json};
 
 use crate::{
+    anchors_sent,
     args::Format,
     audit_args::AuditVerifyArguments,
     audit_config::read_key,
@@ -48,6 +49,9 @@ pub(crate) fn run(arguments: &AuditVerifyArguments) -> Result<Exit, Failure> {
                 let unread = unread.unwrap_or_default();
                 if unread > 0 {
                     out.push_str(&format!("note: {unread} lines of the anchors are none\n"));
+                }
+                if let Some(note) = anchors_sent::describe_failure(&log.files) {
+                    out.push_str(&format!("note: {note}\n"));
                 }
                 out.push_str(&describe(&name, &verdict, anchors.is_some()));
             }
@@ -203,6 +207,7 @@ fn to_json(name: &Path, log: &Log, verdict: &AuditVerdict, is_anchored: bool) ->
         "last": last.map(|place| json!({"seq": place.seq, "mac": place.mac})),
         "chains": verdict.chains,
         "anchors": is_anchored.then_some(verdict.anchors),
+        "anchor_command": anchors_sent::describe_failure(&log.files),
         "faults": list(&verdict.faults),
         "notes": list(&verdict.notes),
     })

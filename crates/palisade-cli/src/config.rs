@@ -4,7 +4,6 @@ use std::{
     collections::BTreeMap,
     ops::{Range, RangeInclusive},
     path::{Path, PathBuf},
-    time::Duration,
 };
 
 use clap::ValueEnum;
@@ -17,15 +16,12 @@ use palisade::{
 };
 use palisade_mcp::{AnswerSize, ToolSet, UnknownToolError};
 use palisade_scan::Rules;
-use palisade_state::OperatorKeyError;
 use serde::Deserialize;
 use toml::Spanned;
 
 use crate::{
-    approvals::ApprovalSetup,
-    audit_config::{
-        ANCHOR_MINUTES, ANCHOR_RECORDS, Audit, AuditSetup, AuditTable, FILE_HOURS, FILE_KB, FILES,
-    },
+    approvals_config::{ApprovalSetup, Approvals},
+    audit_config::{Audit, AuditSetup},
     broker_config::{Broker, BrokerSetup},
     config_fault::ConfigFault,
     database::Database,
@@ -148,7 +144,7 @@ struct File {
 /// What connections may reach. What is not named here is refused.
 #[derive(Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Grants {
+pub(crate) struct Grants {
     /// Servers, as `HOST:PORT`. A socket of PostgreSQL is `FOLDER:PORT`, one of MySQL its path.
     #[serde(default)]
     hosts: Vec<Spanned<String>>,
@@ -176,25 +172,6 @@ struct Mcp {
     /// Tools that are never offered.
     #[serde(default)]
     exclude: Vec<Spanned<String>>,
-}
-
-/// `[approvals]`
-#[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Approvals {
-    /// The file in which requests wait. Without it, they wait in the memory of `palisade serve`, where `palisade approve` does not reach
-    /// them.
-    state: Option<PathBuf>,
-    /// Minutes until a request expires, and until an approval does: 1 to 1440. Without it, 15.
-    expire_minutes: Option<Spanned<u64>>,
-    /// The public half of the operator's key, as `palisade approvals --new-key` prints it. Without it, nothing that needs an operator can be
-    /// approved.
-    operator_key: Option<Spanned<String>>,
-    /// The environment variable that holds the secret of the file's seals, at least 32 bytes. `[grants]` must name it. Without a secret, one
-    /// is made in a file beside, with `.key` at the end of its name.
-    secret_env: Option<Spanned<String>>,
-    /// The file that holds this secret, instead of a variable. `[grants]` must name it.
-    secret_file: Option<Spanned<PathBuf>>,
 }
 
 /// Which tools the MCP server offers.
@@ -392,6 +369,18 @@ impl ConfigFile {
         audits
     }
 
+    /// Where requests wait, each place once.
+    pub(crate) fn approvals(&self) -> Vec<ApprovalSetup> {
+        let mut all: Vec<ApprovalSetup> = Vec::new();
+        let of_connections = (self.connections.values()).map(|(config, _)| &config.approvals);
+        for setup in std::iter::once(&self.defaults.approvals).chain(of_connections) {
+            if setup.file().is_some() && !all.iter().any(|other| other.file() == setup.file()) {
+                all.push(setup.clone());
+            }
+        }
+        all
+    }
+
     /// The names of its connections.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.connections.keys().map(String::as_str)
@@ -439,11 +428,7 @@ impl Grants {
     /// What `target` would reach that is not granted, and what grants it.
     fn refusal(&self, target: &Target) -> Option<(String, String)> {
         for endpoint in target.endpoints() {
-            if !self
-                .hosts
-                .iter()
-                .any(|host| host.get_ref().eq_ignore_ascii_case(endpoint))
-            {
+            if !self.has_host(endpoint) {
                 return Some((
                     format!("`{endpoint}` is not granted"),
                     format!("`hosts = [\"{endpoint}\"]` under `[grants]` grants it"),
@@ -457,8 +442,14 @@ impl Grants {
             .or_else(|| files.filter_map(|path| self.unnamed_file(path)).next())
     }
 
+    /// Whether the server at `endpoint` is granted.
+    pub(crate) fn has_host(&self, endpoint: &str) -> bool {
+        let mut hosts = self.hosts.iter();
+        hosts.any(|host| host.get_ref().eq_ignore_ascii_case(endpoint))
+    }
+
     /// That a secret is not granted, and what grants it.
-    fn refuse_unnamed(&self, secret: &Secret) -> Option<(String, String)> {
+    pub(crate) fn refuse_unnamed(&self, secret: &Secret) -> Option<(String, String)> {
         match secret {
             Secret::Env(name) => {
                 (!self.env.contains(name)).then(|| explain_missing_grant("env", name))
@@ -482,8 +473,8 @@ fn explain_missing_grant(key: &str, name: &str) -> (String, String) {
 }
 
 /// Reads one file.
-struct Reader<'a> {
-    folder: &'a Path,
+pub(crate) struct Reader<'a> {
+    pub(crate) folder: &'a Path,
     shown: &'a str,
     text: &'a str,
 }
@@ -526,10 +517,13 @@ impl Reader<'_> {
         for path in &mut grants.files {
             *path = self.folder.join(&*path);
         }
+        let audit = self.audit(audit, &grants)?;
+        let named = self.approvals(approvals, &grants)?;
         let defaults = Config {
             policies: policies.map(|path| self.folder.join(path)),
             principal: self.principal(principal)?,
-            audit: self.audit(audit, &grants)?,
+            approvals: named.clone().settle_beside(&audit),
+            audit,
             on_finding,
             sensitivity,
             rules: self.rules(scan)?,
@@ -539,19 +533,18 @@ impl Reader<'_> {
             writable: false,
             tools: self.offered_tools(&mcp)?,
             answer_size: self.answer_size(mcp)?,
-            approvals: self.approvals(approvals, &grants)?,
             collector: self.collector(telemetry, &grants)?,
         };
         let mut checked = BTreeMap::new();
         for (name, connection) in connections {
-            let made = self.connection(&name, connection, &defaults, &grants)?;
+            let made = self.connection(&name, connection, (&defaults, &named), &grants)?;
             checked.insert(name, made);
         }
         Ok(ConfigFile {
             shown: self.shown.to_owned(),
             defaults,
             grants,
-            http: http.read(self.folder, |what, span, help| self.fault(what, span, help))?,
+            http: self.http(http)?,
             broker: broker.read(self.folder, |what, span, help| self.fault(what, span, help))?,
             connections: checked,
         })
@@ -573,7 +566,7 @@ impl Reader<'_> {
         &self,
         name: &str,
         connection: Connection,
-        defaults: &Config,
+        (defaults, approvals): (&Config, &ApprovalSetup),
         grants: &Grants,
     ) -> Result<(Config, Database), Failure> {
         let Connection {
@@ -675,6 +668,12 @@ impl Reader<'_> {
                 ));
             }
         };
+        let audit = AuditSetup {
+            file: audit
+                .map(|path| self.folder.join(path))
+                .or_else(|| defaults.audit.file.clone()),
+            ..defaults.audit.clone()
+        };
         let config = Config {
             policies: policies
                 .map(|path| self.folder.join(path))
@@ -682,12 +681,8 @@ impl Reader<'_> {
             principal: self
                 .principal(principal)?
                 .or_else(|| defaults.principal.clone()),
-            audit: AuditSetup {
-                file: audit
-                    .map(|path| self.folder.join(path))
-                    .or_else(|| defaults.audit.file.clone()),
-                ..defaults.audit.clone()
-            },
+            approvals: approvals.clone().settle_beside(&audit),
+            audit,
             on_finding: on_finding.or(defaults.on_finding),
             sensitivity: sensitivity.or(defaults.sensitivity),
             rules: defaults.rules,
@@ -699,97 +694,13 @@ impl Reader<'_> {
             writable,
             answer_size: defaults.answer_size,
             tools: defaults.tools.clone(),
-            approvals: defaults.approvals.clone(),
             collector: defaults.collector.clone(),
         };
         Ok((config, database))
     }
 
-    /// The audit log.
-    fn audit(&self, audit: Option<Audit>, grants: &Grants) -> Result<AuditSetup, Failure> {
-        let AuditTable {
-            file,
-            key_env,
-            key_file,
-            anchors,
-            anchor_records,
-            anchor_minutes,
-            sync,
-            max_file_kb,
-            max_file_hours,
-            max_files,
-        } = audit.map(|Audit(table)| table).unwrap_or_default();
-        let span = (key_env.as_ref().map(Spanned::span)).or(key_file.as_ref().map(Spanned::span));
-        let keys = ("the key of the audit log", "`key_env` and `key_file`");
-        let key = self.secret((key_env, key_file), keys)?;
-        let refused = key.as_ref().and_then(|key| grants.refuse_unnamed(key));
-        if let Some((message, help)) = refused {
-            return Err(self.fault(&message, span, &help));
-        }
-        if let (Some(files), None) = (&max_files, &anchors) {
-            return Err(self.fault(
-                "`max_files` removes files, and nothing would show what they were",
-                Some(files.span()),
-                "name a file of `anchors` too",
-            ));
-        }
-        let number = |value, limits| self.number(value, limits);
-        Ok(AuditSetup {
-            file: file.map(|path| self.folder.join(path)),
-            key,
-            anchors: anchors.map(|path| self.folder.join(path)),
-            anchor_records: number(anchor_records, ("anchor_records", ANCHOR_RECORDS))?,
-            anchor_minutes: number(anchor_minutes, ("anchor_minutes", ANCHOR_MINUTES))?,
-            sync,
-            max_file_kb: number(max_file_kb, ("max_file_kb", FILE_KB))?,
-            max_file_hours: number(max_file_hours, ("max_file_hours", FILE_HOURS))?,
-            max_files: number(max_files, ("max_files", FILES))?,
-        })
-    }
-
-    /// Where requests wait for a person.
-    fn approvals(&self, approvals: Approvals, grants: &Grants) -> Result<ApprovalSetup, Failure> {
-        let Approvals {
-            state,
-            expire_minutes,
-            operator_key,
-            secret_env,
-            secret_file,
-        } = approvals;
-        let span =
-            (secret_env.as_ref().map(Spanned::span)).or(secret_file.as_ref().map(Spanned::span));
-        let keys = ("the secret of approvals", "`secret_env` and `secret_file`");
-        let secret = self.secret((secret_env, secret_file), keys)?;
-        let refused = secret
-            .as_ref()
-            .and_then(|secret| grants.refuse_unnamed(secret));
-        if let Some((message, help)) = refused {
-            return Err(self.fault(&message, span, &help));
-        }
-        let expire_after = expire_minutes.map(|minutes| match *minutes.get_ref() {
-            within @ 1..=1440 => Ok(Duration::from_secs(60 * within)),
-            other => Err(self.fault(
-                &format!("`expire_minutes` cannot be {other}"),
-                Some(minutes.span()),
-                "write a number from 1 to 1440",
-            )),
-        });
-        let operator_key = operator_key.map(|key| {
-            (key.get_ref().parse()).map_err(|error: OperatorKeyError| {
-                let help = "`palisade approvals --new-key FILE` makes a key, and prints this line";
-                self.fault(&error.to_string(), Some(key.span()), help)
-            })
-        });
-        Ok(ApprovalSetup {
-            state: state.map(|path| self.folder.join(path)),
-            secret,
-            expire_after: expire_after.transpose()?,
-            operator_key: operator_key.transpose()?,
-        })
-    }
-
     /// A number that is within its range.
-    fn number(
+    pub(crate) fn number(
         &self,
         value: Option<Spanned<u64>>,
         (key, range): (&str, RangeInclusive<u64>),
@@ -815,8 +726,7 @@ impl Reader<'_> {
             let message = "`otlp` is no address of a collector";
             return wrong(message, "write for example `\"http://localhost:4318\"`");
         };
-        let is_granted = (grants.hosts.iter()).any(|one| one.get_ref().eq_ignore_ascii_case(&host));
-        if !is_granted {
+        if !grants.has_host(&host) {
             let help = format!("`hosts = [\"{host}\"]` under `[grants]` grants it");
             return wrong(&format!("`{host}` is not granted"), &help);
         }
@@ -888,7 +798,7 @@ impl Reader<'_> {
     }
 
     /// Where a secret is; `what` it is, and its two keys.
-    fn secret(
+    pub(crate) fn secret(
         &self,
         (env, file): (Option<Spanned<String>>, Option<Spanned<PathBuf>>),
         (what, keys): (&str, &str),
@@ -1001,13 +911,18 @@ impl Reader<'_> {
         self.fault(told, error.span(), &help)
     }
 
-    fn fault(&self, message: &str, span: Option<Range<usize>>, help: &str) -> Failure {
+    pub(crate) fn fault(&self, message: &str, span: Option<Range<usize>>, help: &str) -> Failure {
         let fault = ConfigFault::new((self.shown, self.text), message, span, help);
         Failure::ConfigurationAt(Box::new(fault))
     }
 
     /// As [`fault`](Self::fault), with the place but not its text, which can hold a password.
-    fn error_without_source(&self, message: &str, span: Range<usize>, help: &str) -> Failure {
+    pub(crate) fn error_without_source(
+        &self,
+        message: &str,
+        span: Range<usize>,
+        help: &str,
+    ) -> Failure {
         let fault = ConfigFault::without_source((self.shown, self.text), message, span, help);
         Failure::ConfigurationAt(Box::new(fault))
     }

@@ -6,7 +6,9 @@ use serde::Serialize;
 
 use crate::{
     account::Account,
+    anchors_sent,
     args::{DoctorArguments, Format},
+    config::ConfigFile,
     database::{Access, Database},
     database_name::Source,
     exit::{Exit, Failure},
@@ -46,6 +48,7 @@ pub(crate) fn run(arguments: &DoctorArguments) -> Result<Exit, Failure> {
         .extend(standing::describe(&firewall, &setup.principal)?);
     let beyond = firewall.policies().permits_beyond_the_database();
     found.notes.extend(beyond.iter().map(ToString::to_string));
+    found.notes.extend(note_anchors(arguments)?);
     let text = match arguments.format {
         Format::Json => {
             serde_json::to_string(&found).map_err(|error| Failure::Internal(error.to_string()))?
@@ -59,6 +62,21 @@ pub(crate) fn run(arguments: &DoctorArguments) -> Result<Exit, Failure> {
     } else {
         Exit::Refused
     })
+}
+
+/// Logs of the configuration whose anchors do not leave the machine.
+fn note_anchors(arguments: &DoctorArguments) -> Result<Vec<String>, Failure> {
+    let Some(path) = &arguments.policies.config else {
+        return Ok(Vec::new());
+    };
+    let audits = ConfigFile::read(path)?.audits();
+    let logs = (audits.into_iter()).filter(|audit| audit.anchor_command.is_some());
+    let notes = logs.filter_map(|audit| {
+        let file = audit.file?;
+        let failure = anchors_sent::describe_failure(std::slice::from_ref(&file))?;
+        Some(format!("the audit log `{}`: {failure}", file.display()))
+    });
+    Ok(notes.collect())
 }
 
 /// What was found.

@@ -1,15 +1,12 @@
 //! What the operator decides about the server over HTTP: `[http]` of the configuration.
 
-use std::{
-    net::IpAddr,
-    ops::{Range, RangeInclusive},
-    path::{Path, PathBuf},
-};
+use std::{net::IpAddr, ops::RangeInclusive, path::PathBuf};
 
 use serde::Deserialize;
 use toml::Spanned;
 
 use crate::{
+    config::Reader,
     exit::Failure,
     oauth_config::{Oauth, OauthSetup},
 };
@@ -63,14 +60,10 @@ pub(crate) struct HttpSetup {
     pub(crate) connections: Option<u64>,
 }
 
-impl Http {
-    /// Reads it. `fault` says what is wrong at a place, and what to do.
-    pub(crate) fn read(
-        self,
-        folder: &Path,
-        fault: impl Fn(&str, Option<Range<usize>>, &str) -> Failure,
-    ) -> Result<HttpSetup, Failure> {
-        let Self {
+impl Reader<'_> {
+    /// What the server over HTTP does.
+    pub(crate) fn http(&self, http: Http) -> Result<HttpSetup, Failure> {
+        let Http {
             tokens,
             certificate,
             key,
@@ -80,49 +73,33 @@ impl Http {
             oauth,
             requests_per_minute,
             connections,
-        } = self;
+        } = http;
         let certificate = match (certificate, key) {
             (None, None) => None,
             (Some(certificate), Some(key)) => {
-                let path = |path: Spanned<PathBuf>| folder.join(path.into_inner());
+                let path = |path: Spanned<PathBuf>| self.folder.join(path.into_inner());
                 Some((path(certificate), path(key)))
             }
             (Some(alone), None) => {
                 let help = "name the file of its `key` too";
-                return Err(fault(
-                    "the certificate has no key",
-                    Some(alone.span()),
-                    help,
-                ));
+                return Err(self.fault("the certificate has no key", Some(alone.span()), help));
             }
             (None, Some(alone)) => {
                 let help = "name the file of its `certificate` too";
-                return Err(fault(
-                    "the key has no certificate",
-                    Some(alone.span()),
-                    help,
-                ));
+                return Err(self.fault("the key has no certificate", Some(alone.span()), help));
             }
         };
         let read_proxy = |proxy: Spanned<String>| {
             proxy.get_ref().parse().map_err(|_| {
                 let message = format!("`{}` is no address", proxy.get_ref());
                 let help = "write the proxy's IP address, for example `10.0.0.5`";
-                fault(&message, Some(proxy.span()), help)
+                self.fault(&message, Some(proxy.span()), help)
             })
         };
-        let number = |value: Option<Spanned<u64>>, key: &str, range: RangeInclusive<u64>| {
-            let Some(value) = value else { return Ok(None) };
-            if range.contains(value.get_ref()) {
-                return Ok(Some(value.into_inner()));
-            }
-            let (least, most) = (range.start(), range.end());
-            let help = format!("write a number from {least} to {most}");
-            let message = format!("`{key}` cannot be {}", value.get_ref());
-            Err(fault(&message, Some(value.span()), &help))
-        };
         Ok(HttpSetup {
-            tokens: folder.join(tokens.unwrap_or_else(|| PathBuf::from(TOKENS))),
+            tokens: self
+                .folder
+                .join(tokens.unwrap_or_else(|| PathBuf::from(TOKENS))),
             certificate,
             proxies: proxies
                 .into_iter()
@@ -130,9 +107,14 @@ impl Http {
                 .collect::<Result<_, _>>()?,
             hosts,
             origins,
-            requests_per_minute: number(requests_per_minute, "requests_per_minute", REQUESTS)?,
-            connections: number(connections, "connections", CONNECTIONS)?,
-            oauth: oauth.map(|oauth| oauth.read(folder, &fault)).transpose()?,
+            requests_per_minute: self
+                .number(requests_per_minute, ("requests_per_minute", REQUESTS))?,
+            connections: self.number(connections, ("connections", CONNECTIONS))?,
+            oauth: oauth
+                .map(|oauth| {
+                    oauth.read(self.folder, |what, span, help| self.fault(what, span, help))
+                })
+                .transpose()?,
         })
     }
 }

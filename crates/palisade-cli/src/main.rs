@@ -1,10 +1,16 @@
 //! `palisade`: a SQL firewall for AI agents, on the command line. Exit codes: [`exit::Exit`].
 
 #![cfg_attr(
-    not(all(feature = "broker", feature = "http", feature = "postgres", unix)),
+    not(all(
+        feature = "broker",
+        feature = "http",
+        feature = "postgres",
+        feature = "webhook",
+        unix
+    )),
     expect(
         dead_code,
-        reason = "PostgreSQL needs all that servers do, and HTTP and the broker what is configured of them"
+        reason = "PostgreSQL needs all that servers do, and HTTP, the broker and the webhook what is configured of them"
     )
 )]
 
@@ -14,9 +20,11 @@ mod absent;
 mod access_token;
 mod access_token_args;
 mod account;
+mod anchors_sent;
 mod answer;
 mod approvals;
 mod approvals_args;
+mod approvals_config;
 mod args;
 mod asked_statements;
 mod audit_args;
@@ -54,6 +62,7 @@ mod mcp_config;
 #[cfg_attr(not(feature = "mysql"), path = "absent/mysql.rs")]
 mod mysql;
 mod needs;
+mod notice;
 mod oauth_config;
 #[cfg_attr(not(feature = "otlp"), path = "absent/otlp.rs")]
 mod otlp;
@@ -95,6 +104,9 @@ mod telemetry_config;
 mod watch;
 mod watch_config;
 mod weakness;
+#[cfg_attr(not(feature = "webhook"), path = "absent/webhook.rs")]
+mod webhook;
+mod webhook_config;
 mod workbench_args;
 
 use std::{io::Write as _, process::ExitCode};

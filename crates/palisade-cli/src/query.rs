@@ -1,6 +1,11 @@
 //! `palisade query` and `palisade execute`: statements through the gate to a database.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    io::{self, Write as _},
+    path::Path,
+    sync::Arc,
+};
 
 use palisade::{
     approval::Approvals,
@@ -25,8 +30,10 @@ use crate::{
     database_name::Source,
     exit::{Exit, Failure},
     host::{self, Driver},
+    notice::TellingStore,
     setup::Setup,
     statements,
+    webhook::Webhook,
 };
 
 /// Runs the command.
@@ -54,6 +61,17 @@ pub(crate) struct Gate {
     access: Access,
     limits: Limits,
     runtime: Runtime,
+    webhook: Option<Arc<Webhook>>,
+}
+
+impl Drop for Gate {
+    fn drop(&mut self) {
+        let untold = (self.webhook.as_ref()).and_then(|webhook| webhook.finish());
+        if let Some(untold) = untold {
+            // There is no reader if this fails.
+            let _ = writeln!(io::stderr(), "warning: {untold}");
+        }
+    }
 }
 
 impl Gate {
@@ -65,22 +83,24 @@ impl Gate {
         limits: Limits,
     ) -> Result<Self, Failure> {
         let runtime = host::runtime()?;
-        let guard = guard(
-            setup,
-            database,
-            setup.access(access)?,
-            Driver::Own(&runtime),
-        )?;
+        let opened = setup.access(access)?;
+        let guard = guard(setup, database, opened, Driver::Own(&runtime))?;
+        let guard = match open_store(setup, &guard, opened)? {
+            Some(store) => keep_waiting(guard, store, setup),
+            None => guard,
+        };
         Ok(Self {
             guard,
             access,
             limits,
             runtime,
+            webhook: setup.webhook.clone(),
         })
     }
 }
 
-/// The gate to a database, as the operator has set it up. It answers while the runtime of `driver` runs.
+/// The gate to a database, as the operator has set it up, without what outlives a request. It answers while the runtime of `driver`
+/// runs.
 pub(crate) fn guard(
     setup: &Setup,
     database: &Database,
@@ -100,19 +120,43 @@ pub(crate) fn guard(
         Arc::new(Machine::new()),
         setup.audit_sink(),
     );
-    let guard = guard
+    Ok(guard
         .on_finding(setup.on_finding)
         .scanner(setup.scanner)
-        .with_name(setup.name_of(database));
-    Ok(match setup.approvals.open()? {
-        Some(store) => keep_waiting(guard, store),
-        None => guard,
-    })
+        .with_name(setup.name_of(database)))
 }
 
-/// The same, where requests for approvals and changes wait in `store`.
-pub(crate) fn keep_waiting(guard: Guard, store: ApprovalStore) -> Guard {
+/// The store of requests that outlive one, if there is a file for it. A file that is not named is made where something could wait in it.
+pub(crate) fn open_store(
+    setup: &Setup,
+    guard: &Guard,
+    access: Access,
+) -> Result<Option<ApprovalStore>, Failure> {
+    let approvals = &setup.approvals;
+    let may_wait = match access {
+        Access::Write => true,
+        Access::Read => guard.firewall().policies().demands_approval(),
+    };
+    match may_wait || approvals.is_named() || approvals.file().is_some_and(Path::exists) {
+        true => approvals.open(),
+        false => Ok(None),
+    }
+}
+
+/// The same, where requests for approvals and changes wait in `store`, and people outside are told of them as `setup` says.
+pub(crate) fn keep_waiting(guard: Guard, store: ApprovalStore, setup: &Setup) -> Guard {
     let store = Arc::new(store);
+    if let Some(webhook) = &setup.webhook {
+        let store = Arc::new(TellingStore::new(
+            store,
+            guard.firewall(),
+            Arc::clone(webhook),
+            setup.approvals.expire_after(),
+        ));
+        return guard
+            .with_approvals(Arc::clone(&store) as Arc<dyn Approvals>)
+            .with_changes(store);
+    }
     guard
         .with_approvals(Arc::clone(&store) as Arc<dyn Approvals>)
         .with_changes(store)

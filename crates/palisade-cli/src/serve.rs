@@ -23,6 +23,7 @@ use tracing_subscriber::{
 };
 
 use crate::{
+    approvals_config::STATE_LINE,
     args::{PolicyArguments, SecretArguments, ServeArguments},
     audit_config::AuditArguments,
     broker::{self, BrokerDoor},
@@ -32,7 +33,7 @@ use crate::{
     exit::{Exit, Failure},
     host::{self, Driver},
     otlp::Exporter,
-    query::{guard, keep_waiting},
+    query::{guard, keep_waiting, open_store},
     serve_http::{self, HttpDoor},
     setup::Setup,
     standing, watch,
@@ -82,6 +83,11 @@ fn serve(arguments: &ServeArguments, door: Door) -> Result<Exit, Failure> {
         databases = (databases.into_iter())
             .map(|(setup, database)| (setup.read_only(), database))
             .collect();
+    }
+    // One thread sends for all of them.
+    let webhook = (databases.iter()).find_map(|(setup, _)| setup.webhook.clone());
+    for (setup, _) in &mut databases {
+        setup.webhook.clone_from(&webhook);
     }
     let runtime = host::runtime()?;
     let asked = Access::asked(arguments.writable);
@@ -170,8 +176,11 @@ fn serve(arguments: &ServeArguments, door: Door) -> Result<Exit, Failure> {
     if let Some(exporter) = exporter {
         exporter.finish();
     }
+    if let Some(untold) = webhook.and_then(|webhook| webhook.finish()) {
+        tracing::error!("{untold}");
+    }
     for audit in audits {
-        if let Err(error) = audit.keep_anchor() {
+        if let Err(error) = audit.finish() {
             tracing::error!("no anchor names the end of the audit log: {error}");
         }
     }
@@ -390,12 +399,27 @@ fn gate(
 ) -> Result<Gate, Failure> {
     let access = setup.access(asked)?;
     let guard = guard(setup, database, access, driver)?;
-    // Without a file, only the person at the client can approve anything.
-    let guard = match setup.approvals.state {
-        Some(_) => guard,
-        None => keep_waiting(guard, setup.approvals.open_in_memory()?),
-    };
     let name = setup.name_of(database);
+    let demands_approval = guard.firewall().policies().demands_approval();
+    let store = match open_store(setup, &guard, access)? {
+        Some(store) => store,
+        None if setup.webhook.is_some() && (demands_approval || access == Access::Write) => {
+            return Err(Failure::Configuration(format!(
+                "error: the webhook would tell of requests in memory, which nobody outside can approve\n  help: write {STATE_LINE}, with a folder that can be written"
+            )));
+        }
+        // Then only the person at the client can approve anything.
+        None => {
+            if demands_approval {
+                tracing::warn!(
+                    connection = name,
+                    "requests for approval wait in memory, where `palisade approve` does not reach them; write {STATE_LINE}, with a folder that can be written"
+                );
+            }
+            setup.approvals.open_in_memory()?
+        }
+    };
+    let guard = keep_waiting(guard, store, setup);
     let principals = askers.list(setup);
     let may_change = |principal: &Principal| {
         let session = Session::new(principal.clone());

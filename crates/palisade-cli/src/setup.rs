@@ -18,7 +18,7 @@ use palisade_host::AuditFile;
 use palisade_mcp::AnswerSize;
 
 use crate::{
-    approvals::ApprovalSetup,
+    approvals_config::ApprovalSetup,
     args::{PolicyArguments, SecretArguments},
     audit_config::AuditArguments,
     config::{Config, ConfigFile, OfferedTools},
@@ -28,6 +28,7 @@ use crate::{
     policies::Policies,
     secret::Secret,
     target::Target,
+    webhook::Webhook,
 };
 
 /// Everything the operator has decided, the database aside.
@@ -57,6 +58,8 @@ pub(crate) struct Setup {
     pub(crate) tools: OfferedTools,
     /// Where requests wait for a person's approval.
     pub(crate) approvals: ApprovalSetup,
+    /// What tells people outside of them.
+    pub(crate) webhook: Option<Arc<Webhook>>,
     /// The collector of traces and metrics.
     pub(crate) collector: Option<String>,
     /// The connection's name, if it is one of the configuration's.
@@ -196,8 +199,18 @@ impl Setup {
             .or(config.principal.as_ref())
             .cloned()
             .unwrap_or_else(|| Principal::new("Agent", "default"));
+        let audit = audit.map(|audit| config.audit.with(audit));
+        let approvals = match &audit {
+            Some(audit) => config.approvals.clone().settle_beside(audit),
+            None => config.approvals.clone(),
+        };
+        // What records nothing asks for no approval.
+        let webhook = match (&audit, &approvals.webhook) {
+            (Some(_), Some(webhook)) => Some(Arc::new(Webhook::start(webhook)?)),
+            (_, None) | (None, Some(_)) => None,
+        };
         let audit = match audit {
-            Some(audit) => config.audit.with(audit).open()?,
+            Some(audit) => audit.open()?,
             None => None,
         };
         let token_secret = config.token_secret.as_ref().map(Secret::read).transpose()?;
@@ -216,7 +229,8 @@ impl Setup {
             writable: config.writable,
             answer_size: config.answer_size,
             tools: config.tools.clone(),
-            approvals: config.approvals.clone(),
+            webhook,
+            approvals,
             collector: config.collector.clone(),
             connection: None,
         })

@@ -12,8 +12,9 @@ mod machine;
 mod policy_folder;
 
 pub use audit::{
-    Anchor, AnchorSyntaxError, AuditFault, AuditFile, AuditFileError, AuditKey, AuditOptions,
-    AuditSync, AuditVerdict, ChainPlace, audit_log_of, list_audit_files, verify_audit,
+    Anchor, AnchorCommand, AnchorSyntaxError, AnchorsSent, AuditFault, AuditFile, AuditFileError,
+    AuditKey, AuditOptions, AuditSync, AuditVerdict, ChainPlace, audit_log_of, list_audit_files,
+    verify_audit,
 };
 pub use machine::Machine;
 pub use policy_folder::{PolicyFolder, PolicyFolderError, add_policy_file};

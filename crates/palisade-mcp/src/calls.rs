@@ -15,6 +15,7 @@ use rmcp::model::CallToolResult;
 use serde::Serialize;
 use serde_json::Value;
 use tokio::{runtime::Handle, task::spawn_blocking, time::Instant};
+use tracing::{Instrument as _, Span};
 
 use crate::{
     answer::{self, Context, Offered, Templates},
@@ -141,7 +142,10 @@ pub(crate) async fn run_on(
     };
     loop {
         let waits = asked.notes.elapsed();
-        let place = connection.queue.place(ask.clone(), deadline).await;
+        let place = connection.queue.place(ask.clone(), deadline);
+        let place = place
+            .instrument(tracing::debug_span!(target: "palisade", "wait"))
+            .await;
         asked.notes.note_stage(WAIT, waits);
         let place = place.map_err(|busy| refusal(too_busy(busy)))?;
         let kind = place.kind();
@@ -153,7 +157,9 @@ pub(crate) async fn run_on(
         let (theirs, call, asked) = (Arc::clone(connection), Arc::clone(call), Arc::clone(asked));
         let handle = Handle::current();
         let running = asked.running.begin();
+        let span = Span::current();
         let job = spawn_blocking(move || {
+            let _entered = span.enter();
             let result = theirs.call(&call, &asked, (time, is_trial), &handle);
             drop((place, running));
             result

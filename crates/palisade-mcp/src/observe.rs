@@ -6,7 +6,8 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use palisade::{code::Code, guard::StageTime};
+use palisade::{code::Code, guard::StageTime, session::Principal};
+use tracing::{Span, field};
 
 /// Is told of every call when it has ended. What it is told holds no statement, no literal, no parameter and no value.
 pub trait CallObserver: Send + Sync {
@@ -83,9 +84,23 @@ pub(crate) const WAIT: &str = "wait";
 /// Who is told of calls, if anybody is.
 pub(crate) type Observer = Option<Arc<dyn CallObserver>>;
 
-/// What is noted of a call while it runs. Clones are one.
-#[derive(Clone, Default)]
-pub(crate) struct CallNotes(Option<Arc<Noted>>);
+/// What is noted of a call while it runs, for an observer, and for a subscriber of `tracing`. Clones are one.
+#[derive(Clone)]
+pub(crate) struct CallNotes {
+    noted: Option<Arc<Noted>>,
+    /// The span `call`, in whose fields is what an observer is told, and nothing else.
+    span: Span,
+}
+
+impl Default for CallNotes {
+    /// Of nothing.
+    fn default() -> Self {
+        Self {
+            noted: None,
+            span: Span::none(),
+        }
+    }
+}
 
 struct Noted {
     observer: Arc<dyn CallObserver>,
@@ -100,7 +115,18 @@ impl CallNotes {
         tool: Option<&'static str>,
         (session, traceparent): (Option<&str>, Option<&str>),
     ) -> Self {
-        Self(observer.as_ref().map(|observer| {
+        let span = tracing::debug_span!(
+            target: "palisade",
+            "call",
+            tool = tool.unwrap_or("unknown"),
+            session,
+            connection = field::Empty,
+            principal = field::Empty,
+            outcome = field::Empty,
+            code = field::Empty,
+            rows = field::Empty,
+        );
+        let noted = observer.as_ref().map(|observer| {
             Arc::new(Noted {
                 observer: Arc::clone(observer),
                 began: Instant::now(),
@@ -118,12 +144,20 @@ impl CallNotes {
                     stages: Vec::new(),
                 }),
             })
-        }))
+        });
+        Self { noted, span }
+    }
+
+    /// The span of the call, in which everything of it happens.
+    pub(crate) fn span(&self) -> &Span {
+        &self.span
     }
 
     /// Notes which connection it reached, and for whom.
-    pub(crate) fn note_reach(&self, connection: &str, principal: impl ToString) {
-        if let Some(noted) = &self.0 {
+    pub(crate) fn note_reach(&self, connection: &str, principal: &Principal) {
+        self.span.record("connection", connection);
+        self.span.record("principal", field::display(principal));
+        if let Some(noted) = &self.noted {
             let mut call = noted.call();
             call.connection = Some(connection.to_owned());
             call.principal = Some(principal.to_string());
@@ -132,26 +166,31 @@ impl CallNotes {
 
     /// Notes how many rows it gives.
     pub(crate) fn note_rows(&self, rows: u64) {
-        if let Some(noted) = &self.0 {
+        self.span.record("rows", rows);
+        if let Some(noted) = &self.noted {
             noted.call().rows = rows;
         }
     }
 
     /// Notes what it becomes.
     pub(crate) fn note_outcome(&self, outcome: CallOutcome) {
-        if let Some(noted) = &self.0 {
+        self.span.record("outcome", outcome.word());
+        if let CallOutcome::Refused(code) = outcome {
+            self.span.record("code", code.slug());
+        }
+        if let Some(noted) = &self.noted {
             noted.call().outcome = outcome;
         }
     }
 
     /// The time since it came, if anybody wants to know.
     pub(crate) fn elapsed(&self) -> Option<Duration> {
-        self.0.as_ref().map(|noted| noted.began.elapsed())
+        self.noted.as_ref().map(|noted| noted.began.elapsed())
     }
 
     /// Notes a stage that began at `start` and ends now.
     pub(crate) fn note_stage(&self, name: &'static str, start: Option<Duration>) {
-        if let (Some(noted), Some(start)) = (&self.0, start) {
+        if let (Some(noted), Some(start)) = (&self.noted, start) {
             let time = noted.began.elapsed().saturating_sub(start);
             noted
                 .call()
@@ -162,7 +201,7 @@ impl CallNotes {
 
     /// Notes the stages of a request to the gate, which began at `start`.
     pub(crate) fn note_stages(&self, start: Option<Duration>, stages: &[StageTime]) {
-        if let (Some(noted), Some(start)) = (&self.0, start) {
+        if let (Some(noted), Some(start)) = (&self.noted, start) {
             let stages = stages.iter().map(|stage| ObservedStage {
                 name: stage.stage.name(),
                 start: start.saturating_add(stage.start),
@@ -185,7 +224,7 @@ pub(crate) struct TellOnDrop(pub(crate) CallNotes);
 
 impl Drop for TellOnDrop {
     fn drop(&mut self) {
-        if let Some(noted) = &self.0.0 {
+        if let Some(noted) = &self.0.noted {
             let mut call = noted.call();
             call.duration = noted.began.elapsed();
             // A statement that is given up may still note what it does.

@@ -29,6 +29,7 @@ use rmcp::{
 };
 use serde_json::Value;
 use tokio::{task::spawn_blocking, time::Instant};
+use tracing::Instrument as _;
 
 use crate::{
     answer::{self, Context, Offered, Templates},
@@ -696,8 +697,17 @@ impl ServerHandler for PalisadeServer {
         let origin = origin(Some(called.tool));
         let told = (claims(&context), origin, cancel.0.clone());
         let token = context.meta.get_progress_token();
+        let run = self
+            .run(
+                called,
+                arguments,
+                &context.extensions,
+                told,
+                (asking, &notes),
+            )
+            .instrument(notes.span().clone());
         tokio::select! {
-            result = self.run(called, arguments, &context.extensions, told, (asking, &notes)) => Ok(result),
+            result = run => Ok(result),
             () = context.ct.cancelled() => Err(ErrorData::internal_error("cancelled", None)),
             () = tell_progress(context.peer.clone(), token, self.progress) => {
                 Err(ErrorData::internal_error("cancelled", None))

@@ -642,6 +642,7 @@ mod tests {
             bound: bound.to_string(),
             level: ApprovalLevel::Required,
             principal: "Agent::\"a\"".to_owned(),
+            relations: Vec::new(),
             now: NOW,
         }
     }

@@ -24,6 +24,8 @@ pub struct ApprovalRequest {
     pub level: ApprovalLevel,
     /// Who asks, `Agent::"support-bot"`.
     pub principal: String,
+    /// Uids of the relations that it reads or changes, for whoever is told of it. No approval is bound to them.
+    pub relations: Vec<String>,
     /// Since 1970-01-01 UTC.
     pub now: Duration,
 }

@@ -78,6 +78,7 @@ pub mod rejection;
 mod resolve;
 pub mod rewrite;
 pub mod session;
+mod stage_span;
 mod syntax;
 pub mod token;
 pub mod tool_names;

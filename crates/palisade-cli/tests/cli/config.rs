@@ -133,6 +133,7 @@ fn the_schema_and_the_parser_know_the_same_keys() {
         ("Grants", "grants"),
         ("Mcp", "mcp"),
         ("Approvals", "approvals"),
+        ("Webhook", "approvals.webhook"),
         ("Http", "http"),
         ("Broker", "broker"),
         ("BrokerPeer", "broker.users.1"),

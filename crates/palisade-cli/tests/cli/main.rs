@@ -9,6 +9,7 @@
 )]
 
 mod account;
+mod anchor_command;
 mod approvals;
 mod audit;
 mod audit_file;
@@ -20,6 +21,7 @@ mod caps;
 mod config;
 mod connections;
 mod corpus;
+mod default_state;
 mod desk;
 mod explain;
 mod extensions;
@@ -51,6 +53,7 @@ mod telemetry;
 mod templates;
 mod tls;
 mod tokens;
+mod webhook;
 mod workbench;
 mod writable;
 

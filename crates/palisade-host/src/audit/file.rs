@@ -14,6 +14,7 @@ use serde_json::json;
 
 use crate::audit::{
     anchor::Anchor,
+    anchor_command::{AnchorCommand, AnchorSender},
     chain::{AuditKey, ChainPlace, hex, write_line},
     files::{is_same, list_older, older_name, open_to_append},
     tail::{Head, Standing, Tail, Torn, read_standing},
@@ -42,6 +43,8 @@ pub struct AuditOptions {
     pub key: Option<AuditKey>,
     /// The file to which anchors are appended; without it, none are.
     pub anchors: Option<PathBuf>,
+    /// What takes anchors away from this machine; without it, nothing does.
+    pub anchor_command: Option<AnchorCommand>,
     /// After how many lines there is an anchor at the latest.
     pub anchor_every: u64,
     /// After how long.
@@ -63,6 +66,7 @@ impl AuditOptions {
         Self {
             key,
             anchors: None,
+            anchor_command: None,
             anchor_every: 1000,
             anchor_after: Duration::from_secs(600),
             sync: AuditSync::default(),
@@ -113,6 +117,7 @@ struct Chain {
     path: PathBuf,
     key: AuditKey,
     options: AuditOptions,
+    sender: Option<AnchorSender>,
     state: Mutex<State>,
 }
 
@@ -148,6 +153,7 @@ impl AuditFile {
             let AuditOptions {
                 key: _,
                 anchors,
+                anchor_command,
                 anchor_every: _,
                 anchor_after: _,
                 sync: _,
@@ -156,6 +162,7 @@ impl AuditFile {
                 max_files,
             } = &options;
             let is_more = anchors.is_some()
+                || anchor_command.is_some()
                 || max_file_bytes.is_some()
                 || max_file_age.is_some()
                 || max_files.is_some();
@@ -172,9 +179,12 @@ impl AuditFile {
         {
             return Err(AuditFileError::Anchors);
         }
+        let command = options.anchor_command.as_ref();
+        let sender = command.map(|command| AnchorSender::start(command, path));
         let chain = Arc::new(Chain {
             path: path.to_owned(),
             key,
+            sender: sender.transpose()?,
             state: Mutex::new(State {
                 file: Some(file),
                 known: None,
@@ -184,11 +194,25 @@ impl AuditFile {
             options,
         });
         chain.check_key()?;
-        let timer = (chain.options.anchors.is_some()).then(|| begin_timer(&chain));
+        let timer = (chain.has_anchors()).then(|| begin_timer(&chain));
         Ok(Self {
             sink: Sink::Chain(chain),
             _timer: timer.transpose()?,
         })
+    }
+
+    /// As [`keep_anchor`](Self::keep_anchor), and waits until the command has taken it, though not for ever.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn finish(&self) -> io::Result<()> {
+        let kept = self.keep_anchor();
+        if let Sink::Chain(chain) = &self.sink
+            && let Some(sender) = &chain.sender
+        {
+            sender.finish();
+        }
+        kept
     }
 
     /// Writes an anchor for what has none yet, as is due when the process ends.
@@ -206,7 +230,7 @@ impl AuditFile {
 impl Drop for AuditFile {
     fn drop(&mut self) {
         // Whoever has to know asks before.
-        let _ = self.keep_anchor();
+        let _ = self.finish();
     }
 }
 
@@ -511,7 +535,7 @@ impl Chain {
 
     fn keep_anchor(&self, state: &mut State) -> io::Result<()> {
         if let (1.., Some(known)) = (state.unanchored, &state.known) {
-            if let (Some(file), Some(_)) = (&state.file, &self.options.anchors) {
+            if let (Some(file), true) = (&state.file, self.has_anchors()) {
                 file.sync_data()?;
             }
             self.write_anchor(known)?;
@@ -521,10 +545,15 @@ impl Chain {
         Ok(())
     }
 
+    /// Whether anything is done with anchors.
+    fn has_anchors(&self) -> bool {
+        self.options.anchors.is_some() || self.sender.is_some()
+    }
+
     fn write_anchor(&self, known: &Known) -> io::Result<()> {
-        let Some(path) = &self.options.anchors else {
+        if !self.has_anchors() {
             return Ok(());
-        };
+        }
         let name = self.path.file_name().unwrap_or_default();
         let anchor = Anchor {
             time_ms: now_ms(),
@@ -535,12 +564,18 @@ impl Chain {
                 mac: known.tail.mac(),
             },
         };
-        anchor.append(path).map_err(|error| {
-            io::Error::new(
-                error.kind(),
-                format!("its anchors, `{}`: {error}", path.display()),
-            )
-        })
+        if let Some(path) = &self.options.anchors {
+            anchor.append(path).map_err(|error| {
+                io::Error::new(
+                    error.kind(),
+                    format!("its anchors, `{}`: {error}", path.display()),
+                )
+            })?;
+        }
+        if let Some(sender) = &self.sender {
+            sender.send(anchor);
+        }
+        Ok(())
     }
 }
 
@@ -559,7 +594,7 @@ fn new_chain() -> io::Result<String> {
     Ok(hex(&bytes))
 }
 
-fn now_ms() -> u64 {
+pub(in crate::audit) fn now_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     u64::try_from(since.unwrap_or_default().as_millis()).unwrap_or(u64::MAX)
 }

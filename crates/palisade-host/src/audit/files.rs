@@ -18,6 +18,22 @@ pub(in crate::audit) fn open_to_append(path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
+/// Opens a file to be written anew; it gets mode 0600.
+pub(in crate::audit) fn open_to_replace(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).truncate(true).create(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
+}
+
+/// `path` with `ending` behind its name.
+pub(in crate::audit) fn with_ending(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(ending);
+    PathBuf::from(name)
+}
+
 /// The older files of a log with their numbers, oldest first.
 pub(in crate::audit) fn list_older(path: &Path) -> io::Result<Vec<(u64, PathBuf)>> {
     let folder = match path.parent() {
@@ -41,9 +57,7 @@ pub(in crate::audit) fn list_older(path: &Path) -> io::Result<Vec<(u64, PathBuf)
 
 /// The name that the file at `path` gets as the log's older file of this number.
 pub(in crate::audit) fn older_name(path: &Path, number: u64) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(format!(".{number:0DIGITS$}"));
-    PathBuf::from(name)
+    with_ending(path, &format!(".{number:0DIGITS$}"))
 }
 
 /// The log and the number of an older file, by its name.

@@ -9,6 +9,7 @@
 //! of half a line that a crash left, and `removed` of old files that were removed.
 
 mod anchor;
+mod anchor_command;
 mod chain;
 mod file;
 mod files;
@@ -16,6 +17,7 @@ mod tail;
 mod verify;
 
 pub use anchor::{Anchor, AnchorSyntaxError};
+pub use anchor_command::{AnchorCommand, AnchorsSent};
 pub use chain::{AuditKey, ChainPlace};
 pub use file::{AuditFile, AuditFileError, AuditOptions, AuditSync};
 pub use files::{audit_log_of, list_audit_files};

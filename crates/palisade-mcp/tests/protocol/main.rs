@@ -21,6 +21,7 @@ mod lists;
 mod marks;
 mod resources;
 mod schema;
+mod spans;
 #[cfg(unix)]
 mod streams;
 mod templates;

@@ -215,3 +215,58 @@ async fn wide_tables_and_large_schemas_come_page_by_page() {
     assert_eq!(refusal["code"], "request.invalid");
     client.stop().await;
 }
+
+/// A column of a table has its type in a view too, through views and under other names. A converted value has the type it is converted to.
+/// Other computed values have no type on SQLite before there are values, as in an answer.
+#[tokio::test]
+async fn columns_of_views_have_the_types_of_what_they_are() {
+    let script = "CREATE TABLE t (id INTEGER PRIMARY KEY, word VARCHAR(20) NOT NULL, price NUMERIC(5,2));
+        CREATE VIEW v (number, term, cost, share, twice) AS SELECT id, word, price, CAST(price AS REAL), price * 2 FROM t;
+        CREATE VIEW w AS SELECT term AS again, share, (SELECT number) AS n FROM v WHERE cost > 0;
+        INSERT INTO t VALUES (1, 'a', 2.5);";
+    let policies = "permit (principal, action, resource);";
+    let server = serving(script, policies, &Records::default(), None);
+    let mut client = Client::connect(server);
+    client.initialize().await;
+    let types = |told: &Value| -> Vec<String> {
+        let columns = told["columns"].as_array().unwrap().iter();
+        columns
+            .map(|column| format!("{} {}", column["name"], column["type"]).replace('"', ""))
+            .collect()
+    };
+    let describe = |table: &str| json!({"table": table});
+    let v = client.call("describe_table", describe("v")).await;
+    assert_eq!(
+        types(&v["structuredContent"]),
+        [
+            "number INTEGER",
+            "term VARCHAR(20)",
+            "cost NUMERIC(5,2)",
+            "share REAL",
+            "twice "
+        ]
+    );
+    let w = client.call("describe_table", describe("w")).await;
+    assert_eq!(
+        types(&w["structuredContent"]),
+        ["again VARCHAR(20)", "share REAL", "n INTEGER"]
+    );
+    let listed = client.call("list_views", json!({"detail": "full"})).await;
+    let listed = &listed["structuredContent"]["tables"];
+    assert_eq!(
+        types(&listed[0]),
+        types(&v["structuredContent"]),
+        "{listed}"
+    );
+    let dump = client.call("schema_dump", json!({"pattern": "w"})).await;
+    let dump = dump["structuredContent"]["statements"].to_string();
+    assert!(dump.contains("again VARCHAR(20)"), "{dump}");
+    let answer = client
+        .call("query", json!({"sql": "SELECT cost, twice FROM v"}))
+        .await;
+    assert_eq!(
+        types(&answer["structuredContent"]),
+        ["cost NUMERIC(5,2)", "twice REAL"]
+    );
+    client.stop().await;
+}

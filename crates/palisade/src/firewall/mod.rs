@@ -51,6 +51,7 @@ use crate::{
     rewrite,
     rewrite::{Prepared, RewrittenStatement, SourceCache},
     session::Session,
+    stage_span::enter_stage,
     syntax,
     syntax::{Explain, Lexed, Parsed, ParsedQuery, Wording},
     value::{Params, Value},
@@ -479,22 +480,30 @@ impl Firewall {
         limits: &Limits,
         trace: Option<&mut Trace>,
     ) -> Result<RewrittenStatement, Rejection> {
+        let stage = enter_stage!("parse");
         lexed.parse(self.catalog.dialect(), limits, |parsed| match parsed {
             Parsed::Query(query) => {
+                stage.end();
                 self.decide_query(query, params, session_catalog, limits, trace)
             }
             Parsed::Definition(definition) => {
+                stage.end();
                 // Where no session may define anything, no definition is looked at further.
                 if !self.changes || !session_catalog.session_view().may_define() {
                     return Err(definition.not_allowed());
                 }
+                let stage = enter_stage!("resolve");
                 let resolved =
                     resolve::resolve_ddl(definition, &self.catalog, session_catalog, limits)?;
+                stage.end();
                 params
                     .check(&BTreeSet::new())
                     .map_err(|message| Rejection::new(Code::ParameterMismatch, message))?;
+                let stage = enter_stage!("authorize");
                 let authorized =
                     rewrite::authorize_definition(session_catalog.session_view(), resolved)?;
+                stage.end();
+                let _stage = enter_stage!("rewrite");
                 rewrite::rewrite_definition(authorized, self.context(session_catalog, limits))
             }
         })
@@ -508,6 +517,7 @@ impl Firewall {
         limits: &Limits,
         trace: Option<&mut Trace>,
     ) -> Result<RewrittenStatement, Rejection> {
+        let stage = enter_stage!("resolve");
         let resolved = resolve::resolve(
             query,
             &self.catalog,
@@ -515,14 +525,18 @@ impl Firewall {
             Mode::Statement,
             limits,
         )?;
+        stage.end();
         let used = resolved.placeholders.keys().cloned().collect();
         params
             .check(&used)
             .map_err(|message| Rejection::new(Code::ParameterMismatch, message))?;
+        let stage = enter_stage!("authorize");
         let authorized = rewrite::authorize(session_catalog.session_view(), resolved)?;
+        stage.end();
         if let Some(trace) = trace {
             trace.record(authorized.resolved(), authorized.permit(), &self.catalog);
         }
+        let _stage = enter_stage!("rewrite");
         rewrite::rewrite(authorized, params, self.context(session_catalog, limits))
     }
 

@@ -53,6 +53,7 @@ impl Guard {
             bound: bind(sql, params, session, binding),
             level: demand.level,
             principal: session.principal().to_string(),
+            relations: run.relations.clone(),
             now: self.host.unix_time(),
         };
         let redeemed = approvals.redeem(&request).map_err(|why| internal(&why))?;

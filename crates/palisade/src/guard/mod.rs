@@ -52,6 +52,7 @@ use crate::{
     rejection::Rejection,
     rewrite::{Effect, RewrittenStatement},
     session::Session,
+    stage_span::{enter_stage, trace_stage},
     syntax::Wording,
     value::Params,
 };
@@ -337,7 +338,9 @@ impl Guard {
         };
         let record = self.record(wording.full_text(), session, &became, &run);
         let began = self.host.monotonic();
+        let stage = enter_stage!("record");
         let recorded = self.audit.record(&record);
+        stage.end();
         run.note_stage(GateStage::Record, began, self.host.monotonic());
         let report = run.report;
         if let Err(why) = recorded {
@@ -396,14 +399,17 @@ impl Guard {
         if let Some(demand) = &demand {
             let began = self.host.monotonic();
             let request = (wording.full_text(), params, session);
+            let stage = enter_stage!("approve");
             let approved = self.require_approval(demand, &statement, request, run);
+            stage.end();
             run.note_stage(GateStage::Approve, began, self.host.monotonic());
             approved?;
         }
         run.report.rewritten = Some(statement.text().to_owned());
         let ticket = Ticket::issue(&statement).cancelled_by(&run.cancel);
         let began = self.host.monotonic();
-        let result = run.live.backend.execute(ticket, &mut scan).await;
+        let executed = run.live.backend.execute(ticket, &mut scan);
+        let result = trace_stage!("execute", executed).await;
         run.note_stage(GateStage::Run, began, self.host.monotonic());
         let result = match result {
             // Only what a look at the schema confirms is called a change: to send another statement again would not help.
@@ -457,6 +463,7 @@ impl Guard {
                 return Err(describe_failure(&error, &statement, session));
             }
         };
+        let _stage = enter_stage!("scan");
         Ok(Envelope::new(scan.finish()?).with_affected_rows(affected))
     }
 

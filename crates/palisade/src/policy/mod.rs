@@ -350,7 +350,8 @@ impl PolicySet {
     }
 
     /// Whether any policy demands an approval.
-    pub(crate) fn demands_approval(&self) -> bool {
+    #[must_use]
+    pub fn demands_approval(&self) -> bool {
         self.loaded.demands_approval
     }
 

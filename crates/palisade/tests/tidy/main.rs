@@ -31,6 +31,7 @@ const LAYERS: &[&[&str]] = &[
         "limits",
         "moment",
         "rejection",
+        "stage_span",
         "tool_names",
         "token",
         "value",

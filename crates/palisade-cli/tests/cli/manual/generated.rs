@@ -15,7 +15,9 @@ use crate::{desk::Desk, serve::Client};
 
 const CONFIG: &str = concat!(
     include_str!("../../../src/config.rs"),
+    include_str!("../../../src/approvals_config.rs"),
     include_str!("../../../src/audit_config.rs"),
+    include_str!("../../../src/webhook_config.rs"),
     include_str!("../../../src/broker_config.rs"),
     include_str!("../../../src/http_config.rs"),
     include_str!("../../../src/oauth_config.rs"),
@@ -61,6 +63,7 @@ pub(super) fn sections() -> Vec<(&'static str, String)> {
         ("mcp", keys("Mcp")),
         ("audit", keys("AuditTable")),
         ("approvals", keys("Approvals")),
+        ("webhook", keys("Webhook")),
         ("http", keys("Http")),
         ("oauth", keys("Oauth")),
         ("oauth-issuer", keys("OauthIssuer")),
@@ -296,7 +299,7 @@ fn value(kind: &str) -> &'static str {
     match kind {
         "Option<PathBuf>" | "Option<Spanned<PathBuf>>" => "path",
         "Option<Spanned<String>>" | "Spanned<String>" | "Option<String>" => "text",
-        "Vec<Spanned<String>>" | "Vec<String>" => "list of texts",
+        "Vec<Spanned<String>>" | "Vec<String>" | "Option<Spanned<Vec<String>>>" => "list of texts",
         "Option<Audit>" => "path or table",
         "Option<Sync>" => "`\"anchor\"`, `\"record\"`",
         "Option<Tools>" => "`\"core\"`, `\"full\"`",
@@ -312,6 +315,7 @@ fn value(kind: &str) -> &'static str {
         | "Mcp"
         | "Approvals"
         | "Http"
+        | "Option<Webhook>"
         | "Broker"
         | "BTreeMap<String, BrokerPeer>"
         | "Telemetry"
@@ -371,6 +375,7 @@ pub(super) fn configuration_schema() -> String {
         "Http": object(CONFIG, "Http"),
         "Oauth": object(CONFIG, "Oauth"),
         "OauthIssuer": object(CONFIG, "OauthIssuer"),
+        "Webhook": object(CONFIG, "Webhook"),
         "Broker": object(CONFIG, "Broker"),
         "BrokerPeer": object(CONFIG, "BrokerPeer"),
         "Telemetry": object(CONFIG, "Telemetry"),

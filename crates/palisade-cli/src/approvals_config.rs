@@ -1,0 +1,241 @@
+//! What the operator decides about approvals: `[approvals]` of the configuration.
+
+use std::{
+    fs::OpenOptions,
+    io::ErrorKind,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use palisade_state::{
+    ApprovalOptions, ApprovalStore, OperatorKeyError, OperatorPublicKey, StateSecret,
+};
+use serde::Deserialize;
+use toml::Spanned;
+
+use crate::{
+    audit_config::AuditSetup,
+    config::{Grants, Reader},
+    exit::Failure,
+    key_file::{self, SECRET_BYTES},
+    secret::Secret,
+    webhook_config::{Webhook, WebhookSetup},
+};
+
+/// The state file, beside an audit log.
+pub(crate) const STATE_FILE: &str = "palisade.state.db";
+
+/// What an operator writes where there is no state file.
+pub(crate) const STATE_LINE: &str = "`state = \"approvals.db\"` under `[approvals]`";
+
+/// `[approvals]`
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Approvals {
+    /// The file in which requests wait. Without it, `palisade.state.db` beside the audit log. Without an audit log, they wait in the memory of
+    /// `palisade serve`, where `palisade approve` does not reach them.
+    state: Option<PathBuf>,
+    /// Minutes until a request expires, and until an approval does: 1 to 1440. Without it, 15.
+    expire_minutes: Option<Spanned<u64>>,
+    /// The public half of the operator's key, as `palisade approvals --new-key` prints it. Without it, nothing that needs an operator can be
+    /// approved.
+    operator_key: Option<Spanned<String>>,
+    /// The environment variable that holds the secret of the file's seals, at least 32 bytes. `[grants]` must name it. Without a secret, one
+    /// is made in a file beside, with `.key` at the end of its name.
+    secret_env: Option<Spanned<String>>,
+    /// The file that holds this secret, instead of a variable. `[grants]` must name it.
+    secret_file: Option<Spanned<PathBuf>>,
+    /// Who outside is told of each request. It needs a state file.
+    webhook: Option<Webhook>,
+}
+
+/// Where requests wait.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+enum Place {
+    /// In the memory of a server.
+    #[default]
+    Memory,
+    /// In this file beside an audit log, as nothing else is said.
+    Beside(PathBuf),
+    /// In the file that the operator names.
+    Named(PathBuf),
+}
+
+/// What the operator decides about approvals.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ApprovalSetup {
+    place: Place,
+    /// The secret behind its seals; without it, it is in a file beside.
+    secret: Option<Secret>,
+    /// How long requests wait.
+    expire_after: Option<Duration>,
+    /// By which an operator's signature is known.
+    operator_key: Option<OperatorPublicKey>,
+    /// Who outside is told.
+    pub(crate) webhook: Option<WebhookSetup>,
+}
+
+impl ApprovalSetup {
+    /// What is usual, in the file at `path`.
+    pub(crate) fn named(path: PathBuf) -> Self {
+        Self {
+            place: Place::Named(path),
+            ..Self::default()
+        }
+    }
+
+    /// The same; where nothing says where requests wait, in a file beside the log of `audit`, if that is a file.
+    pub(crate) fn settle_beside(self, audit: &AuditSetup) -> Self {
+        let place = match (self.place, &audit.file) {
+            // A pipe or a device has no folder of its own.
+            (Place::Memory, Some(log)) if !log.exists() || log.is_file() => {
+                Place::Beside(log.with_file_name(STATE_FILE))
+            }
+            (place, Some(_) | None) => place,
+        };
+        Self { place, ..self }
+    }
+
+    /// The file in which requests wait, if it is in one.
+    pub(crate) fn file(&self) -> Option<&Path> {
+        match &self.place {
+            Place::Memory => None,
+            Place::Beside(path) | Place::Named(path) => Some(path),
+        }
+    }
+
+    /// Whether the operator named the file.
+    pub(crate) fn is_named(&self) -> bool {
+        match &self.place {
+            Place::Named(_) => true,
+            Place::Memory | Place::Beside(_) => false,
+        }
+    }
+
+    /// The store, if there is a file for it. A file that is not named is none where its folder cannot be written.
+    pub(crate) fn open(&self) -> Result<Option<ApprovalStore>, Failure> {
+        let path = match &self.place {
+            Place::Memory => return Ok(None),
+            Place::Beside(path) if !can_be_made(path) => return Ok(None),
+            Place::Beside(path) | Place::Named(path) => path,
+        };
+        let secret = match &self.secret {
+            Some(secret) => read_secret(secret)?,
+            None => secret_beside(path)?,
+        };
+        let opened = ApprovalStore::open(path, &secret, self.options());
+        opened
+            .map(Some)
+            .map_err(|error| Failure::Usage(error.to_string()))
+    }
+
+    /// A store that is gone with the process.
+    pub(crate) fn open_in_memory(&self) -> Result<ApprovalStore, Failure> {
+        ApprovalStore::in_memory(self.options())
+            .map_err(|error| Failure::Internal(error.to_string()))
+    }
+
+    /// How long requests wait.
+    pub(crate) fn expire_after(&self) -> Duration {
+        (self.expire_after).unwrap_or_else(|| ApprovalOptions::default().expire_after)
+    }
+
+    fn options(&self) -> ApprovalOptions {
+        ApprovalOptions {
+            expire_after: self.expire_after(),
+            operator_key: self.operator_key.clone(),
+        }
+    }
+}
+
+/// Whether there is a file at `path`, or one can be made. What else is wrong with it, opening it tells.
+fn can_be_made(path: &Path) -> bool {
+    if path.exists() {
+        return true;
+    }
+    let mut options = OpenOptions::new();
+    options.append(true).create(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    match options.open(path) {
+        Ok(_) => true,
+        Err(error) => !matches!(
+            error.kind(),
+            ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem
+        ),
+    }
+}
+
+/// The secret that the configuration names.
+fn read_secret(secret: &Secret) -> Result<StateSecret, Failure> {
+    let text = secret.read()?;
+    if text.reveal().len() < SECRET_BYTES {
+        return Err(Failure::Configuration(format!(
+            "error: the secret of approvals, {secret}, is shorter than {SECRET_BYTES} bytes\n  help: make one by `openssl rand -hex 32`"
+        )));
+    }
+    Ok(StateSecret::new(text.reveal()))
+}
+
+/// The secret in the file beside `state`, which is made where it is not there.
+fn secret_beside(state: &Path) -> Result<StateSecret, Failure> {
+    let secret = key_file::read_or_make(
+        &key_file::name_key_file(state),
+        "the secret of the state file",
+    )?;
+    Ok(StateSecret::new(secret.reveal()))
+}
+
+impl Reader<'_> {
+    /// Where requests wait for a person.
+    pub(crate) fn approvals(
+        &self,
+        approvals: Approvals,
+        grants: &Grants,
+    ) -> Result<ApprovalSetup, Failure> {
+        let Approvals {
+            state,
+            expire_minutes,
+            operator_key,
+            secret_env,
+            secret_file,
+            webhook,
+        } = approvals;
+        let span =
+            (secret_env.as_ref().map(Spanned::span)).or(secret_file.as_ref().map(Spanned::span));
+        let keys = ("the secret of approvals", "`secret_env` and `secret_file`");
+        let secret = self.secret((secret_env, secret_file), keys)?;
+        let refused = secret
+            .as_ref()
+            .and_then(|secret| grants.refuse_unnamed(secret));
+        if let Some((message, help)) = refused {
+            return Err(self.fault(&message, span, &help));
+        }
+        let expire_after = expire_minutes.map(|minutes| match *minutes.get_ref() {
+            within @ 1..=1440 => Ok(Duration::from_secs(60 * within)),
+            other => Err(self.fault(
+                &format!("`expire_minutes` cannot be {other}"),
+                Some(minutes.span()),
+                "write a number from 1 to 1440",
+            )),
+        });
+        let operator_key = operator_key.map(|key| {
+            (key.get_ref().parse()).map_err(|error: OperatorKeyError| {
+                let help = "`palisade approvals --new-key FILE` makes a key, and prints this line";
+                self.fault(&error.to_string(), Some(key.span()), help)
+            })
+        });
+        Ok(ApprovalSetup {
+            place: match state {
+                Some(path) => Place::Named(self.folder.join(path)),
+                None => Place::Memory,
+            },
+            secret,
+            expire_after: expire_after.transpose()?,
+            operator_key: operator_key.transpose()?,
+            webhook: webhook
+                .map(|table| self.webhook(table, grants))
+                .transpose()?,
+        })
+    }
+}
