@@ -3,6 +3,7 @@
 //! A gate runs them, by the same decisions, checks and tickets as [`execute`](crate::guard::Guard::execute).
 
 mod difference;
+mod generated;
 mod lifecycle;
 mod store;
 
