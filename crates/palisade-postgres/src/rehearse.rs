@@ -21,7 +21,7 @@ use std::{
 
 use palisade::{
     catalog::{Catalog, Relation, RelationKind},
-    change::{Difference, RowDifference, TableDifference},
+    change::{Difference, RowDifference, TableDifference, pair_rows},
     dialect::Dialect,
     guard::{
         BackendError, BackendErrorKind, ChangeEnd, ChangeRun, Looked, OpenTicket, Purpose, RowSink,
@@ -222,7 +222,7 @@ impl<'a> Change<'a> {
             return Err(not_previewable("a change has statements"));
         };
         let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
-        execute::enter(beside, self.stage.ground, first, begin).await?;
+        let look_beside = execute::enter(beside, self.stage.ground, first, begin).await?;
         let snapshot = export(&beside.client).await?;
         let import = format!("SET TRANSACTION SNAPSHOT '{}'", snapshot.id);
         let begin = format!("BEGIN ISOLATION LEVEL REPEATABLE READ READ WRITE; {import}");
@@ -251,7 +251,7 @@ impl<'a> Change<'a> {
                 for ticket in lens.looks(&run.difference) {
                     let ticket = ticket.open(self.stage.catalog)?;
                     run.looked.push(Looked {
-                        before: self.look(beside, &look, &ticket).await?,
+                        before: self.look(beside, &look_beside, &ticket).await?,
                         after: self.look(here, &look, &ticket).await?,
                     });
                 }
@@ -269,6 +269,7 @@ impl<'a> Change<'a> {
     ) -> Result<ChangeRun, BackendError> {
         let client = &here.client;
         let so_far = count_written(client).await?;
+        self.refuse_foreign_tables(client).await?;
         let facts = Facts {
             client,
             schema: self.stage.ground.schema,
@@ -277,7 +278,7 @@ impl<'a> Change<'a> {
             is_fixed: true,
         };
         let mut affected = Vec::with_capacity(self.tasks.len());
-        let (mut sets_off, mut changed) = (false, 0_u64);
+        let mut changed = 0_u64;
         for (at, task) in self.tasks.iter().enumerate() {
             self.at = at;
             let Work::Change(changes) = task.work else {
@@ -285,7 +286,6 @@ impl<'a> Change<'a> {
                     "a change has another kind of statement",
                 ));
             };
-            sets_off |= !changes.triggers.is_empty();
             let statement = client
                 .prepare(task.sql)
                 .await
@@ -307,11 +307,6 @@ impl<'a> Change<'a> {
             .await
             .map_err(|e| fault::change(&e))?;
         self.at = 0;
-        if sets_off && has_foreign_tables(client).await? {
-            return Err(not_previewable(
-                "it sets off triggers, and the database has foreign tables, whose rows the server does not count",
-            ));
-        }
         let tables = self.find_written(client, &so_far).await?;
         if tables.is_empty() && changed > 0 {
             return Err(not_previewable("it writes what is no table"));
@@ -333,6 +328,45 @@ impl<'a> Change<'a> {
             difference,
             ..ChangeRun::default()
         })
+    }
+
+    /// Refuses what could write a foreign table, whose rows the server does not count.
+    async fn refuse_foreign_tables(&self, client: &Client) -> Result<(), BackendError> {
+        let sql = "SELECT c.relname::pg_catalog.text, \
+             EXISTS (SELECT 1 FROM pg_catalog.pg_inherits i WHERE i.inhrelid = c.oid) \
+             FROM pg_catalog.pg_class c WHERE c.relkind = 'f'";
+        let rows = client
+            .query(sql, &[])
+            .await
+            .map_err(|e| fault::engine(&e))?;
+        let read = |e: tokio_postgres::Error| fault::engine(&e);
+        let mut foreign = BTreeSet::new();
+        for row in &rows {
+            foreign.insert(row.try_get::<_, String>(0).map_err(read)?);
+            if row.try_get::<_, bool>(1).map_err(read)? {
+                return Err(not_previewable(
+                    "a part of a table is foreign, and the server does not count its rows",
+                ));
+            }
+        }
+        let catalog = self.stage.catalog;
+        let reaches_foreign = |task: &Task<'_>| match task.work {
+            Work::Change(changes) => {
+                let is_plain = |name: &String| {
+                    let mut named = catalog.relations().iter().filter(|one| one.name == *name);
+                    !foreign.contains(name) && named.all(|one| one.kind == RelationKind::Table)
+                };
+                !changes.triggers.is_empty()
+                    || !changes.writes.iter().all(|(_, name, _)| is_plain(name))
+            }
+            Work::Read | Work::Explain | Work::Define => true,
+        };
+        match !foreign.is_empty() && self.tasks.iter().any(reaches_foreign) {
+            true => Err(not_previewable(
+                "it writes a foreign table, or sets off what may write one, and the server does not count its rows",
+            )),
+            false => Ok(()),
+        }
     }
 
     /// The tables that were written since `so_far`, by whatever.
@@ -499,12 +533,6 @@ async fn count_written(client: &Client) -> Result<HashMap<u32, i64>, BackendErro
     Ok(counts)
 }
 
-async fn has_foreign_tables(client: &Client) -> Result<bool, BackendError> {
-    let sql = "SELECT 1 FROM pg_catalog.pg_class c WHERE c.relkind = 'f' LIMIT 1";
-    let rows = client.query(sql, &[]).await;
-    Ok(!rows.map_err(|e| fault::engine(&e))?.is_empty())
-}
-
 /// How much was read.
 #[derive(Default)]
 struct Room {
@@ -574,7 +602,11 @@ async fn find_rows(
     for place in table.find_present(here, before.keys()).await? {
         before.remove(&place);
     }
-    Ok(pair(table.relation, before, after))
+    Ok(pair_rows(
+        table.relation,
+        before.into_values(),
+        after.into_values(),
+    ))
 }
 
 impl Written<'_> {
@@ -605,7 +637,10 @@ impl Written<'_> {
             parts.join(", "),
             2 * MAX_ROWS + 1
         );
-        let statement = client.prepare(&sql).await.map_err(|e| unreadable(&e))?;
+        let statement = client
+            .prepare(&sql)
+            .await
+            .map_err(|e| unreadable(&e, self.relation))?;
         let readings: Vec<Reading> = statement
             .columns()
             .iter()
@@ -614,7 +649,7 @@ impl Written<'_> {
         let found = client
             .simple_query(&sql)
             .await
-            .map_err(|e| unreadable(&e))?;
+            .map_err(|e| unreadable(&e, self.relation))?;
         let mut versions = Versions::new();
         for message in found {
             let SimpleQueryMessage::Row(row) = message else {
@@ -660,7 +695,7 @@ impl Written<'_> {
         let rows = client
             .query_typed(&sql, &[(&list as &(dyn ToSql + Sync), Type::TEXT)])
             .await
-            .map_err(|e| unreadable(&e))?;
+            .map_err(|e| unreadable(&e, self.relation))?;
         let mut present = Vec::new();
         for row in &rows {
             let read = |e: tokio_postgres::Error| fault::engine(&e);
@@ -673,45 +708,20 @@ impl Written<'_> {
     }
 }
 
-/// Why rows cannot be read: most of all, for the lack of a grant.
-fn unreadable(error: &tokio_postgres::Error) -> BackendError {
+/// Why rows of `relation` cannot be read: most of all, for the lack of a grant, which the operator is told.
+fn unreadable(error: &tokio_postgres::Error, relation: &Relation) -> BackendError {
     let fault = fault::engine(error);
-    match fault.kind {
-        BackendErrorKind::NotGranted | BackendErrorKind::SecondLock => not_previewable(
-            "it writes a table of which the account may not read every column; the operator grants SELECT on all tables that it writes",
+    let is_denied = error
+        .as_db_error()
+        .is_some_and(|db| db.code().code() == "42501");
+    match is_denied {
+        true => BackendError::new(
+            BackendErrorKind::NotGranted,
+            format!(
+                "a change in steps is shown by whole rows, and the account may not read those of {0}; for changes in steps: GRANT SELECT ON {0} TO the account",
+                relation.uid
+            ),
         ),
-        _ => fault,
+        false => fault,
     }
-}
-
-/// Row versions before and after as rows, by the primary key. Rows without one are deleted and new.
-fn pair(relation: &Relation, before: Versions, after: Versions) -> Vec<RowDifference> {
-    let key = |cells: &[Value]| -> String {
-        let keys = relation.primary_key.iter();
-        let keys: Vec<Option<&Value>> = keys.map(|at| cells.get(usize::from(*at))).collect();
-        match keys.is_empty() {
-            true => format!("{cells:?}"),
-            false => format!("{keys:?}"),
-        }
-    };
-    let mut new: BTreeMap<String, Vec<Vec<Value>>> = BTreeMap::new();
-    for cells in after.into_values() {
-        new.entry(key(&cells)).or_default().push(cells);
-    }
-    let mut rows = Vec::new();
-    for cells in before.into_values() {
-        let after = new.get_mut(&key(&cells)).and_then(Vec::pop);
-        if after.as_ref() != Some(&cells) {
-            rows.push(RowDifference {
-                before: Some(cells),
-                after,
-            });
-        }
-    }
-    let new = new.into_values().flatten();
-    rows.extend(new.map(|cells| RowDifference {
-        before: None,
-        after: Some(cells),
-    }));
-    rows
 }

@@ -22,5 +22,6 @@ mod insert_select;
 mod new_rows;
 mod on_conflict;
 mod sqlite;
+mod steps;
 mod unknown_outcome;
 mod with_returning;

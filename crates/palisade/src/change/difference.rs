@@ -41,6 +41,44 @@ pub struct RowDifference {
 /// Columns whose values the engine makes anew each time, by schema, table and column: a clock's, or random ones.
 pub type GeneratedColumns = BTreeSet<(String, String, String)>;
 
+/// What is different between rows of `relation` before and after, whatever their order: rows with the same primary key are one row.
+/// Rows of a table without one are deleted and new.
+#[must_use]
+pub fn pair_rows(
+    relation: &Relation,
+    before: impl IntoIterator<Item = Vec<Value>>,
+    after: impl IntoIterator<Item = Vec<Value>>,
+) -> Vec<RowDifference> {
+    let key = |cells: &[Value]| -> String {
+        let keys = relation.primary_key.iter();
+        let keys: Vec<&Value> = keys.filter_map(|at| cells.get(usize::from(*at))).collect();
+        match keys.is_empty() {
+            true => spell_row(cells),
+            false => keys.into_iter().map(spell).collect::<Vec<_>>().join(" "),
+        }
+    };
+    let mut new: BTreeMap<String, Vec<Vec<Value>>> = BTreeMap::new();
+    for cells in after {
+        new.entry(key(&cells)).or_default().push(cells);
+    }
+    let mut rows = Vec::new();
+    for cells in before {
+        let after = new.get_mut(&key(&cells)).and_then(Vec::pop);
+        if after.as_ref() != Some(&cells) {
+            rows.push(RowDifference {
+                before: Some(cells),
+                after,
+            });
+        }
+    }
+    let new = new.into_values().flatten();
+    rows.extend(new.map(|cells| RowDifference {
+        before: None,
+        after: Some(cells),
+    }));
+    rows
+}
+
 impl Difference {
     /// How many rows are different.
     #[must_use]

@@ -5,10 +5,12 @@
 mod difference;
 mod generated;
 mod lifecycle;
+mod receipt;
 mod store;
 
-pub use difference::{Difference, GeneratedColumns, RowDifference, TableDifference};
+pub use difference::{Difference, GeneratedColumns, RowDifference, TableDifference, pair_rows};
 pub use lifecycle::{ChangeEvent, ChangeState, TRANSITIONS, WrongState, apply};
+pub use receipt::{Receipt, TableCount};
 pub use store::{
     ChangeBody, ChangeRecord, ChangeStatement, ChangeStore, PreviewMark, Step, Stepped,
 };

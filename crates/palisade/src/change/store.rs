@@ -5,7 +5,10 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    change::lifecycle::{ChangeEvent, ChangeState},
+    change::{
+        lifecycle::{ChangeEvent, ChangeState},
+        receipt::Receipt,
+    },
     policy::ApprovalLevel,
 };
 
@@ -39,6 +42,9 @@ pub struct ChangeBody {
     pub max_affected_rows: u64,
     /// What it did when it was validated.
     pub preview: Option<PreviewMark>,
+    /// What is left of it, once it was kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub receipt: Option<Receipt>,
 }
 
 impl ChangeBody {

@@ -62,6 +62,7 @@ impl Guard {
             policies: Vec::new(),
             max_affected_rows: max_affected_rows.unwrap_or(u64::MAX),
             preview: None,
+            receipt: None,
         };
         let decisions = self
             .decide_change(&body, session, call.limits, true)
@@ -77,7 +78,7 @@ impl Guard {
                 "too many of your changes wait; commit or reject some, or wait until they expire",
             )
         })?;
-        Ok(self.view(kept, Role::Proposer))
+        Ok(self.view(kept, Role::Proposer, session))
     }
 
     /// Runs a change and takes it back, and tells what it does. Only its proposer may.
@@ -99,7 +100,7 @@ impl Guard {
         let session = call.session;
         let mut decisions = self.decide_own(&record.body, call, true).await?;
         let (run, preview) = self
-            .rehearse(&mut decisions, (session, session), call)
+            .rehearse((&mut decisions, &record.body), (session, session), call)
             .await?;
         let mut body = decided_body(record.body.clone(), &decisions);
         if let Some(first) = decisions.first() {
@@ -111,13 +112,13 @@ impl Guard {
         };
         let record = self.take_step(step)?;
         Ok(LookedAtChange {
-            view: self.view(record, Role::Proposer),
+            view: self.view(record, Role::Proposer, call.session),
             preview: Some(preview),
             is_as_validated: true,
         })
     }
 
-    /// A change, and what it does by now where it waits for an approval or to be kept. For its proposer, and for whoever may approve it;
+    /// A change, and what it does by now where it was validated and is not kept. For its proposer, and for whoever may approve it;
     /// rows are shown as to the latter's own queries.
     ///
     /// # Errors
@@ -134,7 +135,8 @@ impl Guard {
     async fn inspect(&self, id: &str, call: ChangeCall<'_>) -> Result<LookedAtChange, Rejection> {
         let (record, role) = self.find_change(id, call.session)?;
         match (record.state, &record.body.preview) {
-            (ChangeState::Validated | ChangeState::Approved, Some(_)) => {}
+            // What was looked at once and is not kept: it conflicted, or could not be tried.
+            (ChangeState::Validated | ChangeState::Approved | ChangeState::Proposed, Some(_)) => {}
             (
                 ChangeState::Validated
                 | ChangeState::Approved
@@ -147,7 +149,7 @@ impl Guard {
                 _,
             ) => {
                 return Ok(LookedAtChange {
-                    view: self.view(record, role),
+                    view: self.view(record, role, call.session),
                     preview: None,
                     is_as_validated: true,
                 });
@@ -157,13 +159,18 @@ impl Guard {
         let decisions = self.decide_change(&record.body, &proposer, call.limits, true);
         let mut decisions = decisions.await?;
         let (run, preview) = self
-            .rehearse(&mut decisions, (&proposer, call.session), call)
+            .rehearse(
+                (&mut decisions, &record.body),
+                (&proposer, call.session),
+                call,
+            )
             .await?;
-        let is_as_validated = self.is_bound(&record.body, &decisions)
+        let is_as_validated = record.state != ChangeState::Proposed
+            && self.is_bound(&record.body, &decisions)
             && self
                 .expectation(&record.body, &decisions)?
                 .is_met(&run.difference);
-        let mut view = self.view(record, role);
+        let mut view = self.view(record, role, call.session);
         if !is_as_validated {
             view.next_valid_actions
                 .retain(|action| !matches!(*action, "approve_change" | "commit_change"));
@@ -187,7 +194,7 @@ impl Guard {
         let listed = listed.map_err(|rejection| self.refusal(rejection))?;
         let known = listed.into_iter().filter_map(|record| {
             let role = self.role(&record.body, session)?;
-            Some(self.view(record, role))
+            Some(self.view(record, role, session))
         });
         Ok(known.collect())
     }
@@ -236,7 +243,9 @@ impl Guard {
         let decisions = self.decide_change(&record.body, &proposer, call.limits, true);
         let mut decisions = decisions.await?;
         let sessions = (&proposer, call.session);
-        let (run, _) = self.rehearse(&mut decisions, sessions, call).await?;
+        let (run, _) = self
+            .rehearse((&mut decisions, &record.body), sessions, call)
+            .await?;
         if !self.is_bound(&record.body, &decisions)
             || !self
                 .expectation(&record.body, &decisions)?
@@ -251,7 +260,7 @@ impl Guard {
             by: Some(&by),
             ..self.step(id, ChangeEvent::Approve)
         })?;
-        Ok(self.view(record, Role::Approver))
+        Ok(self.view(record, Role::Approver, call.session))
     }
 
     /// Rejects a change for good: as its proposer, who withdraws it, or as somebody who may approve it.
@@ -268,26 +277,44 @@ impl Guard {
                 by: Some(&by),
                 ..self.step(id, ChangeEvent::Reject)
             })?;
-            Ok(self.view(record, role))
+            Ok(self.view(record, role, session))
         };
         reject().map_err(|rejection| self.refusal(rejection))
     }
 
     /// Runs a change for good, if it does what was looked at, and, where an approval is demanded, what was approved. Only its proposer may.
+    /// A change that is kept already gives its receipt again.
     ///
     /// # Errors
-    /// `approval.required` while it waits; `change.conflict` if it does something else by now. Nothing is changed then.
+    /// `approval.required` while it waits; `change.conflict` if it does something else by now, with what it does. Nothing is changed then.
     pub async fn commit_change(
         &self,
         id: &str,
         call: ChangeCall<'_>,
     ) -> Result<ChangeView, Refusal> {
-        let committed = self.commit(id, call).await;
-        committed.map_err(|rejection| self.refusal(rejection))
+        let rejection = match self.commit(id, call).await {
+            Ok(view) => return Ok(view),
+            Err(rejection) => rejection,
+        };
+        // What it does by now says more than that it is something else. Where that cannot be told, the conflict is.
+        let fresh = match rejection.code() == Code::ChangeConflict {
+            true => self.inspect(id, call).await.ok(),
+            false => None,
+        };
+        Err(Refusal {
+            fresh: fresh
+                .filter(|looked| looked.preview.is_some())
+                .map(Box::new),
+            ..self.refusal(rejection)
+        })
     }
 
     async fn commit(&self, id: &str, call: ChangeCall<'_>) -> Result<ChangeView, Rejection> {
         let record = self.own_change(id, call.session)?;
+        if record.state == ChangeState::Committed && record.body.receipt.is_some() {
+            // The answer was lost, or is asked for once more.
+            return Ok(self.view(record, Role::Proposer, call.session));
+        }
         let event = match (record.body.approval_level(), record.state) {
             (Some(level), ChangeState::Validated) => return Err(self.wait_for_approval(id, level)),
             (Some(_), _) => ChangeEvent::BeginApproved,
@@ -320,8 +347,17 @@ impl Guard {
         let ran = self
             .run_change(&mut decisions, call.session, purpose, call.cancel)
             .await;
+        let mut body = None;
         let (event, refused) = match ran {
-            Ok(run) if run.is_kept => (ChangeEvent::Keep, None),
+            Ok(run) if run.is_kept => {
+                let live = decisions.first().map(|first| Arc::clone(&first.run.live));
+                let live = live.ok_or_else(|| internal("a change without statements"))?;
+                body = Some(ChangeBody {
+                    receipt: Some(self.receipt(&record, &run, &live)?),
+                    ..record.body.clone()
+                });
+                (ChangeEvent::Keep, None)
+            }
             Ok(_) => (ChangeEvent::Conflict, Some(conflict())),
             Err((rejection, kind)) => match what_follows(kind) {
                 Some(event) => (event, Some(rejection)),
@@ -338,10 +374,13 @@ impl Guard {
                 self.note_statement(&decision.sql, call.session, &became, &decision.run)?;
             }
         }
-        let record = self.take_step(self.step(id, event))?;
+        let record = self.take_step(Step {
+            body: body.as_ref(),
+            ..self.step(id, event)
+        })?;
         match refused {
             Some(rejection) => Err(rejection),
-            None => Ok(self.view(record, Role::Proposer)),
+            None => Ok(self.view(record, Role::Proposer, call.session)),
         }
     }
 
