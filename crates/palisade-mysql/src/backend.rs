@@ -5,6 +5,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use mysql_async::Conn;
 use palisade::{
     catalog::Catalog,
+    change::LedgerEntry,
     dialect::Dialect,
     guard::{
         Backend, BackendError, BackendFuture, ChangeEnd, ChangeOrder, Completion, GivenEstimates,
@@ -227,6 +228,18 @@ impl Backend for MysqlBackend {
                 Some(task) => self.run(&task, sink).await,
                 None => Ok(Completion::default()),
             }
+        })
+    }
+
+    fn find_receipt<'a>(&'a self, change: &'a str) -> BackendFuture<'a, LedgerEntry> {
+        Box::pin(async move {
+            let look = async |session: &mut Session| {
+                let conn = session.ready().await?;
+                Ok::<_, mysql_async::Error>(
+                    rehearse::find_receipt(conn, &self.catalog, change).await,
+                )
+            };
+            self.pool.look(CATALOG_TIME, look).await?
         })
     }
 

@@ -8,6 +8,7 @@ use std::{
 
 use palisade::{
     catalog::Catalog,
+    change::LedgerEntry,
     dialect::Dialect,
     guard::{
         Backend, BackendError, BackendErrorKind, BackendFuture, ChangeEnd, ChangeOrder, Completion,
@@ -284,6 +285,18 @@ impl Backend for PostgresBackend {
                 Some(task) => self.run(&task, sink).await,
                 None => Ok(Completion::default()),
             }
+        })
+    }
+
+    fn find_receipt<'a>(&'a self, change: &'a str) -> BackendFuture<'a, LedgerEntry> {
+        Box::pin(async move {
+            let ledger = rehearse::ledger_of(&self.catalog);
+            let look = async |session: &mut Session| {
+                Ok::<_, BackendError>(
+                    rehearse::find_receipt(&session.client, &ledger, change).await,
+                )
+            };
+            self.pool.look(CATALOG_TIME, look).await?
         })
     }
 

@@ -21,7 +21,7 @@ use std::{
 
 use palisade::{
     catalog::{Catalog, Relation, RelationKind},
-    change::{Difference, RowDifference, TableDifference, pair_rows},
+    change::{Difference, LEDGER, LedgerEntry, RowDifference, TableDifference, pair_rows},
     dialect::Dialect,
     guard::{
         BackendError, BackendErrorKind, ChangeEnd, ChangeRun, Looked, OpenTicket, Purpose, RowSink,
@@ -232,6 +232,10 @@ impl<'a> Change<'a> {
             Purpose::Keep(expectation) => {
                 let run = self.run_once(sessions, &look, &snapshot).await?;
                 let is_met = expectation.is_met(&run.difference);
+                if is_met && let Some((id, receipt)) = expectation.receipt(&run) {
+                    let ledger = ledger_of(self.stage.catalog);
+                    leave_receipt(&here.client, &ledger, (&id, &receipt)).await?;
+                }
                 Ok(Ran { run, is_met })
             }
             Purpose::Preview(lens) => {
@@ -472,6 +476,65 @@ impl<'a> Change<'a> {
     }
 }
 
+/// The name of the table of receipts.
+pub(crate) fn ledger_of(catalog: &Catalog) -> String {
+    format!(
+        "{}.{LEDGER}",
+        Dialect::Postgres.identifier(catalog.default_schema())
+    )
+}
+
+async fn has_ledger(client: &Client, ledger: &str) -> Result<bool, BackendError> {
+    let sql = "SELECT pg_catalog.to_regclass($1) IS NOT NULL";
+    let rows = client
+        .query_typed(sql, &[(&ledger as &(dyn ToSql + Sync), Type::TEXT)])
+        .await
+        .map_err(|e| fault::engine(&e))?;
+    match rows.first() {
+        Some(row) => row.try_get(0).map_err(|e| fault::engine(&e)),
+        None => Ok(false),
+    }
+}
+
+/// Writes a receipt, where the database has a table for it.
+async fn leave_receipt(
+    client: &Client,
+    ledger: &str,
+    (id, receipt): (&str, &str),
+) -> Result<(), BackendError> {
+    if has_ledger(client, ledger).await? {
+        let sql = format!("INSERT INTO {ledger} (change_id, receipt) VALUES ($1, $2)");
+        let bound: [(&(dyn ToSql + Sync), Type); 2] = [(&id, Type::TEXT), (&receipt, Type::TEXT)];
+        client
+            .query_typed(&sql, &bound)
+            .await
+            .map_err(|e| fault::engine(&e))?;
+    }
+    Ok(())
+}
+
+/// The receipt of a change.
+pub(crate) async fn find_receipt(
+    client: &Client,
+    ledger: &str,
+    id: &str,
+) -> Result<LedgerEntry, BackendError> {
+    if !has_ledger(client, ledger).await? {
+        return Ok(LedgerEntry::NoLedger);
+    }
+    let sql = format!("SELECT receipt::pg_catalog.text FROM {ledger} WHERE change_id = $1");
+    let rows = client
+        .query_typed(&sql, &[(&id as &(dyn ToSql + Sync), Type::TEXT)])
+        .await
+        .map_err(|e| fault::engine(&e))?;
+    match rows.first() {
+        Some(row) => Ok(LedgerEntry::Found(
+            row.try_get(0).map_err(|e| fault::engine(&e))?,
+        )),
+        None => Ok(LedgerEntry::Absent),
+    }
+}
+
 async fn run_ours(session: &Session, sql: &str) -> Result<(), BackendError> {
     let ran = session.client.batch_execute(sql).await;
     ran.map_err(|e| fault::engine(&e))
@@ -610,7 +673,7 @@ async fn find_rows(
 }
 
 impl Written<'_> {
-    fn from_clause(&self) -> String {
+    fn source_clause(&self) -> String {
         let name = |name: &str| Dialect::Postgres.identifier(name);
         format!(
             "FROM {}{}.{} AS r",
@@ -633,7 +696,7 @@ impl Written<'_> {
         let sql = format!(
             "SELECT r.ctid::pg_catalog.text, r.tableoid, {} {} WHERE r.tableoid IN ({}) AND {condition} LIMIT {}",
             columns.collect::<Vec<_>>().join(", "),
-            self.from_clause(),
+            self.source_clause(),
             parts.join(", "),
             2 * MAX_ROWS + 1
         );
@@ -690,7 +753,7 @@ impl Written<'_> {
         let sql = format!(
             "SELECT r.tableoid, r.ctid::pg_catalog.text {} \
              WHERE r.ctid = ANY (CAST(CAST($1 AS pg_catalog.text) AS pg_catalog.tid[]))",
-            self.from_clause()
+            self.source_clause()
         );
         let rows = client
             .query_typed(&sql, &[(&list as &(dyn ToSql + Sync), Type::TEXT)])

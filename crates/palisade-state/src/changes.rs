@@ -397,6 +397,7 @@ mod tests {
             policies: Vec::new(),
             max_affected_rows: 1,
             preview: None,
+            began: None,
             receipt: None,
         }
     }

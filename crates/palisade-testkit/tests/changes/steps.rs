@@ -504,7 +504,7 @@ INSERT INTO heir VALUES (1, 1);
     // Rows that others lock, alone and beside the change: groups of lockers are seen through.
     let client = match &desk.database {
         Database::Server(database) => database.postgres_client().await,
-        Database::File(_) => unreachable!(),
+        Database::File(_) => panic!("a server"),
     };
     client
         .batch_execute("BEGIN; SELECT 1 FROM customers WHERE id = 2 FOR KEY SHARE")
@@ -585,7 +585,8 @@ async fn an_account_needs_the_rows_that_it_shows() {
     };
     let role = format!("steps_of_{database}");
     desk.run(&format!(
-        "CREATE USER {role}; GRANT SELECT ({columns}), UPDATE, DELETE ON customers TO {role}; \
+        "CREATE USER {role}; GRANT TRIGGER ON `{database}`.* TO {role}; \
+         GRANT SELECT ({columns}), UPDATE, DELETE ON customers TO {role}; \
          GRANT SELECT ON orders TO {role}; GRANT SELECT ON items TO {role}; GRANT SELECT ON loose TO {role};"
     ));
     let config = MysqlConfig::from_url(&database.url_as(&role)).unwrap();

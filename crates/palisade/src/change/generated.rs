@@ -69,7 +69,7 @@ impl Difference {
             let relation = catalog.find(&first.schema, &first.table)?;
             let one = Columns::new(first, catalog, &keys, &numbers.0);
             let other = Columns::new(second, catalog, &keys, &numbers.1);
-            let (one, other) = (written(&one, first), written(&other, second));
+            let (one, other) = (spell_columns(&one, first), spell_columns(&other, second));
             if !one.keys().eq(other.keys()) {
                 return None;
             }
@@ -98,7 +98,10 @@ impl Difference {
 }
 
 /// What was written into each column, sorted, by what the row was before. New rows were nothing; a deleted row has no columns.
-fn written(columns: &Columns<'_>, table: &TableDifference) -> BTreeMap<String, Vec<Vec<String>>> {
+fn spell_columns(
+    columns: &Columns<'_>,
+    table: &TableDifference,
+) -> BTreeMap<String, Vec<Vec<String>>> {
     let mut all: BTreeMap<String, Vec<Vec<String>>> = BTreeMap::new();
     for row in &table.rows {
         let RowDifference { before, after } = row;

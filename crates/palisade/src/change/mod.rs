@@ -10,7 +10,8 @@ mod store;
 
 pub use difference::{Difference, GeneratedColumns, RowDifference, TableDifference, pair_rows};
 pub use lifecycle::{ChangeEvent, ChangeState, TRANSITIONS, WrongState, apply};
-pub use receipt::{Receipt, TableCount};
+pub use receipt::{LEDGER, LedgerEntry, Receipt, TableCount};
 pub use store::{
-    ChangeBody, ChangeRecord, ChangeStatement, ChangeStore, PreviewMark, Step, Stepped,
+    ChangeBeginning, ChangeBody, ChangeRecord, ChangeStatement, ChangeStore, PreviewMark, Step,
+    Stepped,
 };

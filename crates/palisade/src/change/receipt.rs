@@ -8,6 +8,21 @@ use crate::{
     value::Value,
 };
 
+/// The table of an operator's database in which receipts stand: a change's id and its receipt, as `change_id` and `receipt`. It is in
+/// the first schema of the search path. Catalogs leave it out, so that no statement reads or writes it.
+pub const LEDGER: &str = "palisade_receipts";
+
+/// What a database says of a receipt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LedgerEntry {
+    /// It has no table of receipts.
+    NoLedger,
+    /// No such change was kept.
+    Absent,
+    /// The receipt, as JSON.
+    Found(String),
+}
+
 /// What a change that was kept leaves behind. It holds no value of a row: digests are under a store's key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

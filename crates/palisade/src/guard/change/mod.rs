@@ -4,7 +4,10 @@ mod preview;
 mod rehearsal;
 mod verbs;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use serde::Serialize;
 
@@ -137,6 +140,18 @@ struct Bound {
     live: Arc<Live<dyn Backend>>,
     generated: GeneratedColumns,
     digest: String,
+    /// What is written of it when it is kept: the change's id, and what is known before.
+    leaves: Option<(String, Receipt)>,
+    /// What was written.
+    made: Mutex<Option<Receipt>>,
+}
+
+impl Bound {
+    /// The receipt of what was kept.
+    fn take_receipt(&self) -> Option<Receipt> {
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        made.take()
+    }
 }
 
 impl Expectation for Bound {
@@ -144,6 +159,20 @@ impl Expectation for Bound {
         let catalog = self.live.firewall.catalog();
         let text = difference.binding_text(catalog, &self.generated);
         self.store.digest(&text) == self.digest
+    }
+
+    fn receipt(&self, run: &ChangeRun) -> Option<(String, String)> {
+        let (id, receipt) = self.leaves.as_ref()?;
+        let catalog = self.live.firewall.catalog();
+        let receipt = Receipt {
+            keys: self.store.digest(&run.difference.key_text(catalog)),
+            tables: run.difference.count_by_table(),
+            ..receipt.clone()
+        };
+        let text = serde_json::to_string(&receipt).ok()?;
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        *made = Some(receipt);
+        Some((id.clone(), text))
     }
 }
 
@@ -461,11 +490,10 @@ impl Guard {
         Receipt { tables, ..receipt }
     }
 
-    /// What is left of a change that was kept a moment ago.
+    /// What is left of a change that is about to be kept, as far as it is known before.
     fn receipt(
         &self,
         record: &ChangeRecord,
-        run: &ChangeRun,
         live: &Live<dyn Backend>,
     ) -> Result<Receipt, Rejection> {
         let store = self.change_store()?;
@@ -487,8 +515,8 @@ impl Guard {
             difference: preview
                 .map(|preview| preview.digest.clone())
                 .unwrap_or_default(),
-            keys: store.digest(&run.difference.key_text(catalog)),
-            tables: run.difference.count_by_table(),
+            keys: String::new(),
+            tables: Vec::new(),
         })
     }
 

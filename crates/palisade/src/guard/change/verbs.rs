@@ -1,14 +1,20 @@
 //! The verbs: what may be done with a change, each a step of its life.
 
-use std::sync::Arc;
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use super::{
     Bound, ChangeCall, ChangeView, Decision, LookedAtChange, MAX_CHANGE_STATEMENTS, Purpose, Role,
-    keep_statement, proposer, require_step, strictest, wrong_state,
+    keep_statement, millis, proposer, require_step, strictest, wrong_state,
 };
 use crate::{
     audit::ApprovalNote,
-    change::{ChangeBody, ChangeEvent, ChangeRecord, ChangeState, Step, Stepped, WrongState},
+    change::{
+        ChangeBeginning, ChangeBody, ChangeEvent, ChangeRecord, ChangeState, LedgerEntry, Receipt,
+        Step, Stepped, WrongState,
+    },
     code::Code,
     guard::{BackendErrorKind, Became, Guard, Refusal, internal},
     policy::ApprovalLevel,
@@ -16,6 +22,10 @@ use crate::{
     session::Session,
     value::Params,
 };
+
+/// How long after its time a change that left no receipt was not kept: servers end sessions of clients that are gone, and a commit
+/// takes no longer.
+const SETTLED: Duration = Duration::from_secs(120);
 
 impl Guard {
     /// Keeps a change that is to be looked at: its statements are decided about, and nothing is run.
@@ -62,6 +72,7 @@ impl Guard {
             policies: Vec::new(),
             max_affected_rows: max_affected_rows.unwrap_or(u64::MAX),
             preview: None,
+            began: None,
             receipt: None,
         };
         let decisions = self
@@ -134,6 +145,7 @@ impl Guard {
 
     async fn inspect(&self, id: &str, call: ChangeCall<'_>) -> Result<LookedAtChange, Rejection> {
         let (record, role) = self.find_change(id, call.session)?;
+        let record = self.settle(record).await?;
         match (record.state, &record.body.preview) {
             // What was looked at once and is not kept: it conflicted, or could not be tried.
             (ChangeState::Validated | ChangeState::Approved | ChangeState::Proposed, Some(_)) => {}
@@ -311,6 +323,7 @@ impl Guard {
 
     async fn commit(&self, id: &str, call: ChangeCall<'_>) -> Result<ChangeView, Rejection> {
         let record = self.own_change(id, call.session)?;
+        let record = self.settle(record).await?;
         if record.state == ChangeState::Committed && record.body.receipt.is_some() {
             // The answer was lost, or is asked for once more.
             return Ok(self.view(record, Role::Proposer, call.session));
@@ -329,7 +342,21 @@ impl Guard {
                 "the policies or the schema are others than when this change was validated; nothing was changed",
             ));
         }
-        let bound = self.expectation(&record.body, &decisions)?;
+        let bound = self.bind_preview(&record.body, &decisions)?;
+        let live = Arc::clone(&bound.live);
+        let bound = Arc::new(Bound {
+            leaves: Some((id.to_owned(), self.receipt(&record, &live)?)),
+            ..bound
+        });
+        let entry = live.backend.find_receipt(id).await;
+        let began = ChangeBeginning {
+            at_ms: millis(self.host.unix_time()),
+            has_ledger: match entry {
+                Ok(LedgerEntry::Absent) => true,
+                // A receipt of a change that was not kept is none of ours; that there is no answer tells nothing.
+                Ok(LedgerEntry::NoLedger | LedgerEntry::Found(_)) | Err(_) => false,
+            },
+        };
         for decision in &mut decisions {
             decision.run.approval = record.decided_by.clone().map(|by| ApprovalNote {
                 id: id.to_owned(),
@@ -339,21 +366,24 @@ impl Guard {
         }
         // On the disk before anything runs: of several that commit, one is first.
         let preview = record.body.preview_id();
+        let beginning = ChangeBody {
+            began: Some(began),
+            ..record.body.clone()
+        };
         self.take_step(Step {
             preview,
+            body: Some(&beginning),
             ..self.step(id, event)
         })?;
-        let purpose = Purpose::Keep(bound);
+        let purpose = Purpose::Keep(Arc::clone(&bound) as Arc<dyn super::Expectation>);
         let ran = self
             .run_change(&mut decisions, call.session, purpose, call.cancel)
             .await;
         let mut body = None;
         let (event, refused) = match ran {
             Ok(run) if run.is_kept => {
-                let live = decisions.first().map(|first| Arc::clone(&first.run.live));
-                let live = live.ok_or_else(|| internal("a change without statements"))?;
                 body = Some(ChangeBody {
-                    receipt: Some(self.receipt(&record, &run, &live)?),
+                    receipt: bound.take_receipt(),
                     ..record.body.clone()
                 });
                 (ChangeEvent::Keep, None)
@@ -381,6 +411,62 @@ impl Guard {
         match refused {
             Some(rejection) => Err(rejection),
             None => Ok(self.view(record, Role::Proposer, call.session)),
+        }
+    }
+
+    /// A change as it stands. Of a change that was being kept when something fell, the database has the receipt, if it was kept. If the
+    /// database would have it, and has not long after, it was not kept.
+    async fn settle(&self, record: ChangeRecord) -> Result<ChangeRecord, Rejection> {
+        let (ChangeState::Committing, Some(began)) = (record.state, record.body.began) else {
+            return Ok(record);
+        };
+        let live = self.current.get();
+        let entry = live.backend.find_receipt(&record.id).await;
+        let Ok(entry) = entry else {
+            return Ok(record);
+        };
+        match entry {
+            LedgerEntry::Found(text) if began.has_ledger => {
+                let receipt: Receipt =
+                    serde_json::from_str(&text).map_err(|error| internal(&error.to_string()))?;
+                let body = ChangeBody {
+                    receipt: Some(receipt),
+                    ..record.body.clone()
+                };
+                self.settle_by(&record.id, (ChangeEvent::Keep, Some(&body)))
+            }
+            LedgerEntry::Absent if began.has_ledger => {
+                let patience = live
+                    .firewall
+                    .limits()
+                    .statement_timeout()
+                    .saturating_add(SETTLED);
+                let since = millis(self.host.unix_time()).saturating_sub(began.at_ms);
+                match Duration::from_millis(since) > patience {
+                    true => self.settle_by(&record.id, (ChangeEvent::Release, None)),
+                    false => Ok(record),
+                }
+            }
+            LedgerEntry::Found(_) | LedgerEntry::Absent | LedgerEntry::NoLedger => Ok(record),
+        }
+    }
+
+    /// Takes a step that another one may have taken meanwhile.
+    fn settle_by(
+        &self,
+        id: &str,
+        (event, body): (ChangeEvent, Option<&ChangeBody>),
+    ) -> Result<ChangeRecord, Rejection> {
+        let step = Step {
+            body,
+            ..self.step(id, event)
+        };
+        match self.take_step(step) {
+            Ok(record) => Ok(record),
+            Err(why) => {
+                let found = self.change_store()?.find(id, self.host.unix_time());
+                found.map_err(|why| internal(&why))?.ok_or(why)
+            }
         }
     }
 
@@ -428,15 +514,21 @@ impl Guard {
         body: &ChangeBody,
         decisions: &[Decision],
     ) -> Result<Arc<dyn super::Expectation>, Rejection> {
+        Ok(Arc::new(self.bind_preview(body, decisions)?))
+    }
+
+    fn bind_preview(&self, body: &ChangeBody, decisions: &[Decision]) -> Result<Bound, Rejection> {
         let (Some(preview), Some(first)) = (&body.preview, decisions.first()) else {
             return Err(internal("a change that was validated has no preview"));
         };
-        Ok(Arc::new(Bound {
+        Ok(Bound {
             store: Arc::clone(self.change_store()?),
             live: Arc::clone(&first.run.live),
             generated: preview.generated.iter().cloned().collect(),
             digest: preview.digest.clone(),
-        }))
+            leaves: None,
+            made: Mutex::default(),
+        })
     }
 
     /// A step that says no more than what happens.
