@@ -1,10 +1,12 @@
 //! `palisade changes`: what waits to be approved or kept, and what it does row by row.
 
-use std::io::Write as _;
+use std::{io::Write as _, time::Duration};
 
 use palisade::{
+    change::Receipt,
     code::Code,
     guard::{ChangeView, LookedAtChange, Preview, Refusal},
+    moment::print_utc,
     session::{Session, Transport},
 };
 use palisade_scan::spell_out;
@@ -90,13 +92,19 @@ fn show(looked: &LookedAtChange, format: Format) -> String {
                 "change": view,
                 "as_validated": preview.map(|_| is_as_validated),
                 "also_changed": preview.map(|preview| &preview.counted),
+                "generated": preview.map(|preview| &preview.generated),
                 "difference": preview.map(|preview| &preview.rows),
             });
             format!("{body}\n")
         }
         Format::Text => {
             let mut text = describe(view);
-            if let Some(Preview { rows, counted }) = preview {
+            if let Some(Preview {
+                rows,
+                counted,
+                generated,
+            }) = preview
+            {
                 text.push_str(&human::rows(rows, Paint::for_stdout()));
                 for (table, rows) in counted {
                     match rows {
@@ -105,6 +113,12 @@ fn show(looked: &LookedAtChange, format: Format) -> String {
                         }
                         rows => text.push_str(&format!("also: {table} {rows} rows\n")),
                     }
+                }
+                if !generated.is_empty() {
+                    text.push_str(&format!(
+                        "made anew each time, so that other values may be kept: {}\n",
+                        spell_out(&generated.join(", "))
+                    ));
                 }
                 if !is_as_validated {
                     text.push_str(
@@ -142,5 +156,29 @@ fn describe(view: &ChangeView) -> String {
             text.push_str(&format!("  | {}\n", spell_out(line)));
         }
     }
+    if let Some(receipt) = &view.receipt {
+        text.push_str(&describe_receipt(receipt));
+    }
+    text
+}
+
+/// A receipt in a few lines.
+fn describe_receipt(receipt: &Receipt) -> String {
+    let kept = print_utc(Duration::from_millis(receipt.kept_ms));
+    let mut text = format!("  receipt {}, kept at {kept}\n", receipt.id);
+    for count in &receipt.tables {
+        text.push_str(&format!(
+            "  {}.{}: {} new, {} changed, {} deleted rows\n",
+            spell_out(&count.schema),
+            spell_out(&count.table),
+            count.inserted,
+            count.updated,
+            count.deleted
+        ));
+    }
+    text.push_str(&format!(
+        "  digests: statements {}, difference {}, keys {}\n",
+        receipt.statements, receipt.difference, receipt.keys
+    ));
     text
 }

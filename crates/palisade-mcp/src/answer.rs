@@ -122,7 +122,35 @@ pub(crate) fn refusal(
 ) -> CallToolResult {
     let body = refusal_body(refusal, context, (offered, names), templates);
     let text = one_line(&body);
-    result(body, text, true)
+    let mut told = result(body, text, true);
+    if let Some(fresh) = &refusal.fresh
+        && let Some(preview) = &fresh.preview
+        && let Ok(rows) = serde_json::to_value(preview.rows.for_model())
+    {
+        let text = ContentBlock::text(preview.rows.delimited_text());
+        told.content.push(text);
+        if let Some(Value::Object(body)) = &mut told.structured_content {
+            body.insert("state".to_owned(), json!(fresh.view.state));
+            let counted = preview.counted.iter();
+            let counted: Vec<Value> = counted.map(count_changed).collect();
+            if !counted.is_empty() {
+                body.insert("also_changed".to_owned(), Value::Array(counted));
+            }
+            if !preview.generated.is_empty() {
+                body.insert("generated".to_owned(), json!(preview.generated));
+            }
+            body.insert("difference".to_owned(), rows);
+        }
+    }
+    told
+}
+
+/// A table that is counted and not shown.
+pub(crate) fn count_changed((table, rows): &(String, u64)) -> Value {
+    match rows {
+        0 => json!({"table": table, "rows": "more than policy shows"}),
+        rows => json!({"table": table, "rows": rows}),
+    }
 }
 
 /// The same as an object.
@@ -136,6 +164,7 @@ pub(crate) fn refusal_body(
         rejection,
         incident,
         pending,
+        fresh: _,
     } = refusal;
     let agent = rejection.for_agent_of(names);
     // It can quote names, which are data.

@@ -272,13 +272,15 @@ impl Connection {
             if preview.is_some() {
                 told.insert("as_validated".to_owned(), json!(is_as_validated));
             }
+            if let Some(preview) = preview
+                && !preview.generated.is_empty()
+            {
+                told.insert("generated".to_owned(), json!(preview.generated));
+            }
             let counted: Vec<Value> = preview
                 .iter()
                 .flat_map(|preview| &preview.counted)
-                .map(|(table, rows)| match rows {
-                    0 => json!({"table": table, "rows": "more than policy shows"}),
-                    rows => json!({"table": table, "rows": rows}),
-                })
+                .map(answer::count_changed)
                 .collect();
             if !counted.is_empty() {
                 told.insert("also_changed".to_owned(), Value::Array(counted));

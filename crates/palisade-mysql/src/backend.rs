@@ -5,8 +5,12 @@ use std::{fmt, sync::Arc, time::Duration};
 use mysql_async::Conn;
 use palisade::{
     catalog::Catalog,
+    change::LedgerEntry,
     dialect::Dialect,
-    guard::{Backend, BackendError, BackendFuture, Completion, GivenEstimates, RowSink, Ticket},
+    guard::{
+        Backend, BackendError, BackendFuture, ChangeEnd, ChangeOrder, Completion, GivenEstimates,
+        OpenTicket, RowSink, Ticket,
+    },
 };
 use palisade_pool::{Ended, Failed, Pool, Statement, Task, Work};
 use tokio::{runtime::Handle, time::timeout};
@@ -16,6 +20,7 @@ use crate::{
     connect::{ConnectError, Connector, Session},
     execute::{self, Facts},
     introspect::{self, IntrospectError, Product, Snapshot},
+    rehearse,
     schema_change::Known,
     weaknesses, write,
 };
@@ -106,19 +111,22 @@ impl MysqlBackend {
         }))
     }
 
+    fn facts(&self) -> Facts<'_> {
+        Facts {
+            product: self.product,
+            catalog: &self.catalog,
+            known: &self.known,
+        }
+    }
+
     /// Runs `task` within its time.
     pub(crate) async fn run(
         &self,
         task: &Task<'_>,
         sink: &mut (dyn RowSink + Send),
     ) -> Result<Completion, BackendError> {
-        let facts = Facts {
-            product: self.product,
-            catalog: &self.catalog,
-            known: &self.known,
-        };
         let mut run = Run {
-            facts,
+            facts: self.facts(),
             task,
             sink,
             completion: Completion::default(),
@@ -220,6 +228,36 @@ impl Backend for MysqlBackend {
                 Some(task) => self.run(&task, sink).await,
                 None => Ok(Completion::default()),
             }
+        })
+    }
+
+    fn find_receipt<'a>(&'a self, change: &'a str) -> BackendFuture<'a, LedgerEntry> {
+        Box::pin(async move {
+            let look = async |session: &mut Session| {
+                let conn = session.ready().await?;
+                Ok::<_, mysql_async::Error>(
+                    rehearse::find_receipt(conn, &self.catalog, change).await,
+                )
+            };
+            self.pool.look(CATALOG_TIME, look).await?
+        })
+    }
+
+    fn previews_changes(&self) -> bool {
+        self.config.is_writable
+    }
+
+    fn change(&self, order: ChangeOrder) -> BackendFuture<'_, ChangeEnd> {
+        Box::pin(async move {
+            let ChangeOrder { tickets, purpose } = order;
+            let tickets = tickets.into_iter().map(|ticket| ticket.open(&self.catalog));
+            let tickets: Vec<OpenTicket> = tickets.collect::<Result<_, _>>()?;
+            let tasks = tickets.iter().map(|ticket| {
+                let task = Task::admit(ticket, self.config.is_writable)?;
+                task.ok_or_else(|| rehearse::not_previewable("one of its statements does nothing"))
+            });
+            let tasks: Vec<Task<'_>> = tasks.collect::<Result<_, _>>()?;
+            rehearse::run_change(&self.pool, self.facts(), &tasks, &purpose).await
         })
     }
 }

@@ -31,7 +31,7 @@ use palisade::{
     limits::Limits,
     value::Value,
 };
-use palisade_pool::{Ended, Failed, Task, Work};
+use palisade_pool::{Ended, Failed, Task};
 
 use crate::{
     cells::{Reading, type_names},
@@ -61,9 +61,19 @@ pub(crate) async fn open<'s>(
     facts: Facts<'_>,
     task: &Task<'_>,
 ) -> Result<&'s mut Conn, Failed> {
-    let begin = begin(facts.product, task.limits, task.work);
+    let begin = begin(facts.product, task.limits, write::begin(task.work));
+    open_by(session, facts, task.relations, &begin).await
+}
+
+/// As [`open`], by these statements of ours, which may be run again as long as nothing was done after them.
+pub(crate) async fn open_by<'s>(
+    session: &'s mut Session,
+    facts: Facts<'_>,
+    relations: &[String],
+    begin: &str,
+) -> Result<&'s mut Conn, Failed> {
     let mut look =
-        Look::at(facts.catalog, Some(facts.known), task.relations).map_err(Failed::Running)?;
+        Look::at(facts.catalog, Some(facts.known), relations).map_err(Failed::Running)?;
     let brief = match session.ask(&format!("{begin}{}", look.sql)).await {
         Ok(rows) => look.verify(facts.product, &rows).map_err(Failed::Running)?,
         // What was told of a table may be told no more.
@@ -74,7 +84,7 @@ pub(crate) async fn open<'s>(
         Verdict::Same => {}
         Verdict::Unsure => {
             look.forget(facts.known);
-            look = Look::at(facts.catalog, None, task.relations).map_err(Failed::Running)?;
+            look = Look::at(facts.catalog, None, relations).map_err(Failed::Running)?;
             // The transaction begins anew: nothing has been done in it.
             let rows = session.ask(&format!("{begin}{}", look.sql)).await;
             let rows = rows.map_err(|error| classify_failure(&error))?;
@@ -100,8 +110,8 @@ fn classify_failure(error: &Error) -> Failed {
     }
 }
 
-/// Statements that begin a transaction: constants and numbers of our own.
-fn begin(product: Product, limits: &Limits, work: Work<'_>) -> String {
+/// Statements that begin a `transaction`: constants and numbers of our own.
+pub(crate) fn begin(product: Product, limits: &Limits, transaction: &str) -> String {
     // 0 would mean for ever.
     let ms = limits
         .statement_timeout()
@@ -114,7 +124,7 @@ fn begin(product: Product, limits: &Limits, work: Work<'_>) -> String {
         }
         Product::MySql => format!("max_execution_time = {ms}"),
     };
-    format!("SET SESSION {timeout}; {}", write::begin(work))
+    format!("SET SESSION {timeout}; {transaction}")
 }
 
 /// Runs the statement and feeds its rows to `sink`. The transaction stays open.
@@ -390,9 +400,7 @@ mod tests {
             statement_timeout_ms: 0,
             ..Limits::default()
         };
-        assert!(
-            begin(Product::MariaDb, &limits, Work::Read).contains("max_statement_time = 0.001;")
-        );
-        assert!(begin(Product::MySql, &limits, Work::Read).contains("max_execution_time = 1;"));
+        assert!(begin(Product::MariaDb, &limits, "").contains("max_statement_time = 0.001;"));
+        assert!(begin(Product::MySql, &limits, "").contains("max_execution_time = 1;"));
     }
 }

@@ -17,6 +17,7 @@ mod grants;
 pub mod introspect;
 mod origin;
 mod params;
+mod rehearse;
 mod schema_change;
 mod settings;
 #[cfg(test)]

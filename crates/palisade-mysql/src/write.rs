@@ -345,17 +345,7 @@ async fn check_effects(
     };
     for relation in catalog.relations().iter().filter(changed) {
         let (schema, table) = (literal(&relation.schema), literal(&relation.name));
-        let sql = format!(
-            "SELECT t.TABLE_NAME FROM information_schema.TABLES t \
-             JOIN information_schema.ENGINES e ON e.ENGINE = t.ENGINE \
-             WHERE t.TABLE_SCHEMA = {schema} AND t.TABLE_NAME = {table} AND e.TRANSACTIONS = 'YES'"
-        );
-        if query(conn, sql).await?.is_empty() {
-            return Err(Look::Refused(BackendError::rejected(format!(
-                "the engine of `{}` cannot take a change back",
-                relation.uid
-            ))));
-        }
+        require_transactions(conn, relation).await?;
         let condition =
             format!("t.EVENT_OBJECT_SCHEMA = {schema} AND t.EVENT_OBJECT_TABLE = {table}");
         let found: BTreeSet<_> = triggers_of(conn, &condition)
@@ -379,6 +369,46 @@ async fn check_effects(
         }
     }
     Ok(())
+}
+
+/// Refuses a table whose engine cannot take a change back.
+async fn require_transactions(conn: &mut Conn, relation: &Relation) -> Result<(), Look> {
+    let sql = format!(
+        "SELECT t.TABLE_NAME FROM information_schema.TABLES t \
+         JOIN information_schema.ENGINES e ON e.ENGINE = t.ENGINE \
+         WHERE t.TABLE_SCHEMA = {} AND t.TABLE_NAME = {} AND e.TRANSACTIONS = 'YES'",
+        literal(&relation.schema),
+        literal(&relation.name)
+    );
+    if query(conn, sql).await?.is_empty() {
+        return Err(Look::Refused(BackendError::rejected(format!(
+            "the engine of `{}` cannot take a change back",
+            relation.uid
+        ))));
+    }
+    Ok(())
+}
+
+/// Checks that a table which foreign keys reach can be taken back, sets off nothing, and that further keys are those of the catalog.
+pub(crate) async fn check_reached(
+    conn: &mut Conn,
+    catalog: &Catalog,
+    relation: &Relation,
+) -> Result<(), BackendError> {
+    let look = async {
+        require_transactions(conn, relation).await?;
+        let (schema, table) = (literal(&relation.schema), literal(&relation.name));
+        let condition =
+            format!("t.EVENT_OBJECT_SCHEMA = {schema} AND t.EVENT_OBJECT_TABLE = {table}");
+        if !triggers_of(conn, &condition).await?.is_empty() {
+            return Err(changed_schema());
+        }
+        references(conn, catalog, relation, (&schema, &table)).await
+    };
+    look.await.map_err(|error| match error {
+        Look::Failed(error) => BackendError::unavailable(error.to_string()),
+        Look::Refused(error) => error,
+    })
 }
 
 /// Whether foreign keys of other tables can do something when `relation`, which has no triggers, is changed: unless rows are

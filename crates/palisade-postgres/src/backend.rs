@@ -8,14 +8,15 @@ use std::{
 
 use palisade::{
     catalog::Catalog,
+    change::LedgerEntry,
     dialect::Dialect,
     guard::{
-        Backend, BackendError, BackendErrorKind, BackendFuture, Completion, GivenEstimates,
-        RowSink, Ticket,
+        Backend, BackendError, BackendErrorKind, BackendFuture, ChangeEnd, ChangeOrder, Completion,
+        GivenEstimates, OpenTicket, RowSink, Ticket,
     },
     ident,
 };
-use palisade_pool::{Ended, Failed, Pool, Statement, Task, Work};
+use palisade_pool::{Ended, Failed, Pool, PoolSize, Statement, Task, Work};
 use tokio::{runtime::Handle, time::timeout};
 use tokio_postgres::Client;
 
@@ -24,6 +25,7 @@ use crate::{
     connect::{ConnectError, Connector, Session, cleaning},
     execute::{self, Ground},
     introspect::{self, IntrospectError},
+    rehearse::{self, Stage},
     schema_change::{self, Schema},
     second_look::Outside,
     settings::Features,
@@ -45,6 +47,8 @@ const CATALOG_TIME: Duration = Duration::from_secs(60);
 pub struct PostgresBackend {
     pub(crate) pool: Pool<Connector>,
     outside: Outside,
+    /// For the state before a change that is looked at. Whoever uses it takes one of the pool's after that.
+    before: Pool<Connector>,
     config: Arc<PostgresConfig>,
     features: Features,
     schema: Arc<Schema>,
@@ -61,6 +65,11 @@ impl PostgresBackend {
     pub async fn connect(config: PostgresConfig) -> Result<Self, ConnectError> {
         let pool = Pool::new(Connector::new(&config), config.size, Handle::current());
         let outside = Outside::new(&config);
+        let one = PoolSize {
+            connections: 1,
+            waiting: config.size.connections,
+        };
+        let before = Pool::new(Connector::new(&config), one, Handle::current());
         let mut lease = pool.lease().await?;
         let client = &lease.session()?.client;
         if !config.accepts_superuser
@@ -74,6 +83,7 @@ impl PostgresBackend {
         Ok(Self {
             pool,
             outside,
+            before,
             config: Arc::new(config),
             features,
             schema: Arc::new(schema),
@@ -111,6 +121,25 @@ impl PostgresBackend {
             schema: &self.schema,
             catalog: &self.catalog,
             outside: &self.outside,
+            is_fixed: false,
+        }
+    }
+
+    fn ground(&self) -> Ground<'_> {
+        Ground {
+            features: self.features,
+            search_path: self.catalog.search_path(),
+            schema: &self.schema,
+            handed: self.config.handed.as_ref(),
+        }
+    }
+
+    fn stage(&self) -> Stage<'_> {
+        Stage {
+            ground: self.ground(),
+            catalog: &self.catalog,
+            outside: &self.outside,
+            is_pooled: self.config.is_pooled,
         }
     }
 
@@ -144,12 +173,7 @@ struct Run<'a> {
 impl Run<'_> {
     async fn steps(&mut self, session: &mut Session) -> Result<(), Failed> {
         let config = &self.backend.config;
-        let ground = Ground {
-            features: self.backend.features,
-            search_path: self.backend.catalog.search_path(),
-            schema: &self.backend.schema,
-            handed: config.handed.as_ref(),
-        };
+        let ground = self.backend.ground();
         let opened =
             execute::open(session, ground, self.task)
                 .await
@@ -179,7 +203,7 @@ impl Run<'_> {
         match task.work {
             Work::Read => {
                 let cleaning = cleaning(config.is_pooled);
-                execute::answer(session, ground.schema, opened, task, cleaning, sink).await
+                execute::answer(session, ground.schema, opened, task, Some(cleaning), sink).await
             }
             Work::Explain => write::explain(backend.facts(session), opened, task, sink).await,
             Work::Change(changes) => {
@@ -261,6 +285,37 @@ impl Backend for PostgresBackend {
                 Some(task) => self.run(&task, sink).await,
                 None => Ok(Completion::default()),
             }
+        })
+    }
+
+    fn find_receipt<'a>(&'a self, change: &'a str) -> BackendFuture<'a, LedgerEntry> {
+        Box::pin(async move {
+            let ledger = rehearse::ledger_of(&self.catalog);
+            let look = async |session: &mut Session| {
+                Ok::<_, BackendError>(
+                    rehearse::find_receipt(&session.client, &ledger, change).await,
+                )
+            };
+            self.pool.look(CATALOG_TIME, look).await?
+        })
+    }
+
+    fn previews_changes(&self) -> bool {
+        self.config.is_writable
+    }
+
+    fn change(&self, order: ChangeOrder) -> BackendFuture<'_, ChangeEnd> {
+        Box::pin(async move {
+            let ChangeOrder { tickets, purpose } = order;
+            let tickets = tickets.into_iter().map(|ticket| ticket.open(&self.catalog));
+            let tickets: Vec<OpenTicket> = tickets.collect::<Result<_, _>>()?;
+            let tasks = tickets.iter().map(|ticket| {
+                let task = Task::admit(ticket, self.config.is_writable)?;
+                task.ok_or_else(|| rehearse::not_previewable("one of its statements does nothing"))
+            });
+            let tasks: Vec<Task<'_>> = tasks.collect::<Result<_, _>>()?;
+            let sessions = (&self.pool, &self.before);
+            rehearse::run_change(self.stage(), sessions, &tasks, &purpose).await
         })
     }
 }

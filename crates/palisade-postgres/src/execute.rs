@@ -124,6 +124,32 @@ pub(crate) async fn open(
     })
 }
 
+/// Begins a transaction by `begin`, which is ours, with all that is pinned; no statement is opened yet.
+pub(crate) async fn enter(
+    session: &Session,
+    ground: Ground<'_>,
+    task: &Task<'_>,
+    begin: &str,
+) -> Result<Look, BackendError> {
+    let client = &session.client;
+    let own = Own::new(ground.search_path, task.limits);
+    client
+        .batch_execute(begin)
+        .await
+        .map_err(|e| fault::engine(&e))?;
+    let kept = session.kept.get();
+    pin(client, kept, ground.features, own.values(ground.features)).await?;
+    if let Some(name) = ground.handed {
+        hand(client, name, task).await?;
+    }
+    let kept = match kept {
+        Some(kept) => kept.clone(),
+        None => Kept::prepare(client, ground.features).await?,
+    };
+    let _ = session.kept.set(kept.clone());
+    Ok(kept.look)
+}
+
 impl Kept {
     /// Prepares it, under the settings of statements.
     async fn prepare(client: &Client, features: Features) -> Result<Self, BackendError> {
@@ -179,7 +205,11 @@ async fn declare(
 const SET_CONFIG: &str = "pg_catalog.set_config";
 
 /// Tells the server for whom the statement is. Who could change that would be somebody else to the server's policies.
-async fn hand(client: &Client, name: &SettingName, task: &Task<'_>) -> Result<(), BackendError> {
+pub(crate) async fn hand(
+    client: &Client,
+    name: &SettingName,
+    task: &Task<'_>,
+) -> Result<(), BackendError> {
     if task.functions.contains(SET_CONFIG) {
         return Err(BackendError::second_lock(
             "the statement may change for whom the server takes it",
@@ -196,13 +226,14 @@ async fn hand(client: &Client, name: &SettingName, task: &Task<'_>) -> Result<()
         .map_err(|e| fault::engine(&e))
 }
 
-/// Runs what was opened and feeds its rows to `sink`. The transaction stays open, unless `session` is marked as clean.
+/// Runs what was opened and feeds its rows to `sink`. The transaction stays open, unless `session` is marked as clean, which it can
+/// be only where there is a `cleaning`.
 pub(crate) async fn answer(
     session: &mut Session,
     schema: &Schema,
     opened: Opened,
     task: &Task<'_>,
-    cleaning: &str,
+    cleaning: Option<&str>,
     sink: &mut (dyn RowSink + Send),
 ) -> Result<(), BackendError> {
     let client = &session.client;
@@ -273,7 +304,7 @@ async fn fetch(
     session: &mut Session,
     readings: &[Reading],
     most: u64,
-    cleaning: &str,
+    cleaning: Option<&str>,
     sink: &mut (dyn RowSink + Send),
 ) -> Result<(), BackendError> {
     let client = &session.client;
@@ -290,15 +321,15 @@ async fn fetch(
             .simple_query_raw(&sql)
             .await
             .map_err(|e| fault::engine(&e))?;
-        if !is_last {
+        let Some(cleaning) = cleaning.filter(|_| is_last) else {
             let batch = read(stream, readings, sink).await?;
-            if batch.took.is_break() || batch.rows < wanted {
+            if batch.took.is_break() || batch.rows < wanted || is_last {
                 return Ok(());
             }
             left = left.saturating_sub(u64::from(batch.rows));
             wanted = next_batch(batch.rows, batch.bytes);
             continue;
-        }
+        };
         // The server gets both at once, and does the second whatever becomes of the first.
         let mut cleaned = pin!(client.batch_execute(cleaning));
         let mut is_cleaned = poll_fn(|cx| {
@@ -369,7 +400,10 @@ fn next_batch(rows: u32, bytes: usize) -> u32 {
 }
 
 /// The cells of a row and their bytes.
-fn cells(row: &SimpleQueryRow, readings: &[Reading]) -> Result<(Vec<Value>, usize), BackendError> {
+pub(crate) fn cells(
+    row: &SimpleQueryRow,
+    readings: &[Reading],
+) -> Result<(Vec<Value>, usize), BackendError> {
     if row.len() != readings.len() {
         return Err(BackendError::second_lock(
             "a row has other columns than were described",

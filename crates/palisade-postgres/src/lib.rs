@@ -14,6 +14,7 @@ mod execute;
 mod fault;
 pub mod introspect;
 mod params;
+mod rehearse;
 mod schema_change;
 mod second_look;
 mod settings;

@@ -84,6 +84,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) schema: &'a Schema,
     pub(crate) catalog: &'a Catalog,
     pub(crate) outside: &'a Outside,
+    /// Whether the transaction sees one state of the database from its beginning, whatever the statement needs.
+    pub(crate) is_fixed: bool,
 }
 
 /// Shows the plan of a query. Nothing runs.
@@ -149,7 +151,7 @@ pub(crate) async fn change(
         .await
         .map_err(|e| fault::plan(&e))?;
     // Planning has locked what is changed against other definitions.
-    if changes.prechecks.is_empty() {
+    if changes.prechecks.is_empty() && !facts.is_fixed {
         let schema = facts.schema;
         schema
             .verify(facts.client, look, task.relations, task.functions)

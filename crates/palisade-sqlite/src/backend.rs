@@ -8,6 +8,7 @@ use std::{
 
 use palisade::{
     catalog::Catalog,
+    change::LedgerEntry,
     dialect::Dialect,
     guard::{
         Backend, BackendError, BackendErrorKind, BackendFuture, Cancel, ChangeEnd, ChangeOrder,
@@ -346,6 +347,19 @@ impl Backend for SqliteBackend {
             let work = move |rows: &mut RowSender<_>| this.execute_now(&ticket, rows);
             let result = worker::feed(Some(sink), crossing, work).await?;
             result.map_err(|error| note_cancel(error, cancel.is_set()))
+        })
+    }
+
+    fn find_receipt<'a>(&'a self, change: &'a str) -> BackendFuture<'a, LedgerEntry> {
+        let (this, id) = (self.clone(), change.to_owned());
+        Box::pin(async move {
+            let find = move || {
+                this.source
+                    .with(Access::Read, |conn| rehearse::find_receipt(conn, &id))
+            };
+            let found = worker::run(find).await?;
+            let found = found.map_err(|error| explain_open_error(&error))?;
+            found.map_err(|error| BackendError::unavailable(error.to_string()))
         })
     }
 

@@ -16,7 +16,7 @@ use std::{
 
 use palisade::{
     catalog::{Relation, RelationKind},
-    change::{Difference, GeneratedColumns, RowDifference, TableDifference},
+    change::{Difference, GeneratedColumns, LEDGER, LedgerEntry, RowDifference, TableDifference},
     dialect::Dialect,
     guard::{
         BackendError, BackendErrorKind, ChangeEnd, ChangeRun, Looked, OpenTicket, Purpose, RowSink,
@@ -24,7 +24,7 @@ use palisade::{
     value::Value,
 };
 use rusqlite::{
-    Connection,
+    Connection, OptionalExtension as _,
     hooks::{AuthAction, AuthContext},
     types::{ToSqlOutput, ValueRef},
 };
@@ -215,6 +215,9 @@ impl<'a> Change<'a> {
             Purpose::Keep(expectation) => {
                 if expectation.is_met(&run.difference) {
                     self.unwatch(conn)?;
+                    if let Some((id, receipt)) = expectation.receipt(&run) {
+                        leave_receipt(conn, &id, &receipt).map_err(|e| engine(&e))?;
+                    }
                     // Foreign keys that are deferred are checked now.
                     conn.execute_batch("COMMIT").map_err(|e| engine(&e))?;
                     run.is_kept = true;
@@ -700,6 +703,35 @@ fn note(seen: &Mutex<Seen>, context: &AuthContext<'_>) {
         // It is for the decision to admit, and changes no row.
         _ => {}
     }
+}
+
+/// Writes a receipt, where the file has a table for it.
+fn leave_receipt(conn: &Connection, id: &str, receipt: &str) -> rusqlite::Result<()> {
+    if has_ledger(conn)? {
+        conn.execute(
+            &format!("INSERT INTO main.{LEDGER} (change_id, receipt) VALUES (?1, ?2)"),
+            [id, receipt],
+        )?;
+    }
+    Ok(())
+}
+
+fn has_ledger(conn: &Connection) -> rusqlite::Result<bool> {
+    conn.query_row(
+        "SELECT count(*) > 0 FROM main.sqlite_schema WHERE type = 'table' AND name = ?1",
+        [LEDGER],
+        |row| row.get(0),
+    )
+}
+
+/// The receipt of a change.
+pub(crate) fn find_receipt(conn: &Connection, id: &str) -> rusqlite::Result<LedgerEntry> {
+    if !has_ledger(conn)? {
+        return Ok(LedgerEntry::NoLedger);
+    }
+    let sql = format!("SELECT receipt FROM main.{LEDGER} WHERE change_id = ?1");
+    let found = conn.query_row(&sql, [id], |row| row.get(0)).optional()?;
+    Ok(found.map_or(LedgerEntry::Absent, LedgerEntry::Found))
 }
 
 fn take_back(conn: &Connection) -> Result<(), BackendError> {

@@ -397,6 +397,8 @@ mod tests {
             policies: Vec::new(),
             max_affected_rows: 1,
             preview: None,
+            began: None,
+            receipt: None,
         }
     }
 

@@ -247,7 +247,17 @@ async fn a_change_is_looked_at_and_kept() {
     assert_eq!(body(&kept)["state"], "committed");
     assert_eq!(desk.value("SELECT plan FROM customers WHERE id = 1"), "pro");
     assert_eq!(desk.value("SELECT count(*) || '' FROM audit_log"), "1");
-    for tool in ["commit_change", "validate_change", "reject_change"] {
+    let receipt = &body(&kept)["receipt"];
+    assert_eq!(receipt["tables"], json!([]));
+    // The answer can be asked for again, and nothing happens.
+    let same = of_change(&mut agent, "commit_change", &id).await;
+    assert_eq!(&body(&same)["receipt"], receipt);
+    let seen = of_change(&mut agent, "inspect_change", &id).await;
+    assert_eq!(&body(&seen)["receipt"], receipt);
+    for secret in ["SECRET", "audit_log", "free"] {
+        assert!(!receipt.to_string().contains(secret), "{receipt}");
+    }
+    for tool in ["validate_change", "reject_change"] {
         let again = of_change(&mut agent, tool, &id).await;
         assert_eq!(code(&again), "change.wrong-state", "{tool}");
     }
@@ -315,7 +325,10 @@ async fn what_is_made_anew_each_time_does_not_bind() {
     let insert = ["INSERT INTO orders (customer, total) VALUES (2, 5)"];
     let id = propose(&mut agent, &insert).await;
     let looked = look(&mut agent, "validate_change", &id).await;
-    body(&looked);
+    assert_eq!(
+        body(&looked)["generated"],
+        json!(["main.orders.created_at", "main.orders.nonce"])
+    );
     // Another order comes between: the key will be another one, and so will the time.
     desk.run("INSERT INTO orders (customer, total) VALUES (2, 6)");
     tokio::time::sleep(Duration::from_millis(1_100)).await;
@@ -345,6 +358,19 @@ async fn a_change_of_the_data_between_is_a_conflict() {
         let before = desk.value("SELECT group_concat(total) FROM orders");
         let conflict = of_change(&mut agent, "commit_change", &id).await;
         assert_eq!(code(&conflict), "change.conflict", "{between}");
+        // What it does by now is told with it.
+        assert_eq!(conflict["structuredContent"]["state"], "proposed");
+        let total = desk.value("SELECT min(total) || '' FROM orders WHERE customer = 1");
+        let fresh = cells(&conflict);
+        assert!(
+            fresh
+                .iter()
+                .any(|cell| cell.contains(&format!("| total | {total} |"))),
+            "{between}: {fresh:#?}"
+        );
+        let inspected = look(&mut agent, "inspect_change", &id).await;
+        assert_eq!(cells(&inspected), fresh);
+        assert_eq!(body(&inspected)["as_validated"], false);
         assert_eq!(desk.value("SELECT group_concat(total) FROM orders"), before);
         // It has to be looked at anew, and then it is kept.
         assert_eq!(
@@ -425,9 +451,15 @@ async fn another_principal_approves_what_it_looked_at() {
     );
     let kept = of_change(&mut agent, "commit_change", &id).await;
     assert_eq!(body(&kept)["state"], "committed");
-    assert_eq!(
-        code(&of_change(&mut agent, "commit_change", &id).await),
-        "change.wrong-state"
+    assert_eq!(body(&kept)["receipt"]["approved_by"], "User::\"ann\"");
+    // Who sees every row of a table reads there how many are different.
+    let seen = of_change(&mut boss, "inspect_change", &id).await;
+    let receipt = &body(&seen)["receipt"];
+    assert_eq!(receipt["id"], body(&kept)["receipt"]["id"]);
+    let counted = receipt["tables"].to_string();
+    assert!(
+        counted.contains("audit_log") && counted.contains("customers"),
+        "{counted}"
     );
     let approvals = desk
         .records
@@ -632,11 +664,16 @@ async fn two_servers_over_one_store_are_one() {
         of_change(&mut agent, "commit_change", &id),
         of_change(&mut elsewhere, "commit_change", &id)
     );
-    let kept = [&one, &other]
-        .iter()
+    // The other comes too early, or is given the same receipt.
+    let receipts: Vec<&Value> = [&one, &other]
+        .into_iter()
         .filter(|result| result["isError"] == false)
-        .count();
-    assert_eq!(kept, 1, "{one} {other}");
+        .map(|result| &result["structuredContent"]["receipt"]["id"])
+        .collect();
+    assert!(
+        receipts.windows(2).all(|two| two[0] == two[1]) && !receipts.is_empty(),
+        "{one} {other}"
+    );
     assert_eq!(desk.value("SELECT count(*) || '' FROM audit_log"), "1");
 }
 

@@ -1,7 +1,10 @@
 //! Tables and views.
 
 use mysql_async::Conn;
-use palisade::catalog::{RelationDef, RelationKind};
+use palisade::{
+    catalog::{RelationDef, RelationKind},
+    change::LEDGER,
+};
 
 use super::{
     IntrospectError, Product, columns,
@@ -18,7 +21,7 @@ pub(super) async fn read(
         "SELECT t.TABLE_SCHEMA, t.TABLE_NAME, t.TABLE_TYPE, t.ENGINE, v.VIEW_DEFINITION \
          FROM information_schema.TABLES t LEFT JOIN information_schema.VIEWS v \
               ON v.TABLE_SCHEMA = t.TABLE_SCHEMA AND v.TABLE_NAME = t.TABLE_NAME \
-         WHERE {} ORDER BY t.TABLE_SCHEMA, t.TABLE_NAME",
+         WHERE {} AND t.TABLE_NAME <> '{LEDGER}' ORDER BY t.TABLE_SCHEMA, t.TABLE_NAME",
         of_users("t.TABLE_SCHEMA")
     );
     let mut relations = Vec::new();

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use palisade::{
     catalog::{ColumnDef, DefaultValue, ForeignKey, ReferenceAction, RelationDef, RelationKind},
+    change::LEDGER,
     dialect::Dialect,
 };
 use tokio_postgres::Client;
@@ -21,7 +22,7 @@ pub(super) async fn read(
                 CASE WHEN c.relkind IN ('v', 'm') THEN pg_catalog.pg_get_viewdef(c.oid) END \
          FROM pg_catalog.pg_class c \
          JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
-         WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND {USER_SCHEMA} \
+         WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND {USER_SCHEMA} AND c.relname <> '{LEDGER}' \
          ORDER BY n.nspname, c.relname"
     );
     let mut relations = Vec::new();

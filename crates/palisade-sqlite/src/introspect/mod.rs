@@ -18,6 +18,7 @@ use palisade::{
         Catalog, CatalogError, Change, ColumnDef, DefaultValue, RelationDef, RelationKind, Trigger,
         TypeClass,
     },
+    change::LEDGER,
     dialect::Dialect,
     ident,
 };
@@ -89,6 +90,8 @@ pub fn catalog(conn: &Connection, database: &str) -> Result<Catalog, IntrospectE
     let triggers = triggers::read(conn)?;
     let mut relations = table_list(conn)?
         .into_iter()
+        // Receipts are the firewall's own.
+        .filter(|listed| listed.name != LEDGER)
         .map(|listed| relation(conn, &texts, &listed))
         .collect::<Result<Vec<_>, _>>()?;
     for def in &mut relations {

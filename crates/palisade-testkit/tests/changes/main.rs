@@ -21,6 +21,8 @@ mod guarded_writes;
 mod insert_select;
 mod new_rows;
 mod on_conflict;
+mod receipts;
 mod sqlite;
+mod steps;
 mod unknown_outcome;
 mod with_returning;

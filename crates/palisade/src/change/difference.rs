@@ -41,6 +41,44 @@ pub struct RowDifference {
 /// Columns whose values the engine makes anew each time, by schema, table and column: a clock's, or random ones.
 pub type GeneratedColumns = BTreeSet<(String, String, String)>;
 
+/// What is different between rows of `relation` before and after, whatever their order: rows with the same primary key are one row.
+/// Rows of a table without one are deleted and new.
+#[must_use]
+pub fn pair_rows(
+    relation: &Relation,
+    before: impl IntoIterator<Item = Vec<Value>>,
+    after: impl IntoIterator<Item = Vec<Value>>,
+) -> Vec<RowDifference> {
+    let key = |cells: &[Value]| -> String {
+        let keys = relation.primary_key.iter();
+        let keys: Vec<&Value> = keys.filter_map(|at| cells.get(usize::from(*at))).collect();
+        match keys.is_empty() {
+            true => spell_row(cells),
+            false => keys.into_iter().map(spell).collect::<Vec<_>>().join(" "),
+        }
+    };
+    let mut new: BTreeMap<String, Vec<Vec<Value>>> = BTreeMap::new();
+    for cells in after {
+        new.entry(key(&cells)).or_default().push(cells);
+    }
+    let mut rows = Vec::new();
+    for cells in before {
+        let after = new.get_mut(&key(&cells)).and_then(Vec::pop);
+        if after.as_ref() != Some(&cells) {
+            rows.push(RowDifference {
+                before: Some(cells),
+                after,
+            });
+        }
+    }
+    let new = new.into_values().flatten();
+    rows.extend(new.map(|cells| RowDifference {
+        before: None,
+        after: Some(cells),
+    }));
+    rows
+}
+
 impl Difference {
     /// How many rows are different.
     #[must_use]
@@ -54,19 +92,12 @@ impl Difference {
     /// number within this change, wherever another row of the change refers to it.
     #[must_use]
     pub fn binding_text(&self, catalog: &Catalog, generated: &GeneratedColumns) -> String {
-        let new_keys = self.number_new_rows(catalog);
+        let new_keys = self.number_new_rows(catalog, generated);
         let mut tables: Vec<&TableDifference> = self.tables.iter().collect();
         tables.sort_by(|a, b| (&a.schema, &a.table).cmp(&(&b.schema, &b.table)));
         let mut text = "palisade difference 1\n".to_owned();
         for table in tables {
-            let relation = catalog.find(&table.schema, &table.table);
-            let columns = Columns {
-                table,
-                relation,
-                catalog,
-                generated,
-                new_keys: &new_keys,
-            };
+            let columns = Columns::new(table, catalog, generated, &new_keys);
             let mut rows: Vec<String> = table
                 .rows
                 .iter()
@@ -84,37 +115,107 @@ impl Difference {
     }
 
     /// The new rows with a key that the engine gives, by table and key.
-    fn number_new_rows(&self, catalog: &Catalog) -> BTreeMap<(String, String, i64), usize> {
+    pub(super) fn number_new_rows(
+        &self,
+        catalog: &Catalog,
+        generated: &GeneratedColumns,
+    ) -> NewRows {
         let mut numbers = BTreeMap::new();
         for table in &self.tables {
-            let alias = catalog
-                .find(&table.schema, &table.table)
-                .and_then(|relation| relation.rowid_alias);
-            let Some(alias) = alias.map(usize::from) else {
+            let relation = catalog.find(&table.schema, &table.table);
+            let Some(at) = relation.and_then(|relation| given_key(relation, generated)) else {
                 continue;
             };
             let new = table.rows.iter().filter(|row| row.before.is_none());
-            for (number, row) in new.enumerate() {
-                let key = row.after.as_ref().and_then(|after| after.get(alias));
-                if let Some(Value::Integer(key)) = key {
-                    numbers.insert((table.schema.clone(), table.table.clone(), *key), number);
+            let keys = new.map(|row| match row.after.as_ref()?.get(at)? {
+                Value::Integer(key) => Some(*key),
+                Value::Null | Value::Bool(_) | Value::Real(_) | Value::Text(_) | Value::Blob(_) => {
+                    None
                 }
+            });
+            let mut keys: Vec<(usize, i64)> = keys
+                .enumerate()
+                .filter_map(|(number, key)| key.map(|key| (number, key)))
+                .collect();
+            if relation.is_some_and(|relation| relation.rowid_alias.is_none()) {
+                // Servers count keys up, and tell rows in any order.
+                keys.sort_by_key(|(_, key)| *key);
+                for (rank, (number, _)) in keys.iter_mut().enumerate() {
+                    *number = rank;
+                }
+            }
+            for (number, key) in keys {
+                numbers.insert((table.schema.clone(), table.table.clone(), key), number);
             }
         }
         numbers
     }
 }
 
+/// The numbers of new rows, by schema, table and key.
+pub(super) type NewRows = BTreeMap<(String, String, i64), usize>;
+
+/// The position of the key that the engine gives to new rows of `relation`, if it does: SQLite's row id, or a primary key that is made
+/// anew each time.
+pub(super) fn given_key(relation: &Relation, generated: &GeneratedColumns) -> Option<usize> {
+    if let Some(alias) = relation.rowid_alias {
+        return Some(usize::from(alias));
+    }
+    let [only] = relation.primary_key.as_slice() else {
+        return None;
+    };
+    let column = relation.columns.get(usize::from(*only))?;
+    let name = (
+        relation.schema.clone(),
+        relation.name.clone(),
+        column.name.to_string(),
+    );
+    generated.contains(&name).then(|| usize::from(*only))
+}
+
+/// A row of cells as a text.
+pub(super) fn spell_row(cells: &[Value]) -> String {
+    let mut text = String::new();
+    for value in cells {
+        push_part(&mut text, "", &spell(value));
+    }
+    text
+}
+
 /// How the rows of a table are spelled.
-struct Columns<'a> {
+pub(super) struct Columns<'a> {
     table: &'a TableDifference,
     relation: Option<&'a Relation>,
     catalog: &'a Catalog,
     generated: &'a GeneratedColumns,
-    new_keys: &'a BTreeMap<(String, String, i64), usize>,
+    new_keys: &'a NewRows,
 }
 
-impl Columns<'_> {
+impl<'a> Columns<'a> {
+    pub(super) fn new(
+        table: &'a TableDifference,
+        catalog: &'a Catalog,
+        generated: &'a GeneratedColumns,
+        new_keys: &'a NewRows,
+    ) -> Self {
+        Self {
+            table,
+            relation: catalog.find(&table.schema, &table.table),
+            catalog,
+            generated,
+            new_keys,
+        }
+    }
+
+    /// A value of `row` as the change left it.
+    pub(super) fn spell_after(&self, row: &RowDifference, at: usize, value: &Value) -> String {
+        let before = row.before.as_ref().and_then(|before| before.get(at));
+        match before == Some(value) {
+            true => spell(value),
+            false => self.spell_written(at, value),
+        }
+    }
+
     fn spell_row(&self, row: &RowDifference) -> String {
         let mut text = String::new();
         for (when, cells) in [("before", &row.before), ("after", &row.after)] {
@@ -123,11 +224,9 @@ impl Columns<'_> {
             };
             push_part(&mut text, when, &cells.len().to_string());
             for (at, value) in cells.iter().enumerate() {
-                let is_written = when == "after"
-                    && row.before.as_ref().and_then(|before| before.get(at)) != Some(value);
-                let spelled = match is_written {
-                    true => self.spell_written(at, value),
-                    false => spell(value),
+                let spelled = match when {
+                    "after" => self.spell_after(row, at, value),
+                    _ => spell(value),
                 };
                 push_part(&mut text, "", &spelled);
             }
@@ -148,21 +247,21 @@ impl Columns<'_> {
             self.table.table.clone(),
             column.name.to_string(),
         );
-        if self.generated.contains(&name) {
-            return "generated".to_owned();
-        }
         if let Value::Integer(key) = value
             && let Some((schema, table)) = self.keyed_table(relation, at)
             && let Some(number) = self.new_keys.get(&(schema, table.clone(), *key))
         {
             return format!("new row {number} of {table}");
         }
+        if self.generated.contains(&name) {
+            return "generated".to_owned();
+        }
         spell(value)
     }
 
     /// The table whose key stands in a column: its own table, or what the column refers to.
     fn keyed_table(&self, relation: &Relation, at: usize) -> Option<(String, String)> {
-        if relation.rowid_alias.map(usize::from) == Some(at) {
+        if given_key(relation, self.generated) == Some(at) {
             return Some((relation.schema.clone(), relation.name.clone()));
         }
         let column = relation.columns.get(at)?;

@@ -3,11 +3,15 @@
 //! A gate runs them, by the same decisions, checks and tickets as [`execute`](crate::guard::Guard::execute).
 
 mod difference;
+mod generated;
 mod lifecycle;
+mod receipt;
 mod store;
 
-pub use difference::{Difference, GeneratedColumns, RowDifference, TableDifference};
+pub use difference::{Difference, GeneratedColumns, RowDifference, TableDifference, pair_rows};
 pub use lifecycle::{ChangeEvent, ChangeState, TRANSITIONS, WrongState, apply};
+pub use receipt::{LEDGER, LedgerEntry, Receipt, TableCount};
 pub use store::{
-    ChangeBody, ChangeRecord, ChangeStatement, ChangeStore, PreviewMark, Step, Stepped,
+    ChangeBeginning, ChangeBody, ChangeRecord, ChangeStatement, ChangeStore, PreviewMark, Step,
+    Stepped,
 };

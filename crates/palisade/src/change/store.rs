@@ -5,7 +5,10 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    change::lifecycle::{ChangeEvent, ChangeState},
+    change::{
+        lifecycle::{ChangeEvent, ChangeState},
+        receipt::Receipt,
+    },
     policy::ApprovalLevel,
 };
 
@@ -39,6 +42,12 @@ pub struct ChangeBody {
     pub max_affected_rows: u64,
     /// What it did when it was validated.
     pub preview: Option<PreviewMark>,
+    /// When it began to be kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub began: Option<ChangeBeginning>,
+    /// What is left of it, once it was kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub receipt: Option<Receipt>,
 }
 
 impl ChangeBody {
@@ -54,6 +63,16 @@ impl ChangeBody {
     pub fn preview_id(&self) -> Option<&str> {
         self.preview.as_ref().map(|preview| preview.id.as_str())
     }
+}
+
+/// The beginning of an attempt to keep a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ChangeBeginning {
+    /// When, in milliseconds since 1970-01-01 UTC.
+    pub at_ms: u64,
+    /// Whether the database had a table of receipts: then what is not there was not kept.
+    pub has_ledger: bool,
 }
 
 /// A statement of a change.

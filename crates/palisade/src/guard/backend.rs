@@ -7,7 +7,7 @@ use crate::guard::{
     change::{ChangeEnd, ChangeOrder},
     ticket::Ticket,
 };
-use crate::{catalog::Catalog, dialect::Dialect, value::RowSink};
+use crate::{catalog::Catalog, change::LedgerEntry, dialect::Dialect, value::RowSink};
 
 /// What a backend gives later.
 pub type BackendFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, BackendError>> + Send + 'a>>;
@@ -53,10 +53,18 @@ pub trait Backend: Send + Sync + 'static {
         false
     }
 
+    /// The receipt of the change with this id in the database's [ledger](crate::change::LEDGER).
+    fn find_receipt<'a>(&'a self, change: &'a str) -> BackendFuture<'a, LedgerEntry> {
+        let _ = change;
+        Box::pin(async { Ok(LedgerEntry::NoLedger) })
+    }
+
     /// Runs the statements of a change in one transaction, each with its prechecks right before it, and tells what it did row by row.
     ///
     /// What it tells is whole: triggers, foreign keys and conflicting rows included. Where that cannot be, or where something would
     /// stay of a change that is taken back, nothing is run, as [not previewable](BackendErrorKind::NotPreviewable).
+    ///
+    /// With a change that is kept, its [receipt](crate::guard::Expectation::receipt) is written into the ledger, if there is one.
     fn change(&self, order: ChangeOrder) -> BackendFuture<'_, ChangeEnd> {
         drop(order);
         Box::pin(async {

@@ -91,6 +91,8 @@ pub struct Refusal {
     pub incident: Option<String>,
     /// The request that waits for a person, where an approval is missing and can be given.
     pub pending: Option<Box<PendingApproval>>,
+    /// What a change does by now that was to be kept, and did something else when it was looked at.
+    pub fresh: Option<Box<LookedAtChange>>,
 }
 
 impl Refusal {
@@ -101,6 +103,7 @@ impl Refusal {
             rejection,
             incident: None,
             pending: None,
+            fresh: None,
         }
     }
 }
@@ -523,6 +526,7 @@ impl Guard {
             rejection,
             incident,
             pending: None,
+            fresh: None,
         }
     }
 }

@@ -4,7 +4,10 @@ mod preview;
 mod rehearsal;
 mod verbs;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use serde::Serialize;
 
@@ -18,7 +21,7 @@ use crate::{
     approval::spell_params,
     change::{
         ChangeBody, ChangeEvent, ChangeRecord, ChangeState, ChangeStatement, ChangeStore,
-        Difference, GeneratedColumns, PreviewMark, WrongState, apply,
+        Difference, GeneratedColumns, PreviewMark, Receipt, TableCount, WrongState, apply,
     },
     code::Code,
     guard::{
@@ -26,7 +29,7 @@ use crate::{
         internal, live::Live, ticket::Ticket,
     },
     limits::Limits,
-    policy::{ApprovalDemand, ApprovalLevel},
+    policy::{ApprovalDemand, ApprovalLevel, obligation::RowFilter},
     rejection::Rejection,
     rewrite::{Effect, RewrittenStatement},
     session::{Principal, Session, Transport},
@@ -96,6 +99,9 @@ pub struct ChangeView {
     pub affected_rows: Option<Vec<u64>>,
     /// Milliseconds since 1970-01-01 UTC.
     pub expires_ms: u64,
+    /// What is left of it, once it was kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub receipt: Option<Receipt>,
     /// The tools that make sense now.
     pub next_valid_actions: Vec<&'static str>,
 }
@@ -134,6 +140,18 @@ struct Bound {
     live: Arc<Live<dyn Backend>>,
     generated: GeneratedColumns,
     digest: String,
+    /// What is written of it when it is kept: the change's id, and what is known before.
+    leaves: Option<(String, Receipt)>,
+    /// What was written.
+    made: Mutex<Option<Receipt>>,
+}
+
+impl Bound {
+    /// The receipt of what was kept.
+    fn take_receipt(&self) -> Option<Receipt> {
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        made.take()
+    }
 }
 
 impl Expectation for Bound {
@@ -141,6 +159,20 @@ impl Expectation for Bound {
         let catalog = self.live.firewall.catalog();
         let text = difference.binding_text(catalog, &self.generated);
         self.store.digest(&text) == self.digest
+    }
+
+    fn receipt(&self, run: &ChangeRun) -> Option<(String, String)> {
+        let (id, receipt) = self.leaves.as_ref()?;
+        let catalog = self.live.firewall.catalog();
+        let receipt = Receipt {
+            keys: self.store.digest(&run.difference.key_text(catalog)),
+            tables: run.difference.count_by_table(),
+            ..receipt.clone()
+        };
+        let text = serde_json::to_string(&receipt).ok()?;
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        *made = Some(receipt);
+        Some((id.clone(), text))
     }
 }
 
@@ -366,7 +398,7 @@ impl Guard {
     /// Runs a change and takes it back; what it does, for `viewer`.
     async fn rehearse(
         &self,
-        decisions: &mut [Decision],
+        (decisions, body): (&mut [Decision], &ChangeBody),
         (proposer, viewer): (&Session, &Session),
         call: ChangeCall<'_>,
     ) -> Result<(ChangeRun, Preview), Rejection> {
@@ -390,17 +422,21 @@ impl Guard {
         };
         let preview = lens.show(std::mem::take(&mut run.looked), scanning)?;
         let affected = run.affected.iter().sum();
+        // What did not bind when it was validated does not bind when it is kept, whatever this run shows.
+        let known = body.preview.iter().flat_map(|preview| &preview.generated);
+        let generated = run.generated.iter().chain(known).cloned().collect();
         Ok((
             run,
             Preview {
                 rows: preview.rows.with_affected_rows(Some(affected)),
                 counted: preview.counted,
+                generated: lens.name_generated(&generated),
             },
         ))
     }
 
     /// What is told of a change.
-    fn view(&self, record: ChangeRecord, role: Role) -> ChangeView {
+    fn view(&self, record: ChangeRecord, role: Role, session: &Session) -> ChangeView {
         let next_valid_actions = next_actions(&record, role);
         let ChangeRecord {
             id,
@@ -431,8 +467,57 @@ impl Guard {
                 .map(|preview| preview.affected.clone()),
             preview: body.preview.map(|preview| preview.id),
             expires_ms: millis(expires),
+            receipt: body
+                .receipt
+                .map(|receipt| self.show_receipt(receipt, session)),
             next_valid_actions,
         }
+    }
+
+    /// A receipt as whoever asks may know of it: tables are counted for those who see all of their rows.
+    fn show_receipt(&self, receipt: Receipt, session: &Session) -> Receipt {
+        let firewall = self.firewall();
+        let session = self.now(&firewall, session);
+        let view = firewall.policies().session(&session);
+        let is_seen = |count: &TableCount| {
+            let relation = firewall.catalog().find(&count.schema, &count.table);
+            relation.is_some_and(|relation| {
+                view.relation(relation.id)
+                    .is_ok_and(|decision| decision.rows == RowFilter::Everything)
+            })
+        };
+        let tables = receipt.tables.into_iter().filter(is_seen).collect();
+        Receipt { tables, ..receipt }
+    }
+
+    /// What is left of a change that is about to be kept, as far as it is known before.
+    fn receipt(
+        &self,
+        record: &ChangeRecord,
+        live: &Live<dyn Backend>,
+    ) -> Result<Receipt, Rejection> {
+        let store = self.change_store()?;
+        let catalog = live.firewall.catalog();
+        let statements = record.body.statements.iter().fold(
+            "palisade statements 1\n".to_owned(),
+            |text, ChangeStatement { sql, params }| {
+                format!("{text}{} {sql}{} {params}", sql.len(), params.len())
+            },
+        );
+        let preview = record.body.preview.as_ref();
+        Ok(Receipt {
+            id: store.new_id().map_err(|why| internal(&why))?,
+            kept_ms: millis(self.host.unix_time()),
+            approved_by: record.decided_by.clone(),
+            statements: store.digest(&statements),
+            policy_version: record.body.policy_version.clone(),
+            catalog_version: catalog.version().to_owned(),
+            difference: preview
+                .map(|preview| preview.digest.clone())
+                .unwrap_or_default(),
+            keys: String::new(),
+            tables: Vec::new(),
+        })
     }
 
     /// The mark of what a change did.

@@ -13,7 +13,7 @@ use crate::{
         Action, EmptyReason, Envelope, Marker, OutputColumn, Room, RowBound, ScanPlan, ScanSession,
         ScannedRows, Scanner,
     },
-    change::{Difference, TableDifference},
+    change::{Difference, GeneratedColumns, TableDifference},
     firewall::{Decided, VisibleRelation},
     guard::{
         Backend,
@@ -39,6 +39,9 @@ pub struct Preview {
     /// Tables that are not shown row by row, where the session sees every row of them: the name, and how many rows are different.
     /// Where policy shows fewer rows than there are, the number is 0.
     pub counted: Vec<(String, u64)>,
+    /// Columns of which other values may be written when the change is kept, `main.orders.created_at`: they are made anew each time. Of
+    /// those that the session may see.
+    pub generated: Vec<String>,
 }
 
 /// The lens of a session.
@@ -270,7 +273,23 @@ impl SessionLens {
         Ok(Preview {
             rows: Envelope::new(scan.finish()?),
             counted,
+            generated: Vec::new(),
         })
+    }
+
+    /// The names of these columns, of those that the session may see.
+    pub(in crate::guard) fn name_generated(&self, generated: &GeneratedColumns) -> Vec<String> {
+        let relations = self.live.firewall.relations(&self.session);
+        let relations = relations.unwrap_or_default();
+        let is_seen = |(schema, table, column): &&(String, String, String)| {
+            let mut seen = relations
+                .iter()
+                .filter(|one| one.schema == *schema && one.name == *table && one.readable);
+            seen.any(|one| one.columns.iter().any(|seen| seen.name == *column))
+        };
+        let seen = generated.iter().filter(is_seen);
+        seen.map(|(schema, table, column)| format!("{schema}.{table}.{column}"))
+            .collect()
     }
 
     fn lock_found(&self) -> std::sync::MutexGuard<'_, Found> {

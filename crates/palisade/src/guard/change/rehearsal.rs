@@ -34,6 +34,10 @@ pub trait Lens: Send + Sync {
 pub trait Expectation: Send + Sync {
     /// Whether this is it.
     fn is_met(&self, difference: &Difference) -> bool;
+
+    /// The id of the change and its receipt, where one is to be written into the database's [ledger](crate::change::LEDGER), in the
+    /// same transaction. Asked for once the difference is as expected.
+    fn receipt(&self, run: &ChangeRun) -> Option<(String, String)>;
 }
 
 /// What became of a change that a backend ran.

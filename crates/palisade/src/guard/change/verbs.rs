@@ -1,14 +1,20 @@
 //! The verbs: what may be done with a change, each a step of its life.
 
-use std::sync::Arc;
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use super::{
     Bound, ChangeCall, ChangeView, Decision, LookedAtChange, MAX_CHANGE_STATEMENTS, Purpose, Role,
-    keep_statement, proposer, require_step, strictest, wrong_state,
+    keep_statement, millis, proposer, require_step, strictest, wrong_state,
 };
 use crate::{
     audit::ApprovalNote,
-    change::{ChangeBody, ChangeEvent, ChangeRecord, ChangeState, Step, Stepped, WrongState},
+    change::{
+        ChangeBeginning, ChangeBody, ChangeEvent, ChangeRecord, ChangeState, LedgerEntry, Receipt,
+        Step, Stepped, WrongState,
+    },
     code::Code,
     guard::{BackendErrorKind, Became, Guard, Refusal, internal},
     policy::ApprovalLevel,
@@ -16,6 +22,10 @@ use crate::{
     session::Session,
     value::Params,
 };
+
+/// How long after its time a change that left no receipt was not kept: servers end sessions of clients that are gone, and a commit
+/// takes no longer.
+const SETTLED: Duration = Duration::from_secs(120);
 
 impl Guard {
     /// Keeps a change that is to be looked at: its statements are decided about, and nothing is run.
@@ -62,6 +72,8 @@ impl Guard {
             policies: Vec::new(),
             max_affected_rows: max_affected_rows.unwrap_or(u64::MAX),
             preview: None,
+            began: None,
+            receipt: None,
         };
         let decisions = self
             .decide_change(&body, session, call.limits, true)
@@ -77,7 +89,7 @@ impl Guard {
                 "too many of your changes wait; commit or reject some, or wait until they expire",
             )
         })?;
-        Ok(self.view(kept, Role::Proposer))
+        Ok(self.view(kept, Role::Proposer, session))
     }
 
     /// Runs a change and takes it back, and tells what it does. Only its proposer may.
@@ -99,7 +111,7 @@ impl Guard {
         let session = call.session;
         let mut decisions = self.decide_own(&record.body, call, true).await?;
         let (run, preview) = self
-            .rehearse(&mut decisions, (session, session), call)
+            .rehearse((&mut decisions, &record.body), (session, session), call)
             .await?;
         let mut body = decided_body(record.body.clone(), &decisions);
         if let Some(first) = decisions.first() {
@@ -111,13 +123,13 @@ impl Guard {
         };
         let record = self.take_step(step)?;
         Ok(LookedAtChange {
-            view: self.view(record, Role::Proposer),
+            view: self.view(record, Role::Proposer, call.session),
             preview: Some(preview),
             is_as_validated: true,
         })
     }
 
-    /// A change, and what it does by now where it waits for an approval or to be kept. For its proposer, and for whoever may approve it;
+    /// A change, and what it does by now where it was validated and is not kept. For its proposer, and for whoever may approve it;
     /// rows are shown as to the latter's own queries.
     ///
     /// # Errors
@@ -133,8 +145,10 @@ impl Guard {
 
     async fn inspect(&self, id: &str, call: ChangeCall<'_>) -> Result<LookedAtChange, Rejection> {
         let (record, role) = self.find_change(id, call.session)?;
+        let record = self.settle(record).await?;
         match (record.state, &record.body.preview) {
-            (ChangeState::Validated | ChangeState::Approved, Some(_)) => {}
+            // What was looked at once and is not kept: it conflicted, or could not be tried.
+            (ChangeState::Validated | ChangeState::Approved | ChangeState::Proposed, Some(_)) => {}
             (
                 ChangeState::Validated
                 | ChangeState::Approved
@@ -147,7 +161,7 @@ impl Guard {
                 _,
             ) => {
                 return Ok(LookedAtChange {
-                    view: self.view(record, role),
+                    view: self.view(record, role, call.session),
                     preview: None,
                     is_as_validated: true,
                 });
@@ -157,13 +171,18 @@ impl Guard {
         let decisions = self.decide_change(&record.body, &proposer, call.limits, true);
         let mut decisions = decisions.await?;
         let (run, preview) = self
-            .rehearse(&mut decisions, (&proposer, call.session), call)
+            .rehearse(
+                (&mut decisions, &record.body),
+                (&proposer, call.session),
+                call,
+            )
             .await?;
-        let is_as_validated = self.is_bound(&record.body, &decisions)
+        let is_as_validated = record.state != ChangeState::Proposed
+            && self.is_bound(&record.body, &decisions)
             && self
                 .expectation(&record.body, &decisions)?
                 .is_met(&run.difference);
-        let mut view = self.view(record, role);
+        let mut view = self.view(record, role, call.session);
         if !is_as_validated {
             view.next_valid_actions
                 .retain(|action| !matches!(*action, "approve_change" | "commit_change"));
@@ -187,7 +206,7 @@ impl Guard {
         let listed = listed.map_err(|rejection| self.refusal(rejection))?;
         let known = listed.into_iter().filter_map(|record| {
             let role = self.role(&record.body, session)?;
-            Some(self.view(record, role))
+            Some(self.view(record, role, session))
         });
         Ok(known.collect())
     }
@@ -236,7 +255,9 @@ impl Guard {
         let decisions = self.decide_change(&record.body, &proposer, call.limits, true);
         let mut decisions = decisions.await?;
         let sessions = (&proposer, call.session);
-        let (run, _) = self.rehearse(&mut decisions, sessions, call).await?;
+        let (run, _) = self
+            .rehearse((&mut decisions, &record.body), sessions, call)
+            .await?;
         if !self.is_bound(&record.body, &decisions)
             || !self
                 .expectation(&record.body, &decisions)?
@@ -251,7 +272,7 @@ impl Guard {
             by: Some(&by),
             ..self.step(id, ChangeEvent::Approve)
         })?;
-        Ok(self.view(record, Role::Approver))
+        Ok(self.view(record, Role::Approver, call.session))
     }
 
     /// Rejects a change for good: as its proposer, who withdraws it, or as somebody who may approve it.
@@ -268,26 +289,45 @@ impl Guard {
                 by: Some(&by),
                 ..self.step(id, ChangeEvent::Reject)
             })?;
-            Ok(self.view(record, role))
+            Ok(self.view(record, role, session))
         };
         reject().map_err(|rejection| self.refusal(rejection))
     }
 
     /// Runs a change for good, if it does what was looked at, and, where an approval is demanded, what was approved. Only its proposer may.
+    /// A change that is kept already gives its receipt again.
     ///
     /// # Errors
-    /// `approval.required` while it waits; `change.conflict` if it does something else by now. Nothing is changed then.
+    /// `approval.required` while it waits; `change.conflict` if it does something else by now, with what it does. Nothing is changed then.
     pub async fn commit_change(
         &self,
         id: &str,
         call: ChangeCall<'_>,
     ) -> Result<ChangeView, Refusal> {
-        let committed = self.commit(id, call).await;
-        committed.map_err(|rejection| self.refusal(rejection))
+        let rejection = match self.commit(id, call).await {
+            Ok(view) => return Ok(view),
+            Err(rejection) => rejection,
+        };
+        // What it does by now says more than that it is something else. Where that cannot be told, the conflict is.
+        let fresh = match rejection.code() == Code::ChangeConflict {
+            true => self.inspect(id, call).await.ok(),
+            false => None,
+        };
+        Err(Refusal {
+            fresh: fresh
+                .filter(|looked| looked.preview.is_some())
+                .map(Box::new),
+            ..self.refusal(rejection)
+        })
     }
 
     async fn commit(&self, id: &str, call: ChangeCall<'_>) -> Result<ChangeView, Rejection> {
         let record = self.own_change(id, call.session)?;
+        let record = self.settle(record).await?;
+        if record.state == ChangeState::Committed && record.body.receipt.is_some() {
+            // The answer was lost, or is asked for once more.
+            return Ok(self.view(record, Role::Proposer, call.session));
+        }
         let event = match (record.body.approval_level(), record.state) {
             (Some(level), ChangeState::Validated) => return Err(self.wait_for_approval(id, level)),
             (Some(_), _) => ChangeEvent::BeginApproved,
@@ -302,7 +342,21 @@ impl Guard {
                 "the policies or the schema are others than when this change was validated; nothing was changed",
             ));
         }
-        let bound = self.expectation(&record.body, &decisions)?;
+        let bound = self.bind_preview(&record.body, &decisions)?;
+        let live = Arc::clone(&bound.live);
+        let bound = Arc::new(Bound {
+            leaves: Some((id.to_owned(), self.receipt(&record, &live)?)),
+            ..bound
+        });
+        let entry = live.backend.find_receipt(id).await;
+        let began = ChangeBeginning {
+            at_ms: millis(self.host.unix_time()),
+            has_ledger: match entry {
+                Ok(LedgerEntry::Absent) => true,
+                // A receipt of a change that was not kept is none of ours; that there is no answer tells nothing.
+                Ok(LedgerEntry::NoLedger | LedgerEntry::Found(_)) | Err(_) => false,
+            },
+        };
         for decision in &mut decisions {
             decision.run.approval = record.decided_by.clone().map(|by| ApprovalNote {
                 id: id.to_owned(),
@@ -312,16 +366,28 @@ impl Guard {
         }
         // On the disk before anything runs: of several that commit, one is first.
         let preview = record.body.preview_id();
+        let beginning = ChangeBody {
+            began: Some(began),
+            ..record.body.clone()
+        };
         self.take_step(Step {
             preview,
+            body: Some(&beginning),
             ..self.step(id, event)
         })?;
-        let purpose = Purpose::Keep(bound);
+        let purpose = Purpose::Keep(Arc::clone(&bound) as Arc<dyn super::Expectation>);
         let ran = self
             .run_change(&mut decisions, call.session, purpose, call.cancel)
             .await;
+        let mut body = None;
         let (event, refused) = match ran {
-            Ok(run) if run.is_kept => (ChangeEvent::Keep, None),
+            Ok(run) if run.is_kept => {
+                body = Some(ChangeBody {
+                    receipt: bound.take_receipt(),
+                    ..record.body.clone()
+                });
+                (ChangeEvent::Keep, None)
+            }
             Ok(_) => (ChangeEvent::Conflict, Some(conflict())),
             Err((rejection, kind)) => match what_follows(kind) {
                 Some(event) => (event, Some(rejection)),
@@ -338,10 +404,69 @@ impl Guard {
                 self.note_statement(&decision.sql, call.session, &became, &decision.run)?;
             }
         }
-        let record = self.take_step(self.step(id, event))?;
+        let record = self.take_step(Step {
+            body: body.as_ref(),
+            ..self.step(id, event)
+        })?;
         match refused {
             Some(rejection) => Err(rejection),
-            None => Ok(self.view(record, Role::Proposer)),
+            None => Ok(self.view(record, Role::Proposer, call.session)),
+        }
+    }
+
+    /// A change as it stands. Of a change that was being kept when something fell, the database has the receipt, if it was kept. If the
+    /// database would have it, and has not long after, it was not kept.
+    async fn settle(&self, record: ChangeRecord) -> Result<ChangeRecord, Rejection> {
+        let (ChangeState::Committing, Some(began)) = (record.state, record.body.began) else {
+            return Ok(record);
+        };
+        let live = self.current.get();
+        let entry = live.backend.find_receipt(&record.id).await;
+        let Ok(entry) = entry else {
+            return Ok(record);
+        };
+        match entry {
+            LedgerEntry::Found(text) if began.has_ledger => {
+                let receipt: Receipt =
+                    serde_json::from_str(&text).map_err(|error| internal(&error.to_string()))?;
+                let body = ChangeBody {
+                    receipt: Some(receipt),
+                    ..record.body.clone()
+                };
+                self.settle_by(&record.id, (ChangeEvent::Keep, Some(&body)))
+            }
+            LedgerEntry::Absent if began.has_ledger => {
+                let patience = live
+                    .firewall
+                    .limits()
+                    .statement_timeout()
+                    .saturating_add(SETTLED);
+                let since = millis(self.host.unix_time()).saturating_sub(began.at_ms);
+                match Duration::from_millis(since) > patience {
+                    true => self.settle_by(&record.id, (ChangeEvent::Release, None)),
+                    false => Ok(record),
+                }
+            }
+            LedgerEntry::Found(_) | LedgerEntry::Absent | LedgerEntry::NoLedger => Ok(record),
+        }
+    }
+
+    /// Takes a step that another one may have taken meanwhile.
+    fn settle_by(
+        &self,
+        id: &str,
+        (event, body): (ChangeEvent, Option<&ChangeBody>),
+    ) -> Result<ChangeRecord, Rejection> {
+        let step = Step {
+            body,
+            ..self.step(id, event)
+        };
+        match self.take_step(step) {
+            Ok(record) => Ok(record),
+            Err(why) => {
+                let found = self.change_store()?.find(id, self.host.unix_time());
+                found.map_err(|why| internal(&why))?.ok_or(why)
+            }
         }
     }
 
@@ -389,15 +514,21 @@ impl Guard {
         body: &ChangeBody,
         decisions: &[Decision],
     ) -> Result<Arc<dyn super::Expectation>, Rejection> {
+        Ok(Arc::new(self.bind_preview(body, decisions)?))
+    }
+
+    fn bind_preview(&self, body: &ChangeBody, decisions: &[Decision]) -> Result<Bound, Rejection> {
         let (Some(preview), Some(first)) = (&body.preview, decisions.first()) else {
             return Err(internal("a change that was validated has no preview"));
         };
-        Ok(Arc::new(Bound {
+        Ok(Bound {
             store: Arc::clone(self.change_store()?),
             live: Arc::clone(&first.run.live),
             generated: preview.generated.iter().cloned().collect(),
             digest: preview.digest.clone(),
-        }))
+            leaves: None,
+            made: Mutex::default(),
+        })
     }
 
     /// A step that says no more than what happens.

@@ -1,0 +1,493 @@
+//! A change of several statements in one transaction, and what it does row by row.
+//!
+//! The server tells of no row that it changed, and foreign keys change rows below where anything is counted. So the tables that the
+//! statements write, and those that foreign keys reach from them, are read as a whole before the change and after it, in a transaction
+//! whose reads lock what they find. What is different then is the change's. Larger tables are refused, and so are tables with
+//! triggers: what these write is not known.
+//!
+//! A preview runs the change twice over the same rows, at two times. Columns in which both wrote other values are made anew each time.
+
+use std::{collections::BTreeMap, future::poll_fn, ops::ControlFlow, pin::pin};
+
+use futures_core::Stream as _;
+use mysql_async::{Column, Conn, Row, prelude::Queryable as _};
+use palisade::{
+    catalog::{Catalog, ReferenceAction, Relation, RelationKind},
+    change::{Difference, LEDGER, LedgerEntry, TableDifference, pair_rows},
+    guard::{
+        BackendError, BackendErrorKind, ChangeEnd, ChangeRun, Looked, OpenTicket, Purpose, RowSink,
+    },
+    value::Value,
+};
+use palisade_pool::{Ended, Failed, Pool, Statement, Task, Work};
+
+use crate::{
+    cells::Reading,
+    connect::{Connector, Session},
+    execute::{self, Facts},
+    fault,
+    settings::{identifier, literal},
+    write,
+};
+
+/// Rows that the tables may have together that a change can write.
+const MAX_ROWS: usize = 50_000;
+
+/// Bytes that these rows may have.
+const MAX_BYTES: usize = 64 * 1024 * 1024;
+
+/// Rows that a change may touch that is looked at.
+const MAX_CHANGED: usize = 10_000;
+
+/// What is read is locked, and the time stands still.
+const BEGIN: &str = "SET SESSION TRANSACTION ISOLATION LEVEL SERIALIZABLE; \
+     SET SESSION timestamp = UNIX_TIMESTAMP(NOW(6)); START TRANSACTION READ WRITE";
+
+/// A look at a schema in a transaction that has begun.
+const BEGUN: &str = "DO 0";
+
+/// Another time, for the second run: another second.
+const LATER: &str = "SET SESSION timestamp = @@SESSION.timestamp + 1.25";
+
+/// With what the text of a query begins.
+const QUERIES: [&str; 2] = ["SELECT ", "WITH "];
+
+/// That a change cannot be shown. It names nothing: what is written can be hidden from whoever asks.
+pub(crate) fn not_previewable(why: &str) -> BackendError {
+    let detail = format!("this change cannot be looked at before it is kept: {why}");
+    BackendError::new(BackendErrorKind::NotPreviewable, detail)
+}
+
+/// Runs a change in a session of the pool.
+///
+/// # Errors
+/// If nothing was run.
+pub(crate) async fn run_change(
+    pool: &Pool<Connector>,
+    facts: Facts<'_>,
+    tasks: &[Task<'_>],
+    purpose: &Purpose,
+) -> Result<ChangeEnd, BackendError> {
+    let Some(first) = tasks.first() else {
+        return Err(not_previewable("a change has statements"));
+    };
+    let mut change = Change {
+        facts,
+        tasks,
+        purpose,
+        at: 0,
+        run: ChangeRun::default(),
+        is_met: false,
+    };
+    let time = first.limits.statement_timeout();
+    let ended = pool.run(time, first.cancel, &mut change).await;
+    let Change {
+        at, run, is_met, ..
+    } = change;
+    Ok(match ended {
+        Ok(()) => ChangeEnd::Ran(ChangeRun {
+            is_kept: is_met,
+            ..run
+        }),
+        Err(error) => ChangeEnd::Failed {
+            statement: at,
+            error,
+        },
+    })
+}
+
+/// A change that is run.
+struct Change<'a> {
+    facts: Facts<'a>,
+    tasks: &'a [Task<'a>],
+    purpose: &'a Purpose,
+    /// The statement that it is at.
+    at: usize,
+    run: ChangeRun,
+    /// Whether it is to be kept.
+    is_met: bool,
+}
+
+/// The rows of each table that can be written.
+type State = Vec<Vec<Vec<Value>>>;
+
+/// A sink that drops rows: what RETURNING gives stands in the difference too.
+struct Untold;
+
+impl RowSink for Untold {
+    fn columns(&mut self, _: &[&str]) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+
+    fn row(&mut self, _: Vec<Value>) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+}
+
+/// A sink that keeps rows.
+#[derive(Default)]
+struct Kept(Vec<Vec<Value>>);
+
+impl RowSink for Kept {
+    fn columns(&mut self, _: &[&str]) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+
+    fn row(&mut self, cells: Vec<Value>) -> ControlFlow<()> {
+        self.0.push(cells);
+        ControlFlow::Continue(())
+    }
+}
+
+impl Statement<Session> for Change<'_> {
+    async fn attempt(&mut self, session: &mut Session) -> Result<Ended, Failed> {
+        self.run = ChangeRun::default();
+        self.is_met = false;
+        let tables = find_reached(self.facts.catalog, self.tasks).map_err(Failed::Running)?;
+        self.begin(session, &tables).await?;
+        let conn = session
+            .ready()
+            .await
+            .map_err(|e| Failed::Running(fault::engine(&e)))?;
+        self.try_run(conn, &tables)
+            .await
+            .map(|()| Ended::Clean)
+            .map_err(Failed::Running)
+    }
+
+    async fn keep(&mut self, session: &mut Session) -> Result<(), BackendError> {
+        match self.is_met {
+            true => write::keep(session).await,
+            // Cleaning the session takes everything back.
+            false => Ok(()),
+        }
+    }
+}
+
+impl Change<'_> {
+    /// Begins the transaction, and checks that everything is as it was decided about.
+    async fn begin(&self, session: &mut Session, tables: &[&Relation]) -> Result<(), Failed> {
+        let Some(first) = self.tasks.first() else {
+            return Err(Failed::Running(not_previewable("a change has statements")));
+        };
+        let begin = execute::begin(self.facts.product, first.limits, BEGIN);
+        execute::open_by(session, self.facts, first.relations, &begin).await?;
+        for task in self.tasks.iter().skip(1) {
+            execute::open_by(session, self.facts, task.relations, BEGUN).await?;
+        }
+        let reached: Vec<String> = tables.iter().map(|table| table.uid.clone()).collect();
+        let conn = execute::open_by(session, self.facts, &reached, BEGUN).await?;
+        for table in tables {
+            write::check_reached(conn, self.facts.catalog, table)
+                .await
+                .map_err(Failed::Running)?;
+        }
+        Ok(())
+    }
+
+    async fn try_run(&mut self, conn: &mut Conn, tables: &[&Relation]) -> Result<(), BackendError> {
+        let before = read(conn, tables).await?;
+        run_ours(conn, "SAVEPOINT palisade_change").await?;
+        let affected = self.run_statements(conn).await?;
+        let difference = compare(tables, &before, &read(conn, tables).await?)?;
+        let expectation = match self.purpose {
+            Purpose::Keep(expectation) => Some(expectation),
+            Purpose::Preview(_) => None,
+        };
+        if let Some(expectation) = expectation {
+            self.is_met = expectation.is_met(&difference);
+            self.run = ChangeRun {
+                affected,
+                difference,
+                ..ChangeRun::default()
+            };
+            if self.is_met
+                && let Some((id, receipt)) = expectation.receipt(&self.run)
+            {
+                leave_receipt(conn, self.facts.catalog, (id, receipt)).await?;
+            }
+            return Ok(());
+        }
+        let Purpose::Preview(lens) = self.purpose else {
+            return Ok(());
+        };
+        // The locks stay.
+        run_ours(conn, "ROLLBACK TO SAVEPOINT palisade_change").await?;
+        run_ours(conn, LATER).await?;
+        let affected = self.run_statements(conn).await?;
+        let again = compare(tables, &before, &read(conn, tables).await?)?;
+        let generated = again.find_generated(&difference, self.facts.catalog);
+        let generated = generated.ok_or_else(|| {
+            not_previewable(
+                "its statements choose other rows each time they run; name the rows in WHERE",
+            )
+        })?;
+        let looks = lens.looks(&again).into_iter();
+        let looks = looks.map(|ticket| ticket.open(self.facts.catalog));
+        let looks: Vec<OpenTicket> = looks.collect::<Result<_, _>>()?;
+        let after = self.look(conn, &looks).await?;
+        run_ours(conn, "ROLLBACK TO SAVEPOINT palisade_change").await?;
+        let before = self.look(conn, &looks).await?;
+        let pairs = before.into_iter().zip(after);
+        self.run = ChangeRun {
+            affected,
+            difference: again,
+            generated,
+            looked: pairs
+                .map(|(before, after)| Looked { before, after })
+                .collect(),
+            ..ChangeRun::default()
+        };
+        Ok(())
+    }
+
+    /// Runs the statements, each after its prechecks; how many rows each changed.
+    async fn run_statements(&mut self, conn: &mut Conn) -> Result<Vec<u64>, BackendError> {
+        let mut affected = Vec::with_capacity(self.tasks.len());
+        for (at, task) in self.tasks.iter().enumerate() {
+            self.at = at;
+            let Work::Change(changes) = task.work else {
+                return Err(BackendError::second_lock(
+                    "a change has another kind of statement",
+                ));
+            };
+            let done = write::change(conn, self.facts, task, changes, &mut Untold).await?;
+            affected.push(done.affected.unwrap_or_default());
+        }
+        self.at = 0;
+        Ok(affected)
+    }
+
+    /// What decided queries give in this transaction.
+    async fn look(&self, conn: &mut Conn, looks: &[OpenTicket]) -> Result<State, BackendError> {
+        let mut all = Vec::with_capacity(looks.len());
+        for ticket in looks {
+            let task = Task::admit(ticket, false)?
+                .ok_or_else(|| BackendError::second_lock("what is looked through does nothing"))?;
+            // The transaction is none that only reads.
+            if !QUERIES.iter().any(|words| task.sql.starts_with(words)) {
+                return Err(BackendError::second_lock(
+                    "what is looked through is no query",
+                ));
+            }
+            let mut rows = Kept::default();
+            execute::answer(conn, self.facts, &task, &mut rows).await?;
+            all.push(rows.0);
+        }
+        Ok(all)
+    }
+}
+
+/// The schema in which the table of receipts stands, and its name as an identifier.
+fn ledger_of(catalog: &Catalog) -> (&str, String) {
+    let schema = catalog.default_schema();
+    (schema, format!("{}.{LEDGER}", identifier(schema)))
+}
+
+async fn has_ledger(conn: &mut Conn, schema: &str) -> Result<bool, BackendError> {
+    let sql = format!(
+        "SELECT 1 FROM information_schema.TABLES WHERE TABLE_SCHEMA = {} AND TABLE_NAME = '{LEDGER}' AND ENGINE = 'InnoDB'",
+        literal(schema)
+    );
+    let found: Option<Row> = conn.query_first(sql).await.map_err(|e| fault::engine(&e))?;
+    Ok(found.is_some())
+}
+
+/// Writes a receipt, where the database has a table for it.
+async fn leave_receipt(
+    conn: &mut Conn,
+    catalog: &Catalog,
+    (id, receipt): (String, String),
+) -> Result<(), BackendError> {
+    let (schema, ledger) = ledger_of(catalog);
+    if has_ledger(conn, schema).await? {
+        let sql = format!("INSERT INTO {ledger} (change_id, receipt) VALUES (?, ?)");
+        conn.exec_drop(sql, (id, receipt))
+            .await
+            .map_err(|e| fault::engine(&e))?;
+    }
+    Ok(())
+}
+
+/// The receipt of a change.
+pub(crate) async fn find_receipt(
+    conn: &mut Conn,
+    catalog: &Catalog,
+    id: &str,
+) -> Result<LedgerEntry, BackendError> {
+    let (schema, ledger) = ledger_of(catalog);
+    if !has_ledger(conn, schema).await? {
+        return Ok(LedgerEntry::NoLedger);
+    }
+    let sql = format!("SELECT receipt FROM {ledger} WHERE change_id = ?");
+    let found: Option<String> = conn
+        .exec_first(sql, (id,))
+        .await
+        .map_err(|e| fault::engine(&e))?;
+    Ok(found.map_or(LedgerEntry::Absent, LedgerEntry::Found))
+}
+
+async fn run_ours(conn: &mut Conn, sql: &str) -> Result<(), BackendError> {
+    conn.query_drop(sql).await.map_err(|e| fault::engine(&e))
+}
+
+/// The tables that the statements write, and all that foreign keys reach from them.
+fn find_reached<'c>(
+    catalog: &'c Catalog,
+    tasks: &[Task<'_>],
+) -> Result<Vec<&'c Relation>, BackendError> {
+    let is_written = |relation: &&Relation| {
+        tasks.iter().any(|task| {
+            let Work::Change(changes) = task.work else {
+                return false;
+            };
+            let mut writes = changes.writes.iter();
+            task.relations.contains(&relation.uid)
+                && writes.any(|(_, table, _)| *table == *relation.key)
+        })
+    };
+    let mut reached: Vec<&Relation> = catalog.relations().iter().filter(is_written).collect();
+    let acts = |action: ReferenceAction| action != ReferenceAction::Refuse;
+    let mut next = 0;
+    while let Some(parent) = reached.get(next).copied() {
+        next += 1;
+        for child in catalog.relations() {
+            let follows = child.foreign_keys.iter().any(|key| {
+                let of = catalog.find(&key.schema, &key.table);
+                of.is_some_and(|of| of.id == parent.id)
+                    && (acts(key.on_delete) || acts(key.on_update))
+            });
+            if follows && reached.iter().all(|known| known.id != child.id) {
+                reached.push(child);
+            }
+        }
+    }
+    if reached.is_empty() || reached.iter().any(|one| one.kind != RelationKind::Table) {
+        return Err(not_previewable("it writes what is no table, as a view"));
+    }
+    if reached.iter().any(|relation| !relation.triggers.is_empty()) {
+        return Err(not_previewable(
+            "it writes a table that has triggers, and the server does not tell what these write; use execute, if policy permits it",
+        ));
+    }
+    Ok(reached)
+}
+
+/// All rows of these tables, which are locked.
+async fn read(conn: &mut Conn, tables: &[&Relation]) -> Result<State, BackendError> {
+    let (mut rows_left, mut bytes_left) = (MAX_ROWS, MAX_BYTES);
+    let mut state = Vec::with_capacity(tables.len());
+    for table in tables {
+        let columns: Vec<String> = (table.columns.iter())
+            .map(|column| identifier(&column.name))
+            .collect();
+        let name = format!("{}.{}", identifier(&table.schema), identifier(&table.name));
+        // An account is not told of columns of which it may do nothing.
+        let whole = format!("SELECT * FROM {name} LIMIT 0");
+        let whole = conn.prep(&whole).await.map_err(|e| unreadable(&e, table))?;
+        let is_known = |column: &Column| {
+            let mut known = table.columns.iter();
+            known.any(|one| one.name.eq_ignore_ascii_case(&column.name_str()))
+        };
+        if !whole.columns().iter().all(is_known) {
+            return Err(not_previewable(
+                "it writes a table with columns that the catalog has not",
+            ));
+        }
+        let sql = format!(
+            "SELECT {} FROM {name} LIMIT {}",
+            columns.join(", "),
+            rows_left + 1
+        );
+        execute::check_text(&sql)?;
+        let statement = conn.prep(&sql).await.map_err(|e| unreadable(&e, table))?;
+        let mut result = conn
+            .exec_iter(&statement, ())
+            .await
+            .map_err(|e| unreadable(&e, table))?;
+        let stream = result
+            .stream::<Row>()
+            .await
+            .map_err(|e| fault::engine(&e))?;
+        let Some(stream) = stream else {
+            return Err(BackendError::second_lock("a table gave no rows"));
+        };
+        let readings: Vec<Reading> = stream.columns_ref().iter().map(Reading::new).collect();
+        let mut stream = pin!(stream);
+        let mut rows = Vec::new();
+        while let Some(row) = poll_fn(|cx| stream.as_mut().poll_next(cx)).await {
+            let row = row.map_err(|e| fault::engine(&e))?;
+            let cells = execute::cells(row, &readings)?;
+            let size: usize = cells.iter().map(size_of).sum();
+            let (Some(rows_then), Some(bytes_then)) =
+                (rows_left.checked_sub(1), bytes_left.checked_sub(size))
+            else {
+                return Err(not_previewable(
+                    "on this server, the tables that it can write have at most 50,000 rows and 64 MiB together",
+                ));
+            };
+            (rows_left, bytes_left) = (rows_then, bytes_then);
+            rows.push(cells);
+        }
+        state.push(rows);
+    }
+    Ok(state)
+}
+
+/// About how many bytes a value takes.
+fn size_of(value: &Value) -> usize {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Integer(_) | Value::Real(_) => 8,
+        Value::Text(text) | Value::Blob(text) => text.len(),
+    }
+}
+
+/// Why rows of `table` cannot be read: most of all, for the lack of a grant, which the operator is told.
+fn unreadable(error: &mysql_async::Error, table: &Relation) -> BackendError {
+    // `ER_TABLEACCESS_DENIED_ERROR`, `ER_COLUMNACCESS_DENIED_ERROR`
+    let is_denied =
+        matches!(error, mysql_async::Error::Server(server) if [1142, 1143].contains(&server.code));
+    match is_denied {
+        true => BackendError::new(
+            BackendErrorKind::NotGranted,
+            format!(
+                "a change in steps is shown by whole rows, and the account may not read those of {0}; for changes in steps: GRANT SELECT ON {0} TO the account",
+                table.uid
+            ),
+        ),
+        false => fault::engine(error),
+    }
+}
+
+/// What is different.
+fn compare(
+    tables: &[&Relation],
+    before: &State,
+    after: &State,
+) -> Result<Difference, BackendError> {
+    let mut by_table: BTreeMap<&str, TableDifference> = BTreeMap::new();
+    let mut count = 0;
+    for ((table, before), after) in tables.iter().zip(before).zip(after) {
+        let rows = pair_rows(table, before.iter().cloned(), after.iter().cloned());
+        count += rows.len();
+        if !rows.is_empty() {
+            by_table.insert(
+                &table.uid,
+                TableDifference {
+                    schema: table.schema.clone(),
+                    table: table.name.clone(),
+                    rows,
+                },
+            );
+        }
+    }
+    if count > MAX_CHANGED {
+        return Err(BackendError::new(
+            BackendErrorKind::AffectedRows,
+            format!("a change that is looked at touches at most {MAX_CHANGED} rows"),
+        ));
+    }
+    Ok(Difference {
+        tables: by_table.into_values().collect(),
+    })
+}

@@ -1,0 +1,113 @@
+//! What is left of a change that was kept.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    catalog::Catalog,
+    change::difference::{Difference, spell_row},
+    value::Value,
+};
+
+/// The table of an operator's database in which receipts stand: a change's id and its receipt, as `change_id` and `receipt`. It is in
+/// the first schema of the search path. Catalogs leave it out, so that no statement reads or writes it.
+pub const LEDGER: &str = "palisade_receipts";
+
+/// What a database says of a receipt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LedgerEntry {
+    /// It has no table of receipts.
+    NoLedger,
+    /// No such change was kept.
+    Absent,
+    /// The receipt, as JSON.
+    Found(String),
+}
+
+/// What a change that was kept leaves behind. It holds no value of a row: digests are under a store's key.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Receipt {
+    /// Its id.
+    pub id: String,
+    /// When it was kept, in milliseconds since 1970-01-01 UTC.
+    pub kept_ms: u64,
+    /// Who approved the change, where that was demanded.
+    pub approved_by: Option<String>,
+    /// A digest of the statements and their parameters.
+    pub statements: String,
+    /// Of the policies and principals by which it was decided, and the catalog.
+    pub policy_version: String,
+    /// Of the catalog alone.
+    pub catalog_version: String,
+    /// A digest of what binds of the difference, as it was looked at and as it was kept.
+    pub difference: String,
+    /// A digest of the keys of all rows that are different.
+    pub keys: String,
+    /// How many rows are different, by table.
+    pub tables: Vec<TableCount>,
+}
+
+/// How many rows of a table a change made different.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TableCount {
+    /// Its schema, as declared.
+    pub schema: String,
+    /// Its name, as declared.
+    pub table: String,
+    /// New rows.
+    pub inserted: u64,
+    /// Rows that have other values.
+    pub updated: u64,
+    /// Rows that are not there any more.
+    pub deleted: u64,
+}
+
+impl Difference {
+    /// How many rows are different, by table.
+    #[must_use]
+    pub fn count_by_table(&self) -> Vec<TableCount> {
+        let count = |of: &dyn Fn(bool, bool) -> bool, rows: &[super::RowDifference]| {
+            let rows = rows
+                .iter()
+                .filter(|row| of(row.before.is_some(), row.after.is_some()));
+            u64::try_from(rows.count()).unwrap_or(u64::MAX)
+        };
+        let tables = self.tables.iter().map(|table| TableCount {
+            schema: table.schema.clone(),
+            table: table.table.clone(),
+            inserted: count(&|before, _| !before, &table.rows),
+            updated: count(&|before, after| before && after, &table.rows),
+            deleted: count(&|_, after| !after, &table.rows),
+        });
+        tables.collect()
+    }
+
+    /// The primary keys of all rows that are different, as one text. Of a table without one, all values of its rows.
+    #[must_use]
+    pub fn key_text(&self, catalog: &Catalog) -> String {
+        let mut lines = Vec::new();
+        for table in &self.tables {
+            let relation = catalog.find(&table.schema, &table.table);
+            let keys: &[u16] = relation.map_or(&[], |relation| &relation.primary_key);
+            for cells in table.rows.iter().flat_map(|row| [&row.before, &row.after]) {
+                let Some(cells) = cells else {
+                    continue;
+                };
+                let key: Vec<Value> = match keys {
+                    [] => cells.clone(),
+                    keys => keys
+                        .iter()
+                        .filter_map(|at| cells.get(usize::from(*at)).cloned())
+                        .collect(),
+                };
+                let row = [Value::text(&table.schema), Value::text(&table.table)];
+                let row: Vec<Value> = row.into_iter().chain(key).collect();
+                lines.push(spell_row(&row));
+            }
+        }
+        lines.sort();
+        lines.dedup();
+        lines.concat()
+    }
+}
