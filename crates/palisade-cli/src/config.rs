@@ -44,6 +44,8 @@ use crate::{
 pub(crate) struct Config {
     /// The policy folder.
     pub(crate) policies: Option<PathBuf>,
+    /// The policy folder on trial.
+    pub(crate) candidate: Option<PathBuf>,
     /// Who asks.
     pub(crate) principal: Option<Principal>,
     /// The audit log.
@@ -268,6 +270,8 @@ struct Connection {
     acknowledge_write: bool,
     /// As at the top, for this connection.
     policies: Option<PathBuf>,
+    /// A policy folder on trial: what it would refuse is recorded, and not refused.
+    candidate: Option<PathBuf>,
     /// As at the top, for this connection.
     principal: Option<Spanned<String>>,
     /// As at the top, for this connection.
@@ -528,6 +532,7 @@ impl Reader<'_> {
         }
         let defaults = Config {
             policies: policies.map(|path| self.folder.join(path)),
+            candidate: None,
             principal: self.principal(principal)?,
             audit: self.audit(audit, &grants)?,
             on_finding,
@@ -586,6 +591,7 @@ impl Reader<'_> {
             acknowledge_superuser,
             acknowledge_write,
             policies,
+            candidate,
             principal,
             audit,
             on_finding,
@@ -679,6 +685,7 @@ impl Reader<'_> {
             policies: policies
                 .map(|path| self.folder.join(path))
                 .or_else(|| defaults.policies.clone()),
+            candidate: candidate.map(|path| self.folder.join(path)),
             principal: self
                 .principal(principal)?
                 .or_else(|| defaults.principal.clone()),

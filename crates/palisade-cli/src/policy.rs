@@ -10,8 +10,8 @@ use crate::{
     exit::{Exit, Failure},
     output,
     policies::{self, STARTER},
-    policy_access, policy_check, policy_diff, policy_fmt, policy_learn, policy_lock, policy_prove,
-    policy_repl, policy_request, policy_test,
+    policy_access, policy_check, policy_diff, policy_fmt, policy_learn, policy_lock,
+    policy_promote, policy_prove, policy_repl, policy_request, policy_test,
     setup::Setup,
     starter_columns,
 };
@@ -32,6 +32,7 @@ pub(crate) fn run(command: &PolicyCommand) -> Result<Exit, Failure> {
         PolicyCommand::Repl(arguments) => return policy_repl::run(arguments),
         PolicyCommand::Test(arguments) => return policy_test::run(arguments),
         PolicyCommand::Diff(arguments) => return policy_diff::run(arguments),
+        PolicyCommand::Promote(arguments) => return policy_promote::run(arguments),
         PolicyCommand::Prove(arguments) => return policy_prove::run(arguments),
         PolicyCommand::Learn(arguments) => return policy_learn::run(arguments),
         PolicyCommand::Request(arguments) => return policy_request::run(arguments),

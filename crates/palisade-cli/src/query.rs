@@ -94,6 +94,12 @@ pub(crate) fn guard(
         ))
     })?;
     let firewall = setup.firewall(backend.catalog().clone(), access)?;
+    if let Some(candidate) = &setup.candidate {
+        // Policies on trial that do not load would record nothing of use.
+        firewall
+            .renewed(firewall.catalog().clone(), candidate.sources.clone())
+            .map_err(|error| candidate.failure(&error))?;
+    }
     let guard = Guard::over(
         Arc::new(firewall),
         backend,
@@ -104,6 +110,10 @@ pub(crate) fn guard(
         .on_finding(setup.on_finding)
         .scanner(setup.scanner)
         .with_name(setup.name_of(database));
+    let guard = match &setup.candidate {
+        Some(candidate) => guard.with_candidate(candidate.sources.clone()),
+        None => guard,
+    };
     Ok(match setup.approvals.open()? {
         Some(store) => keep_waiting(guard, store),
         None => guard,

@@ -434,6 +434,32 @@ pub(crate) struct RequestArguments {
     pub(crate) format: Format,
 }
 
+pub(crate) const PROMOTE_HELP: &str = "\
+The tests of CANDIDATE must hold. What it changes for whom is printed, the wider
+first. With --yes a copy of it takes the place of ENFORCED in one step, and what
+was there stays beside it as `ENFORCED.before`.
+
+Examples (after `palisade demo`):
+  cp -r demo-policies demo-candidate
+  palisade policy promote demo-candidate demo-policies
+  palisade policy promote demo-candidate demo-policies --yes
+
+Exit code 1: a test of CANDIDATE does not hold, and nothing was changed.";
+
+/// `palisade policy promote`
+#[derive(Debug, Args)]
+pub(crate) struct PromoteArguments {
+    /// The policy folder on trial, with tests
+    #[arg(value_name = "CANDIDATE")]
+    pub(crate) candidate: PathBuf,
+    /// The policy folder that decides
+    #[arg(value_name = "ENFORCED")]
+    pub(crate) enforced: PathBuf,
+    /// Make it the one that decides
+    #[arg(long)]
+    pub(crate) yes: bool,
+}
+
 pub(crate) const PROVE_HELP: &str = "\
 FILE holds properties, such as: no principal outside of a role sees columns with
 a tag in plain. They are decided for every principal, table and column that is

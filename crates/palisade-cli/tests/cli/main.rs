@@ -33,6 +33,7 @@ mod mcp_config;
 mod mysql;
 mod one_folder;
 mod policies;
+mod policy_candidate;
 mod policy_coverage;
 mod policy_fmt;
 mod policy_generate;
