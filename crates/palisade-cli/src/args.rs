@@ -600,7 +600,7 @@ pub(crate) enum PolicyCommand {
     /// Say what changes for whom between two policy folders
     #[command(after_help = DIFF_HELP)]
     Diff(DiffArguments),
-    /// Make a policy folder on trial the one that decides
+    /// Let a policy folder on trial decide from now on
     #[command(after_help = PROMOTE_HELP)]
     Promote(PromoteArguments),
     /// Prove or refute properties of policies, over these entities and tables

@@ -270,7 +270,7 @@ struct Connection {
     acknowledge_write: bool,
     /// As at the top, for this connection.
     policies: Option<PathBuf>,
-    /// A policy folder on trial: what it would refuse is recorded, and not refused.
+    /// A policy folder on trial. Its refusals are recorded, and refuse nothing.
     candidate: Option<PathBuf>,
     /// As at the top, for this connection.
     principal: Option<Spanned<String>>,

@@ -1,4 +1,4 @@
-//! `palisade policy promote`: a policy folder on trial becomes the one that decides.
+//! `palisade policy promote`: a policy folder on trial decides from then on.
 
 use std::{
     fs, io,

@@ -455,7 +455,7 @@ pub(crate) struct PromoteArguments {
     /// The policy folder that decides
     #[arg(value_name = "ENFORCED")]
     pub(crate) enforced: PathBuf,
-    /// Make it the one that decides
+    /// Put it in the place of ENFORCED
     #[arg(long)]
     pub(crate) yes: bool,
 }

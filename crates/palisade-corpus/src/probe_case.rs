@@ -23,7 +23,7 @@ pub(crate) fn is_named(principal: &Principal) -> bool {
     !principal.id().starts_with('\u{1}')
 }
 
-/// The principal, or for one that stands for all others one that nothing names.
+/// The principal; where it stands for all others, a principal that nothing names.
 pub(crate) fn stand_in(principal: &Principal) -> Principal {
     if is_named(principal) {
         principal.clone()

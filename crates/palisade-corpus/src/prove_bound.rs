@@ -189,7 +189,7 @@ fn check_place(
             .levels
             .iter()
             .filter(|level| judge(level) == Standing::Beyond);
-        let wanted = Wanted::of(most);
+        let wanted = Wanted::most_of(most);
         findings.try_suspect(&suspect, |suspect| confirm(ground, suspect, wanted));
         return;
     }

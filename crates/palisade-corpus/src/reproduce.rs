@@ -33,7 +33,7 @@ pub(crate) enum Wanted {
 
 impl Wanted {
     /// What shows the most of `levels`.
-    pub(crate) fn of<'l>(levels: impl Iterator<Item = &'l AccessLevel>) -> Self {
+    pub(crate) fn most_of<'l>(levels: impl Iterator<Item = &'l AccessLevel>) -> Self {
         let each = levels.map(|level| match level {
             AccessLevel::Plain => Self::Plain,
             AccessLevel::Nulls | AccessLevel::Token | AccessLevel::Masked(_) => Self::Column,
@@ -114,7 +114,7 @@ fn try_statements(
             let answer = ground.runner.run(&case).answer;
             if let Some(answer) = answer.filter(|answer| answer.code.is_none()) {
                 return Some(Confirmed {
-                    case: named(case, suspect),
+                    case: name_case(case, suspect),
                     answer,
                 });
             }
@@ -123,7 +123,7 @@ fn try_statements(
     None
 }
 
-fn named(mut case: Case, suspect: &Suspect) -> Case {
+fn name_case(mut case: Case, suspect: &Suspect) -> Case {
     let who = stand_in(&suspect.principal);
     let text = format!(
         "{}-{}-{}",
@@ -163,6 +163,9 @@ fn statements(ground: &Ground<'_>, suspect: &Suspect) -> Vec<String> {
 fn shows(trace: &Trace, suspect: &Suspect, wanted: Wanted) -> bool {
     if trace.code.is_some() {
         return false;
+    }
+    if wanted == Wanted::Permit {
+        return true;
     }
     let mut relations = trace.relations.iter();
     let relation = relations.find(|relation| relation.relation == suspect.place.table);

@@ -8,7 +8,7 @@ use palisade::{
 };
 
 /// At most so many proposals stand for one condition.
-const MAX_PROPOSALS: usize = 6;
+const MAX_PROPOSALS: usize = 12;
 
 /// The value of a column.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -120,7 +120,6 @@ fn one_of(parts: &[Predicate], wanted: bool, relation: &Relation) -> Vec<Values>
                 }
             }
         }
-        alone.truncate(2);
         found.extend(alone);
     }
     found
@@ -162,10 +161,10 @@ fn propose_comparison(
     };
     match (left, right) {
         (Operand::Column(index), Operand::Literal(literal)) => {
-            beside(*index, comparison, literal, wanted, relation)
+            compare_with(*index, comparison, literal, wanted, relation)
         }
         (Operand::Literal(literal), Operand::Column(index)) => {
-            beside(*index, flipped, literal, wanted, relation)
+            compare_with(*index, flipped, literal, wanted, relation)
         }
         (Operand::Column(one), Operand::Column(other)) => {
             let values = [1, 2].map(|number| usual(*one, relation, number));
@@ -199,7 +198,7 @@ fn propose_comparison(
 }
 
 /// Values of a column beside a literal.
-fn beside(
+fn compare_with(
     index: u16,
     comparison: Comparison,
     literal: &Literal,

@@ -368,11 +368,6 @@ fn a_redundant_policy_is_told_from_the_others() {
     );
     let (outcome, told) = redundant(&asking, "asks", 6);
     assert_eq!(outcome, "undecided", "{told}");
-    let engine = format!(
-        "{POLICIES}@id(\"engine\") permit (principal, action == Action::\"select\", resource == Table::\"main.sqlite_schema\");"
-    );
-    let (outcome, told) = redundant(&engine, "engine", 6);
-    assert_eq!(outcome, "undecided", "{told}");
 }
 
 /// The demonstration's own properties hold, and the text says over what.

@@ -1,6 +1,7 @@
 //! The pure entry: a statement, its parameters and a session in; a decision out.
 
 mod access_level;
+mod access_places;
 mod access_table;
 mod account_needs;
 mod builder;
@@ -25,7 +26,8 @@ use std::{
 };
 
 pub use crate::syntax::Fingerprint;
-pub use access_level::{AccessLevel, AccessPlace, KnownColumn};
+pub use access_level::AccessLevel;
+pub use access_places::{AccessPlace, KnownColumn};
 pub use access_table::{AccessCell, AccessClass};
 pub use account_needs::{NeededReads, Prospect, ProspectSession};
 pub use builder::FirewallBuilder;

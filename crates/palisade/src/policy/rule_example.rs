@@ -265,9 +265,20 @@ tags = ["pay"]
             // It is of servers as they start.
             Self::Redundant => base(&[(
                 "base.cedar",
-                r#"permit (principal, action == Action::"select", resource == Table::"public.tickets");
+                r#"permit (principal, action == Action::"select", resource);
 
-forbid (principal, action == Action::"select", resource == Table::"public.customers");
+permit (principal, action in Action::"read", resource);
+
+@mask("null")
+forbid (
+  principal,
+  action == Action::"read_plain",
+  resource == Column::"public.tickets.body"
+);
+
+@mask("null")
+forbid (principal, action == Action::"read_plain", resource)
+when { resource == Column::"public.tickets.body" };
 "#,
             )]),
             Self::Sampled => None,

@@ -113,7 +113,7 @@ pub(in crate::policy) fn each(policies: &Slices) -> impl Iterator<Item = &Policy
         .flat_map(|slice| slice.policies())
 }
 
-/// Whether a policy looks at circumstances. One that cannot be read does.
+/// Whether a policy looks at circumstances. A policy that cannot be read does.
 pub(in crate::policy) fn looks_at_circumstances(policy: &Policy) -> bool {
     !conditions_of(policy).is_ok_and(|found| found.is_empty())
 }
