@@ -21,9 +21,9 @@ use crate::config_args::ConfigCommand;
 use crate::scan::{SCAN_HELP, ScanArguments};
 use crate::workbench_args::{
     DIFF_HELP, DiffArguments, FMT_HELP, FmtArguments, INIT_HELP, InitArguments, LEARN_HELP,
-    LOCK_HELP, LearnArguments, LockArguments, POLICY_CHECK_HELP, PolicyCheckArguments, REPL_HELP,
-    REQUEST_HELP, ReplArguments, RequestArguments, TEST_HELP, TestArguments, WHAT_HELP, WHO_HELP,
-    WhatArguments, WhoArguments,
+    LOCK_HELP, LearnArguments, LockArguments, POLICY_CHECK_HELP, PROMOTE_HELP, PROVE_HELP,
+    PolicyCheckArguments, PromoteArguments, ProveArguments, REPL_HELP, REQUEST_HELP, ReplArguments,
+    RequestArguments, TEST_HELP, TestArguments, WHAT_HELP, WHO_HELP, WhatArguments, WhoArguments,
 };
 use crate::{audit_config::AuditArguments, config::Tools, mcp_config::Client};
 
@@ -600,6 +600,12 @@ pub(crate) enum PolicyCommand {
     /// Say what changes for whom between two policy folders
     #[command(after_help = DIFF_HELP)]
     Diff(DiffArguments),
+    /// Let a policy folder on trial decide from now on
+    #[command(after_help = PROMOTE_HELP)]
+    Promote(PromoteArguments),
+    /// Prove or refute properties of policies, over these entities and tables
+    #[command(after_help = PROVE_HELP)]
+    Prove(ProveArguments),
     /// Propose the least policies for what was asked, or what to take away
     #[command(after_help = LEARN_HELP)]
     Learn(LearnArguments),

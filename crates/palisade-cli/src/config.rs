@@ -40,6 +40,8 @@ use crate::{
 pub(crate) struct Config {
     /// The policy folder.
     pub(crate) policies: Option<PathBuf>,
+    /// The policy folder on trial.
+    pub(crate) candidate: Option<PathBuf>,
     /// Who asks.
     pub(crate) principal: Option<Principal>,
     /// The audit log.
@@ -245,6 +247,8 @@ struct Connection {
     acknowledge_write: bool,
     /// As at the top, for this connection.
     policies: Option<PathBuf>,
+    /// A policy folder on trial. Its refusals are recorded, and refuse nothing.
+    candidate: Option<PathBuf>,
     /// As at the top, for this connection.
     principal: Option<Spanned<String>>,
     /// As at the top, for this connection.
@@ -521,6 +525,7 @@ impl Reader<'_> {
         let named = self.approvals(approvals, &grants)?;
         let defaults = Config {
             policies: policies.map(|path| self.folder.join(path)),
+            candidate: None,
             principal: self.principal(principal)?,
             approvals: named.clone().settle_beside(&audit),
             audit,
@@ -579,6 +584,7 @@ impl Reader<'_> {
             acknowledge_superuser,
             acknowledge_write,
             policies,
+            candidate,
             principal,
             audit,
             on_finding,
@@ -678,6 +684,7 @@ impl Reader<'_> {
             policies: policies
                 .map(|path| self.folder.join(path))
                 .or_else(|| defaults.policies.clone()),
+            candidate: candidate.map(|path| self.folder.join(path)),
             principal: self
                 .principal(principal)?
                 .or_else(|| defaults.principal.clone()),

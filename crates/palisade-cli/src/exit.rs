@@ -20,6 +20,7 @@ pub(crate) enum Exit {
     /// * A statement is refused.
     /// * The doctor found something weak.
     /// * A test of policies fails, a lock is stale, or a policy is wider than before.
+    /// * A property of policies is refuted.
     /// * A check that fails on warnings has some.
     /// * A policy is laid out otherwise than the formatter does.
     /// * An audit log is not what was written.
@@ -33,7 +34,10 @@ pub(crate) enum Exit {
     Unavailable,
     /// 5: something went wrong that is not the caller's fault; nothing is known about the statement.
     Internal,
-    /// 6: more statements of an audit log than admitted stay undecided, since their literals are not in it.
+    /// 6: something stays undecided.
+    ///
+    /// * More statements of an audit log than admitted, since their literals are not in it.
+    /// * A property of policies that is neither proved nor refuted.
     Undecided,
 }
 

@@ -54,6 +54,10 @@ pub(crate) const DEMO: &[Embedded] = &[
     ),
     ("access.lock", include_str!("../policies/demo/access.lock")),
     (
+        "properties.toml",
+        include_str!("../policies/demo/properties.toml"),
+    ),
+    (
         "tests/demo.sql",
         include_str!("../policies/demo/tests/demo.sql"),
     ),

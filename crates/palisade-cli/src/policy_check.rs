@@ -27,13 +27,26 @@ pub(crate) fn run(
 ) -> Result<Exit, Failure> {
     match setup.try_firewall(catalog, Access::Write, Lint::EveryRelation) {
         Ok(firewall) => {
-            let warnings = firewall.policies().warnings();
+            let mut warnings = firewall.policies().warnings().to_vec();
+            let mut unchecked = find_unchecked(setup);
+            if arguments.deep {
+                let deep = firewall
+                    .check_deeply()
+                    .map_err(|error| Failure::Internal(error.to_string()))?;
+                warnings.extend(deep.warnings);
+                let policies = deep.unchecked.into_iter();
+                unchecked.extend(policies.map(|(policy, why)| Unchecked {
+                    what: policy,
+                    why,
+                    is_rule: false,
+                }));
+            }
             if arguments.fix {
-                return policy_fix::run(&setup.policies, warnings, arguments.dry_run);
+                return policy_fix::run(&setup.policies, &warnings, arguments.dry_run);
             }
             let text = match arguments.format {
-                CheckFormat::Text => describe(setup, &firewall),
-                form => render(setup, form, &[], warnings)?,
+                CheckFormat::Text => describe(setup, &firewall, &warnings, &unchecked),
+                form => render(setup, form, (&[], &warnings), &unchecked)?,
             };
             output::text(&text)?;
             Ok(match arguments.fail_on {
@@ -42,7 +55,12 @@ pub(crate) fn run(
             })
         }
         Err(Error::Policies(errors)) if arguments.format != CheckFormat::Text => {
-            output::text(&render(setup, arguments.format, errors.problems(), &[])?)?;
+            output::text(&render(
+                setup,
+                arguments.format,
+                (errors.problems(), &[]),
+                &find_unchecked(setup),
+            )?)?;
             Ok(Exit::Configuration)
         }
         Err(error) => Err(setup.policies.failure(&error)),
@@ -50,9 +68,13 @@ pub(crate) fn run(
 }
 
 /// For people: each warning with its line, what was not checked, and how many there are.
-fn describe(setup: &Setup, firewall: &Firewall) -> String {
+fn describe(
+    setup: &Setup,
+    firewall: &Firewall,
+    warnings: &[PolicyProblem],
+    unchecked: &[Unchecked],
+) -> String {
     let mut out = String::new();
-    let warnings = firewall.policies().warnings();
     for warning in warnings {
         let kind = warning
             .rule
@@ -60,8 +82,8 @@ fn describe(setup: &Setup, firewall: &Firewall) -> String {
         out.push_str(&setup.policies.render(&kind, warning));
         out.push('\n');
     }
-    for (rule, why) in find_unchecked(setup) {
-        let _ = writeln!(out, "Not checked: {rule}, since {why}.");
+    for Unchecked { what, why, .. } in unchecked {
+        let _ = writeln!(out, "Not checked: {what}, since {why}.");
     }
     let relations = firewall.catalog().relations().iter();
     let _ = writeln!(
@@ -75,11 +97,24 @@ fn describe(setup: &Setup, firewall: &Firewall) -> String {
     out
 }
 
-fn find_unchecked(setup: &Setup) -> impl Iterator<Item = (Rule, &'static str)> {
+/// A rule, or a policy in a deep check, that was not checked.
+struct Unchecked {
+    /// The rule's code, or the policy's id.
+    what: String,
+    why: String,
+    is_rule: bool,
+}
+
+fn find_unchecked(setup: &Setup) -> Vec<Unchecked> {
     let sources = &setup.policies.sources;
-    Rule::ALL
-        .iter()
-        .filter_map(|rule| Some((*rule, rule.why_unchecked(sources)?)))
+    let unchecked = Rule::ALL.iter().filter_map(|rule| {
+        Some(Unchecked {
+            what: rule.slug().to_owned(),
+            why: rule.why_unchecked(sources)?.to_owned(),
+            is_rule: true,
+        })
+    });
+    unchecked.collect()
 }
 
 /// A problem as programs are told of it: `level` is `error` or `warning`.
@@ -93,8 +128,8 @@ struct Told<'p> {
 fn render(
     setup: &Setup,
     form: CheckFormat,
-    errors: &[PolicyProblem],
-    warnings: &[PolicyProblem],
+    (errors, warnings): (&[PolicyProblem], &[PolicyProblem]),
+    unchecked: &[Unchecked],
 ) -> Result<String, Failure> {
     let told = |level, problem| Told {
         level,
@@ -107,8 +142,10 @@ fn render(
     let all: Vec<Told<'_>> = errors.chain(warnings).collect();
     Ok(match form {
         CheckFormat::Json => {
-            let unchecked =
-                find_unchecked(setup).map(|(rule, why)| json!({"code": rule.slug(), "why": why}));
+            let unchecked = unchecked.iter().map(|one| match one.is_rule {
+                true => json!({"code": one.what, "why": one.why}),
+                false => json!({"policy": one.what, "why": one.why}),
+            });
             let told = json!({
                 "problems": all.iter().map(Told::json).collect::<Vec<_>>(),
                 "not_checked": unchecked.collect::<Vec<_>>(),

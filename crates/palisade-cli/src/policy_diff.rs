@@ -130,7 +130,7 @@ pub(crate) fn choose_catalog(
 }
 
 /// The differences of each direction below its name.
-fn describe(changes: &[PolicyChange]) -> String {
+pub(crate) fn describe(changes: &[PolicyChange]) -> String {
     let mut out = String::new();
     for chunk in changes.chunk_by(|a, b| a.direction == b.direction) {
         if let Some(first) = chunk.first() {

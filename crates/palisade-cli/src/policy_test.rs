@@ -18,6 +18,7 @@ use crate::{
     exit::{Exit, Failure},
     output,
     policies::Policies,
+    policy_generate,
     workbench_args::{FailOn, TestArguments, TestFormat},
 };
 
@@ -26,6 +27,9 @@ const LOOK: Duration = Duration::from_millis(500);
 
 /// Runs the command.
 pub(crate) fn run(arguments: &TestArguments) -> Result<Exit, Failure> {
+    if let Some(new) = &arguments.generate {
+        return policy_generate::run(arguments, new);
+    }
     if !arguments.watch {
         return test(arguments);
     }

@@ -114,16 +114,26 @@ pub(crate) fn guard(
         ))
     })?;
     let firewall = setup.firewall(backend.catalog().clone(), access)?;
+    if let Some(candidate) = &setup.candidate {
+        // Policies on trial that do not load would record nothing of use.
+        firewall
+            .renewed(firewall.catalog().clone(), candidate.sources.clone())
+            .map_err(|error| candidate.failure(&error))?;
+    }
     let guard = Guard::over(
         Arc::new(firewall),
         backend,
         Arc::new(Machine::new()),
         setup.audit_sink(),
     );
-    Ok(guard
+    let guard = guard
         .on_finding(setup.on_finding)
         .scanner(setup.scanner)
-        .with_name(setup.name_of(database)))
+        .with_name(setup.name_of(database));
+    Ok(match &setup.candidate {
+        Some(candidate) => guard.with_candidate(candidate.sources.clone()),
+        None => guard,
+    })
 }
 
 /// The store of requests that outlive one, if there is a file for it. A file that is not named is made where something could wait in it.

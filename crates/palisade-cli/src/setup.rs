@@ -21,6 +21,7 @@ use crate::{
     approvals_config::ApprovalSetup,
     args::{PolicyArguments, SecretArguments},
     audit_config::AuditArguments,
+    candidate_log::CandidateLog,
     config::{Config, ConfigFile, OfferedTools},
     database::{Access, Database, catalog_of_schema},
     database_name::{CatalogSource, Source},
@@ -38,6 +39,8 @@ pub(crate) struct Setup {
     pub(crate) policies: Policies,
     /// Whether the policies are the built-in ones because no others are named.
     pub(crate) is_starter: bool,
+    /// The policies on trial.
+    pub(crate) candidate: Option<Policies>,
     /// Who asks, unless a line of a batch says otherwise.
     pub(crate) principal: Principal,
     /// Where records go.
@@ -193,6 +196,11 @@ impl Setup {
             Some(folder) => Policies::read(folder)?,
             None => Policies::starter(),
         };
+        let candidate = config
+            .candidate
+            .as_deref()
+            .map(Policies::read)
+            .transpose()?;
         let principal = arguments
             .principal
             .as_ref()
@@ -216,6 +224,7 @@ impl Setup {
         let token_secret = config.token_secret.as_ref().map(Secret::read).transpose()?;
         Ok(Self {
             policies,
+            candidate,
             is_starter: folder.is_none(),
             principal,
             audit,
@@ -256,9 +265,13 @@ impl Setup {
 
     /// Where records go.
     pub(crate) fn audit_sink(&self) -> Arc<dyn AuditSink> {
-        match &self.audit {
+        let sink = match &self.audit {
             Some(file) => Arc::clone(file) as Arc<dyn AuditSink>,
             None => Arc::new(NoAudit),
+        };
+        match &self.candidate {
+            Some(_) => Arc::new(CandidateLog::over(sink)),
+            None => sink,
         }
     }
 

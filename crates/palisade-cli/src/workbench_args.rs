@@ -21,6 +21,7 @@ Examples (after `palisade demo`):
   palisade policy test demo-policies --coverage --fail-under policies=100
   palisade policy test demo-policies --mutate
   palisade policy test demo-policies --lint
+  palisade policy test demo-policies --generate demo-generated
 
 Exit code 1: a case does not hold. 2: a file of tests is wrong.";
 
@@ -74,6 +75,17 @@ pub(crate) struct TestArguments {
     /// Run again whenever a file of the folder changes
     #[arg(long)]
     pub(crate) watch: bool,
+    /// Write the policies with generated tests into this new folder, and run them:
+    /// rows that conditions take and leave, and a statement for each use of a column
+    #[arg(
+        long,
+        value_name = "NEW",
+        conflicts_with_all = ["update", "coverage", "mutate", "lint", "watch", "filter", "verbose"]
+    )]
+    pub(crate) generate: Option<PathBuf>,
+    /// With --generate: the tables, a catalog in the tests of DIR
+    #[arg(long, value_name = "NAME", requires = "generate")]
+    pub(crate) catalog: Option<String>,
 }
 
 /// How the outcome of tests is printed.
@@ -253,6 +265,7 @@ Examples (after `palisade demo`):
     --fail-on warning --format sarif
   palisade policy check --catalog sqlite:demo.db --policies demo-policies \\
     --fix --dry-run
+  palisade policy check --catalog sqlite:demo.db --policies demo-policies --deep
 
 Exit code 1: there are warnings, with `--fail-on warning`. 3: the policies do not
 load.";
@@ -268,6 +281,10 @@ pub(crate) struct PolicyCheckArguments {
     /// What makes the command fail
     #[arg(long, default_value = "error")]
     pub(crate) fail_on: FailOn,
+    /// Also take away each policy in turn, and warn where nothing changes for anybody
+    /// who is known: vacuous, shadowed, overridden and redundant policies
+    #[arg(long)]
+    pub(crate) deep: bool,
     /// Mend the warnings that need no judgement, and print what that changes
     #[arg(long, conflicts_with_all = ["format", "fail_on"])]
     pub(crate) fix: bool,
@@ -413,6 +430,56 @@ pub(crate) struct RequestArguments {
     #[arg(long, value_name = "NAME")]
     pub(crate) catalog: Option<String>,
     /// How to print it
+    #[arg(long, default_value = "text")]
+    pub(crate) format: Format,
+}
+
+pub(crate) const PROMOTE_HELP: &str = "\
+The tests of CANDIDATE must hold. What it changes for whom is printed, the wider
+first. With --yes a copy of it takes the place of ENFORCED in one step, and what
+was there stays beside it as `ENFORCED.before`.
+
+Examples (after `palisade demo`):
+  cp -r demo-policies demo-candidate
+  palisade policy promote demo-candidate demo-policies
+  palisade policy promote demo-candidate demo-policies --yes
+
+Exit code 1: a test of CANDIDATE does not hold, and nothing was changed.";
+
+/// `palisade policy promote`
+#[derive(Debug, Args)]
+pub(crate) struct PromoteArguments {
+    /// The policy folder on trial, with tests
+    #[arg(value_name = "CANDIDATE")]
+    pub(crate) candidate: PathBuf,
+    /// The policy folder that decides
+    #[arg(value_name = "ENFORCED")]
+    pub(crate) enforced: PathBuf,
+    /// Put it in the place of ENFORCED
+    #[arg(long)]
+    pub(crate) yes: bool,
+}
+
+pub(crate) const PROVE_HELP: &str = "\
+FILE holds properties, such as: no principal outside of a role sees columns with
+a tag in plain. They are decided for every principal, table and column that is
+known, by the firewall's own decisions. Each answer names this world.
+
+Not built in is the symbolic way, for any entities whatever, by the solver cvc5.
+
+Examples (after `palisade demo`):
+  palisade policy prove demo-policies
+  palisade policy prove demo-policies/properties.toml --format json
+
+Exit code 1: a property is refuted. 6: one is undecided, and none refuted.";
+
+/// `palisade policy prove`
+#[derive(Debug, Args)]
+pub(crate) struct ProveArguments {
+    /// The properties, or a policy folder with them in `properties.toml`
+    #[arg(value_name = "FILE", default_value = "properties.toml")]
+    pub(crate) file: PathBuf,
+    /// How to print the results
     #[arg(long, default_value = "text")]
     pub(crate) format: Format,
 }

@@ -117,6 +117,8 @@ pub struct Expectation {
     pub rewritten_has: Vec<String>,
     /// Whether masks and row filters apply, where the case is a cell of a matrix.
     pub shown: Option<Shown>,
+    /// Whether it is a cell that nothing establishes yet, which fails whatever comes out.
+    pub is_unverified: bool,
     /// The names of the answer's columns.
     pub columns: Option<Vec<String>>,
     /// The names of those that are masked.
@@ -187,6 +189,7 @@ impl Expectation {
             rewritten: None,
             rewritten_has: Vec::new(),
             shown: None,
+            is_unverified: false,
             columns: None,
             masked: None,
             used_masks: None,

@@ -61,6 +61,19 @@ impl fmt::Display for Difference {
 /// Compares what a decision alone shows.
 pub(crate) fn decision(case: &Case, answer: &Answer) -> Vec<Difference> {
     let mut out = Vec::new();
+    if case.expect.is_unverified {
+        let got = match (answer.code, answer.shown) {
+            (Some(code), _) => code.slug().to_owned(),
+            (None, Some(shown)) => shown.to_string(),
+            (None, None) => Verdict::Allow.to_string(),
+        };
+        out.push(Difference::new(
+            "unverified",
+            "a cell that a person has decided",
+            got,
+        ));
+        return out;
+    }
     let verdict = match case.expect.verdict {
         Verdict::Reject(code) if arises_on_execution(code) => Verdict::Allow,
         verdict @ (Verdict::Allow | Verdict::Reject(_) | Verdict::Deny) => verdict,

@@ -11,6 +11,9 @@ use crate::{
     written::{Ground, WrittenError, code},
 };
 
+/// The cell that nothing establishes yet.
+const UNVERIFIED: &str = "unverified";
+
 /// A table of cases as it is written. A cell that it leaves out is `deny`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -70,6 +73,7 @@ impl Matrix {
                 let name = format!("{}/{}/{who}", self.name.get_ref(), row.name.get_ref());
                 let case = ground.case(catalog, &name, at.span()).map_err(fault)?;
                 let (verdict, shown) = read_cell(cell).map_err(fault)?;
+                let is_unverified = cell.is_some_and(|cell| cell.get_ref() == UNVERIFIED);
                 cases.push(Case {
                     why: self.why.clone(),
                     skip: row.skip.clone(),
@@ -80,6 +84,7 @@ impl Matrix {
                     expect: Expectation {
                         verdict,
                         shown,
+                        is_unverified,
                         ..case.expect.clone()
                     },
                     ..case
@@ -99,7 +104,7 @@ fn read_cell(cell: Option<&Spanned<String>>) -> Result<(Verdict, Option<Shown>),
     let words: Vec<&str> = cell.get_ref().split(',').map(str::trim).collect();
     match words.as_slice() {
         ["deny"] => return Ok((Verdict::Deny, None)),
-        ["allow"] => {}
+        ["allow" | UNVERIFIED] => {}
         [slug] if slug.contains('.') => return Ok((Verdict::Reject(code(slug)?), None)),
         words => {
             for word in words {
@@ -108,7 +113,7 @@ fn read_cell(cell: Option<&Spanned<String>>) -> Result<(Verdict, Option<Shown>),
                     "filter" => shown.filtered = true,
                     other => {
                         return Err(format!(
-                            "`{other}` is no cell: there are `allow`, `mask`, `filter`, `mask, filter`, `deny`, and codes"
+                            "`{other}` is no cell: there are `allow`, `mask`, `filter`, `mask, filter`, `deny`, `unverified`, and codes"
                         ));
                     }
                 }

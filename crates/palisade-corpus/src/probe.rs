@@ -62,6 +62,16 @@ pub(crate) struct Place {
     pub(crate) action: &'static str,
 }
 
+impl Place {
+    /// The table, with the column where there is one.
+    pub(crate) fn resource(&self) -> String {
+        match &self.column {
+            Some(column) => format!("{}.{column}", self.table),
+            None => self.table.clone(),
+        }
+    }
+}
+
 /// The relation that policies name so.
 pub(crate) fn find_relation<'c>(catalog: &'c Catalog, uid: &str) -> Option<&'c Relation> {
     catalog
@@ -201,7 +211,8 @@ pub(crate) fn calls(catalog: &Catalog) -> Vec<String> {
     out
 }
 
-fn name_in(dialect: Dialect, name: &str) -> String {
+/// A name as the dialect writes it, quoted where it must be.
+pub(crate) fn name_in(dialect: Dialect, name: &str) -> String {
     if is_plain(name) && !RESERVED.contains(&name.to_lowercase().as_str()) {
         name.to_owned()
     } else {
@@ -210,7 +221,7 @@ fn name_in(dialect: Dialect, name: &str) -> String {
 }
 
 /// The table's name, with its schema where another has the name too.
-fn name_table(dialect: Dialect, relation: &Relation, catalog: &Catalog) -> String {
+pub(crate) fn name_table(dialect: Dialect, relation: &Relation, catalog: &Catalog) -> String {
     let name = name_in(dialect, &relation.name);
     let is_default = relation.schema == dialect.default_schema();
     let alike = catalog

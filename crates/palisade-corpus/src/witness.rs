@@ -7,21 +7,18 @@ use std::{
     time::Duration,
 };
 
-use palisade::{
-    answer::Action, firewall::Firewall, limits::Limits, policy::Mutant, session::Principal,
-    token::Lifetime, value::Params,
-};
+use palisade::{firewall::Firewall, policy::Mutant, session::Principal};
 use serde_json::{Value as Json, json};
 
 use crate::{
-    case::{Case, Expectation, Suite, Verdict},
+    case::{Case, Expectation, Verdict},
     compare::{names, rows_of, toml_rows},
     diff::{NEVER, cells},
     load::{Corpus, OWN_POLICIES},
     mutation,
     probe::{self, Place},
+    probe_case::{MOMENTS, probe_case, stand_in},
     run::{Answer, RunError, Runner},
-    written::dialect,
 };
 
 /// A case that holds, and does not with changed policies.
@@ -42,12 +39,6 @@ const MAX_ROWS: usize = 12;
 
 /// At most so many places are asked about for one mutant.
 const MAX_PLACES: usize = 80;
-
-/// Moments that are tried: midnight of a holiday, and noon of a Monday (2026-03-02).
-const MOMENTS: [Duration; 2] = [Duration::ZERO, Duration::from_secs(1_772_452_800)];
-
-/// The id of a principal that nothing names.
-const SOMEONE: &str = "someone-else";
 
 impl Witness {
     pub(crate) fn write(&self, out: &mut String) {
@@ -322,44 +313,13 @@ impl Pair<'_> {
     }
 
     fn case(&self, principal: &Principal, sql: &str, at: Duration) -> Option<Case> {
-        let principal = if self.is_named(principal) {
-            principal.clone()
-        } else {
-            Principal::new(principal.kind(), SOMEONE)
-        };
-        Some(Case {
-            suite: Suite::Tests,
-            topic: String::new(),
-            name: String::new(),
-            written_name: String::new(),
-            file: String::new(),
-            line: 0,
-            why: format!(
-                "It notices a change of `{}`: {}.",
-                self.mutant.policy,
-                self.mutant.describe()
-            ),
-            skip: None,
-            ids: Vec::new(),
-            catalog: self.catalog.to_owned(),
-            dialect: dialect(self.catalog).ok()?,
-            policies: OWN_POLICIES.to_owned(),
-            token_lifetime: Lifetime::default(),
-            principal,
-            at,
-            sql: sql.to_owned(),
-            params: Params::None,
-            limits: Limits::default(),
-            on_finding: Action::Flag,
-            bench: false,
-            is_left_out: false,
-            expect: Expectation::from_verdict(Verdict::Allow),
-        })
-    }
-
-    /// Whether the principal has an id, rather than standing for all others.
-    fn is_named(&self, principal: &Principal) -> bool {
-        !principal.id().starts_with('\u{1}')
+        let mut case = probe_case(self.catalog, principal, sql, at)?;
+        case.why = format!(
+            "It notices a change of `{}`: {}.",
+            self.mutant.policy,
+            self.mutant.describe()
+        );
+        Some(case)
     }
 
     /// A name that no case has.
@@ -368,11 +328,8 @@ impl Pair<'_> {
             let column = place.column.as_deref().unwrap_or_default();
             format!("{}-{column}-{}", place.action, place.table)
         });
-        let id = if self.is_named(principal) {
-            principal.id()
-        } else {
-            SOMEONE
-        };
+        let principal = stand_in(principal);
+        let id = principal.id();
         let text = format!(
             "{}-{}-{}-{id}",
             self.mutant.policy,
@@ -435,8 +392,13 @@ fn expect(answer: &Answer, shown: Shown) -> Expectation {
     expect
 }
 
+/// The rows that `answer` shows, as an expectation.
+pub(crate) fn expect_rows(answer: &Answer) -> Expectation {
+    expect(answer, Shown::Rows)
+}
+
 /// An answer on one line.
-fn tell(answer: &Answer) -> String {
+pub(crate) fn tell(answer: &Answer) -> String {
     match (answer.code, answer.affected) {
         (Some(code), _) => format!("reject {code}"),
         (None, Some(count)) => format!("allow, {count} rows change"),

@@ -128,6 +128,13 @@ pub(crate) fn read_survivors(text: &Text<'_>) -> Result<Vec<Survivor>, WrittenEr
     written.map(|survivor| survivor.read(text)).collect()
 }
 
+/// A text of TOML as `T`; what is wrong is told with its place.
+pub(crate) fn parse_toml<T: serde::de::DeserializeOwned>(
+    text: &Text<'_>,
+) -> Result<T, WrittenError> {
+    toml::from_str(text.text).map_err(|error| text.fault(&error))
+}
+
 /// Whether a file has parts.
 #[derive(Deserialize)]
 struct FirstKeys {
@@ -480,6 +487,7 @@ fn expectation(
         rewritten: written.rewritten.clone(),
         rewritten_has: written.rewritten_has.clone(),
         shown: None,
+        is_unverified: false,
         columns: written.columns.clone(),
         masked: written.masked.clone(),
         used_masks: sorted(&written.used_masks),

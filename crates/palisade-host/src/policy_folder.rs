@@ -13,7 +13,7 @@ const CLASSIFICATION: &str = "classification.toml";
 const SCHEMAS: &str = "schemas.toml";
 const TEMPLATES: &str = "templates.toml";
 
-/// Names a policy folder may hold beside `*.cedar`. `tests`, `README.md` and `access.lock` decide nothing.
+/// Names a policy folder may hold beside `*.cedar`. What stands in [`IDLE`] decides nothing.
 const NAMES: &[&str] = &[
     PRINCIPALS,
     ENTITIES,
@@ -23,7 +23,11 @@ const NAMES: &[&str] = &[
     "tests",
     "README.md",
     "access.lock",
+    "properties.toml",
 ];
+
+/// What a policy folder may hold that decides nothing.
+const IDLE: [&str; 4] = ["tests", "README.md", "access.lock", "properties.toml"];
 
 /// Bytes of one file.
 const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
@@ -92,7 +96,7 @@ impl PolicyFolder {
                 };
                 return Err(fault(format!("`{name}` has no meaning there"), Some(help)));
             }
-            if !["tests", "README.md", "access.lock"].contains(&name.as_str()) {
+            if !IDLE.contains(&name.as_str()) {
                 let text = read_file(&path.join(&name))
                     .map_err(|why| fault(format!("`{name}`: {why}"), None))?;
                 add_policy_file(&mut sources, &name, text);

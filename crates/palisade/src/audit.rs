@@ -84,6 +84,10 @@ pub struct AuditRecord {
     pub obligations: Vec<String>,
     /// The approval that it waits for, or that let it run.
     pub approval: Option<ApprovalNote>,
+    /// What the policies on trial would have made of it, where that is something else. Left out where it is not, and where
+    /// none are on trial.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub candidate: Option<CandidateNote>,
     /// Uids of the relations read or changed.
     pub relations: Vec<String>,
     /// Rows that left.
@@ -96,6 +100,18 @@ pub struct AuditRecord {
     pub findings: u64,
     /// Microseconds from the text to the answer.
     pub duration_us: u64,
+}
+
+/// What policies on trial would have made of a statement.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct CandidateNote {
+    /// `reject`; `wait` for an approval; `allow` what is refused; `otherwise`, with other masks, filters or caps; `unknown`, since
+    /// they do not load over the database's schema.
+    pub decision: &'static str,
+    /// The code of the refusal.
+    pub code: Option<Code>,
+    /// Ids of those of them that determined it.
+    pub policies: Vec<String>,
 }
 
 /// Where records go: one for each statement, handed over after it has run and before it is answered.

@@ -37,6 +37,7 @@ fn record() -> AuditRecord {
         policies: Vec::new(),
         obligations: Vec::new(),
         approval: None,
+        candidate: None,
         relations: Vec::new(),
         rows: 0,
         affected: None,

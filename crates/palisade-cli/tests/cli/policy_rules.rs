@@ -93,6 +93,7 @@ fn each_rule_warns_of_its_example() {
         ]);
         command
             .args(["--format", "json"])
+            .args(rule.is_deep().then_some("--deep"))
             .env("TOKEN_SECRET", "0".repeat(64));
         let told = Answer::from_command(&mut command, b"").json();
         let problems = told["problems"].as_array().unwrap();
@@ -139,4 +140,79 @@ fn ignores_that_silence_nothing_are_taken_away() {
         "// Who reads.\n@id(\"all\")\npermit (principal, action, resource);\n"
     );
     assert_eq!(fix(&[]), "0 of 0 warnings were mended\n");
+}
+
+/// A policy is vacuous, shadowed, overridden or redundant only where that is known, and what is not known is named.
+#[test]
+fn a_deep_check_tells_of_policies_that_change_nothing() {
+    let check = |policies: &str| {
+        let desk = Desk::empty();
+        desk.write("tables.sql", TABLES);
+        desk.write("p/base.cedar", policies);
+        let told = desk
+            .run(&[
+                "policy",
+                "check",
+                "--policies",
+                "p",
+                "--catalog",
+                "tables.sql",
+                "--dialect",
+                "sqlite",
+                "--deep",
+                "--format",
+                "json",
+            ])
+            .expect_exit(0)
+            .json();
+        let deep = [
+            "vacuous",
+            "shadowed",
+            "overridden",
+            "redundant",
+            "ignore-unused",
+        ];
+        let problems = told["problems"].as_array().unwrap().iter();
+        let problems = problems.filter(|one| deep.contains(&one["code"].as_str().unwrap()));
+        let codes: Vec<String> = problems
+            .map(|one| format!("{}:{}", one["code"].as_str().unwrap(), one["line"]))
+            .collect();
+        let unchecked = told["not_checked"].as_array().unwrap().iter();
+        let unchecked = unchecked.filter_map(|one| one["policy"].as_str().map(str::to_owned));
+        (codes, unchecked.collect::<Vec<_>>())
+    };
+    let read = "@id(\"read\") permit (principal, action in [Action::\"select\", Action::\"see\", Action::\"read_plain\"], resource);\n";
+    let nothing: &[&str] = &[];
+    for (more, codes, unchecked) in [
+        ("", nothing, nothing),
+        (
+            "@id(\"b\") permit (principal, action == Action::\"select\", resource == Table::\"main.tea\");",
+            &["shadowed:2"],
+            nothing,
+        ),
+        (
+            "// palisade:ignore shadowed it is kept for the day that `read` goes\n@id(\"b\") permit (principal, action == Action::\"select\", resource == Table::\"main.tea\");",
+            nothing,
+            nothing,
+        ),
+        (
+            "// palisade:ignore vacuous why\n@id(\"b\") forbid (principal, action == Action::\"read_plain\", resource == Column::\"main.tea.price\");",
+            &["ignore-unused:2"],
+            nothing,
+        ),
+        (
+            "@id(\"b\") permit (principal == Agent::\"x\", action == Action::\"call\", resource);",
+            nothing,
+            &["b"],
+        ),
+        (
+            "@id(\"b\") permit (principal, action == Action::\"select\", resource) when { context.transport == \"cli\" };",
+            nothing,
+            &["b"],
+        ),
+    ] {
+        let (found, not) = check(&format!("{read}{more}"));
+        assert_eq!(found, codes, "{more}");
+        assert_eq!(not, unchecked, "{more}");
+    }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use crate::firewall::{Firewall, trace::describe_level};
+use crate::firewall::{Firewall, access_level::AccessLevel, trace::describe_level};
 use crate::{
     catalog::{Change, Relation, RelationKind},
     error::Error,
@@ -66,10 +66,20 @@ impl AccessCell {
 }
 
 /// A cell's place: table, column, action.
-type Place = (String, Option<String>, &'static str);
+pub(super) type Place = (String, Option<String>, &'static str);
 
-/// What is decided at each place, and by which policies.
-type Cells = BTreeMap<Place, (String, BTreeSet<String>)>;
+/// What is decided at each place.
+pub(super) type Cells = BTreeMap<Place, Decided>;
+
+/// What is decided at one place.
+pub(super) struct Decided {
+    /// As a person reads it.
+    pub(super) value: String,
+    /// How much of the place is there.
+    pub(super) level: AccessLevel,
+    /// Ids of the determining policies.
+    pub(super) by: BTreeSet<String>,
+}
 
 impl Firewall {
     /// Every principal that the operator's entities or the policies name, and for each type of principals one for
@@ -116,7 +126,7 @@ impl Firewall {
                 let cells = self.cells_of_view(&self.policies.session(&session))?;
                 return Ok(cells
                     .into_iter()
-                    .map(|(place, (value, _))| cell(place, value))
+                    .map(|(place, decided)| cell(place, decided.value))
                     .collect());
             }
             // Some time and some client; which they are is supposed already.
@@ -132,11 +142,11 @@ impl Firewall {
             let mut values: Vec<&str> = Vec::new();
             let mut policies = BTreeSet::new();
             for corner in &found {
-                let value = corner.get(place).map_or("never", |(value, _)| value);
+                let value = corner.get(place).map_or("never", |decided| &decided.value);
                 if !values.contains(&value) {
                     values.push(value);
                 }
-                policies.extend(corner.get(place).into_iter().flat_map(|(_, ids)| ids));
+                policies.extend(corner.get(place).into_iter().flat_map(|one| &one.by));
             }
             let value = match values.as_slice() {
                 [one] => (*one).to_owned(),
@@ -155,12 +165,11 @@ impl Firewall {
         Ok(cells)
     }
 
-    fn cells_of_view(&self, view: &SessionView) -> Result<Cells, Rejection> {
+    pub(super) fn cells_of_view(&self, view: &SessionView) -> Result<Cells, Rejection> {
         let mut cells = Cells::new();
         for relation in self.catalog.relations() {
-            match relation.kind {
-                RelationKind::Table | RelationKind::View | RelationKind::Materialized => {}
-                RelationKind::Virtual | RelationKind::System => continue,
+            if !is_enumerated(relation) {
+                continue;
             }
             add_reads(&mut cells, view, relation)?;
             if self.changes {
@@ -169,9 +178,38 @@ impl Firewall {
         }
         for template in view.templates()? {
             let place = (format!("template {}", template.name), None, "run");
-            cells.insert(place, ("allow".to_owned(), BTreeSet::new()));
+            cells.insert(place, Decided::allowed(String::new(), BTreeSet::new()));
         }
         Ok(cells)
+    }
+}
+
+/// Whether there are cells of a relation.
+pub(super) fn is_enumerated(relation: &Relation) -> bool {
+    match relation.kind {
+        RelationKind::Table | RelationKind::View | RelationKind::Materialized => true,
+        RelationKind::Virtual | RelationKind::System => false,
+    }
+}
+
+impl Decided {
+    /// An action that is permitted; `caps` are as they stand behind `allow`.
+    fn allowed(caps: String, by: BTreeSet<String>) -> Self {
+        Self {
+            value: format!("allow{caps}"),
+            level: AccessLevel::Allowed(caps),
+            by,
+        }
+    }
+
+    fn rows(rows: &RowFilter, relation: &Relation, by: BTreeSet<String>) -> Self {
+        let value = describe_rows(rows, relation);
+        let level = match rows {
+            RowFilter::Everything => AccessLevel::AllRows,
+            RowFilter::Nothing => AccessLevel::NoRows,
+            RowFilter::Where(_) => AccessLevel::SomeRows(value.clone()),
+        };
+        Self { value, level, by }
     }
 }
 
@@ -187,20 +225,22 @@ fn cell((table, column, action): Place, value: String) -> AccessCell {
 fn add_reads(cells: &mut Cells, view: &SessionView, relation: &Relation) -> Result<(), Rejection> {
     let decision = view.relation(relation.id)?;
     let by: BTreeSet<String> = decision.policies.iter().cloned().collect();
-    let mut add = |column: Option<String>, action, value: String, by: BTreeSet<String>| {
-        cells.insert((relation.uid.clone(), column, action), (value, by));
+    let mut add = |column: Option<String>, action, decided: Decided| {
+        cells.insert((relation.uid.clone(), column, action), decided);
     };
     match decision.visibility {
         Visibility::Absent => return Ok(()),
         Visibility::Discoverable(_) => {
-            add(None, "select", "name only".to_owned(), by);
+            let level = AccessLevel::NameOnly;
+            let value = "name only".to_owned();
+            add(None, "select", Decided { value, level, by });
             return Ok(());
         }
         Visibility::Selectable => {}
     }
-    let value = format!("allow{}", decision.caps);
-    add(None, "select", value, by.clone());
-    add(None, "see", describe_rows(&decision.rows, relation), by);
+    let caps = decision.caps.to_string();
+    add(None, "select", Decided::allowed(caps, by.clone()));
+    add(None, "see", Decided::rows(&decision.rows, relation, by));
     for ((_, column), decided) in relation.column_ids().zip(&decision.columns) {
         let by = decided.policies.iter().cloned().collect();
         let value = match &decided.level {
@@ -209,7 +249,9 @@ fn add_reads(cells: &mut Cells, view: &SessionView, relation: &Relation) -> Resu
                 describe_level(level)
             }
         };
-        add(Some(column.name.to_string()), "read", value, by);
+        let level = AccessLevel::of_column(&decided.level);
+        let decided = Decided { value, level, by };
+        add(Some(column.name.to_string()), "read", decided);
     }
     Ok(())
 }
@@ -234,24 +276,24 @@ fn add_changes(
         };
         reaches |= matches!(change, Change::Update | Change::Delete);
         leaves |= matches!(change, Change::Insert | Change::Update);
-        let value = format!("allow{}", decided.caps);
         let by = decided.policies.into_iter().collect();
-        cells.insert((relation.uid.clone(), None, action), (value, by));
+        let allowed = Decided::allowed(decided.caps.to_string(), by);
+        cells.insert((relation.uid.clone(), None, action), allowed);
     }
     if reaches {
         let by = write.change_policies.iter().cloned().collect();
-        let rows = describe_rows(&write.change, relation);
-        cells.insert((relation.uid.clone(), None, "change"), (rows, by));
+        let rows = Decided::rows(&write.change, relation, by);
+        cells.insert((relation.uid.clone(), None, "change"), rows);
     }
     if leaves {
         let by = write.add_policies.iter().cloned().collect();
-        let rows = describe_rows(&write.add, relation);
-        cells.insert((relation.uid.clone(), None, "add"), (rows, by));
+        let rows = Decided::rows(&write.add, relation, by);
+        cells.insert((relation.uid.clone(), None, "add"), rows);
         for ((_, column), decided) in relation.column_ids().zip(&write.columns) {
             if decided.permitted {
                 let place = (relation.uid.clone(), Some(column.name.to_string()), "write");
                 let by = decided.policies.iter().cloned().collect();
-                cells.insert(place, ("allow".to_owned(), by));
+                cells.insert(place, Decided::allowed(String::new(), by));
             }
         }
     }

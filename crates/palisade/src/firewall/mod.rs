@@ -1,12 +1,16 @@
 //! The pure entry: a statement, its parameters and a session in; a decision out.
 
+mod access_level;
+mod access_places;
 mod access_table;
 mod account_needs;
 mod builder;
 mod column_lineage;
+mod deep_check;
 mod metadata;
 mod permitted_changes;
 mod possible_approvals;
+mod row_filters;
 mod session_catalog;
 mod shown_columns;
 mod standing;
@@ -22,11 +26,15 @@ use std::{
 };
 
 pub use crate::syntax::Fingerprint;
+pub use access_level::AccessLevel;
+pub use access_places::{AccessPlace, KnownColumn};
 pub use access_table::{AccessCell, AccessClass};
 pub use account_needs::{NeededReads, Prospect, ProspectSession};
 pub use builder::FirewallBuilder;
+pub use deep_check::DeepCheck;
 pub use metadata::{VisibleColumn, VisibleForeignKey, VisibleRelation};
 pub use permitted_changes::PermittedChange;
+pub use row_filters::SeenRows;
 pub use shown_columns::ShownColumn;
 pub use standing::{Listing, Standing};
 pub use trace::{ColumnTrace, RelationTrace, Trace, UsePlace};

@@ -4,6 +4,7 @@ mod approvals;
 mod backend;
 mod backend_error;
 mod cancel;
+mod candidate;
 mod change;
 mod dry_run;
 mod engine_fault;
@@ -35,6 +36,7 @@ pub use stages::{GateStage, StageTime};
 pub use ticket::{OpenTicket, Ticket};
 
 use backend_error::describe_failure;
+use candidate::{Candidate, Made};
 use failure_quota::Failures;
 use live::{Current, Live};
 use request::Asked;
@@ -42,13 +44,13 @@ use request::Asked;
 use crate::{
     answer::{Action, Envelope, Marker, Room, ScanSession, Scanner, Sensitivity},
     approval::{Approvals, PendingApproval},
-    audit::{ApprovalNote, AuditSink},
+    audit::{ApprovalNote, AuditSink, CandidateNote},
     change::ChangeStore,
     code::{Code, Incident},
     firewall::{Decided, Firewall, PermittedChange, VisibleRelation},
     host::Host,
     limits::Limits,
-    policy::{ApprovalDemand, template::Template},
+    policy::{ApprovalDemand, PolicySources, template::Template},
     rejection::Rejection,
     rewrite::{Effect, RewrittenStatement},
     session::Session,
@@ -128,6 +130,7 @@ pub struct Guard {
     audit: Arc<dyn AuditSink>,
     approvals: Option<Arc<dyn Approvals>>,
     changes: Option<Arc<dyn ChangeStore>>,
+    candidate: Option<Candidate>,
     on_finding: Action,
     scanner: Scanner,
     name: Option<String>,
@@ -167,6 +170,7 @@ impl Guard {
             audit,
             approvals: None,
             changes: None,
+            candidate: None,
             on_finding: Action::default(),
             scanner: Scanner::default(),
             name: None,
@@ -188,6 +192,16 @@ impl Guard {
     pub fn with_approvals(self, approvals: Arc<dyn Approvals>) -> Self {
         Self {
             approvals: Some(approvals),
+            ..self
+        }
+    }
+
+    /// Policies that are tried beside those that decide. Records say what they would have made of a statement, where that is
+    /// something else; they decide nothing. Each statement is decided about twice then.
+    #[must_use]
+    pub fn with_candidate(self, policies: PolicySources) -> Self {
+        Self {
+            candidate: Some(Candidate::new(policies)),
             ..self
         }
     }
@@ -487,6 +501,15 @@ impl Guard {
             run.live = self.current.get();
             decided = decide(&run.live, wording, params, session, limits)?;
         }
+        run.candidate = self.candidate.as_ref().and_then(|candidate| {
+            let made = match &decided {
+                Decided::Allow(statement) => Made::Allowed(statement),
+                Decided::Pending(statement, _) => Made::Waiting(statement),
+                Decided::Reject(_) => Made::Refused,
+            };
+            let asked = (session, self.host.unix_time());
+            candidate.compare(&run.live.firewall, made, (wording, params), asked, limits)
+        });
         let (statement, demand) = match decided {
             Decided::Allow(statement) => (statement, None),
             Decided::Pending(statement, demand) => (statement, Some(demand)),
@@ -554,6 +577,8 @@ struct Run {
     approval: Option<ApprovalNote>,
     /// The request that waits for a person.
     pending: Option<PendingApproval>,
+    /// What the policies on trial would have made of it, where that is something else.
+    candidate: Option<CandidateNote>,
 }
 
 /// What a record tells of.
@@ -583,6 +608,7 @@ impl Run {
             obligations: Vec::new(),
             approval: None,
             pending: None,
+            candidate: None,
         }
     }
 

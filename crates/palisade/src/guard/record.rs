@@ -103,6 +103,7 @@ impl Guard {
             policies: Vec::new(),
             obligations: Vec::new(),
             approval: None,
+            candidate: None,
             relations: Vec::new(),
             rows: 0,
             affected: None,
@@ -128,6 +129,7 @@ impl Guard {
             policies: run.report.policies.clone(),
             obligations: run.obligations.clone(),
             approval: run.approval.clone(),
+            candidate: run.candidate.clone(),
             relations: run.relations.clone(),
             ..self.begin(
                 RecordKind::Statement,

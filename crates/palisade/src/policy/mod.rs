@@ -11,6 +11,7 @@ mod cedar;
 mod clause;
 mod condition_values;
 mod decide;
+mod enumeration;
 mod inheritance;
 mod lint;
 mod load;
@@ -94,6 +95,11 @@ impl PolicyEffect {
             Self::Forbid => "forbid",
         }
     }
+}
+
+/// Takes away the warnings of a deep check that comments silence, and adds those of comments that silence none.
+pub(crate) fn silence_deep(sources: &PolicySources, warnings: &mut Vec<PolicyProblem>) {
+    ignores::apply(sources, warnings, Tried::Deep);
 }
 
 /// How many sessions' decisions are remembered; when more come, all are forgotten.

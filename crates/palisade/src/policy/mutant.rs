@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::policy::{
     cedar::schema::PolicyAction,
     load::{
-        diagnostic::Source,
+        diagnostic::{PolicyProblem, Source},
         source::{Located, parse},
     },
     sources::PolicySources,
@@ -77,6 +77,16 @@ impl Mutant {
                 format!("{mutation}, {}", self.change)
             }
         }
+    }
+
+    /// A problem at the place of the policy that it was made from, in `sources`.
+    pub(crate) fn problem(&self, sources: &PolicySources, message: &str) -> PolicyProblem {
+        let text = sources.policies.get(self.index).map(|file| &*file.text);
+        let source = Source {
+            name: &self.file,
+            text: text.unwrap_or_default(),
+        };
+        source.at(self.range.clone(), message)
     }
 
     /// The sources that it was made from, changed in this one place.

@@ -96,12 +96,18 @@ rules! {
         "every answer is empty", "permit `see` on its rows";
     NoToken "no-token" Nothing: "a column has no tokens",
         "its type has no text, and it is NULL instead", "leave the column out of the permit of `read_token`";
+    Overridden "overridden" Nothing: "forbids take away all that a permit gives, for every principal that is known (`--deep`)",
+        "the permit permits nothing", "take the permit away, or correct whom the forbids are about";
     PartitionForbidden "partition-forbidden" Nothing: "a forbid of one partition or child",
         "it applies to all of the parent", "forbid the parent, or by a condition on rows";
     PatternUnmatched "pattern-unmatched" Classification: "a `pattern` of the classification matches nothing",
         "nothing is tagged; of several `patterns` any may be missing", "correct the pattern, or take it away";
+    Redundant "redundant" Nothing: "without a forbid the same is forbidden or not permitted (`--deep`)",
+        "it says nothing that others do not say, and its reader believes it does", "take it away, or keep it with an ignore that says what it guards against";
     Sampled "sampled" Nothing: "the policies were tried on a part of the tables",
         "a mistake that only the others show denies there", "run `palisade policy check`";
+    Shadowed "shadowed" Nothing: "other permits give all that a permit does (`--deep`)",
+        "taking it away takes nothing from its principals", "take it away, or take away the wider permit";
     SystemPermit "system-permit" Nothing: "a permit of a relation of the engine's own",
         "it needs the relation's name in its scope", "name the relation with `==`";
     TemplateNames "template-names" Templates: "the statement of a template names what is not in the catalog",
@@ -114,6 +120,8 @@ rules! {
         "the policy never applies", "correct the name";
     UntranslatableRows "untranslatable-rows" Nothing: "a permit of rows has a condition without SQL form",
         "it permits no row", "compare columns with constants and attributes of the principal";
+    Vacuous "vacuous" Nothing: "a policy applies to no principal and table that there is (`--deep`)",
+        "it does nothing, and its author believes it does", "correct whom or what it is about, or take it away";
     ViewChanged "view-changed" Nothing: "a permit of changes on a view",
         "changes through a view are refused", "permit them on the table";
     SqliteEstimate "no-estimates" Nothing: "a policy looks at estimates on SQLite",
@@ -131,6 +139,15 @@ impl Rule {
     #[must_use]
     pub fn is_mended_alone(self) -> bool {
         matches!(self, Self::IgnoreUnused)
+    }
+
+    /// Whether only a deep check tries it.
+    #[must_use]
+    pub fn is_deep(self) -> bool {
+        matches!(
+            self,
+            Self::Overridden | Self::Redundant | Self::Shadowed | Self::Vacuous
+        )
     }
 
     /// Why the rule finds nothing in these sources, whatever is wrong; none if it was checked.

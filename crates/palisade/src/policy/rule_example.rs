@@ -222,6 +222,21 @@ permit (
 );
 "#,
             )]),
+            Self::Overridden => base(&[(
+                "base.cedar",
+                r#"permit (principal, action == Action::"select", resource);
+
+permit (
+  principal,
+  action == Action::"read_plain",
+  resource == Column::"public.customers.email"
+);
+
+@mask("email")
+forbid (principal, action == Action::"read_plain", resource)
+when { resource == Column::"public.customers.email" };
+"#,
+            )]),
             Self::PartitionForbidden => base(&[(
                 "base.cedar",
                 r#"permit (principal, action, resource);
@@ -248,7 +263,32 @@ tags = ["pay"]
                 ),
             ]),
             // It is of servers as they start.
+            Self::Redundant => base(&[(
+                "base.cedar",
+                r#"permit (principal, action == Action::"select", resource);
+
+permit (principal, action in Action::"read", resource);
+
+@mask("null")
+forbid (
+  principal,
+  action == Action::"read_plain",
+  resource == Column::"public.tickets.body"
+);
+
+@mask("null")
+forbid (principal, action == Action::"read_plain", resource)
+when { resource == Column::"public.tickets.body" };
+"#,
+            )]),
             Self::Sampled => None,
+            Self::Shadowed => base(&[(
+                "base.cedar",
+                r#"permit (principal, action == Action::"select", resource);
+
+permit (principal, action == Action::"select", resource == Table::"public.tickets");
+"#,
+            )]),
             Self::SystemPermit => base(&[(
                 "base.cedar",
                 r#"permit (
@@ -320,6 +360,12 @@ when { resource.tenant == 1 };
                 "base.cedar",
                 r#"permit (principal, action == Action::"see", resource is row::public::tickets)
 when { resource.tenant + 1 == 2 };
+"#,
+            )]),
+            Self::Vacuous => base(&[(
+                "base.cedar",
+                r#"permit (principal, action == Action::"select", resource)
+when { resource.tags.contains("public") };
 "#,
             )]),
             Self::ViewChanged => base(&[(

@@ -113,6 +113,11 @@ pub(in crate::policy) fn each(policies: &Slices) -> impl Iterator<Item = &Policy
         .flat_map(|slice| slice.policies())
 }
 
+/// Whether a policy looks at circumstances. A policy that cannot be read does.
+pub(in crate::policy) fn looks_at_circumstances(policy: &Policy) -> bool {
+    !conditions_of(policy).is_ok_and(|found| found.is_empty())
+}
+
 /// The conditions of the policy called `id`, on one line; none if it looks at no circumstances.
 pub(in crate::policy) fn describe_circumstances(policies: &Slices, id: &str) -> Option<String> {
     let policy = each(policies).find(|policy| policy.id().as_ref() as &str == id)?;
@@ -143,6 +148,15 @@ pub(in crate::policy) fn find_entities(policies: &Slices) -> BTreeSet<(String, S
         if let Ok(json) = policy.to_json() {
             collect_entities(&json, &mut found);
         }
+    }
+    found
+}
+
+/// The entities that a policy names, as type and id.
+pub(in crate::policy) fn find_entities_of(policy: &Policy) -> BTreeSet<(String, String)> {
+    let mut found = BTreeSet::new();
+    if let Ok(json) = policy.to_json() {
+        collect_entities(&json, &mut found);
     }
     found
 }

@@ -25,7 +25,7 @@ pub(in crate::policy) fn apply(
     warnings: &mut Vec<PolicyProblem>,
     every_rule_was_tried: Tried,
 ) {
-    let mut told = Vec::new();
+    let (mut told, mut unused) = (Vec::new(), Vec::new());
     let mut ignores = Vec::new();
     let files = sources
         .policies
@@ -50,19 +50,31 @@ pub(in crate::policy) fn apply(
                 warning.file == ignore.file && (ignore.first..=ignore.last).contains(&line);
             !(is_there && warning.rule == Some(ignore.rule))
         });
-        match every_rule_was_tried {
-            Tried::Every if warnings.len() == before => told.push(ignore.place),
-            Tried::Every | Tried::Some => {}
+        let was_tried = match every_rule_was_tried {
+            Tried::Every => !ignore.rule.is_deep(),
+            Tried::Deep => ignore.rule.is_deep(),
+            Tried::Some => false,
+        };
+        if was_tried && warnings.len() == before {
+            unused.push(ignore.place);
         }
     }
-    warnings.extend(told);
+    match every_rule_was_tried {
+        Tried::Every | Tried::Some => warnings.extend(told),
+        // They were told of when the policies were loaded.
+        Tried::Deep => {}
+    }
+    warnings.extend(unused);
 }
 
 /// Which rules were tried.
 #[derive(Clone, Copy)]
 pub(in crate::policy) enum Tried {
+    /// All but those of a deep check.
     Every,
     Some,
+    /// Those of a deep check.
+    Deep,
 }
 
 fn read(

@@ -87,13 +87,13 @@ impl fmt::Display for PolicyProblem {
 
 impl PolicyProblem {
     /// Says of which rule it is, unless that is known.
-    pub(in crate::policy) fn of_rule(mut self, rule: Rule) -> Self {
+    pub(crate) fn of_rule(mut self, rule: Rule) -> Self {
         self.rule = self.rule.or(Some(rule));
         self
     }
 
     /// Adds what to do about it.
-    pub(in crate::policy) fn with_help(mut self, help: Option<impl Into<String>>) -> Self {
+    pub(crate) fn with_help(mut self, help: Option<impl Into<String>>) -> Self {
         self.help = help.map(Into::into).or(self.help);
         self
     }

@@ -1,0 +1,174 @@
+//! Policies without which every principal sees and may do the same: each is taken away in turn, and what is left is compared.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::firewall::{AccessLevel, AccessPlace, Firewall};
+use crate::{
+    error::Error,
+    policy::{
+        Mutant, Mutation, PolicyEffect, PolicyProblem, PolicySources, Rule, mutate, silence_deep,
+    },
+};
+
+/// What a deep check finds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeepCheck {
+    /// Each policy that changes nothing, and why.
+    pub warnings: Vec<PolicyProblem>,
+    /// The policies that were not checked, by id, and why not.
+    pub unchecked: BTreeMap<String, String>,
+}
+
+/// What every principal may do, by who it is.
+type Table = Vec<Vec<AccessPlace>>;
+
+impl Firewall {
+    /// Finds policies without which each principal that is known sees and may do the same, over this catalog and these entities.
+    /// The time grows with policies times principals times tables.
+    ///
+    /// # Errors
+    /// A policy that cannot be evaluated or written down.
+    pub fn check_deeply(&self) -> Result<DeepCheck, Error> {
+        let mutants = mutate(&self.sources);
+        let removals: Vec<&Mutant> = mutants
+            .iter()
+            .filter(|mutant| mutant.mutation == Mutation::Removed)
+            .collect();
+        let before = self.list_access()?;
+        let without_forbids = self.without_forbids(&removals);
+        let mut found = DeepCheck {
+            warnings: Vec::new(),
+            unchecked: BTreeMap::new(),
+        };
+        for removal in &removals {
+            let id = &removal.policy;
+            let why = self.why_not_enumerated(id);
+            if !why.is_empty() {
+                found.unchecked.insert(id.clone(), why.join("; "));
+                continue;
+            }
+            let less = self.renewed(self.catalog.as_ref().clone(), removal.apply(&self.sources));
+            let Ok(less) = less else {
+                let why = "without it the policies do not load".to_owned();
+                found.unchecked.insert(id.clone(), why);
+                continue;
+            };
+            if !self.is_alike(&before, &less)? {
+                continue;
+            }
+            let applies = |table: &Table| {
+                let mut places = table.iter().flatten();
+                places.any(|place| place.by.contains(id))
+            };
+            let (rule, message) = match (self.policies.effect(id), applies(&before)) {
+                (Some(PolicyEffect::Forbid), true) => (
+                    Rule::Redundant,
+                    "without this forbid the same is forbidden, or not permitted",
+                ),
+                (_, true) => (Rule::Shadowed, "other permits give all that this one does"),
+                (Some(PolicyEffect::Permit), false)
+                    if without_forbids.as_ref().is_some_and(applies) =>
+                {
+                    (Rule::Overridden, "forbids take away all that this permits")
+                }
+                (_, false) => (
+                    Rule::Vacuous,
+                    "this applies to no principal and table that there is",
+                ),
+            };
+            let help = "take it away, or correct whom or what it is about";
+            let problem = removal.problem(&self.sources, message);
+            found
+                .warnings
+                .push(problem.with_help(Some(help)).of_rule(rule));
+        }
+        silence_deep(&self.sources, &mut found.warnings);
+        Ok(found)
+    }
+
+    /// What an enumeration of principals, tables and columns does not tell of the policy called `id`; empty if it tells all.
+    #[must_use]
+    pub fn why_not_enumerated(&self, id: &str) -> Vec<String> {
+        let policies = &self.policies;
+        let mut why = Vec::new();
+        if policies.looks_at_circumstances(id) {
+            why.push(
+                "it looks at circumstances, and which of them come together is not enumerated"
+                    .to_owned(),
+            );
+        } else if policies.demands_vary() {
+            why.push("circumstances decide about masks, tokens, caps or approvals of other policies, and which of them come together is not enumerated".to_owned());
+        }
+        if policies.asks_for_approval(id) {
+            why.push("it demands an approval, which is not enumerated".to_owned());
+        }
+        let beyond = policies.actions_beyond_tables(id);
+        if !beyond.is_empty() {
+            let beyond = beyond.join(", ");
+            why.push(format!("its actions {beyond} are not enumerated"));
+        }
+        let tables: BTreeSet<String> = (self.known_columns().into_iter())
+            .filter(|column| column.is_enumerated)
+            .map(|column| column.table)
+            .collect();
+        for table in policies.tables_named_by(id) {
+            let is_known = tables.iter().any(|known| {
+                let rest = table.strip_prefix(known.as_str());
+                rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+            });
+            if !is_known {
+                why.push(format!("it names `{table}`, which is not enumerated"));
+            }
+        }
+        why
+    }
+
+    fn list_access(&self) -> Result<Table, Error> {
+        let principals = self.known_principals();
+        let each = principals.iter();
+        each.map(|principal| self.access_places(principal))
+            .collect()
+    }
+
+    /// Whether each principal may do the same by `other`.
+    fn is_alike(&self, before: &Table, other: &Self) -> Result<bool, Error> {
+        for (principal, was) in self.known_principals().iter().zip(before) {
+            let is = other.access_places(principal)?;
+            if visible(was) != visible(&is) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// What every principal may do without any forbid; none if the policies do not load so.
+    fn without_forbids(&self, removals: &[&Mutant]) -> Option<Table> {
+        let mut sources: PolicySources = self.sources.clone();
+        // From the end, so that the places of earlier ones stay.
+        for removal in removals.iter().rev() {
+            if self.policies.effect(&removal.policy) == Some(PolicyEffect::Forbid) {
+                sources = removal.apply(&sources);
+            }
+        }
+        let open = self.renewed(self.catalog.as_ref().clone(), sources).ok()?;
+        open.list_access().ok()
+    }
+}
+
+/// A place, and what is there outside of templates and within.
+type Visible<'p> = BTreeMap<(&'p str, Option<&'p str>, &'p str), [&'p [AccessLevel]; 2]>;
+
+/// What is there, without places where nothing is.
+fn visible(places: &[AccessPlace]) -> Visible<'_> {
+    let is_there = |place: &&AccessPlace| {
+        let mut levels = place.levels.iter().chain(&place.in_templates);
+        levels.any(|level| *level != AccessLevel::Never)
+    };
+    let seen = places.iter().filter(is_there);
+    seen.map(|place| {
+        let key = (place.table.as_str(), place.column.as_deref(), place.action);
+        let levels = [place.levels.as_slice(), place.in_templates.as_slice()];
+        (key, levels)
+    })
+    .collect()
+}
