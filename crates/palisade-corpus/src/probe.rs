@@ -95,7 +95,10 @@ pub(crate) fn statements(catalog: &Catalog, place: &Place, readable: &[String]) 
         all => all.join(", "),
     };
     let key = all.first().cloned();
-    let condition = key.map_or("1 = 1".to_owned(), |key| format!("{key} IS NOT NULL"));
+    // A change has to compare a column with a value, of which kind its type says.
+    let conditions = key.map_or(vec!["1 = 1".to_owned()], |key| {
+        vec![format!("{key} = 0"), format!("{key} = '0'")]
+    });
     // Any column may be the one that may be written.
     let every: Vec<String> = relation
         .columns
@@ -103,15 +106,22 @@ pub(crate) fn statements(catalog: &Catalog, place: &Place, readable: &[String]) 
         .take(8)
         .map(|one| name_in(dialect, &one.name))
         .collect();
-    let update =
-        |column: &String| format!("UPDATE {table} SET {column} = {column} WHERE {condition}");
+    let update = |column: &String| {
+        let conditions = conditions.iter();
+        let each =
+            conditions.map(|one| format!("UPDATE {table} SET {column} = {column} WHERE {one}"));
+        each.collect::<Vec<_>>()
+    };
     let insert = |column: &String| {
         [
             format!("INSERT INTO {table} ({column}) SELECT {column} FROM {table} WHERE 1 = 0"),
             format!("INSERT INTO {table} ({column}) VALUES (NULL)"),
         ]
     };
-    let delete = || format!("DELETE FROM {table} WHERE {condition}");
+    let delete = || {
+        let conditions = conditions.iter();
+        conditions.map(|one| format!("DELETE FROM {table} WHERE {one}"))
+    };
     match place.action {
         "read" => {
             let column = column.unwrap_or_default();
@@ -129,17 +139,17 @@ pub(crate) fn statements(catalog: &Catalog, place: &Place, readable: &[String]) 
         ],
         "write" => {
             let column = column.unwrap_or_default();
-            let mut out = vec![update(&column)];
+            let mut out = update(&column);
             out.extend(insert(&column));
             out
         }
         "insert" => every.iter().flat_map(insert).collect(),
-        "update" => every.iter().map(update).collect(),
-        "delete" => vec![delete()],
-        "change" => every.iter().map(update).chain([delete()]).collect(),
+        "update" => every.iter().flat_map(update).collect(),
+        "delete" => delete().collect(),
+        "change" => every.iter().flat_map(update).chain(delete()).collect(),
         "add" => {
             let inserts = every.iter().flat_map(insert);
-            every.iter().map(update).chain(inserts).collect()
+            every.iter().flat_map(update).chain(inserts).collect()
         }
         "truncate" => vec![format!("TRUNCATE TABLE {table}")],
         // Templates are run by name.

@@ -135,6 +135,8 @@ fn the_schema_and_the_parser_know_the_same_keys() {
         ("Approvals", "approvals"),
         ("Webhook", "approvals.webhook"),
         ("Http", "http"),
+        ("Oauth", "http.oauth"),
+        ("OauthIssuer", "http.oauth.issuers.x"),
         ("Broker", "broker"),
         ("BrokerPeer", "broker.users.1"),
         ("Telemetry", "telemetry"),
