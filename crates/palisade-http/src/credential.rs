@@ -106,12 +106,12 @@ impl Credentials {
         }
     }
 
-    /// The answer for a token of an authorization server that lets nobody in.
+    /// The answer for a token of an authorization server that is refused.
     fn deny(&self, path: &str, denied: &Denied) -> Box<Response> {
         match denied {
             Denied::Invalid(why) => self.challenge(path, Some(why)),
             Denied::Unavailable => cannot_tell(),
-            Denied::Nobody => {
+            Denied::NoPrincipal => {
                 let text =
                     "no principal is known for this token; its operator maps claims to principals";
                 refuse(StatusCode::FORBIDDEN, text).into()

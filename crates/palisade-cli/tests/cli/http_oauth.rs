@@ -277,7 +277,7 @@ fn a_client_without_a_token_is_told_where_to_get_one() {
     }
     let metadata = server.send(&Request::get("/.well-known/oauth-protected-resource"));
     assert_eq!(metadata.json()["resource"], RESOURCE);
-    assert_eq!(*issuer.asked.lock().unwrap(), 0, "nobody brought a token");
+    assert_eq!(*issuer.asked.lock().unwrap(), 0, "no token came");
 }
 
 #[test]
@@ -399,7 +399,7 @@ fn no_other_token_lets_in() {
         );
         assert!(!told.contains("tenant"), "{what}: {told}");
     }
-    // A good token of somebody who is nobody here, and one without the scope.
+    // A good token of a stranger, and one without the scope.
     let (status, told) = ask(&server, &with("groups", json!(["supporters"])));
     assert_eq!(status, 403, "{told}");
     let (status, told) = ask(&server, &with("scope", json!("openid palisade2")));
@@ -448,7 +448,7 @@ fn keys_of_an_issuer_change_while_it_is_served() {
         assert!(begun.elapsed() < PATIENCE);
         sleep(Duration::from_millis(200));
     }
-    // Keys that nobody has are not asked for at each request.
+    // Unknown keys are not asked for at each request.
     let before = *issuer.asked.lock().unwrap();
     let stranger = Key::new("stranger");
     for _ in 0..50 {
@@ -459,7 +459,7 @@ fn keys_of_an_issuer_change_while_it_is_served() {
 }
 
 #[test]
-fn an_issuer_that_hangs_or_lies_lets_nobody_in() {
+fn an_issuer_that_hangs_or_lies_lets_no_one_in() {
     let key = Key::new("one");
     for mood in [Mood::Silent, Mood::Lying] {
         let issuer = Issuer::start(vec![key.published()]);

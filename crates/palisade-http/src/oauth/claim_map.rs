@@ -1,8 +1,8 @@
-//! Who asks, by what a token claims: a file of lines, of which the first that fits names the principal.
+//! Who asks, by what a token claims. A file has lines, and the first line that fits names the principal.
 
 use std::{collections::BTreeSet, str::FromStr};
 
-use palisade::session::{Attribute, Identity, Principal};
+use palisade::session::{AttributeValue, Identity, Principal};
 use regex::{Regex, RegexBuilder};
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -280,15 +280,17 @@ impl ClaimMap {
 }
 
 /// A claim as an attribute; `None` for what is none.
-fn read_attribute(value: &Value) -> Option<Attribute> {
+fn read_attribute(value: &Value) -> Option<AttributeValue> {
     match value {
-        Value::String(text) => (text.len() <= MAX_CLAIM).then(|| Attribute::Text(text.clone())),
-        Value::Number(number) => number.as_i64().map(Attribute::Number),
-        Value::Bool(boolean) => Some(Attribute::Boolean(*boolean)),
+        Value::String(text) => {
+            (text.len() <= MAX_CLAIM).then(|| AttributeValue::Text(text.clone()))
+        }
+        Value::Number(number) => number.as_i64().map(AttributeValue::Number),
+        Value::Bool(boolean) => Some(AttributeValue::Boolean(*boolean)),
         Value::Array(list) if list.len() <= MAX_VALUES => {
             let texts = list.iter().map(|one| one.as_str().map(str::to_owned));
             let texts: Option<BTreeSet<String>> = texts.collect();
-            texts.map(Attribute::Texts)
+            texts.map(AttributeValue::Texts)
         }
         Value::Array(_) | Value::Object(_) | Value::Null => None,
     }
@@ -338,7 +340,7 @@ mod tests {
         assert_eq!(principal, "Agent::\"ana\"");
         let expected = Identity::default()
             .with_role(Principal::new("Role", "analyst"))
-            .with_attribute("tenant", Attribute::Number(7));
+            .with_attribute("tenant", AttributeValue::Number(7));
         assert_eq!(identity, expected);
     }
 

@@ -24,7 +24,7 @@ struct Header {
     b64: Option<Value>,
 }
 
-/// A token whose signature nobody has looked at yet. Its claims cannot be had before.
+/// A token whose signature has not been looked at. Its claims cannot be had before.
 pub(crate) struct Jwt<'t> {
     header: Header,
     claims: Map<String, Value>,

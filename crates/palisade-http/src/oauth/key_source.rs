@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | are younger than [`FRESH`] | is among them | used |
 //! | are younger than [`STALE`] | is among them | used, and fetched anew beside it |
-//! | are none, or older | – | fetched; where they cannot be had, nobody is let in |
+//! | are none, or older | – | fetched; where they cannot be had, the token is refused |
 //! | – | is not among them | fetched, at most once in [`PAUSE`] |
 //!
 //! A fetch takes at most [`PATIENCE`] and [`MAX_DOCUMENT`] bytes, follows no redirect, and happens once at a time.
@@ -102,7 +102,7 @@ impl Issuer {
     }
 }
 
-/// Whether an address is one that nobody between here and there can answer in another's name.
+/// Whether an address is encrypted or of this machine, so that nothing between can answer in another's name.
 ///
 /// # Errors
 /// If it is not.
@@ -187,7 +187,7 @@ impl KeySource {
             .ok_or(Denied::Invalid("no key of its issuer signed it"))
     }
 
-    /// The keys, among them one that is called `name` where that can be had.
+    /// The keys, with that called `name` where it can be had.
     async fn find_keys(self: &Arc<Self>, name: Option<&str>) -> Result<Arc<Vec<Key>>, Denied> {
         let has_key = |keys: &[Key]| keys.iter().any(|key| key.is_named(name));
         if let Some((keys, age)) = self.remembered()
@@ -195,7 +195,7 @@ impl KeySource {
         {
             if age >= FRESH && self.may_try() {
                 let source = Arc::clone(self);
-                // Nobody waits for it: the next request finds what it brings.
+                // No request waits for it: the next request finds what it brings.
                 tokio::spawn(async move { source.fetch().await });
             }
             return Ok(keys);

@@ -157,7 +157,7 @@ fn read_key(value: serde_json::Value) -> Option<Key> {
 }
 
 impl Key {
-    /// Whether a token that names its key so could be signed by this one. One that names none could be by any.
+    /// Whether a token that names its key so could be signed by this one. A token that names none could be by any.
     pub(crate) fn is_named(&self, name: Option<&str>) -> bool {
         name.is_none_or(|name| self.name.as_deref() == Some(name))
     }

@@ -55,7 +55,7 @@ pub struct OauthOptions {
     pub claims: ClaimMap,
 }
 
-/// Why a token lets nobody in.
+/// Why a token is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Denied {
     /// It is no good; a client may be told why.
@@ -63,7 +63,7 @@ pub(crate) enum Denied {
     /// It lacks a scope.
     Scope,
     /// It is good, and no line of the map fits it.
-    Nobody,
+    NoPrincipal,
     /// The keys of its issuer cannot be had.
     Unavailable,
 }
@@ -133,7 +133,7 @@ impl Verifier {
             .options
             .claims
             .identify(source.issuer().name(), claims.all())
-            .ok_or(Denied::Nobody)?;
+            .ok_or(Denied::NoPrincipal)?;
         let asker = Asker::new(principal).with_identity(identity);
         let asker = match claims.client() {
             Some(client) => asker.with_client(client),

@@ -6,7 +6,7 @@ use crate::session::Principal;
 
 /// What an attribute of a principal can be.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Attribute {
+pub enum AttributeValue {
     /// A text.
     Text(String),
     /// A whole number.
@@ -24,7 +24,7 @@ pub enum Attribute {
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Identity {
     roles: BTreeSet<Principal>,
-    attributes: BTreeMap<String, Attribute>,
+    attributes: BTreeMap<String, AttributeValue>,
 }
 
 impl Identity {
@@ -37,7 +37,7 @@ impl Identity {
 
     /// The same with an attribute.
     #[must_use]
-    pub fn with_attribute(mut self, name: impl Into<String>, value: Attribute) -> Self {
+    pub fn with_attribute(mut self, name: impl Into<String>, value: AttributeValue) -> Self {
         self.attributes.insert(name.into(), value);
         self
     }
@@ -50,7 +50,7 @@ impl Identity {
 
     /// Its attributes.
     #[must_use]
-    pub fn attributes(&self) -> &BTreeMap<String, Attribute> {
+    pub fn attributes(&self) -> &BTreeMap<String, AttributeValue> {
         &self.attributes
     }
 
@@ -69,9 +69,9 @@ impl Identity {
         let attributes = self.attributes.iter().map(|(name, value)| {
             name.len()
                 + match value {
-                    Attribute::Text(text) => text.len(),
-                    Attribute::Number(_) | Attribute::Boolean(_) => 8,
-                    Attribute::Texts(texts) => texts.iter().map(|text| text.len() + 24).sum(),
+                    AttributeValue::Text(text) => text.len(),
+                    AttributeValue::Number(_) | AttributeValue::Boolean(_) => 8,
+                    AttributeValue::Texts(texts) => texts.iter().map(|text| text.len() + 24).sum(),
                 }
         });
         roles.chain(attributes).map(|bytes| bytes + 48).sum()

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-pub use identity::{Attribute, Identity};
+pub use identity::{AttributeValue, Identity};
 
 use crate::token::Epoch;
 

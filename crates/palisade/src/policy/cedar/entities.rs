@@ -27,7 +27,7 @@ use crate::policy::{
         template::Templates,
     },
 };
-use crate::session::{Attribute, Identity};
+use crate::session::{AttributeValue, Identity};
 
 /// The entities that policies can reach beside the resource that they are asked about.
 ///
@@ -148,13 +148,13 @@ impl Store {
 }
 
 /// An attribute as Cedar has it.
-fn express(value: &Attribute) -> RestrictedExpression {
+fn express(value: &AttributeValue) -> RestrictedExpression {
     let text = |text: &String| RestrictedExpression::new_string(text.clone());
     match value {
-        Attribute::Text(one) => text(one),
-        Attribute::Number(number) => RestrictedExpression::new_long(*number),
-        Attribute::Boolean(boolean) => RestrictedExpression::new_bool(*boolean),
-        Attribute::Texts(texts) => RestrictedExpression::new_set(texts.iter().map(text)),
+        AttributeValue::Text(one) => text(one),
+        AttributeValue::Number(number) => RestrictedExpression::new_long(*number),
+        AttributeValue::Boolean(boolean) => RestrictedExpression::new_bool(*boolean),
+        AttributeValue::Texts(texts) => RestrictedExpression::new_set(texts.iter().map(text)),
     }
 }
 
