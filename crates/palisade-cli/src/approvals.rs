@@ -77,7 +77,7 @@ impl StateArguments {
             ),
         };
         match path.exists() {
-            true => Ok(vec![ApprovalSetup::named(path)]),
+            true => Ok(vec![ApprovalSetup::with_file(path)]),
             false => Err(there_is_none(&path, &help)),
         }
     }

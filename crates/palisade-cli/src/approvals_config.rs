@@ -77,7 +77,7 @@ pub(crate) struct ApprovalSetup {
 
 impl ApprovalSetup {
     /// What is usual, in the file at `path`.
-    pub(crate) fn named(path: PathBuf) -> Self {
+    pub(crate) fn with_file(path: PathBuf) -> Self {
         Self {
             place: Place::Named(path),
             ..Self::default()

@@ -3,15 +3,15 @@
 use std::{
     fmt,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
-        mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TrySendError},
+        mpsc::{Receiver, TrySendError},
     },
-    thread,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
+use palisade_host::{Closing, Outbox};
 use sha2::Sha256;
 
 use crate::{
@@ -30,18 +30,8 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 /// Sends notices to one receiver.
 pub(crate) struct Webhook {
-    /// None once it has finished.
-    open: Mutex<Option<Open>>,
+    outbox: Outbox<Notice>,
     counts: Arc<Counts>,
-    patience: Duration,
-}
-
-/// What ends the thread, if it is dropped.
-struct Open {
-    queue: SyncSender<Notice>,
-    /// Dropped, nothing is sent again.
-    again: mpsc::Sender<()>,
-    ended: Receiver<()>,
 }
 
 #[derive(Default)]
@@ -82,43 +72,25 @@ impl Webhook {
             .proxy(None)
             .timeout_global(Some(setup.timeout))
             .build();
-        let (queue, notices) = mpsc::sync_channel(QUEUE);
-        let (again, closing) = mpsc::channel();
-        let (end, ended) = mpsc::channel();
         let counts = Arc::new(Counts::default());
         let sender = Sender {
             agent: config.into(),
             url: setup.url.clone(),
             host: setup.host.clone(),
             secret,
-            closing,
             counts: Arc::clone(&counts),
         };
-        let run = move || {
-            sender.send_all(&notices);
-            drop(end);
-        };
-        thread::Builder::new()
-            .name("webhook".to_owned())
-            .spawn(run)
+        let patience = setup.timeout.saturating_add(PAUSE);
+        let work = move |notices: &_, closing: &_| sender.send_all(notices, closing);
+        let outbox = Outbox::start("webhook", QUEUE, patience, work)
             .map_err(|error| Failure::Internal(error.to_string()))?;
-        Ok(Self {
-            open: Mutex::new(Some(Open {
-                queue,
-                again,
-                ended,
-            })),
-            counts,
-            patience: setup.timeout.saturating_add(PAUSE),
-        })
+        Ok(Self { outbox, counts })
     }
 
     /// Sends `notice` soon. It does not block, and does not fail.
     pub(crate) fn tell(&self, notice: Notice) {
-        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(open) = open.as_ref() else { return };
         self.counts.waiting.fetch_add(1, Ordering::Relaxed);
-        let (notice, why) = match open.queue.try_send(notice) {
+        let (notice, why) = match self.outbox.put(notice) {
             Ok(()) => return,
             Err(TrySendError::Full(notice)) => (notice, "too many wait to be sent"),
             Err(TrySendError::Disconnected(notice)) => (notice, "its thread has ended"),
@@ -129,19 +101,7 @@ impl Webhook {
 
     /// Sends what waits, once, and then nothing more. It blocks, though not for ever. What was not sent is told, if anything.
     pub(crate) fn finish(&self) -> Option<String> {
-        let open = (self.open.lock())
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
-        if let Some(Open {
-            queue,
-            again,
-            ended,
-        }) = open
-        {
-            drop((queue, again));
-            // Nothing is ever sent there.
-            let _ = ended.recv_timeout(self.patience);
-        }
+        self.outbox.finish();
         let left = (self.counts.waiting.load(Ordering::Relaxed))
             .saturating_add(self.counts.failed.load(Ordering::Relaxed));
         (left > 0).then(|| format!("the webhook was not told of {left} requests that wait"))
@@ -160,7 +120,6 @@ struct Sender {
     url: String,
     host: String,
     secret: Password,
-    closing: Receiver<()>,
     counts: Arc<Counts>,
 }
 
@@ -173,9 +132,9 @@ enum Fault {
 }
 
 impl Sender {
-    fn send_all(&self, notices: &Receiver<Notice>) {
+    fn send_all(&self, notices: &Receiver<Notice>, closing: &Closing) {
         while let Ok(notice) = notices.recv() {
-            let sent = self.send(&notice);
+            let sent = self.send(&notice, closing);
             self.counts.waiting.fetch_sub(1, Ordering::Relaxed);
             if let Err(why) = sent {
                 self.counts.note_failure(&notice, &why);
@@ -183,7 +142,7 @@ impl Sender {
         }
     }
 
-    fn send(&self, notice: &Notice) -> Result<(), String> {
+    fn send(&self, notice: &Notice, closing: &Closing) -> Result<(), String> {
         let mut pause = PAUSE;
         let mut attempt = 1;
         loop {
@@ -193,7 +152,7 @@ impl Sender {
                 Err(Fault::Later(why)) => why,
             };
             let is_over = attempt == ATTEMPTS || unix_time() >= notice.expires;
-            if is_over || self.closing.recv_timeout(pause) != Err(RecvTimeoutError::Timeout) {
+            if is_over || !closing.wait(pause) {
                 return Err(format!("{why}, {attempt} times"));
             }
             attempt += 1;

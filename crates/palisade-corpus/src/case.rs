@@ -102,6 +102,41 @@ pub struct Case {
     pub expect: Expectation,
 }
 
+impl Case {
+    /// A case without a name and a place that expects `sql` to be permitted, within the usual limits.
+    pub(crate) fn expect_permit(
+        (suite, policies): (Suite, &str),
+        (catalog, dialect): (String, Dialect),
+        principal: Principal,
+        sql: &str,
+    ) -> Self {
+        Self {
+            suite,
+            topic: String::new(),
+            name: String::new(),
+            written_name: String::new(),
+            file: String::new(),
+            line: 0,
+            why: String::new(),
+            skip: None,
+            ids: Vec::new(),
+            catalog,
+            dialect,
+            policies: policies.to_owned(),
+            token_lifetime: Lifetime::default(),
+            principal,
+            at: Duration::ZERO,
+            sql: sql.to_owned(),
+            params: Params::None,
+            limits: Limits::default(),
+            on_finding: Action::Flag,
+            bench: false,
+            is_left_out: false,
+            expect: Expectation::from_verdict(Verdict::Allow),
+        }
+    }
+}
+
 /// What must come out. What is `None` is not compared.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Expectation {

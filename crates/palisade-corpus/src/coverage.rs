@@ -1,15 +1,12 @@
 //! The manual's page of what is read and what is refused, made of the decisions themselves.
 
-use std::{fmt::Write as _, time::Duration};
+use std::fmt::Write as _;
 
-use palisade::{
-    answer::Action, dialect::Dialect, limits::Limits, session::Principal, token::Lifetime,
-    value::Params,
-};
+use palisade::{dialect::Dialect, session::Principal};
 use serde::Deserialize;
 
 use crate::{
-    case::{Case, Expectation, Suite, Verdict},
+    case::{Case, Suite},
     run::Runner,
 };
 
@@ -93,33 +90,12 @@ impl Feature {
 }
 
 fn describe_decision(runner: &Runner, dialect: Dialect, sql: &str) -> Result<String, String> {
-    let case = Case {
-        suite: Suite::Accept,
-        topic: "coverage".to_owned(),
-        name: String::new(),
-        written_name: String::new(),
-        file: String::new(),
-        line: 0,
-        why: String::new(),
-        skip: None,
-        ids: Vec::new(),
-        catalog: match dialect {
-            Dialect::Sqlite => "shop".to_owned(),
-            Dialect::Postgres | Dialect::Mysql => format!("shop.{dialect}"),
-        },
-        dialect,
-        policies: "open".to_owned(),
-        token_lifetime: Lifetime::default(),
-        principal: Principal::parse("Agent::\"anyone\"").map_err(|error| error.to_string())?,
-        at: Duration::ZERO,
-        sql: sql.to_owned(),
-        params: Params::None,
-        limits: Limits::default(),
-        on_finding: Action::Flag,
-        bench: false,
-        is_left_out: false,
-        expect: Expectation::from_verdict(Verdict::Allow),
+    let catalog = match dialect {
+        Dialect::Sqlite => "shop".to_owned(),
+        Dialect::Postgres | Dialect::Mysql => format!("shop.{dialect}"),
     };
+    let principal = Principal::parse("Agent::\"anyone\"").map_err(|error| error.to_string())?;
+    let case = Case::expect_permit((Suite::Accept, "open"), (catalog, dialect), principal, sql);
     Ok(match runner.decide(&case)?.code {
         None => "yes".to_owned(),
         Some(code) => format!("`{code}`"),

@@ -2,12 +2,10 @@
 
 use std::time::Duration;
 
-use palisade::{
-    answer::Action, limits::Limits, session::Principal, token::Lifetime, value::Params,
-};
+use palisade::session::Principal;
 
 use crate::{
-    case::{Case, Expectation, Suite, Verdict},
+    case::{Case, Suite},
     load::OWN_POLICIES,
     written::dialect,
 };
@@ -39,28 +37,12 @@ pub(crate) fn probe_case(
     sql: &str,
     at: Duration,
 ) -> Option<Case> {
-    Some(Case {
-        suite: Suite::Tests,
-        topic: String::new(),
-        name: String::new(),
-        written_name: String::new(),
-        file: String::new(),
-        line: 0,
-        why: String::new(),
-        skip: None,
-        ids: Vec::new(),
-        catalog: catalog.to_owned(),
-        dialect: dialect(catalog).ok()?,
-        policies: OWN_POLICIES.to_owned(),
-        token_lifetime: Lifetime::default(),
-        principal: stand_in(principal),
-        at,
-        sql: sql.to_owned(),
-        params: Params::None,
-        limits: Limits::default(),
-        on_finding: Action::Flag,
-        bench: false,
-        is_left_out: false,
-        expect: Expectation::from_verdict(Verdict::Allow),
-    })
+    let place = (catalog.to_owned(), dialect(catalog).ok()?);
+    let case = Case::expect_permit(
+        (Suite::Tests, OWN_POLICIES),
+        place,
+        stand_in(principal),
+        sql,
+    );
+    Some(Case { at, ..case })
 }

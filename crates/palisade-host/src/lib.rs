@@ -6,9 +6,11 @@
 //! | [`PolicyFolder`] | policies, read from a folder as the command line reads them |
 //! | [`AuditFile`] | an [`AuditSink`](palisade::audit::AuditSink): one JSON line a call in a file of mode 0600, chained under an [`AuditKey`] |
 //! | [`verify_audit`] | whether such a file is what was written |
+//! | [`Outbox`] | a queue with a thread, for what goes out beside the work of a server |
 
 mod audit;
 mod machine;
+mod outbox;
 mod policy_folder;
 
 pub use audit::{
@@ -17,4 +19,5 @@ pub use audit::{
     verify_audit,
 };
 pub use machine::Machine;
+pub use outbox::{Closing, Outbox};
 pub use policy_folder::{PolicyFolder, PolicyFolderError, add_policy_file};

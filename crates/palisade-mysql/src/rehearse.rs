@@ -7,17 +7,15 @@
 //!
 //! A preview runs the change twice over the same rows, at two times. Columns in which both wrote other values are made anew each time.
 
-use std::{collections::BTreeMap, future::poll_fn, ops::ControlFlow, pin::pin};
+use std::{collections::BTreeMap, future::poll_fn, pin::pin};
 
 use futures_core::Stream as _;
 use mysql_async::{Column, Conn, Row, prelude::Queryable as _};
 use palisade::{
     catalog::{Catalog, ReferenceAction, Relation, RelationKind},
     change::{Difference, LEDGER, LedgerEntry, TableDifference, pair_rows},
-    guard::{
-        BackendError, BackendErrorKind, ChangeEnd, ChangeRun, Looked, OpenTicket, Purpose, RowSink,
-    },
-    value::Value,
+    guard::{BackendError, BackendErrorKind, ChangeEnd, ChangeRun, Looked, OpenTicket, Purpose},
+    value::{DroppedRows, KeptRows, Value},
 };
 use palisade_pool::{Ended, Failed, Pool, Statement, Task, Work};
 
@@ -52,12 +50,6 @@ const LATER: &str = "SET SESSION timestamp = @@SESSION.timestamp + 1.25";
 /// With what the text of a query begins.
 const QUERIES: [&str; 2] = ["SELECT ", "WITH "];
 
-/// That a change cannot be shown. It names nothing: what is written can be hidden from whoever asks.
-pub(crate) fn not_previewable(why: &str) -> BackendError {
-    let detail = format!("this change cannot be looked at before it is kept: {why}");
-    BackendError::new(BackendErrorKind::NotPreviewable, detail)
-}
-
 /// Runs a change in a session of the pool.
 ///
 /// # Errors
@@ -69,7 +61,7 @@ pub(crate) async fn run_change(
     purpose: &Purpose,
 ) -> Result<ChangeEnd, BackendError> {
     let Some(first) = tasks.first() else {
-        return Err(not_previewable("a change has statements"));
+        return Err(BackendError::not_previewable("a change has statements"));
     };
     let mut change = Change {
         facts,
@@ -111,34 +103,6 @@ struct Change<'a> {
 /// The rows of each table that can be written.
 type State = Vec<Vec<Vec<Value>>>;
 
-/// A sink that drops rows: what RETURNING gives stands in the difference too.
-struct Untold;
-
-impl RowSink for Untold {
-    fn columns(&mut self, _: &[&str]) -> ControlFlow<()> {
-        ControlFlow::Continue(())
-    }
-
-    fn row(&mut self, _: Vec<Value>) -> ControlFlow<()> {
-        ControlFlow::Continue(())
-    }
-}
-
-/// A sink that keeps rows.
-#[derive(Default)]
-struct Kept(Vec<Vec<Value>>);
-
-impl RowSink for Kept {
-    fn columns(&mut self, _: &[&str]) -> ControlFlow<()> {
-        ControlFlow::Continue(())
-    }
-
-    fn row(&mut self, cells: Vec<Value>) -> ControlFlow<()> {
-        self.0.push(cells);
-        ControlFlow::Continue(())
-    }
-}
-
 impl Statement<Session> for Change<'_> {
     async fn attempt(&mut self, session: &mut Session) -> Result<Ended, Failed> {
         self.run = ChangeRun::default();
@@ -168,7 +132,9 @@ impl Change<'_> {
     /// Begins the transaction, and checks that everything is as it was decided about.
     async fn begin(&self, session: &mut Session, tables: &[&Relation]) -> Result<(), Failed> {
         let Some(first) = self.tasks.first() else {
-            return Err(Failed::Running(not_previewable("a change has statements")));
+            return Err(Failed::Running(BackendError::not_previewable(
+                "a change has statements",
+            )));
         };
         let begin = execute::begin(self.facts.product, first.limits, BEGIN);
         execute::open_by(session, self.facts, first.relations, &begin).await?;
@@ -218,7 +184,7 @@ impl Change<'_> {
         let again = compare(tables, &before, &read(conn, tables).await?)?;
         let generated = again.find_generated(&difference, self.facts.catalog);
         let generated = generated.ok_or_else(|| {
-            not_previewable(
+            BackendError::not_previewable(
                 "its statements choose other rows each time they run; name the rows in WHERE",
             )
         })?;
@@ -251,7 +217,8 @@ impl Change<'_> {
                     "a change has another kind of statement",
                 ));
             };
-            let done = write::change(conn, self.facts, task, changes, &mut Untold).await?;
+            // What RETURNING gives stands in the difference too.
+            let done = write::change(conn, self.facts, task, changes, &mut DroppedRows).await?;
             affected.push(done.affected.unwrap_or_default());
         }
         self.at = 0;
@@ -270,7 +237,7 @@ impl Change<'_> {
                     "what is looked through is no query",
                 ));
             }
-            let mut rows = Kept::default();
+            let mut rows = KeptRows::default();
             execute::answer(conn, self.facts, &task, &mut rows).await?;
             all.push(rows.0);
         }
@@ -363,10 +330,12 @@ fn find_reached<'c>(
         }
     }
     if reached.is_empty() || reached.iter().any(|one| one.kind != RelationKind::Table) {
-        return Err(not_previewable("it writes what is no table, as a view"));
+        return Err(BackendError::not_previewable(
+            "it writes what is no table, as a view",
+        ));
     }
     if reached.iter().any(|relation| !relation.triggers.is_empty()) {
-        return Err(not_previewable(
+        return Err(BackendError::not_previewable(
             "it writes a table that has triggers, and the server does not tell what these write; use execute, if policy permits it",
         ));
     }
@@ -390,7 +359,7 @@ async fn read(conn: &mut Conn, tables: &[&Relation]) -> Result<State, BackendErr
             known.any(|one| one.name.eq_ignore_ascii_case(&column.name_str()))
         };
         if !whole.columns().iter().all(is_known) {
-            return Err(not_previewable(
+            return Err(BackendError::not_previewable(
                 "it writes a table with columns that the catalog has not",
             ));
         }
@@ -422,7 +391,7 @@ async fn read(conn: &mut Conn, tables: &[&Relation]) -> Result<State, BackendErr
             let (Some(rows_then), Some(bytes_then)) =
                 (rows_left.checked_sub(1), bytes_left.checked_sub(size))
             else {
-                return Err(not_previewable(
+                return Err(BackendError::not_previewable(
                     "on this server, the tables that it can write have at most 50,000 rows and 64 MiB together",
                 ));
             };

@@ -55,6 +55,21 @@ impl<'a> Task<'a> {
         }
         Ok((ticket.statement().effect() != Effect::Nothing).then(|| Self::from(ticket)))
     }
+
+    /// The statements of a change, each of which has to do something.
+    ///
+    /// # Errors
+    /// As [`Task::admit`], or if one of them does nothing.
+    pub fn admit_change(
+        tickets: &'a [OpenTicket],
+        is_writable: bool,
+    ) -> Result<Vec<Self>, BackendError> {
+        let tasks = tickets.iter().map(|ticket| {
+            let task = Self::admit(ticket, is_writable)?;
+            task.ok_or_else(|| BackendError::not_previewable("one of its statements does nothing"))
+        });
+        tasks.collect()
+    }
 }
 
 impl<'a> From<&'a OpenTicket> for Task<'a> {

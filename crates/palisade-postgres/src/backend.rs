@@ -309,11 +309,7 @@ impl Backend for PostgresBackend {
             let ChangeOrder { tickets, purpose } = order;
             let tickets = tickets.into_iter().map(|ticket| ticket.open(&self.catalog));
             let tickets: Vec<OpenTicket> = tickets.collect::<Result<_, _>>()?;
-            let tasks = tickets.iter().map(|ticket| {
-                let task = Task::admit(ticket, self.config.is_writable)?;
-                task.ok_or_else(|| rehearse::not_previewable("one of its statements does nothing"))
-            });
-            let tasks: Vec<Task<'_>> = tasks.collect::<Result<_, _>>()?;
+            let tasks = Task::admit_change(&tickets, self.config.is_writable)?;
             let sessions = (&self.pool, &self.before);
             rehearse::run_change(self.stage(), sessions, &tasks, &purpose).await
         })

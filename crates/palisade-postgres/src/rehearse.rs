@@ -15,7 +15,6 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
-    ops::ControlFlow,
     time::Duration,
 };
 
@@ -23,10 +22,8 @@ use palisade::{
     catalog::{Catalog, Relation, RelationKind},
     change::{Difference, LEDGER, LedgerEntry, RowDifference, TableDifference, pair_rows},
     dialect::Dialect,
-    guard::{
-        BackendError, BackendErrorKind, ChangeEnd, ChangeRun, Looked, OpenTicket, Purpose, RowSink,
-    },
-    value::Value,
+    guard::{BackendError, BackendErrorKind, ChangeEnd, ChangeRun, Looked, OpenTicket, Purpose},
+    value::{DroppedRows, KeptRows, Value},
 };
 use palisade_pool::{Pool, Task, Work};
 use tokio::time::{Instant, timeout_at};
@@ -66,12 +63,6 @@ pub(crate) struct Stage<'a> {
     pub(crate) is_pooled: bool,
 }
 
-/// That a change cannot be shown. It names nothing: what is written can be hidden from whoever asks.
-pub(crate) fn not_previewable(why: &str) -> BackendError {
-    let detail = format!("this change cannot be looked at before it is kept: {why}");
-    BackendError::new(BackendErrorKind::NotPreviewable, detail)
-}
-
 /// Runs a change in a session of the first pool, with one of the second beside it.
 ///
 /// # Errors
@@ -83,7 +74,7 @@ pub(crate) async fn run_change(
     purpose: &Purpose,
 ) -> Result<ChangeEnd, BackendError> {
     let Some(first) = tasks.first() else {
-        return Err(not_previewable("a change has statements"));
+        return Err(BackendError::not_previewable("a change has statements"));
     };
     let deadline = Instant::now() + first.limits.statement_timeout() + GRACE;
     let cancel = first.cancel;
@@ -183,34 +174,6 @@ type Place = (u32, String);
 /// Row versions by place.
 type Versions = BTreeMap<Place, Vec<Value>>;
 
-/// A sink that drops rows: what RETURNING gives stands in the difference too.
-struct Untold;
-
-impl RowSink for Untold {
-    fn columns(&mut self, _: &[&str]) -> ControlFlow<()> {
-        ControlFlow::Continue(())
-    }
-
-    fn row(&mut self, _: Vec<Value>) -> ControlFlow<()> {
-        ControlFlow::Continue(())
-    }
-}
-
-/// A sink that keeps rows.
-#[derive(Default)]
-struct Kept(Vec<Vec<Value>>);
-
-impl RowSink for Kept {
-    fn columns(&mut self, _: &[&str]) -> ControlFlow<()> {
-        ControlFlow::Continue(())
-    }
-
-    fn row(&mut self, cells: Vec<Value>) -> ControlFlow<()> {
-        self.0.push(cells);
-        ControlFlow::Continue(())
-    }
-}
-
 impl<'a> Change<'a> {
     async fn run(
         &mut self,
@@ -219,7 +182,7 @@ impl<'a> Change<'a> {
         purpose: &Purpose,
     ) -> Result<Ran, BackendError> {
         let Some(first) = self.tasks.first() else {
-            return Err(not_previewable("a change has statements"));
+            return Err(BackendError::not_previewable("a change has statements"));
         };
         let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
         let look_beside = execute::enter(beside, self.stage.ground, first, begin).await?;
@@ -248,7 +211,7 @@ impl<'a> Change<'a> {
                     .difference
                     .find_generated(&one.difference, self.stage.catalog);
                 run.generated = generated.ok_or_else(|| {
-                    not_previewable(
+                    BackendError::not_previewable(
                         "its statements choose other rows each time they run; name the rows in WHERE",
                     )
                 })?;
@@ -300,7 +263,8 @@ impl<'a> Change<'a> {
                 is_declared: false,
             };
             self.has_run = true;
-            let completion = write::change(facts, opened, task, changes, &mut Untold).await?;
+            // What RETURNING gives stands in the difference too.
+            let completion = write::change(facts, opened, task, changes, &mut DroppedRows).await?;
             let rows = completion.affected.unwrap_or_default();
             changed = changed.saturating_add(rows);
             affected.push(rows);
@@ -313,7 +277,7 @@ impl<'a> Change<'a> {
         self.at = 0;
         let tables = self.find_written(client, &so_far).await?;
         if tables.is_empty() && changed > 0 {
-            return Err(not_previewable("it writes what is no table"));
+            return Err(BackendError::not_previewable("it writes what is no table"));
         }
         let mut difference = Difference::default();
         let mut room = Room::default();
@@ -348,7 +312,7 @@ impl<'a> Change<'a> {
         for row in &rows {
             foreign.insert(row.try_get::<_, String>(0).map_err(read)?);
             if row.try_get::<_, bool>(1).map_err(read)? {
-                return Err(not_previewable(
+                return Err(BackendError::not_previewable(
                     "a part of a table is foreign, and the server does not count its rows",
                 ));
             }
@@ -366,7 +330,7 @@ impl<'a> Change<'a> {
             Work::Read | Work::Explain | Work::Define => true,
         };
         match !foreign.is_empty() && self.tasks.iter().any(reaches_foreign) {
-            true => Err(not_previewable(
+            true => Err(BackendError::not_previewable(
                 "it writes a foreign table, or sets off what may write one, and the server does not count its rows",
             )),
             false => Ok(()),
@@ -389,7 +353,7 @@ impl<'a> Change<'a> {
                 .await
                 .map_err(|e| fault::engine(&e))?;
             let Some(row) = rows.first() else {
-                return Err(not_previewable("it makes a table"));
+                return Err(BackendError::not_previewable("it makes a table"));
             };
             let read = |e: tokio_postgres::Error| fault::engine(&e);
             let schema: String = row.try_get(0).map_err(read)?;
@@ -400,19 +364,19 @@ impl<'a> Change<'a> {
                 // Parts of large values, which stand in their rows.
                 "pg_toast" => continue,
                 "pg_catalog" | "information_schema" => {
-                    return Err(not_previewable(
+                    return Err(BackendError::not_previewable(
                         "something that it sets off writes the server's own tables",
                     ));
                 }
                 _ => {}
             }
             if inherits {
-                return Err(not_previewable(
+                return Err(BackendError::not_previewable(
                     "it writes a table that inherits from another one",
                 ));
             }
             if is_secured {
-                return Err(not_previewable(
+                return Err(BackendError::not_previewable(
                     "it writes a table with row-level security, of which the account does not see every row",
                 ));
             }
@@ -422,8 +386,9 @@ impl<'a> Change<'a> {
                 relations.find(|relation| relation.uid == origin.uid)
             });
             let relation = relation.filter(|relation| relation.kind == RelationKind::Table);
-            let relation = relation
-                .ok_or_else(|| not_previewable("it writes a table that the catalog has not"))?;
+            let relation = relation.ok_or_else(|| {
+                BackendError::not_previewable("it writes a table that the catalog has not")
+            })?;
             let written = tables
                 .entry(relation.uid.clone())
                 .or_insert_with(|| Written {
@@ -460,7 +425,7 @@ impl<'a> Change<'a> {
             look: look.clone(),
             is_declared: false,
         };
-        let mut rows = Kept::default();
+        let mut rows = KeptRows::default();
         execute::answer(session, ground.schema, opened, &task, None, &mut rows).await?;
         // Its locks are taken: a definition that came after the snapshot is seen from another session.
         let outside = self.stage.outside;
@@ -585,7 +550,7 @@ async fn count_written(client: &Client) -> Result<HashMap<u32, i64>, BackendErro
     let read = |e: tokio_postgres::Error| fault::engine(&e);
     for row in &rows {
         if !row.try_get::<_, bool>(0).map_err(read)? {
-            return Err(not_previewable(
+            return Err(BackendError::not_previewable(
                 "the server does not count changed rows; its operator sets track_counts to on",
             ));
         }

@@ -8,7 +8,6 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    ops::ControlFlow,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     thread,
     time::{Duration, SystemTime, UNIX_EPOCH},
@@ -18,10 +17,8 @@ use palisade::{
     catalog::{Relation, RelationKind},
     change::{Difference, GeneratedColumns, LEDGER, LedgerEntry, RowDifference, TableDifference},
     dialect::Dialect,
-    guard::{
-        BackendError, BackendErrorKind, ChangeEnd, ChangeRun, Looked, OpenTicket, Purpose, RowSink,
-    },
-    value::Value,
+    guard::{BackendError, BackendErrorKind, ChangeEnd, ChangeRun, Looked, OpenTicket, Purpose},
+    value::{DroppedRows, KeptRows, Value},
 };
 use rusqlite::{
     Connection, OptionalExtension as _,
@@ -131,34 +128,6 @@ fn lock(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {
     seen.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A sink that drops rows: what RETURNING gives stands in the difference too.
-struct Untold;
-
-impl RowSink for Untold {
-    fn columns(&mut self, _: &[&str]) -> ControlFlow<()> {
-        ControlFlow::Continue(())
-    }
-
-    fn row(&mut self, _: Vec<Value>) -> ControlFlow<()> {
-        ControlFlow::Continue(())
-    }
-}
-
-/// A sink that keeps rows.
-#[derive(Default)]
-struct Kept(Vec<Vec<Value>>);
-
-impl RowSink for Kept {
-    fn columns(&mut self, _: &[&str]) -> ControlFlow<()> {
-        ControlFlow::Continue(())
-    }
-
-    fn row(&mut self, cells: Vec<Value>) -> ControlFlow<()> {
-        self.0.push(cells);
-        ControlFlow::Continue(())
-    }
-}
-
 impl<'a> Change<'a> {
     fn task(&self, ticket: &'a OpenTicket) -> Task<'a> {
         Task {
@@ -169,7 +138,7 @@ impl<'a> Change<'a> {
 
     fn run(&mut self, conn: &mut Connection, purpose: &Purpose) -> Result<ChangeRun, BackendError> {
         let Some(first) = self.tickets.first() else {
-            return Err(not_previewable("a change has statements"));
+            return Err(BackendError::not_previewable("a change has statements"));
         };
         let (task, changes) = (self.task(first), Changes::from(first));
         execute::start_clock(conn, &task).map_err(unavailable)?;
@@ -265,15 +234,20 @@ impl<'a> Change<'a> {
             relation.filter(|relation| relation.kind == RelationKind::Table)
         });
         let relations: Vec<&Relation> = relations.collect::<Option<_>>().ok_or_else(|| {
-            not_previewable("it writes what is no table, as a view or a virtual table")
+            BackendError::not_previewable(
+                "it writes what is no table, as a view or a virtual table",
+            )
         })?;
         self.notice_replaced_rows(conn, &relations)?;
         for (number, relation) in relations.into_iter().enumerate() {
             let watched = Watched::watch(relation, number).ok_or_else(|| {
-                not_previewable("it writes a table whose rows cannot be told from each other")
+                BackendError::not_previewable(
+                    "it writes a table whose rows cannot be told from each other",
+                )
             })?;
-            conn.execute_batch(&watched.script())
-                .map_err(|_| not_previewable("it writes a table that takes no triggers"))?;
+            conn.execute_batch(&watched.script()).map_err(|_| {
+                BackendError::not_previewable("it writes a table that takes no triggers")
+            })?;
             self.tables.push(watched);
         }
         Ok(())
@@ -305,7 +279,7 @@ impl<'a> Change<'a> {
             .iter()
             .any(|relation| !relation.triggers.is_empty())
         {
-            return Err(not_previewable(
+            return Err(BackendError::not_previewable(
                 "it could replace rows of a table that has triggers; write INSERT and UPDATE instead",
             ));
         }
@@ -379,7 +353,8 @@ impl<'a> Change<'a> {
                     && context.accessor.is_some_and(|name| triggers.contains(name));
                 is_note || effects.admits(context)
             },
-            |conn, denied| write::run(conn, task, &mut Untold, denied),
+            // What RETURNING gives stands in the difference too.
+            |conn, denied| write::run(conn, task, &mut DroppedRows, denied),
         )?;
         let affected = conn.changes();
         // Each row that is written is noted once; what REPLACE deletes is noted, and the engine does not count it.
@@ -498,7 +473,7 @@ impl<'a> Change<'a> {
         after: &[Rows],
     ) -> Result<Difference, BackendError> {
         let other_rows = || {
-            not_previewable(
+            BackendError::not_previewable(
                 "its statements choose other rows each time they run; name the rows in WHERE",
             )
         };
@@ -573,7 +548,7 @@ impl<'a> Change<'a> {
                 crate::keyed::add_keyed_hash(conn).map_err(unavailable)?;
             }
             let own = execute::own_functions(self.facts, &task, task.sql, []);
-            let mut rows = Kept::default();
+            let mut rows = KeptRows::default();
             with_authorizer(
                 conn,
                 execute::permitted_accesses(&task, own),
@@ -748,11 +723,6 @@ fn borrow_value(value: &Value) -> ToSqlOutput<'_> {
         Value::Text(text) => ValueRef::Text(text),
         Value::Blob(bytes) => ValueRef::Blob(bytes),
     })
-}
-
-fn not_previewable(why: &str) -> BackendError {
-    let detail = format!("this change cannot be looked at before it is kept: {why}");
-    BackendError::new(BackendErrorKind::NotPreviewable, detail)
 }
 
 fn quote(name: &str) -> String {

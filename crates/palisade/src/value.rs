@@ -240,6 +240,35 @@ pub trait RowSink {
     fn row(&mut self, cells: Vec<Value>) -> ControlFlow<()>;
 }
 
+/// Takes rows and drops them.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct DroppedRows;
+
+impl RowSink for DroppedRows {
+    fn columns(&mut self, _: &[&str]) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+
+    fn row(&mut self, _: Vec<Value>) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+}
+
+/// Takes rows and keeps all of them.
+#[derive(Debug, Clone, Default)]
+pub struct KeptRows(pub Vec<Vec<Value>>);
+
+impl RowSink for KeptRows {
+    fn columns(&mut self, _: &[&str]) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+
+    fn row(&mut self, cells: Vec<Value>) -> ControlFlow<()> {
+        self.0.push(cells);
+        ControlFlow::Continue(())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;

@@ -10,7 +10,8 @@ use std::{
 use crate::run::{FULL, Result, cargo, root, run};
 
 /// The Python client and the MCP inspector list the tools, run a query and see a refusal, over a file and
-/// over servers of PostgreSQL and MariaDB. The Python client does so over HTTP as well, with a token of the server's own and with one of an authorization server.
+/// over servers of PostgreSQL and MariaDB. The Python client does so over HTTP as well, with a token of the server's own and with
+/// one of an authorization server.
 pub(crate) fn check(binary: &Path) -> Result {
     let clients = root().join("crates/palisade-testkit/clients");
     let demo = fresh_folder("target/clients/demo")?;

@@ -6,20 +6,20 @@ use std::{
     io::{self, Write as _},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
-    sync::{
-        Arc, Mutex, PoisonError,
-        mpsc::{self, Receiver, RecvTimeoutError, SyncSender},
-    },
+    sync::{Arc, mpsc::Receiver},
     thread,
     time::{Duration, Instant},
 };
 
 use serde_json::{Value, json};
 
-use crate::audit::{
-    anchor::Anchor,
-    file::now_ms,
-    files::{open_to_replace, with_ending},
+use crate::{
+    audit::{
+        anchor::Anchor,
+        file::now_ms,
+        files::{open_to_replace, with_ending},
+    },
+    outbox::{Closing, Outbox},
 };
 
 /// Anchors that wait for the command; a further one is given up, as those after it name more.
@@ -104,73 +104,29 @@ fn name_file(log: &Path) -> PathBuf {
 
 /// Hands anchors over.
 #[derive(Debug)]
-pub(in crate::audit) struct AnchorSender {
-    /// None once it has finished.
-    open: Mutex<Option<Open>>,
-    patience: Duration,
-}
-
-/// What ends the thread, if it is dropped.
-#[derive(Debug)]
-struct Open {
-    queue: SyncSender<Anchor>,
-    /// Dropped, nothing is tried again.
-    again: mpsc::Sender<()>,
-    ended: Receiver<()>,
-}
+pub(in crate::audit) struct AnchorSender(Outbox<Anchor>);
 
 impl AnchorSender {
     /// For the log at `log`.
     pub(in crate::audit) fn start(command: &AnchorCommand, log: &Path) -> io::Result<Self> {
-        let (queue, anchors) = mpsc::sync_channel(QUEUE);
-        let (again, closing) = mpsc::channel();
-        let (end, ended) = mpsc::channel();
         let runner = Runner {
             command: command.clone(),
             log: log.to_owned(),
-            closing,
         };
-        let run = move || {
-            runner.take_all(&anchors);
-            drop(end);
-        };
-        thread::Builder::new()
-            .name("anchor-command".to_owned())
-            .spawn(run)?;
-        Ok(Self {
-            open: Mutex::new(Some(Open {
-                queue,
-                again,
-                ended,
-            })),
-            // One that is running, and the last.
-            patience: command.timeout.saturating_mul(2).saturating_add(PAUSE),
-        })
+        // One that is running, and the last.
+        let patience = command.timeout.saturating_mul(2).saturating_add(PAUSE);
+        let work = move |anchors: &_, closing: &_| runner.take_all(anchors, closing);
+        Outbox::start("anchor-command", QUEUE, patience, work).map(Self)
     }
 
     /// Hands `anchor` over soon. It does not block. What finds no place is named by the anchors after it.
     pub(in crate::audit) fn send(&self, anchor: Anchor) {
-        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(open) = open.as_ref() {
-            let _ = open.queue.try_send(anchor);
-        }
+        let _ = self.0.put(anchor);
     }
 
     /// Hands over what waits, and then nothing more. It blocks, though not for ever. Nothing runs any more afterwards.
     pub(in crate::audit) fn finish(&self) {
-        let open = (self.open.lock())
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
-        if let Some(Open {
-            queue,
-            again,
-            ended,
-        }) = open
-        {
-            drop((queue, again));
-            // Nothing is ever sent there.
-            let _ = ended.recv_timeout(self.patience);
-        }
+        self.0.finish();
     }
 }
 
@@ -178,11 +134,10 @@ impl AnchorSender {
 struct Runner {
     command: AnchorCommand,
     log: PathBuf,
-    closing: Receiver<()>,
 }
 
 impl Runner {
-    fn take_all(&self, anchors: &Receiver<Anchor>) {
+    fn take_all(&self, anchors: &Receiver<Anchor>, closing: &Closing) {
         let mut next = None;
         while let Some(mut anchor) = next.take().or_else(|| anchors.recv().ok()) {
             // Of several that have waited, the last names the most.
@@ -194,7 +149,7 @@ impl Runner {
                 anchor = later;
             }
             let before = AnchorsSent::read(&self.log).and_then(|sent| sent.seq);
-            let failure = self.take(&anchor).err();
+            let failure = self.take(&anchor, closing).err();
             let sent = AnchorsSent {
                 seq: match failure {
                     None => Some(anchor.place.seq),
@@ -213,16 +168,14 @@ impl Runner {
     }
 
     /// Hands one over, more than once if need be.
-    fn take(&self, anchor: &Anchor) -> Result<(), String> {
+    fn take(&self, anchor: &Anchor, closing: &Closing) -> Result<(), String> {
         let mut pause = PAUSE;
         let mut attempt = 1;
         loop {
             let Err(why) = self.run(anchor) else {
                 return Ok(());
             };
-            if attempt == ATTEMPTS
-                || self.closing.recv_timeout(pause) != Err(RecvTimeoutError::Timeout)
-            {
+            if attempt == ATTEMPTS || !closing.wait(pause) {
                 return Err(why);
             }
             attempt += 1;

@@ -119,7 +119,7 @@ impl Verifier {
             .find_algorithm(jwt.algorithm())
             .ok_or(Denied::Invalid("its algorithm is not permitted"))?;
         let claims = source.verify(jwt, algorithm).await?;
-        let until = claims.check_times(now())?;
+        let until = claims.check_times(now().ok_or(Denied::Unavailable)?)?;
         let audiences = self.audiences(path);
         if !audiences.iter().any(|audience| claims.is_for(audience)) {
             return Err(Denied::Invalid("it is for another server"));
@@ -161,7 +161,8 @@ impl Verifier {
     }
 }
 
-fn now() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.unwrap_or_default().as_secs()
+/// Seconds since 1970-01-01 UTC; none by a clock that stands before that, by which no token would ever end.
+fn now() -> Option<u64> {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
+    Some(since.as_secs())
 }

@@ -218,15 +218,16 @@ impl<'a> Columns<'a> {
 
     fn spell_row(&self, row: &RowDifference) -> String {
         let mut text = String::new();
-        for (when, cells) in [("before", &row.before), ("after", &row.after)] {
+        for (when, is_after, cells) in [("before", false, &row.before), ("after", true, &row.after)]
+        {
             let Some(cells) = cells else {
                 continue;
             };
             push_part(&mut text, when, &cells.len().to_string());
             for (at, value) in cells.iter().enumerate() {
-                let spelled = match when {
-                    "after" => self.spell_after(row, at, value),
-                    _ => spell(value),
+                let spelled = match is_after {
+                    true => self.spell_after(row, at, value),
+                    false => spell(value),
                 };
                 push_part(&mut text, "", &spelled);
             }

@@ -117,6 +117,13 @@ impl BackendError {
         )
     }
 
+    /// A change cannot be shown, and nothing was run. `why` names nothing: what is written can be hidden from whoever asks.
+    #[must_use]
+    pub fn not_previewable(why: &str) -> Self {
+        let detail = format!("this change cannot be looked at before it is kept: {why}");
+        Self::new(BackendErrorKind::NotPreviewable, detail)
+    }
+
     /// This precheck of the statement gave a row.
     #[must_use]
     pub fn violated(precheck: &Precheck) -> Self {
