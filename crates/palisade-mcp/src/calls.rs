@@ -246,7 +246,17 @@ impl Connection {
                     affected_rows: asked.is_changeable.then_some(limits.max_affected_rows),
                     timeout_ms: limits.statement_timeout_ms,
                 };
-                let whose = (session.principal().to_string(), limits);
+                let firewall = self.guard.firewall();
+                let waits = [
+                    ("read", firewall.reads_may_wait(session)),
+                    (
+                        "change",
+                        asked.is_changeable && firewall.changes_may_wait(session),
+                    ),
+                ];
+                let waits = waits.into_iter().filter(|(_, waits)| *waits);
+                let waits = waits.map(|(what, _)| what).collect();
+                let whose = (session.principal().to_string(), limits, waits);
                 let paged = self
                     .page("policy_explain", call, lists::digest(&relations), asked)
                     .map_err(refusal)?;

@@ -301,6 +301,9 @@ pub(crate) fn objects<'a>(
 pub(crate) struct PolicyExplanation<'a> {
     principal: String,
     limits: ShownLimits,
+    /// What could wait for a person's approval: `read`, `change`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    may_wait_for_approval: Vec<&'static str>,
     tables: Vec<Permitted<'a>>,
     table_count: usize,
     truncated: bool,
@@ -329,9 +332,9 @@ struct Permitted<'a> {
     schema: &'a str,
     table: &'a str,
     read: bool,
-    /// Columns whose values are replaced.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    masked: Vec<&'a str>,
+    /// Columns whose values are replaced, each with the kind of its mask; `masked` where that is a table's below a view.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    masked: BTreeMap<&'a str, &'a str>,
     /// `insert`, `update`, `delete`, `truncate`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     changes: Vec<&'static str>,
@@ -342,7 +345,7 @@ struct Permitted<'a> {
 
 /// A page of what `principal` may do. `changes` are those that are permitted, and reach no further than what is visible.
 pub(crate) fn explain<'a>(
-    (principal, limits): (String, ShownLimits),
+    (principal, limits, may_wait_for_approval): (String, ShownLimits, Vec<&'static str>),
     relations: &'a [VisibleRelation],
     changes: &[PermittedChange],
     page: Page,
@@ -355,7 +358,14 @@ pub(crate) fn explain<'a>(
             schema: &relation.schema,
             table: &relation.name,
             read: relation.readable,
-            masked: masked.map(|column| column.name.as_str()).collect(),
+            masked: masked
+                .map(|column| {
+                    (
+                        column.name.as_str(),
+                        column.mask.as_deref().unwrap_or("masked"),
+                    )
+                })
+                .collect(),
             changes,
             assigned,
         }
@@ -371,13 +381,14 @@ pub(crate) fn explain<'a>(
             entry.table,
             None,
         );
-        for column in entry.masked.iter().chain(&entry.assigned) {
+        for column in entry.masked.keys().chain(&entry.assigned) {
             find(&mut findings, &[column], entry.table, Some(column));
         }
     }
     Ok(PolicyExplanation {
         principal,
         limits,
+        may_wait_for_approval,
         tables,
         table_count,
         truncated: next.is_some(),

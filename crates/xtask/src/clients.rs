@@ -11,7 +11,7 @@ use crate::run::{FULL, Result, cargo, root, run};
 
 /// The Python client and the MCP inspector list the tools, run a query and see a refusal, over a file and
 /// over servers of PostgreSQL and MariaDB. The Python client does so over HTTP as well, with a token of the server's own and with
-/// one of an authorization server.
+/// one of an authorization server. Over a file that may be changed, every tool is called.
 pub(crate) fn check(binary: &Path) -> Result {
     let clients = root().join("crates/palisade-testkit/clients");
     let demo = fresh_folder("target/clients/demo")?;
@@ -43,11 +43,33 @@ pub(crate) fn check(binary: &Path) -> Result {
             .arg(root().join("target/clients/inspector/node-bin/node"))
             .env("CLIENTS_FOLDER", root().join("target/clients/oauth")),
     )?;
+    call_every_tool(binary)?;
     for (product, script) in [("postgres", POSTGRES), ("mariadb", MARIADB)] {
         let server = TestServer::start(binary, product, script)?;
         clients(&server.url)?;
     }
     Ok(())
+}
+
+/// Calls each tool with good and bad arguments, by the Python client in its versions 1 and 2 and by the TypeScript SDK.
+fn call_every_tool(binary: &Path) -> Result {
+    let scripts = root().join("crates/palisade-testkit/clients/tool_calls");
+    let installed = root().join("target/clients");
+    let folder = installed.join("tool-calls");
+    let python = |version: &str, binary: &Path| {
+        run(Command::new(installed.join(version).join("bin/python"))
+            .arg(scripts.join("client.py"))
+            .arg(binary)
+            .arg(&folder))
+    };
+    python("python1", binary)?;
+    python("python", binary)?;
+    python("python", Path::new("make"))?;
+    run(Command::new(installed.join("inspector/node-bin/node"))
+        .arg(scripts.join("client.mjs"))
+        .arg(binary)
+        .arg(&folder)
+        .current_dir(installed.join("typescript")))
 }
 
 /// Tables to list and an account that can read them.

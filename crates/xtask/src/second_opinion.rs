@@ -9,7 +9,7 @@ use std::{
 
 use crate::{
     apt,
-    run::{Result, exists, root},
+    run::{self, FULL, Result, exists, root},
 };
 
 /// What the crate of the bindings needs to be generated.
@@ -20,19 +20,16 @@ pub(crate) fn run() -> Result {
     let target = root().join("target/second-opinion");
     fs::create_dir_all(&target).map_err(|why| format!("{}: {why}", target.display()))?;
     let decided = target.join("decided.jsonl");
+    // With the tests and the whole workspace, as the tests are built: alone, the crate would have other features of its
+    // dependencies, and all of them would be compiled once more.
+    let build = ["build", "--workspace", "--tests", "--example", "decided"];
     cargo(
-        &[
-            "run",
-            "--quiet",
-            "--package",
-            "palisade-corpus",
-            "--example",
-            "decided",
-        ],
+        &[&build[..], &FULL].concat(),
         &[],
         Stdio::null(),
-        create(&decided)?.into(),
+        Stdio::inherit(),
     )?;
+    run::run(Command::new(root().join("target/debug/examples/decided")).stdout(create(&decided)?))?;
     let libclang = libclang()?;
     let mut environment = vec![("LIBCLANG_PATH", libclang.display().to_string())];
     // A libclang that was only unpacked does not know where the compiler's own headers are.

@@ -166,6 +166,42 @@ async fn hidden_and_absent_give_the_same_lists() {
     without.stop().await;
 }
 
+/// What the policies say of a principal is told whole: each mask's kind, and what waits for a person.
+#[tokio::test]
+async fn masks_and_approvals_are_explained() {
+    let script = "CREATE TABLE people (id INTEGER PRIMARY KEY, mail TEXT, phone TEXT, pay INTEGER); CREATE VIEW mails AS SELECT mail FROM people;";
+    let policies = "permit (principal, action, resource) unless { resource is Column && [Column::\"main.people.mail\", Column::\"main.people.phone\", Column::\"main.people.pay\"].contains(resource) };
+        @mask(\"email\") permit (principal, action == Action::\"read_masked\", resource == Column::\"main.people.mail\");
+        @mask(\"last(2)\") permit (principal, action == Action::\"read_masked\", resource == Column::\"main.people.phone\");
+        permit (principal, action == Action::\"read_masked\", resource == Column::\"main.people.pay\");";
+    let mut client = connect(server(script, policies, false)).await;
+    let told = client.call("policy_explain", json!({})).await["structuredContent"].clone();
+    client.stop().await;
+    let masked = |table: &str| {
+        let mut tables = told["tables"].as_array().unwrap().iter();
+        tables.find(|one| one["table"] == table).unwrap()["masked"].clone()
+    };
+    assert_eq!(
+        masked("people"),
+        json!({"mail": "email", "pay": "null", "phone": "last"})
+    );
+    assert_eq!(masked("mails"), json!({"mail": "masked"}));
+    assert_eq!(told.get("may_wait_for_approval"), None);
+    for (level, action, expected) in [
+        ("required", "change", json!(["change"])),
+        ("operator", "see", json!(["read", "change"])),
+    ] {
+        let policies = format!(
+            "permit (principal, action, resource) unless {{ action == Action::\"{action}\" }};
+             @approval(\"{level}\") permit (principal, action == Action::\"{action}\", resource);"
+        );
+        let mut client = connect(server(script, &policies, false)).await;
+        let told = client.call("policy_explain", json!({})).await["structuredContent"].clone();
+        client.stop().await;
+        assert_eq!(told["may_wait_for_approval"], expected, "{action}");
+    }
+}
+
 /// What an operator switches off is neither listed nor called, nor named by a hint.
 #[tokio::test]
 async fn tools_are_those_of_the_set() {
