@@ -51,6 +51,8 @@ pub struct BrokerOptions {
     pub times: SessionTimes,
     /// Connections that are served at a time.
     pub connections: usize,
+    /// Whether [memory is locked](crate::lock_memory), for who asks.
+    pub is_memory_locked: bool,
 }
 
 /// Why a broker does not start.
@@ -95,6 +97,7 @@ struct Shared {
     secrets: Secrets,
     most: usize,
     own: u32,
+    is_memory_locked: bool,
     state: Mutex<State>,
 }
 
@@ -119,6 +122,7 @@ impl Broker {
             rules,
             times,
             connections,
+            is_memory_locked,
         } = options;
         let names = rules.enrolments.iter().map(|one| one.name.as_str());
         let (lock, secrets) = layout.prepare(&names.collect::<Vec<_>>())?;
@@ -129,6 +133,7 @@ impl Broker {
             socket: Layout::socket_in(&layout.run()),
             shared: Arc::new(Shared {
                 rules,
+                is_memory_locked,
                 secrets,
                 most: connections,
                 own: rustix::process::geteuid().as_raw(),
@@ -252,6 +257,7 @@ impl Shared {
         json!({
             "user": self.own,
             "posture": describe_posture(&self.rules),
+            "memory_locked": self.is_memory_locked,
             "connections": state.served.len(),
             "most_connections": self.most,
             "refused": state.refused,

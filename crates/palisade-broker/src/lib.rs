@@ -8,6 +8,8 @@
 //! | [`Broker`] | listens, looks at who connects, and serves MCP lines to whoever is let in |
 //! | [`run_relay`] | copies MCP lines between two streams and the socket |
 //! | [`hide_memory`] | keeps other processes of the same user out of this one's memory |
+//! | [`lock_memory`] | keeps this one's memory out of the swap |
+//! | [`close_inherited`] | closes what the process that started this one left open |
 //!
 //! A connection begins with one line of JSON each way: a secret, and a session. Who asks follows from the secret and from what the
 //! system says of the process at the other end. Nothing that the process says of itself decides it.
@@ -35,7 +37,7 @@ mod sessions;
 pub use ask::{AskError, ask_broker};
 pub use broker::{Broker, BrokerError, BrokerOptions};
 pub use handshake::{Ask, Hello, Welcome};
-pub use harden::hide_memory;
+pub use harden::{close_inherited, hide_memory, lock_memory};
 pub use layout::Layout;
 pub use password_store::{Identity, PasswordStore, StoreError, StoredPassword};
 pub use peer::{Enrolment, Peer, PeerRules};

@@ -40,7 +40,8 @@ read nothing else of it.
 Examples:
   palisade sandbox --config palisade.toml --check
   palisade sandbox --config palisade.toml --print -- my-agent
-  palisade sandbox --config palisade.toml --writable . -- my-agent";
+  palisade sandbox --config palisade.toml --writable work -- my-agent
+  palisade sandbox --config palisade.toml --landlock-only -- my-agent";
 
 /// Where passwords are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -166,6 +167,15 @@ pub(crate) struct SandboxArguments {
     /// A folder that the command can write to
     #[arg(long, value_name = "DIR")]
     pub(crate) writable: Vec<PathBuf>,
+    /// Confine it by Landlock alone, where bubblewrap makes no sandbox
+    #[arg(long, conflicts_with_all = ["print", "check"])]
+    pub(crate) landlock_only: bool,
+    /// Confine the command by Landlock, inside of bubblewrap
+    #[arg(long, hide = true, conflicts_with_all = ["landlock_only", "print", "check", "enrolment"])]
+    pub(crate) confine: bool,
+    /// A folder of sockets, inside of bubblewrap
+    #[arg(long = "socket", hide = true, requires = "confine", value_name = "DIR")]
+    pub(crate) sockets: Vec<PathBuf>,
     /// Print the command, and run nothing
     #[arg(long)]
     pub(crate) print: bool,

@@ -23,6 +23,7 @@ use crate::{
 /// Where it listens, and under what terms.
 pub(crate) struct BrokerDoor {
     setup: BrokerSetup,
+    is_memory_locked: bool,
 }
 
 /// Who asks by a connection to the broker: whom `[broker]` names, or else `configured`.
@@ -49,7 +50,7 @@ pub(super) fn identify(name: &str, target: &Target) -> Identity {
 
 impl BrokerDoor {
     /// What the configuration says of it.
-    pub(crate) fn open(config: &ConfigFile) -> Result<Self, Failure> {
+    pub(crate) fn open(config: &ConfigFile, is_memory_locked: bool) -> Result<Self, Failure> {
         if config.names().next().is_none() {
             return Err(Failure::Configuration(
                 "error: the configuration names no connection\n  help: write `[connections.NAME]` with a `url`"
@@ -58,6 +59,7 @@ impl BrokerDoor {
         }
         Ok(Self {
             setup: config.broker().clone(),
+            is_memory_locked,
         })
     }
 
@@ -137,6 +139,7 @@ impl BrokerDoor {
             },
             times: SessionTimes { idle, absolute },
             connections,
+            is_memory_locked: self.is_memory_locked,
         })
         .map_err(|error| refuse(&error))?;
         tracing::info!("listening at {}", broker.socket().display());

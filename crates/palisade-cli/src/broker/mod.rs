@@ -1,6 +1,7 @@
 //! The broker: credentials and decisions in one process, out of agents' reach.
 
 mod door;
+mod landlock;
 mod load;
 mod relay;
 mod sandbox;
@@ -12,7 +13,9 @@ pub(crate) use load::run as load;
 pub(crate) use relay::run as relay;
 pub(crate) use sandbox::run as sandbox;
 
-use palisade_broker::{Ask, Layout, Welcome, ask_broker, hide_memory};
+use palisade_broker::{
+    Ask, Layout, Welcome, ask_broker, close_inherited, hide_memory, lock_memory,
+};
 use palisade_host::Machine;
 use serde_json::Value;
 
@@ -30,11 +33,13 @@ pub(crate) fn run(arguments: &BrokerArguments) -> Result<Exit, Failure> {
     let BrokerArguments { config, command } = arguments;
     match command {
         None => {
-            // Before any secret is read.
-            hide_memory().map_err(|error| {
-                Failure::Internal(format!("this process cannot hide its memory: {error}"))
-            })?;
-            let door = BrokerDoor::open(&ConfigFile::read(config)?)?;
+            // Before any file is opened, and before any secret is read.
+            close_inherited()
+                .and_then(|()| hide_memory())
+                .map_err(|error| {
+                    Failure::Internal(format!("this process cannot hide its memory: {error}"))
+                })?;
+            let door = BrokerDoor::open(&ConfigFile::read(config)?, lock_memory())?;
             serve::run_broker(config, door)
         }
         Some(BrokerCommand::Status(arguments)) => {
@@ -112,9 +117,15 @@ fn print_status(told: &Value) -> String {
         let word = of.get(key).and_then(Value::as_str);
         word.unwrap_or("-").to_owned()
     };
+    let is_locked = told.get("memory_locked").and_then(Value::as_bool) == Some(true);
     let mut out = format!(
-        "{}\n\n{} of {} connections\n",
+        "{}\n{}\n\n{} of {} connections\n",
         word(told, "posture"),
+        if is_locked {
+            "memory is locked"
+        } else {
+            "memory can be written to the swap: give the process `LimitMEMLOCK=infinity` or `ulimit -l unlimited`"
+        },
         number(told, "connections"),
         number(told, "most_connections")
     );

@@ -8,15 +8,21 @@ use std::{
 };
 
 use crate::{
-    broker::layout,
+    broker::{
+        landlock::{Enforced, OpenPaths, confine},
+        layout,
+    },
     broker_args::SandboxArguments,
     config::ConfigFile,
     exit::{Exit, Failure},
-    output,
+    output, serve,
 };
 
 /// The program that makes the sandbox.
 const PROGRAM: &str = "bwrap";
+
+/// Where the command finds programs.
+const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// What programs need of a system, where it is there.
 const SYSTEM: [&str; 10] = [
@@ -32,6 +38,19 @@ const SYSTEM: [&str; 10] = [
     "/etc/group",
 ];
 
+/// What a program may write to without harm: its own output, and devices without memory.
+const DEVICES: &str = "/dev";
+
+/// What the command can reach of the broker and of folders.
+struct Reach {
+    readable: Vec<PathBuf>,
+    writable: Vec<PathBuf>,
+    run: PathBuf,
+    secret: PathBuf,
+    /// This program, which is the relay.
+    own: PathBuf,
+}
+
 /// Runs the command.
 pub(crate) fn run(arguments: &SandboxArguments) -> Result<Exit, Failure> {
     let SandboxArguments {
@@ -39,6 +58,9 @@ pub(crate) fn run(arguments: &SandboxArguments) -> Result<Exit, Failure> {
         enrolment,
         readable,
         writable,
+        landlock_only,
+        confine: is_inside,
+        sockets,
         print,
         check,
         command,
@@ -46,6 +68,35 @@ pub(crate) fn run(arguments: &SandboxArguments) -> Result<Exit, Failure> {
     if *check {
         return check_machine();
     }
+    if *is_inside {
+        let open = OpenPaths {
+            readable: readable.clone(),
+            writable: writable.clone(),
+            sockets: sockets.clone(),
+        };
+        enforce(&open)?;
+        return Err(start(&mut Command::new(first_word(command)?), command));
+    }
+    let reach = find_reach((config, enrolment.as_deref()), readable, writable)?;
+    if *landlock_only {
+        return run_confined(&reach, command);
+    }
+    let words = bubblewrap_words(&reach, command);
+    if *print {
+        let shown: Vec<String> = words.iter().map(quote).collect();
+        output::text(&format!("{PROGRAM} {}\n", shown.join(" ")))?;
+        return Ok(Exit::Permitted);
+    }
+    // It takes the place of this process, so that signals and the exit code are the command's.
+    Err(absent(&Command::new(PROGRAM).args(words).exec()))
+}
+
+/// What of the broker and of the folders named the command may reach.
+fn find_reach(
+    (config, enrolment): (&Path, Option<&str>),
+    readable: &[PathBuf],
+    writable: &[PathBuf],
+) -> Result<Reach, Failure> {
     let file = ConfigFile::read(config)?;
     let setup = file.broker();
     let layout = layout(setup);
@@ -58,19 +109,16 @@ pub(crate) fn run(arguments: &SandboxArguments) -> Result<Exit, Failure> {
             )));
         }
     };
-    let mut words = isolate();
-    let mut bind = |option: &str, path: &Path| -> Result<PathBuf, Failure> {
-        let path = find(path)?;
-        words.extend([option.into(), path.clone().into(), path.clone().into()]);
-        Ok(path)
+    let all = |paths: &[PathBuf]| {
+        paths
+            .iter()
+            .map(|path| find(path))
+            .collect::<Result<_, _>>()
     };
-    for path in readable {
-        bind("--ro-bind", path)?;
-    }
-    for path in writable {
-        let path = bind("--bind", path)?;
-        for kept in [setup.directory.as_path(), config.as_path()] {
-            if find(kept)?.starts_with(&path) {
+    let (readable, writable): (Vec<PathBuf>, Vec<PathBuf>) = (all(readable)?, all(writable)?);
+    for path in &writable {
+        for kept in [setup.directory.as_path(), config] {
+            if find(kept)?.starts_with(path) {
                 return Err(Failure::Usage(format!(
                     "`{}` holds `{}`, which the command must not change\n  help: name a folder beside it",
                     path.display(),
@@ -79,27 +127,129 @@ pub(crate) fn run(arguments: &SandboxArguments) -> Result<Exit, Failure> {
             }
         }
     }
-    // With a socket's folder to write to, the command could put its own socket there.
-    let run = bind("--ro-bind", &layout.run())?;
-    let secret = bind("--ro-bind", &secret)?;
     let own = std::env::current_exe()
         .map_err(|error| Failure::Internal(format!("this program is not found: {error}")))?;
-    bind("--ro-bind", &own)?;
+    Ok(Reach {
+        readable,
+        writable,
+        run: find(&layout.run())?,
+        secret: find(&secret)?,
+        own: find(&own)?,
+    })
+}
+
+/// The words of bubblewrap for `command`, with Landlock inside of it as a second layer.
+fn bubblewrap_words(reach: &Reach, command: &[OsString]) -> Vec<OsString> {
+    let Reach {
+        readable,
+        writable,
+        run,
+        secret,
+        own,
+    } = reach;
+    let mut words = isolate();
+    let mut bind = |option: &str, path: &Path| {
+        words.extend([option.into(), path.into(), path.into()]);
+    };
+    for path in readable {
+        bind("--ro-bind", path);
+    }
+    for path in writable {
+        bind("--bind", path);
+    }
+    // With a socket's folder to write to, the command could put its own socket there.
+    for path in [run, secret, own] {
+        bind("--ro-bind", path);
+    }
     for (name, value) in [("PALISADE_RUN", run), ("PALISADE_SECRET", secret)] {
         words.extend(["--setenv".into(), name.into(), value.into()]);
     }
     if let Some(first) = writable.first() {
-        words.extend(["--chdir".into(), find(first)?.into()]);
+        words.extend(["--chdir".into(), first.into()]);
     }
     words.push("--".into());
-    words.extend(command.iter().cloned());
-    if *print {
-        let shown: Vec<String> = words.iter().map(quote).collect();
-        output::text(&format!("{PROGRAM} {}\n", shown.join(" ")))?;
-        return Ok(Exit::Permitted);
+    words.extend([own.into(), "sandbox".into(), "--confine".into()]);
+    let mut name = |option: &str, path: &Path| words.extend([option.into(), path.into()]);
+    for path in SYSTEM.iter().map(Path::new).chain([Path::new("/proc")]) {
+        name("--readable", path);
     }
-    // It takes the place of this process, so that signals and the exit code are the command's.
-    Err(absent(&Command::new(PROGRAM).args(words).exec()))
+    for path in readable.iter().chain([secret, own]) {
+        name("--readable", path);
+    }
+    for path in [DEVICES, "/tmp"] {
+        name("--writable", Path::new(path));
+    }
+    for path in writable {
+        name("--writable", path);
+    }
+    name("--socket", run);
+    words.push("--".into());
+    words.extend(command.iter().cloned());
+    words
+}
+
+/// Runs `command` under Landlock alone.
+fn run_confined(reach: &Reach, command: &[OsString]) -> Result<Exit, Failure> {
+    let Reach {
+        readable,
+        writable,
+        run,
+        secret,
+        own,
+    } = reach;
+    let system = SYSTEM.iter().map(PathBuf::from);
+    let open = OpenPaths {
+        readable: system
+            .chain(["/proc".into(), secret.clone(), own.clone()])
+            .chain(readable.iter().cloned())
+            .collect(),
+        writable: [DEVICES.into()]
+            .into_iter()
+            .chain(writable.iter().cloned())
+            .collect(),
+        sockets: vec![run.clone()],
+    };
+    let enforced = enforce(&open)?;
+    if enforced == Enforced::Nothing {
+        return Err(Failure::Unavailable(
+            "this kernel has no Landlock\n  help: start it with `lsm=landlock,…`, or leave `--landlock-only` out for bubblewrap"
+                .to_owned(),
+        ));
+    }
+    serve::log();
+    tracing::warn!(
+        "Landlock alone confines the command: {}",
+        enforced.describe_gaps()
+    );
+    let folder = writable.first().map_or(Path::new("/"), PathBuf::as_path);
+    let mut program = Command::new(first_word(command)?);
+    program
+        .env_clear()
+        .env("HOME", folder)
+        .env("PATH", PATH)
+        .env("PALISADE_RUN", run)
+        .env("PALISADE_SECRET", secret)
+        .current_dir(folder);
+    Err(start(&mut program, command))
+}
+
+fn enforce(open: &OpenPaths) -> Result<Enforced, Failure> {
+    confine(open).map_err(|error| Failure::Internal(format!("Landlock: {error}")))
+}
+
+fn first_word(command: &[OsString]) -> Result<&OsString, Failure> {
+    command.first().ok_or_else(|| {
+        Failure::Usage("there is no command\n  help: write it after `--`".to_owned())
+    })
+}
+
+/// Puts `command` in the place of this process; what comes back is why it does not start.
+fn start(program: &mut Command, command: &[OsString]) -> Failure {
+    let error = program.args(command.iter().skip(1)).exec();
+    let name = program.get_program().to_string_lossy();
+    Failure::Unavailable(format!(
+        "`{name}` does not start: {error}\n  help: `--readable DIR` lets the sandbox have the folder of a program outside of /usr"
+    ))
 }
 
 /// The options for a command without network, home, environment and other processes.
@@ -126,10 +276,7 @@ fn isolate() -> Vec<OsString> {
         "/tmp/home",
     ];
     words.extend(own.map(OsString::from));
-    for (name, value) in [
-        ("HOME", "/tmp/home"),
-        ("PATH", "/usr/local/bin:/usr/bin:/bin"),
-    ] {
+    for (name, value) in [("HOME", "/tmp/home"), ("PATH", PATH)] {
         words.extend(["--setenv", name, value].map(OsString::from));
     }
     words
@@ -161,7 +308,17 @@ fn check_machine() -> Result<Exit, Failure> {
         .output()
         .map_err(|error| absent(&error))?;
     if made.status.success() {
-        output::text("This machine makes sandboxes.\n")?;
+        // This process ends next, and opens nothing.
+        let second = match enforce(&OpenPaths::default())? {
+            Enforced::All => "Landlock is its second layer.".to_owned(),
+            Enforced::Part(abi) => {
+                format!("Landlock is its second layer, with the interface {abi} of this kernel.")
+            }
+            Enforced::Nothing => {
+                "This kernel has no Landlock, so bubblewrap is its only layer.".to_owned()
+            }
+        };
+        output::text(&format!("This machine makes sandboxes. {second}\n"))?;
         return Ok(Exit::Permitted);
     }
     let apparmor = "/proc/sys/kernel/apparmor_restrict_unprivileged_userns";

@@ -88,6 +88,7 @@ User={user}
 Restart=on-failure
 UMask=0077
 LimitCORE=0
+LimitMEMLOCK=infinity
 ReadWritePaths={folder}
 CapabilityBoundingSet=
 AmbientCapabilities=

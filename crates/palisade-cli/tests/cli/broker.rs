@@ -58,8 +58,12 @@ impl Broker {
     }
 
     fn run(command: &mut Command) -> Self {
+        Self::run_with_input(command, Stdio::null())
+    }
+
+    fn run_with_input(command: &mut Command, input: Stdio) -> Self {
         let mut child = command
-            .stdin(Stdio::null())
+            .stdin(input)
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
@@ -460,6 +464,40 @@ fn a_process_of_the_same_user_cannot_read_the_brokers_memory() {
         let mut told = String::new();
         stream.read_to_string(&mut told).unwrap();
         assert!(told.contains("broker.user"), "{told}");
+    }
+}
+
+#[test]
+fn the_broker_keeps_no_file_of_whoever_started_it() {
+    let desk = Desk::new();
+    configure(&desk, "");
+    let palisade = env!("CARGO_BIN_EXE_palisade");
+    // The shell leaves the pipe's end open in what it starts.
+    let (mut read, write) = std::io::pipe().unwrap();
+    let script = format!("exec {palisade} broker --config palisade.toml 9>&0 0</dev/null");
+    let mut command = desk.command("sh");
+    command.args(["-c", &script]);
+    let broker = Broker::run_with_input(&mut command, Stdio::from(write));
+    drop(command);
+    // The end comes when no process holds the other end, while the broker goes on.
+    let (send, ended) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let mut rest = Vec::new();
+        let _ = send.send(read.read_to_end(&mut rest).map(|_| rest));
+    });
+    let rest = ended
+        .recv_timeout(PATIENCE)
+        .expect("the pipe is still open");
+    assert_eq!(rest.unwrap(), b"");
+    let told = status(&desk);
+    let is_locked = fs::read_to_string(format!("/proc/{}/status", broker.id()))
+        .unwrap()
+        .lines()
+        .any(|line| line.starts_with("VmLck:") && !line.contains(" 0 kB"));
+    assert_eq!(told["memory_locked"], is_locked, "{told}");
+    // Root may lock what it likes.
+    if fs::metadata("/proc/self").unwrap().uid() == 0 {
+        assert!(is_locked);
     }
 }
 

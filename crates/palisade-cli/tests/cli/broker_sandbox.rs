@@ -56,6 +56,8 @@ fn a_relay_in_a_sandbox_queries_and_reaches_nothing_else() {
         format!("cat /proc/{id}/environ"),
         "cat /root/.profile".to_owned(),
         "grep -v -e lo: -e Inter -e face /proc/net/dev".to_owned(),
+        // What bubblewrap leaves open, and Landlock does not.
+        "touch /x".to_owned(),
     ] {
         let answer = sandbox(&desk, &["sh", "-c", &attack]);
         assert_ne!(answer.exit, 0, "{attack}: {}", answer.out);
@@ -72,6 +74,67 @@ fn a_relay_in_a_sandbox_queries_and_reaches_nothing_else() {
     );
     assert_eq!(answer.out, "read\n", "{}", answer.err);
     client.end();
+}
+
+/// Where there is no bubblewrap: files and TCP are closed, and what stays open is said.
+#[test]
+fn landlock_alone_closes_files_and_tcp() {
+    let desk = Desk::new();
+    configure(&desk, "principal = 'Agent::\"support-bot\"'");
+    let _broker = Broker::start(&desk);
+    fs::create_dir(desk.path("work")).unwrap();
+    let base = [
+        "sandbox",
+        "--config",
+        "palisade.toml",
+        "--landlock-only",
+        "--writable",
+        "work",
+        "--",
+        "sh",
+        "-c",
+    ];
+    let mut command = desk.command(env!("CARGO_BIN_EXE_palisade"));
+    let line = format!(
+        "exec {} relay --run \"$PALISADE_RUN\" --secret \"$PALISADE_SECRET\"",
+        env!("CARGO_BIN_EXE_palisade")
+    );
+    let mut client = Client::start(command.args(base).arg(line));
+    let answer = client
+        .query("SELECT national_id FROM customers WHERE id = 1")
+        .to_string();
+    assert!(answer.contains("****4821"), "{answer}");
+    client.end();
+
+    let open = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = open.local_addr().unwrap().port();
+    let folder = fs::canonicalize(desk.path("broker")).unwrap();
+    let folder = folder.display();
+    let run = |script: &str| desk.run(&[&base[..], &[script]].concat());
+    for attack in [
+        "touch \"$PALISADE_SECRET/x\"".to_owned(),
+        "rm -f \"$PALISADE_SECRET/token\"".to_owned(),
+        "rm \"$PALISADE_RUN/palisade.sock\"".to_owned(),
+        "touch \"$PALISADE_RUN/palisade.sock2\"".to_owned(),
+        format!("ls {folder}/passwords"),
+        format!("cat {folder}/admin/token"),
+        format!("cat {}", desk.path("palisade.toml").display()),
+        format!("cat {}", desk.path("demo.db").display()),
+        "cat /root/.profile".to_owned(),
+        "echo \"$HOME\" | grep -v /work".to_owned(),
+        format!("bash -c 'echo > /dev/tcp/127.0.0.1/{port}'"),
+    ] {
+        let answer = run(&attack);
+        assert_ne!(answer.exit, 0, "{attack}: {}", answer.out);
+        assert_eq!(answer.out, "", "{attack}");
+    }
+    let answer = run("echo made > here && cat here");
+    assert_eq!(answer.out, "made\n", "{}", answer.err);
+    assert!(
+        answer.err.contains("Landlock alone confines the command"),
+        "{}",
+        answer.err
+    );
 }
 
 #[test]

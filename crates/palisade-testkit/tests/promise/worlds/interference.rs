@@ -499,7 +499,7 @@ fn world_of(dialect: Dialect, crowded: bool, numbers: &[u16]) -> World {
 
 fn sqlite(seed: u64) {
     let engine = Sqlite::new();
-    runtime().block_on(hold(&engine, seed, 50, 150));
+    runtime().block_on(hold(&engine, seed, 25, 150));
 }
 
 pub(crate) fn runtime() -> Runtime {

@@ -719,18 +719,18 @@ async fn hunt<E: Engine>(engine: &E, seed: u64, worlds: usize) -> BTreeMap<Mutan
 
 #[test]
 fn broken_rewriters_are_found_out_on_sqlite() {
-    let caught = runtime().block_on(hunt(&Sqlite::new(), 41, 60));
+    let caught = runtime().block_on(hunt(&Sqlite::new(), 82, 60));
     println!("{caught:?}");
 }
 
 #[test]
 fn broken_rewriters_are_found_out_on_postgres() {
-    let caught = runtime().block_on(hunt(&Postgres, 42, 30));
+    let caught = runtime().block_on(hunt(&Postgres, 83, 30));
     println!("{caught:?}");
 }
 
 #[test]
 fn broken_rewriters_are_found_out_on_mariadb() {
-    let caught = runtime().block_on(hunt(&MariaDb, 43, 30));
+    let caught = runtime().block_on(hunt(&MariaDb, 146, 30));
     println!("{caught:?}");
 }
