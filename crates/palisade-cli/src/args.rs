@@ -17,7 +17,10 @@ use crate::broker_args::{
     BROKER_HELP, BrokerArguments, LOAD_HELP, LoadArguments, RELAY_HELP, RelayArguments,
     SANDBOX_HELP, SandboxArguments,
 };
+use crate::completions::{COMPLETIONS_HELP, CompletionsArguments};
 use crate::config_args::ConfigCommand;
+use crate::manual_pages::{MAN_HELP, ManArguments};
+use crate::probe_args::{PROBE_HELP, ProbeArguments};
 use crate::scan::{SCAN_HELP, ScanArguments};
 use crate::workbench_args::{
     DIFF_HELP, DiffArguments, FMT_HELP, FmtArguments, INIT_HELP, InitArguments, LEARN_HELP,
@@ -119,6 +122,15 @@ pub(crate) enum Command {
     /// Work on policy folders
     #[command(subcommand)]
     Policy(PolicyCommand),
+    /// Ask a server over HTTP whether it is well, as container engines do
+    #[command(after_help = PROBE_HELP)]
+    Probe(ProbeArguments),
+    /// Print what a shell needs to complete commands and options
+    #[command(after_help = COMPLETIONS_HELP)]
+    Completions(CompletionsArguments),
+    /// Print the manual page of `palisade`, or write those of all commands
+    #[command(after_help = MAN_HELP)]
+    Man(ManArguments),
 }
 
 /// The commands of audit logs.
