@@ -110,7 +110,7 @@ pub(crate) enum Command {
     /// Read audit records, and tell whether they are what was written
     #[command(subcommand)]
     Audit(AuditCommand),
-    /// Look at what a database's account may do beyond reading
+    /// Look at what a database's account may do beyond reading, or at the way of clients to a server
     #[command(after_help = DOCTOR_HELP)]
     Doctor(DoctorArguments),
     /// Print the SQL that makes an account with no more than the policies need
@@ -262,8 +262,12 @@ Examples for MySQL and MariaDB:
   palisade doctor mysql://palisade_reader@localhost:3306/sales \\
     --password-env SALES_PASSWORD
 
+Example for a server over HTTP: what a client does before it has a token, and
+which clients can do it. Nothing is registered, and no token is sent.
+  palisade doctor --mcp https://palisade.example.com/mcp
+
 With --policies it also says what they let somebody see that the account cannot
-read. Exit code 1: something is weak. 4: the database cannot be reached.";
+read. Exit code 1: something is weak. 4: the database or server is not reached.";
 
 const SETUP_SQL_HELP: &str = "\
 Examples for PostgreSQL (nothing is changed; the account that looks may be any):
@@ -486,8 +490,15 @@ pub(crate) struct McpConfigArguments {
 pub(crate) struct DoctorArguments {
     /// postgres://USER@HOST/DATABASE, mysql://USER@HOST/DATABASE, or
     /// connection:NAME of the configuration
-    #[arg(value_name = "DATABASE")]
-    pub(crate) source: String,
+    #[arg(value_name = "DATABASE", required_unless_present = "mcp")]
+    pub(crate) source: Option<String>,
+    /// Go the way of a client to the server over HTTP at this address instead
+    #[arg(
+        long,
+        value_name = "URL",
+        conflicts_with_all = ["source", "writable", "password_env", "password_file", "principal", "policies", "config"]
+    )]
+    pub(crate) mcp: Option<String>,
     /// The account is to change what policies permit
     #[arg(long)]
     pub(crate) writable: bool,

@@ -46,6 +46,8 @@ mod config;
 mod config_args;
 mod config_command;
 mod config_fault;
+#[cfg_attr(not(feature = "http"), path = "absent/connector.rs")]
+mod connector;
 mod coverage_page;
 mod database;
 mod database_name;

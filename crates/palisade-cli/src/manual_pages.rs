@@ -117,12 +117,23 @@ fn render_end(text: &str) -> String {
     out
 }
 
-/// A line as `roff` prints it to the letter.
+/// A line as `roff` prints it to the letter: quotes and signs that it would make typographic ones of can be pasted.
 fn escape(line: &str) -> String {
-    let escaped = line.replace('\\', "\\e").replace('-', "\\-");
-    match escaped.starts_with(['.', '\'']) {
-        true => format!("\\&{escaped}"),
-        false => escaped,
+    let mut out = String::new();
+    for c in line.chars() {
+        match c {
+            '\\' => out.push_str("\\e"),
+            '-' => out.push_str("\\-"),
+            '\'' => out.push_str("\\(aq"),
+            '`' => out.push_str("\\(ga"),
+            '^' => out.push_str("\\(ha"),
+            '~' => out.push_str("\\(ti"),
+            other => out.push(other),
+        }
+    }
+    match out.starts_with('.') {
+        true => format!("\\&{out}"),
+        false => out,
     }
 }
 
@@ -133,8 +144,8 @@ mod tests {
     #[test]
     fn lines_stay_as_they_are() {
         assert_eq!(
-            render_end("Say it.\n\nExamples:\n  a \\\n    --b\n.c\n"),
-            ".SH NOTES\n.nf\nSay it.\n.fi\n.SH EXAMPLES\n.nf\nExamples:\n  a \\e\n    \\-\\-b\n\\&.c\n.fi\n"
+            render_end("Say `it`.\n\nExamples:\n  a \\\n    --b 'c'\n.c\n"),
+            ".SH NOTES\n.nf\nSay \\(gait\\(ga.\n.fi\n.SH EXAMPLES\n.nf\nExamples:\n  a \\e\n    \\-\\-b \\(aqc\\(aq\n\\&.c\n.fi\n"
         );
         assert_eq!(render_end(""), "");
     }

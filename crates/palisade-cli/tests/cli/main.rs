@@ -21,6 +21,7 @@ mod caps;
 mod completions;
 mod config;
 mod connections;
+mod connector;
 mod corpus;
 mod default_state;
 mod desk;
