@@ -487,6 +487,8 @@ pub(crate) struct McpConfigArguments {
 
 /// `palisade doctor`
 #[derive(Debug, Args)]
+#[command(override_usage = "palisade doctor [OPTIONS] <DATABASE>\n       \
+                            palisade doctor --mcp <URL> [--format <FORMAT>]")]
 pub(crate) struct DoctorArguments {
     /// postgres://USER@HOST/DATABASE, mysql://USER@HOST/DATABASE, or
     /// connection:NAME of the configuration

@@ -75,7 +75,8 @@ impl Fetcher {
     pub(super) fn read_object(&self, address: &str) -> Result<Map<String, Value>, String> {
         let told = |why: &dyn Display| format!("{address}: {why}");
         let place = Address::read(address).map_err(|why| format!("`{address}` {why}"))?;
-        if !place.is_encrypted() && !(place.is_own() && self.may_ask_itself) {
+        let is_safe = place.is_encrypted() || (place.is_own() && self.may_ask_itself);
+        if !is_safe {
             return Err(told(&"it is not encrypted, so that anybody could answer"));
         }
         let mut answer = self
