@@ -29,6 +29,23 @@ fn a_probe_tells_whether_a_server_is_well() {
     }
 }
 
+/// The certificate names the server as others call it, and a probe asks on the machine itself.
+#[test]
+fn a_probe_takes_any_certificate_of_this_machine() {
+    let desk = desk("certificate = \"cert.pem\"\nkey = \"key.pem\"");
+    let made = rcgen::generate_simple_self_signed(["palisade.example.com".to_owned()]).unwrap();
+    desk.write("cert.pem", made.cert.pem());
+    desk.write("key.pem", made.signing_key.serialize_pem());
+    let server = Server::start(&desk);
+    let url = format!("https://{}/healthz", server.address);
+    let answer = desk.run(&["probe", &url]);
+    assert_eq!((answer.exit, &*answer.err), (0, ""));
+    // The doctor asks as clients do, who would send a token.
+    let url = format!("https://{}/mcp", server.address);
+    desk.run(&["doctor", "--mcp", &url])
+        .fails(4, &["cannot be reached", "certificate"]);
+}
+
 #[test]
 fn a_probe_waits_no_longer_than_it_is_told() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
