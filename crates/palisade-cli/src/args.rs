@@ -17,7 +17,10 @@ use crate::broker_args::{
     BROKER_HELP, BrokerArguments, LOAD_HELP, LoadArguments, RELAY_HELP, RelayArguments,
     SANDBOX_HELP, SandboxArguments,
 };
+use crate::completions::{COMPLETIONS_HELP, CompletionsArguments};
 use crate::config_args::ConfigCommand;
+use crate::manual_pages::{MAN_HELP, ManArguments};
+use crate::probe_args::{PROBE_HELP, ProbeArguments};
 use crate::scan::{SCAN_HELP, ScanArguments};
 use crate::workbench_args::{
     DIFF_HELP, DiffArguments, FMT_HELP, FmtArguments, INIT_HELP, InitArguments, LEARN_HELP,
@@ -107,7 +110,7 @@ pub(crate) enum Command {
     /// Read audit records, and tell whether they are what was written
     #[command(subcommand)]
     Audit(AuditCommand),
-    /// Look at what a database's account may do beyond reading
+    /// Look at what a database's account may do beyond reading, or at the way of clients to a server
     #[command(after_help = DOCTOR_HELP)]
     Doctor(DoctorArguments),
     /// Print the SQL that makes an account with no more than the policies need
@@ -119,6 +122,15 @@ pub(crate) enum Command {
     /// Work on policy folders
     #[command(subcommand)]
     Policy(PolicyCommand),
+    /// Ask a server over HTTP whether it is well, as container engines do
+    #[command(after_help = PROBE_HELP)]
+    Probe(ProbeArguments),
+    /// Print what a shell needs to complete commands and options
+    #[command(after_help = COMPLETIONS_HELP)]
+    Completions(CompletionsArguments),
+    /// Print the manual page of `palisade`, or write those of all commands
+    #[command(after_help = MAN_HELP)]
+    Man(ManArguments),
 }
 
 /// The commands of audit logs.
@@ -250,8 +262,12 @@ Examples for MySQL and MariaDB:
   palisade doctor mysql://palisade_reader@localhost:3306/sales \\
     --password-env SALES_PASSWORD
 
+Example for a server over HTTP: what a client does before it has a token, and
+which clients can do it. Nothing is registered, and no token is sent.
+  palisade doctor --mcp https://palisade.example.com/mcp
+
 With --policies it also says what they let somebody see that the account cannot
-read. Exit code 1: something is weak. 4: the database cannot be reached.";
+read. Exit code 1: something is weak. 4: the database or server is not reached.";
 
 const SETUP_SQL_HELP: &str = "\
 Examples for PostgreSQL (nothing is changed; the account that looks may be any):
@@ -471,11 +487,20 @@ pub(crate) struct McpConfigArguments {
 
 /// `palisade doctor`
 #[derive(Debug, Args)]
+#[command(override_usage = "palisade doctor [OPTIONS] <DATABASE>\n       \
+                            palisade doctor --mcp <URL> [--format <FORMAT>]")]
 pub(crate) struct DoctorArguments {
     /// postgres://USER@HOST/DATABASE, mysql://USER@HOST/DATABASE, or
     /// connection:NAME of the configuration
-    #[arg(value_name = "DATABASE")]
-    pub(crate) source: String,
+    #[arg(value_name = "DATABASE", required_unless_present = "mcp")]
+    pub(crate) source: Option<String>,
+    /// Go the way of a client to the server over HTTP at this address instead
+    #[arg(
+        long,
+        value_name = "URL",
+        conflicts_with_all = ["source", "writable", "password_env", "password_file", "principal", "policies", "config"]
+    )]
+    pub(crate) mcp: Option<String>,
     /// The account is to change what policies permit
     #[arg(long)]
     pub(crate) writable: bool,

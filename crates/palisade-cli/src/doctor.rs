@@ -1,4 +1,4 @@
-//! `palisade doctor`: what a database's account may do beyond what it is for, and what mends it.
+//! `palisade doctor`: what a database's account may do beyond what it is for, and what mends it; with `--mcp` see [`connector`].
 
 use std::fmt::Write as _;
 
@@ -9,6 +9,7 @@ use crate::{
     anchors_sent,
     args::{DoctorArguments, Format},
     config::ConfigFile,
+    connector,
     database::{Access, Database},
     database_name::Source,
     exit::{Exit, Failure},
@@ -22,7 +23,11 @@ use crate::{
 
 /// Runs the command. Something weak is exit code 1, as a refusal is.
 pub(crate) fn run(arguments: &DoctorArguments) -> Result<Exit, Failure> {
-    let source = Source::argument(&arguments.source)?;
+    if let Some(url) = &arguments.mcp {
+        return connector::run(url, arguments.format);
+    }
+    let source = arguments.source.as_deref().unwrap_or_default();
+    let source = Source::argument(source)?;
     let (setup, database) = Setup::over(source, &arguments.secret, &arguments.policies, None)?;
     let access = setup.access(Access::asked(arguments.writable))?;
     let mut found = match &database {

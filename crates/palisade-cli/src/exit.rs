@@ -18,7 +18,8 @@ pub(crate) enum Exit {
     /// 1: what was asked for does not hold.
     ///
     /// * A statement is refused.
-    /// * The doctor found something weak.
+    /// * The doctor found something weak, or a fault on the way of clients to a server.
+    /// * A server that is probed is not well.
     /// * A test of policies fails, a lock is stale, or a policy is wider than before.
     /// * A property of policies is refuted.
     /// * A check that fails on warnings has some.
@@ -30,7 +31,7 @@ pub(crate) enum Exit {
     /// 3: the policies or the configuration do not load, or do not admit the database's account, its host or
     /// the secret that it needs.
     Configuration,
-    /// 4: the database cannot be opened or read.
+    /// 4: the database cannot be opened or read, or the server that the doctor is to look at not be reached.
     Unavailable,
     /// 5: something went wrong that is not the caller's fault; nothing is known about the statement.
     Internal,

@@ -41,10 +41,13 @@ mod changed_lines;
 mod changes;
 mod check;
 mod commands;
+mod completions;
 mod config;
 mod config_args;
 mod config_command;
 mod config_fault;
+#[cfg_attr(not(feature = "http"), path = "absent/connector.rs")]
+mod connector;
 mod coverage_page;
 mod database;
 mod database_name;
@@ -59,6 +62,7 @@ mod human;
 mod init;
 mod json;
 mod key_file;
+mod manual_pages;
 mod mcp_config;
 #[cfg_attr(not(feature = "mysql"), path = "absent/mysql.rs")]
 mod mysql;
@@ -86,6 +90,9 @@ mod policy_request;
 mod policy_test;
 #[cfg_attr(not(feature = "postgres"), path = "absent/postgres.rs")]
 mod postgres;
+#[cfg_attr(not(feature = "http"), path = "absent/probe.rs")]
+mod probe;
+mod probe_args;
 mod query;
 mod run;
 mod scan;
@@ -187,5 +194,8 @@ fn run() -> Result<Exit, Failure> {
         Command::SetupSql(arguments) => setup_sql::run(arguments),
         Command::Init(arguments) => init::run(arguments),
         Command::Policy(command) => policy::run(command),
+        Command::Probe(arguments) => probe::run(arguments),
+        Command::Completions(arguments) => completions::run(arguments),
+        Command::Man(arguments) => manual_pages::run(arguments),
     }
 }

@@ -267,8 +267,8 @@ Examples (after `palisade demo`):
     --fix --dry-run
   palisade policy check --catalog sqlite:demo.db --policies demo-policies --deep
 
-Exit code 1: there are warnings, with `--fail-on warning`. 3: the policies do not
-load.";
+Exit code 1: there are warnings, with `--fail-on warning`. 3: the policies do
+not load.";
 
 /// `palisade policy check`
 #[derive(Debug, Args)]

@@ -86,6 +86,7 @@ impl PolicyFolder {
                 fault(why, None)
             })?);
         }
+        names.retain(|name| !is_of_mount(name));
         names.sort();
         let mut sources = PolicySources::default();
         for name in names {
@@ -127,6 +128,19 @@ pub fn add_policy_file(sources: &mut PolicySources, name: &str, text: String) {
             text,
         }),
     }
+}
+
+/// Whether Kubernetes keeps something by this name in a folder that it mounts: `..data`, and the folder of a time that this leads
+/// to. Files of the folder are links into it, and are read by their own names.
+fn is_of_mount(name: &str) -> bool {
+    let Some(rest) = name.strip_prefix("..") else {
+        return false;
+    };
+    let is_time = rest.starts_with("20")
+        && rest
+            .bytes()
+            .all(|byte| byte.is_ascii_digit() || b"_.".contains(&byte));
+    is_time || rest == "data" || rest == "data_tmp"
 }
 
 /// Whether a folder may hold something by this name.

@@ -5,6 +5,7 @@ expected ends it with a status that is not 0.
 """
 
 import asyncio
+import json
 import pathlib
 import re
 import secrets
@@ -71,6 +72,17 @@ async def ask(url, token):
             return answer.structured_content["rows"]
 
 
+def walk(binary, url):
+    """What `palisade doctor` finds on the way of a client, beside a real authorization server that knows clients by hand alone."""
+    asked = [binary, "doctor", "--mcp", url, "--format", "json"]
+    answer = subprocess.run(asked, capture_output=True, text=True)
+    expect(answer.returncode == 0, f"no fault, not {answer.stdout} {answer.stderr}")
+    finding = json.loads(answer.stdout)
+    passed = {check["check"] for check in finding["checks"] if check["state"] == "ok"}
+    expect({"challenge", "resource", "issuer", "endpoints", "PKCE"} <= passed, f"{finding}")
+    expect(not finding["registration"]["dynamic"], f"{finding}")
+
+
 async def check(url, secret):
     """Finds the authorization server, gets tokens, and asks with them."""
     async with httpx2.AsyncClient() as http:
@@ -112,6 +124,7 @@ def main():
         for line in server.stderr:
             if "serving MCP at " in line:
                 break
+        walk(binary, url)
         asyncio.run(check(url, secret))
     finally:
         issuer.kill()

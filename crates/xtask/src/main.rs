@@ -2,6 +2,7 @@
 
 mod apt;
 mod clients;
+mod dist;
 mod docs;
 mod eval;
 #[expect(dead_code, reason = "the test kit runs what is only found here")]
@@ -30,6 +31,9 @@ Tasks:
                   with a part, or --quick, less: `test --help` lists them
   servers         finds or fetches the database servers of the tests: PostgreSQL, MariaDB, and where
                   they can be had PostgreSQL 18 and MySQL 9
+  dist [OPTION...]
+                  what others install, into target/dist: binary, completions, manual pages, bundle, bill of materials,
+                  checksums; `dist --help` says more
   docs [--write]  the manual: checks its links and builds it into target/book; with --write its outputs and tables anew
   bench [BENCH [ARG...]]
                   benches of a decision and of the query path, each beside its baseline, and their ratios;
@@ -70,6 +74,7 @@ fn main() -> ExitCode {
     let result = match args.next().as_deref() {
         Some("test") => test::test(&args.collect::<Vec<_>>()),
         Some("servers") => servers::all(),
+        Some("dist") => dist::run_task(&args.collect::<Vec<_>>()),
         Some("docs") => docs::build(&args.collect::<Vec<_>>()),
         Some("bench") => bench(&args.collect::<Vec<_>>()),
         Some("fuzz") => fuzz::run_targets(args.next().as_deref().unwrap_or("60")),

@@ -18,8 +18,10 @@ mod broker_load;
 mod broker_sandbox;
 mod cancel;
 mod caps;
+mod completions;
 mod config;
 mod connections;
+mod connector;
 mod corpus;
 mod default_state;
 mod desk;
@@ -32,9 +34,11 @@ mod json_paths;
 mod lifecycle;
 mod lines;
 mod manual;
+mod manual_pages;
 mod mcp_config;
 mod mysql;
 mod one_folder;
+mod packaging;
 mod policies;
 mod policy_candidate;
 mod policy_coverage;
@@ -47,6 +51,7 @@ mod policy_replay;
 mod policy_rules;
 mod policy_test_servers;
 mod postgres;
+mod probe;
 mod scan;
 mod serve;
 mod shop;
@@ -494,6 +499,8 @@ fn the_examples_of_the_help_run() {
         &["policy", "what"],
         &["audit", "verify"],
         &["audit", "show"],
+        &["completions"],
+        &["man"],
     ] {
         let desk = Desk::new();
         desk.run(&[
