@@ -64,6 +64,7 @@ mod late;
 mod lines;
 mod lists;
 pub mod metadata;
+mod narrow;
 mod observe;
 mod options;
 mod policy_test;
@@ -86,6 +87,7 @@ mod watch;
 
 pub use connections::ConnectionsError;
 pub use late::LateConnection;
+pub use narrow::Narrowing;
 pub use observe::{CallObserver, CallOutcome, ObservedCall, ObservedStage};
 pub use options::{AnswerSize, Asker, PrincipalSource, ServeOptions};
 /// The protocol whose types this crate shows.

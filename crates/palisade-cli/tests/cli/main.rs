@@ -26,6 +26,7 @@ mod desk;
 mod explain;
 mod extensions;
 mod http;
+mod http_narrowing;
 mod http_oauth;
 mod input;
 mod json_paths;
