@@ -45,6 +45,7 @@ mod config;
 mod config_args;
 mod config_command;
 mod config_fault;
+mod counts;
 mod coverage_page;
 mod database;
 mod database_name;
@@ -60,6 +61,7 @@ mod init;
 mod json;
 mod key_file;
 mod mcp_config;
+mod metrics_config;
 #[cfg_attr(not(feature = "mysql"), path = "absent/mysql.rs")]
 mod mysql;
 mod needs;

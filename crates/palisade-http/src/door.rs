@@ -29,6 +29,7 @@ use tokio::time::timeout;
 
 use crate::{
     credential::{Admitted, Credentials},
+    metrics::Metrics,
     narrowing::{self, READ_ONLY_PATH},
     oauth::{OauthOptions, Verifier, describe_resource, metadata_paths},
     options::HttpOptions,
@@ -48,6 +49,7 @@ const NOT_OFFERED: &str = "`palisade-databases` or `palisade-tools` names someth
 /// What the middleware knows.
 struct Door {
     credentials: Credentials,
+    metrics: Option<Arc<Metrics>>,
     rates: Rates,
     /// Knows which messages are none.
     server: PalisadeServer,
@@ -58,6 +60,7 @@ pub(crate) fn route(server: &PalisadeServer, options: HttpOptions) -> Router {
     let protocol = Protocol::new(server.clone(), &options);
     let door = Arc::new(Door {
         rates: Rates::new(options.requests_per_minute),
+        metrics: options.metrics.clone(),
         server: server.clone(),
         credentials: Credentials {
             tokens: options.tokens,
@@ -71,13 +74,14 @@ pub(crate) fn route(server: &PalisadeServer, options: HttpOptions) -> Router {
     let protocol = Router::new()
         .route(READ_ONLY_PATH, answer.clone())
         .route("/mcp", answer)
-        .layer(from_fn_with_state(door, admit));
+        .layer(from_fn_with_state(Arc::clone(&door), admit));
     let ready = server.clone();
     Router::new()
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/readyz", get(move || answer_ready(ready.clone())))
         .merge(metadata)
         .merge(protocol)
+        .layer(from_fn_with_state(door, count))
 }
 
 /// Where a client without a token learns where to get one.
@@ -143,6 +147,15 @@ impl Protocol {
     }
 }
 
+/// Counts how a request is answered.
+async fn count(State(door): State<Arc<Door>>, request: Request, next: Next) -> Response {
+    let response = next.run(request).await;
+    if let Some(metrics) = &door.metrics {
+        metrics.count_response(response.status().as_u16());
+    }
+    response
+}
+
 /// Lets a request through that brings a token and nothing that is not known.
 async fn admit(
     State(door): State<Arc<Door>>,
@@ -170,8 +183,11 @@ async fn admit(
         term,
     } = match admitted.await {
         Ok(admitted) => admitted,
-        Err(response) => {
+        Err((failure, response)) => {
             tracing::info!(%peer, "a request without a known token was refused");
+            if let Some(metrics) = &door.metrics {
+                metrics.count_failure(failure);
+            }
             return *response;
         }
     };

@@ -28,6 +28,7 @@ mod certificates;
 mod credential;
 mod door;
 mod listen;
+mod metrics;
 mod narrowing;
 mod oauth;
 mod options;
@@ -39,7 +40,11 @@ mod token_file;
 pub use asker::principal_source;
 pub use certificates::{CertificateError, Certificates};
 pub use listen::{HttpError, serve};
-pub use oauth::{Algorithm, ClaimMap, ClaimMapError, Issuer, IssuerError, LEEWAY, OauthOptions};
+pub use metrics::{MetricSource, Metrics, serve_metrics};
+pub use oauth::{
+    Algorithm, ClaimFile, ClaimFileError, ClaimMap, ClaimMapError, Issuer, IssuerError, LEEWAY,
+    OauthOptions,
+};
 pub use options::HttpOptions;
 pub use token::{Token, TokenName, TokenNameError};
 pub use token_file::{TokenEntry, TokenFile, TokenFileError};

@@ -63,6 +63,7 @@ mod icons;
 mod late;
 mod lines;
 mod lists;
+mod load;
 pub mod metadata;
 mod narrow;
 mod observe;
@@ -87,6 +88,7 @@ mod watch;
 
 pub use connections::ConnectionsError;
 pub use late::LateConnection;
+pub use load::Load;
 pub use narrow::Narrowing;
 pub use observe::{CallObserver, CallOutcome, ObservedCall, ObservedStage};
 pub use options::{AnswerSize, Asker, PrincipalSource, ServeOptions};

@@ -177,7 +177,7 @@ impl Request {
         }
     }
 
-    fn write(&self, host: &str) -> String {
+    pub(crate) fn write(&self, host: &str) -> String {
         let mut out = format!("{} {} HTTP/1.1\r\n", self.method, self.target);
         let has_host = self.headers.iter().any(|(name, _)| name == "Host");
         if !has_host {
@@ -209,7 +209,7 @@ impl Response {
 }
 
 /// Writes a request and reads until the server closes.
-fn exchange(mut stream: impl Read + Write, request: &str) -> Response {
+pub(crate) fn exchange(mut stream: impl Read + Write, request: &str) -> Response {
     stream.write_all(request.as_bytes()).unwrap();
     let mut text = Vec::new();
     // TLS may end without saying so.

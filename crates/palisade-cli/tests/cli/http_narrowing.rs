@@ -117,6 +117,14 @@ fn a_request_leaves_tools() {
     let uri = json!({"uri": "palisade://databases"});
     let read = place.ask("resources/read", &uri, ("/mcp", few));
     assert!(!read.body.contains("quiet"), "{read:?}");
+    // Instructions name no tool that is not left.
+    let begin = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "0"}});
+    let instructions = |headers: &[(&str, &str)]| {
+        let answer = place.ask("initialize", &begin, ("/mcp", headers));
+        answer.json()["result"]["instructions"].to_string()
+    };
+    assert!(instructions(&[]).contains("list_tables"));
+    assert!(!instructions(few).contains("list_tables"));
     // A hint names nothing that is not left.
     let missing = json!({"connection": "demo", "sql": "SELECT x FROM nothing_here"});
     let hinted = place.call("query", &missing, &[("Palisade-Tools", "query")]);
@@ -147,10 +155,6 @@ fn a_request_leaves_databases() {
         (
             "tools/call",
             json!({"name": "query", "arguments": {"connection": "nothing", "sql": "SELECT 1"}}),
-        ),
-        (
-            "initialize",
-            json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "0"}}),
         ),
     ] {
         let wide = place.ask(method, &params, ("/mcp", &[]));
@@ -289,10 +293,10 @@ fn revisions_narrow_alike() {
         answer.body
     };
     let narrowed = [("Palisade-Databases", "demo"), ("Palisade-Tools", "query")];
-    for method in ["tools/list", "server/discover"] {
+    for (method, name) in [("tools/list", "quiet"), ("server/discover", "list_tables")] {
         let (wide, narrow) = (ask(method, &[]), ask(method, &narrowed));
-        assert!(wide.contains("quiet"), "{method}: {wide}");
-        assert!(!narrow.contains("quiet"), "{method}: {narrow}");
+        assert!(wide.contains(name), "{method}: {wide}");
+        assert!(!narrow.contains(name), "{method}: {narrow}");
     }
     let tools = ask("tools/list", &narrowed);
     assert!(

@@ -26,6 +26,8 @@ mod desk;
 mod explain;
 mod extensions;
 mod http;
+mod http_limits;
+mod http_metrics;
 mod http_narrowing;
 mod http_oauth;
 mod input;
