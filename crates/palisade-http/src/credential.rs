@@ -16,14 +16,14 @@ use crate::{
     token_file::TokenFile,
 };
 
-/// Why a credential let nobody in.
+/// Why a credential did not let its bearer in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AuthFailure {
     /// There is none, or there are two.
     Missing,
     /// It is no bearer token.
     Malformed,
-    /// It is no token of this server's, or one that was revoked or has ended.
+    /// It is no token of this server's, or was revoked, or has ended.
     Unknown,
     /// It is no token of an authorization server that counts here.
     Invalid,

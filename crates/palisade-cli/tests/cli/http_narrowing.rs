@@ -263,7 +263,7 @@ fn a_request_only_narrows() {
         let answer = place.ask("tools/list", &json!({}), (&path, &[]));
         assert_eq!(answer.status, 400, "{query} {answer:?}");
     }
-    // An argument chooses nobody either.
+    // An argument chooses no principal either.
     for arguments in [
         json!({"connection": "demo", "sql": "SELECT 1", "principal": BOT}),
         json!({"connection": "demo", "sql": "SELECT 1", "tenant": "a"}),
