@@ -1,6 +1,10 @@
 //! What the operator decides about the server over HTTP: `[http]` of the configuration.
 
-use std::{net::IpAddr, ops::RangeInclusive, path::PathBuf};
+use std::{
+    net::{IpAddr, SocketAddr},
+    ops::RangeInclusive,
+    path::PathBuf,
+};
 
 use serde::Deserialize;
 use toml::Spanned;
@@ -8,6 +12,7 @@ use toml::Spanned;
 use crate::{
     config::Reader,
     exit::Failure,
+    metrics_config::HttpMetrics,
     oauth_config::{Oauth, OauthSetup},
 };
 
@@ -32,6 +37,8 @@ pub(crate) struct Http {
     pub(crate) origins: Vec<String>,
     /// Whose tokens count beside these: those of authorization servers.
     pub(crate) oauth: Option<Oauth>,
+    /// Where figures for Prometheus are told. Without it, nowhere.
+    pub(crate) metrics: Option<HttpMetrics>,
     /// Requests of one access token in a minute: 1 to 1000000. Without it, 600.
     pub(crate) requests_per_minute: Option<Spanned<u64>>,
     /// Connections at a time, of which one address has a quarter at most: 4 to 100000. Without it, 1000.
@@ -56,6 +63,8 @@ pub(crate) struct HttpSetup {
     pub(crate) hosts: Vec<String>,
     pub(crate) origins: Vec<String>,
     pub(crate) oauth: Option<OauthSetup>,
+    /// Where figures are told.
+    pub(crate) metrics: Option<SocketAddr>,
     pub(crate) requests_per_minute: Option<u64>,
     pub(crate) connections: Option<u64>,
 }
@@ -71,6 +80,7 @@ impl Reader<'_> {
             hosts,
             origins,
             oauth,
+            metrics,
             requests_per_minute,
             connections,
         } = http;
@@ -110,6 +120,7 @@ impl Reader<'_> {
             requests_per_minute: self
                 .number(requests_per_minute, ("requests_per_minute", REQUESTS))?,
             connections: self.number(connections, ("connections", CONNECTIONS))?,
+            metrics: metrics.map(|metrics| self.metrics(metrics)).transpose()?,
             oauth: oauth
                 .map(|oauth| {
                     oauth.read(self.folder, |what, span, help| self.fault(what, span, help))

@@ -48,6 +48,7 @@ mod config_command;
 mod config_fault;
 #[cfg_attr(not(feature = "http"), path = "absent/connector.rs")]
 mod connector;
+mod counts;
 mod coverage_page;
 mod database;
 mod database_name;
@@ -64,6 +65,7 @@ mod json;
 mod key_file;
 mod manual_pages;
 mod mcp_config;
+mod metrics_config;
 #[cfg_attr(not(feature = "mysql"), path = "absent/mysql.rs")]
 mod mysql;
 mod needs;

@@ -156,6 +156,8 @@ pub(crate) fn open_store(
 /// The same, where requests for approvals and changes wait in `store`, and people outside are told of them as `setup` says.
 pub(crate) fn keep_waiting(guard: Guard, store: ApprovalStore, setup: &Setup) -> Guard {
     let store = Arc::new(store);
+    let file = setup.approvals.file().filter(|_| store.is_in_file());
+    setup.counts.add_store(file.map(Path::to_owned), &store);
     if let Some(webhook) = &setup.webhook {
         let store = Arc::new(TellingStore::new(
             store,

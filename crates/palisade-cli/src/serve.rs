@@ -13,8 +13,8 @@ use palisade::{
     session::{Principal, Session, Transport},
 };
 use palisade_mcp::{
-    LateConnection, PalisadeServer, PrincipalSource, ProtocolStreams, ServeOptions,
-    serve_streams_until,
+    CallObserver, LateConnection, ObservedCall, PalisadeServer, PrincipalSource, ProtocolStreams,
+    ServeOptions, serve_streams_until,
 };
 use tokio::runtime::Handle;
 use tracing::level_filters::LevelFilter;
@@ -28,6 +28,7 @@ use crate::{
     audit_config::AuditArguments,
     broker::{self, BrokerDoor},
     config::ConfigFile,
+    counts::Counts,
     database::{Access, Database},
     database_name::Source,
     exit::{Exit, Failure},
@@ -86,8 +87,10 @@ fn serve(arguments: &ServeArguments, door: Door) -> Result<Exit, Failure> {
     }
     // One thread sends for all of them.
     let webhook = (databases.iter()).find_map(|(setup, _)| setup.webhook.clone());
+    let counts = Counts::default();
     for (setup, _) in &mut databases {
         setup.webhook.clone_from(&webhook);
+        setup.counts = counts.clone();
     }
     let runtime = host::runtime()?;
     let asked = Access::asked(arguments.writable);
@@ -141,9 +144,12 @@ fn serve(arguments: &ServeArguments, door: Door) -> Result<Exit, Failure> {
     let server = server(gates, late)?
         .with_answer_size(size)
         .with_tools(tools);
-    let server = match &exporter {
-        Some(exporter) => server.with_observer(Arc::<Exporter>::clone(exporter)),
-        None => server,
+    let door = door.counting(&counts);
+    let exporting = (exporter.as_ref()).map(|one| Arc::clone(one) as Arc<dyn CallObserver>);
+    let observers: Vec<_> = exporting.into_iter().chain(door.observer()).collect();
+    let server = match observers.is_empty() {
+        true => server,
+        false => server.with_observer(Arc::new(Observers(observers))),
     };
     for clash in server.list_template_clashes() {
         tracing::warn!("{clash}, so it is offered by `run_template` alone; give it another name");
@@ -212,6 +218,22 @@ impl Door {
         Ok(Self::Streams(streams))
     }
 
+    /// The same, where figures tell of `counts` too.
+    fn counting(self, counts: &Counts) -> Self {
+        match self {
+            Self::Http(door) => Self::Http(door.counting(counts)),
+            Self::Streams(_) | Self::Broker(_) => self,
+        }
+    }
+
+    /// What wants to be told of calls.
+    fn observer(&self) -> Option<Arc<dyn CallObserver>> {
+        match self {
+            Self::Http(door) => door.observer(),
+            Self::Streams(_) | Self::Broker(_) => None,
+        }
+    }
+
     /// Who may ask.
     fn askers(&self) -> Result<Askers, Failure> {
         match self {
@@ -226,6 +248,17 @@ impl Door {
         match self {
             Self::Streams(_) | Self::Http(_) => Ok(databases),
             Self::Broker(door) => door.equip(databases),
+        }
+    }
+}
+
+/// Those who are told of calls.
+struct Observers(Vec<Arc<dyn CallObserver>>);
+
+impl CallObserver for Observers {
+    fn observe(&self, call: &ObservedCall) {
+        for observer in &self.0 {
+            observer.observe(call);
         }
     }
 }

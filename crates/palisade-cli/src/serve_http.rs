@@ -1,17 +1,19 @@
 //! `palisade serve --http`: the same server for clients of other machines, who bring access tokens.
 
-use std::{collections::BTreeSet, fs, future::Future};
+use std::{collections::BTreeSet, future::Future, net::SocketAddr, sync::Arc};
 
 use palisade::session::Principal;
 pub(crate) use palisade_http::principal_source;
 use palisade_http::{
-    Algorithm, Certificates, ClaimMap, HttpOptions, Issuer, OauthOptions, TokenFile,
+    Algorithm, Certificates, ClaimFile, ClaimFileError, HttpOptions, Issuer, MetricSource, Metrics,
+    OauthOptions, TokenFile,
 };
-use palisade_mcp::PalisadeServer;
-use tokio::net::TcpListener;
+use palisade_mcp::{CallObserver, PalisadeServer};
+use tokio::{net::TcpListener, task::JoinHandle};
 
 use crate::{
     config::ConfigFile,
+    counts::Counts,
     exit::Failure,
     http_config::HttpSetup,
     oauth_config::{IssuerSetup, OauthSetup},
@@ -39,11 +41,11 @@ fn open_oauth(setup: OauthSetup) -> Result<OauthOptions, Failure> {
         issuers,
     } = setup;
     let wrong = |why: String| Failure::Configuration(format!("error: {why}"));
-    let text = fs::read_to_string(&claims).map_err(|error| {
-        wrong(format!(
-            "{}: {error}\n  help: this file says who asks, by what a token claims; the manual's page on the network shows one",
-            claims.display()
-        ))
+    let claims = ClaimFile::read(claims).map_err(|error| match error {
+        ClaimFileError::Io { .. } => wrong(format!(
+            "{error}\n  help: this file says who asks, by what a token claims; the manual's page on the network shows one"
+        )),
+        error => wrong(error.to_string()),
     })?;
     let read = |setup: IssuerSetup| {
         let algorithms = setup
@@ -63,15 +65,15 @@ fn open_oauth(setup: OauthSetup) -> Result<OauthOptions, Failure> {
             .into_iter()
             .map(read)
             .collect::<Result<_, Failure>>()?,
-        claims: text
-            .parse::<ClaimMap>()
-            .map_err(|error| wrong(format!("{}: {error}", claims.display())))?,
+        claims,
     })
 }
 
 /// Where it listens, and under what terms.
 pub(crate) struct HttpDoor {
     address: String,
+    /// Where figures are told.
+    metrics: Option<SocketAddr>,
     options: HttpOptions,
 }
 
@@ -85,6 +87,7 @@ impl HttpDoor {
             hosts,
             origins,
             oauth,
+            metrics,
             requests_per_minute,
             connections,
         } = config.http().clone();
@@ -110,8 +113,23 @@ impl HttpDoor {
         }
         Ok(Self {
             address: address.to_owned(),
+            metrics,
             options,
         })
+    }
+
+    /// The same, where figures tell of `counts` too, if they are told.
+    pub(crate) fn counting(mut self, counts: &Counts) -> Self {
+        if self.metrics.is_some() {
+            self.options.metrics = Some(Arc::new(Metrics::new(sources(counts))));
+        }
+        self
+    }
+
+    /// What wants to be told of calls.
+    pub(crate) fn observer(&self) -> Option<Arc<dyn CallObserver>> {
+        let metrics = self.options.metrics.as_ref();
+        metrics.map(|metrics| Arc::clone(metrics) as Arc<dyn CallObserver>)
     }
 
     /// Who has a token.
@@ -135,7 +153,11 @@ impl HttpDoor {
         server: PalisadeServer,
         stop: impl Future<Output = ()>,
     ) -> Result<(), Failure> {
-        let Self { address, options } = self;
+        let Self {
+            address,
+            metrics,
+            options,
+        } = self;
         let listener = TcpListener::bind(&address).await.map_err(|error| {
             Failure::Usage(format!(
                 "`{address}` cannot be listened on: {error}\n  help: write an address with a port, for example `127.0.0.1:8080`"
@@ -150,8 +172,67 @@ impl HttpDoor {
                 "serving MCP at {scheme}://{at}/mcp, and for reading alone at /mcp/readonly"
             );
         }
-        palisade_http::serve(server, listener, options, stop)
-            .await
-            .map_err(|error| Failure::Configuration(format!("error: {error}")))
+        // It goes on until the last request has ended.
+        let figures = match (metrics, options.metrics.clone()) {
+            (Some(address), Some(metrics)) => {
+                Some(tell_figures(address, metrics, server.clone()).await?)
+            }
+            (_, _) => None,
+        };
+        let served = palisade_http::serve(server, listener, options, stop).await;
+        if let Some(figures) = figures {
+            figures.abort();
+        }
+        served.map_err(|error| Failure::Configuration(format!("error: {error}")))
     }
+}
+
+/// Begins to tell figures at `address`.
+async fn tell_figures(
+    address: SocketAddr,
+    metrics: Arc<Metrics>,
+    server: PalisadeServer,
+) -> Result<JoinHandle<()>, Failure> {
+    let listener = TcpListener::bind(address).await.map_err(|error| {
+        Failure::Configuration(format!(
+            "error: `{address}` of `[http.metrics]` cannot be listened on: {error}\n  help: write an address of this machine and a port that is free"
+        ))
+    })?;
+    if let Ok(at) = listener.local_addr() {
+        tracing::info!("figures for Prometheus are at http://{at}/metrics");
+        if !at.ip().is_loopback() {
+            tracing::warn!("whoever reaches {at} can read the figures: they need no token");
+        }
+    }
+    let told = palisade_http::serve_metrics(metrics, server, listener, std::future::pending());
+    Ok(tokio::spawn(told))
+}
+
+/// The figures that are asked for when somebody reads them.
+fn sources(counts: &Counts) -> Vec<MetricSource> {
+    let source = |name, help, read: fn(&Counts) -> Option<u64>| {
+        let counts = counts.clone();
+        MetricSource {
+            name,
+            help,
+            read: Box::new(move || read(&counts)),
+        }
+    };
+    vec![
+        source(
+            "audit_records_total",
+            "Audit records that were written.",
+            |counts| Some(counts.written()),
+        ),
+        source(
+            "audit_failures_total",
+            "Audit records that could not be written.",
+            |counts| Some(counts.failed()),
+        ),
+        source(
+            "approvals_waiting",
+            "Requests that wait for a person's approval.",
+            Counts::waiting,
+        ),
+    ]
 }

@@ -23,6 +23,7 @@ use crate::{
     audit_config::AuditArguments,
     candidate_log::CandidateLog,
     config::{Config, ConfigFile, OfferedTools},
+    counts::Counts,
     database::{Access, Database, catalog_of_schema},
     database_name::{CatalogSource, Source},
     exit::Failure,
@@ -63,6 +64,8 @@ pub(crate) struct Setup {
     pub(crate) approvals: ApprovalSetup,
     /// What tells people outside of them.
     pub(crate) webhook: Option<Arc<Webhook>>,
+    /// What is counted of records and of requests that wait.
+    pub(crate) counts: Counts,
     /// The collector of traces and metrics.
     pub(crate) collector: Option<String>,
     /// The connection's name, if it is one of the configuration's.
@@ -239,6 +242,7 @@ impl Setup {
             answer_size: config.answer_size,
             tools: config.tools.clone(),
             webhook,
+            counts: Counts::default(),
             approvals,
             collector: config.collector.clone(),
             connection: None,
@@ -266,7 +270,7 @@ impl Setup {
     /// Where records go.
     pub(crate) fn audit_sink(&self) -> Arc<dyn AuditSink> {
         let sink = match &self.audit {
-            Some(file) => Arc::clone(file) as Arc<dyn AuditSink>,
+            Some(file) => (self.counts).count_records(Arc::clone(file) as Arc<dyn AuditSink>),
             None => Arc::new(NoAudit),
         };
         match &self.candidate {

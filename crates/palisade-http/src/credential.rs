@@ -16,6 +16,54 @@ use crate::{
     token_file::TokenFile,
 };
 
+/// Why a credential did not let its bearer in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AuthFailure {
+    /// There is none, or there are two.
+    Missing,
+    /// It is no bearer token.
+    Malformed,
+    /// It is no token of this server's, or was revoked, or has ended.
+    Unknown,
+    /// It is no token of an authorization server that counts here.
+    Invalid,
+    /// It lacks a scope.
+    Scope,
+    /// No principal is known of it.
+    NoPrincipal,
+    /// Whose it is cannot be told now.
+    Unavailable,
+}
+
+impl AuthFailure {
+    /// All of them.
+    pub(crate) const ALL: [Self; 7] = [
+        Self::Missing,
+        Self::Malformed,
+        Self::Unknown,
+        Self::Invalid,
+        Self::Scope,
+        Self::NoPrincipal,
+        Self::Unavailable,
+    ];
+
+    /// In a word.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Missing => "missing",
+            Self::Malformed => "malformed",
+            Self::Unknown => "unknown",
+            Self::Invalid => "invalid",
+            Self::Scope => "scope",
+            Self::NoPrincipal => "no_principal",
+            Self::Unavailable => "unavailable",
+        }
+    }
+}
+
+/// Who was not let in: why, and the answer.
+pub(crate) type Refused = (AuthFailure, Box<Response>);
+
 /// For how long a credential lets somebody in.
 pub(crate) enum Term {
     /// As long as the token is in the file.
@@ -53,17 +101,18 @@ impl Credentials {
         &self,
         headers: &HeaderMap,
         path: &str,
-    ) -> Result<Admitted, Box<Response>> {
+    ) -> Result<Admitted, Refused> {
         let mut values = headers.get_all(header::AUTHORIZATION).iter();
         let (Some(value), None) = (values.next(), values.next()) else {
-            return Err(self.challenge(path, None));
+            return Err((AuthFailure::Missing, self.challenge(path, None)));
         };
         let bearer = value.to_str().ok().and_then(|value| {
             let (scheme, token) = value.split_once(' ')?;
             scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
         });
         let Some(bearer) = bearer else {
-            return Err(self.challenge(path, Some("write `Authorization: Bearer TOKEN`")));
+            let answer = self.challenge(path, Some("write `Authorization: Bearer TOKEN`"));
+            return Err((AuthFailure::Malformed, answer));
         };
         match (Token::read(bearer), &self.verifier) {
             (Some(token), _) => self.find(token, path),
@@ -80,17 +129,19 @@ impl Credentials {
                 Err(denied) => Err(self.deny(path, &denied)),
             },
             (None, None) => {
-                Err(self.challenge(path, Some("the token is not one of this server's")))
+                let why = "the token is not one of this server's";
+                Err((AuthFailure::Unknown, self.challenge(path, Some(why))))
             }
         }
     }
 
     /// Whose token of ours it is.
-    fn find(&self, token: Token, path: &str) -> Result<Admitted, Box<Response>> {
+    fn find(&self, token: Token, path: &str) -> Result<Admitted, Refused> {
         match self.tokens.find(&token) {
             Ok(Some(entry)) => {
                 let Ok(principal) = Principal::parse(&entry.principal) else {
-                    return Err(refuse(StatusCode::INTERNAL_SERVER_ERROR, "internal").into());
+                    let answer = refuse(StatusCode::INTERNAL_SERVER_ERROR, "internal");
+                    return Err((AuthFailure::Unavailable, answer.into()));
                 };
                 Ok(Admitted {
                     asker: Asker::new(principal).with_client(entry.name.as_str()),
@@ -98,28 +149,33 @@ impl Credentials {
                     term: Term::Listed(self.tokens.clone(), token),
                 })
             }
-            Ok(None) => Err(self.challenge(path, Some("the token is not known, or has ended"))),
+            Ok(None) => {
+                let why = "the token is not known, or has ended";
+                Err((AuthFailure::Unknown, self.challenge(path, Some(why))))
+            }
             Err(error) => {
                 tracing::error!("every request is refused: {error}");
-                Err(cannot_tell())
+                Err((AuthFailure::Unavailable, cannot_tell()))
             }
         }
     }
 
     /// The answer for a token of an authorization server that is refused.
-    fn deny(&self, path: &str, denied: &Denied) -> Box<Response> {
+    fn deny(&self, path: &str, denied: &Denied) -> Refused {
         match denied {
-            Denied::Invalid(why) => self.challenge(path, Some(why)),
-            Denied::Unavailable => cannot_tell(),
+            Denied::Invalid(why) => (AuthFailure::Invalid, self.challenge(path, Some(why))),
+            Denied::Unavailable => (AuthFailure::Unavailable, cannot_tell()),
             Denied::NoPrincipal => {
                 let text =
                     "no principal is known for this token; its operator maps claims to principals";
-                refuse(StatusCode::FORBIDDEN, text).into()
+                let answer = refuse(StatusCode::FORBIDDEN, text);
+                (AuthFailure::NoPrincipal, answer.into())
             }
             Denied::Scope => {
                 let text = "the token lacks a scope; ask for those of `WWW-Authenticate`";
                 let value = format!("{REALM}, error=\"insufficient_scope\"{}", self.hints(path));
-                with_challenge(refuse(StatusCode::FORBIDDEN, text), &value)
+                let answer = with_challenge(refuse(StatusCode::FORBIDDEN, text), &value);
+                (AuthFailure::Scope, answer)
             }
         }
     }

@@ -1,6 +1,7 @@
 //! What stands before the server: who asks, how often, and whether the request is one.
 
 use std::{
+    io,
     net::SocketAddr,
     sync::Arc,
     time::{Duration, Instant},
@@ -10,21 +11,26 @@ use axum::{
     Extension, Router,
     body::Body,
     extract::{Request, State},
-    http::{HeaderName, HeaderValue, Method, StatusCode, header},
+    http::{HeaderValue, Method, StatusCode, header},
     middleware::{Next, from_fn_with_state},
     response::{IntoResponse as _, Response},
-    routing::get,
+    routing::{any, get},
 };
 use http_body_util::BodyExt as _;
-use palisade_mcp::PalisadeServer;
-use rmcp::transport::streamable_http_server::{
-    StreamableHttpServerConfig, StreamableHttpService, session::never::NeverSessionManager,
+use palisade_mcp::{Narrowing, PalisadeServer};
+use rmcp::{
+    model::Extensions,
+    transport::streamable_http_server::{
+        StreamableHttpServerConfig, StreamableHttpService, session::never::NeverSessionManager,
+    },
 };
 use serde_json::json;
 use tokio::time::timeout;
 
 use crate::{
     credential::{Admitted, Credentials},
+    metrics::Metrics,
+    narrowing::{self, READ_ONLY_PATH},
     oauth::{OauthOptions, Verifier, describe_resource, metadata_paths},
     options::HttpOptions,
     rates::Rates,
@@ -37,15 +43,13 @@ const BODY_TIME: Duration = Duration::from_secs(30);
 /// Bytes of a body that are read only so that its client sees the refusal.
 const MAX_DISCARDED_BYTES: usize = 16 * 1024 * 1024;
 
-/// Where nothing may be changed, whatever policies permit.
-const READ_ONLY: &str = "/mcp/readonly";
-
-/// What our own headers begin with.
-const OWN_HEADERS: &str = "palisade-";
+/// What names that are not offered are answered, hidden or not there.
+const NOT_OFFERED: &str = "`palisade-databases` or `palisade-tools` names something that is not offered here; leave that name out, or ask `tools/list` and `list_databases` without the header";
 
 /// What the middleware knows.
 struct Door {
     credentials: Credentials,
+    metrics: Option<Arc<Metrics>>,
     rates: Rates,
     /// Knows which messages are none.
     server: PalisadeServer,
@@ -53,9 +57,10 @@ struct Door {
 
 /// The routes of `server`.
 pub(crate) fn route(server: &PalisadeServer, options: HttpOptions) -> Router {
-    let service = service(server.clone(), &options);
+    let protocol = Protocol::new(server.clone(), &options);
     let door = Arc::new(Door {
         rates: Rates::new(options.requests_per_minute),
+        metrics: options.metrics.clone(),
         server: server.clone(),
         credentials: Credentials {
             tokens: options.tokens,
@@ -65,16 +70,18 @@ pub(crate) fn route(server: &PalisadeServer, options: HttpOptions) -> Router {
     let metadata = (door.credentials.verifier.as_ref())
         .map(|verifier| route_metadata(verifier.options()))
         .unwrap_or_default();
+    let answer = any(move |request: Request| protocol.clone().answer(request));
     let protocol = Router::new()
-        .route_service(READ_ONLY, service.clone())
-        .route_service("/mcp", service)
-        .layer(from_fn_with_state(door, admit));
+        .route(READ_ONLY_PATH, answer.clone())
+        .route("/mcp", answer)
+        .layer(from_fn_with_state(Arc::clone(&door), admit));
     let ready = server.clone();
     Router::new()
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/readyz", get(move || answer_ready(ready.clone())))
         .merge(metadata)
         .merge(protocol)
+        .layer(from_fn_with_state(door, count))
 }
 
 /// Where a client without a token learns where to get one.
@@ -96,23 +103,57 @@ async fn answer_ready(server: PalisadeServer) -> (StatusCode, &'static str) {
     }
 }
 
-/// The protocol without sessions: every request brings its own token, and nothing of one is left for another.
-fn service(
+tokio::task_local! {
+    /// What a request leaves of the server, while it is answered.
+    static LEFT: PalisadeServer;
+}
+
+/// The protocol without sessions: every request brings its own token and its own narrowing, and nothing of one is left for another.
+#[derive(Clone)]
+struct Protocol {
     server: PalisadeServer,
-    options: &HttpOptions,
-) -> StreamableHttpService<PalisadeServer, NeverSessionManager> {
-    let mut config = StreamableHttpServerConfig::default()
-        .with_legacy_session_mode(false)
-        .with_json_response(true)
-        .with_max_request_body_bytes(server.max_message_bytes())
-        .with_allowed_origins(options.origins.clone())
-        .enforce_origin_validation();
-    config.allowed_hosts.extend(options.hosts.iter().cloned());
-    StreamableHttpService::new(
-        move || Ok(server.clone()),
-        Arc::new(NeverSessionManager::default()),
-        config,
-    )
+    service: StreamableHttpService<PalisadeServer, NeverSessionManager>,
+}
+
+impl Protocol {
+    fn new(server: PalisadeServer, options: &HttpOptions) -> Self {
+        let mut config = StreamableHttpServerConfig::default()
+            .with_legacy_session_mode(false)
+            .with_json_response(true)
+            .with_max_request_body_bytes(server.max_message_bytes())
+            .with_allowed_origins(options.origins.clone())
+            .enforce_origin_validation();
+        config.allowed_hosts.extend(options.hosts.iter().cloned());
+        // Without a request there is no server.
+        let left = || LEFT.try_with(Clone::clone).map_err(io::Error::other);
+        Self {
+            server,
+            service: StreamableHttpService::new(left, Arc::default(), config),
+        }
+    }
+
+    /// Answers by what the request leaves of the server.
+    async fn answer(self, request: Request) -> Response {
+        let Some(narrowing) = request.extensions().get::<Narrowing>() else {
+            // It did not come through the door.
+            return refuse(StatusCode::INTERNAL_SERVER_ERROR, "internal");
+        };
+        let server = match narrowing.is_empty() {
+            true => self.server,
+            false => self.server.narrow(narrowing),
+        };
+        let answer = LEFT.scope(server, self.service.handle(request));
+        answer.await.map(Body::new)
+    }
+}
+
+/// Counts how a request is answered.
+async fn count(State(door): State<Arc<Door>>, request: Request, next: Next) -> Response {
+    let response = next.run(request).await;
+    if let Some(metrics) = &door.metrics {
+        metrics.count_response(response.status().as_u16());
+    }
+    response
 }
 
 /// Lets a request through that brings a token and nothing that is not known.
@@ -129,11 +170,10 @@ async fn admit(
             "the address has a query; nothing is configured by the address, so leave it out",
         );
     }
-    if let Some(unknown) = parts.headers.keys().find(|name| is_own(name)) {
-        let text =
-            format!("there is no header `{unknown}`; what may only be read is at `{READ_ONLY}`");
-        return refuse(StatusCode::BAD_REQUEST, &text);
-    }
+    let asked = match narrowing::read(&parts.headers, parts.uri.path()) {
+        Ok(asked) => asked,
+        Err(why) => return refuse(StatusCode::BAD_REQUEST, &why),
+    };
     let admitted = door
         .credentials
         .authenticate(&parts.headers, parts.uri.path());
@@ -143,8 +183,11 @@ async fn admit(
         term,
     } = match admitted.await {
         Ok(admitted) => admitted,
-        Err(response) => {
+        Err((failure, response)) => {
             tracing::info!(%peer, "a request without a known token was refused");
+            if let Some(metrics) = &door.metrics {
+                metrics.count_failure(failure);
+            }
             return *response;
         }
     };
@@ -153,10 +196,20 @@ async fn admit(
     }
     // The token stays here: whatever comes after knows a name.
     parts.headers.remove(header::AUTHORIZATION);
-    if parts.uri.path() == READ_ONLY {
+    if !asked.narrowing.is_empty() {
+        // By what the principal could have, so that one header does not make another one wrong.
+        parts.extensions.insert(asker.clone());
+        let mut whole = Extensions::new();
+        whole.insert(parts.clone());
+        if !door.server.offers(&whole, &asked.narrowing) {
+            return refuse(StatusCode::BAD_REQUEST, NOT_OFFERED);
+        }
+    }
+    if asked.is_read_only {
         asker = asker.read_only();
     }
     parts.extensions.insert(asker);
+    parts.extensions.insert(asked.narrowing);
     let most = door.server.max_message_bytes();
     let body = match timeout(BODY_TIME, read_body(body, most)).await {
         Ok(Some(body)) => body,
@@ -215,10 +268,6 @@ async fn read_body(mut body: Body, most: usize) -> Option<Vec<u8>> {
 /// Whose connection it is.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Peer(pub(crate) SocketAddr);
-
-fn is_own(name: &HeaderName) -> bool {
-    name.as_str().starts_with(OWN_HEADERS)
-}
 
 fn slow_down(wait: Duration) -> Response {
     let mut response = refuse(

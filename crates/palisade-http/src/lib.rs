@@ -1,13 +1,14 @@
 //! Palisade's MCP server over HTTP, for people who do not share a machine: tokens say who asks, TLS hides what they ask.
 //!
-//! [`serve`] answers MCP at `/mcp` in both revisions. There are no sessions of the protocol: each request brings its token. `/mcp/readonly` is the same where nothing may be changed. `/healthz` and `/readyz` need no token and tell
+//! [`serve`] answers MCP at `/mcp` in both revisions. There are no sessions of the protocol: each request brings its token. `/mcp/readonly` is the same where nothing may be changed. The headers `Palisade-Read-Only`, `Palisade-Databases` and
+//! `Palisade-Tools` take away from what a request could have, and can add nothing. `/healthz` and `/readyz` need no token and tell
 //! nothing else.
 //!
 //! | a request | is answered |
 //! |---|---|
 //! | without a token, or with one that is not known, revoked or expired | 401, with `WWW-Authenticate` |
 //! | from a page of a browser whose origin is not listed, or for a host that is not | 403 |
-//! | with a query, or with a header `Palisade-…` that is not known | 400 |
+//! | with a query, with a header `Palisade-…` that is not known, or of which a name is not offered | 400 |
 //! | with a token that lacks a scope, or of whom no principal is known | 403 |
 //! | over the rate of its token | 429, with `Retry-After` |
 //! | whose body is too large, or takes too long to come | 413, 408 |
@@ -27,6 +28,8 @@ mod certificates;
 mod credential;
 mod door;
 mod listen;
+mod metrics;
+mod narrowing;
 mod oauth;
 mod options;
 mod rates;
@@ -37,7 +40,11 @@ mod token_file;
 pub use asker::principal_source;
 pub use certificates::{CertificateError, Certificates};
 pub use listen::{HttpError, serve};
-pub use oauth::{Algorithm, ClaimMap, ClaimMapError, Issuer, IssuerError, LEEWAY, OauthOptions};
+pub use metrics::{MetricSource, Metrics, serve_metrics};
+pub use oauth::{
+    Algorithm, ClaimFile, ClaimFileError, ClaimMap, ClaimMapError, Issuer, IssuerError, LEEWAY,
+    OauthOptions,
+};
 pub use options::HttpOptions;
 pub use token::{Token, TokenName, TokenNameError};
 pub use token_file::{TokenEntry, TokenFile, TokenFileError};

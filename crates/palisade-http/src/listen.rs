@@ -29,6 +29,7 @@ use tokio_rustls::TlsAcceptor;
 use crate::{
     certificates::Certificates,
     door::{self, Peer},
+    metrics::Metrics,
     options::HttpOptions,
 };
 
@@ -75,7 +76,7 @@ pub async fn serve(
     }
     let admission = Admission::new(&options);
     let certificates = options.certificates.clone();
-    let proxies = options.proxies.clone();
+    let (proxies, metrics) = (options.proxies.clone(), options.metrics.clone());
     let router = door::route(&server, options);
     let graceful = GracefulShutdown::new();
     let mut stop = pin!(stop);
@@ -104,8 +105,9 @@ pub async fn serve(
         };
         let router = router.clone().layer(Extension(Peer(peer)));
         let (certificates, watcher) = (certificates.clone(), graceful.watcher());
+        let counted = metrics.clone().map(CountedConnection::new);
         tokio::spawn(async move {
-            let _place = place;
+            let _place = (place, counted);
             // Answers are small, and each is waited for.
             let _ = stream.set_nodelay(true);
             match certificates {
@@ -151,6 +153,22 @@ async fn answer<S>(
         .serve_connection(stream, TowerToHyperService::new(router));
     // A client that goes away is no error.
     let _ = watcher.watch(connection).await;
+}
+
+/// A connection that is counted as long as this is there.
+struct CountedConnection(Arc<Metrics>);
+
+impl CountedConnection {
+    fn new(metrics: Arc<Metrics>) -> Self {
+        metrics.count_connection();
+        Self(metrics)
+    }
+}
+
+impl Drop for CountedConnection {
+    fn drop(&mut self) {
+        self.0.end_connection();
+    }
 }
 
 /// How many connections there are, and of whom.

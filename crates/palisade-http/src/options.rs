@@ -1,8 +1,10 @@
 //! What an operator decides about the door.
 
-use std::net::IpAddr;
+use std::{net::IpAddr, sync::Arc};
 
-use crate::{certificates::Certificates, oauth::OauthOptions, token_file::TokenFile};
+use crate::{
+    certificates::Certificates, metrics::Metrics, oauth::OauthOptions, token_file::TokenFile,
+};
 
 /// What an operator decides about a server over HTTP.
 #[derive(Debug, Clone)]
@@ -23,6 +25,8 @@ pub struct HttpOptions {
     pub requests_per_minute: u32,
     /// Connections at a time. One address has a quarter of them at most.
     pub connections: usize,
+    /// What counts answers, connections and credentials, if anything does.
+    pub metrics: Option<Arc<Metrics>>,
 }
 
 impl HttpOptions {
@@ -38,6 +42,7 @@ impl HttpOptions {
             origins: Vec::new(),
             requests_per_minute: 600,
             connections: 1_000,
+            metrics: None,
         }
     }
 

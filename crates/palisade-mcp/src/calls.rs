@@ -454,10 +454,11 @@ impl Connection {
         let (outcome, report) = handle.block_on(self.guard.answer(request));
         asked.notes.note_stages(start, &report.stages);
         let envelope = outcome.into_result()?;
-        let rows = envelope.answer().row_count();
-        asked
-            .notes
-            .note_rows(u64::try_from(rows).unwrap_or(u64::MAX));
+        let answer = envelope.answer();
+        let count = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
+        let rows = count(answer.row_count());
+        let cells = rows.saturating_mul(count(answer.columns().len()));
+        asked.notes.note_rows(rows, cells);
         answer::rows(&envelope, form).map_err(refusal)
     }
 

@@ -1,6 +1,9 @@
 //! The databases of one server. Each has a gate, a principal and room of its own; a call reaches exactly one.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use palisade::{
     code::Code,
@@ -156,6 +159,7 @@ pub(crate) enum Connections {
 }
 
 /// The place of one of several connections.
+#[derive(Clone)]
 pub(crate) enum Place {
     /// Open since the start.
     Open(Arc<Connection>),
@@ -227,6 +231,22 @@ impl Connections {
             (_, Some(_)) => None,
         };
         Ok(only.map_or(Self::Several(named), Self::One))
+    }
+
+    /// Those of them that are called by one of `names`.
+    pub(crate) fn only_within(&self, names: &BTreeSet<String>) -> Self {
+        match self {
+            Self::One(connection) if names.contains(&connection.name) => {
+                Self::One(Arc::clone(connection))
+            }
+            Self::One(_) => Self::Several(BTreeMap::new()),
+            // A call names its connection as it would without the narrowing, and templates keep their names.
+            Self::Several(named) => {
+                let within = named.iter().filter(|(name, _)| names.contains(*name));
+                let within = within.map(|(name, place)| (name.clone(), place.clone()));
+                Self::Several(within.collect())
+            }
+        }
     }
 
     /// The name of the connection that every call means.

@@ -63,7 +63,9 @@ mod icons;
 mod late;
 mod lines;
 mod lists;
+mod load;
 pub mod metadata;
+mod narrow;
 mod observe;
 mod options;
 mod policy_test;
@@ -86,6 +88,8 @@ mod watch;
 
 pub use connections::ConnectionsError;
 pub use late::LateConnection;
+pub use load::Load;
+pub use narrow::Narrowing;
 pub use observe::{CallObserver, CallOutcome, ObservedCall, ObservedStage};
 pub use options::{AnswerSize, Asker, PrincipalSource, ServeOptions};
 /// The protocol whose types this crate shows.

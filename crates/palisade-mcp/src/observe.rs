@@ -37,6 +37,8 @@ pub struct ObservedCall {
     pub outcome: CallOutcome,
     /// Rows of the answer.
     pub rows: u64,
+    /// Cells of the answer.
+    pub cells: u64,
     /// The stages that it went through, in order. Two of them do not overlap.
     pub stages: Vec<ObservedStage>,
 }
@@ -141,6 +143,7 @@ impl CallNotes {
                     // Until it has ended otherwise.
                     outcome: CallOutcome::Cancelled,
                     rows: 0,
+                    cells: 0,
                     stages: Vec::new(),
                 }),
             })
@@ -164,11 +167,12 @@ impl CallNotes {
         }
     }
 
-    /// Notes how many rows it gives.
-    pub(crate) fn note_rows(&self, rows: u64) {
+    /// Notes how many rows and cells it gives.
+    pub(crate) fn note_rows(&self, rows: u64, cells: u64) {
         self.span.record("rows", rows);
         if let Some(noted) = &self.noted {
-            noted.call().rows = rows;
+            let mut call = noted.call();
+            (call.rows, call.cells) = (rows, cells);
         }
     }
 

@@ -43,7 +43,7 @@ impl PalisadeServer {
         uri: &str,
         context: RequestContext<RoleServer>,
     ) -> Result<Value, ErrorData> {
-        let only = self.shared.connections.only();
+        let only = self.connections.only();
         let call = Address::parse(uri).and_then(|at| at.call(only, &self.tools()));
         self.ask_tool(call.ok_or_else(resources::not_found)?, context)
             .await
@@ -77,7 +77,7 @@ impl PalisadeServer {
         cursor: Option<String>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        let connections = &self.shared.connections;
+        let connections = &self.connections;
         let opened = match self.tools().has(ToolName::ListTables) {
             true => connections.opened_names(),
             false => Vec::new(),
@@ -136,7 +136,7 @@ impl PalisadeServer {
         let wanted = Wanted::read(&request, &self.tools())
             .ok_or_else(|| invalid("there is no such prompt, template or argument"))?;
         let begun = request.argument.value.as_str();
-        let connections = &self.shared.connections;
+        let connections = &self.connections;
         let (mut names, mut more) = (Vec::new(), false);
         match &wanted {
             Wanted::Nothing => {}
@@ -257,11 +257,11 @@ impl PalisadeServer {
         let mut news = News::default();
         let tools = self.standing(request);
         news.tools = std::mem::replace(&mut seen.tools, tools) != seen.tools;
-        let has_choice = self.shared.connections.only().is_none();
+        let has_choice = self.connections.only().is_none();
         let set = std::mem::replace(&mut seen.set, self.tools());
         let list = |set: &ToolSet| prompts::list(set, has_choice);
         news.prompts = set != seen.set && list(&set) != list(&seen.set);
-        let opened = self.shared.connections.opened();
+        let opened = self.connections.opened();
         let firewalls = opened.iter().map(|one| one.guard.firewall()).collect();
         if !seen.may_differ(firewalls) && set == seen.set {
             return news;
@@ -295,7 +295,7 @@ impl PalisadeServer {
     }
 
     fn try_glance(&self, uri: &str, request: &Extensions, handle: &Handle) -> Option<String> {
-        let connections = &self.shared.connections;
+        let connections = &self.connections;
         let at = Address::parse(uri)?;
         let call = at.call(connections.only(), &self.tools())?;
         let connection = match &at {
@@ -322,11 +322,11 @@ impl PalisadeServer {
     fn tables(&self, request: &Extensions, handle: &Handle) -> Fingerprint {
         let tools = self.tools();
         // Resources come and go with the tools that say the same.
-        let names = self.shared.connections.names().into_iter();
+        let names = self.connections.names().into_iter();
         let fixed = resources::list_fixed(names, &tools);
         let has_tables = tools.has(ToolName::ListTables);
         let mut text = format!("{fixed:?}{:?}{has_tables}\n", resources::templates(&tools));
-        for connection in self.shared.connections.opened() {
+        for connection in self.connections.opened() {
             let session = connection.session(request);
             let relations = session.map(|session| connection.relations(&session, handle));
             for relation in relations.and_then(Result::ok).iter().flatten() {

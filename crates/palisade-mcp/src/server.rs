@@ -42,6 +42,7 @@ use crate::{
     late::LateConnection,
     lines::{self, Bounds},
     metadata,
+    narrow::Narrowing,
     observe::{CallNotes, CallObserver, CallOutcome, Observer, TellOnDrop},
     options::{AnswerSize, ServeOptions},
     prompts::{self, PromptName},
@@ -63,6 +64,10 @@ pub(crate) const LOOK: Duration = Duration::from_millis(250);
 /// An MCP server over one [`Guard`] or several. Clones share everything.
 pub struct PalisadeServer {
     pub(crate) shared: Arc<Shared>,
+    /// The databases that it offers: all, or those that a request leaves.
+    pub(crate) connections: Arc<Connections>,
+    /// What requests took away from it.
+    pub(crate) narrowings: Vec<Narrowing>,
     /// Which client it is for, where each has a pair of streams; else 0.
     door: u64,
     /// The calls of that client.
@@ -91,7 +96,8 @@ struct Called {
 }
 
 pub(crate) struct Shared {
-    pub(crate) connections: Connections,
+    /// All databases.
+    pub(crate) connections: Arc<Connections>,
     /// Incidents numbered here: those the guard could not number because it was not reached or fell.
     incidents: AtomicU64,
     /// How many pairs of streams were served.
@@ -106,6 +112,8 @@ impl Clone for PalisadeServer {
     fn clone(&self) -> Self {
         Self {
             shared: Arc::clone(&self.shared),
+            connections: Arc::clone(&self.connections),
+            narrowings: self.narrowings.clone(),
             door: self.door,
             running: self.running.clone(),
             session_id: self.session_id.clone(),
@@ -123,7 +131,7 @@ impl std::fmt::Debug for PalisadeServer {
         f.debug_struct("PalisadeServer")
             .field(
                 "connections",
-                &self.shared.connections.offer(&Extensions::default()),
+                &self.connections.offer(&Extensions::default()),
             )
             .finish_non_exhaustive()
     }
@@ -160,7 +168,10 @@ impl PalisadeServer {
     }
 
     fn serving(connections: Connections) -> Self {
+        let connections = Arc::new(connections);
         Self {
+            connections: Arc::clone(&connections),
+            narrowings: Vec::new(),
             shared: Arc::new(Shared {
                 connections,
                 incidents: AtomicU64::new(0),
@@ -193,8 +204,8 @@ impl PalisadeServer {
         self.tools.replace(tools);
     }
 
-    /// The tools that are offered by now.
-    pub(crate) fn tools(&self) -> Arc<ToolSet> {
+    /// The tools that the operator offers by now.
+    pub(crate) fn current_tools(&self) -> Arc<ToolSet> {
         self.tools.get()
     }
 
@@ -255,12 +266,12 @@ impl PalisadeServer {
 
     /// How large a message to it may be.
     pub(crate) fn bounds(&self) -> Bounds {
-        Bounds::of_statements(self.shared.connections.max_query_bytes())
+        Bounds::of_statements(self.connections.max_query_bytes())
     }
 
     /// The tools that a caller is offered by now, in the order of their names.
-    fn list_offered(&self, request: &Extensions) -> Vec<Tool> {
-        let connections = &self.shared.connections;
+    pub(crate) fn list_offered(&self, request: &Extensions) -> Vec<Tool> {
+        let connections = &self.connections;
         let mut tools = declare::tools(
             &connections.offer(request),
             (
@@ -269,7 +280,7 @@ impl PalisadeServer {
             ),
             (&self.tools(), self.size),
         );
-        let templates = connections.template_tools(request);
+        let templates = self.template_tools(request);
         tools.extend(templates.iter().map(|tool| tool.declare(self.size)));
         tools.sort_by(|one, other| one.name.cmp(&other.name));
         tools
@@ -282,7 +293,7 @@ impl PalisadeServer {
 
     /// Who asks `connection` by a request; none if it has no principal.
     pub(crate) fn who_asks(&self, connection: &Connection, request: &Extensions) -> Option<Asked> {
-        let templates = match self.shared.connections.have_templates(request) {
+        let templates = match self.connections.have_templates(request) {
             true => Templates::Listed,
             false => Templates::None,
         };
@@ -312,7 +323,7 @@ impl PalisadeServer {
             };
             return is_there.then_some(called);
         }
-        let mut templates = self.shared.connections.template_tools(request).into_iter();
+        let mut templates = self.template_tools(request).into_iter();
         let tool = templates.find(|tool| tool.name == name)?;
         Some(Called {
             tool: ToolName::RunTemplate,
@@ -354,7 +365,7 @@ impl PalisadeServer {
         let shared = &self.shared;
         let (tool, name) = (called.tool, called.name.as_str());
         let tools = self.tools();
-        let templates = match shared.connections.have_templates(request) {
+        let templates = match self.connections.have_templates(request) {
             true => Templates::Listed,
             false => Templates::None,
         };
@@ -386,19 +397,19 @@ impl PalisadeServer {
                 .into()
         };
         if tool == ToolName::ListDatabases {
-            let databases = shared.connections.databases(request);
+            let databases = self.connections.databases(request);
             let answer = arguments::nothing(arguments)
                 .and_then(|()| answer::metadata(&metadata::databases(&databases), None));
             return end(None, answer.map_err(refusal)).await;
         }
         if tool == ToolName::Execute
-            && !(tools.has(tool) && shared.connections.offer(request).changeable())
+            && !(tools.has(tool) && self.connections.offer(request).changeable())
         {
             return end(None, Err(refusal(read_only()))).await;
         }
         let chosen = match &called.template {
             Some((connection, _)) => Ok(Chosen::Open(Arc::clone(connection))),
-            None => shared.connections.choose(&mut arguments),
+            None => self.connections.choose(&mut arguments),
         };
         let connection = match chosen {
             Ok(Chosen::Open(connection)) => connection,
@@ -541,8 +552,8 @@ impl ServerHandler for PalisadeServer {
                     .with_description("A SQL firewall for AI agents"),
             )
             .with_instructions(declare::instructions(
-                &self.shared.connections.offer(&Extensions::default()),
-                self.shared.connections.only_dialect(),
+                &self.connections.offer(&Extensions::default()),
+                self.connections.only_dialect(),
                 &self.tools(),
             ))
     }
@@ -611,7 +622,7 @@ impl ServerHandler for PalisadeServer {
         _: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
         only_page(request)?;
-        let has_choice = self.shared.connections.only().is_none();
+        let has_choice = self.connections.only().is_none();
         let prompts = prompts::list(&self.tools(), has_choice);
         Ok(ListPromptsResult::with_all_items(prompts)
             .with_ttl_ms(TTL_MS)
@@ -625,7 +636,7 @@ impl ServerHandler for PalisadeServer {
     ) -> Result<GetPromptResponse, ErrorData> {
         let prompt = PromptName::find(&request.name, &self.tools());
         let prompt = prompt.ok_or_else(|| prompts::invalid("there is no such prompt"))?;
-        let has_choice = self.shared.connections.only().is_none();
+        let has_choice = self.connections.only().is_none();
         let arguments = request.arguments.unwrap_or_default();
         prompt
             .fill(&arguments, (&self.tools(), has_choice))

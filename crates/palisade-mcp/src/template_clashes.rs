@@ -9,7 +9,7 @@ impl PalisadeServer {
     /// that only a request tells, none is known.
     #[must_use]
     pub fn list_template_clashes(&self) -> Vec<String> {
-        let connections = &self.shared.connections;
+        let connections = &self.connections;
         let (_, left_out) = connections.divide_template_tools(&Extensions::default());
         let described = left_out.into_iter().map(|tool| {
             let (template, connection) = (tool.template.name, &tool.connection.name);

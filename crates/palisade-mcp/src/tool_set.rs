@@ -60,6 +60,12 @@ impl ToolSet {
         Ok(self)
     }
 
+    /// Those of them for whose names `is_left` holds.
+    pub(crate) fn only_where(&self, is_left: impl Fn(&str) -> bool) -> Self {
+        let left = self.0.iter().copied();
+        Self(left.filter(|tool| is_left(tool.name())).collect())
+    }
+
     pub(crate) fn has(&self, tool: ToolName) -> bool {
         self.0.contains(&tool)
     }

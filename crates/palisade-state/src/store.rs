@@ -214,6 +214,12 @@ impl ApprovalStore {
         })
     }
 
+    /// Whether it outlives the process.
+    #[must_use]
+    pub fn is_in_file(&self) -> bool {
+        self.is_shared
+    }
+
     /// The requests that wait at `now`, oldest first.
     ///
     /// # Errors
@@ -238,6 +244,20 @@ impl ApprovalStore {
         });
         rows.and_then(Iterator::collect)
             .map_err(|error| error.to_string())
+    }
+
+    /// How many requests wait at `now`.
+    ///
+    /// # Errors
+    /// A text for the operator.
+    pub fn count_waiting(&self, now: Duration) -> Result<u64, String> {
+        let count = self.lock().query_row(
+            "SELECT count(*) FROM approvals WHERE state = 'pending' AND expires_ms > ?1",
+            [millis(now)],
+            |row| row.get::<_, i64>(0),
+        );
+        let count = count.map_err(|error| error.to_string())?;
+        Ok(u64::try_from(count).unwrap_or_default())
     }
 
     /// Approves the request called `id`, once; `by` says who. Where an operator's approval is demanded, `key` has to sign it.

@@ -1,11 +1,11 @@
 //! The server over HTTP, where it was not built in.
 
-use std::{collections::BTreeSet, future::Future};
+use std::{collections::BTreeSet, future::Future, sync::Arc};
 
 use palisade::session::Principal;
-use palisade_mcp::{PalisadeServer, PrincipalSource};
+use palisade_mcp::{CallObserver, PalisadeServer, PrincipalSource};
 
-use crate::{config::ConfigFile, exit::Failure};
+use crate::{config::ConfigFile, counts::Counts, exit::Failure};
 
 /// What would listen.
 pub(crate) enum HttpDoor {}
@@ -36,6 +36,14 @@ pub(crate) fn check_issuer(_: &str) -> Result<(), String> {
 impl HttpDoor {
     pub(crate) fn open(_: &str, _: &ConfigFile) -> Result<Self, Failure> {
         Err(absent())
+    }
+
+    pub(crate) fn counting(self, _: &Counts) -> Self {
+        match self {}
+    }
+
+    pub(crate) fn observer(&self) -> Option<Arc<dyn CallObserver>> {
+        match *self {}
     }
 
     pub(crate) fn principals(&self) -> Result<BTreeSet<Principal>, Failure> {

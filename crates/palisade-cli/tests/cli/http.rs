@@ -132,7 +132,12 @@ impl Request {
         }
     }
 
-    fn post(target: &str, body: &Value) -> Self {
+    pub(crate) fn post(target: &str, body: &Value) -> Self {
+        Self::post_in("2025-11-25", target, body)
+    }
+
+    /// In a revision of the protocol.
+    pub(crate) fn post_in(revision: &str, target: &str, body: &Value) -> Self {
         Self {
             method: "POST",
             target: target.to_owned(),
@@ -142,7 +147,7 @@ impl Request {
                     "Accept".to_owned(),
                     "application/json, text/event-stream".to_owned(),
                 ),
-                ("MCP-Protocol-Version".to_owned(), "2025-11-25".to_owned()),
+                ("MCP-Protocol-Version".to_owned(), revision.to_owned()),
             ],
             body: body.to_string(),
         }

@@ -541,3 +541,37 @@ fn the_configuration_of_issuers_is_strict() {
         answer.err
     );
 }
+
+/// Who may ask is read again while the server runs; what cannot be read leaves it as it was.
+#[test]
+fn the_map_of_claims_is_read_again() {
+    let key = Key::new("one");
+    let issuer = Issuer::start(vec![key.published()]);
+    let desk = oauth_desk(&issuer);
+    let server = Server::start(&desk);
+    let token = key.sign(&claims(&issuer, json!({"groups": ["support"]})));
+    let wait_for = |status: u16| {
+        let began = Instant::now();
+        while ask(&server, &token).0 != status {
+            assert!(began.elapsed() < PATIENCE, "{}", server.log.lock().unwrap());
+            sleep(Duration::from_millis(100));
+        }
+    };
+    assert_eq!(ask(&server, &token).0, 200);
+    desk.write(
+        "claims.toml",
+        CLAIMS.replace("\"support\"\nis", "\"sales\"\nis"),
+    );
+    wait_for(403);
+    // No line is half a map.
+    desk.write("claims.toml", CLAIMS.replace("[[role]]", "[[roles]]"));
+    let began = Instant::now();
+    while !server.log.lock().unwrap().contains("stays the old one") {
+        assert_eq!(ask(&server, &token).0, 403);
+        assert!(began.elapsed() < PATIENCE, "{}", server.log.lock().unwrap());
+        sleep(Duration::from_millis(100));
+    }
+    assert_eq!(ask(&server, &token).0, 403);
+    desk.write("claims.toml", CLAIMS);
+    wait_for(200);
+}

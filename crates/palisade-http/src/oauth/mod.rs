@@ -12,6 +12,7 @@
 //! | `exp`, `nbf`, `iat` | that it has an end, that it is now between them; clocks may differ by [`LEEWAY`] |
 //! | `scope`, `scp` | that it has every scope that the operator demands |
 
+mod claim_file;
 mod claim_map;
 mod discovery;
 mod jwt;
@@ -27,6 +28,7 @@ use std::{
 use palisade::session::Principal;
 use palisade_mcp::Asker;
 
+pub use claim_file::{ClaimFile, ClaimFileError};
 pub use claim_map::{ClaimMap, ClaimMapError};
 pub use key_source::{Issuer, IssuerError};
 pub use keys::Algorithm;
@@ -52,7 +54,7 @@ pub struct OauthOptions {
     /// Whose tokens count.
     pub issuers: Vec<Issuer>,
     /// Who asks, by what a token claims.
-    pub claims: ClaimMap,
+    pub claims: ClaimFile,
 }
 
 /// Why a token is refused.
@@ -132,6 +134,7 @@ impl Verifier {
         let (principal, identity): (Principal, _) = self
             .options
             .claims
+            .map()
             .identify(source.issuer().name(), claims.all())
             .ok_or(Denied::NoPrincipal)?;
         let asker = Asker::new(principal).with_identity(identity);

@@ -287,6 +287,13 @@ impl Drop for Waiting<'_> {
 }
 
 impl Queue {
+    /// How many run now, and how many wait.
+    pub(crate) fn count(&self) -> (usize, usize) {
+        let state = self.lock();
+        let schedule = &state.schedule;
+        (schedule.running.len(), schedule.waiting.len())
+    }
+
     /// A place for `ask`, after a wait to `deadline` at most.
     ///
     /// # Errors

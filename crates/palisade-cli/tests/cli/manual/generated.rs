@@ -21,6 +21,7 @@ const CONFIG: &str = concat!(
     include_str!("../../../src/broker_config.rs"),
     include_str!("../../../src/http_config.rs"),
     include_str!("../../../src/oauth_config.rs"),
+    include_str!("../../../src/metrics_config.rs"),
     include_str!("../../../src/telemetry_config.rs"),
     include_str!("../../../src/scan_config.rs")
 );
@@ -67,6 +68,7 @@ pub(super) fn sections() -> Vec<(&'static str, String)> {
         ("http", keys("Http")),
         ("oauth", keys("Oauth")),
         ("oauth-issuer", keys("OauthIssuer")),
+        ("http-metrics", keys("HttpMetrics")),
         ("broker", keys("Broker")),
         ("broker-peer", keys("BrokerPeer")),
         ("telemetry", keys("Telemetry")),
@@ -320,6 +322,7 @@ fn value(kind: &str) -> &'static str {
         | "BTreeMap<String, BrokerPeer>"
         | "Telemetry"
         | "Option<Oauth>"
+        | "Option<HttpMetrics>"
         | "BTreeMap<String, OauthIssuer>"
         | "Scan"
         | "BTreeMap<String, Connection>" => "table",
@@ -375,6 +378,7 @@ pub(super) fn configuration_schema() -> String {
         "Http": object(CONFIG, "Http"),
         "Oauth": object(CONFIG, "Oauth"),
         "OauthIssuer": object(CONFIG, "OauthIssuer"),
+        "HttpMetrics": object(CONFIG, "HttpMetrics"),
         "Webhook": object(CONFIG, "Webhook"),
         "Broker": object(CONFIG, "Broker"),
         "BrokerPeer": object(CONFIG, "BrokerPeer"),
