@@ -17,12 +17,15 @@ use table::Table;
 const HELP: &str = "\
 Usage: cargo xtask train DIR [--beside TEXTS] [--write]
 
-DIR holds injections.jsonl and benign.jsonl. Weights are learned from rows marked `use: \"train\"` alone.
+DIR holds injections.jsonl and benign.jsonl. Weights are learned from rows marked `use: \"train\"`,
+and from the sentences in `phrases` of this crate.
 Prints how well each source is judged by weights that were learned without it.
 
 Options:
-  --beside TEXTS  also judges injection_texts.jsonl and benign_texts.jsonl of another folder, by weights learned from all of DIR
-  --write         writes the weights and where they come from into the scanner's crate; build it anew to use them";
+  --beside TEXTS  also judges injection_texts.jsonl and benign_texts.jsonl of
+                  another folder, by weights learned from all of DIR
+  --write         writes the weights and where they come from into the
+                  scanner's crate; build it anew to use them";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
