@@ -54,9 +54,9 @@ fn main() -> ExitCode {
     }
 }
 
-/// Of a thousand ordinary texts, how many reach the score that supports a pattern, and the one that is certain, when their source
-/// was not learned from.
+/// Of a thousand ordinary texts whose source was not learned from, how many reach the score that supports a pattern.
 const SUPPORT: f64 = 20.0;
+/// The same of the score that is certain.
 const CERTAIN: f64 = 0.3;
 /// Per cent of everyday texts that `Balanced` flags, and that a passage which is possibly an instruction reaches.
 const LIKELY: f64 = 0.45;

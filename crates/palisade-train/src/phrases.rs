@@ -53,7 +53,7 @@ pub(crate) fn rows() -> Result<Vec<Row>, String> {
             if number % 3 == 0
                 && let (Some(before), Some(after)) = (chance.pick(&honest), chance.pick(&honest))
             {
-                *attack = match chance.below(3) {
+                *attack = match chance.draw_below(3) {
                     0 => format!("{before} {attack}"),
                     1 => format!("{attack} {after}"),
                     _ => format!("{before} {attack} {after}"),
@@ -97,7 +97,7 @@ fn fill(
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let mut chars = text.chars();
     Ok(match chars.next() {
-        Some(first) if chance.below(3) > 0 => first.to_uppercase().chain(chars).collect(),
+        Some(first) if chance.draw_below(3) > 0 => first.to_uppercase().chain(chars).collect(),
         Some(_) | None => text,
     })
 }
@@ -106,7 +106,7 @@ fn fill(
 struct Chance(u64);
 
 impl Chance {
-    fn below(&mut self, most: usize) -> usize {
+    fn draw_below(&mut self, most: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -114,7 +114,7 @@ impl Chance {
     }
 
     fn pick<'a, T>(&mut self, from: &'a [T]) -> Option<&'a T> {
-        let index = self.below(from.len());
+        let index = self.draw_below(from.len());
         from.get(index)
     }
 }
