@@ -66,6 +66,8 @@ pub(crate) struct Decoded {
 const MIN_RUN: usize = 16;
 /// Letters spelled with spaces between them, at least.
 const MIN_SPACED: usize = 10;
+/// Letters spelled with marks between them, at least.
+const MIN_MARKED: usize = 6;
 /// Words with digits for letters, at least.
 const MIN_LEET: usize = 3;
 /// Letters written as escapes that need none, at least.
@@ -182,6 +184,9 @@ pub(crate) fn by_shape(text: &[u8]) -> Vec<Decoded> {
     if has_long_run(text) {
         found.extend(runs(text));
     }
+    if may_be_marked(text) {
+        found.push(join_marked(text));
+    }
     let (spaced, leet_words) = (may_be_spaced(text), may_be_leet(text));
     if !spaced && !leet_words {
         return found;
@@ -222,6 +227,24 @@ fn may_be_spaced(text: &[u8]) -> bool {
         |before, letter: u8, after| before == b' ' && letter.is_ascii_alphabetic() && after == b' ';
     // The first and the last have a space on one side alone.
     count_threes(text, single) + 2 >= MIN_SPACED
+}
+
+/// Whether enough single letters stand between marks, as in `i.g.n.o.r.e`.
+fn may_be_marked(text: &[u8]) -> bool {
+    // The last byte and the first of marks beyond ASCII.
+    let ends = |byte| is_mark(byte) || matches!(byte, 0xB7 | 0xA2);
+    let begins = |byte| is_mark(byte) || matches!(byte, 0xC2 | 0xE2);
+    let marked =
+        |before, letter: u8, after| letter.is_ascii_alphabetic() && ends(before) && begins(after);
+    count_threes(text, marked) >= MIN_MARKED
+}
+
+/// Whether a byte stands between letters that are spelled out.
+fn is_mark(byte: u8) -> bool {
+    matches!(
+        byte,
+        b'.' | b'-' | b'_' | b'*' | b'|' | b'~' | b'/' | b',' | b'+'
+    )
 }
 
 /// Whether as many words may have letters and digits as a text needs in which every third does.
@@ -580,6 +603,41 @@ fn join_spaced(text: &[u8]) -> Option<Decoded> {
     Some(Decoded { text: plain, sign })
 }
 
+/// `i.g.n.o.r.e t.h.i.s`: marks between single letters vanish.
+fn join_marked(text: &[u8]) -> Decoded {
+    let letter = |at: Option<usize>| {
+        at.and_then(|at| text.get(at))
+            .is_some_and(u8::is_ascii_alphanumeric)
+    };
+    let mut plain = Vec::with_capacity(text.len());
+    let mut at = 0;
+    while let Some(byte) = text.get(at) {
+        let len = match text.get(at..) {
+            Some([first, ..]) if is_mark(*first) => 1,
+            Some([0xC2, 0xB7, ..]) => 2,
+            Some([0xE2, 0x80, 0xA2, ..]) => 3,
+            Some(_) | None => 0,
+        };
+        let end = at + len;
+        let joins = len != 0
+            && letter(at.checked_sub(1))
+            && !letter(at.checked_sub(2))
+            && letter(Some(end))
+            && !letter(Some(end + 1));
+        if joins {
+            at = end;
+        } else {
+            plain.push(*byte);
+            at += 1;
+        }
+    }
+    // Abbreviations and paths are written so too: what it says has to tell.
+    Decoded {
+        text: plain,
+        sign: None,
+    }
+}
+
 fn leet(text: &[u8]) -> Option<Decoded> {
     let plain: Vec<u8> = text
         .iter()
@@ -691,6 +749,9 @@ mod tests {
             "water the two plants",
             Some(Sign::LetterSpacing),
         );
+        for text in ["w.a.t.e.r t.h.e p.l.a.n.t.s", "w·a·t·e·r t·h·e p·l·a·n·t·s"] {
+            check(&by_shape(text.as_bytes()), "water the plants", None);
+        }
         check(
             &by_shape(b"wh47 y0u w4n7 7h3 pl4n75"),
             "what you want the plants",

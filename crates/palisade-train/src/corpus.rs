@@ -75,6 +75,37 @@ const ABOUT_ATTACKS: [&str; 8] = [
 ];
 
 impl Row {
+    /// A text that is judged beside the corpus, and never learned from.
+    pub(crate) fn judged_beside(text: String, label: &str, kind: String) -> Self {
+        Self {
+            text,
+            label: label.to_owned(),
+            kind,
+            lang: "und".to_owned(),
+            source: Source {
+                repo: String::new(),
+            },
+            licence: String::new(),
+            purpose: "beside".to_owned(),
+        }
+    }
+
+    /// A sentence of our own. It is always learned from, and never judged.
+    pub(crate) fn of_phrase(text: String, label: &str) -> Self {
+        Self {
+            source: Source {
+                repo: crate::phrases::SOURCE.to_owned(),
+            },
+            purpose: "train".to_owned(),
+            ..Self::judged_beside(text, label, "phrase".to_owned())
+        }
+    }
+
+    /// Whether it is a sentence of our own.
+    pub(crate) fn is_phrase(&self) -> bool {
+        self.source.repo == crate::phrases::SOURCE
+    }
+
     /// The texts of one source are judged by weights that were learned without it. Forks have the name of what they come from.
     pub(crate) fn source(&self) -> String {
         let name = self.source.repo.rsplit('/').next();

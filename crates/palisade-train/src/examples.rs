@@ -263,10 +263,16 @@ impl Passage {
     }
 }
 
+/// What a sentence of our own counts: many are made of one line.
+const PHRASE: f64 = 0.6;
+
 /// What a row counts. Tool results and jailbreaks that read like ordinary requests teach little, and cost false alarms.
 fn weight(row: &Row) -> f64 {
     if !row.may_be_learned() {
         return 0.0;
+    }
+    if row.is_phrase() {
+        return PHRASE;
     }
     match row.group() {
         Group::Subtle => 0.0,

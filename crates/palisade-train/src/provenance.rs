@@ -34,6 +34,7 @@ pub(crate) fn describe(
          Learned from rows under permissive licences alone; the others were only judged.\n\n\
          | | |\n|---|---|\n\
          | texts learned from | {} |\n\
+         | sentences of our own, from `palisade-train/phrases` | {} |\n\
          | texts judged only | {} |\n\
          | features | {} |\n\
          | weights in the table | {} |\n\
@@ -41,12 +42,13 @@ pub(crate) fn describe(
          | bytes | {} |\n\n\
          ## Cross-validation by source\n\n\
          No source is judged by weights that were learned with it. Shares are per cent of the texts that reach the threshold.\n\
-         The thresholds are those that the given shares of ordinary honest texts reach.\n\n\
+         Sentences of our own are learned from in every part, and not judged.\n\n\
          {report}\n\
          ## Texts by kind\n\n| label | kind | texts |\n|---|---|---|\n",
         today()?,
-        examples.all.iter().filter(|e| e.weight > 0.0).count(),
-        examples.all.iter().filter(|e| e.weight == 0.0).count(),
+        rows.iter().filter(|row| row.may_be_learned()).count(),
+        examples.all.len().saturating_sub(rows.len()),
+        rows.iter().filter(|row| !row.may_be_learned()).count(),
         examples.hashes.len(),
         table.kept,
         table.unit,

@@ -5,7 +5,7 @@ use palisade_scan::training::{HEADER, MAGIC, PROBES, place};
 use crate::learn::Model;
 
 /// Slots of the table: a power of two, at least twice as many as there are weights.
-const SLOTS: usize = 1 << 17;
+const SLOTS: usize = 1 << 18;
 /// Scores are in sixteenths of a weight.
 const SIXTEENTHS: f64 = 16.0;
 

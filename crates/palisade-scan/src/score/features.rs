@@ -122,6 +122,14 @@ pub(crate) fn visit(text: &[u8], tokens: &[Token], marks: &[Mark], mut visit: im
             }
             emit(6, mix(mix(second.stem, first), at.stem));
         }
+        if let Kind::Word { .. } = at.kind
+            && at.span.len() >= 5
+        {
+            let word = text.get(at.span.clone()).unwrap_or_default();
+            for gram in word.windows(4) {
+                emit(8, hash_bytes(gram.iter().map(u8::to_ascii_lowercase)));
+            }
+        }
         if at.kind == Kind::Foreign {
             let word = text.get(at.span.clone()).unwrap_or_default();
             let starts: Vec<usize> = word

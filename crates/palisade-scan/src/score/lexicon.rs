@@ -37,7 +37,9 @@ pub(crate) const LEXICON: &[(Signal, &str)] = &[
 const OVERRIDE: &str = "ignore ignoring disregard forget override overrid bypass circumvent neglect! dismiss discard overlook! \
     supersede nullif do_not_follow don't_follow dont_follow stop_following not_obey stop_obeying do_not_obey set_aside put_aside \
     pay_no_attention do_not_listen don't_listen instead_of_follow rather_than_follow no_longer_bound no_longer_apply abandon! skip_the skip_all \
-    erase_your erase_all delete_your wipe_your clear_your reset_your \
+    dhyan_na dhyaan_na dhyan_mat dhyaan_mat ध्यान_न ध्यान_मत anudekha nazarandaz हटाओ तोड़ो बायपास deaktivier schalte_ desactiva désactive contourne desative disattiva отключи сними_ kaldır! عطل تجاوز أزل 关闭 解除 取消 무효 해제 폐기 無効 tắt_ matikan neamhaird dearmad dìochuimhnich injoro harro! shpërfill khohlwa \
+    erase_your erase_all delete_your delete_all wipe_your clear_your reset_your unlearn throw_out drop_your drop_all drop_the \
+    disable! disabled! disable_ deactivat turn_off switch_off suspend lift_ waive revoke remove_your remove_all unlock_your evade sidestep get_around stop_being \
     ignorier vergiss vergessen missacht umgeh überschreib übergeh negeer vergeet ignorér ignorera ignorer glem_ glöm unohda jätä_huomiotta \
     ignora! ignoren ignorar ignorad ignores olvida olvídate olvide omite! omitir desestima descarta haz_caso_omiso no_sigas pasa_por_alto \
     desconsider esqueça esquece não_siga oubli ignorez ne_suis_pas ne_tiens_pas_compte ne_tenez_pas_compte fais_abstraction faites_abstraction \
@@ -57,8 +59,11 @@ const PRIOR: &str = "previous prior! above! earlier! preceding foregoing initial
     السابق أعلاه سابقة قبلی پیشین پچھل הקודמ לעיל पिछल पिछे पूर्व_ उपरोक्त আগের পূর্ববর্তী முந்தைய మునుపటి ก่อนหน้า ข้างต้น \
     之前 以前 以上 先前 前面 上面 上述 上記 前の これまで 이전 앞선 위의 기존 지금까지 pehle_ke pichle pichhle";
 
-const ORDERS: &str = "instruction directive guideline rules! your_rule constraint restriction guardrail safeguard your_programming your_training \
-    content_polic safety_polic security_polic safety_measure safety_filter safety_protocol security_protocol security_measure ethical_ moral_ \
+const ORDERS: &str = "nirdesh aadesh niyam treoracha rialacha stiùireadh udhëzim rregulla imiyal imithetho फ़िल्टर प्रतिबंध सीमाएँ नीति आदेश filtros filtres filtri фильтр القيود 过滤 審査 限制 フィルター 制限 필터 제한 인격 \
+    instruction directive guideline rules! your_rule constraint restriction guardrail safeguard your_programming your_training \
+    content_polic safety_polic security_polic safety_measure safety_filter safety_protocol security_protocol security_measure ethical_ moral_ your_policy your_policies \
+    safety_feature safety_rule safety_guideline safety_training safety_check safety_system content_filter your_filter your_safety your_refus refusal refuse! refuse_ limitation your_limit censorship your_boundar \
+    your_alignment your_config your_settings directions_you orders! you_were_told you_have_been_told you've_been_told you_were_given you've_been_given you_were_instructed you_received you_are_allowed you_are_forbidden \
     anweisung instruktion vorgaben richtlinie regeln! befehle einschränkung aanwijzing regels! richtlijn instruksjon regler! ohjeet ohjeita säännöt \
     instrucci indicacion reglas! directriz directrices restriccion instruç regras! diretriz restriç consigne règles directive contrainte \
     istruzion regole! direttiv vincol instrucțiun regulile instrukcj polece zasady! wytyczn pokyn instrukc pravidl utasítás szabály \
@@ -68,7 +73,8 @@ const ORDERS: &str = "instruction directive guideline rules! your_rule constrain
     निर्देश नियम आदेश হুকুম নির্দেশ নিয়ম அறிவுறுத்த வழிமுறை సూచన คำสั่ง คำแนะนำ กฎ \
     指令 指示 规则 規則 命令 限制 约束 指引 ルール 制約 지시 명령 규칙 지침 제한 instructions_ko nirdesh niyam";
 
-const PROMPT: &str = "prompt! prompts! system_prompt system_message system_instruction hidden_instruction initial_instruction developer_message context_window \
+const PROMPT: &str = "words_above text_above lines_above message_above content_above above_text above_words above_content everything_above everything_before came_before appears_before preamble your_context your_first_message in_your_memory system_role \
+    prompt! prompts! system_prompt system_message system_instruction hidden_instruction initial_instruction developer_message context_window \
     secret_instruction internal_instruction original_instruction your_instruction your_guideline your_system systemprompt systemnachricht \
     mensaje_del_sistema instrucciones_del_sistema prompt_del_sistema prompt_système message_système prompt_di_sistema prompt_do_sistema promptu_systemow \
     системн промпт подсказк συστήματος sistem_istem istemi sistem_prompt lời_nhắc hệ_thống \
@@ -99,7 +105,9 @@ const NEW_RULE: &str = "from_now from_this_point from_here_on going_forward henc
     bundan_sonra şu_andan yeni_talimat mulai_sekarang instruksi_baru từ_giờ từ_bây_giờ من_الآن تعليمات_جديدة از_این_به_بعد اب_سے מעתה मौजूदा अब_से नए_निर्देश এখন_থেকে จากนี้ไป ตั้งแต่นี้ \
     从现在 從現在 新的指令 新指令 今から これから 新しい指示 이제부터 지금부터 새로운_지시 ab_se";
 
-const REVEAL: &str = "reveal! reveal_ revealing disclose divulge leak! leak_ expose! tell_me show_me give_me print_ output_ repeat_ display_ recite spell_out write_out list_all list_your \
+const REVEAL: &str = "provide_me provide_the provide_all provide_your provide_confid share_the share_all share_with paste_ whisper_ confirm_the confirm_if spell_it restate rephrase! rephrase_ paraphrase summarize_the summarize_all translate_the convert_the \
+    what_were_you what_have_you what_instructions what_rules what_did_they what's_stored what_is_stored what_does_your tell_us quote_ \
+    reveal! reveal_ revealing disclose divulge leak! leak_ expose! tell_me show_me give_me print_ output_ repeat_ display_ recite spell_out write_out list_all list_your \
     dump_ reproduce verbatim word_for_word what_is_your what_are_your what's_your what_were_your quote_your summarize_your describe_your translate_your share_your hand_over \
     zeig_mir zeige verrate enthülle nenne_mir gib_mir sag_mir wiederhole wie_lautet toon_ onthul laat_zien vertel_me avslöja visa_mig vis_mig fortell paljasta kerro \
     revela muéstra muestra dime! dame! repite cuál_es_tu cuál_es_la révèle révéler montre-moi montrez dis-moi dites-moi donne-moi donnez-moi répète affiche quel_est_ton quel_est_votre quelle_est \
@@ -109,7 +117,9 @@ const REVEAL: &str = "reveal! reveal_ revealing disclose divulge leak! leak_ exp
     اكشف أظهر أخبرني اعرض كشف ما_هي آشکار نشان_بده بگو ظاہر بتائیں גלה חשוף הצג ספר_לי बताओ बताइए बताएं दिखाओ दिखाएं प्रकट উন্মোচন প্রকাশ বলুন দেখান வெளிப்படுத்த చూపించ เปิดเผย แสดง บอก \
     透露 泄露 洩露 显示 顯示 告诉我 告訴我 输出 輸出 打印 说出 公开 教えて 表示して 見せて 明かして 出力し 알려 보여 공개 출력 말해 누설 batao dikhao bata_do";
 
-const SECRET: &str = "password passphrase passcode secret! secrets! secret_key api_key api-key apikey access_key credential private_key ssh_key access_token auth_token bearer_ session_token \
+const SECRET: &str = "gopniya gopneey samvedansheel credentials! क्रेडेंशियल संवेदनशील लॉगिन مفاتيح fjalëkalim focal_faire facal-faire iphasiwedi 환경변수 环境变量 \
+    access_code secret_code the_code! private_data private_information personal_information personal_data restricted_data patient_record financial_data user_data encryption_key hidden_code \
+    password passphrase passcode secret! secrets! secret_key api_key api-key apikey access_key credential private_key ssh_key access_token auth_token bearer_ session_token \
     .env! /etc/passwd env_var environment_variable seed_phrase social_security credit_card card_number cvv! confidential sensitive_ pin_code \
     passwort kennwort geheim zugangsdaten wachtwoord geheime lösenord passord adgangskode salasana \
     contraseña clave_secreta clave_de secreto credencial senha! segredo mot_de_passe secret_de clé_secrète clé_api identifiants parola_d'ordine segreto credenzial parola_ parolă \
@@ -118,7 +128,8 @@ const SECRET: &str = "password passphrase passcode secret! secrets! secret_key a
     كلمة_المرور كلمة_السر سر_ سري رمز_عبور گذرواژه محرمانه پاس_ورڈ خفیہ סיסמה סוד_ סודי पासवर्ड गुप्त गोपनीय গোপন পাসওয়ার্ড கடவுச்சொல் రహస్య รหัสผ่าน ความลับ รหัสลับ \
     密码 密碼 口令 机密 機密 秘密 密钥 密鑰 凭证 パスワード 暗証 비밀번호 암호 비밀 기밀 키를";
 
-const SEND: &str = "send! send_ sends! sending! forward_ email_ upload! upload_ transmit exfiltrat post_ curl! wget! transfer! transfer_ wire_ make_a_request http_request fetch_ copy_ append_ embed_ include_ insert_ attach_ \
+const SEND: &str = "saanjha_kar share_kar साझा_कर exporte! exporta! extrae! выгрузи exfiltre übermittle 导出 发给 전송하 첨부하 \
+    send! send_ sends! sending! forward_ email_ upload! upload_ transmit exfiltrat post_ curl! wget! transfer! transfer_ wire_ make_a_request http_request fetch_ copy_ append_ embed_ include_ insert_ attach_ \
     sende! schicke leite_ übertrag stuur_ skicka lähetä envía enviar reenvía sube_ transfiere envoie envoyez transmets transférer envie_ encaminhe invia_ inoltra trasferisci trimite \
     wyślij prześlij pošli küldd отправь отправьте перешли переведи надішли στείλε gönder kirim! kirimkan gửi tuma ipadala أرسل إرسال ارسال_کن بھیج שלח भेजो भेजें भेज_ পাঠা அனுப்பு పంపు ส่ง \
     发送 發送 转发 上传 傳送 转账 送信 送って 転送 전송 보내 업로드 송금 bhej_";
@@ -130,7 +141,8 @@ const TOOL: &str = "tool_call function_call tools! execute! execute_ invoke_ run
     mcp! plugin! code_interpreter browse_ search_for read_file write_file <tool <function grant_ update_ \
     führe_ ausführen voer_uit kör_ ejecuta ejecute exécute exécutez execute_o executa esegui wykonaj spusť выполни запусти вызови виконай εκτέλεσε çalıştır jalankan thực_thi نفذ اجرا_کن הרץ निष्पादित চালান เรียกใช้ รัน 执行 執行 运行 调用 実行 呼び出 실행 호출";
 
-const UNBOUND: &str = "jailbreak jailbroken dan! dan_mode do_anything_now unrestricted uncensored unfiltered unlimited_ no_restriction without_restriction without_any_restriction no_limit without_limit no_filter without_filter no_rules no_ethical without_ethical \
+const UNBOUND: &str = "never_refuses never_say_no comply_with_all comply_with_every comply_with_any obey! obey_ without_refus without_warning don't_have_restriction don't_have_any_rule no_content_polic no_safety \
+    jailbreak jailbroken dan! dan_mode do_anything_now unrestricted uncensored unfiltered unlimited_ no_restriction without_restriction without_any_restriction no_limit without_limit no_filter without_filter no_rules no_ethical without_ethical \
     developer_mode god_mode sudo_mode debug_mode admin_mode maintenance_mode root_access free_from free_of anything_i amoral unethical evil! no_moral no_guideline not_bound not_restricted never_refuse cannot_refuse do_not_refuse refuse_to break_free no_longer_restricted \
     as_an_ai i_cannot i_can't i'm_sorry illegal regardless_of \
     ohne_einschränk entwicklermodus zonder_beperk sin_restriccion sin_límites sin_censura modo_desarrollador modo_dios sans_restriction sans_limite mode_développeur sem_restri sem_limites modo_desenvolvedor modo_deus senza_restriz senza_limit modalità_svilupp \
@@ -158,7 +170,8 @@ const DICTATION: &str = "respond_with respond_only reply_with reply_only answer_
     always_respond always_answer always_say always_start must_respond must_answer must_include must_say state_that mention_that recommend_ do_not_respond \
     antworte_ antworten_sie antwoord_ svara_ vastaa responde! responda! contesta réponds répondez rispondi odpowied odpovídej отвечай ответь ответьте απάντησε cevap_ver yanıtla jawab trả_lời أجب پاسخ_ده جواب_د ענה उत्तर_द जवाब উত্তর ตอบ 回答 回复 回覆 答えて 返答 대답 답변 응답";
 
-const TASK: &str = "your_task your_goal your_new your_job your_real your_actual your_true your_only your_next your_main your_primary your_purpose your_mission your_objective main_task real_task objective! final_task another_task following_task \
+const TASK: &str = "special_task assigned_a_task tasked_with you_must_now you_have_to_now your_instructions_are please_execute required_to_complete \
+    your_task your_goal your_new your_job your_real your_actual your_true your_only your_next your_main your_primary your_purpose your_mission your_objective main_task real_task objective! final_task another_task following_task \
     deine_aufgabe neue_rolle jouw_taak tu_tarea tu_objetivo ta_tâche votre_tâche ton_objectif sua_tarefa il_tuo_compito twoje_zadanie твоя_задача твое_задание görevin tugas_anda nhiệm_vụ مهمتك وظیفه_شما המשימה_שלך आपका_काम आपका_कार्य งานของคุณ 你的任务 你的任務 あなたのタスク 너의_임무 임무는";
 
 const RECIPIENT: &str = "the_user user! users! user's customer! customers! the_reader the_recipient the_human your_user der_benutzer dem_nutzer el_usuario al_usuario l'utilisateur o_usuário l'utente użytkownik пользовател kullanıcı pengguna người_dùng المستخدم کاربر המשתמש उपयोगकर्ता ผู้ใช้ 用户 使用者 ユーザー 사용자";

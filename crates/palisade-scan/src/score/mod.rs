@@ -17,7 +17,7 @@ use features::{Feature, Mark, Origin};
 use signal::Signal;
 
 /// Tokens that are weighed together: some two sentences.
-pub(crate) const WINDOW: usize = 40;
+pub(crate) const WINDOW: usize = 24;
 /// Tokens from one window to the next.
 pub(crate) const STEP: usize = 4;
 /// Bytes without a signal that end a passage.
