@@ -59,6 +59,8 @@ mod human;
 mod init;
 mod json;
 mod key_file;
+mod ledger;
+mod ledger_args;
 mod mcp_config;
 #[cfg_attr(not(feature = "mysql"), path = "absent/mysql.rs")]
 mod mysql;
@@ -102,6 +104,7 @@ mod sqlite;
 mod standing;
 mod starter_columns;
 mod statements;
+mod step_needs;
 mod tables;
 mod target;
 mod telemetry_config;
@@ -178,6 +181,7 @@ fn run() -> Result<Exit, Failure> {
         Command::McpConfig(arguments) => mcp_config::run(arguments),
         Command::Config(command) => config_command::run(command),
         Command::Changes(arguments) => changes::run(arguments),
+        Command::Ledger(command) => ledger::run(command),
         Command::Approvals(arguments) => approvals::list(arguments),
         Command::Approve(arguments) => approvals::approve(arguments),
         Command::Token(command) => access_token::run(command),
