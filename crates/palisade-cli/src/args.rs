@@ -19,6 +19,7 @@ use crate::broker_args::{
 };
 use crate::completions::{COMPLETIONS_HELP, CompletionsArguments};
 use crate::config_args::ConfigCommand;
+use crate::ledger_args::LedgerCommand;
 use crate::manual_pages::{MAN_HELP, ManArguments};
 use crate::probe_args::{PROBE_HELP, ProbeArguments};
 use crate::scan::{SCAN_HELP, ScanArguments};
@@ -98,6 +99,9 @@ pub(crate) enum Command {
     /// Show changes that wait, and what one of them does row by row
     #[command(after_help = CHANGES_HELP)]
     Changes(ChangesArguments),
+    /// Show the receipts of changes, and tell whether they are what was written
+    #[command(subcommand)]
+    Ledger(LedgerCommand),
     /// List the statements that wait for a person's approval
     #[command(after_help = APPROVALS_HELP)]
     Approvals(ApprovalsArguments),
@@ -274,6 +278,8 @@ Examples for PostgreSQL (nothing is changed; the account that looks may be any):
   palisade setup-sql postgres://postgres@localhost:5432/sales
   palisade setup-sql postgres://postgres@localhost:5432/sales \\
     --role sales_reader > account.sql
+  palisade setup-sql postgres://postgres@localhost:5432/sales \\
+    --writable --steps > writer.sql
 
 Then, as a superuser: psql -d sales -f account.sql
 
@@ -525,6 +531,10 @@ pub(crate) struct SetupSqlArguments {
     /// The account is to change what policies permit
     #[arg(long)]
     pub(crate) writable: bool,
+    /// The account is to change it in steps: a table of receipts, and whole rows
+    /// of what it changes
+    #[arg(long)]
+    pub(crate) steps: bool,
     /// What the account is called; of MySQL NAME@HOST, from which it may log in,
     /// or from where this command does  [default: palisade_reader, and
     /// palisade_writer where it is to change anything]

@@ -56,7 +56,7 @@ pub(crate) fn run(arguments: &ChangesArguments) -> Result<Exit, Failure> {
     }
 }
 
-fn tell(refusal: &Refusal) {
+pub(crate) fn tell(refusal: &Refusal) {
     let rejection = &refusal.rejection;
     // There is no reader if this fails.
     let _ = writeln!(

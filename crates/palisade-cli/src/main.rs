@@ -63,6 +63,8 @@ mod human;
 mod init;
 mod json;
 mod key_file;
+mod ledger;
+mod ledger_args;
 mod manual_pages;
 mod mcp_config;
 mod metrics_config;
@@ -111,6 +113,7 @@ mod sqlite;
 mod standing;
 mod starter_columns;
 mod statements;
+mod step_needs;
 mod tables;
 mod target;
 mod telemetry_config;
@@ -187,6 +190,7 @@ fn run() -> Result<Exit, Failure> {
         Command::McpConfig(arguments) => mcp_config::run(arguments),
         Command::Config(command) => config_command::run(command),
         Command::Changes(arguments) => changes::run(arguments),
+        Command::Ledger(command) => ledger::run(command),
         Command::Approvals(arguments) => approvals::list(arguments),
         Command::Approve(arguments) => approvals::approve(arguments),
         Command::Token(command) => access_token::run(command),

@@ -11,7 +11,7 @@ use palisade::{
     session::Principal,
 };
 
-use crate::{exit::Failure, setup::Setup};
+use crate::{exit::Failure, setup::Setup, step_needs::StepNeeds};
 
 /// Relations by schema and name, each with columns of it, never none.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -26,6 +26,8 @@ pub(crate) struct Needs {
     pub(crate) changes: BTreeMap<(String, String), Changes>,
     /// Tables and views to do away with, by schema and name.
     pub(crate) drops: BTreeSet<(String, String)>,
+    /// What changes in steps take, where they are asked for.
+    pub(crate) steps: Option<StepNeeds>,
     /// What some principal may know of and cannot read, and why.
     pub(crate) notes: Vec<String>,
 }

@@ -4,7 +4,9 @@ use std::{sync::Arc, time::Duration};
 
 use palisade::{
     approval::{ApprovalRequest, Approvals, BoundRequest, Confirmation, Redemption},
-    change::{ChangeBody, ChangeEvent, ChangeRecord, ChangeState, ChangeStore, Step, Stepped},
+    change::{
+        ChangeBody, ChangeEvent, ChangeRecord, ChangeState, ChangeStore, Link, Step, Stepped,
+    },
     firewall::Firewall,
 };
 use palisade_state::ApprovalStore;
@@ -201,6 +203,18 @@ impl ChangeStore for TellingStore {
             self.tell_change(record);
         }
         Ok(stepped)
+    }
+
+    fn hold_rows(&self, change: &str, marks: &[String]) -> Result<(), String> {
+        self.store.hold_rows(change, marks)
+    }
+
+    fn list_receipts(&self) -> Result<Vec<Link>, String> {
+        self.store.list_receipts()
+    }
+
+    fn trace_row(&self, mark: &str) -> Result<Vec<u64>, String> {
+        self.store.trace_row(mark)
     }
 
     fn digest(&self, text: &str) -> String {

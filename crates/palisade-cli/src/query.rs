@@ -9,10 +9,12 @@ use std::{
 
 use palisade::{
     approval::Approvals,
+    change::Link,
     error::Error,
     firewall::Firewall,
     guard::{
-        self, Backend, ChangeCall, ChangeView, Guard, LookedAtChange, Outcome, Refusal, Report,
+        self, Backend, ChangeCall, ChangeView, Guard, LedgerFault, LookedAtChange, Outcome,
+        ReceiptView, Refusal, Report,
     },
     limits::Limits,
     policy::{PolicySources, template::Template},
@@ -219,6 +221,26 @@ impl Gate {
     /// The changes that `session` proposed or may approve.
     pub(crate) fn changes(&self, session: &Session) -> Result<Vec<ChangeView>, Refusal> {
         self.guard.list_changes(session)
+    }
+
+    /// The receipts that `session` may know of.
+    pub(crate) fn receipts(&self, session: &Session) -> Result<Vec<ReceiptView>, Refusal> {
+        self.guard.list_receipts(session)
+    }
+
+    /// One of them.
+    pub(crate) fn receipt(&self, id: &str, session: &Session) -> Result<ReceiptView, Refusal> {
+        self.guard.get_receipt(id, session)
+    }
+
+    /// How the database's receipts differ from the chain, if it has any.
+    pub(crate) fn compare_receipts(
+        &self,
+        links: &[Link],
+    ) -> Result<Option<Vec<LedgerFault>>, Failure> {
+        let compared = self.guard.compare_receipts(links);
+        let compared = self.runtime.block_on(compared);
+        compared.map_err(Failure::Unavailable)
     }
 
     /// One of them, and what it does by now.

@@ -29,6 +29,12 @@ pub(crate) fn run(arguments: &SetupSqlArguments) -> Result<Exit, Failure> {
         }
     };
     let access = setup.access(Access::asked(arguments.writable))?;
+    if arguments.steps && access == Access::Read {
+        return Err(Failure::Usage(
+            "`--steps` is for an account that changes something\n  help: give `--writable` too, or `writable = true` at the connection"
+                .to_owned(),
+        ));
+    }
     let role = arguments.role.as_deref().unwrap_or(match access {
         Access::Read => "palisade_reader",
         Access::Write => "palisade_writer",
@@ -38,6 +44,7 @@ pub(crate) fn run(arguments: &SetupSqlArguments) -> Result<Exit, Failure> {
         role,
         access,
         is_there: arguments.update,
+        in_steps: arguments.steps,
     };
     let text = match target.engine() {
         Engine::Postgres => runtime.block_on(postgres::sql(&setup, target, asked))?,

@@ -50,6 +50,10 @@ const WITHOUT_CASE: &[(Code, &str)] = &[
         "needs two transactions at a time; tested with the backends",
     ),
     (
+        Code::ChangeUnknownReceipt,
+        "is of a receipt of a change; tested with the server",
+    ),
+    (
         Code::ChangeUnknown,
         "is of a step of a change; tested with the server",
     ),

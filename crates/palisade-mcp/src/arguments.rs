@@ -461,6 +461,19 @@ struct RawLook {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
+struct RawReceipts {
+    receipt: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawTrace {
+    table: String,
+    key: JsonObject,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct RawApprove {
     change: String,
     preview: String,
@@ -504,6 +517,24 @@ fn approve(arguments: JsonObject) -> Result<ChangeToolCall, Rejection> {
         change: read_id("change", change)?,
         preview: read_id("preview", preview)?,
     })
+}
+
+/// The arguments of `list_receipts`.
+fn receipts(arguments: JsonObject) -> Result<ChangeToolCall, Rejection> {
+    let RawReceipts { receipt } = read(arguments)?;
+    let receipt = receipt.map(|receipt| read_id("receipt", receipt));
+    Ok(ChangeToolCall::Receipts(receipt.transpose()?))
+}
+
+/// The arguments of `trace`.
+fn trace(arguments: JsonObject) -> Result<ChangeToolCall, Rejection> {
+    let RawTrace { table, key } = read(arguments)?;
+    match params(&Value::Object(key))? {
+        Params::Named(key) => Ok(ChangeToolCall::Trace { table, key }),
+        Params::None | Params::Positional(_) => Err(invalid(
+            "`key` must be an object with each column of the primary key".to_owned(),
+        )),
+    }
 }
 
 /// What a call has for its tool.
@@ -562,6 +593,8 @@ impl Call {
             ToolName::ListChanges => {
                 nothing(arguments).map(|()| Self::Change(ChangeToolCall::List))
             }
+            ToolName::ListReceipts => receipts(arguments).map(Self::Change),
+            ToolName::Trace => trace(arguments).map(Self::Change),
         }
     }
 

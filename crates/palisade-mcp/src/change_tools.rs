@@ -1,9 +1,11 @@
 //! The tools of changes that are looked at before they are kept: what they are called with, and what they do.
 
+use std::collections::BTreeMap;
+
 use palisade::{
     answer::Form,
     code::Code,
-    guard::{ChangeCall, LookedAtChange, MAX_CHANGE_STATEMENTS, Refusal},
+    guard::{ChangeCall, LookedAtChange, MAX_CHANGE_STATEMENTS, Refusal, TracedRow},
     limits::Limits,
     rejection::Rejection,
     value::Params,
@@ -54,6 +56,11 @@ pub(crate) enum ChangeToolCall {
     Reject(String),
     Commit(String),
     List,
+    Receipts(Option<String>),
+    Trace {
+        table: String,
+        key: BTreeMap<String, palisade::value::Value>,
+    },
 }
 
 impl ChangeToolCall {
@@ -64,7 +71,11 @@ impl ChangeToolCall {
                 PartInChanges::Proposer
             }
             Self::Approve { .. } => PartInChanges::Approver,
-            Self::Inspect(_, _) | Self::Reject(_) | Self::List => PartInChanges::Both,
+            Self::Inspect(_, _)
+            | Self::Reject(_)
+            | Self::List
+            | Self::Receipts(_)
+            | Self::Trace { .. } => PartInChanges::Both,
         }
     }
 
@@ -84,6 +95,8 @@ impl ChangeToolCall {
             Self::Validate(id, _) | Self::Inspect(id, _) | Self::Reject(id) | Self::Commit(id) => {
                 id.len()
             }
+            Self::Trace { table, key } => table.len() + values(&Params::Named(key.clone())),
+            Self::Receipts(id) => id.as_ref().map_or(0, String::len),
             Self::List => 0,
         }
     }
@@ -184,6 +197,21 @@ pub(crate) fn describe(
             schema([]),
             &[],
         ),
+        ToolName::ListReceipts => (
+            "List receipts",
+            "Receipts of committed changes that you may know of, newest first; or one of them.",
+            schema([("receipt", described_type("string", "Its id."))]),
+            &[],
+        ),
+        ToolName::Trace => (
+            "Trace a row",
+            "The receipts of all changes of one row, of a table of which you see every row.",
+            schema([
+                ("table", described_type("string", "Its table.")),
+                ("key", described_type("object", "Its primary key.")),
+            ]),
+            &["table", "key"],
+        ),
         ToolName::DescribeTable
         | ToolName::Execute
         | ToolName::ExplainQuery
@@ -256,6 +284,17 @@ impl Connection {
             ChangeToolCall::List => {
                 let changes = guard.list_changes(&asked.session)?;
                 self.tell(&json!({"changes": changes}))
+            }
+            ChangeToolCall::Receipts(None) => {
+                let receipts = guard.list_receipts(&asked.session)?;
+                self.tell(&json!({"receipts": receipts}))
+            }
+            ChangeToolCall::Receipts(Some(id)) => {
+                self.tell(&guard.get_receipt(id, &asked.session)?)
+            }
+            ChangeToolCall::Trace { table, key } => {
+                let receipts = guard.trace_row(TracedRow { table, key }, &asked.session)?;
+                self.tell(&json!({"receipts": receipts}))
             }
         }
     }

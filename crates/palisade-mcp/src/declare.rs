@@ -37,6 +37,7 @@ pub(crate) enum ToolName {
     InspectChange,
     ListChanges,
     ListDatabases,
+    ListReceipts,
     ListSchemas,
     ListTables,
     ListTemplates,
@@ -49,6 +50,7 @@ pub(crate) enum ToolName {
     RunTemplate,
     SchemaDump,
     SearchObjects,
+    Trace,
     ValidateChange,
 }
 
@@ -69,6 +71,7 @@ impl ToolName {
         Self::InspectChange,
         Self::ListChanges,
         Self::ListDatabases,
+        Self::ListReceipts,
         Self::ListSchemas,
         Self::ListTables,
         Self::ListTemplates,
@@ -81,6 +84,7 @@ impl ToolName {
         Self::RunTemplate,
         Self::SchemaDump,
         Self::SearchObjects,
+        Self::Trace,
         Self::ValidateChange,
     ];
 
@@ -91,6 +95,8 @@ impl ToolName {
             Self::CommitChange => "commit_change",
             Self::InspectChange => "inspect_change",
             Self::ListChanges => "list_changes",
+            Self::ListReceipts => "list_receipts",
+            Self::Trace => "trace",
             Self::ProposeChange => "propose_change",
             Self::RejectChange => "reject_change",
             Self::ValidateChange => "validate_change",
@@ -120,6 +126,8 @@ impl ToolName {
             | Self::CommitChange
             | Self::InspectChange
             | Self::ListChanges
+            | Self::ListReceipts
+            | Self::Trace
             | Self::ProposeChange
             | Self::RejectChange
             | Self::ValidateChange
@@ -147,6 +155,8 @@ impl ToolName {
             | Self::ApproveChange
             | Self::InspectChange
             | Self::ListChanges
+            | Self::ListReceipts
+            | Self::Trace
             | Self::ProposeChange
             | Self::RejectChange
             | Self::ValidateChange
@@ -169,9 +179,11 @@ impl ToolName {
                 Some(PartInChanges::Proposer)
             }
             Self::ApproveChange => Some(PartInChanges::Approver),
-            Self::InspectChange | Self::ListChanges | Self::RejectChange => {
-                Some(PartInChanges::Both)
-            }
+            Self::InspectChange
+            | Self::ListChanges
+            | Self::ListReceipts
+            | Self::RejectChange
+            | Self::Trace => Some(PartInChanges::Both),
             Self::DescribeTable
             | Self::Execute
             | Self::ExplainQuery
@@ -204,6 +216,8 @@ impl ToolName {
             | Self::CommitChange
             | Self::InspectChange
             | Self::ListChanges
+            | Self::ListReceipts
+            | Self::Trace
             | Self::ProposeChange
             | Self::RejectChange
             | Self::ValidateChange => icons::change(),
@@ -307,6 +321,8 @@ pub(crate) fn tool(
         | ToolName::CommitChange
         | ToolName::InspectChange
         | ToolName::ListChanges
+        | ToolName::ListReceipts
+        | ToolName::Trace
         | ToolName::ProposeChange
         | ToolName::RejectChange
         | ToolName::ValidateChange => {
@@ -419,6 +435,8 @@ pub(crate) fn tool(
         ToolName::DescribeTable
         | ToolName::InspectChange
         | ToolName::ListChanges
+        | ToolName::ListReceipts
+        | ToolName::Trace
         | ToolName::ExplainQuery
         | ToolName::ListDatabases
         | ToolName::ListSchemas
@@ -859,8 +877,9 @@ mod tests {
         ) {
             let json = serde_json::to_value(&tool).unwrap();
             let name = json["name"].as_str().unwrap();
-            let is_step = name.ends_with("_change") || name == "list_changes";
-            let looks = name == "inspect_change" || name == "list_changes";
+            let looks =
+                ["inspect_change", "list_changes", "list_receipts", "trace"].contains(&name);
+            let is_step = name.ends_with("_change") || looks;
             let changes = name == "execute" || (is_step && !looks);
             let destroys = name == "execute" || name == "commit_change";
             assert_eq!(

@@ -17,6 +17,7 @@
 //! | `query` | runs one reading statement with parameters |
 //! | `execute` | runs one statement that may change what policy permits, where [`ServeOptions::writable`] says so and some policy permits a change |
 //! | `propose_change`, `validate_change`, `commit_change` | a change that is looked at before it is kept, where the guard has a store for changes |
+//! | `list_receipts`, `trace` | what was committed, and what happened to a row |
 //! | `list_changes`, `inspect_change`, `approve_change`, `reject_change` | the same for whoever may approve it |
 //!
 //! Resources say the same of names by URI, as calls of these tools. Prompts teach their use. Arguments are completed with names that

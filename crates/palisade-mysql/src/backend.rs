@@ -243,6 +243,16 @@ impl Backend for MysqlBackend {
         })
     }
 
+    fn list_receipts(&self) -> BackendFuture<'_, Option<Vec<(String, String)>>> {
+        Box::pin(async move {
+            let look = async |session: &mut Session| {
+                let conn = session.ready().await?;
+                Ok::<_, mysql_async::Error>(rehearse::list_receipts(conn, &self.catalog).await)
+            };
+            self.pool.look(CATALOG_TIME, look).await?
+        })
+    }
+
     fn previews_changes(&self) -> bool {
         self.config.is_writable
     }

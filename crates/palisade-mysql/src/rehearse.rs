@@ -168,7 +168,7 @@ impl Change<'_> {
                 ..ChangeRun::default()
             };
             if self.is_met
-                && let Some((id, receipt)) = expectation.receipt(&self.run)
+                && let Some((id, receipt)) = expectation.receipt(&self.run)?
             {
                 leave_receipt(conn, self.facts.catalog, (id, receipt)).await?;
             }
@@ -292,6 +292,20 @@ pub(crate) async fn find_receipt(
         .await
         .map_err(|e| fault::engine(&e))?;
     Ok(found.map_or(LedgerEntry::Absent, LedgerEntry::Found))
+}
+
+/// All receipts, where the database has a table for them.
+pub(crate) async fn list_receipts(
+    conn: &mut Conn,
+    catalog: &Catalog,
+) -> Result<Option<Vec<(String, String)>>, BackendError> {
+    let (schema, ledger) = ledger_of(catalog);
+    if !has_ledger(conn, schema).await? {
+        return Ok(None);
+    }
+    let sql = format!("SELECT change_id, receipt FROM {ledger}");
+    let found = conn.query(sql).await.map_err(|e| fault::engine(&e))?;
+    Ok(Some(found))
 }
 
 async fn run_ours(conn: &mut Conn, sql: &str) -> Result<(), BackendError> {

@@ -300,6 +300,16 @@ impl Backend for PostgresBackend {
         })
     }
 
+    fn list_receipts(&self) -> BackendFuture<'_, Option<Vec<(String, String)>>> {
+        Box::pin(async move {
+            let ledger = rehearse::ledger_of(&self.catalog);
+            let look = async |session: &mut Session| {
+                Ok::<_, BackendError>(rehearse::list_receipts(&session.client, &ledger).await)
+            };
+            self.pool.look(CATALOG_TIME, look).await?
+        })
+    }
+
     fn previews_changes(&self) -> bool {
         self.config.is_writable
     }

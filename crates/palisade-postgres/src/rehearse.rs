@@ -195,7 +195,7 @@ impl<'a> Change<'a> {
             Purpose::Keep(expectation) => {
                 let run = self.run_once(sessions, &look, &snapshot).await?;
                 let is_met = expectation.is_met(&run.difference);
-                if is_met && let Some((id, receipt)) = expectation.receipt(&run) {
+                if is_met && let Some((id, receipt)) = expectation.receipt(&run)? {
                     let ledger = ledger_of(self.stage.catalog);
                     leave_receipt(&here.client, &ledger, (&id, &receipt)).await?;
                 }
@@ -498,6 +498,24 @@ pub(crate) async fn find_receipt(
         )),
         None => Ok(LedgerEntry::Absent),
     }
+}
+
+/// All receipts, where the database has a table for them.
+pub(crate) async fn list_receipts(
+    client: &Client,
+    ledger: &str,
+) -> Result<Option<Vec<(String, String)>>, BackendError> {
+    if !has_ledger(client, ledger).await? {
+        return Ok(None);
+    }
+    let sql = format!("SELECT change_id::pg_catalog.text, receipt::pg_catalog.text FROM {ledger}");
+    let rows = client
+        .query_typed(&sql, &[])
+        .await
+        .map_err(|e| fault::engine(&e))?;
+    let read = |row: &tokio_postgres::Row| Ok((row.try_get(0)?, row.try_get(1)?));
+    let rows: Result<Vec<_>, tokio_postgres::Error> = rows.iter().map(read).collect();
+    rows.map(Some).map_err(|e| fault::engine(&e))
 }
 
 async fn run_ours(session: &Session, sql: &str) -> Result<(), BackendError> {

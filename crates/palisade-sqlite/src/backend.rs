@@ -363,6 +363,16 @@ impl Backend for SqliteBackend {
         })
     }
 
+    fn list_receipts(&self) -> BackendFuture<'_, Option<Vec<(String, String)>>> {
+        let this = self.clone();
+        Box::pin(async move {
+            let list = move || this.source.with(Access::Read, rehearse::list_receipts);
+            let listed = worker::run(list).await?;
+            let listed = listed.map_err(|error| explain_open_error(&error))?;
+            listed.map_err(|error| BackendError::unavailable(error.to_string()))
+        })
+    }
+
     fn previews_changes(&self) -> bool {
         self.writable
     }

@@ -184,7 +184,7 @@ impl<'a> Change<'a> {
             Purpose::Keep(expectation) => {
                 if expectation.is_met(&run.difference) {
                     self.unwatch(conn)?;
-                    if let Some((id, receipt)) = expectation.receipt(&run) {
+                    if let Some((id, receipt)) = expectation.receipt(&run)? {
                         leave_receipt(conn, &id, &receipt).map_err(|e| engine(&e))?;
                     }
                     // Foreign keys that are deferred are checked now.
@@ -707,6 +707,18 @@ pub(crate) fn find_receipt(conn: &Connection, id: &str) -> rusqlite::Result<Ledg
     let sql = format!("SELECT receipt FROM main.{LEDGER} WHERE change_id = ?1");
     let found = conn.query_row(&sql, [id], |row| row.get(0)).optional()?;
     Ok(found.map_or(LedgerEntry::Absent, LedgerEntry::Found))
+}
+
+/// All receipts, where the file has a table for them.
+pub(crate) fn list_receipts(
+    conn: &mut Connection,
+) -> rusqlite::Result<Option<Vec<(String, String)>>> {
+    if !has_ledger(conn)? {
+        return Ok(None);
+    }
+    let mut query = conn.prepare(&format!("SELECT change_id, receipt FROM main.{LEDGER}"))?;
+    let rows = query.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    rows.collect::<rusqlite::Result<_>>().map(Some)
 }
 
 fn take_back(conn: &Connection) -> Result<(), BackendError> {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use palisade::{
     change::{
-        ChangeBody, ChangeEvent, ChangeRecord, ChangeState, ChangeStore, Step, Stepped, apply,
+        ChangeBody, ChangeEvent, ChangeRecord, ChangeState, ChangeStore, Link, Step, Stepped, apply,
     },
     policy::ApprovalLevel,
 };
@@ -12,6 +12,7 @@ use rusqlite::{OptionalExtension as _, Transaction, TransactionBehavior, params}
 
 use crate::{
     operator_key::OperatorKey,
+    receipts,
     seal::hex,
     store::{ApprovalStore, ApproveError, KEPT, MAX_WAITING, millis, new_id, time},
 };
@@ -208,6 +209,18 @@ impl ApprovalStore {
         let row = find_row(transaction, id).map_err(text)?;
         let taken = row.and_then(|row| self.open_row(row, now));
         let taken = taken.ok_or("a change that was written cannot be read")?;
+        match event {
+            ChangeEvent::Keep => self.chain(transaction, &taken.record)?,
+            ChangeEvent::Conflict | ChangeEvent::Release | ChangeEvent::Fail => {
+                receipts::release(transaction, id)?;
+            }
+            ChangeEvent::Validate
+            | ChangeEvent::Approve
+            | ChangeEvent::Reject
+            | ChangeEvent::BeginUnapproved
+            | ChangeEvent::BeginApproved
+            | ChangeEvent::Expire => {}
+        }
         Ok(Stepped::Taken(Box::new(taken.record)))
     }
 
@@ -351,6 +364,18 @@ impl ChangeStore for ApprovalStore {
         Ok(stepped)
     }
 
+    fn hold_rows(&self, change: &str, marks: &[String]) -> Result<(), String> {
+        self.hold(change, marks)
+    }
+
+    fn list_receipts(&self) -> Result<Vec<Link>, String> {
+        self.read_receipts()
+    }
+
+    fn trace_row(&self, mark: &str) -> Result<Vec<u64>, String> {
+        self.find_numbers(mark)
+    }
+
     fn digest(&self, text: &str) -> String {
         hex(&self.keys.digest(text))
     }
@@ -441,7 +466,7 @@ mod tests {
         let version: i64 = first
             .query_row("PRAGMA user_version", [], |row| row.get(0))
             .unwrap();
-        assert_eq!((kept, version), (1, 2));
+        assert_eq!((kept, version), (1, 3));
     }
 
     #[test]

@@ -8,14 +8,17 @@
 //! |---|---|
 //! | [`ApprovalStore`] | the store |
 //! | [`WaitingRequest`] | a request as a person reads it |
+//! | [`VerifyFault`] | what is wrong with the chain of receipts |
 //! | [`OperatorKey`], [`OperatorPublicKey`] | by which an operator signs, and by which the gate knows the signature |
 
 mod changes;
 mod operator_key;
+mod receipts;
 mod seal;
 mod store;
 
 pub use operator_key::{OperatorKey, OperatorKeyError, OperatorPublicKey};
+pub use receipts::VerifyFault;
 pub use seal::StateSecret;
 pub use store::{
     ApprovalOptions, ApprovalStore, ApproveError, MAX_WAITING, StateError, WaitingRequest,

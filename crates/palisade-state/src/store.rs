@@ -19,6 +19,7 @@ use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehav
 use crate::{
     changes,
     operator_key::{OperatorKey, OperatorPublicKey},
+    receipts,
     seal::{Keys, StateSecret, random},
 };
 
@@ -32,7 +33,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub(crate) const KEPT: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The form of the tables; a file of a later one is refused.
-const VERSION: i64 = 2;
+const VERSION: i64 = 3;
 
 /// Marks the file as one of these: `PLSA`.
 pub(crate) const APPLICATION: i64 = 0x504c_5341;
@@ -595,6 +596,7 @@ fn prepare(connection: &mut Connection) -> Result<(), String> {
         (0, 0) if tables == 0 => {
             transaction.execute_batch(TABLES).map_err(text)?;
             transaction.execute_batch(changes::TABLE).map_err(text)?;
+            transaction.execute_batch(receipts::TABLES).map_err(text)?;
             transaction
                 .pragma_update(None, "application_id", APPLICATION)
                 .map_err(text)?;
@@ -603,9 +605,12 @@ fn prepare(connection: &mut Connection) -> Result<(), String> {
                 .map_err(text)?;
             transaction.commit().map_err(text)
         }
-        // The first form had no changes.
-        (APPLICATION, 1) => {
-            transaction.execute_batch(changes::TABLE).map_err(text)?;
+        // The first form had no changes, the second no receipts of its own.
+        (APPLICATION, version @ (1 | 2)) => {
+            if version == 1 {
+                transaction.execute_batch(changes::TABLE).map_err(text)?;
+            }
+            transaction.execute_batch(receipts::TABLES).map_err(text)?;
             transaction
                 .pragma_update(None, "user_version", VERSION)
                 .map_err(text)?;

@@ -207,6 +207,9 @@ codes! {
     ChangeUnknown "change.unknown" retry false, next [list_changes], fault Statement, stage Decision, incident Never, detail Recorded,
         "There is no such change for you.",
         "List the changes you know of with list_changes.";
+    ChangeUnknownReceipt "change.unknown-receipt" retry false, next [list_receipts], fault Statement, stage Decision, incident Never, detail Recorded,
+        "There is no such receipt for you.",
+        "List the receipts you know of with list_receipts.";
     ChangeWrongState "change.wrong-state" retry false, next [inspect_change], fault Statement, stage Decision, incident Never, detail Recorded,
         "The change does not stand where this could be done, so nothing happened.",
         "Look with inspect_change where it stands, and what can follow.";

@@ -5,7 +5,7 @@ use std::{borrow::Cow, collections::BTreeMap};
 use crate::code::Code;
 
 /// The tools that `palisade serve` has by itself, sorted. No template can be a tool by one of these names.
-pub const TOOLS: [&str; 21] = [
+pub const TOOLS: [&str; 23] = [
     "approve_change",
     "commit_change",
     "describe_table",
@@ -14,6 +14,7 @@ pub const TOOLS: [&str; 21] = [
     "inspect_change",
     "list_changes",
     "list_databases",
+    "list_receipts",
     "list_schemas",
     "list_tables",
     "list_templates",
@@ -26,6 +27,7 @@ pub const TOOLS: [&str; 21] = [
     "run_template",
     "schema_dump",
     "search_objects",
+    "trace",
     "validate_change",
 ];
 

@@ -36,6 +36,8 @@ pub(crate) struct Asked<'a> {
     pub(crate) access: Access,
     /// Whether it exists, so that only what it is granted is to be printed.
     pub(crate) is_there: bool,
+    /// Whether it changes data in steps.
+    pub(crate) in_steps: bool,
 }
 
 /// What an account is for.

@@ -29,6 +29,7 @@ use crate::{
     mysql::{self, silent},
     needs::{Changes, Needs, needs, principals},
     setup::Setup,
+    step_needs::StepNeeds,
     target::Target,
     weakness::{Weak, missing, missing_changes},
 };
@@ -110,7 +111,10 @@ pub(crate) async fn sql(
     let (role, access) = (asked.role, asked.access);
     let mut conn = mysql::connection(target).await?;
     let principals = principals(setup);
-    let (catalog, needs) = of_server(setup, target, &mut conn, &principals, access).await?;
+    let (catalog, mut needs) = of_server(setup, target, &mut conn, &principals, access).await?;
+    if asked.in_steps {
+        needs.look_before(&catalog);
+    }
     let account = match role.rsplit_once('@') {
         Some((name, host)) => (name.to_owned(), host.to_owned()),
         None => {
@@ -402,7 +406,11 @@ fn script(
             RelationKind::System => continue,
             RelationKind::Table | RelationKind::Virtual => false,
         };
+        let steps = plan.needs.steps.as_ref();
         let privileges = match plan.needs.relations.get(&key) {
+            _ if steps.is_some_and(|steps| steps.reads_whole(&key)) => {
+                "SELECT, REFERENCES".to_owned()
+            }
             // The server tells a view's definition only to who may read all of it.
             _ if is_view && plan.needs.views.contains(&key) => "SELECT, SHOW VIEW".to_owned(),
             Some(columns) => format!("{}, REFERENCES", select(columns)),
@@ -443,6 +451,17 @@ fn script(
              -- accounts without `GRANT PROCESS ON *.* TO {shown};`, which shows all of them; views of `sys` take what they read, too.\n",
             comment(&names.join(", ")),
         );
+    }
+    if let Some(steps) = &plan.needs.steps {
+        let ledger = steps.ledger(identifier);
+        out.push_str(
+            "-- Receipts of changes in steps, which also read whole rows of what is changed.\n",
+        );
+        out.push_str(&StepNeeds::ledger_script(&ledger, " ENGINE=InnoDB"));
+        let _ = writeln!(out, "GRANT SELECT, INSERT ON {ledger} TO {account};");
+        for note in &steps.notes {
+            let _ = writeln!(out, "-- {}", comment(note));
+        }
     }
     out.push_str(&plan.notes());
     if beside.iter().any(|(_, word)| *word == "TRIGGER") {
@@ -506,6 +525,7 @@ mod tests {
                 role: "r",
                 access: Access::Write,
                 is_there: false,
+                in_steps: false,
             },
             &principals,
             &needs,

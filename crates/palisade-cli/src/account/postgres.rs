@@ -19,6 +19,7 @@ use crate::{
     needs::{Changes, Needs, needs, principals},
     postgres,
     setup::Setup,
+    step_needs::StepNeeds,
     target::Target,
     weakness::{Weak, missing},
 };
@@ -92,7 +93,10 @@ pub(crate) async fn sql(
 ) -> Result<String, Failure> {
     let client = postgres::client(target).await?;
     let principals = principals(setup);
-    let needs = of_database(setup, target, &client, &principals, asked.access).await?;
+    let mut needs = of_database(setup, target, &client, &principals, asked.access).await?;
+    if asked.in_steps {
+        needs.look_before(&postgres::catalog(target, &client).await?);
+    }
     let sequences = sequences(&client, &needs)
         .await
         .map_err(|error| Failure::Unavailable(format!("cannot read the sequences: {error}")))?;
@@ -345,10 +349,13 @@ fn script(
          GRANT CONNECT ON DATABASE {database} TO {role};\n"
     );
     let (read, changed) = (plan.needs.relations.keys(), plan.needs.changes.keys());
+    let steps = plan.needs.steps.iter();
     let schemas: BTreeSet<&String> = read
         .chain(changed)
         .chain(sequences)
+        .chain(steps.clone().flat_map(|steps| &steps.whole))
         .map(|(schema, _)| schema)
+        .chain(steps.map(|steps| &steps.schema))
         .collect();
     for schema in schemas {
         let _ = writeln!(
@@ -393,6 +400,9 @@ fn script(
             ident::quote(name)
         );
     }
+    if let Some(steps) = &plan.needs.steps {
+        out.push_str(&grant_steps(steps, &role));
+    }
     out.push_str("COMMIT;\n");
     out.push_str(&plan.notes());
     if plan.asked.is_there {
@@ -406,6 +416,26 @@ fn script(
         comment(plan.asked.role),
         comment(&database)
     );
+    out
+}
+
+/// What changes in steps take: by table, since a row is read with the place where it is stored.
+fn grant_steps(steps: &StepNeeds, role: &str) -> String {
+    let ledger = steps.ledger(ident::quote);
+    let mut out = "-- Changes in steps: whole rows of what is changed, and receipts.\n".to_owned();
+    for (schema, name) in &steps.whole {
+        let _ = writeln!(
+            out,
+            "GRANT SELECT ON {}.{} TO {role};",
+            ident::quote(schema),
+            ident::quote(name)
+        );
+    }
+    out.push_str(&StepNeeds::ledger_script(&ledger, ""));
+    let _ = writeln!(out, "GRANT SELECT, INSERT ON {ledger} TO {role};");
+    for note in &steps.notes {
+        let _ = writeln!(out, "-- {}", comment(note));
+    }
     out
 }
 
@@ -429,6 +459,7 @@ mod tests {
             role,
             access,
             is_there: false,
+            in_steps: false,
         }
     }
 

@@ -29,6 +29,11 @@ pub(crate) struct Writable {
 
 impl Writable {
     fn new(shop: Shop, superuser: &str, schema: &str) -> Self {
+        Self::with(shop, (superuser, schema), &[])
+    }
+
+    /// With an account as `setup-sql` prints it by these options.
+    fn with(shop: Shop, (superuser, schema): (&str, &str), options: &[&str]) -> Self {
         shop.desk.write("p/changes.cedar", policies(schema));
         let writer = format!("writer_{}", shop.database);
         let url = shop.url_as(superuser);
@@ -41,6 +46,7 @@ impl Writable {
             "--policies",
             "p",
         ];
+        let run = [&run, options].concat();
         let script = shop.desk.run(&run).expect_exit(0).out;
         shop.load(&script);
         Self { shop, writer }
@@ -58,9 +64,13 @@ impl Writable {
     }
 
     fn mysql(shop: Shop) -> Self {
+        Self::mysql_with(shop, &[])
+    }
+
+    fn mysql_with(shop: Shop, options: &[&str]) -> Self {
         shop.ask("ALTER TABLE tickets MODIFY id int AUTO_INCREMENT, AUTO_INCREMENT = 100");
         let schema = shop.database.clone();
-        let made = Self::new(shop, "root", &schema);
+        let made = Self::with(shop, ("root", &schema), options);
         made.shop.ask(&format!(
             "ALTER USER {}@'127.0.0.1' IDENTIFIED BY '' ACCOUNT UNLOCK",
             made.writer
@@ -102,7 +112,7 @@ const READING: [&str; 11] = [
     "schema_dump",
     "search_objects",
 ];
-const CHANGING: [&str; 18] = [
+const CHANGING: [&str; 20] = [
     "commit_change",
     "describe_table",
     "execute",
@@ -110,6 +120,7 @@ const CHANGING: [&str; 18] = [
     "inspect_change",
     "list_changes",
     "list_databases",
+    "list_receipts",
     "list_schemas",
     "list_tables",
     "list_views",
@@ -120,6 +131,7 @@ const CHANGING: [&str; 18] = [
     "reject_change",
     "schema_dump",
     "search_objects",
+    "trace",
     "validate_change",
 ];
 
@@ -313,6 +325,62 @@ fn is_examined(made: &Writable, grant: &dyn Fn(&str) -> String, lacks: &str) {
     assert!(told.contains(lacks), "{told}");
     shop.ask(found[0]["remedy"].as_str().unwrap());
     assert_eq!(look(&["--writable"]), [] as [Value; 0]);
+}
+
+/// An account made of the printed SQL alone takes a change from its proposal to its receipt. Without `--steps` it does not.
+fn is_changed_in_steps(made: &Writable) {
+    let Writable { shop, writer } = made;
+    let url = shop.url_as(writer);
+    let arguments = [&url, "--writable", "--policies", "p", "--as", BOT];
+    let mut client = Client::new(&shop.desk, &arguments);
+    let sql = "UPDATE tickets SET subject = 'stapler' WHERE id = 1";
+    let proposed = client.call("propose_change", &json!({"statements": [{"sql": sql}]}));
+    let change = json!({"change": proposed["structuredContent"]["change"]});
+    let shown = client.call("validate_change", &change);
+    assert_eq!(shown["isError"], false, "{shown}");
+    assert!(shown.to_string().contains("stapler"), "{shown}");
+    let kept = client.call("commit_change", &change)["structuredContent"].clone();
+    assert_eq!(kept["state"], "committed", "{kept}");
+    client.end();
+    let receipt = shop.ask("SELECT receipt FROM palisade_receipts");
+    let id = kept["receipt"]["id"].as_str().unwrap();
+    assert!(receipt.contains(id), "{receipt}");
+    assert_eq!(
+        shop.ask("SELECT subject FROM tickets WHERE id = 1"),
+        "stapler"
+    );
+}
+
+#[test]
+fn an_account_for_changes_in_steps_takes_them() {
+    let made = Writable::with(Shop::new("steps"), ("postgres", "public"), &["--steps"]);
+    is_changed_in_steps(&made);
+    let refused = [
+        "setup-sql",
+        &made.shop.url_as("postgres"),
+        "--steps",
+        "--policies",
+        "p",
+    ];
+    made.shop
+        .desk
+        .run(&refused)
+        .fails(2, &["`--steps`", "`--writable`"]);
+    is_changed_in_steps(&Writable::mysql_with(Shop::mariadb("steps"), &["--steps"]));
+}
+
+#[test]
+fn an_account_for_changes_at_once_is_told_what_it_lacks() {
+    let made = Writable::postgres("nosteps");
+    let url = made.shop.url_as(&made.writer);
+    let arguments = [&url, "--writable", "--policies", "p", "--as", BOT];
+    let mut client = Client::new(&made.shop.desk, &arguments);
+    let sql = "UPDATE tickets SET subject = 'stapler' WHERE id = 1";
+    let proposed = client.call("propose_change", &json!({"statements": [{"sql": sql}]}));
+    let change = json!({"change": proposed["structuredContent"]["change"]});
+    let refused = client.call("validate_change", &change)["structuredContent"].clone();
+    assert_eq!(refused["code"], "database.not-granted", "{refused}");
+    client.end();
 }
 
 #[test]

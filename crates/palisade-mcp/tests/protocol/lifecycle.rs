@@ -29,6 +29,8 @@ CREATE TABLE orders (id INTEGER PRIMARY KEY AUTOINCREMENT, customer INTEGER REFE
 CREATE TABLE audit_log (id INTEGER PRIMARY KEY, what TEXT);
 CREATE TABLE prices (plan TEXT PRIMARY KEY, price INTEGER) WITHOUT ROWID;
 CREATE TABLE loose (word TEXT);
+CREATE TABLE pins (word TEXT, pin TEXT);
+INSERT INTO pins VALUES ('x', 'SECRET-5');
 CREATE TRIGGER log_plans AFTER UPDATE OF plan ON customers BEGIN
   INSERT INTO audit_log (what) VALUES ('plan of ' || NEW.ssn);
   UPDATE customers SET seen = 'again' WHERE id = NEW.id;
@@ -52,6 +54,8 @@ permit (principal == User::"boss", action == Action::"approve", resource);
 forbid (principal, action == Action::"see", resource is row::main::customers)
   when { principal != User::"boss" && resource.tenant == "b" };
 forbid (principal, action == Action::"read_plain", resource == Column::"main.customers.ssn")
+  when { principal != User::"boss" };
+forbid (principal, action == Action::"read_plain", resource == Column::"main.pins.pin")
   when { principal != User::"boss" };
 forbid (principal, action == Action::"select", resource == Table::"main.audit_log")
   when { principal != User::"boss" };
@@ -747,4 +751,158 @@ async fn what_cannot_be_looked_at_first_is_refused() {
     let failed = of_change(&mut boss, "validate_change", &id).await;
     assert_eq!(code(&failed), "database.constraint");
     assert_eq!(desk.value("SELECT count(*) || '' FROM orders"), "3");
+}
+
+async fn receipts(client: &mut Client) -> Vec<Value> {
+    let listed = client.call("list_receipts", json!({})).await;
+    body(&listed)["receipts"].as_array().unwrap().clone()
+}
+
+async fn trace(client: &mut Client, table: &str, key: Value) -> usize {
+    let traced = client
+        .call("trace", json!({"table": table, "key": key}))
+        .await;
+    body(&traced)["receipts"].as_array().unwrap().len()
+}
+
+async fn keep(client: &mut Client, statements: &[&str]) -> String {
+    let id = propose(client, statements).await;
+    body(&look(client, "validate_change", &id).await);
+    let kept = of_change(client, "commit_change", &id).await;
+    body(&kept)["receipt"]["id"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn receipts_are_listed_and_rows_traced() {
+    let desk = desk("");
+    let mut boss = desk.client("User", "boss").await;
+    let first = keep(&mut boss, &[UPGRADE]).await;
+    let second = keep(
+        &mut boss,
+        &["UPDATE prices SET price = 7 WHERE plan = 'pro'"],
+    )
+    .await;
+    let listed = receipts(&mut boss).await;
+    assert_eq!(
+        [&listed[0]["id"], &listed[1]["id"]],
+        [&json!(second), &json!(first)]
+    );
+    assert_eq!(listed[0]["previous"], listed[1]["digest"]);
+    assert_eq!(listed[1]["reason"], "tidying up");
+    assert_eq!(listed[1]["proposed_by"], "User::\"boss\"");
+    assert_eq!(listed[1]["fingerprints"].as_array().unwrap().len(), 1);
+    let one = boss.call("list_receipts", json!({"receipt": first})).await;
+    for key in ["id", "number", "digest", "tables"] {
+        assert_eq!(body(&one)[key], listed[1][key], "{key}");
+    }
+    assert_eq!(trace(&mut boss, "customers", json!({"id": 1})).await, 1);
+    assert_eq!(
+        trace(&mut boss, "main.prices", json!({"plan": "pro"})).await,
+        1
+    );
+    // What a trigger wrote is traced too.
+    assert_eq!(trace(&mut boss, "audit_log", json!({"id": 1})).await, 1);
+    assert_eq!(trace(&mut boss, "customers", json!({"id": 2})).await, 0);
+    let other_key = json!({"table": "customers", "key": {"name": "Ada"}});
+    assert_eq!(
+        code(&boss.call("trace", other_key).await),
+        "request.invalid"
+    );
+    assert_eq!(desk.store.verify_receipts().unwrap().len(), 2);
+}
+
+/// Whoever does not see a table or all of its rows learns nothing of what was done to it.
+#[tokio::test]
+async fn receipts_tell_no_more_than_queries() {
+    let desk = desk("");
+    let mut boss = desk.client("User", "boss").await;
+    let of_hidden_row = keep(
+        &mut boss,
+        &["UPDATE customers SET plan = 'SECRET' WHERE id = 3"],
+    )
+    .await;
+    let of_hidden_table = keep(&mut boss, &["INSERT INTO audit_log (what) VALUES ('x')"]).await;
+    let seen = keep(
+        &mut boss,
+        &["UPDATE prices SET price = 7 WHERE plan = 'pro'"],
+    )
+    .await;
+    let mut agent = desk.client("Agent", "bot").await;
+    let listed = receipts(&mut agent).await;
+    assert_eq!(listed.len(), 1, "{listed:?}");
+    assert_eq!(listed[0]["id"], json!(seen));
+    // Hidden and absent are one answer.
+    let absent = agent
+        .call("list_receipts", json!({"receipt": "abcdefghjk"}))
+        .await;
+    assert_eq!(code(&absent), "change.unknown-receipt");
+    for hidden in [&of_hidden_row, &of_hidden_table] {
+        let refused = agent
+            .call("list_receipts", json!({"receipt": hidden}))
+            .await;
+        assert_eq!(
+            refused["structuredContent"]["message"],
+            absent["structuredContent"]["message"]
+        );
+        assert_eq!(code(&refused), code(&absent));
+    }
+    // Its own change sets off a trigger that writes a table that does not exist for it.
+    let own = keep(&mut agent, &[UPGRADE]).await;
+    let listed = receipts(&mut agent).await;
+    assert_eq!(listed[0]["id"], json!(own));
+    for (table, key) in [
+        ("customers", json!({"id": 3})),
+        ("customers", json!({"id": 1})),
+        ("customers", json!({"id": 99})),
+        ("audit_log", json!({"id": 1})),
+        ("audit_log", json!({"nothing": 1})),
+        ("nothing", json!({"id": 1})),
+    ] {
+        assert_eq!(trace(&mut agent, table, key).await, 0, "{table}");
+    }
+    assert_eq!(trace(&mut agent, "prices", json!({"plan": "pro"})).await, 1);
+    let told = json!(listed).to_string();
+    for secret in ["SECRET", "audit_log", "customers"] {
+        assert!(!told.contains(secret), "{secret}: {told}");
+    }
+}
+
+/// How many rows a change makes different would tell whether a masked value is what it writes: of a table without a key in a preview,
+/// of any in a receipt, and by whether a row is traced.
+#[tokio::test]
+async fn counts_do_not_tell_whether_a_masked_value_was_guessed() {
+    let desk = desk("");
+    let mut agent = desk.client("Agent", "bot").await;
+    let mut told = Vec::new();
+    for guess in ["SECRET-5", "SECRET-6"] {
+        let sql = format!("UPDATE pins SET pin = '{guess}' WHERE word = 'x'");
+        let id = propose(&mut agent, &[&sql]).await;
+        let looked = look(&mut agent, "validate_change", &id).await;
+        let mut kept = of_change(&mut agent, "commit_change", &id).await;
+        let told_of = &mut kept["structuredContent"]["receipt"];
+        let keys: Vec<String> = told_of.as_object().unwrap().keys().cloned().collect();
+        assert!(!keys.contains(&"difference".to_owned()), "{keys:?}");
+        let body = body(&looked);
+        told.push((
+            body.get("also_changed").cloned(),
+            body["difference"]["rows"].clone(),
+            told_of["tables"].clone(),
+            keys,
+        ));
+    }
+    assert_eq!(told[0], told[1]);
+    // A row with a masked column is traced for nobody who sees the mask.
+    let mut boss = desk.client("User", "boss").await;
+    desk.run("UPDATE customers SET tenant = 'a'");
+    for (guess, times) in [("SECRET-1", 0), ("SECRET-7", 1)] {
+        keep(
+            &mut agent,
+            &[&format!(
+                "UPDATE customers SET ssn = '{guess}' WHERE id = 1"
+            )],
+        )
+        .await;
+        assert_eq!(trace(&mut agent, "customers", json!({"id": 1})).await, 0);
+        assert_eq!(trace(&mut boss, "customers", json!({"id": 1})).await, times);
+    }
 }

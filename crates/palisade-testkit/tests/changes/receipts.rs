@@ -10,13 +10,15 @@ use std::{
 
 use palisade::{
     audit::NoAudit,
-    change::{ChangeBody, ChangeEvent, ChangeRecord, ChangeState, ChangeStore, Step, Stepped},
+    change::{
+        ChangeBody, ChangeEvent, ChangeRecord, ChangeState, ChangeStore, Link, Step, Stepped,
+    },
     code::Code,
     firewall::Firewall,
-    guard::{Backend, ChangeCall, Guard},
+    guard::{Backend, ChangeCall, Guard, LedgerFault, TracedRow},
     host::Host,
     session::{Principal, Session},
-    value::Params,
+    value::{Params, Value},
 };
 use palisade_state::{ApprovalOptions, ApprovalStore};
 use palisade_testkit::fixture::policy_sources;
@@ -75,6 +77,18 @@ impl ChangeStore for Falling {
             return Err("it fell".to_owned());
         }
         self.store.step(step)
+    }
+
+    fn hold_rows(&self, change: &str, marks: &[String]) -> Result<(), String> {
+        self.store.hold_rows(change, marks)
+    }
+
+    fn list_receipts(&self) -> Result<Vec<Link>, String> {
+        self.store.list_receipts()
+    }
+
+    fn trace_row(&self, mark: &str) -> Result<Vec<u64>, String> {
+        self.store.trace_row(mark)
     }
 
     fn digest(&self, text: &str) -> String {
@@ -235,4 +249,73 @@ async fn on_mariadb() {
     let database = TestDatabase::mariadb("receipts", TABLES);
     let falling = guard(database.mysql_backend().await, ChangeEvent::BeginUnapproved);
     releases_what_was_not_kept(&falling, &|| of_server(&database)).await;
+}
+
+/// What somebody does to the database's table is found beside the chain.
+async fn finds_what_was_done_to_receipts(backend: impl Backend, run: &dyn Fn(&str)) {
+    let policies = policy_sources("permit (principal, action, resource);");
+    let firewall = Firewall::builder(backend.catalog().clone(), policies).allow_changes();
+    let store = Arc::new(ApprovalStore::in_memory(ApprovalOptions::default()).unwrap());
+    let guard = Guard::new(
+        Arc::new(firewall.build().unwrap()),
+        backend,
+        Arc::new(Clock::default()),
+        Arc::new(NoAudit),
+    );
+    let guard = guard.with_changes(Arc::clone(&store) as Arc<dyn ChangeStore>);
+    let agent = Session::new(Principal::new("Agent", "bot"));
+    let id = validated(&guard, &agent).await;
+    let kept = guard
+        .commit_change(&id, ChangeCall::new(&agent))
+        .await
+        .unwrap_or_else(|why| panic!("{why:?}"));
+    let links = store.verify_receipts().unwrap();
+    assert_eq!((links.len(), links[0].body.rows), (1, 1));
+    assert!(links[0].body.in_database);
+    let found = async || guard.compare_receipts(&links).await.unwrap().unwrap();
+    assert_eq!(found().await, []);
+    let traced = |key: i64| {
+        let key = std::collections::BTreeMap::from([("id".to_owned(), Value::Integer(key))]);
+        let row = TracedRow {
+            table: "notes",
+            key: &key,
+        };
+        let traced = guard.trace_row(row, &agent).unwrap();
+        traced
+            .into_iter()
+            .map(|view| view.receipt.id)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(traced(1), [kept.receipt.unwrap().id]);
+    assert_eq!(traced(2), [] as [String; 0]);
+    run("INSERT INTO palisade_receipts VALUES ('stray', '{}')");
+    assert_eq!(found().await, [LedgerFault::Unchained("stray".to_owned())]);
+    run(
+        "UPDATE palisade_receipts SET receipt = replace(receipt, '\"updated\":1', '\"updated\":0')",
+    );
+    let (number, change) = (1, id);
+    assert_eq!(
+        found().await[0],
+        LedgerFault::Altered {
+            number,
+            change: change.clone()
+        }
+    );
+    run("DELETE FROM palisade_receipts");
+    assert_eq!(found().await, [LedgerFault::Missing { number, change }]);
+}
+
+#[tokio::test]
+async fn what_is_done_to_receipts_is_found_on_every_engine() {
+    let file = TestFile::new(TABLES);
+    finds_what_was_done_to_receipts(file.backend(), &|sql| {
+        file.open_bare().execute_batch(sql).unwrap();
+    })
+    .await;
+    let database = TestDatabase::postgres("receipts", TABLES);
+    let backend = database.postgres_backend().await;
+    finds_what_was_done_to_receipts(backend, &|sql| database.load(sql)).await;
+    let database = TestDatabase::mariadb("receipts", TABLES);
+    let backend = database.mysql_backend().await;
+    finds_what_was_done_to_receipts(backend, &|sql| database.load(sql)).await;
 }

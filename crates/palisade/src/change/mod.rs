@@ -2,15 +2,17 @@
 //!
 //! A gate runs them, by the same decisions, checks and tickets as [`execute`](crate::guard::Guard::execute).
 
+mod chain;
 mod difference;
 mod generated;
 mod lifecycle;
 mod receipt;
 mod store;
 
+pub use chain::{ChainFault, Link, LinkBody};
 pub use difference::{Difference, GeneratedColumns, RowDifference, TableDifference, pair_rows};
 pub use lifecycle::{ChangeEvent, ChangeState, TRANSITIONS, WrongState, apply};
-pub use receipt::{LEDGER, LedgerEntry, Receipt, TableCount};
+pub use receipt::{LEDGER, LedgerEntry, Receipt, TableCount, row_text};
 pub use store::{
     ChangeBeginning, ChangeBody, ChangeRecord, ChangeStatement, ChangeStore, PreviewMark, Step,
     Stepped,

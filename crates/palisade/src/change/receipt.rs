@@ -31,17 +31,28 @@ pub struct Receipt {
     pub id: String,
     /// When it was kept, in milliseconds since 1970-01-01 UTC.
     pub kept_ms: u64,
+    /// Who proposed the change.
+    #[serde(default)]
+    pub proposed_by: String,
     /// Who approved the change, where that was demanded.
     pub approved_by: Option<String>,
     /// A digest of the statements and their parameters.
     pub statements: String,
+    /// The fingerprint of each statement: two that differ in literals alone have the same.
+    #[serde(default)]
+    pub fingerprints: Vec<String>,
+    /// Ids of the policies that demanded an approval.
+    #[serde(default)]
+    pub policies: Vec<String>,
     /// Of the policies and principals by which it was decided, and the catalog.
     pub policy_version: String,
     /// Of the catalog alone.
     pub catalog_version: String,
-    /// A digest of what binds of the difference, as it was looked at and as it was kept.
+    /// A digest of what binds of the difference, as it was looked at and as it was kept. Empty in what principals are told.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub difference: String,
-    /// A digest of the keys of all rows that are different.
+    /// A digest of the keys of all rows that are different. Empty in what principals are told.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub keys: String,
     /// How many rows are different, by table.
     pub tables: Vec<TableCount>,
@@ -63,6 +74,22 @@ pub struct TableCount {
     pub deleted: u64,
 }
 
+/// A row of a table by the values of its primary key, in the key's order. A number and its digits are one text, since drivers tell keys
+/// either way.
+#[must_use]
+pub fn row_text(schema: &str, table: &str, key: &[Value]) -> String {
+    let plain = |value: &Value| match value {
+        Value::Null => Value::Null,
+        Value::Bool(bool) => Value::text(if *bool { "1" } else { "0" }),
+        Value::Integer(integer) => Value::text(&integer.to_string()),
+        Value::Real(real) => Value::text(&real.to_string()),
+        Value::Text(bytes) | Value::Blob(bytes) => Value::Text(bytes.clone()),
+    };
+    let row = [Value::text(schema), Value::text(table)];
+    let row: Vec<Value> = row.into_iter().chain(key.iter().map(plain)).collect();
+    spell_row(&row)
+}
+
 impl Difference {
     /// How many rows are different, by table.
     #[must_use]
@@ -81,6 +108,32 @@ impl Difference {
             deleted: count(&|_, after| !after, &table.rows),
         });
         tables.collect()
+    }
+
+    /// The rows that are different and have a primary key, each as a text that [`row_text`] gives too.
+    #[must_use]
+    pub fn row_texts(&self, catalog: &Catalog) -> Vec<String> {
+        let mut texts = Vec::new();
+        for table in &self.tables {
+            let Some(relation) = catalog.find(&table.schema, &table.table) else {
+                continue;
+            };
+            if relation.primary_key.is_empty() {
+                continue;
+            }
+            for cells in table.rows.iter().flat_map(|row| [&row.before, &row.after]) {
+                let Some(cells) = cells else {
+                    continue;
+                };
+                let key = relation.primary_key.iter();
+                let key: Option<Vec<Value>> =
+                    key.map(|at| cells.get(usize::from(*at)).cloned()).collect();
+                texts.extend(key.map(|key| row_text(&relation.schema, &relation.name, &key)));
+            }
+        }
+        texts.sort();
+        texts.dedup();
+        texts
     }
 
     /// The primary keys of all rows that are different, as one text. Of a table without one, all values of its rows.

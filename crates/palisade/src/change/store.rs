@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     change::{
+        chain::Link,
         lifecycle::{ChangeEvent, ChangeState},
         receipt::Receipt,
     },
@@ -171,6 +172,25 @@ pub trait ChangeStore: Send + Sync {
     /// # Errors
     /// A text for the operator. Nothing changed.
     fn step(&self, step: Step<'_>) -> Result<Stepped, String>;
+
+    /// Notes, before a change is kept, by which marks the rows that it makes different are found again. They count once it is kept, with
+    /// the receipt that is chained then.
+    ///
+    /// # Errors
+    /// A text for the operator.
+    fn hold_rows(&self, change: &str, marks: &[String]) -> Result<(), String>;
+
+    /// All receipts of changes that were kept, newest first.
+    ///
+    /// # Errors
+    /// A text for the operator; if one cannot be read.
+    fn list_receipts(&self) -> Result<Vec<Link>, String>;
+
+    /// The numbers of the receipts that are about the row with this mark.
+    ///
+    /// # Errors
+    /// A text for the operator.
+    fn trace_row(&self, mark: &str) -> Result<Vec<u64>, String>;
 
     /// The digest of `text` under the store's key, in hexadecimal digits. Without the key it tells nothing of the text.
     fn digest(&self, text: &str) -> String;

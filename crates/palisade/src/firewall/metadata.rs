@@ -90,6 +90,19 @@ pub struct VisibleForeignKey {
     pub references: Vec<String>,
 }
 
+impl VisibleRelation {
+    /// Whether every column of `relation` is readable plain here.
+    pub(crate) fn is_plain(&self, relation: &Relation) -> bool {
+        self.readable
+            && self.schema == relation.schema
+            && self.name == relation.name
+            && relation.columns.iter().all(|column| {
+                let mut seen = self.columns.iter();
+                seen.any(|one| one.name == *column.name && !one.masked)
+            })
+    }
+}
+
 impl Firewall {
     /// The relations that exist for `session`, in the catalog's order.
     ///

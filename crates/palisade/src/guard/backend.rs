@@ -59,6 +59,11 @@ pub trait Backend: Send + Sync + 'static {
         Box::pin(async { Ok(LedgerEntry::NoLedger) })
     }
 
+    /// All receipts of the database's [ledger](crate::change::LEDGER): ids of changes, and receipts as JSON. None where it has no ledger.
+    fn list_receipts(&self) -> BackendFuture<'_, Option<Vec<(String, String)>>> {
+        Box::pin(async { Ok(None) })
+    }
+
     /// Runs the statements of a change in one transaction, each with its prechecks right before it, and tells what it did row by row.
     ///
     /// What it tells is whole: triggers, foreign keys and conflicting rows included. Where that cannot be, or where something would

@@ -24,8 +24,8 @@ pub use backend::{Backend, BackendFuture, Completion, GivenEstimates};
 pub use backend_error::{BackendError, BackendErrorKind};
 pub use cancel::Cancel;
 pub use change::{
-    ChangeCall, ChangeEnd, ChangeOrder, ChangeRun, ChangeView, Expectation, Lens, Looked,
-    LookedAtChange, MAX_CHANGE_STATEMENTS, Preview, Purpose,
+    ChangeCall, ChangeEnd, ChangeOrder, ChangeRun, ChangeView, Expectation, LedgerFault, Lens,
+    Looked, LookedAtChange, MAX_CHANGE_STATEMENTS, Preview, Purpose, ReceiptView, TracedRow,
 };
 pub use dry_run::DryRun;
 pub use engine_fault::{EngineFault, FaultClass};

@@ -1,5 +1,6 @@
 //! Changes in steps: proposed, validated, approved, committed. Each statement is decided, checked and run as `execute` does it.
 
+mod ledger;
 mod preview;
 mod rehearsal;
 mod verbs;
@@ -11,6 +12,7 @@ use std::{
 
 use serde::Serialize;
 
+pub use ledger::{LedgerFault, ReceiptView, TracedRow};
 pub use preview::Preview;
 pub use rehearsal::{ChangeEnd, ChangeOrder, ChangeRun, Expectation, Lens, Looked, Purpose};
 
@@ -25,8 +27,8 @@ use crate::{
     },
     code::Code,
     guard::{
-        Backend, BackendErrorKind, Became, Cancel, Guard, Run, backend_error::describe_failure,
-        internal, live::Live, ticket::Ticket,
+        Backend, BackendError, BackendErrorKind, Became, Cancel, Guard, Run,
+        backend_error::describe_failure, internal, live::Live, ticket::Ticket,
     },
     limits::Limits,
     policy::{ApprovalDemand, ApprovalLevel, obligation::RowFilter},
@@ -161,18 +163,29 @@ impl Expectation for Bound {
         self.store.digest(&text) == self.digest
     }
 
-    fn receipt(&self, run: &ChangeRun) -> Option<(String, String)> {
-        let (id, receipt) = self.leaves.as_ref()?;
+    fn receipt(&self, run: &ChangeRun) -> Result<Option<(String, String)>, BackendError> {
+        let Some((id, receipt)) = self.leaves.as_ref() else {
+            return Ok(None);
+        };
+        let unnoted = |why: String| {
+            BackendError::new(
+                BackendErrorKind::Unavailable,
+                format!("a receipt cannot be noted: {why}"),
+            )
+        };
         let catalog = self.live.firewall.catalog();
+        let rows = run.difference.row_texts(catalog);
+        let marks: Vec<String> = rows.iter().map(|row| self.store.digest(row)).collect();
+        self.store.hold_rows(id, &marks).map_err(unnoted)?;
         let receipt = Receipt {
             keys: self.store.digest(&run.difference.key_text(catalog)),
             tables: run.difference.count_by_table(),
             ..receipt.clone()
         };
-        let text = serde_json::to_string(&receipt).ok()?;
+        let text = serde_json::to_string(&receipt).map_err(|error| unnoted(error.to_string()))?;
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         *made = Some(receipt);
-        Some((id.clone(), text))
+        Ok(Some((id.clone(), text)))
     }
 }
 
@@ -217,6 +230,12 @@ impl Guard {
         if body.principal == session.principal().to_string() {
             return Some(Role::Proposer);
         }
+        self.may_approve(&body.tables, session)
+            .then_some(Role::Approver)
+    }
+
+    /// Whether `session` may approve changes that read or write all of these tables.
+    fn may_approve(&self, tables: &[String], session: &Session) -> bool {
         let firewall = self.firewall();
         let session = self.now(&firewall, session);
         let view = firewall.policies().session(&session);
@@ -228,7 +247,7 @@ impl Guard {
                 .find(|one| one.database_name() == *name);
             relation.is_some_and(|relation| view.may_approve(relation.id).unwrap_or(false))
         };
-        (!body.tables.is_empty() && body.tables.iter().all(may_approve)).then_some(Role::Approver)
+        !tables.is_empty() && tables.iter().all(may_approve)
     }
 
     /// Decides about the statements of a change as its proposer's.
@@ -474,20 +493,29 @@ impl Guard {
         }
     }
 
-    /// A receipt as whoever asks may know of it: tables are counted for those who see all of their rows.
+    /// A receipt as whoever asks may know of it: tables are counted for those who see all of their rows, and all columns plain. Digests of
+    /// what was done are told nobody: two that are the same would tell that hidden values are.
     fn show_receipt(&self, receipt: Receipt, session: &Session) -> Receipt {
         let firewall = self.firewall();
         let session = self.now(&firewall, session);
+        let relations = firewall.relations(&session).unwrap_or_default();
         let view = firewall.policies().session(&session);
         let is_seen = |count: &TableCount| {
             let relation = firewall.catalog().find(&count.schema, &count.table);
             relation.is_some_and(|relation| {
-                view.relation(relation.id)
-                    .is_ok_and(|decision| decision.rows == RowFilter::Everything)
+                relations.iter().any(|one| one.is_plain(relation))
+                    && view
+                        .relation(relation.id)
+                        .is_ok_and(|decision| decision.rows == RowFilter::Everything)
             })
         };
         let tables = receipt.tables.into_iter().filter(is_seen).collect();
-        Receipt { tables, ..receipt }
+        Receipt {
+            tables,
+            difference: String::new(),
+            keys: String::new(),
+            ..receipt
+        }
     }
 
     /// What is left of a change that is about to be kept, as far as it is known before.
@@ -508,7 +536,12 @@ impl Guard {
         Ok(Receipt {
             id: store.new_id().map_err(|why| internal(&why))?,
             kept_ms: millis(self.host.unix_time()),
+            proposed_by: record.body.principal.clone(),
             approved_by: record.decided_by.clone(),
+            fingerprints: (record.body.statements.iter())
+                .map(|one| live.firewall.fingerprint(&one.sql).id)
+                .collect(),
+            policies: record.body.policies.clone(),
             statements: store.digest(&statements),
             policy_version: record.body.policy_version.clone(),
             catalog_version: catalog.version().to_owned(),

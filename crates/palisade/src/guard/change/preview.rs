@@ -36,7 +36,7 @@ use crate::{
 pub struct Preview {
     /// A row for each cell that is different: `table`, `key`, `change`, `column`, `before`, `after`.
     pub rows: Envelope,
-    /// Tables that are not shown row by row, where the session sees every row of them: the name, and how many rows are different.
+    /// Tables that are not shown row by row, where the session sees every row and column of them: the name, and how many rows are different.
     /// Where policy shows fewer rows than there are, the number is 0.
     pub counted: Vec<(String, u64)>,
     /// Columns of which other values may be written when the change is kept, `main.orders.created_at`: they are made anew each time. Of
@@ -197,12 +197,16 @@ impl SessionLens {
         }
     }
 
-    /// Whether the session sees every row of a table.
-    fn sees_all_rows(&self, table: &TableDifference) -> bool {
+    /// Whether the session sees every row of a table, and every column plain: how many rows are different would tell whether a hidden
+    /// value is what the change writes.
+    fn sees_whole(&self, table: &TableDifference, relations: &[VisibleRelation]) -> bool {
         let firewall = &self.live.firewall;
         let Some(relation) = firewall.catalog().find(&table.schema, &table.table) else {
             return false;
         };
+        if !relations.iter().any(|one| one.is_plain(relation)) {
+            return false;
+        }
         let view = firewall.policies().session(&self.session);
         view.relation(relation.id)
             .is_ok_and(|decision| decision.rows == RowFilter::Everything)
@@ -315,7 +319,7 @@ impl Lens for SessionLens {
         for table in &difference.tables {
             match self.look(table, &relations) {
                 Some(look) => found.looks.push(look),
-                None if self.sees_all_rows(table) => {
+                None if self.sees_whole(table, &relations) => {
                     let count = u64::try_from(table.rows.len()).unwrap_or(u64::MAX);
                     found
                         .counted

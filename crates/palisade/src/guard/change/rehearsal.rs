@@ -37,7 +37,10 @@ pub trait Expectation: Send + Sync {
 
     /// The id of the change and its receipt, where one is to be written into the database's [ledger](crate::change::LEDGER), in the
     /// same transaction. Asked for once the difference is as expected.
-    fn receipt(&self, run: &ChangeRun) -> Option<(String, String)>;
+    ///
+    /// # Errors
+    /// If what has to be noted before a change is kept cannot be. The change is not kept then.
+    fn receipt(&self, run: &ChangeRun) -> Result<Option<(String, String)>, BackendError>;
 }
 
 /// What became of a change that a backend ran.

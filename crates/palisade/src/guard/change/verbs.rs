@@ -384,7 +384,7 @@ impl Guard {
             Ok(run) if run.is_kept => {
                 body = Some(ChangeBody {
                     receipt: bound.take_receipt(),
-                    ..record.body.clone()
+                    ..beginning.clone()
                 });
                 (ChangeEvent::Keep, None)
             }

@@ -1,0 +1,189 @@
+//! `palisade ledger`: receipts of changes that were kept, and whether they are what was written.
+
+use std::time::Duration;
+
+use palisade::{
+    code::Code,
+    guard::{LedgerFault, ReceiptView, Refusal},
+    moment::print_utc,
+    session::{Session, Transport},
+};
+use palisade_scan::spell_out;
+use palisade_state::VerifyFault;
+use serde_json::json;
+
+use crate::{
+    args::Format,
+    changes,
+    database::{Access, Database},
+    database_name::Source,
+    exit::{Exit, Failure},
+    ledger_args::{LedgerArguments, LedgerCommand, LedgerShowArguments},
+    output,
+    query::Gate,
+    setup::Setup,
+};
+
+/// Runs the command.
+pub(crate) fn run(command: &LedgerCommand) -> Result<Exit, Failure> {
+    match command {
+        LedgerCommand::List(arguments) => list(arguments),
+        LedgerCommand::Show(arguments) => show(arguments),
+        LedgerCommand::Verify(arguments) => verify(arguments),
+    }
+}
+
+fn open(setup: &Setup, database: &Database) -> Result<(Gate, Session), Failure> {
+    // An account that writes does not start where it is to read alone.
+    let gate = Gate::open(setup, database, Access::Write, setup.limits.clone())?;
+    let session = Session::new(setup.principal.clone()).over(Transport::Cli);
+    Ok((gate, session))
+}
+
+fn list(arguments: &LedgerArguments) -> Result<Exit, Failure> {
+    let (setup, database) = Setup::over(
+        Source::argument(&arguments.source)?,
+        &arguments.secret,
+        &arguments.policies,
+        Some(&arguments.audit),
+    )?;
+    let (gate, session) = open(&setup, &database)?;
+    let told = gate.receipts(&session).map(|all| match arguments.format {
+        Format::Json => all
+            .iter()
+            .map(|view| format!("{}\n", json!(view)))
+            .collect(),
+        Format::Text if all.is_empty() => "there are no receipts\n".to_owned(),
+        Format::Text => all.iter().map(describe).collect(),
+    });
+    tell(told)
+}
+
+fn show(arguments: &LedgerShowArguments) -> Result<Exit, Failure> {
+    let (setup, database) = Setup::over(
+        Source::argument(&arguments.source)?,
+        &arguments.secret,
+        &arguments.policies,
+        Some(&arguments.audit),
+    )?;
+    let (gate, session) = open(&setup, &database)?;
+    let told = gate.receipt(&arguments.id, &session);
+    tell(told.map(|view| match arguments.format {
+        Format::Json => format!("{}\n", json!(view)),
+        Format::Text => describe(&view),
+    }))
+}
+
+fn tell(told: Result<String, Refusal>) -> Result<Exit, Failure> {
+    match told {
+        Ok(text) => output::text(&text).map(|()| Exit::Permitted),
+        Err(refusal) => {
+            changes::tell(&refusal);
+            Ok(match refusal.rejection.code() {
+                Code::Internal => Exit::Internal,
+                _ => Exit::Refused,
+            })
+        }
+    }
+}
+
+fn verify(arguments: &LedgerArguments) -> Result<Exit, Failure> {
+    let (setup, database) = Setup::over(
+        Source::argument(&arguments.source)?,
+        &arguments.secret,
+        &arguments.policies,
+        Some(&arguments.audit),
+    )?;
+    let store = setup.approvals.open()?.ok_or_else(|| {
+        Failure::Usage(
+            "there is no state file, so that no receipts outlive their server\n  help: name one by `state` under `[approvals]`, or an audit log"
+                .to_owned(),
+        )
+    })?;
+    let links = match store.verify_receipts() {
+        Ok(links) => links,
+        Err(VerifyFault::Chain(fault)) => {
+            return report(arguments.format, 0, None, &[fault.to_string()]);
+        }
+        Err(fault @ VerifyFault::Store(_)) => return Err(Failure::Internal(fault.to_string())),
+    };
+    let (gate, _) = open(&setup, &database)?;
+    let compared = gate.compare_receipts(&links)?;
+    let faults: Vec<String> = compared
+        .iter()
+        .flatten()
+        .map(LedgerFault::to_string)
+        .collect();
+    report(
+        arguments.format,
+        links.len(),
+        Some(compared.is_some()),
+        &faults,
+    )
+}
+
+/// Tells what was found. `in_database` says whether the database has a table of receipts, where it was asked.
+fn report(
+    format: Format,
+    count: usize,
+    in_database: Option<bool>,
+    faults: &[String],
+) -> Result<Exit, Failure> {
+    let text = match format {
+        Format::Json => format!(
+            "{}\n",
+            json!({"receipts": count, "in_database": in_database, "faults": faults})
+        ),
+        Format::Text if faults.is_empty() => format!(
+            "{count} receipts are as they were written{}\n",
+            match in_database {
+                Some(true) => ", in the database too",
+                Some(false) | None => "; the database has no table of receipts",
+            }
+        ),
+        Format::Text => faults
+            .iter()
+            .map(|fault| format!("FAULT {}\n", spell_out(fault)))
+            .collect(),
+    };
+    output::text(&text)?;
+    Ok(match faults.is_empty() {
+        true => Exit::Permitted,
+        false => Exit::Refused,
+    })
+}
+
+/// A receipt as a person reads it.
+fn describe(view: &ReceiptView) -> String {
+    let ReceiptView {
+        number,
+        previous: _,
+        digest: _,
+        change,
+        reason,
+        receipt,
+    } = view;
+    let mut text = format!(
+        "{number}  {}  {}  change {change} by {}\n",
+        receipt.id,
+        print_utc(Duration::from_millis(receipt.kept_ms)),
+        spell_out(&receipt.proposed_by)
+    );
+    if let Some(by) = &receipt.approved_by {
+        text.push_str(&format!("  approved by {}\n", spell_out(by)));
+    }
+    if let Some(reason) = reason {
+        text.push_str(&format!("  # {}\n", spell_out(reason)));
+    }
+    for table in &receipt.tables {
+        text.push_str(&format!(
+            "  {}.{}: {} new, {} changed, {} deleted\n",
+            spell_out(&table.schema),
+            spell_out(&table.table),
+            table.inserted,
+            table.updated,
+            table.deleted
+        ));
+    }
+    text
+}

@@ -1,0 +1,80 @@
+//! The command line of receipts.
+
+use clap::{Args, Subcommand};
+
+use crate::{
+    args::{Format, PolicyArguments, SecretArguments},
+    audit_config::AuditArguments,
+};
+
+const LIST_HELP: &str = "\
+Shows what the principal may know of: the receipts of its own changes, of those
+that it may approve, and of tables of which it sees every row.
+
+Examples:
+  palisade ledger list connection:desk --config palisade.toml
+  palisade ledger list connection:desk --config palisade.toml \\
+    --as 'User::\"ann\"' --format json";
+
+const SHOW_HELP: &str = "\
+Examples:
+  palisade ledger show connection:desk k7m2p9x4qd --config palisade.toml";
+
+const VERIFY_HELP: &str = "\
+Finds receipts that were edited, are missing or stand in another order, in the
+state file and, where the database has a table of receipts, there too. Exit code
+1 says that something is wrong.
+
+Examples:
+  palisade ledger verify connection:desk --config palisade.toml";
+
+/// The commands of receipts.
+#[derive(Debug, Subcommand)]
+pub(crate) enum LedgerCommand {
+    /// List the newest receipts
+    #[command(after_help = LIST_HELP)]
+    List(LedgerArguments),
+    /// Show one receipt
+    #[command(after_help = SHOW_HELP)]
+    Show(LedgerShowArguments),
+    /// Tell whether the receipts are what was written
+    #[command(after_help = VERIFY_HELP)]
+    Verify(LedgerArguments),
+}
+
+/// `palisade ledger list` and `palisade ledger verify`
+#[derive(Debug, Args)]
+pub(crate) struct LedgerArguments {
+    /// sqlite:FILE, or connection:NAME of the configuration
+    #[arg(value_name = "DATABASE")]
+    pub(crate) source: String,
+    #[command(flatten)]
+    pub(crate) secret: SecretArguments,
+    #[command(flatten)]
+    pub(crate) policies: PolicyArguments,
+    #[command(flatten)]
+    pub(crate) audit: AuditArguments,
+    /// How to print them
+    #[arg(long, default_value = "text")]
+    pub(crate) format: Format,
+}
+
+/// `palisade ledger show`
+#[derive(Debug, Args)]
+pub(crate) struct LedgerShowArguments {
+    /// sqlite:FILE, or connection:NAME of the configuration
+    #[arg(value_name = "DATABASE")]
+    pub(crate) source: String,
+    /// The receipt's id
+    #[arg(value_name = "ID")]
+    pub(crate) id: String,
+    #[command(flatten)]
+    pub(crate) secret: SecretArguments,
+    #[command(flatten)]
+    pub(crate) policies: PolicyArguments,
+    #[command(flatten)]
+    pub(crate) audit: AuditArguments,
+    /// How to print it
+    #[arg(long, default_value = "text")]
+    pub(crate) format: Format,
+}

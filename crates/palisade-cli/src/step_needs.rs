@@ -1,0 +1,97 @@
+//! What an account needs beyond its changes so that they can be looked at before they are kept.
+
+use std::collections::BTreeSet;
+
+use palisade::{
+    catalog::{Catalog, ReferenceAction, Relation, RelationKind},
+    change::LEDGER,
+};
+
+use crate::needs::Needs;
+
+/// What changes in steps take of an account.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct StepNeeds {
+    /// Tables of which whole rows are read, by schema and name.
+    pub(crate) whole: BTreeSet<(String, String)>,
+    /// The schema of the table of receipts.
+    pub(crate) schema: String,
+    /// What else can be written, which is not known here.
+    pub(crate) notes: Vec<String>,
+}
+
+impl StepNeeds {
+    /// Whether rows of this table are read whole.
+    pub(crate) fn reads_whole(&self, key: &(String, String)) -> bool {
+        self.whole.contains(key)
+    }
+
+    /// The statement that makes the table of receipts, `ledger` being its name in SQL.
+    pub(crate) fn ledger_script(ledger: &str, engine: &str) -> String {
+        format!(
+            "CREATE TABLE IF NOT EXISTS {ledger} (change_id varchar(64) PRIMARY KEY, receipt text NOT NULL){engine};\n"
+        )
+    }
+
+    /// The name of the table of receipts, in a schema.
+    pub(crate) fn ledger(&self, identifier: impl Fn(&str) -> String) -> String {
+        format!("{}.{}", identifier(&self.schema), identifier(LEDGER))
+    }
+}
+
+impl Needs {
+    /// Adds what changes in steps take: whole rows of all tables that the changes write, by foreign keys too, and receipts.
+    pub(crate) fn look_before(&mut self, catalog: &Catalog) {
+        let key = |relation: &Relation| (relation.schema.clone(), relation.name.clone());
+        let changed = |relation: &&Relation| {
+            let changes = self.changes.get(&key(relation));
+            changes.is_some_and(|changes| {
+                changes.delete || !changes.insert.is_empty() || !changes.update.is_empty()
+            })
+        };
+        let mut reached: Vec<&Relation> = catalog.relations().iter().filter(changed).collect();
+        let mut next = 0;
+        while let Some(parent) = reached.get(next).copied() {
+            next += 1;
+            for child in catalog.relations() {
+                if is_followed(catalog, child, parent)
+                    && reached.iter().all(|known| known.id != child.id)
+                {
+                    reached.push(child);
+                }
+            }
+        }
+        let mut notes = Vec::new();
+        for relation in &reached {
+            let name = relation.database_name();
+            if relation.kind != RelationKind::Table {
+                notes.push(format!(
+                    "{name} is a view: grant SELECT on the table that it is changed through"
+                ));
+            }
+            if !relation.triggers.is_empty() {
+                notes.push(format!(
+                    "{name} has triggers: grant SELECT on each table that they write"
+                ));
+            }
+        }
+        self.steps = Some(StepNeeds {
+            whole: reached
+                .into_iter()
+                .filter(|relation| relation.kind == RelationKind::Table)
+                .map(key)
+                .collect(),
+            schema: catalog.default_schema().to_owned(),
+            notes,
+        });
+    }
+}
+
+/// Whether a foreign key changes rows of `child` where rows of `parent` change.
+fn is_followed(catalog: &Catalog, child: &Relation, parent: &Relation) -> bool {
+    let acts = |action: ReferenceAction| action != ReferenceAction::Refuse;
+    child.foreign_keys.iter().any(|key| {
+        let of = catalog.find(&key.schema, &key.table);
+        of.is_some_and(|of| of.id == parent.id) && (acts(key.on_delete) || acts(key.on_update))
+    })
+}

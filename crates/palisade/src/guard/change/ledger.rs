@@ -1,0 +1,274 @@
+//! Receipts of changes that were kept, for whoever may know of them.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::{Guard, Receipt};
+use crate::{
+    catalog::Relation,
+    change::{Link, row_text},
+    code::Code,
+    firewall::VisibleRelation,
+    guard::{Refusal, internal},
+    policy::obligation::RowFilter,
+    rejection::Rejection,
+    session::Session,
+    value::Value,
+};
+
+/// The most receipts of one answer.
+const MAX_RECEIPTS: usize = 50;
+
+/// A receipt, as whoever asks may know of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ReceiptView {
+    /// Its place in the chain.
+    pub number: u64,
+    /// The digest of the receipt before it, under the store's key; empty at the first.
+    pub previous: String,
+    /// Its own.
+    pub digest: String,
+    /// Of which change.
+    pub change: String,
+    /// Why, in the words of who proposed it. A reason that would instruct a model is left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// The receipt.
+    #[serde(flatten)]
+    pub receipt: Receipt,
+}
+
+/// A row whose receipts are asked for.
+#[derive(Debug, Clone, Copy)]
+pub struct TracedRow<'a> {
+    /// Its table, with or without the schema.
+    pub table: &'a str,
+    /// The values of all columns of the primary key, by name.
+    pub key: &'a BTreeMap<String, Value>,
+}
+
+/// How the receipts of a database differ from those that were chained.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LedgerFault {
+    /// It has not what was written there.
+    #[error("receipt {number}, of the change {change}, is missing in the database")]
+    Missing {
+        /// Its place in the chain.
+        number: u64,
+        /// Of which change.
+        change: String,
+    },
+    /// It has another one.
+    #[error("receipt {number}, of the change {change}, was edited in the database")]
+    Altered {
+        /// Its place in the chain.
+        number: u64,
+        /// Of which change.
+        change: String,
+    },
+    /// It has one that was never chained, or was cut off.
+    #[error(
+        "the database has a receipt of the change {0} that the state file has not: it was cut off there, written by hand, or is of another state file"
+    )]
+    Unchained(String),
+}
+
+impl Guard {
+    /// Compares the database's table of receipts with `links`, which is the whole chain of the store. None if it has no table.
+    ///
+    /// A change that is being kept at this moment may be told of as [unchained](LedgerFault::Unchained).
+    ///
+    /// # Errors
+    /// A text for the operator, if the database cannot be asked.
+    pub async fn compare_receipts(
+        &self,
+        links: &[Link],
+    ) -> Result<Option<Vec<LedgerFault>>, String> {
+        let found = self.current.get().backend.list_receipts().await;
+        let Some(found) = found.map_err(|error| error.to_string())? else {
+            return Ok(None);
+        };
+        let found: BTreeMap<String, String> = found.into_iter().collect();
+        let mut faults = Vec::new();
+        let own = links
+            .iter()
+            .map(|link| &link.body)
+            .filter(|body| body.in_database && body.connection.as_deref() == self.name.as_deref());
+        for body in own {
+            let (number, change) = (body.number, body.change.clone());
+            match found.get(&body.change) {
+                None => faults.push(LedgerFault::Missing { number, change }),
+                Some(text) => {
+                    let receipt = serde_json::from_str::<Receipt>(text).ok();
+                    if receipt.as_ref() != Some(&body.receipt) {
+                        faults.push(LedgerFault::Altered { number, change });
+                    }
+                }
+            }
+        }
+        let is_chained = |change: &&String| links.iter().any(|link| link.body.change == **change);
+        let unchained = found.keys().filter(|change| !is_chained(change));
+        faults.extend(unchained.cloned().map(LedgerFault::Unchained));
+        Ok(Some(faults))
+    }
+
+    /// The newest receipts on this connection that `session` may know of, newest first and 50 at most.
+    ///
+    /// Of a receipt know its proposer, whoever may approve such a change, and whoever sees all rows of all tables of its statements; and
+    /// only while all of these tables exist for them. Tables are counted for those who see all of their rows, and all columns plain.
+    ///
+    /// # Errors
+    /// `internal` if they cannot be read.
+    pub fn list_receipts(&self, session: &Session) -> Result<Vec<ReceiptView>, Refusal> {
+        self.receipts(session, |_| true)
+            .map_err(|rejection| self.refusal(rejection))
+    }
+
+    /// The receipt with this id, of which `session` has to know as for [`list_receipts`](Self::list_receipts).
+    ///
+    /// # Errors
+    /// `change.unknown-receipt`.
+    pub fn get_receipt(&self, id: &str, session: &Session) -> Result<ReceiptView, Refusal> {
+        let found = self.receipts(session, |link| link.body.receipt.id == id);
+        let found = found.and_then(|found| {
+            let unknown = || {
+                Rejection::new(
+                    Code::ChangeUnknownReceipt,
+                    Code::ChangeUnknownReceipt.summary(),
+                )
+            };
+            found.into_iter().next().ok_or_else(unknown)
+        });
+        found.map_err(|rejection| self.refusal(rejection))
+    }
+
+    /// The receipts of all changes that made a row different, newest first: for whoever sees all rows of its table, and all columns plain.
+    /// For anybody else there are none, as of a row that no change was about.
+    ///
+    /// # Errors
+    /// `request.invalid` if the key is not the table's, to those who see the table; `internal`.
+    pub fn trace_row(
+        &self,
+        row: TracedRow<'_>,
+        session: &Session,
+    ) -> Result<Vec<ReceiptView>, Refusal> {
+        self.trace(row, session)
+            .map_err(|rejection| self.refusal(rejection))
+    }
+
+    fn trace(&self, row: TracedRow<'_>, session: &Session) -> Result<Vec<ReceiptView>, Rejection> {
+        let Some(text) = self.find_row(row, session)? else {
+            return Ok(Vec::new());
+        };
+        let store = self.change_store()?;
+        let numbers = store.trace_row(&store.digest(&text));
+        let numbers = numbers.map_err(|why| internal(&why))?;
+        self.receipts(session, |link| numbers.contains(&link.body.number))
+    }
+
+    /// The text of a row that `session` may trace.
+    fn find_row(&self, row: TracedRow<'_>, session: &Session) -> Result<Option<String>, Rejection> {
+        let firewall = self.firewall();
+        let session = self.now(&firewall, session);
+        let dialect = firewall.catalog().dialect();
+        let is_meant = |one: &&VisibleRelation| {
+            let qualified = format!("{}.{}", one.schema, one.name);
+            let is = |name: &str| dialect.fold(row.table) == dialect.fold(name);
+            is(&qualified) || (one.schema == firewall.catalog().default_schema() && is(&one.name))
+        };
+        let relations = firewall.relations(&session)?;
+        let Some(visible) = relations.iter().find(is_meant) else {
+            return Ok(None);
+        };
+        let relation = firewall
+            .catalog()
+            .find(&visible.schema, &visible.name)
+            .filter(|relation| visible.is_plain(relation) && !visible.primary_key.is_empty());
+        let Some(relation) = relation else {
+            return Ok(None);
+        };
+        let key: Vec<Value> = (visible.primary_key.iter())
+            .filter_map(|name| row.key.get(name).cloned())
+            .collect();
+        if key.len() != visible.primary_key.len() || key.len() != row.key.len() {
+            return Err(Rejection::new(
+                Code::RequestInvalid,
+                format!(
+                    "`key` gives each column of the primary key and no other: {}",
+                    visible.primary_key.join(", ")
+                ),
+            ));
+        }
+        let view = firewall.policies().session(&session);
+        let sees_all = view
+            .relation(relation.id)
+            .is_ok_and(|decision| decision.rows == RowFilter::Everything);
+        Ok(sees_all.then(|| row_text(&relation.schema, &relation.name, &key)))
+    }
+
+    /// The receipts that `wanted` takes, of those that `session` may know of.
+    fn receipts(
+        &self,
+        session: &Session,
+        wanted: impl Fn(&Link) -> bool,
+    ) -> Result<Vec<ReceiptView>, Rejection> {
+        let all = self.change_store()?.list_receipts();
+        let all = all.map_err(|why| internal(&why))?;
+        let relations = {
+            let firewall = self.firewall();
+            let session = self.now(&firewall, session);
+            firewall.relations(&session)?
+        };
+        let known = all
+            .into_iter()
+            .filter(|link| wanted(link) && self.may_know(link, &relations, session));
+        let shown = known.take(MAX_RECEIPTS).map(|link| {
+            let reads_as_instruction =
+                |text: &String| !self.scanner.detect(text.as_bytes()).is_empty();
+            ReceiptView {
+                number: link.body.number,
+                previous: link.body.previous,
+                digest: link.digest,
+                change: link.body.change,
+                reason: link.body.reason.filter(|text| !reads_as_instruction(text)),
+                receipt: self.show_receipt(link.body.receipt, session),
+            }
+        });
+        Ok(shown.collect())
+    }
+
+    fn may_know(&self, link: &Link, relations: &[VisibleRelation], session: &Session) -> bool {
+        let body = &link.body;
+        if body.connection.as_deref() != self.name.as_deref() || body.tables.is_empty() {
+            return false;
+        }
+        let firewall = self.firewall();
+        let catalog = firewall.catalog();
+        let named: Option<Vec<&Relation>> = (body.tables.iter())
+            .map(|name| {
+                let mut all = catalog.relations().iter();
+                all.find(|one| one.database_name() == *name)
+            })
+            .collect();
+        let Some(named) = named else {
+            return false;
+        };
+        let exists = |relation: &&Relation| {
+            let mut seen = relations.iter();
+            seen.any(|one| one.schema == relation.schema && one.name == relation.name)
+        };
+        if !named.iter().all(exists) {
+            return false;
+        }
+        let session = self.now(&firewall, session);
+        let view = firewall.policies().session(&session);
+        let sees_all = |relation: &&Relation| {
+            view.relation(relation.id)
+                .is_ok_and(|decision| decision.rows == RowFilter::Everything)
+        };
+        body.proposed_by == session.principal().to_string()
+            || self.may_approve(&body.tables, &session)
+            || named.iter().all(sees_all)
+    }
+}
