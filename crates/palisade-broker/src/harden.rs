@@ -1,4 +1,4 @@
-//! What hides the memory of this process, and what it takes over of the one that started it.
+//! What hides the memory of this process, and closes what its parent left open.
 
 use std::io;
 

@@ -5,7 +5,8 @@ use std::{sync::Arc, time::Duration};
 use palisade::{
     approval::{ApprovalRequest, Approvals, BoundRequest, Confirmation, Redemption},
     change::{
-        ChangeBody, ChangeEvent, ChangeRecord, ChangeState, ChangeStore, Link, Step, Stepped,
+        ChainedReceipt, ChangeBody, ChangeEvent, ChangeRecord, ChangeState, ChangeStore, Step,
+        Stepped,
     },
     firewall::Firewall,
 };
@@ -209,7 +210,7 @@ impl ChangeStore for TellingStore {
         self.store.hold_rows(change, marks)
     }
 
-    fn list_receipts(&self) -> Result<Vec<Link>, String> {
+    fn list_receipts(&self) -> Result<Vec<ChainedReceipt>, String> {
         self.store.list_receipts()
     }
 

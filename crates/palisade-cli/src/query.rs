@@ -9,7 +9,7 @@ use std::{
 
 use palisade::{
     approval::Approvals,
-    change::Link,
+    change::ChainedReceipt,
     error::Error,
     firewall::Firewall,
     guard::{
@@ -236,7 +236,7 @@ impl Gate {
     /// How the database's receipts differ from the chain, if it has any.
     pub(crate) fn compare_receipts(
         &self,
-        links: &[Link],
+        links: &[ChainedReceipt],
     ) -> Result<Option<Vec<LedgerFault>>, Failure> {
         let compared = self.guard.compare_receipts(links);
         let compared = self.runtime.block_on(compared);

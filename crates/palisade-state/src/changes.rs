@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use palisade::{
     change::{
-        ChangeBody, ChangeEvent, ChangeRecord, ChangeState, ChangeStore, Link, Step, Stepped, apply,
+        ChainedReceipt, ChangeBody, ChangeEvent, ChangeRecord, ChangeState, ChangeStore, Step,
+        Stepped, apply,
     },
     policy::ApprovalLevel,
 };
@@ -368,7 +369,7 @@ impl ChangeStore for ApprovalStore {
         self.hold(change, marks)
     }
 
-    fn list_receipts(&self) -> Result<Vec<Link>, String> {
+    fn list_receipts(&self) -> Result<Vec<ChainedReceipt>, String> {
         self.read_receipts()
     }
 

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use palisade::change::{ChainFault, ChangeRecord, Link, LinkBody};
+use palisade::change::{ChainFault, ChainedReceipt, ChainedReceiptBody, ChangeRecord};
 use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehavior, params};
 
 use crate::{seal::hex, store::ApprovalStore};
@@ -41,7 +41,7 @@ fn place(number: u64) -> String {
     format!("receipt {number}")
 }
 
-fn signed(number: u64) -> i64 {
+fn to_integer(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
@@ -90,13 +90,11 @@ impl ApprovalStore {
         let Some(receipt) = record.body.receipt.clone() else {
             return Ok(());
         };
-        let (last, previous) = match self.read_head(transaction).map_err(|why| why.to_string())? {
-            Some(head) => head,
-            None => (0, String::new()),
-        };
+        let head = self.read_head(transaction);
+        let (last, previous) = head.map_err(|why| why.to_string())?.unwrap_or_default();
         let number = last.saturating_add(1);
         let marks = read_marks(transaction, "change = ?1 AND number IS NULL", &record.id)?;
-        let body = LinkBody {
+        let body = ChainedReceiptBody {
             version: 1,
             number,
             previous,
@@ -114,13 +112,13 @@ impl ApprovalStore {
         transaction
             .execute(
                 "INSERT INTO receipts (number, sealed) VALUES (?1, ?2)",
-                params![signed(number), self.keys.seal(&place(number), &body)?],
+                params![to_integer(number), self.keys.seal(&place(number), &body)?],
             )
             .map_err(text)?;
         transaction
             .execute(
                 "UPDATE receipt_rows SET number = ?2 WHERE change = ?1 AND number IS NULL",
-                params![record.id, signed(number)],
+                params![record.id, to_integer(number)],
             )
             .map_err(text)?;
         let head = format!("{number} {}", self.digest_link(&body));
@@ -159,8 +157,11 @@ impl ApprovalStore {
         head.map(Some).ok_or(VerifyFault::Chain(ChainFault::NoHead))
     }
 
-    /// The receipts that stand in the file, oldest first; none in the place of one that does not open.
-    fn read_links(&self, connection: &Connection) -> Result<Vec<(u64, Option<Link>)>, String> {
+    /// The receipts that stand in the file, oldest first; none in the place of a receipt that does not open.
+    fn read_links(
+        &self,
+        connection: &Connection,
+    ) -> Result<Vec<(u64, Option<ChainedReceipt>)>, String> {
         let mut query = connection
             .prepare("SELECT number, sealed FROM receipts ORDER BY number")
             .map_err(text)?;
@@ -171,7 +172,7 @@ impl ApprovalStore {
         let opened = rows.into_iter().map(|(number, sealed)| {
             let number = u64::try_from(number).unwrap_or_default();
             let link = self.keys.open(&place(number), &sealed).and_then(|body| {
-                Some(Link {
+                Some(ChainedReceipt {
                     digest: self.digest_link(&body),
                     body: serde_json::from_str(&body).ok()?,
                 })
@@ -182,7 +183,7 @@ impl ApprovalStore {
     }
 
     /// All receipts, newest first. What does not open is left out: [`verify_receipts`](Self::verify_receipts) tells of it.
-    pub(crate) fn read_receipts(&self) -> Result<Vec<Link>, String> {
+    pub(crate) fn read_receipts(&self) -> Result<Vec<ChainedReceipt>, String> {
         let connection = self.lock();
         let links = self.read_links(&connection)?;
         Ok(links
@@ -212,7 +213,7 @@ impl ApprovalStore {
     ///
     /// # Errors
     /// At the first that is not as it was written.
-    pub fn verify_receipts(&self) -> Result<Vec<Link>, VerifyFault> {
+    pub fn verify_receipts(&self) -> Result<Vec<ChainedReceipt>, VerifyFault> {
         let mut connection = self.lock();
         let transaction = connection
             .transaction()
@@ -227,7 +228,7 @@ impl ApprovalStore {
             if link.body.previous != previous || link.body.number != number {
                 return Err(ChainFault::Altered(number).into());
             }
-            let marks = read_marks(&transaction, "number = ?1", signed(number));
+            let marks = read_marks(&transaction, "number = ?1", to_integer(number));
             let marks = marks.map_err(VerifyFault::Store)?;
             if hex(&self.keys.digest(&spell_marks(&marks))) != link.body.marks {
                 return Err(ChainFault::OtherRows(number).into());
@@ -361,7 +362,7 @@ mod tests {
         }
         let links = store.verify_receipts().unwrap();
         let [one, two, three] = links.as_slice() else {
-            unreachable!("{links:?}");
+            panic!("{links:?}");
         };
         assert_eq!(one.body.previous, "");
         assert_eq!(two.body.previous, one.digest);

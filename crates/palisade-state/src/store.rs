@@ -776,7 +776,12 @@ mod tests {
         let later = dir.path().join("later.db");
         drop(open(&later).unwrap());
         let file = Connection::open(&later).unwrap();
-        file.pragma_update(None, "user_version", 3).unwrap();
-        assert!(open(&later).unwrap_err().contains("version 3"));
+        file.pragma_update(None, "user_version", VERSION + 1)
+            .unwrap();
+        let refused = open(&later).unwrap_err();
+        assert!(
+            refused.contains(&format!("version {}", VERSION + 1)),
+            "{refused}"
+        );
     }
 }

@@ -891,7 +891,7 @@ async fn counts_do_not_tell_whether_a_masked_value_was_guessed() {
         ));
     }
     assert_eq!(told[0], told[1]);
-    // A row with a masked column is traced for nobody who sees the mask.
+    // A row with a masked column is not traced for those who see the mask.
     let mut boss = desk.client("User", "boss").await;
     desk.run("UPDATE customers SET tenant = 'a'");
     for (guess, times) in [("SECRET-1", 0), ("SECRET-7", 1)] {

@@ -11,7 +11,8 @@ use std::{
 use palisade::{
     audit::NoAudit,
     change::{
-        ChangeBody, ChangeEvent, ChangeRecord, ChangeState, ChangeStore, Link, Step, Stepped,
+        ChainedReceipt, ChangeBody, ChangeEvent, ChangeRecord, ChangeState, ChangeStore, Step,
+        Stepped,
     },
     code::Code,
     firewall::Firewall,
@@ -83,7 +84,7 @@ impl ChangeStore for Falling {
         self.store.hold_rows(change, marks)
     }
 
-    fn list_receipts(&self) -> Result<Vec<Link>, String> {
+    fn list_receipts(&self) -> Result<Vec<ChainedReceipt>, String> {
         self.store.list_receipts()
     }
 

@@ -7,7 +7,7 @@ use crate::change::receipt::Receipt;
 /// What a place in the chain holds. A store seals it, and its digest is what the next place names.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct LinkBody {
+pub struct ChainedReceiptBody {
     /// Of this form.
     pub version: u32,
     /// Its place; the first is 1.
@@ -36,9 +36,9 @@ pub struct LinkBody {
 
 /// A receipt in its chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Link {
+pub struct ChainedReceipt {
     /// What it holds.
-    pub body: LinkBody,
+    pub body: ChainedReceiptBody,
     /// Its digest under the store's key.
     pub digest: String,
 }

@@ -9,7 +9,7 @@ mod lifecycle;
 mod receipt;
 mod store;
 
-pub use chain::{ChainFault, Link, LinkBody};
+pub use chain::{ChainFault, ChainedReceipt, ChainedReceiptBody};
 pub use difference::{Difference, GeneratedColumns, RowDifference, TableDifference, pair_rows};
 pub use lifecycle::{ChangeEvent, ChangeState, TRANSITIONS, WrongState, apply};
 pub use receipt::{LEDGER, LedgerEntry, Receipt, TableCount, row_text};

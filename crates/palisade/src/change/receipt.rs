@@ -81,8 +81,8 @@ pub fn row_text(schema: &str, table: &str, key: &[Value]) -> String {
     let plain = |value: &Value| match value {
         Value::Null => Value::Null,
         Value::Bool(bool) => Value::text(if *bool { "1" } else { "0" }),
-        Value::Integer(integer) => Value::text(&integer.to_string()),
-        Value::Real(real) => Value::text(&real.to_string()),
+        Value::Integer(integer) => Value::text(integer.to_string()),
+        Value::Real(real) => Value::text(real.to_string()),
         Value::Text(bytes) | Value::Blob(bytes) => Value::Text(bytes.clone()),
     };
     let row = [Value::text(schema), Value::text(table)];

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     change::{
-        chain::Link,
+        chain::ChainedReceipt,
         lifecycle::{ChangeEvent, ChangeState},
         receipt::Receipt,
     },
@@ -184,7 +184,7 @@ pub trait ChangeStore: Send + Sync {
     ///
     /// # Errors
     /// A text for the operator; if one cannot be read.
-    fn list_receipts(&self) -> Result<Vec<Link>, String>;
+    fn list_receipts(&self) -> Result<Vec<ChainedReceipt>, String>;
 
     /// The numbers of the receipts that are about the row with this mark.
     ///

@@ -22,7 +22,11 @@ fn directives(unit: &str) -> Vec<&str> {
     let (_, unit) = unit.split_once("[Unit]").unwrap();
     let lines = unit.lines().filter(|line| {
         let is_own = OWN.iter().any(|own| line.starts_with(own));
-        !is_own && !line.is_empty() && !line.starts_with("ProtectHome=")
+        // The broker alone locks its memory.
+        let differs = ["ProtectHome=", "LimitMEMLOCK="]
+            .iter()
+            .any(|one| line.starts_with(one));
+        !is_own && !line.is_empty() && !differs
     });
     lines.collect()
 }

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::{Guard, Receipt};
 use crate::{
     catalog::Relation,
-    change::{Link, row_text},
+    change::{ChainedReceipt, row_text},
     code::Code,
     firewall::VisibleRelation,
     guard::{Refusal, internal},
@@ -67,7 +67,7 @@ pub enum LedgerFault {
         /// Of which change.
         change: String,
     },
-    /// It has one that was never chained, or was cut off.
+    /// It has a receipt that was never chained, or was cut off.
     #[error(
         "the database has a receipt of the change {0} that the state file has not: it was cut off there, written by hand, or is of another state file"
     )]
@@ -83,7 +83,7 @@ impl Guard {
     /// A text for the operator, if the database cannot be asked.
     pub async fn compare_receipts(
         &self,
-        links: &[Link],
+        links: &[ChainedReceipt],
     ) -> Result<Option<Vec<LedgerFault>>, String> {
         let found = self.current.get().backend.list_receipts().await;
         let Some(found) = found.map_err(|error| error.to_string())? else {
@@ -211,7 +211,7 @@ impl Guard {
     fn receipts(
         &self,
         session: &Session,
-        wanted: impl Fn(&Link) -> bool,
+        wanted: impl Fn(&ChainedReceipt) -> bool,
     ) -> Result<Vec<ReceiptView>, Rejection> {
         let all = self.change_store()?.list_receipts();
         let all = all.map_err(|why| internal(&why))?;
@@ -238,7 +238,12 @@ impl Guard {
         Ok(shown.collect())
     }
 
-    fn may_know(&self, link: &Link, relations: &[VisibleRelation], session: &Session) -> bool {
+    fn may_know(
+        &self,
+        link: &ChainedReceipt,
+        relations: &[VisibleRelation],
+        session: &Session,
+    ) -> bool {
         let body = &link.body;
         if body.connection.as_deref() != self.name.as_deref() || body.tables.is_empty() {
             return false;

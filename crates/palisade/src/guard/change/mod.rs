@@ -494,7 +494,7 @@ impl Guard {
     }
 
     /// A receipt as whoever asks may know of it: tables are counted for those who see all of their rows, and all columns plain. Digests of
-    /// what was done are told nobody: two that are the same would tell that hidden values are.
+    /// what was done are never told: two equal ones would tell that hidden values are equal.
     fn show_receipt(&self, receipt: Receipt, session: &Session) -> Receipt {
         let firewall = self.firewall();
         let session = self.now(&firewall, session);
