@@ -73,7 +73,7 @@ pub(crate) fn run_broker(config: &Path, door: BrokerDoor) -> Result<Exit, Failur
     serve(&arguments, Door::Broker(door))
 }
 
-fn serve(arguments: &ServeArguments, door: Door) -> Result<Exit, Failure> {
+fn serve(arguments: &ServeArguments, mut door: Door) -> Result<Exit, Failure> {
     let askers = door.askers()?;
     // Read before what it says is, so that no change in between is missed.
     let path = arguments.policies.config.clone();
@@ -144,7 +144,7 @@ fn serve(arguments: &ServeArguments, door: Door) -> Result<Exit, Failure> {
     let server = server(gates, late)?
         .with_answer_size(size)
         .with_tools(tools);
-    let door = door.counting(&counts);
+    door.tell_counts(&counts);
     let exporting = (exporter.as_ref()).map(|one| Arc::clone(one) as Arc<dyn CallObserver>);
     let observers: Vec<_> = exporting.into_iter().chain(door.observer()).collect();
     let server = match observers.is_empty() {
@@ -218,11 +218,11 @@ impl Door {
         Ok(Self::Streams(streams))
     }
 
-    /// The same, where figures tell of `counts` too.
-    fn counting(self, counts: &Counts) -> Self {
+    /// Has figures tell of `counts` too.
+    fn tell_counts(&mut self, counts: &Counts) {
         match self {
-            Self::Http(door) => Self::Http(door.counting(counts)),
-            Self::Streams(_) | Self::Broker(_) => self,
+            Self::Http(door) => door.tell_counts(counts),
+            Self::Streams(_) | Self::Broker(_) => {}
         }
     }
 

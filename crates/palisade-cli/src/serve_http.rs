@@ -118,12 +118,11 @@ impl HttpDoor {
         })
     }
 
-    /// The same, where figures tell of `counts` too, if they are told.
-    pub(crate) fn counting(mut self, counts: &Counts) -> Self {
+    /// Has figures tell of `counts` too, if they are told.
+    pub(crate) fn tell_counts(&mut self, counts: &Counts) {
         if self.metrics.is_some() {
             self.options.metrics = Some(Arc::new(Metrics::new(sources(counts))));
         }
-        self
     }
 
     /// What wants to be told of calls.
