@@ -156,15 +156,12 @@ fn report(
 /// A receipt as a person reads it.
 fn describe(view: &ReceiptView) -> String {
     let ReceiptView {
-        number,
-        previous: _,
-        digest: _,
         change,
         reason,
         receipt,
     } = view;
     let mut text = format!(
-        "{number}  {}  {}  change {change} by {}\n",
+        "{}  {}  change {change} by {}\n",
         receipt.id,
         print_utc(Duration::from_millis(receipt.kept_ms)),
         spell_out(&receipt.proposed_by)

@@ -38,8 +38,17 @@ const SYSTEM: [&str; 10] = [
     "/etc/group",
 ];
 
-/// What a program may write to without harm: its own output, and devices without memory.
+/// The folder of devices. Bubblewrap's own holds harmless ones alone.
 const DEVICES: &str = "/dev";
+
+/// What a program may write to without harm. Other devices of the machine hold disks, memory and other people's terminals.
+const HARMLESS_DEVICES: [&str; 5] = [
+    "/dev/null",
+    "/dev/zero",
+    "/dev/full",
+    "/dev/random",
+    "/dev/urandom",
+];
 
 /// What the command can reach of the broker and of folders.
 struct Reach {
@@ -190,6 +199,12 @@ fn bubblewrap_words(reach: &Reach, command: &[OsString]) -> Vec<OsString> {
 
 /// Runs `command` under Landlock alone.
 fn run_confined(reach: &Reach, command: &[OsString]) -> Result<Exit, Failure> {
+    if rustix::process::geteuid().is_root() {
+        return Err(Failure::Usage(
+            "Landlock alone does not confine root, who can read the kernel's memory\n  help: start it as another user, or leave `--landlock-only` out for bubblewrap"
+                .to_owned(),
+        ));
+    }
     let Reach {
         readable,
         writable,
@@ -203,8 +218,7 @@ fn run_confined(reach: &Reach, command: &[OsString]) -> Result<Exit, Failure> {
             .chain(["/proc".into(), secret.clone(), own.clone()])
             .chain(readable.iter().cloned())
             .collect(),
-        writable: [DEVICES.into()]
-            .into_iter()
+        writable: (HARMLESS_DEVICES.iter().map(PathBuf::from))
             .chain(writable.iter().cloned())
             .collect(),
         sockets: vec![run.clone()],

@@ -40,6 +40,27 @@ url = "sqlite:demo.db"
     );
 }
 
+/// Gives what is on the desk to a user that is not root, where this is root; that user.
+pub(crate) fn give_to_user(desk: &Desk) -> Option<u32> {
+    let is_root = fs::metadata("/proc/self").unwrap().uid() == 0;
+    is_root.then(|| {
+        let given = Command::new("chown")
+            .arg("-R")
+            .arg(format!("{USER}:{USER}"))
+            .arg(desk.path("."))
+            .status();
+        assert!(given.unwrap().success());
+        USER
+    })
+}
+
+/// Has `user` run a command, if there is one.
+pub(crate) fn run_as(command: &mut Command, user: Option<u32>) {
+    if let Some(user) = user {
+        command.uid(user).gid(user);
+    }
+}
+
 /// A broker; it ends with this value.
 pub(crate) struct Broker {
     child: Child,
@@ -51,13 +72,13 @@ impl Broker {
         Self::run(&mut Self::command(desk))
     }
 
-    fn command(desk: &Desk) -> Command {
+    pub(crate) fn command(desk: &Desk) -> Command {
         let mut command = desk.command(env!("CARGO_BIN_EXE_palisade"));
         command.args(["broker", "--config", "palisade.toml"]);
         command
     }
 
-    fn run(command: &mut Command) -> Self {
+    pub(crate) fn run(command: &mut Command) -> Self {
         Self::run_with_input(command, Stdio::null())
     }
 
@@ -421,20 +442,12 @@ const USER: u32 = 54_321;
 fn a_process_of_the_same_user_cannot_read_the_brokers_memory() {
     let desk = Desk::new();
     configure(&desk, "");
-    let is_root = fs::metadata("/proc/self").unwrap().uid() == 0;
+    let user = give_to_user(&desk);
     let mut command = Broker::command(&desk);
     command.env("PALISADE_TEST_SECRET", "geheim");
     let mut look = desk.command("sh");
-    if is_root {
-        let given = Command::new("chown")
-            .arg("-R")
-            .arg(format!("{USER}:{USER}"))
-            .arg(desk.path("."))
-            .status();
-        assert!(given.unwrap().success());
-        command.uid(USER).gid(USER);
-        look.uid(USER).gid(USER);
-    }
+    run_as(&mut command, user);
+    run_as(&mut look, user);
     let broker = Broker::run(&mut command);
     let id = broker.id();
     let script = format!(
@@ -458,7 +471,7 @@ fn a_process_of_the_same_user_cannot_read_the_brokers_memory() {
     assert_eq!(numbers.len(), 2, "{core}");
     assert!(!broker.log().contains("geheim"));
     // Another user is not let in, whatever it has: root here.
-    if is_root {
+    if user.is_some() {
         let mut stream = UnixStream::connect(desk.path("broker/run/palisade.sock")).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         let mut told = String::new();

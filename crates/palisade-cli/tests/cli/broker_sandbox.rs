@@ -3,7 +3,7 @@
 use std::{fs, process::Command};
 
 use crate::{
-    broker::{Broker, configure},
+    broker::{Broker, configure, give_to_user, run_as},
     desk::{Answer, Desk},
     serve::Client,
 };
@@ -81,8 +81,11 @@ fn a_relay_in_a_sandbox_queries_and_reaches_nothing_else() {
 fn landlock_alone_closes_files_and_tcp() {
     let desk = Desk::new();
     configure(&desk, "principal = 'Agent::\"support-bot\"'");
-    let _broker = Broker::start(&desk);
     fs::create_dir(desk.path("work")).unwrap();
+    let user = give_to_user(&desk);
+    let mut command = Broker::command(&desk);
+    run_as(&mut command, user);
+    let broker = Broker::run(&mut command);
     let base = [
         "sandbox",
         "--config",
@@ -99,6 +102,7 @@ fn landlock_alone_closes_files_and_tcp() {
         "exec {} relay --run \"$PALISADE_RUN\" --secret \"$PALISADE_SECRET\"",
         env!("CARGO_BIN_EXE_palisade")
     );
+    run_as(&mut command, user);
     let mut client = Client::start(command.args(base).arg(line));
     let answer = client
         .query("SELECT national_id FROM customers WHERE id = 1")
@@ -110,7 +114,11 @@ fn landlock_alone_closes_files_and_tcp() {
     let port = open.local_addr().unwrap().port();
     let folder = fs::canonicalize(desk.path("broker")).unwrap();
     let folder = folder.display();
-    let run = |script: &str| desk.run(&[&base[..], &[script]].concat());
+    let run = |script: &str| {
+        let mut command = desk.command(env!("CARGO_BIN_EXE_palisade"));
+        run_as(&mut command, user);
+        Answer::from_command(command.args(base).arg(script), b"")
+    };
     for attack in [
         "touch \"$PALISADE_SECRET/x\"".to_owned(),
         "rm -f \"$PALISADE_SECRET/token\"".to_owned(),
@@ -120,7 +128,8 @@ fn landlock_alone_closes_files_and_tcp() {
         format!("cat {folder}/admin/token"),
         format!("cat {}", desk.path("palisade.toml").display()),
         format!("cat {}", desk.path("demo.db").display()),
-        "cat /root/.profile".to_owned(),
+        format!("cat /proc/{}/environ", broker.id()),
+        "ls /dev".to_owned(),
         "echo \"$HOME\" | grep -v /work".to_owned(),
         format!("bash -c 'echo > /dev/tcp/127.0.0.1/{port}'"),
     ] {
@@ -128,13 +137,17 @@ fn landlock_alone_closes_files_and_tcp() {
         assert_ne!(answer.exit, 0, "{attack}: {}", answer.out);
         assert_eq!(answer.out, "", "{attack}");
     }
-    let answer = run("echo made > here && cat here");
+    let answer = run("echo made > here && cat here && echo lost > /dev/null");
     assert_eq!(answer.out, "made\n", "{}", answer.err);
     assert!(
         answer.err.contains("Landlock alone confines the command"),
         "{}",
         answer.err
     );
+    if user.is_some() {
+        desk.run(&[&base[..], &["true"]].concat())
+            .fails(2, &["does not confine root"]);
+    }
 }
 
 #[test]

@@ -122,7 +122,7 @@ fn receipts_are_listed_shown_and_verified() {
     let shown = ledger(&["show", &ids[0], "--format", "json"])
         .expect_exit(0)
         .json();
-    assert_eq!(shown["number"], 1);
+    assert_eq!(shown["id"], *ids[0]);
     ledger(&["show", "nothing"]).fails(1, &["change.unknown-receipt"]);
     let verified = ledger(&["verify"]).expect_exit(0).out;
     assert_eq!(

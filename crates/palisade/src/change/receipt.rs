@@ -44,9 +44,11 @@ pub struct Receipt {
     /// Ids of the policies that demanded an approval.
     #[serde(default)]
     pub policies: Vec<String>,
-    /// Of the policies and principals by which it was decided, and the catalog.
+    /// Of the policies and principals by which it was decided, and the catalog. Empty in what principals are told.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub policy_version: String,
-    /// Of the catalog alone.
+    /// Of the catalog alone. Empty in what principals are told.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub catalog_version: String,
     /// A digest of what binds of the difference, as it was looked at and as it was kept. Empty in what principals are told.
     #[serde(default, skip_serializing_if = "String::is_empty")]

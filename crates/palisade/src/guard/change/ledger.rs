@@ -20,15 +20,10 @@ use crate::{
 /// The most receipts of one answer.
 const MAX_RECEIPTS: usize = 50;
 
-/// A receipt, as whoever asks may know of it.
+/// A receipt, as whoever asks may know of it. Its place in the chain is not told: gaps would tell how many changes there were of which
+/// whoever asks may not know.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ReceiptView {
-    /// Its place in the chain.
-    pub number: u64,
-    /// The digest of the receipt before it, under the store's key; empty at the first.
-    pub previous: String,
-    /// Its own.
-    pub digest: String,
     /// Of which change.
     pub change: String,
     /// Why, in the words of who proposed it. A reason that would instruct a model is left out.
@@ -227,9 +222,6 @@ impl Guard {
             let reads_as_instruction =
                 |text: &String| !self.scanner.detect(text.as_bytes()).is_empty();
             ReceiptView {
-                number: link.body.number,
-                previous: link.body.previous,
-                digest: link.digest,
                 change: link.body.change,
                 reason: link.body.reason.filter(|text| !reads_as_instruction(text)),
                 receipt: self.show_receipt(link.body.receipt, session),

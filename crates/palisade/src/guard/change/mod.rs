@@ -494,7 +494,8 @@ impl Guard {
     }
 
     /// A receipt as whoever asks may know of it: tables are counted for those who see all of their rows, and all columns plain. Digests of
-    /// what was done are never told: two equal ones would tell that hidden values are equal.
+    /// what was done are never told: two equal ones would tell that hidden values are equal. Nor are those of policies and catalog: two
+    /// that differ would tell that something hidden is another.
     fn show_receipt(&self, receipt: Receipt, session: &Session) -> Receipt {
         let firewall = self.firewall();
         let session = self.now(&firewall, session);
@@ -514,6 +515,8 @@ impl Guard {
             tables,
             difference: String::new(),
             keys: String::new(),
+            policy_version: String::new(),
+            catalog_version: String::new(),
             ..receipt
         }
     }
