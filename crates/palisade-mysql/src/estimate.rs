@@ -6,7 +6,7 @@
 use mysql_async::{Conn, Error, Params, prelude::Queryable as _};
 use palisade::{
     catalog::Relation,
-    guard::{BackendError, BackendErrorKind, Estimate},
+    guard::{BackendError, BackendErrorKind, Estimate, PlanText},
 };
 use serde_json::Value as Json;
 
@@ -16,26 +16,26 @@ use crate::{
     settings::literal,
 };
 
-/// What the server expects of the query `sql`; with a `limit`, as soon as it has given so many rows nothing more is worked
+/// What the server expects of a query; with a `limit`, as soon as it has given so many rows nothing more is worked
 /// on. It plans, and runs no more of it than it needs for that.
 ///
 /// No `limit` goes with a condition on groups, which is in no plan of MySQL's: how many rows have to be worked on for one is not
 /// known.
 pub(crate) async fn read_query(
     conn: &mut Conn,
-    sql: &str,
+    text: PlanText<'_>,
     params: &Params,
     limit: Option<u64>,
 ) -> Result<Estimate, BackendError> {
-    let plan = plan(conn, sql, params).await?;
+    let plan = plan(conn, text, params).await?;
     Ok(plan.map_or_else(Estimate::default, |plan| read(&plan, limit)))
 }
 
-/// What the server expects of the change `sql` of `target`, if that is one table.
+/// What the server expects of a change of `target`, if that is one table.
 pub(crate) async fn of_change(
     conn: &mut Conn,
     product: Product,
-    sql: &str,
+    text: PlanText<'_>,
     params: &Params,
     target: Option<&Relation>,
 ) -> Result<Estimate, BackendError> {
@@ -47,7 +47,7 @@ pub(crate) async fn of_change(
             set => set.map_err(|e| fault::engine(&e))?,
         },
     }
-    let Some(plan) = plan(conn, sql, params).await? else {
+    let Some(plan) = plan(conn, text, params).await? else {
         return Ok(Estimate::default());
     };
     let estimate = read(&plan, None);
@@ -67,8 +67,12 @@ const FIRST_FORM: &str = "SET SESSION explain_json_format_version = 1";
 const UNKNOWN_VARIABLE: u16 = 1193;
 
 /// The server's plan, if it is one.
-async fn plan(conn: &mut Conn, sql: &str, params: &Params) -> Result<Option<Json>, BackendError> {
-    let explain = format!("EXPLAIN FORMAT=JSON {sql}");
+async fn plan(
+    conn: &mut Conn,
+    text: PlanText<'_>,
+    params: &Params,
+) -> Result<Option<Json>, BackendError> {
+    let explain = text.after("EXPLAIN FORMAT=JSON");
     let told: Option<String> = match conn.exec_first(explain, params.clone()).await {
         Ok(told) => told,
         // The plan of a view is told to who may read what is below it.

@@ -20,13 +20,14 @@ use std::{future::poll_fn, ops::ControlFlow, pin::pin, time::Duration};
 
 use futures_core::Stream as _;
 use mysql_async::{
-    BinaryProtocol, Column, Conn, Error, QueryResult, Row, Value as Cell, prelude::Queryable as _,
+    BinaryProtocol, Column, Conn, Error, QueryResult, Row, Statement, Value as Cell,
+    prelude::Queryable as _,
 };
 use mysql_common::named_params::ParsedNamedParams;
 use palisade::{
     catalog::{Catalog, Relation, RelationKind},
     dialect::Dialect,
-    guard::{BackendError, BackendErrorKind, ColumnTypes, RowSink},
+    guard::{BackendError, BackendErrorKind, Check, ColumnTypes, ReadyText, RowSink},
     ident,
     limits::Limits,
     value::Value,
@@ -61,7 +62,7 @@ pub(crate) async fn open<'s>(
     facts: Facts<'_>,
     task: &Task<'_>,
 ) -> Result<&'s mut Conn, Failed> {
-    let begin = begin(facts.product, task.limits, write::begin(task.work));
+    let begin = begin(facts.product, task.limits, write::begin(task));
     open_by(session, facts, task.relations, &begin).await
 }
 
@@ -127,6 +128,32 @@ pub(crate) fn begin(product: Product, limits: &Limits, transaction: &str) -> Str
     format!("SET SESSION {timeout}; {transaction}")
 }
 
+/// A statement that the server has compiled. It runs for whoever has its text.
+pub(crate) struct Prepared(Statement);
+
+impl Prepared {
+    /// Has the server compile the text of `task`.
+    pub(crate) async fn prepare(conn: &mut Conn, task: &Task<'_>) -> Result<Self, BackendError> {
+        let text = task.checks.plan_text().to_prepare();
+        check_text(text)?;
+        let statement = conn.prep(text).await.map_err(|e| fault::prepare(&e))?;
+        Ok(Self(statement))
+    }
+
+    pub(crate) fn columns(&self) -> Vec<Column> {
+        self.0.columns().to_vec()
+    }
+
+    pub(crate) fn num_params(&self) -> u16 {
+        self.0.num_params()
+    }
+
+    /// The statement, for which everything was looked at.
+    pub(crate) fn to_run(&self, _: ReadyText<'_>) -> &Statement {
+        &self.0
+    }
+}
+
 /// Runs the statement and feeds its rows to `sink`. The transaction stays open.
 pub(crate) async fn answer(
     conn: &mut Conn,
@@ -134,8 +161,7 @@ pub(crate) async fn answer(
     task: &Task<'_>,
     sink: &mut (dyn RowSink + Send),
 ) -> Result<Ended, BackendError> {
-    check_text(task.sql)?;
-    let statement = conn.prep(task.sql).await.map_err(|e| fault::prepare(&e))?;
+    let statement = Prepared::prepare(conn, task).await?;
     let columns = statement.columns();
     if columns.is_empty() {
         return Err(BackendError::second_lock("the statement gives no columns"));
@@ -156,23 +182,26 @@ pub(crate) async fn answer(
             return Err(error);
         }
     }
-    if task.estimates.are_wanted() {
+    let mut check = task.checks.first_check();
+    if let Check::Estimate(estimates) = check {
         // At most so many are asked for: one more than leave.
         let has_group_conditions = task
             .text_facts
             .is_none_or(|facts| facts.has_group_conditions);
         let limit = (!task.gathers && !has_group_conditions)
             .then_some(task.limits.max_rows.saturating_add(1));
-        let estimate = estimate::read_query(conn, task.sql, &params, limit).await?;
-        task.estimates.admit(estimate)?;
+        let text = task.checks.plan_text();
+        let estimate = estimate::read_query(conn, text, &params, limit).await?;
+        check = estimates.answer(&[estimate])?;
     }
+    let text = check.ready()?;
     let names: Vec<_> = columns.iter().map(Column::name_str).collect();
     let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
     if sink.columns(&names).is_break() {
         return Ok(Ended::Clean);
     }
     let result = conn
-        .exec_iter(&statement, params)
+        .exec_iter(statement.to_run(text), params)
         .await
         .map_err(|e| fault::engine(&e))?;
     fetch(result, columns.len(), sink).await

@@ -7,6 +7,7 @@ use mysql_async::{Column, Conn, Error, Params, consts::ColumnType, prelude::Quer
 use palisade::{
     catalog::{self, Catalog},
     dialect::Dialect,
+    guard::PlanText,
 };
 use palisade_pool::Task;
 
@@ -32,7 +33,7 @@ pub(crate) async fn are_renamed(
     if left.is_empty() {
         return Ok(true);
     }
-    let Some(resolved) = resolve_origin(conn, task.sql, params).await? else {
+    let Some(resolved) = resolve_origin(conn, task.checks.plan_text(), params).await? else {
         return Ok(false);
     };
     for column in left {
@@ -99,11 +100,11 @@ fn family(reported: ColumnType) -> Option<Family> {
 /// them on.
 async fn resolve_origin(
     conn: &mut Conn,
-    sql: &str,
+    planned: PlanText<'_>,
     params: &Params,
 ) -> Result<Option<String>, Error> {
     let explain = conn
-        .prep(format!("EXPLAIN FORMAT=TRADITIONAL {sql}"))
+        .prep(planned.after("EXPLAIN FORMAT=TRADITIONAL"))
         .await?;
     conn.exec_drop(&explain, params.clone()).await?;
     let rows = query(conn, "SHOW WARNINGS".to_owned()).await?;

@@ -232,7 +232,8 @@ impl Change<'_> {
             let task = Task::admit(ticket, false)?
                 .ok_or_else(|| BackendError::second_lock("what is looked through does nothing"))?;
             // The transaction is none that only reads.
-            if !QUERIES.iter().any(|words| task.sql.starts_with(words)) {
+            let text = task.checks.plan_text().to_prepare();
+            if !QUERIES.iter().any(|words| text.starts_with(words)) {
                 return Err(BackendError::second_lock(
                     "what is looked through is no query",
                 ));

@@ -23,7 +23,7 @@ use futures_core::Stream as _;
 use mysql_async::{Column, Conn, Row, prelude::Queryable as _};
 use palisade::{
     catalog::{Catalog, Change, ReferenceAction, Relation},
-    guard::{BackendError, ColumnTypes, Completion, RowSink},
+    guard::{BackendError, Check, ColumnTypes, Completion, RowSink},
     rewrite::{ChangeFacts, ChangeKind, Precheck},
 };
 use palisade_pool::{Changes, Ended, Task, Work, commit};
@@ -33,7 +33,7 @@ use crate::{
     cells::{Reading, type_names},
     connect::Session,
     estimate,
-    execute::{self, Facts},
+    execute::{self, Facts, Prepared},
     fault,
     introspect::{IntrospectError, Product, keys_are_known, optional, query, text, triggers_of},
     params,
@@ -57,17 +57,16 @@ const DEFINITIONS: &[&str] = &[
 const EXPLAIN: &str = "EXPLAIN FORMAT=JSON ";
 
 /// The statements that begin a transaction for `work`.
-pub(crate) fn begin(work: Work<'_>) -> &'static str {
-    match work {
+pub(crate) fn begin(task: &Task<'_>) -> &'static str {
+    let checks = task.checks;
+    match task.work {
         Work::Read | Work::Explain => "START TRANSACTION READ ONLY",
         // The session's own mode stays, so that nothing that commits by itself gets further.
-        Work::Change(changes)
-            if changes.prechecks.is_empty() && changes.cascade_counts.is_empty() =>
-        {
+        Work::Change(_) if !checks.have_prechecks() && !checks.have_cascade_counts() => {
             "START TRANSACTION READ WRITE"
         }
         // What is looked at first is locked, so that the change finds it as it was.
-        Work::Change(changes) if changes.cascade_counts.is_empty() => {
+        Work::Change(_) if !checks.have_cascade_counts() => {
             "SET SESSION TRANSACTION ISOLATION LEVEL SERIALIZABLE; START TRANSACTION READ WRITE"
         }
         // And at the same time, by which it may choose its rows.
@@ -86,17 +85,17 @@ pub(crate) async fn explain(
     task: &Task<'_>,
     sink: &mut (dyn RowSink + Send),
 ) -> Result<Ended, BackendError> {
-    execute::check_text(task.sql)?;
-    if !task.sql.starts_with(EXPLAIN) {
+    let text = task.checks.first_check().ready()?;
+    if !text.sql().starts_with(EXPLAIN) {
         return Err(BackendError::second_lock("the statement asks for no plan"));
     }
-    let statement = conn.prep(task.sql).await.map_err(|e| fault::prepare(&e))?;
+    let statement = Prepared::prepare(conn, task).await?;
     let params = params::bind(statement.num_params(), task.params)?;
     if sink.columns(&["EXPLAIN"]).is_break() {
         return Ok(Ended::Clean);
     }
     let result = conn
-        .exec_iter(&statement, params)
+        .exec_iter(statement.to_run(text), params)
         .await
         .map_err(|e| fault::engine(&e))?;
     execute::fetch(result, 1, sink).await
@@ -110,15 +109,16 @@ pub(crate) async fn change(
     changes: Changes<'_>,
     sink: &mut (dyn RowSink + Send),
 ) -> Result<Completion, BackendError> {
-    execute::check_text(task.sql)?;
     let (change, target) = check_target(facts.catalog, task, changes)?;
-    let statement = conn.prep(task.sql).await.map_err(|e| fault::prepare(&e))?;
+    let statement = Prepared::prepare(conn, task).await?;
     let params = params::bind(statement.num_params(), task.params)?;
     plan(conn, task, &params).await?;
-    if task.estimates.are_wanted() {
+    let mut check = task.checks.first_check();
+    if let Check::Estimate(estimates) = check {
         let target = Some(target).filter(|_| !change.is_joined);
-        let estimate = estimate::of_change(conn, facts.product, task.sql, &params, target).await?;
-        task.estimates.admit(estimate)?;
+        let text = task.checks.plan_text();
+        let estimate = estimate::of_change(conn, facts.product, text, &params, target).await?;
+        check = estimates.answer(&[estimate])?;
     }
     check_effects(conn, facts, task, (changes, change))
         .await
@@ -126,16 +126,24 @@ pub(crate) async fn change(
             Look::Failed(error) => BackendError::unavailable(error.to_string()),
             Look::Refused(error) => error,
         })?;
-    for precheck in changes.prechecks {
-        seek(conn, precheck).await?;
-    }
     let mut reached = Reached::default();
-    for count in changes.cascade_counts {
-        reached = cascade_count::find(conn, facts.catalog, count, changes.max_affected).await?;
-    }
+    let text = loop {
+        check = match check {
+            Check::Precheck(check) => {
+                let gave_row = gives_row(conn, check.query()).await?;
+                check.answer(gave_row)?
+            }
+            Check::CascadeCount(check) => {
+                let (count, most) = (check.query(), changes.max_affected);
+                reached = cascade_count::find(conn, facts.catalog, count, most).await?;
+                check.answer(reached.with(0))?
+            }
+            last @ (Check::Estimate(_) | Check::Ready(_)) => break last.ready()?,
+        };
+    };
     let mut took = ControlFlow::Continue(());
     let mut result = conn
-        .exec_iter(&statement, params)
+        .exec_iter(statement.to_run(text), params)
         .await
         .map_err(|e| fault::change(&e))?;
     // Before it runs, MariaDB does not describe what a change gives.
@@ -171,8 +179,8 @@ pub(crate) async fn change(
     changes.complete(all, Some(affected), took)
 }
 
-/// Runs a precheck: refuses the statement if it finds a row.
-async fn seek(conn: &mut Conn, precheck: &Precheck) -> Result<(), BackendError> {
+/// Whether a precheck finds a row.
+async fn gives_row(conn: &mut Conn, precheck: &Precheck) -> Result<bool, BackendError> {
     execute::check_text(precheck.sql())?;
     let query = conn
         .prep(precheck.sql())
@@ -187,24 +195,21 @@ async fn seek(conn: &mut Conn, precheck: &Precheck) -> Result<(), BackendError> 
         .exec_first(&query, params)
         .await
         .map_err(|e| fault::change(&e))?;
-    match found {
-        Some(_) => Err(BackendError::violated(precheck)),
-        None => Ok(()),
-    }
+    Ok(found.is_some())
 }
 
 /// Changes the schema, or empties a table. It is kept as it is done.
 pub(crate) async fn define(conn: &mut Conn, task: &Task<'_>) -> Result<(), BackendError> {
-    execute::check_text(task.sql)?;
-    if !DEFINITIONS.iter().any(|words| task.sql.starts_with(words)) {
+    let text = task.checks.first_check().ready()?;
+    if !(DEFINITIONS.iter()).any(|words| text.sql().starts_with(words)) {
         return Err(BackendError::second_lock("the statement is no definition"));
     }
-    let statement = conn.prep(task.sql).await.map_err(|e| fault::prepare(&e))?;
+    let statement = Prepared::prepare(conn, task).await?;
     if !statement.columns().is_empty() {
         return Err(BackendError::second_lock("the definition gives rows"));
     }
     let params = params::bind(statement.num_params(), task.params)?;
-    conn.exec_drop(&statement, params)
+    conn.exec_drop(statement.to_run(text), params)
         .await
         .map_err(|error| match fault::is_lost(&error) {
             true => BackendError::outcome_unknown(),
@@ -227,7 +232,7 @@ async fn plan(
     task: &Task<'_>,
     params: &mysql_async::Params,
 ) -> Result<(), BackendError> {
-    let sql = format!("EXPLAIN {}", task.sql);
+    let sql = task.checks.plan_text().after("EXPLAIN");
     // What was prepared a moment ago, and cannot be with this before it, is of another kind.
     let plan = conn.prep(sql).await.map_err(|error| match &error {
         mysql_async::Error::Server(server) if server.code == 1064 => {
@@ -255,8 +260,8 @@ fn check_target<'c>(
         .writes
         .iter()
         .any(|(decided, table, _)| Some(*decided) == change.kind.change() && *table == *target.key);
-    if is_decided && task.relations.contains(&target.uid) && begins_with(task.sql, *change, target)
-    {
+    let text = task.checks.plan_text().to_prepare();
+    if is_decided && task.relations.contains(&target.uid) && begins_with(text, *change, target) {
         Ok((*change, target))
     } else {
         Err(undecided())

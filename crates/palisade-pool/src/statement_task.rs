@@ -4,9 +4,9 @@ use std::{collections::BTreeSet, future::Future, ops::ControlFlow, time::Duratio
 
 use palisade::{
     catalog::Change,
-    guard::{BackendError, BackendErrorKind, Cancel, Completion, Estimates, OpenTicket},
+    guard::{BackendError, BackendErrorKind, Cancel, Checks, Completion, OpenTicket},
     limits::Limits,
-    rewrite::{CascadeCount, ChangeFacts, Effect, Precheck, TextFacts},
+    rewrite::{ChangeFacts, Effect, TextFacts},
     session::Principal,
     value::Value,
 };
@@ -18,8 +18,8 @@ const COMMIT_TIME: Duration = Duration::from_secs(10);
 /// The part of a statement that a database needs: the text, its values, and everything that it may touch.
 #[derive(Debug)]
 pub struct Task<'a> {
-    /// The text.
-    pub sql: &'a str,
+    /// The way to its text.
+    pub checks: Checks<'a>,
     /// Values of its placeholders.
     pub params: &'a [Value],
     /// Relations and columns that its results may come from.
@@ -30,8 +30,6 @@ pub struct Task<'a> {
     pub functions: &'a BTreeSet<String>,
     /// Time, rows and bytes.
     pub limits: &'a Limits,
-    /// What the engine's estimates may be.
-    pub estimates: Estimates<'a>,
     /// Who asks.
     pub principal: &'a Principal,
     /// Whether all rows are worked on for one.
@@ -76,13 +74,12 @@ impl<'a> From<&'a OpenTicket> for Task<'a> {
     fn from(ticket: &'a OpenTicket) -> Self {
         let statement = ticket.statement();
         Self {
-            sql: ticket.sql(),
+            checks: ticket.checks(),
             params: statement.params(),
             reads: statement.engine_reads(),
             relations: statement.relations(),
             functions: statement.engine_functions(),
             limits: statement.limits(),
-            estimates: Estimates::from_statement(statement),
             principal: statement.principal(),
             gathers: statement.gathers(),
             text_facts: statement.text_facts(),
@@ -128,8 +125,6 @@ impl<'a> From<&'a OpenTicket> for Work<'a> {
                 triggers: statement.engine_triggers(),
                 max_affected: statement.max_affected(),
                 body: statement.body_after_changes(),
-                prechecks: ticket.prechecks(),
-                cascade_counts: ticket.cascade_counts(),
             }),
             // Nothing is run of a statement that does nothing.
             Effect::Define | Effect::Nothing => Self::Define,
@@ -150,10 +145,6 @@ pub struct Changes<'a> {
     pub max_affected: u64,
     /// Where the body begins, if rows are changed in the WITH before it.
     pub body: Option<usize>,
-    /// Queries that must give no row before it.
-    pub prechecks: &'a [Precheck],
-    /// Queries for rows that foreign keys follow.
-    pub cascade_counts: &'a [CascadeCount],
 }
 
 impl Changes<'_> {

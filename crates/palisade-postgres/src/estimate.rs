@@ -1,6 +1,6 @@
 //! What the server expects of a statement.
 
-use palisade::guard::{BackendError, Estimate};
+use palisade::guard::{BackendError, Estimate, PlanText};
 use serde_json::Value as Json;
 use tokio_postgres::{
     Client,
@@ -12,10 +12,10 @@ use crate::{fault, write::Printed};
 /// What the server expects of a query, which it plans for these parameters. Nothing runs.
 pub(crate) async fn read_query(
     client: &Client,
-    sql: &str,
+    text: PlanText<'_>,
     bound: &[(&(dyn ToSql + Sync), Type)],
 ) -> Result<Estimate, BackendError> {
-    let explain = format!("EXPLAIN (FORMAT JSON) {sql}");
+    let explain = text.after("EXPLAIN (FORMAT JSON)");
     let rows = client
         .query_typed(&explain, bound)
         .await

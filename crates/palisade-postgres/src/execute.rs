@@ -22,7 +22,7 @@ use std::{
 
 use futures_core::Stream as _;
 use palisade::{
-    guard::{BackendError, ColumnTypes, RowSink},
+    guard::{BackendError, Check, ColumnTypes, ReadyText, RowSink},
     value::Value,
 };
 use palisade_pool::{Task, Work};
@@ -82,12 +82,12 @@ pub(crate) async fn open(
     task: &Task<'_>,
 ) -> Result<Opened, BackendError> {
     let client = &session.client;
-    let begin = begin(task.work);
+    let begin = begin(task);
     let own = Own::new(ground.search_path, task.limits);
     let own = own.values(ground.features);
     let kept = session.kept.get();
     let early = match task.work {
-        Work::Read if task.params.is_empty() && !task.estimates.are_wanted() => kept,
+        Work::Read if task.params.is_empty() && !task.checks.want_estimate() => kept,
         Work::Read | Work::Explain | Work::Change(_) | Work::Define => None,
     };
     // The server takes them in this order.
@@ -107,10 +107,16 @@ pub(crate) async fn open(
                 None => Kept::prepare(client, ground.features).await,
             }
         },
-        async { client.prepare(task.sql).await.map_err(|e| fault::prepare(&e)) },
+        async {
+            let text = task.checks.plan_text().to_prepare();
+            client.prepare(text).await.map_err(|e| fault::prepare(&e))
+        },
         async {
             match early {
-                Some(kept) => declare(client, ground.schema, &kept.look, task, &[]).await,
+                Some(kept) => {
+                    let text = task.checks.first_check().ready()?;
+                    declare((client, &kept.look), ground.schema, task, text, &[]).await
+                }
                 None => Ok(()),
             }
         },
@@ -184,13 +190,13 @@ async fn pin(
 
 /// Has the server make a cursor of the statement, and looks at the schema then: declaring it locks the relations.
 async fn declare(
-    client: &Client,
+    (client, look): (&Client, &Look),
     schema: &Schema,
-    look: &Look,
     task: &Task<'_>,
+    text: ReadyText<'_>,
     bound: &[(&(dyn ToSql + Sync), Type)],
 ) -> Result<(), BackendError> {
-    let sql = format!("DECLARE {CURSOR} NO SCROLL CURSOR FOR {}", task.sql);
+    let sql = format!("DECLARE {CURSOR} NO SCROLL CURSOR FOR {}", text.sql());
     tokio::try_join!(
         biased;
         async {
@@ -246,15 +252,16 @@ pub(crate) async fn answer(
     if !is_declared {
         let bound = params::bind(statement.params(), task.params)?;
         let bound = params::with_types(&bound);
-        if task.estimates.are_wanted() {
-            let estimate = estimate::read_query(client, task.sql, &bound).await?;
+        let mut check = task.checks.first_check();
+        if let Check::Estimate(estimates) = check {
+            let estimate = estimate::read_query(client, task.checks.plan_text(), &bound).await?;
             // Planning has locked the relations: an estimate of another one is none of this.
             schema
                 .verify(client, look, task.relations, task.functions)
                 .await?;
-            task.estimates.admit(estimate)?;
+            check = estimates.answer(&[estimate])?;
         }
-        declare(client, schema, look, task, &bound).await?;
+        declare((client, look), schema, task, check.ready()?, &bound).await?;
     } else if !statement.params().is_empty() {
         return Err(BackendError::second_lock(
             "the statement has parameters, and none are bound",
@@ -276,13 +283,13 @@ pub(crate) async fn answer(
 }
 
 /// The simple query that begins a transaction: constants of our own.
-fn begin(work: Work<'_>) -> String {
+fn begin(task: &Task<'_>) -> String {
     let mut sql = format!(
         "BEGIN ISOLATION LEVEL {} {}",
-        write::isolation(work),
-        write::access_mode(work)
+        write::isolation(task),
+        write::access_mode(task.work)
     );
-    if !work.is_committed() {
+    if !task.work.is_committed() {
         sql.push_str("; ");
         sql.push_str(PLAN_ONCE);
     }

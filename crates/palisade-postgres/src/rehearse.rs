@@ -254,7 +254,7 @@ impl<'a> Change<'a> {
                 ));
             };
             let statement = client
-                .prepare(task.sql)
+                .prepare(task.checks.plan_text().to_prepare())
                 .await
                 .map_err(|e| fault::prepare(&e))?;
             let opened = Opened {
@@ -419,7 +419,8 @@ impl<'a> Change<'a> {
         if let Some(name) = ground.handed {
             execute::hand(&session.client, name, &task).await?;
         }
-        let statement = session.client.prepare(task.sql).await;
+        let text = task.checks.plan_text().to_prepare();
+        let statement = session.client.prepare(text).await;
         let opened = Opened {
             statement: statement.map_err(|e| fault::prepare(&e))?,
             look: look.clone(),

@@ -22,7 +22,7 @@ use std::{future::poll_fn, ops::ControlFlow, pin::pin};
 use futures_core::Stream as _;
 use palisade::{
     catalog::{Catalog, Change, ForeignKey, ReferenceAction, Relation},
-    guard::{BackendError, ColumnTypes, Completion, RowSink},
+    guard::{BackendError, Check, ColumnTypes, Completion, Estimate, ReadyText, RowSink},
     rewrite::Precheck,
 };
 use palisade_pool::{Changes, Task, Work, commit};
@@ -58,11 +58,11 @@ const DEFINITIONS: &[&str] = &[
 ];
 
 /// The isolation level of a transaction for `work`.
-pub(crate) fn isolation(work: Work<'_>) -> &'static str {
-    match work {
+pub(crate) fn isolation(task: &Task<'_>) -> &'static str {
+    match task.work {
         // Each statement sees what was committed before it, so that the schema is looked at as it is under the locks.
         Work::Read | Work::Explain | Work::Define => "READ COMMITTED",
-        Work::Change(changes) if changes.prechecks.is_empty() => "READ COMMITTED",
+        Work::Change(_) if !task.checks.have_prechecks() => "READ COMMITTED",
         // The change sees the rows that were looked at first, or fails.
         Work::Change(_) => "REPEATABLE READ",
     }
@@ -104,6 +104,7 @@ pub(crate) async fn explain(
     if names != [PLAN] {
         return Err(BackendError::second_lock("the statement shows no plan"));
     }
+    let text = task.checks.first_check().ready()?;
     let bound = params::bind(statement.params(), task.params)?;
     // Preparing has locked the relations.
     facts
@@ -112,7 +113,7 @@ pub(crate) async fn explain(
         .await?;
     let stream = facts
         .client
-        .query_typed_raw(task.sql, references(&bound))
+        .query_typed_raw(text.sql(), references(&bound))
         .await
         .map_err(|e| fault::engine(&e))?;
     // A plan is text, whatever its form.
@@ -138,20 +139,21 @@ pub(crate) async fn change(
         is_declared: _,
     } = &opened;
     let bound = params::bind(statement.params(), task.params)?;
-    let sql = printing(task.sql, changes.body, statement)?;
-    let costs = if task.estimates.are_wanted() {
+    let plan_text = task.checks.plan_text().to_prepare();
+    let planned = printing(plan_text, changes.body, statement)?;
+    let costs = if task.checks.want_estimate() {
         "TRUE"
     } else {
         "FALSE"
     };
-    let explain = format!("EXPLAIN (FORMAT JSON, VERBOSE, COSTS {costs}) {sql}");
+    let explain = format!("EXPLAIN (FORMAT JSON, VERBOSE, COSTS {costs}) {planned}");
     let plans = facts
         .client
         .query_typed(&explain, &params::with_types(&bound))
         .await
         .map_err(|e| fault::plan(&e))?;
     // Planning has locked what is changed against other definitions.
-    if changes.prechecks.is_empty() && !facts.is_fixed {
+    if !task.checks.have_prechecks() && !facts.is_fixed {
         let schema = facts.schema;
         schema
             .verify(facts.client, look, task.relations, task.functions)
@@ -162,15 +164,13 @@ pub(crate) async fn change(
             .verify(facts.client, facts.schema, task)
             .await?;
     }
-    let mut found = Vec::new();
+    let (mut found, mut estimates) = (Vec::new(), Vec::new());
     for row in &plans {
         let Printed(text) = row.try_get(0).map_err(|e| fault::engine(&e))?;
         let plan = serde_json::from_str(text)
             .map_err(|e| BackendError::second_lock(format!("the plan is no JSON: {e}")))?;
         collect_changes(&plan, &mut found)?;
-        if task.estimates.are_wanted() {
-            task.estimates.admit(estimate::read(&plan))?;
-        }
+        estimates.push(estimate::read(&plan));
     }
     let is_ruled = !changes.triggers.is_empty()
         && facts.schema.has_rules(facts.client, task.relations).await?;
@@ -184,9 +184,8 @@ pub(crate) async fn change(
         .iter()
         .map(|c| Reading::new(c.type_()))
         .collect();
-    for precheck in changes.prechecks {
-        seek(facts.client, precheck).await?;
-    }
+    let text = look_first(facts.client, task, &estimates).await?;
+    let sql = printing(text.sql(), changes.body, statement)?;
     let sets_off = may_set_off(facts.catalog, changes);
     let before = if changes.body.is_some() || sets_off {
         Some(changed_so_far(facts.client).await?)
@@ -217,8 +216,28 @@ pub(crate) async fn change(
     changes.complete(all, affected, took)
 }
 
-/// Runs a precheck: refuses the statement if it finds a row. A precheck cannot write.
-async fn seek(client: &Client, precheck: &Precheck) -> Result<(), BackendError> {
+/// Does what comes before a change, and gives its text.
+async fn look_first<'t>(
+    client: &Client,
+    task: &Task<'t>,
+    estimates: &[Estimate],
+) -> Result<ReadyText<'t>, BackendError> {
+    let mut check = task.checks.first_check();
+    loop {
+        check = match check {
+            Check::Estimate(check) => check.answer(estimates)?,
+            Check::Precheck(check) => {
+                let gave_row = gives_row(client, check.query()).await?;
+                check.answer(gave_row)?
+            }
+            // The server counts what foreign keys change.
+            last @ (Check::CascadeCount(_) | Check::Ready(_)) => return last.ready(),
+        };
+    }
+}
+
+/// Whether a precheck finds a row. It cannot write.
+async fn gives_row(client: &Client, precheck: &Precheck) -> Result<bool, BackendError> {
     let ours = async |sql| client.batch_execute(sql).await;
     ours("SAVEPOINT palisade_look; SET TRANSACTION READ ONLY")
         .await
@@ -240,12 +259,10 @@ async fn seek(client: &Client, precheck: &Precheck) -> Result<(), BackendError> 
             Some(&SqlState::READ_ONLY_SQL_TRANSACTION) => BackendError::not_admitted(),
             Some(_) | None => fault::change(&e),
         })?;
-    if !rows.is_empty() {
-        return Err(BackendError::violated(precheck));
-    }
     ours("ROLLBACK TO SAVEPOINT palisade_look; RELEASE SAVEPOINT palisade_look")
         .await
-        .map_err(|e| fault::engine(&e))
+        .map_err(|e| fault::engine(&e))?;
+    Ok(!rows.is_empty())
 }
 
 /// Changes the schema, or empties a table. Nothing is kept yet.
@@ -259,7 +276,8 @@ pub(crate) async fn define(
         look,
         is_declared: _,
     } = &opened;
-    if !DEFINITIONS.iter().any(|words| task.sql.starts_with(words)) {
+    let text = task.checks.first_check().ready()?.sql();
+    if !DEFINITIONS.iter().any(|words| text.starts_with(words)) {
         return Err(BackendError::second_lock("the statement is no definition"));
     }
     if !statement.columns().is_empty() || !statement.params().is_empty() {

@@ -10,7 +10,7 @@ use std::{collections::HashSet, sync::Arc};
 use palisade::{
     catalog::{Catalog, Change},
     dialect::Dialect,
-    guard::BackendError,
+    guard::{BackendError, ReadyText},
 };
 use rusqlite::{
     Connection,
@@ -51,8 +51,9 @@ pub(crate) fn execute(
     execute::start_clock(conn, task).map_err(unavailable)?;
     let reads = names(facts.catalog, relations);
     // Those of the tables that it alters, too.
-    let mut functions =
-        execute::own_functions(facts, task, task.sql, reads.iter().map(String::as_str));
+    let text = task.checks.first_check().ready()?;
+    let tables = reads.iter().map(String::as_str);
+    let mut functions = execute::own_functions(facts, task, text.sql(), tables);
     functions.extend(task.functions.iter().cloned());
     let permitted = Permitted {
         catalog: Arc::clone(facts.catalog),
@@ -61,7 +62,7 @@ pub(crate) fn execute(
         writes: changes.writes.iter().cloned().collect(),
         defined: HashSet::new(),
     };
-    let result = in_transaction(conn, facts, task, changes, permitted);
+    let result = in_transaction(conn, facts, (task, text), changes, permitted);
     // As after every change: what is committed stays.
     let _ = execute::reset(conn);
     result
@@ -70,7 +71,7 @@ pub(crate) fn execute(
 fn in_transaction(
     conn: &mut Connection,
     facts: &Facts<'_>,
-    task: &Task<'_>,
+    (task, text): (&Task<'_>, ReadyText<'_>),
     changes: &Changes<'_>,
     mut permitted: Permitted,
 ) -> Result<(), BackendError> {
@@ -79,13 +80,13 @@ fn in_transaction(
     execute::with_authorizer(
         conn,
         move |context| permitted.admits(context),
-        |conn, _| run(conn, task),
+        |conn, _| run(conn, task, text),
     )?;
     conn.execute_batch("COMMIT").map_err(|e| engine(&e))
 }
 
-fn run(conn: &Connection, task: &Task<'_>) -> Result<(), BackendError> {
-    let mut statement = conn.prepare(task.sql).map_err(|e| engine(&e))?;
+fn run(conn: &Connection, task: &Task<'_>, text: ReadyText<'_>) -> Result<(), BackendError> {
+    let mut statement = conn.prepare(text.sql()).map_err(|e| engine(&e))?;
     let is_definition =
         !statement.readonly() && statement.is_explain() == 0 && statement.column_count() == 0;
     if !is_definition {

@@ -36,7 +36,9 @@ use std::{
 use palisade::{
     catalog::Catalog,
     dialect::Dialect,
-    guard::{BackendError, BackendErrorKind, Cancel, OpenTicket, RowSink},
+    guard::{
+        BackendError, BackendErrorKind, Cancel, Check, Checks, OpenTicket, ReadyText, RowSink,
+    },
     limits::Limits,
     rewrite::{ANY_COLUMN, Effect},
     token::SQLITE_FUNCTION,
@@ -101,7 +103,7 @@ const WAIT: Duration = Duration::from_secs(5);
 
 /// The part of a statement that a database needs: the text, its values, and everything that it may touch.
 pub(crate) struct Task<'a> {
-    pub(crate) sql: &'a str,
+    pub(crate) checks: Checks<'a>,
     pub(crate) params: &'a [Value],
     pub(crate) reads: &'a BTreeSet<(String, String)>,
     pub(crate) functions: &'a BTreeSet<String>,
@@ -118,7 +120,7 @@ impl<'a> From<&'a OpenTicket> for Task<'a> {
     fn from(ticket: &'a OpenTicket) -> Self {
         let statement = ticket.statement();
         Self {
-            sql: ticket.sql(),
+            checks: ticket.checks(),
             params: statement.params(),
             reads: statement.engine_reads(),
             functions: statement.engine_functions(),
@@ -203,10 +205,7 @@ fn in_transaction(
     if task.functions.contains(SQLITE_FUNCTION) {
         add_keyed_hash(conn).map_err(unavailable)?;
     }
-    let own = own_functions(facts, task, task.sql, []);
-    with_authorizer(conn, permitted_accesses(task, own), |conn, denied| {
-        run(conn, task, sink, denied)
-    })
+    answer(conn, facts, task, sink)
 }
 
 /// Checks that the schema is still the decided one.
@@ -218,14 +217,34 @@ pub(crate) fn check_schema(conn: &Connection, schema: &SchemaSnapshot) -> Result
     }
 }
 
+/// Runs a query in a transaction that has begun.
+pub(crate) fn answer(
+    conn: &mut Connection,
+    facts: &Facts<'_>,
+    task: &Task<'_>,
+    sink: &mut (dyn RowSink + Send),
+) -> Result<(), BackendError> {
+    let text = match task.checks.first_check() {
+        // The engine tells none.
+        Check::Estimate(check) => check.answer(&[])?,
+        check @ (Check::Precheck(_) | Check::CascadeCount(_) | Check::Ready(_)) => check,
+    }
+    .ready()?;
+    let own = own_functions(facts, task, text.sql(), []);
+    with_authorizer(conn, permitted_accesses(task, own), |conn, denied| {
+        run(conn, task, text, sink, denied)
+    })
+}
+
 /// Runs a query that is permitted.
-pub(crate) fn run(
+fn run(
     conn: &Connection,
     task: &Task<'_>,
+    text: ReadyText<'_>,
     sink: &mut (dyn RowSink + Send),
     denied: &Denied,
 ) -> Result<(), BackendError> {
-    let mut statement = conn.prepare(task.sql).map_err(|e| engine(&e))?;
+    let mut statement = conn.prepare(text.sql()).map_err(|e| engine(&e))?;
     if denied.first().is_some() {
         return Ok(());
     }

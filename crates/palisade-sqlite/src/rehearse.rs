@@ -17,7 +17,10 @@ use palisade::{
     catalog::{Relation, RelationKind},
     change::{Difference, GeneratedColumns, LEDGER, LedgerEntry, RowDifference, TableDifference},
     dialect::Dialect,
-    guard::{BackendError, BackendErrorKind, ChangeEnd, ChangeRun, Looked, OpenTicket, Purpose},
+    guard::{
+        BackendError, BackendErrorKind, ChangeEnd, ChangeRun, Looked, OpenTicket, Purpose,
+        ReadyText,
+    },
     value::{DroppedRows, KeptRows, Value},
 };
 use rusqlite::{
@@ -207,7 +210,7 @@ impl<'a> Change<'a> {
             with_authorizer(
                 conn,
                 move |context| own.admits(context),
-                |conn, _| conn.prepare(task.sql).map(drop).map_err(|e| engine(&e)),
+                |conn, _| write::compile(conn, &task),
             )?;
             write::set_effects(conn, true).map_err(unavailable)?;
             let mut effects = Permitted::with_effects(self.facts, &task, &changes);
@@ -218,7 +221,7 @@ impl<'a> Change<'a> {
                     note(&noted, context);
                     effects.admits(context)
                 },
-                |conn, _| conn.prepare(task.sql).map(drop).map_err(|e| engine(&e)),
+                |conn, _| write::compile(conn, &task),
             )?;
         }
         self.at = 0;
@@ -261,7 +264,10 @@ impl<'a> Change<'a> {
         relations: &[&Relation],
     ) -> Result<(), BackendError> {
         let in_text = |text: &str| text.to_ascii_lowercase().contains("replace");
-        let mut may_replace = self.tickets.iter().any(|ticket| in_text(ticket.sql()));
+        let mut may_replace = self
+            .tickets
+            .iter()
+            .any(|ticket| in_text(ticket.checks().plan_text().to_prepare()));
         for relation in relations {
             let mut texts = conn
                 .prepare("SELECT sql FROM main.sqlite_schema WHERE tbl_name = ?1 COLLATE NOCASE")
@@ -314,17 +320,9 @@ impl<'a> Change<'a> {
             )
             .map_err(unavailable)?;
             write::set_effects(conn, false).map_err(unavailable)?;
-            for precheck in changes.prechecks {
-                let called =
-                    execute::own_functions(self.facts, &task, precheck.sql(), changes.tables());
-                with_authorizer(
-                    conn,
-                    execute::permitted_accesses(&task, called),
-                    |conn, denied| write::seek(conn, &task, precheck, denied),
-                )?;
-            }
+            let text = write::look_first(conn, self.facts, &task, &changes)?;
             write::set_effects(conn, true).map_err(unavailable)?;
-            affected.push(self.run_statement(conn, &task, &changes)?);
+            affected.push(self.run_statement(conn, &task, text, &changes)?);
         }
         self.at = 0;
         Ok(affected)
@@ -334,6 +332,7 @@ impl<'a> Change<'a> {
         &self,
         conn: &mut Connection,
         task: &Task<'_>,
+        text: ReadyText<'_>,
         changes: &Changes<'_>,
     ) -> Result<u64, BackendError> {
         let mut effects = Permitted::with_effects(self.facts, task, changes);
@@ -354,7 +353,7 @@ impl<'a> Change<'a> {
                 is_note || effects.admits(context)
             },
             // What RETURNING gives stands in the difference too.
-            |conn, denied| write::run(conn, task, &mut DroppedRows, denied),
+            |conn, denied| write::run(conn, task, text, &mut DroppedRows, denied),
         )?;
         let affected = conn.changes();
         // Each row that is written is noted once; what REPLACE deletes is noted, and the engine does not count it.
@@ -547,13 +546,8 @@ impl<'a> Change<'a> {
             if task.functions.contains(palisade::token::SQLITE_FUNCTION) {
                 crate::keyed::add_keyed_hash(conn).map_err(unavailable)?;
             }
-            let own = execute::own_functions(self.facts, &task, task.sql, []);
             let mut rows = KeptRows::default();
-            with_authorizer(
-                conn,
-                execute::permitted_accesses(&task, own),
-                |conn, denied| execute::run(conn, &task, &mut rows, denied),
-            )?;
+            execute::answer(conn, self.facts, &task, &mut rows)?;
             all.push(rows.0);
         }
         Ok(all)

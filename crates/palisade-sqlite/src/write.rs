@@ -20,7 +20,7 @@ use std::{
 use palisade::{
     catalog::{Catalog, Change, ReferenceAction},
     dialect::Dialect,
-    guard::{BackendError, BackendErrorKind, OpenTicket, RowSink},
+    guard::{BackendError, BackendErrorKind, Check, OpenTicket, ReadyText, RowSink},
     rewrite::Precheck,
 };
 use rusqlite::{
@@ -43,8 +43,6 @@ pub(crate) struct Changes<'a> {
     pub(crate) writes: &'a BTreeSet<(Change, String, String)>,
     pub(crate) triggers: &'a BTreeSet<String>,
     pub(crate) max_affected: u64,
-    /// Queries that must give no row before it.
-    pub(crate) prechecks: &'a [Precheck],
 }
 
 impl<'a> Changes<'a> {
@@ -60,7 +58,6 @@ impl<'a> From<&'a OpenTicket> for Changes<'a> {
             writes: statement.engine_writes(),
             triggers: statement.engine_triggers(),
             max_affected: statement.max_affected(),
-            prechecks: ticket.prechecks(),
         }
     }
 }
@@ -96,24 +93,17 @@ fn in_transaction(
     with_authorizer(
         conn,
         move |context| own.admits(context),
-        |conn, _| conn.prepare(task.sql).map(drop).map_err(|e| engine(&e)),
+        |conn, _| compile(conn, task),
     )?;
     // Nothing else can write meanwhile.
-    for precheck in changes.prechecks {
-        let called = execute::own_functions(facts, task, precheck.sql(), changes.tables());
-        with_authorizer(
-            conn,
-            execute::permitted_accesses(task, called),
-            |conn, denied| seek(conn, task, precheck, denied),
-        )?;
-    }
+    let text = look_first(conn, facts, task, changes)?;
     set_effects(conn, true).map_err(unavailable)?;
     let mut effects = Permitted::with_effects(facts, task, changes);
     let before = conn.total_changes();
     with_authorizer(
         conn,
         move |context| effects.admits(context),
-        |conn, denied| run(conn, task, sink, denied),
+        |conn, denied| run(conn, task, text, sink, denied),
     )?;
     let affected = conn.changes();
     // With what triggers and foreign keys changed.
@@ -162,35 +152,67 @@ pub(crate) fn set_effects(conn: &Connection, on: bool) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Runs a precheck: refuses the statement if it finds a row.
-pub(crate) fn seek(
+/// Has the engine compile a statement, which asks the authorizer.
+pub(crate) fn compile(conn: &Connection, task: &Task<'_>) -> Result<(), BackendError> {
+    let text = task.checks.plan_text().to_prepare();
+    conn.prepare(text).map(drop).map_err(|e| engine(&e))
+}
+
+/// Does what comes before a change, while triggers and foreign keys are switched off, and gives its text.
+pub(crate) fn look_first<'t>(
+    conn: &mut Connection,
+    facts: &Facts<'_>,
+    task: &Task<'t>,
+    changes: &Changes<'_>,
+) -> Result<ReadyText<'t>, BackendError> {
+    let mut check = task.checks.first_check();
+    loop {
+        check = match check {
+            // The engine tells none.
+            Check::Estimate(check) => check.answer(&[])?,
+            Check::Precheck(check) => {
+                let query = check.query();
+                let called = execute::own_functions(facts, task, query.sql(), changes.tables());
+                let gave_row = with_authorizer(
+                    conn,
+                    execute::permitted_accesses(task, called),
+                    |conn, denied| gives_row(conn, task, query, denied),
+                )?;
+                check.answer(gave_row)?
+            }
+            // The engine counts what foreign keys change.
+            last @ (Check::CascadeCount(_) | Check::Ready(_)) => return last.ready(),
+        };
+    }
+}
+
+/// Whether a precheck finds a row.
+fn gives_row(
     conn: &Connection,
     task: &Task<'_>,
     precheck: &Precheck,
     denied: &Denied,
-) -> Result<(), BackendError> {
+) -> Result<bool, BackendError> {
     let mut query = conn.prepare(precheck.sql()).map_err(|e| engine(&e))?;
     if denied.first().is_some() {
-        return Ok(());
+        // The refusal comes from there.
+        return Ok(false);
     }
     execute::check_query(&query, task)?;
     bind(&mut query, precheck.params())?;
     let found = query.raw_query().next().map_err(|e| engine(&e))?.is_some();
-    if found {
-        Err(BackendError::violated(precheck))
-    } else {
-        Ok(())
-    }
+    Ok(found)
 }
 
 /// Runs a statement that is permitted.
 pub(crate) fn run(
     conn: &Connection,
     task: &Task<'_>,
+    text: ReadyText<'_>,
     sink: &mut (dyn RowSink + Send),
     denied: &Denied,
 ) -> Result<(), BackendError> {
-    let mut statement = conn.prepare(task.sql).map_err(|e| engine(&e))?;
+    let mut statement = conn.prepare(text.sql()).map_err(|e| engine(&e))?;
     if denied.first().is_some() {
         return Ok(());
     }
@@ -221,7 +243,8 @@ pub(crate) struct Permitted {
 impl Permitted {
     /// What the statement itself may do.
     pub(crate) fn own(facts: &Facts<'_>, task: &Task<'_>, changes: &Changes<'_>) -> Self {
-        let mut functions = execute::own_functions(facts, task, task.sql, changes.tables());
+        let text = task.checks.plan_text().to_prepare();
+        let mut functions = execute::own_functions(facts, task, text, changes.tables());
         functions.extend(task.functions.iter().cloned());
         Self {
             catalog: Arc::clone(facts.catalog),

@@ -5,8 +5,7 @@
 use std::sync::Arc;
 
 use crate::{
-    guard::Ticket,
-    limits::EstimateCaps,
+    guard::{Checks, Estimates, Ticket},
     rewrite::{CascadeCount, Precheck, RewrittenStatement},
     value::Value,
 };
@@ -18,14 +17,13 @@ use crate::{
 /// | `sql`, `params` | run exactly this text, once, with these values, over the catalog of the decision |
 /// | `prechecks` | run each before the statement; where one gives a row, change nothing and say so by [`BackendError::violated`] |
 /// | `cascade_counts` | count the rows that foreign keys change, and add them to those of the statement |
-/// | `estimate_caps`, `awaits_estimate` | ask the engine for its estimates first, and hand them to [`BackendError::unless_admitted`] |
+/// | `estimates` | where they are wanted, ask the engine for its estimates first, and hand them to [`Estimates::admit`] |
 /// | `max_affected` | roll back where more rows were changed |
 ///
-/// Rows go through a [`ScanSession`](crate::answer::ScanSession). The limits of time are in
+/// [`checks`] leads through all but the last of them, in order. Rows go through a [`ScanSession`](crate::answer::ScanSession). The limits of time are in
 /// [`limits`](RewrittenStatement::limits).
 ///
 /// [`BackendError::violated`]: crate::guard::BackendError::violated
-/// [`BackendError::unless_admitted`]: crate::guard::BackendError::unless_admitted
 #[derive(Debug, Clone, Copy)]
 pub struct RawParts<'s> {
     /// The text.
@@ -36,12 +34,26 @@ pub struct RawParts<'s> {
     pub prechecks: &'s [Precheck],
     /// Queries for rows that foreign keys follow.
     pub cascade_counts: &'s [CascadeCount],
-    /// What the engine's estimates may be.
-    pub estimate_caps: Option<EstimateCaps>,
-    /// Whether policies have to be asked with the engine's estimates.
-    pub awaits_estimate: bool,
+    /// What the engine's estimates may be, and whether policies have to be asked with them.
+    pub estimates: Estimates<'s>,
     /// The most rows that it may change.
     pub max_affected: u64,
+}
+
+impl<'s> RawParts<'s> {
+    /// A text before which nothing has to be looked at. What a [`Firewall`](crate::firewall::Firewall) decided has
+    /// [`parts`] of its own.
+    #[must_use]
+    pub fn from_sql(sql: &'s str) -> Self {
+        Self {
+            sql,
+            params: &[],
+            prechecks: &[],
+            cascade_counts: &[],
+            estimates: Estimates::default(),
+            max_affected: u64::MAX,
+        }
+    }
 }
 
 /// The parts of `statement`. Whoever runs them has the duties of [`RawParts`].
@@ -52,10 +64,20 @@ pub fn parts(statement: &RewrittenStatement) -> RawParts<'_> {
         params: statement.params(),
         prechecks: statement.prechecks(),
         cascade_counts: statement.cascade_counts(),
-        estimate_caps: statement.estimate_caps(),
-        awaits_estimate: statement.awaits_estimate(),
+        estimates: Estimates::from_statement(statement),
         max_affected: statement.max_affected(),
     }
+}
+
+/// The way to the text of `parts`, check by check. Where the parts are not those of a decided statement, neither is the text.
+#[must_use]
+pub fn checks<'s>(parts: &RawParts<'s>) -> Checks<'s> {
+    Checks::new(
+        parts.sql,
+        parts.estimates,
+        (parts.prechecks, parts.cascade_counts),
+        parts.max_affected,
+    )
 }
 
 /// A ticket for a [`Backend`](crate::guard::Backend) without a `Guard`.

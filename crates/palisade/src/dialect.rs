@@ -23,6 +23,17 @@ impl Dialect {
     /// Every dialect.
     pub const ALL: [Self; 3] = [Self::Sqlite, Self::Postgres, Self::Mysql];
 
+    /// Whether this build knows the engine's functions and system tables: the crate has a feature for each dialect. Without
+    /// them no catalog of the dialect can be built.
+    #[must_use]
+    pub fn is_built_in(self) -> bool {
+        match self {
+            Self::Sqlite => cfg!(feature = "sqlite"),
+            Self::Postgres => cfg!(feature = "postgres"),
+            Self::Mysql => cfg!(feature = "mysql"),
+        }
+    }
+
     /// The name used on the command line, in cases and in audit lines.
     #[must_use]
     pub fn name(self) -> &'static str {

@@ -21,7 +21,8 @@ use std::collections::BTreeSet;
 
 use palisade::{
     catalog::Change,
-    guard::BackendError,
+    danger::{self, RawParts},
+    guard::{BackendError, Estimates},
     limits::Limits,
     rewrite::{ChangeFacts, ChangeKind, TextFacts},
     session::Principal,
@@ -203,8 +204,6 @@ impl Query {
                 triggers: &NONE,
                 max_affected: *max_affected,
                 body: None,
-                prechecks: &[],
-                cascade_counts: &[],
             }),
             Kind::Define => Work::Define,
         }
@@ -245,16 +244,18 @@ impl Ask for Query {
 
     async fn run_into(&self, rows: &mut Rows) -> Result<(), BackendError> {
         let task = Task {
-            sql: &self.sql,
+            checks: danger::checks(&RawParts {
+                estimates: Estimates {
+                    caps: self.limits.estimate_caps(),
+                    awaiting: None,
+                },
+                ..RawParts::from_sql(&self.sql)
+            }),
             params: &self.params,
             reads: &self.reads,
             relations: &self.relations,
             functions: &NONE,
             limits: &self.limits,
-            estimates: palisade::guard::Estimates {
-                caps: self.limits.estimate_caps(),
-                awaiting: None,
-            },
             principal: &Principal::new("Agent", "test"),
             gathers: false,
             text_facts: Some(&self.text_facts),

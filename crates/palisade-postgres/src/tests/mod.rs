@@ -22,7 +22,12 @@ mod write;
 use std::{collections::BTreeSet, sync::OnceLock};
 
 use palisade::{
-    catalog::Change, guard::BackendError, limits::Limits, session::Principal, value::Value,
+    catalog::Change,
+    danger::{self, RawParts},
+    guard::{BackendError, Estimates},
+    limits::Limits,
+    session::Principal,
+    value::Value,
 };
 use palisade_pool::{Changes, Task, Work};
 use palisade_testkit::{
@@ -206,8 +211,6 @@ impl Query {
                 triggers,
                 max_affected: *max_affected,
                 body: None,
-                prechecks: &[],
-                cascade_counts: &[],
             }),
             Kind::Define => Work::Define,
         }
@@ -237,16 +240,18 @@ impl Ask for Query {
 
     async fn run_into(&self, rows: &mut Rows) -> Result<(), BackendError> {
         let task = Task {
-            sql: &self.sql,
+            checks: danger::checks(&RawParts {
+                estimates: Estimates {
+                    caps: self.limits.estimate_caps(),
+                    awaiting: None,
+                },
+                ..RawParts::from_sql(&self.sql)
+            }),
             params: &self.params,
             reads: &self.reads,
             relations: &self.relations,
             functions: &self.functions,
             limits: &self.limits,
-            estimates: palisade::guard::Estimates {
-                caps: self.limits.estimate_caps(),
-                awaiting: None,
-            },
             principal: &self.principal,
             gathers: false,
             text_facts: None,

@@ -113,7 +113,7 @@ fn runs(backend: &SqliteBackend, sql: &str, writes: &[(Change, &str, &str)]) -> 
         .chain(sql.contains("calling").then_some(("calling", "l")))
         .collect();
     let task = Task {
-        sql,
+        checks: undoubted(sql),
         params: &[],
         reads: &pairs(&reads),
         functions: &BTreeSet::new(),
@@ -130,7 +130,6 @@ fn runs(backend: &SqliteBackend, sql: &str, writes: &[(Change, &str, &str)]) -> 
         writes: &writes,
         triggers: &BTreeSet::from(["noted".to_owned()]),
         max_affected: 10,
-        prechecks: &[],
     };
     let result = if writes.is_empty() {
         backend.read_now(&task, &mut Rows::all())

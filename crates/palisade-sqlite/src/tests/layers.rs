@@ -38,7 +38,7 @@ const ESCAPES: &[&str] = &[
 /// A task that may read `users.id` and `users.name`.
 fn with_task<T>(sql: &str, check: impl FnOnce(&Task<'_>) -> T) -> T {
     check(&Task {
-        sql,
+        checks: undoubted(sql),
         params: &[],
         reads: &pairs(&[
             ("users", "id"),

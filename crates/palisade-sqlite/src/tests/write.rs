@@ -113,7 +113,7 @@ impl Writing<'_> {
 
     fn run_into(&self, sink: &mut (dyn RowSink + Send)) -> Result<Completion, BackendError> {
         let task = Task {
-            sql: &self.sql,
+            checks: undoubted(&self.sql),
             params: &self.params,
             reads: &self.reads,
             functions: &self.functions,
@@ -126,7 +126,6 @@ impl Writing<'_> {
             writes: &self.writes,
             triggers: &self.triggers,
             max_affected: self.max_affected,
-            prechecks: &[],
         };
         self.backend.write_now(&task, &changes, sink)
     }
@@ -195,7 +194,7 @@ fn what_is_decided_happens_and_is_counted() {
     // A view of the backend's own, after all of it.
     let mut query = Rows::all();
     let task = Task {
-        sql: "SELECT k FROM main.p",
+        checks: undoubted("SELECT k FROM main.p"),
         params: &[],
         reads: &pairs(&[("p", "k")]),
         functions: &BTreeSet::new(),
@@ -534,7 +533,7 @@ fn whoever_dies_half_way_leaves_nothing_behind() {
         assert_eq!(rows, [[Value::Integer(1)], [Value::Integer(2)]]);
         // And whoever reads afterwards cannot write.
         let task = Task {
-            sql: "DELETE FROM main.quiet",
+            checks: undoubted("DELETE FROM main.quiet"),
             params: &[],
             reads: &BTreeSet::new(),
             functions: &BTreeSet::new(),
@@ -651,7 +650,7 @@ fn plans_are_shown_where_they_are_asked_for() {
     let run = |sql: &str, is_explain: bool| {
         let mut rows = Rows::all();
         let task = Task {
-            sql,
+            checks: undoubted(sql),
             params: &[],
             reads: &pairs(&[("p", "k"), ("p", "id")]),
             functions: &BTreeSet::new(),
@@ -689,7 +688,7 @@ fn definitions_are_kept_whole_or_not_at_all() {
     let define = |ledger: &Ledger, sql: &str, writes: &[(Change, &str, &str)]| {
         let change = ledger.change(sql, writes);
         let task = Task {
-            sql,
+            checks: undoubted(sql),
             params: &[],
             reads: &BTreeSet::new(),
             functions: &change.functions,
@@ -702,7 +701,6 @@ fn definitions_are_kept_whole_or_not_at_all() {
             writes: &change.writes,
             triggers: &change.triggers,
             max_affected: 0,
-            prechecks: &[],
         };
         let relations = ["main.quiet", "main.made"].map(str::to_owned);
         ledger.backend.define_now(&task, &changes, &relations)

@@ -30,6 +30,9 @@ pub enum CatalogError {
     /// A parent that is no relation.
     #[error("the catalog names `{0}` as a parent, which is no relation")]
     UnknownParent(String),
+    /// A dialect that this build leaves out.
+    #[error("this program is built without {0}: build `palisade` with the feature `{0}`")]
+    NotBuiltIn(&'static str),
     /// More relations or columns than ids.
     #[error("the catalog is too large: {0}")]
     TooLarge(String),
@@ -272,6 +275,9 @@ impl CatalogBuilder {
     /// If two relations, or two columns of one relation, have the same key.
     pub fn build(mut self) -> Result<Catalog, CatalogError> {
         let dialect = self.dialect;
+        if !dialect.is_built_in() {
+            return Err(CatalogError::NotBuiltIn(dialect.name()));
+        }
         for def in &mut self.relations {
             def.triggers.sort();
             def.triggers.dedup();
@@ -518,6 +524,16 @@ fn unique_keys(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_dialect_that_is_left_out_has_no_catalog() {
+        for dialect in Dialect::ALL {
+            let built = CatalogBuilder::new(dialect).build();
+            assert_eq!(built.is_ok(), dialect.is_built_in(), "{}", dialect.name());
+            let has_functions = !functions::registry(dialect).all().is_empty();
+            assert_eq!(has_functions, dialect.is_built_in(), "{}", dialect.name());
+        }
+    }
 
     #[test]
     fn overloads_of_several_extensions_are_of_the_worst_class() {

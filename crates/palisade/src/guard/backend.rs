@@ -39,7 +39,7 @@ pub trait Backend: Send + Sync + 'static {
     /// Opens `ticket` for the backend's catalog, runs the statement exactly as printed, and feeds its rows to `sink` until the
     /// sink breaks.
     ///
-    /// In the same transaction, before it: where one of its [prechecks](crate::guard::OpenTicket::prechecks) gives a row, it is
+    /// In the same transaction, before it: where one of its [checks](crate::guard::OpenTicket::checks) finds a row, it is
     /// [not admitted](BackendError::not_admitted); where it [awaits an estimate](crate::rewrite::RewrittenStatement::awaits_estimate) or has
     /// caps on one, the engine's decides, by [`unless_admitted`](BackendError::unless_admitted).
     fn execute<'a>(

@@ -6,6 +6,7 @@ mod backend_error;
 mod cancel;
 mod candidate;
 mod change;
+mod checks;
 mod dry_run;
 mod engine_fault;
 mod estimates;
@@ -27,6 +28,7 @@ pub use change::{
     ChangeCall, ChangeEnd, ChangeOrder, ChangeRun, ChangeView, Expectation, LedgerFault, Lens,
     Looked, LookedAtChange, MAX_CHANGE_STATEMENTS, Preview, Purpose, ReceiptView, TracedRow,
 };
+pub use checks::{Check, Checks, CountCheck, EstimateCheck, PlanText, ReadyText, RowCheck};
 pub use dry_run::DryRun;
 pub use engine_fault::{EngineFault, FaultClass};
 pub use estimates::Estimates;

@@ -7,8 +7,10 @@ use crate::{
     guard::{
         backend_error::{BackendError, BackendErrorKind},
         cancel::Cancel,
+        checks::Checks,
+        estimates::Estimates,
     },
-    rewrite::{CascadeCount, Precheck, RewrittenStatement},
+    rewrite::RewrittenStatement,
 };
 
 /// The right to run one statement. A [`Guard`](crate::guard::Guard) makes one for each statement that it hands to its backend.
@@ -71,10 +73,15 @@ impl Ticket {
     }
 }
 
-/// A statement in the hands of the backend that runs it: the text, and what has to be looked at before it.
+/// A statement in the hands of the backend that runs it.
 ///
-/// The text may be prepared and planned at once. Before it runs, in the same transaction, come the estimates, each precheck
-/// and each count.
+/// Its text may be prepared and planned at once. The text to run is at the end of its [`checks`](Self::checks), and nowhere else:
+///
+/// ```compile_fail,E0599
+/// fn skip(ticket: &palisade::guard::OpenTicket) -> &str {
+///     ticket.sql()
+/// }
+/// ```
 #[derive(Debug)]
 pub struct OpenTicket {
     statement: Arc<RewrittenStatement>,
@@ -95,28 +102,15 @@ impl OpenTicket {
         &self.cancel
     }
 
-    /// The text to run, and nothing else.
+    /// The way to the text, check by check. The schema must be looked at as it is under the statement's locks.
     #[must_use]
-    pub fn sql(&self) -> &str {
-        self.statement.text()
-    }
-
-    /// What must give no row when it runs in the statement's transaction, before it. Such a row is not admitted by policy as the
-    /// statement would leave it, or the statement would reach it and may not.
-    ///
-    /// The first that gives a row refuses the statement, by [`BackendError::violated`], and nothing is changed. The transaction
-    /// must see the same rows from the first of these to the statement's end, or fail as [`BackendErrorKind::Conflict`]. The schema
-    /// must be looked at as it is under the statement's locks.
-    #[must_use]
-    pub fn prechecks(&self) -> &[Precheck] {
-        self.statement.prechecks()
-    }
-
-    /// Queries for rows that the statement changes and others refer to, on MySQL and MariaDB. The engine does not count what
-    /// foreign keys change, which counts against [`max_affected`](RewrittenStatement::max_affected). The transaction must see
-    /// the same rows, and the same time, from these to the statement's end.
-    #[must_use]
-    pub fn cascade_counts(&self) -> &[CascadeCount] {
-        self.statement.cascade_counts()
+    pub fn checks(&self) -> Checks<'_> {
+        let statement = &self.statement;
+        Checks::new(
+            statement.text(),
+            Estimates::from_statement(statement),
+            (statement.prechecks(), statement.cascade_counts()),
+            statement.max_affected(),
+        )
     }
 }

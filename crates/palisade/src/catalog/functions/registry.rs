@@ -172,15 +172,25 @@ fn kinds(words: &str) -> Option<Kinds> {
     Some(kinds)
 }
 
-/// The built-in functions of `dialect`.
+#[cfg(feature = "sqlite")]
+const SQLITE_TABLE: &str = include_str!("../../../data/functions/sqlite.tsv");
+#[cfg(not(feature = "sqlite"))]
+const SQLITE_TABLE: &str = "";
+#[cfg(feature = "postgres")]
+const POSTGRES_TABLE: &str = include_str!("../../../data/functions/postgres.tsv");
+#[cfg(not(feature = "postgres"))]
+const POSTGRES_TABLE: &str = "";
+#[cfg(feature = "mysql")]
+const MYSQL_TABLE: &str = include_str!("../../../data/functions/mysql.tsv");
+#[cfg(not(feature = "mysql"))]
+const MYSQL_TABLE: &str = "";
+
+/// The built-in functions of `dialect`; none of one that is not [built in](Dialect::is_built_in).
 #[must_use]
 pub fn registry(dialect: Dialect) -> &'static Registry {
-    static SQLITE: LazyLock<Registry> =
-        LazyLock::new(|| Registry::read(include_str!("../../../data/functions/sqlite.tsv")));
-    static POSTGRES: LazyLock<Registry> =
-        LazyLock::new(|| Registry::read(include_str!("../../../data/functions/postgres.tsv")));
-    static MYSQL: LazyLock<Registry> =
-        LazyLock::new(|| Registry::read(include_str!("../../../data/functions/mysql.tsv")));
+    static SQLITE: LazyLock<Registry> = LazyLock::new(|| Registry::read(SQLITE_TABLE));
+    static POSTGRES: LazyLock<Registry> = LazyLock::new(|| Registry::read(POSTGRES_TABLE));
+    static MYSQL: LazyLock<Registry> = LazyLock::new(|| Registry::read(MYSQL_TABLE));
     match dialect {
         Dialect::Sqlite => &SQLITE,
         Dialect::Postgres => &POSTGRES,
