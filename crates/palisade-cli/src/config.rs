@@ -4,12 +4,14 @@ use std::{
     collections::BTreeMap,
     ops::{Range, RangeInclusive},
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use clap::ValueEnum;
 use palisade::{
     answer::{Action, Scanner, Sensitivity},
     did_you_mean,
+    guard::Budgets,
     limits::Limits,
     session::Principal,
     token::{Lifetime, LifetimeSyntaxError},
@@ -23,6 +25,7 @@ use crate::{
     approvals_config::{ApprovalSetup, Approvals},
     audit_config::{Audit, AuditSetup},
     broker_config::{Broker, BrokerSetup},
+    budget_config::BudgetTable,
     config_fault::ConfigFault,
     database::Database,
     database_name::Source,
@@ -52,6 +55,8 @@ pub(crate) struct Config {
     pub(crate) sensitivity: Option<ScanFor>,
     /// What the operator looks for beside the detectors.
     pub(crate) rules: Option<&'static Rules>,
+    /// What principals may take over time.
+    pub(crate) budgets: Option<Arc<Budgets>>,
     /// Where the secret behind tokens and hash masks is.
     pub(crate) token_secret: Option<Secret>,
     /// How long tokens last.
@@ -138,6 +143,9 @@ struct File {
     /// What is looked for in answers beside the detectors.
     #[serde(default)]
     scan: Scan,
+    /// What principals may take within a minute and a day, over all connections.
+    #[serde(default)]
+    budgets: BudgetTable,
     /// The databases, by name.
     #[serde(default)]
     connections: BTreeMap<String, Connection>,
@@ -503,6 +511,7 @@ impl Reader<'_> {
             broker,
             telemetry,
             scan,
+            budgets,
             connections,
         } = file;
         for host in &grants.hosts {
@@ -532,6 +541,7 @@ impl Reader<'_> {
             on_finding,
             sensitivity,
             rules: self.rules(scan)?,
+            budgets: self.budgets(budgets)?,
             token_secret: self.token_secret(token_secret_env, token_secret_file, &grants)?,
             token_lifetime: self.lifetime(token_lifetime)?,
             limits,
@@ -693,6 +703,7 @@ impl Reader<'_> {
             on_finding: on_finding.or(defaults.on_finding),
             sensitivity: sensitivity.or(defaults.sensitivity),
             rules: defaults.rules,
+            budgets: defaults.budgets.clone(),
             token_secret: self
                 .token_secret(token_secret_env, token_secret_file, grants)?
                 .or_else(|| defaults.token_secret.clone()),

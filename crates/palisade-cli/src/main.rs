@@ -36,6 +36,7 @@ mod batch;
 mod broker;
 mod broker_args;
 mod broker_config;
+mod budget_config;
 mod candidate_log;
 mod changed_lines;
 mod changes;

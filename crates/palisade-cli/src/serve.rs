@@ -432,6 +432,10 @@ fn gate(
 ) -> Result<Gate, Failure> {
     let access = setup.access(asked)?;
     let guard = guard(setup, database, access, driver)?;
+    let guard = match &setup.budgets {
+        Some(budgets) => guard.with_budgets(Arc::clone(budgets)),
+        None => guard,
+    };
     let name = setup.name_of(database);
     let demands_approval = guard.firewall().policies().demands_approval();
     let store = match open_store(setup, &guard, access)? {

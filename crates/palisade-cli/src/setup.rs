@@ -9,6 +9,7 @@ use palisade::{
     dialect::Dialect,
     error::Error,
     firewall::Firewall,
+    guard::Budgets,
     limits::Limits,
     policy::Lint,
     session::Principal,
@@ -50,6 +51,8 @@ pub(crate) struct Setup {
     pub(crate) on_finding: Action,
     /// How much of what comes back is reported.
     pub(crate) scanner: Scanner,
+    /// What principals may take over time from what is served.
+    pub(crate) budgets: Option<Arc<Budgets>>,
     /// The secret behind tokens and hash masks.
     token_secret: Option<TokenSecret>,
     /// What a statement may cost.
@@ -233,6 +236,7 @@ impl Setup {
             audit,
             on_finding: config.on_finding.map(Action::from).unwrap_or_default(),
             scanner: config.scanner(),
+            budgets: config.budgets.clone(),
             token_secret: token_secret.map(|secret| {
                 let lifetime = config.token_lifetime.unwrap_or(TOKEN_LIFETIME);
                 TokenSecret::new(secret.reveal()).lasting(lifetime)

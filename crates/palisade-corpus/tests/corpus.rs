@@ -38,6 +38,10 @@ const WITHOUT_CASE: &[(Code, &str)] = &[
         "needs many statements that fail; tested with the gate",
     ),
     (
+        Code::LimitBudget,
+        "needs several statements; tested with the gate and the server",
+    ),
+    (
         Code::LimitAffectedRows,
         "needs a database that is changed; tested with the backends",
     ),

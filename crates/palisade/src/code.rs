@@ -249,6 +249,9 @@ codes! {
     LimitFailures "limit.failures" retry true, next [query], fault Statement, stage Execution, incident Always, detail Recorded,
         "Too many statements over filtered tables failed in the database.",
         "Leave out what may fail (division, casts, JSON paths) over filtered tables, or wait as long as the message says.";
+    LimitBudget "limit.budget" retry true, next [query], fault Statement, stage Execution, incident Never, detail Recorded,
+        "What the principal may take within a minute or a day is used up.",
+        "Wait as long as retry_after_ms says. Ask for fewer rows and columns, or for totals.";
     LimitResource "limit.resource" retry false, next [query], fault Statement, stage Execution, incident Never, detail Withheld,
         "The engine's own limit on size or memory stopped the statement.",
         "Ask for less data in one value.";

@@ -143,6 +143,8 @@ fn the_schema_and_the_parser_know_the_same_keys() {
         ("Telemetry", "telemetry"),
         ("Scan", "scan"),
         ("ScanRule", "[scan.rules]"),
+        ("BudgetTable", "budgets"),
+        ("BudgetSpan", "budgets.minute"),
         ("Connection", "connections.x"),
         ("AuditTable", "audit"),
     ];

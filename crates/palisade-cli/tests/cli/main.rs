@@ -16,6 +16,7 @@ mod audit_file;
 mod broker;
 mod broker_load;
 mod broker_sandbox;
+mod budgets;
 mod cancel;
 mod caps;
 mod completions;

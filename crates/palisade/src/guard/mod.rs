@@ -3,6 +3,7 @@
 mod approvals;
 mod backend;
 mod backend_error;
+mod budget;
 mod cancel;
 mod candidate;
 mod change;
@@ -23,6 +24,7 @@ use std::{borrow::Cow, sync::Arc, time::Duration};
 pub use crate::limits::Estimate;
 pub use backend::{Backend, BackendFuture, Completion, GivenEstimates};
 pub use backend_error::{BackendError, BackendErrorKind};
+pub use budget::{Allowance, Budgets};
 pub use cancel::Cancel;
 pub use change::{
     ChangeCall, ChangeEnd, ChangeOrder, ChangeRun, ChangeView, Expectation, LedgerFault, Lens,
@@ -38,6 +40,7 @@ pub use stages::{GateStage, StageTime};
 pub use ticket::{OpenTicket, Ticket};
 
 use backend_error::describe_failure;
+use budget::Taken;
 use candidate::{Candidate, Made};
 use failure_quota::Failures;
 use live::{Current, Live};
@@ -137,6 +140,7 @@ pub struct Guard {
     scanner: Scanner,
     name: Option<String>,
     failures: Failures,
+    budgets: Option<Arc<Budgets>>,
 }
 
 impl std::fmt::Debug for Guard {
@@ -177,6 +181,16 @@ impl Guard {
             scanner: Scanner::default(),
             name: None,
             failures: Failures::default(),
+            budgets: None,
+        }
+    }
+
+    /// What principals may take over time, here and by the other gates that have the same `budgets`. Without it there is no bound.
+    #[must_use]
+    pub fn with_budgets(self, budgets: Arc<Budgets>) -> Self {
+        Self {
+            budgets: Some(budgets),
+            ..self
         }
     }
 
@@ -333,7 +347,9 @@ impl Guard {
             // What was not run has no text.
             (_, Asked::Template(_, _)) => ("".into(), &Params::None, &*session),
         };
-        let result = match call {
+        let admitted = (self.budgets.as_ref())
+            .map_or(Ok(()), |budgets| budgets.admit(session.principal(), start));
+        let result = match admitted.and_then(|()| call.as_ref().map_err(Clone::clone)) {
             Ok(_) => {
                 run.room = room;
                 run.cancel = cancel.cloned().unwrap_or_default();
@@ -341,9 +357,10 @@ impl Guard {
                 self.decide_and_run(wording, params, session, limits, &mut run)
                     .await
             }
-            Err(ref rejection) => Err(rejection.clone()),
+            Err(rejection) => Err(rejection),
         };
         run.report.duration = self.host.monotonic().saturating_sub(start);
+        self.spend(session, result.as_ref().ok(), run.report.duration);
         let outcome = match result {
             Ok(envelope) => Outcome::Rows(envelope),
             Err(rejection) => Outcome::Rejected(Refusal {
@@ -376,6 +393,22 @@ impl Guard {
             rejected @ Outcome::Rejected(_) => rejected,
         };
         (outcome, report)
+    }
+
+    /// Counts what a statement of `session` took, and gave by `envelope`.
+    fn spend(&self, session: &Session, envelope: Option<&Envelope>, time: Duration) {
+        let Some(budgets) = &self.budgets else { return };
+        let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
+        let (rows, columns) = envelope.map_or((0, 0), |envelope| {
+            let answer = envelope.answer();
+            (count(answer.row_count()), count(answer.columns().len()))
+        });
+        let taken = Taken {
+            rows,
+            cells: rows.saturating_mul(columns),
+            time,
+        };
+        budgets.spend(session.principal(), taken, self.host.monotonic());
     }
 
     async fn decide_and_run(

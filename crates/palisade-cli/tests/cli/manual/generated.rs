@@ -19,6 +19,7 @@ const CONFIG: &str = concat!(
     include_str!("../../../src/audit_config.rs"),
     include_str!("../../../src/webhook_config.rs"),
     include_str!("../../../src/broker_config.rs"),
+    include_str!("../../../src/budget_config.rs"),
     include_str!("../../../src/http_config.rs"),
     include_str!("../../../src/oauth_config.rs"),
     include_str!("../../../src/metrics_config.rs"),
@@ -73,6 +74,8 @@ pub(super) fn sections() -> Vec<(&'static str, String)> {
         ("broker-peer", keys("BrokerPeer")),
         ("telemetry", keys("Telemetry")),
         ("scan-rules", keys("ScanRule")),
+        ("budgets", keys("BudgetTable")),
+        ("budget-span", keys("BudgetSpan")),
         ("exit-codes", exit_codes()),
     ]
 }
@@ -325,6 +328,8 @@ fn value(kind: &str) -> &'static str {
         | "Option<HttpMetrics>"
         | "BTreeMap<String, OauthIssuer>"
         | "Scan"
+        | "BudgetTable"
+        | "Option<BudgetSpan>"
         | "BTreeMap<String, Connection>" => "table",
         "usize"
         | "u32"
@@ -385,6 +390,8 @@ pub(super) fn configuration_schema() -> String {
         "Telemetry": object(CONFIG, "Telemetry"),
         "Scan": object(CONFIG, "Scan"),
         "ScanRule": object(CONFIG, "ScanRule"),
+        "BudgetTable": object(CONFIG, "BudgetTable"),
+        "BudgetSpan": object(CONFIG, "BudgetSpan"),
         "Connection": object(CONFIG, "Connection"),
         "AuditTable": object(CONFIG, "AuditTable"),
     });

@@ -262,6 +262,10 @@ impl Guard {
         for statement in &body.statements {
             let params = read_params(&statement.params)?;
             let start = self.host.monotonic();
+            // What was looked at and approved is kept, whatever is left.
+            if let (true, Some(budgets)) = (is_dry, &self.budgets) {
+                budgets.admit(session.principal(), start)?;
+            }
             let mut run = Run::new(self.current.get(), true, start);
             run.is_dry = is_dry;
             let firewall = Arc::clone(&run.live.firewall);
@@ -353,6 +357,7 @@ impl Guard {
         let order = ChangeOrder { tickets, purpose };
         let end = live.backend.change(order).await;
         let took = self.host.monotonic().saturating_sub(began);
+        self.spend(session, None, took);
         let (at, error) = match end {
             Ok(ChangeEnd::Ran(run)) => {
                 for (at, decision) in decisions.iter_mut().enumerate() {
