@@ -77,36 +77,33 @@ pub(super) struct Place {
 }
 
 impl Mutant {
-    /// From a row of `--list --json`.
-    pub(super) fn read(row: &Value) -> Option<Self> {
+    /// From a row of `--list --json`, and the text of its file.
+    pub(super) fn read(row: &Value, source: &str) -> Option<Self> {
         let start = row.get("span")?.get("start")?;
         let number = |name: &str| {
             let number = start.get(name).and_then(Value::as_u64)?;
             usize::try_from(number).ok()
         };
+        let text = |name: &str| Some(row.get(name)?.as_str()?.to_owned());
+        let start = (number("line")?, number("column")?);
         Some(Self {
-            name: row.get("name")?.as_str()?.to_owned(),
-            place: Place::from_mutant(row)?,
+            name: text("name")?,
+            place: Place {
+                file: text("file")?,
+                line: source
+                    .lines()
+                    .nth(start.0.checked_sub(1)?)?
+                    .trim()
+                    .to_owned(),
+                replacement: text("replacement")?,
+            },
             kind: Kind::parse(row.get("genre")?.as_str()?)?,
-            start: (number("line")?, number("column")?),
+            start,
         })
     }
 }
 
 impl Place {
-    /// From a row of `--list --json`.
-    fn from_mutant(row: &Value) -> Option<Self> {
-        let diff = row.get("diff")?.as_str()?;
-        let changed = diff
-            .lines()
-            .find(|line| line.starts_with('-') && !line.starts_with("---"))?;
-        Some(Self {
-            file: row.get("file")?.as_str()?.to_owned(),
-            line: changed.trim_start_matches('-').trim().to_owned(),
-            replacement: row.get("replacement")?.as_str()?.to_owned(),
-        })
-    }
-
     /// From a row of the file of those that are equivalent.
     fn from_equivalent(row: &Value) -> Option<Self> {
         let text = |name: &str| Some(row.get(name)?.as_str()?.to_owned());
@@ -173,7 +170,7 @@ pub(super) fn install() -> Result<PathBuf> {
 /// All changes of what decides in `tree`.
 pub(super) fn list(program: &Path, tree: &Path) -> Result<Vec<Mutant>> {
     let output = Command::new(program)
-        .args(["mutants", "--list", "--json", "--diff"])
+        .args(["mutants", "--list", "--json"])
         .args(CODE.iter().flat_map(|package| ["--package", package]))
         .current_dir(tree)
         .stdin(Stdio::null())
@@ -181,8 +178,13 @@ pub(super) fn list(program: &Path, tree: &Path) -> Result<Vec<Mutant>> {
         .output()
         .map_err(|error| format!("{}: {error}", program.display()))?;
     let mut all = Vec::new();
+    let mut sources: BTreeMap<String, String> = BTreeMap::new();
     for row in read_rows(&output.stdout)? {
-        let mutant = Mutant::read(&row).ok_or_else(|| format!("not a change: {row}"))?;
+        let file = row.get("file").and_then(Value::as_str).unwrap_or_default();
+        let source = sources
+            .entry(file.to_owned())
+            .or_insert_with(|| fs::read_to_string(tree.join(file)).unwrap_or_default());
+        let mutant = Mutant::read(&row, source).ok_or_else(|| format!("not a change: {row}"))?;
         let function = row.get("function").and_then(|f| f.get("function_name"));
         let function = function.and_then(Value::as_str).unwrap_or_default();
         if !WORDS_ONLY.iter().any(|part| function.contains(part)) {

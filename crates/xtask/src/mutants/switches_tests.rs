@@ -17,10 +17,10 @@ fn change(source: &str, genre: &str, at: &str, replacement: &str) -> Mutant {
         .count()
         + 1;
     let row = json!({
-        "name": at, "file": "f.rs", "genre": genre, "replacement": replacement, "diff": "-x",
+        "name": at, "file": "f.rs", "genre": genre, "replacement": replacement,
         "span": { "start": { "line": line, "column": column } },
     });
-    Mutant::read(&row).unwrap_or_else(|| panic!("{row}"))
+    Mutant::read(&row, source).unwrap_or_else(|| panic!("{row}"))
 }
 
 #[track_caller]
