@@ -68,7 +68,7 @@ pub(super) struct Switched {
 /// `source` with `changes`, each with its number.
 pub(super) fn switch(source: &str, changes: &[(u32, &Mutant)]) -> Result<Switched> {
     let file = syn::parse_file(source).map_err(|error| error.to_string())?;
-    let mut wanted: BTreeMap<(Kind, usize, usize), Vec<(u32, &str)>> = BTreeMap::new();
+    let mut wanted = Wanted::new();
     for (number, mutant) in changes {
         let at = (mutant.kind, mutant.start.0, mutant.start.1);
         let text = mutant.place.replacement.as_str();
@@ -120,9 +120,12 @@ enum Part {
     Source(Range<usize>),
 }
 
+/// What is wanted, by where it begins: kind, line and column. Each with its number, and what stands there instead.
+type Wanted<'a> = BTreeMap<(Kind, usize, usize), Vec<(u32, &'a str)>>;
+
 struct Finder<'a> {
     source: &'a str,
-    wanted: BTreeMap<(Kind, usize, usize), Vec<(u32, &'a str)>>,
+    wanted: Wanted<'a>,
     /// How many constants and `const` functions this is in.
     in_const: usize,
     edits: BTreeMap<(usize, usize), Edit>,
