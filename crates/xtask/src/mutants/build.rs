@@ -208,3 +208,37 @@ fn read_error_text(message: &Value) -> Option<String> {
     let is_error = message.get("level")?.as_str()? == "error";
     is_error.then(|| Some(message.get("rendered")?.as_str()?.to_owned()))?
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Change 1 stands in what change 0 changes; change 2 further behind.
+    fn marks() -> BTreeMap<String, Marks> {
+        let marks = Marks {
+            changes: vec![(0, 10..100), (1, 20..40), (2, 300..400)],
+            around: vec![(vec![0], 5..200), (vec![1], 20..60), (vec![2], 290..450)],
+        };
+        BTreeMap::from([("f.rs".to_owned(), marks)])
+    }
+
+    #[test]
+    fn an_error_is_the_fault_of_the_innermost_change_or_the_nearest() {
+        for (file, start, end, expected) in [
+            ("f.rs", 25, 30, (vec![1], true)),
+            ("f.rs", 70, 75, (vec![0], true)),
+            ("f.rs", 45, 50, (vec![0], true)),
+            ("f.rs", 150, 160, (vec![0], false)),
+            ("f.rs", 500, 510, (vec![2], false)),
+            ("f.rs", 9000, 9010, (vec![], false)),
+            ("g.rs", 25, 30, (vec![], false)),
+        ] {
+            let error = Error {
+                code: String::new(),
+                text: String::new(),
+                spans: vec![(file.to_owned(), start, end)],
+            };
+            assert_eq!(error.find_changes(&marks()), expected, "{file} {start}");
+        }
+    }
+}

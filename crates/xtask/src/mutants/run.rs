@@ -239,3 +239,23 @@ fn read_result(line: &str) -> Option<(&str, bool)> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::read_result;
+
+    #[test]
+    fn lines_of_output_tell_how_tests_ended() {
+        for (line, expected) in [
+            ("test a::b ... ok", Some(("a::b", true))),
+            ("test a::b ... FAILED", Some(("a::b", false))),
+            ("test a - should panic ... ok", Some(("a", true))),
+            ("test a ... ignored", None),
+            ("test a has been running for over 60 seconds", None),
+            ("test result: FAILED. 1 passed; 1 failed", None),
+            ("running 2 tests", None),
+        ] {
+            assert_eq!(read_result(line), expected, "{line}");
+        }
+    }
+}
