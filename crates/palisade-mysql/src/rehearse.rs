@@ -475,3 +475,20 @@ fn compare(
         tables: by_table.into_values().collect(),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_count_by_what_they_take() {
+        for (value, bytes) in [
+            (Value::Null, 8),
+            (Value::Integer(1), 8),
+            (Value::Text("".into()), 0),
+            (Value::Text("é x".into()), 4),
+        ] {
+            assert_eq!(size_of(&value), bytes, "{value:?}");
+        }
+    }
+}

@@ -772,3 +772,25 @@ fn unreadable(error: &tokio_postgres::Error, relation: &Relation) -> BackendErro
         false => fault,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn rows_and_bytes_may_be_as_many_as_the_limits_say() {
+        let mut room = Room::default();
+        for _ in 0..2 * MAX_ROWS {
+            room.take(0).unwrap();
+        }
+        assert_eq!(
+            room.take(0).unwrap_err().kind,
+            BackendErrorKind::AffectedRows
+        );
+        let mut room = Room::default();
+        room.take(MAX_BYTES).unwrap();
+        assert_eq!(room.take(1).unwrap_err().kind, BackendErrorKind::Resource);
+    }
+}

@@ -42,7 +42,8 @@ Tasks:
   fuzz [SECONDS]  every fuzz target for SECONDS each (60); needs the nightly toolchain
   eval DIR        the firewall on a folder of public statements, attacks and texts; `eval --help` says more
   mutants [--sample N] [--seed S]
-                  changes the deciding code in N places, one at a time: what no test notices is told
+                  changes the deciding code in N places, one at a time: what no test notices is told;
+                  `mutants --help` says more
   train DIR       learns the weights of the scanner's score from a folder of texts; `train --help` says more
   measure         start to first answer and memory of `palisade serve`
   second-opinion  PostgreSQL's own parser beside ours, over the corpus; builds it first, which needs libclang

@@ -104,3 +104,28 @@ impl Run {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn letters_are_words_where_they_have_vowels_and_are_few() {
+        for (text, tokens) in [
+            ("", 0),
+            ("customer", 2),
+            ("Customer", 2),
+            // Without vowels, with capitals inside, and too long for a word: letters of a key.
+            ("xkcdqz", 4),
+            ("cuStomer", 5),
+            ("aeiouaeiouaeio", 3),
+            ("aeiouaeiouaeiou", 10),
+            ("customer customer", 4),
+            ("12345", 2),
+            ("--\n", 3),
+            ("\u{1F600}", 4),
+        ] {
+            assert_eq!(estimate_model_tokens(text), tokens, "{text}");
+        }
+    }
+}

@@ -134,3 +134,46 @@ impl Weighter<StatementKey, Arc<Prepared>> for Weight {
         u64::try_from(key.bytes() + prepared.bytes()).unwrap_or(u64::MAX)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::Principal;
+
+    /// Whether texts hash to one number is chance, so that what is found is compared.
+    #[test]
+    fn a_key_is_that_of_its_text_its_session_and_its_limits() {
+        let [ana, ben] = ["ana", "ben"].map(|id| Session::new(Principal::new("Agent", id)));
+        let limits = Limits::default();
+        let fewer = Limits {
+            max_columns: 1,
+            ..Limits::default()
+        };
+        let key = StatementKey::new(&ana, &limits, "SELECT 1");
+        for (session, limits, sql, same) in [
+            (&ana, &limits, "SELECT 1", true),
+            (&ana, &limits, "SELECT 2", false),
+            (&ana, &fewer, "SELECT 1", false),
+            (&ben, &limits, "SELECT 1", false),
+        ] {
+            let asked = Asked {
+                session,
+                limits,
+                sql,
+            };
+            assert_eq!(asked.equivalent(&key), same, "{sql} {session:?}");
+        }
+    }
+
+    #[test]
+    fn a_key_is_as_large_as_what_it_keeps() {
+        let session = |id: &str| Session::new(Principal::new("Agent", id));
+        let bytes = |id: &str, sql: &str| {
+            StatementKey::new(&session(id), &Limits::default(), sql).bytes()
+        };
+        let least = bytes("a", "");
+        assert!(least >= size_of::<StatementKey>());
+        assert_eq!(bytes("a", &"x".repeat(5000)), least + 5000);
+        assert_eq!(bytes(&"a".repeat(301), ""), least + 300);
+    }
+}

@@ -1,0 +1,190 @@
+//! Whether tests notice when deciding code says something else: a sample of small changes, which `cargo-mutants` lists.
+//!
+//! Each change stands behind a switch in one tree, so that it is built once. A change is tried with the tests that reach it alone.
+
+mod build;
+mod list;
+mod report;
+mod run;
+mod stages;
+mod switches;
+mod tree;
+
+use std::{collections::BTreeMap, fs, path::PathBuf};
+
+use build::{Binary, LeftOut, build};
+use list::{Mutant, draw, install, list, read_equivalents};
+use report::Outcomes;
+use run::Baseline;
+use tree::Tree;
+
+use crate::run::{Result, root};
+
+const HELP: &str = "\
+Usage: cargo xtask mutants [--sample N] [--seed S] [--only TEXT] [--list]
+
+Changes the deciding code in N places (20) and runs the tests that reach each place, quick ones first, then those with
+real servers. A change that no test notices is shown, unless `crates/xtask/mutants.json` says why it is equivalent.
+Fails where less than 95 % are noticed. What is committed is tested.
+
+  --sample N      how many changes are drawn
+  --seed S        which ones (1)
+  --only TEXT     of those, the ones with TEXT in their name
+  --list          prints those that are drawn, and runs nothing
+
+Example:
+  cargo xtask mutants --sample 5 --seed 7 --list";
+
+/// Draws changes and runs the tests over each, as `args` say.
+pub(crate) fn run_sample(args: &[String]) -> Result {
+    let Some(wanted) = Wanted::parse(args)? else {
+        println!("{HELP}");
+        return Ok(());
+    };
+    let program = install()?;
+    let mut tree = Tree::prepare()?;
+    let mut drawn = draw(list(&program, &tree.path)?, wanted.sample, wanted.seed);
+    drawn.retain(|mutant| mutant.name.contains(&wanted.only));
+    if wanted.lists {
+        for mutant in &drawn {
+            println!("{}", mutant.name);
+        }
+        return Ok(());
+    }
+    let equivalents = read_equivalents()?;
+    let (equivalent, tested): (Vec<_>, Vec<_>) = drawn
+        .into_iter()
+        .partition(|mutant| equivalents.contains(&mutant.place));
+    let mut left_out = recall_left_out(&tested);
+    println!("\n==> building the tests with {} changes", tested.len());
+    let binaries = build(&mut tree, &tested, &mut left_out)?;
+    remember_left_out(&tested, &left_out)?;
+    let noticed = try_changes(&binaries, &tested, &left_out)?;
+    Outcomes {
+        equivalent: &equivalent,
+        tested: &tested,
+        left_out: &left_out,
+        noticed: &noticed,
+    }
+    .report()
+}
+
+/// Where and by which test each change was noticed, by its number.
+fn try_changes(
+    binaries: &[Binary],
+    tested: &[Mutant],
+    left_out: &LeftOut,
+) -> Result<BTreeMap<u32, (String, String)>> {
+    let out = left_out.numbers();
+    let mut open: Vec<(u32, &Mutant)> = (0..).zip(tested).collect();
+    open.retain(|(number, _)| !out.contains(number));
+    let mut noticed = BTreeMap::new();
+    for (index, binary) in binaries.iter().enumerate() {
+        if open.is_empty() {
+            break;
+        }
+        let stage = format!("{} {}", binary.stage.package, binary.stage.target);
+        println!("\n==> {} of {}: {stage}", index + 1, binaries.len());
+        let baseline = Baseline::run(binary, &folder())?;
+        for test in &baseline.failing {
+            println!("    fails without a change, and is left out: {test}");
+        }
+        let reached = (open.iter()).filter(|(number, _)| baseline.reaches(*number));
+        println!(
+            "    {:.0} s; reaches {} of {} changes",
+            baseline.seconds(),
+            reached.count(),
+            open.len()
+        );
+        let mut left = Vec::new();
+        for (number, mutant) in open {
+            let start = std::time::Instant::now();
+            match baseline.notice(number)? {
+                Some(test) => {
+                    let seconds = start.elapsed().as_secs_f64();
+                    println!("    {seconds:5.1} s {}: {test}", mutant.name);
+                    noticed.insert(number, (stage.clone(), test));
+                }
+                None => left.push((number, mutant)),
+            }
+        }
+        open = left;
+    }
+    Ok(noticed)
+}
+
+fn folder() -> PathBuf {
+    root().join("target/mutants")
+}
+
+/// What was found not to compile before, by its name: each costs a build.
+fn recall_left_out(tested: &[Mutant]) -> LeftOut {
+    let text = fs::read(folder().join("left-out.json")).unwrap_or_default();
+    let known: BTreeMap<String, (bool, String)> = serde_json::from_slice(&text).unwrap_or_default();
+    let mut left_out = LeftOut::default();
+    for (number, mutant) in (0..).zip(tested) {
+        if let Some((unviable, reason)) = known.get(&mutant.name) {
+            let list = if *unviable {
+                &mut left_out.unviable
+            } else {
+                &mut left_out.unswitched
+            };
+            list.insert(number, reason.clone());
+        }
+    }
+    left_out
+}
+
+fn remember_left_out(tested: &[Mutant], left_out: &LeftOut) -> Result {
+    let mut known = BTreeMap::new();
+    for (number, mutant) in (0..).zip(tested) {
+        let unviable = left_out.unviable.get(&number).map(|reason| (true, reason));
+        let unswitched = left_out
+            .unswitched
+            .get(&number)
+            .map(|reason| (false, reason));
+        if let Some(entry) = unviable.or(unswitched) {
+            known.insert(&mutant.name, entry);
+        }
+    }
+    let path = folder().join("left-out.json");
+    let text = serde_json::to_vec(&known).map_err(|error| error.to_string())?;
+    fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+struct Wanted {
+    sample: usize,
+    seed: u64,
+    only: String,
+    lists: bool,
+}
+
+impl Wanted {
+    fn parse(args: &[String]) -> Result<Option<Self>> {
+        let mut wanted = Self {
+            sample: 20,
+            seed: 1,
+            only: String::new(),
+            lists: false,
+        };
+        let mut args = args.iter();
+        while let Some(arg) = args.next() {
+            let mut number = || -> Result<u64> {
+                let value = args.next().and_then(|value| value.parse().ok());
+                value.ok_or_else(|| format!("`{arg}` needs a number\n\n{HELP}"))
+            };
+            match arg.as_str() {
+                "--sample" => wanted.sample = usize::try_from(number()?).unwrap_or(usize::MAX),
+                "--seed" => wanted.seed = number()?,
+                "--only" => {
+                    let text = args.next();
+                    wanted.only = text.cloned().ok_or("`--only` needs a text")?;
+                }
+                "--list" => wanted.lists = true,
+                "--help" | "-h" => return Ok(None),
+                other => return Err(format!("there is no option `{other}`\n\n{HELP}")),
+            }
+        }
+        Ok(Some(wanted))
+    }
+}
