@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// The time that a broker is given to answer the first line.
-const ANSWER_TIME: Duration = Duration::from_secs(10);
+pub(crate) const ANSWER_TIME: Duration = Duration::from_secs(10);
 
 /// Why a broker is not reached.
 #[derive(Debug, thiserror::Error)]
@@ -26,9 +26,27 @@ pub enum AskError {
     /// None listens.
     #[error("no broker listens at `{0}`\n  help: start it: `palisade broker --config FILE`")]
     Absent(PathBuf),
-    /// Something on this side forbids it.
+    /// A sandbox around this process forbids sockets (EPERM).
     #[error(
-        "`{path}` cannot be connected to: {error}\n  help: a sandbox that forbids Unix sockets has to allow this one; otherwise hand a connected descriptor in (`--fd N`). A folder that is another user's has to be shared by `group` under `[broker]`"
+        "`{0}` cannot be connected to: a sandbox around this process forbids Unix sockets (EPERM)\n  help: start the agent by `palisade sandbox --hand-in -- AGENT`, and this relay with `--parent 3` in the place of `--run`. Or have the sandbox allow them: Claude Code by `sandbox.network.allowAllUnixSockets` (on macOS `allowUnixSockets`), Codex by `network_access = true` under `[sandbox_workspace_write]` or `enabled = true` under `[permissions.NAME.network]`"
+    )]
+    Sandboxed(PathBuf),
+    /// The process outside that hands connections in has ended.
+    #[error(
+        "the process that hands connections in has ended\n  help: start the agent anew by `palisade sandbox --hand-in -- AGENT`"
+    )]
+    ParentGone,
+    /// None listens, says the process outside that hands connections in.
+    #[error(
+        "no broker listens outside of the sandbox\n  help: start it there: `palisade broker --config FILE`"
+    )]
+    AbsentOutside,
+    /// The process outside has no connection to hand in.
+    #[error("no connection is handed in; the log of `palisade sandbox` says why")]
+    NotHandedIn,
+    /// The system forbids it.
+    #[error(
+        "`{path}` cannot be connected to: {error}\n  help: a folder that is another user's has to be shared by `group` under `[broker]`"
     )]
     Forbidden {
         /// The socket.
@@ -71,6 +89,10 @@ pub(crate) async fn connect(run: &Path, user: u32) -> Result<UnixStream, AskErro
             return Err(match error.kind() {
                 io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
                     AskError::Absent(path)
+                }
+                // A file's mode is another error (EACCES).
+                _ if error.raw_os_error() == Some(rustix::io::Errno::PERM.raw_os_error()) => {
+                    AskError::Sandboxed(path)
                 }
                 io::ErrorKind::PermissionDenied => AskError::Forbidden { path, error },
                 _ => AskError::Broken(error),

@@ -37,8 +37,8 @@ const HANDSHAKES: (u32, u32) = (64, 200);
 /// Refusals that are remembered.
 const REFUSALS: usize = 16;
 
-/// The time that connections are given to end.
-const DRAIN: Duration = Duration::from_secs(10);
+/// The time that connections are given to end, beside that of what they run: cancelled statements are waited for.
+const ENDING: Duration = Duration::from_secs(10);
 
 /// What a broker is made of.
 #[derive(Debug, Clone)]
@@ -51,6 +51,8 @@ pub struct BrokerOptions {
     pub times: SessionTimes,
     /// Connections that are served at a time.
     pub connections: usize,
+    /// How long what runs may still take when the broker is to end. Then it is cancelled on the database.
+    pub drain: Duration,
     /// Whether [memory is locked](crate::lock_memory), for who asks.
     pub is_memory_locked: bool,
 }
@@ -77,6 +79,9 @@ pub enum BrokerError {
         /// The most bytes that its path may have.
         most: usize,
     },
+    /// The file of sessions is of another form, or damaged.
+    #[error("{0}")]
+    Sessions(String),
     /// There is no randomness.
     #[error("no random numbers: {0}")]
     Random(String),
@@ -96,6 +101,7 @@ struct Shared {
     rules: PeerRules,
     secrets: Secrets,
     most: usize,
+    drain: Duration,
     own: u32,
     is_memory_locked: bool,
     state: Mutex<State>,
@@ -105,8 +111,8 @@ struct State {
     sessions: Sessions,
     /// Those that have not said their secret.
     greeting: VecDeque<(u64, AbortHandle)>,
-    /// What ends each that is served, when it is dropped.
-    served: BTreeMap<u64, oneshot::Sender<()>>,
+    /// What ends each that is served: in a time, or at once when it is dropped.
+    served: BTreeMap<u64, oneshot::Sender<Duration>>,
     refusals: VecDeque<serde_json::Value>,
     refused: u64,
 }
@@ -122,11 +128,13 @@ impl Broker {
             rules,
             times,
             connections,
+            drain,
             is_memory_locked,
         } = options;
         let names = rules.enrolments.iter().map(|one| one.name.as_str());
         let (lock, secrets) = layout.prepare(&names.collect::<Vec<_>>())?;
-        let sessions = Sessions::open(Some(layout.admin().join("sessions.json")), times)?;
+        let sessions = Sessions::open(Some(layout.admin().join("sessions.json")), times)
+            .map_err(|error| BrokerError::Sessions(error.to_string()))?;
         let listener = layout.listen()?;
         Ok(Self {
             listener,
@@ -136,6 +144,7 @@ impl Broker {
                 is_memory_locked,
                 secrets,
                 most: connections,
+                drain,
                 own: rustix::process::geteuid().as_raw(),
                 state: Mutex::new(State {
                     sessions,
@@ -206,18 +215,25 @@ impl Broker {
                 oldest.abort();
             }
         }
+        tracing::info!(
+            seconds = shared.drain.as_secs(),
+            "no more connections are taken; what runs may still end"
+        );
         drop(listener);
         // So that whoever comes now is told that none listens.
         let _ = std::fs::remove_file(&socket);
         {
             let mut state = shared.lock();
-            state.served.clear();
+            for (_, stopper) in std::mem::take(&mut state.served) {
+                // Its connection has ended if this fails.
+                let _ = stopper.send(shared.drain);
+            }
             for (_, greeting) in state.greeting.drain(..) {
                 greeting.abort();
             }
         }
         let all = async { while tasks.join_next().await.is_some() {} };
-        if timeout(DRAIN, all).await.is_err() {
+        if timeout(shared.drain + ENDING, all).await.is_err() {
             tracing::warn!("some connections did not end in time");
         }
         drop(lock);
@@ -313,7 +329,8 @@ impl Connection {
             Some(Ok(begun)) => begun,
             Some(Err(error)) => {
                 tracing::error!("no session: {error}");
-                return;
+                let told = "the session cannot be stored; the broker's log says why";
+                return self.refuse(&mut stream, "broker.state", told).await;
             }
             None => {
                 let told = "as many connections are served as may be; try again later";
@@ -343,10 +360,12 @@ impl Connection {
             "a relay connected"
         );
         let (read, write) = stream.into_split();
-        let until = async {
-            let _ = stopped.await;
+        let until = async { stopped.await.unwrap_or_default() };
+        let peer = Peer {
+            session: Some(session.clone()),
+            ..peer.0
         };
-        if let Err(error) = palisade_mcp::serve_peer(server, (read, write), peer.0, until).await {
+        if let Err(error) = palisade_mcp::serve_peer(server, (read, write), peer, until).await {
             tracing::warn!(session, "{error}");
         }
         tracing::info!(session, "a relay left");
@@ -390,11 +409,20 @@ impl Connection {
             (Some(Opened::Admin), Ask::Status {}) => Welcome::Status(self.shared.describe()),
             (Some(Opened::Admin), Ask::End { session }) => {
                 let mut state = self.shared.lock();
-                let ended = state.sessions.end(&session);
+                let (ended, saved) = state.sessions.end(&session);
                 if let Some(Some(connection)) = ended {
                     state.served.remove(&connection);
                 }
-                Welcome::Ended(ended.is_some())
+                match saved {
+                    Ok(()) => Welcome::Ended(ended.is_some()),
+                    Err(error) => {
+                        tracing::error!("a session's end is not stored: {error}");
+                        Welcome::Refused {
+                            code: "broker.state".to_owned(),
+                            message: "the session has ended, and would come back with the next broker, because its end cannot be stored; make room on the disk, and end it again".to_owned(),
+                        }
+                    }
+                }
             }
             (Some(Opened::Admin), Ask::Serve { .. })
             | (Some(Opened::Serve(_)), Ask::Status {} | Ask::End { .. })

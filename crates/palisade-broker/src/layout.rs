@@ -45,6 +45,12 @@ impl Layout {
         }
     }
 
+    /// The folder of all of them.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
     /// The folder of the socket.
     #[must_use]
     pub fn run(&self) -> PathBuf {

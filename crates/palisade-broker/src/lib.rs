@@ -5,8 +5,11 @@
 //! |---|---|
 //! | [`Layout`] | names the folders of a broker, makes them private, and refuses those that are not |
 //! | [`PasswordStore`] | passwords of connections, in files that only their owner may read |
+//! | [`CredentialStore`] | passwords as encrypted credentials, which systemd opens for a service |
+//! | [`KernelStore`] | passwords as keys of the kernel |
 //! | [`Broker`] | listens, looks at who connects, and serves MCP lines to whoever is let in |
 //! | [`run_relay`] | copies MCP lines between two streams and the socket |
+//! | [`hand_connections_in`] | connects for relays whose sandbox forbids sockets |
 //! | [`hide_memory`] | keeps other processes of the same user out of this one's memory |
 //! | [`lock_memory`] | keeps this one's memory out of the swap |
 //! | [`close_inherited`] | closes what the process that started this one left open |
@@ -21,9 +24,16 @@
 
 mod ask;
 mod broker;
+mod credential_store;
+mod hand_in;
 mod handshake;
 mod harden;
 mod in_flight;
+#[cfg(target_os = "linux")]
+mod kernel_store;
+#[cfg(not(target_os = "linux"))]
+#[path = "absent_kernel_store.rs"]
+mod kernel_store;
 mod layout;
 mod lines;
 mod password_store;
@@ -36,8 +46,11 @@ mod sessions;
 
 pub use ask::{AskError, ask_broker};
 pub use broker::{Broker, BrokerError, BrokerOptions};
+pub use credential_store::CredentialStore;
+pub use hand_in::{Reach, hand_connections_in};
 pub use handshake::{Ask, Hello, Welcome};
 pub use harden::{close_inherited, hide_memory, lock_memory};
+pub use kernel_store::KernelStore;
 pub use layout::Layout;
 pub use password_store::{Identity, PasswordStore, StoreError, StoredPassword};
 pub use peer::{Enrolment, Peer, PeerRules};

@@ -53,6 +53,39 @@ impl Identity {
     pub fn name(&self) -> &str {
         &self.name
     }
+
+    /// Whether a password of it could be stored: before it is tried, so that none is tried in vain.
+    ///
+    /// # Errors
+    /// If it has more than a line or is too long, or the connection's name is.
+    pub fn check(&self, password: &Zeroizing<String>) -> Result<(), StoreError> {
+        check_password(password)?;
+        // With the ends of a file, and of a half of one, behind it.
+        if self.file_stem().len() > 230 {
+            return Err(StoreError::Name);
+        }
+        Ok(())
+    }
+
+    /// What files and keys of its password are called: the name, and what it is for.
+    pub(crate) fn file_stem(&self) -> String {
+        format!("{}.{}", write_name(&self.name), self.hash)
+    }
+
+    /// The connection's name in [`file_stem`](Self::file_stem).
+    pub(crate) fn name_in_stem(stem: &str) -> Option<String> {
+        let (name, hash) = stem.rsplit_once('.')?;
+        read_name(name).filter(|_| hash.len() == IDENTITY_CHARS)
+    }
+}
+
+/// Refuses a password that no store keeps.
+pub(crate) fn check_password(password: &Zeroizing<String>) -> Result<(), StoreError> {
+    let is_long = u64::try_from(password.len()).is_ok_and(|length| length > PASSWORD_BYTES);
+    if is_long || password.contains(['\n', '\r', '\0']) {
+        return Err(StoreError::Password);
+    }
+    Ok(())
 }
 
 /// Why a password is not stored, or not found.
@@ -67,6 +100,16 @@ pub enum StoreError {
         "the password has a line end or a NUL character in it, or more than {PASSWORD_BYTES} bytes"
     )]
     Password,
+    /// A store is not there, or refuses.
+    #[error("the store `{store}` keeps no password: {why}\n  help: {help}")]
+    Unavailable {
+        /// Which one.
+        store: &'static str,
+        /// What it says.
+        why: String,
+        /// What to do.
+        help: &'static str,
+    },
     /// A name that is no file name.
     #[error("the connection's name is too long for a file's name\n  help: give it a shorter one")]
     Name,
@@ -109,32 +152,16 @@ impl PasswordStore {
     /// without.
     ///
     /// # Errors
-    /// As [`check`](Self::check), or if the folder cannot be written to.
+    /// As [`Identity::check`], or if the folder cannot be written to.
     pub fn store(
         &self,
         identity: &Identity,
         password: &Zeroizing<String>,
     ) -> Result<(), StoreError> {
-        self.check(identity, password)?;
+        identity.check(password)?;
         let path = self.path(identity, STORED)?;
         write_file(&path, password.as_bytes(), None)?;
         self.remove(identity.name(), Some(&path)).map(drop)
-    }
-
-    /// Whether a password could be stored: before it is tried, so that none is tried in vain.
-    ///
-    /// # Errors
-    /// If it has more than a line or is too long, or the connection's name is.
-    pub fn check(
-        &self,
-        identity: &Identity,
-        password: &Zeroizing<String>,
-    ) -> Result<(), StoreError> {
-        let is_long = u64::try_from(password.len()).is_ok_and(|length| length > PASSWORD_BYTES);
-        if is_long || password.contains(['\n', '\r', '\0']) {
-            return Err(StoreError::Password);
-        }
-        self.path(identity, STORED).map(drop)
     }
 
     /// Removes what is stored under a connection's name; how many passwords that were.
@@ -190,7 +217,7 @@ impl PasswordStore {
     }
 
     fn path(&self, identity: &Identity, end: &str) -> Result<PathBuf, StoreError> {
-        let name = format!("{}.{}.{end}", write_name(&identity.name), identity.hash);
+        let name = format!("{}.{end}", identity.file_stem());
         // With the end of a half behind it while it is written.
         if name.len() > 250 {
             return Err(StoreError::Name);

@@ -18,6 +18,8 @@ pub struct Peer {
     pub enrolment: Option<String>,
     /// The user of the process.
     pub user: u32,
+    /// The id of its session, once it has begun.
+    pub session: Option<String>,
 }
 
 /// A name with a secret of its own.
@@ -69,6 +71,7 @@ impl PeerRules {
                 principal: principal.cloned(),
                 enrolment: None,
                 user,
+                session: None,
             }));
         }
         for (enrolment, secret) in self.enrolments.iter().zip(&secrets.enrolments) {
@@ -77,6 +80,7 @@ impl PeerRules {
                     principal: Some(enrolment.principal.clone()),
                     enrolment: Some(enrolment.name.clone()),
                     user,
+                    session: None,
                 }));
             }
         }

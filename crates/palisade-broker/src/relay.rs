@@ -17,6 +17,7 @@ use tokio::{
 
 use crate::{
     ask::{AskError, check_listener, connect, greet},
+    hand_in::{Reach, take_connection},
     handshake::{Ask, Welcome},
     in_flight::{Beginning, InFlight, WAITING, answer_absent, answer_too_long},
     lines::{LINE_BYTES, Line, LineReader},
@@ -29,19 +30,18 @@ const LAST_ANSWERS: Duration = Duration::from_secs(10);
 /// The time between attempts to reach a broker that went away.
 const RETRY: Duration = Duration::from_millis(200);
 
+/// Connections that are tried at the start, where some may have been made for others.
+const ATTEMPTS: u32 = 4;
+
 /// What a relay needs.
 #[derive(Debug)]
 pub struct RelayOptions {
-    /// The folder of the socket.
-    pub run: PathBuf,
+    /// How it comes to connections.
+    pub reach: Reach,
     /// The folder of the secret.
     pub secret: PathBuf,
-    /// The user that the broker has to be.
-    pub user: u32,
     /// The file in which the session's secret outlives the relay.
     pub resume: Option<PathBuf>,
-    /// A descriptor that is connected already. There is no other attempt when it breaks.
-    pub connected: Option<std::os::unix::net::UnixStream>,
 }
 
 /// Why a relay ends that should not.
@@ -72,21 +72,35 @@ where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
 {
+    let RelayOptions {
+        reach,
+        secret,
+        resume,
+    } = options;
+    let (way, first) = match reach {
+        Reach::Folder { run, user } => (Way::Folder { run, user }, None),
+        Reach::Connected { stream, user } => (Way::None, Some(adopt(stream, user)?)),
+        Reach::Parent(channel) => {
+            channel.set_nonblocking(true)?;
+            (Way::Parent(UnixStream::from_std(channel)?), None)
+        }
+    };
     let mut relay = Relay {
-        resume: read_resume(options.resume.as_deref())?,
-        file: options.resume,
-        run: options.run,
-        secret: options.secret,
-        user: options.user,
+        resume: read_resume(resume.as_deref())?,
+        file: resume,
+        way,
+        secret,
         client: LineReader::new(read, LINE_BYTES),
         write,
         flight: RefCell::default(),
     };
-    let (mut link, is_only) = match options.connected {
-        Some(stream) => (adopt(stream, relay.user)?, true),
-        None => (connect(&relay.run, relay.user).await?, false),
+    let mut link = match first {
+        Some(mut link) => {
+            relay.greet(&mut link).await?;
+            link
+        }
+        None => relay.begin().await?,
     };
-    relay.greet(&mut link).await?;
     loop {
         match relay.pump(link).await? {
             End::Client => return Ok(()),
@@ -97,7 +111,7 @@ where
             relay.write.write_all(&answer).await?;
         }
         relay.write.flush().await?;
-        if is_only {
+        if matches!(relay.way, Way::None) {
             return Err(AskError::Broken(io::ErrorKind::UnexpectedEof.into()).into());
         }
         match relay.reconnect().await? {
@@ -120,10 +134,26 @@ fn read_resume(path: Option<&Path>) -> Result<Option<String>, AskError> {
     Ok(text.map(|text| text.trim_end().to_owned()))
 }
 
+/// Where the next connection comes from.
+enum Way {
+    Folder { run: PathBuf, user: u32 },
+    Parent(UnixStream),
+    None,
+}
+
+impl Way {
+    async fn connect(&self) -> Result<UnixStream, AskError> {
+        match self {
+            Self::Folder { run, user } => connect(run, *user).await,
+            Self::Parent(channel) => take_connection(channel).await,
+            Self::None => Err(AskError::Broken(io::ErrorKind::UnexpectedEof.into())),
+        }
+    }
+}
+
 struct Relay<R, W> {
-    run: PathBuf,
+    way: Way,
     secret: PathBuf,
-    user: u32,
     /// The secret of the session.
     resume: Option<String>,
     file: Option<PathBuf>,
@@ -133,6 +163,36 @@ struct Relay<R, W> {
 }
 
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<R, W> {
+    /// The first connection.
+    async fn begin(&mut self) -> Result<UnixStream, AskError> {
+        let mut attempt = 1;
+        loop {
+            let mut link = self.way.connect().await?;
+            match self.greet(&mut link).await {
+                Ok(()) => return Ok(link),
+                Err(error) if attempt < ATTEMPTS && self.may_be_stale(&error) => attempt += 1,
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Whether the connection may have been made for a relay that ended before it took it. The broker gave it up by then.
+    fn may_be_stale(&self, error: &AskError) -> bool {
+        let is_given_up = match error {
+            AskError::Broken(_) => true,
+            AskError::Refused { code, message: _ } => code == "broker.slow",
+            AskError::Absent(_)
+            | AskError::AbsentOutside
+            | AskError::Forbidden { .. }
+            | AskError::Sandboxed(_)
+            | AskError::ParentGone
+            | AskError::NotHandedIn
+            | AskError::Listener { .. }
+            | AskError::Secret(_) => false,
+        };
+        is_given_up && matches!(self.way, Way::Parent(_))
+    }
+
     /// Says the first line, and keeps the session's next secret.
     async fn greet(&mut self, link: &mut UnixStream) -> Result<(), AskError> {
         let ask = Ask::Serve {
@@ -239,11 +299,15 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<R, W> {
         loop {
             match self.try_again().await {
                 Ok(link) => return Ok(Some(link)),
+                Err(error @ AskError::ParentGone) => return Err(error.into()),
                 Err(error @ (AskError::Listener { .. } | AskError::Secret(_))) => {
                     tracing::warn!("{error}");
                 }
                 Err(
                     AskError::Absent(_)
+                    | AskError::AbsentOutside
+                    | AskError::Sandboxed(_)
+                    | AskError::NotHandedIn
                     | AskError::Forbidden { .. }
                     | AskError::Refused { .. }
                     | AskError::Broken(_),
@@ -266,7 +330,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<R, W> {
     }
 
     async fn try_again(&mut self) -> Result<UnixStream, AskError> {
-        let mut link = connect(&self.run, self.user).await?;
+        let mut link = self.way.connect().await?;
         self.greet(&mut link).await?;
         let beginning = self.flight.borrow().begin();
         let Some(Beginning {

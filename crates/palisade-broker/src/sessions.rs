@@ -1,6 +1,9 @@
 //! Sessions of the broker: made at a handshake, resumed by a secret that is used once, ended by time or by the operator.
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use serde::{Deserialize, Serialize};
 
@@ -15,6 +18,30 @@ const FILE_BYTES: u64 = 4 * 1024 * 1024;
 
 /// Sessions that are remembered at most.
 const SESSIONS: usize = 1024;
+
+/// The form of the file of sessions.
+const FORM: u32 = 1;
+
+/// The file of sessions.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Saved {
+    form: u32,
+    sessions: Vec<Entry>,
+}
+
+/// What all its forms have.
+#[derive(Deserialize)]
+struct AnyForm {
+    form: u32,
+}
+
+/// The same, to be written.
+#[derive(Serialize)]
+struct Saving<'e> {
+    form: u32,
+    sessions: &'e [Entry],
+}
 
 /// How long sessions last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,6 +64,7 @@ impl Default for SessionTimes {
 
 /// What is told of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct SessionInfo {
     /// Its id, which is no secret.
     pub id: String,
@@ -62,6 +90,44 @@ struct Entry {
     connection: Option<u64>,
 }
 
+/// Why there is no session.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SessionError {
+    #[error("no random numbers: {0}")]
+    Random(#[from] getrandom::Error),
+    #[error("sessions cannot be written: {0}")]
+    Text(#[from] serde_json::Error),
+    #[error(
+        "`{path}` has the form {form}, which this program does not know\n  help: start the version that wrote it; or remove the file, and sessions begin anew"
+    )]
+    Form { path: PathBuf, form: u32 },
+    #[error("`{path}` is damaged: {why}\n  help: remove it, and sessions begin anew")]
+    Damaged { path: PathBuf, why: String },
+    #[error(transparent)]
+    File(#[from] PrivateError),
+}
+
+fn read_entries(path: &Path, text: &str) -> Result<Vec<Entry>, SessionError> {
+    let unknown = |form| SessionError::Form {
+        path: path.to_owned(),
+        form,
+    };
+    match serde_json::from_str(text) {
+        Ok(Saved {
+            form: FORM,
+            sessions,
+        }) => Ok(sessions),
+        Ok(Saved { form, sessions: _ }) => Err(unknown(form)),
+        Err(error) => Err(match serde_json::from_str(text) {
+            Ok(AnyForm { form }) if form != FORM => unknown(form),
+            Ok(AnyForm { form: _ }) | Err(_) => SessionError::Damaged {
+                path: path.to_owned(),
+                why: error.to_string(),
+            },
+        }),
+    }
+}
+
 /// A session that has begun or goes on.
 #[derive(Debug)]
 pub(crate) struct Begun {
@@ -83,22 +149,21 @@ pub(crate) struct Sessions {
 
 impl Sessions {
     /// Those of a file.
-    pub(crate) fn open(file: Option<PathBuf>, times: SessionTimes) -> Result<Self, PrivateError> {
-        let text = match &file {
-            Some(path) => read_file(path, FILE_BYTES, None)?,
-            None => None,
+    ///
+    /// # Errors
+    /// If it is not private, of a newer form, or damaged. Nothing of it is taken then, and it stays as it is.
+    pub(crate) fn open(file: Option<PathBuf>, times: SessionTimes) -> Result<Self, SessionError> {
+        let entries = match &file {
+            Some(path) => match read_file(path, FILE_BYTES, None)? {
+                Some(text) => read_entries(path, &text)?,
+                None => Vec::new(),
+            },
+            None => Vec::new(),
         };
-        let entries = text.and_then(|text| match serde_json::from_str(&text) {
-            Ok(entries) => Some(entries),
-            Err(error) => {
-                tracing::warn!("the sessions of before are not resumed: {error}");
-                None
-            }
-        });
         Ok(Self {
             file,
             times,
-            entries: entries.unwrap_or_default(),
+            entries,
         })
     }
 
@@ -109,8 +174,23 @@ impl Sessions {
         resume: Option<&str>,
         connection: u64,
         now: u64,
-    ) -> Result<Begun, getrandom::Error> {
+    ) -> Result<Begun, SessionError> {
         self.drop_ended(now);
+        let before = self.entries.clone();
+        let begun = self.change(peer, resume, connection, now);
+        // A secret that is used up, and would be good again for the next broker, is not told.
+        begun
+            .and_then(|begun| self.save().map(|()| begun))
+            .inspect_err(|_| self.entries = before)
+    }
+
+    fn change(
+        &mut self,
+        peer: &Peer,
+        resume: Option<&str>,
+        connection: u64,
+        now: u64,
+    ) -> Result<Begun, SessionError> {
         let secret = make_secret()?;
         let hash = hash_text(&secret);
         let asked = resume.filter(|text| is_secret(text)).map(hash_text);
@@ -156,7 +236,6 @@ impl Sessions {
                 }
             }
         };
-        self.save();
         Ok(begun)
     }
 
@@ -168,22 +247,22 @@ impl Sessions {
                 entry.info.seen = now;
             }
         }
-        self.save();
+        self.try_to_save();
     }
 
-    /// Ends a session; its connection, if there was such a session.
-    pub(crate) fn end(&mut self, id: &str) -> Option<Option<u64>> {
-        let at = self.entries.iter().position(|entry| entry.info.id == id)?;
-        let entry = self.entries.remove(at);
-        self.save();
-        Some(entry.connection)
+    /// Ends a session; its connection, if there was such a session, and whether the file says so.
+    pub(crate) fn end(&mut self, id: &str) -> (Option<Option<u64>>, Result<(), SessionError>) {
+        let at = self.entries.iter().position(|entry| entry.info.id == id);
+        let entry = at.map(|at| self.entries.remove(at));
+        // Also where it is gone already, since the file may not know.
+        (entry.map(|entry| entry.connection), self.save())
     }
 
     /// Forgets sessions whose time is over; their connections.
     pub(crate) fn expire(&mut self, now: u64) -> Vec<u64> {
         let connections = self.drop_ended(now);
         if !connections.is_empty() {
-            self.save();
+            self.try_to_save();
         }
         connections
     }
@@ -219,13 +298,21 @@ impl Sessions {
         }
     }
 
-    fn save(&self) {
-        let Some(path) = &self.file else { return };
-        let saved = serde_json::to_vec(&self.entries)
-            .map_err(|error| error.to_string())
-            .and_then(|text| write_file(path, &text, None).map_err(|error| error.to_string()));
-        if let Err(error) = saved {
-            tracing::error!("sessions would not outlive the broker: {error}");
+    fn save(&self) -> Result<(), SessionError> {
+        let Some(path) = &self.file else {
+            return Ok(());
+        };
+        let text = serde_json::to_vec(&Saving {
+            form: FORM,
+            sessions: &self.entries,
+        })?;
+        Ok(write_file(path, &text, None)?)
+    }
+
+    /// Saves times. Those of before are good enough.
+    fn try_to_save(&self) {
+        if let Err(error) = self.save() {
+            tracing::error!("the times of sessions are not stored: {error}");
         }
     }
 }
@@ -241,6 +328,7 @@ mod tests {
             principal: None,
             enrolment: None,
             user,
+            session: None,
         }
     }
 
@@ -299,7 +387,7 @@ mod tests {
         let long = all.begin(&peer(1), None, 4, 10_000).unwrap();
         assert_eq!(all.expire(10_000 + 86_399), [3]);
         assert_eq!(all.expire(10_000 + 86_400), [4]);
-        assert_eq!(all.end(&long.id), None);
+        assert_eq!(all.end(&long.id).0, None);
     }
 
     #[test]
@@ -316,7 +404,47 @@ mod tests {
         assert_eq!(all.list().len(), 1);
         let again = all.begin(&peer(1), Some(&first.resume), 1, 9).unwrap();
         assert!(again.resumed && again.before.is_none());
-        assert_eq!(all.end(&first.id), Some(Some(1)));
+        assert_eq!(all.end(&first.id).0, Some(Some(1)));
         assert!(open().list().is_empty());
+    }
+
+    #[test]
+    fn a_file_of_another_form_is_refused_and_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("sessions.json");
+        for (text, told) in [
+            ("{\"form\":2,\"people\":[]}", "does not know"),
+            ("{\"form\":0,\"sessions\":[]}", "the form 0"),
+            ("[]", "damaged"),
+            ("{\"form\":1}", "damaged"),
+            ("{\"form\":1,\"sessions\":[],\"more\":1}", "damaged"),
+            ("{\"form\":1,\"sessions\":[{\"hash\":\"x\"}]}", "damaged"),
+        ] {
+            write_file(&path, text.as_bytes(), None).unwrap();
+            let error = Sessions::open(Some(path.clone()), SessionTimes::default()).unwrap_err();
+            assert!(error.to_string().contains(told), "{error}");
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_stored_does_not_begin() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().join("admin");
+        std::fs::create_dir(&folder).unwrap();
+        let path = folder.join("sessions.json");
+        let mut all = Sessions::open(Some(path.clone()), SessionTimes::default()).unwrap();
+        let first = all.begin(&peer(1), None, 1, 0).unwrap();
+        std::fs::rename(&folder, dir.path().join("away")).unwrap();
+        all.begin(&peer(1), None, 2, 1).unwrap_err();
+        all.begin(&peer(1), Some(&first.resume), 2, 1).unwrap_err();
+        assert_eq!(all.list().len(), 1);
+        std::fs::rename(dir.path().join("away"), &folder).unwrap();
+        // The secret was not used up.
+        assert!(
+            all.begin(&peer(1), Some(&first.resume), 3, 2)
+                .unwrap()
+                .resumed
+        );
     }
 }

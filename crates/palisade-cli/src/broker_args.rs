@@ -13,6 +13,7 @@ Connections that name `password_env` or `password_file` are not asked for.
 
 Examples:
   palisade load-connections --config palisade.toml
+  palisade load-connections --config palisade.toml --store systemd-creds
   palisade load-connections --config palisade.toml --list
   palisade load-connections --config palisade.toml --rotate sales
   palisade load-connections --config palisade.toml --forget sales";
@@ -28,10 +29,13 @@ Examples:
   palisade broker --config palisade.toml install-service --print";
 
 pub(crate) const RELAY_HELP: &str = "\
-An MCP client starts it in the place of `palisade serve`.
+An MCP client starts it in the place of `palisade serve`. Where the client's
+sandbox forbids sockets, `palisade sandbox --hand-in` connects outside of it.
 
-Example:
-  palisade relay --run broker/run --secret broker/secret";
+Examples:
+  palisade relay --run broker/run --secret broker/secret
+  palisade sandbox --hand-in -- sh -c \
+    'palisade relay --parent 3 --secret \"$PALISADE_SECRET\"'";
 
 pub(crate) const SANDBOX_HELP: &str = "\
 The command has no network and no home. It can connect to the broker, and can
@@ -41,18 +45,20 @@ Examples:
   palisade sandbox --config palisade.toml --check
   palisade sandbox --config palisade.toml --print -- my-agent
   palisade sandbox --config palisade.toml --writable work -- my-agent
-  palisade sandbox --config palisade.toml --landlock-only -- my-agent";
+  palisade sandbox --config palisade.toml --landlock-only -- my-agent
+  palisade sandbox --config palisade.toml --hand-in -- my-agent";
 
 /// Where passwords are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum StoreKind {
     /// Files that only their owner may read
     File,
-    /// Credentials of systemd
+    /// Encrypted credentials of systemd, for a broker that it starts; as root
     SystemdCreds,
-    /// The secret service of the desktop
+    /// The secret service of the desktop; not built in
     SecretService,
-    /// Keys of the kernel
+    /// Keys of the kernel: gone at reboot and after three days unused, and
+    /// readable by every process of the user
     Kernel,
 }
 
@@ -62,9 +68,12 @@ pub(crate) struct LoadArguments {
     /// The configuration that the broker has
     #[arg(long, value_name = "FILE", default_value = "palisade.toml")]
     pub(crate) config: PathBuf,
-    /// Where to keep them; only `file` is built in
+    /// Where to keep them
     #[arg(long, value_enum, default_value = "file")]
     pub(crate) store: StoreKind,
+    /// The folder of systemd's encrypted credentials
+    #[arg(long, value_name = "DIR", default_value = "/etc/credstore.encrypted")]
+    pub(crate) credentials: PathBuf,
     /// List connections, and whether the password of each is stored
     #[arg(long, conflicts_with_all = ["forget", "rotate"])]
     pub(crate) list: bool,
@@ -94,7 +103,8 @@ pub(crate) enum BrokerCommand {
     Status(StatusArguments),
     /// End a session, and its connection
     End(EndArguments),
-    /// Write a unit for systemd that starts the broker as a user of its own
+    /// Write what starts the broker as a user of its own: a unit for systemd, or
+    /// a property list for launchd on macOS
     InstallService(ServiceArguments),
 }
 
@@ -120,14 +130,16 @@ pub(crate) struct ServiceArguments {
     /// The user that it runs as
     #[arg(long, value_name = "NAME", default_value = "palisade")]
     pub(crate) user: String,
-    /// The file to write
-    #[arg(
-        long,
-        value_name = "FILE",
-        default_value = "/etc/systemd/system/palisade-broker.service"
-    )]
-    pub(crate) unit: PathBuf,
-    /// Print the unit, and write nothing
+    /// The file to write, if not where the system looks for it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) unit: Option<PathBuf>,
+    /// Write for launchd, as on macOS
+    #[arg(long)]
+    pub(crate) launchd: bool,
+    /// The folder of systemd's encrypted credentials
+    #[arg(long, value_name = "DIR", default_value = "/etc/credstore.encrypted")]
+    pub(crate) credentials: PathBuf,
+    /// Print it, and write nothing
     #[arg(long)]
     pub(crate) print: bool,
 }
@@ -136,8 +148,8 @@ pub(crate) struct ServiceArguments {
 #[derive(Debug, Args)]
 pub(crate) struct RelayArguments {
     /// The folder of the broker's socket
-    #[arg(long, value_name = "DIR")]
-    pub(crate) run: PathBuf,
+    #[arg(long, value_name = "DIR", required_unless_present_any = ["fd", "parent"])]
+    pub(crate) run: Option<PathBuf>,
     /// The folder of the secret that it brings
     #[arg(long, value_name = "DIR")]
     pub(crate) secret: PathBuf,
@@ -150,6 +162,10 @@ pub(crate) struct RelayArguments {
     /// Use this descriptor, which is connected to the broker already
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(3..))]
     pub(crate) fd: Option<i32>,
+    /// Take connections at this descriptor, from `palisade sandbox --hand-in`
+    #[arg(long, value_name = "N", conflicts_with_all = ["fd", "run", "broker_user"],
+        value_parser = clap::value_parser!(i32).range(3..))]
+    pub(crate) parent: Option<i32>,
 }
 
 /// `palisade sandbox`
@@ -167,11 +183,17 @@ pub(crate) struct SandboxArguments {
     /// A folder that the command can write to
     #[arg(long, value_name = "DIR")]
     pub(crate) writable: Vec<PathBuf>,
+    /// Connect outside, and hand connections in at the descriptor 3
+    #[arg(long, conflicts_with_all = ["landlock_only", "print", "check"])]
+    pub(crate) hand_in: bool,
+    /// Confine nothing: the command makes a sandbox or a container itself
+    #[arg(long, requires = "hand_in", conflicts_with_all = ["readable", "writable"])]
+    pub(crate) container: bool,
     /// Confine it by Landlock alone, where bubblewrap makes no sandbox
     #[arg(long, conflicts_with_all = ["print", "check"])]
     pub(crate) landlock_only: bool,
     /// Confine the command by Landlock, inside of bubblewrap
-    #[arg(long, hide = true, conflicts_with_all = ["landlock_only", "print", "check", "enrolment"])]
+    #[arg(long, hide = true, conflicts_with_all = ["landlock_only", "print", "check", "enrolment", "hand_in"])]
     pub(crate) confine: bool,
     /// A folder of sockets, inside of bubblewrap
     #[arg(long = "socket", hide = true, requires = "confine", value_name = "DIR")]

@@ -27,6 +27,8 @@ pub(crate) struct Broker {
     pub(crate) connections: Option<Spanned<u64>>,
     /// Minutes that a session lasts without a connection: 1 to 1440. Without it, 20.
     pub(crate) idle_minutes: Option<Spanned<u64>>,
+    /// Seconds that statements may still run when the broker is asked to end: 2 to 600. Without it, 5. Then they are cancelled.
+    pub(crate) drain_seconds: Option<Spanned<u64>>,
     /// Hours that a session lasts: 1 to 168. Without it, 24.
     pub(crate) session_hours: Option<Spanned<u64>>,
     /// Who asks by the ids of users, for processes that may connect.
@@ -49,6 +51,7 @@ pub(crate) struct BrokerPeer {
 const GROUPS: RangeInclusive<u64> = 0..=4_294_967_294;
 const CONNECTIONS: RangeInclusive<u64> = 1..=1000;
 const MINUTES: RangeInclusive<u64> = 1..=1440;
+const SECONDS: RangeInclusive<u64> = 2..=600;
 const HOURS: RangeInclusive<u64> = 1..=168;
 
 /// The folder, beside the configuration.
@@ -63,6 +66,7 @@ pub(crate) struct BrokerSetup {
     pub(crate) connections: usize,
     pub(crate) idle: Duration,
     pub(crate) absolute: Duration,
+    pub(crate) drain: Duration,
     pub(crate) users: BTreeMap<u32, Principal>,
     pub(crate) enrolments: BTreeMap<String, Principal>,
 }
@@ -115,6 +119,7 @@ impl Broker {
         let connections = number(self.connections, "connections", CONNECTIONS)?;
         let minutes = number(self.idle_minutes, "idle_minutes", MINUTES)?.unwrap_or(20);
         let hours = number(self.session_hours, "session_hours", HOURS)?.unwrap_or(24);
+        let seconds = number(self.drain_seconds, "drain_seconds", SECONDS)?.unwrap_or(5);
         Ok(BrokerSetup {
             directory: folder.join(self.directory.unwrap_or_else(|| PathBuf::from(DIRECTORY))),
             principal: self.principal.as_ref().map(principal).transpose()?,
@@ -124,6 +129,7 @@ impl Broker {
                 .unwrap_or(64),
             idle: Duration::from_secs(60 * minutes),
             absolute: Duration::from_secs(3600 * hours),
+            drain: Duration::from_secs(seconds),
             users,
             enrolments,
         })

@@ -141,12 +141,17 @@ impl Connection {
             principal,
             identity,
             client,
+            token_scope,
             is_read_only: _,
         } = asker;
         let session = Session::new(principal).identified(identity);
         let session = session.over(self.transport);
-        match client {
+        let session = match client {
             Some(client) => session.of_client(client),
+            None => session,
+        };
+        match token_scope {
+            Some(scope) => session.with_token_scope(scope),
             None => session,
         }
     }

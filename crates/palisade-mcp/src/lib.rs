@@ -60,6 +60,7 @@ mod confirm;
 mod connections;
 mod cursor;
 mod declare;
+mod flight;
 mod icons;
 mod late;
 mod lines;

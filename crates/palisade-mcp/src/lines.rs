@@ -15,7 +15,9 @@ use std::{
 use palisade::{code::Code, rejection::Rejection};
 use rmcp::{
     ErrorData, RoleServer,
-    model::{ErrorCode, Extensions, GetExtensions as _, JsonRpcMessage, RequestId},
+    model::{
+        ClientNotification, ErrorCode, Extensions, GetExtensions as _, JsonRpcMessage, RequestId,
+    },
     service::{RxJsonRpcMessage, TxJsonRpcMessage},
     transport::{Transport, async_rw::AsyncRwTransport},
 };
@@ -26,6 +28,7 @@ use tokio::{
 
 use crate::{
     arguments::{MAX_PARAMETER_BYTES, MAX_PARAMETERS},
+    flight::Flight,
     request::{self, Fault},
 };
 
@@ -315,6 +318,7 @@ pub(crate) struct BoundedTransport<R: AsyncRead + Unpin, W: AsyncWrite> {
     /// An answer on its way. It is kept here, since receiving can be given up at any time.
     answering: Option<Pin<Box<dyn Future<Output = io::Result<()>> + Send>>>,
     mark: Option<Mark>,
+    flight: Flight,
 }
 
 impl<R, W> BoundedTransport<R, W>
@@ -338,7 +342,13 @@ where
             skipped,
             answering: None,
             mark: None,
+            flight: Flight::default(),
         }
+    }
+
+    /// What of it has no answer yet.
+    pub(crate) fn flight(&self) -> Flight {
+        self.flight.clone()
     }
 
     /// The same, which puts what is known of the client with each request.
@@ -358,7 +368,19 @@ where
         &mut self,
         message: TxJsonRpcMessage<RoleServer>,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
-        self.inner.send(message)
+        let answered = match &message {
+            JsonRpcMessage::Response(response) => Some(response.id.clone()),
+            JsonRpcMessage::Error(error) => error.id.clone(),
+            JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => None,
+        };
+        let (sending, flight) = (self.inner.send(message), self.flight.clone());
+        async move {
+            let sent = sending.await;
+            if let Some(id) = answered {
+                flight.end(&id);
+            }
+            sent
+        }
     }
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
@@ -372,12 +394,27 @@ where
             }
             tokio::select! {
                 biased;
+                () = self.flight.closed() => return std::future::pending().await,
                 Some(skipped) = self.skipped.recv() => {
                     self.answering = Some(Box::pin(self.inner.send(skipped.answer())));
                 }
                 mut message = self.inner.receive() => {
-                    if let (Some(mark), Some(JsonRpcMessage::Request(request))) = (&self.mark, &mut message) {
-                        mark(request.request.extensions_mut());
+                    match &mut message {
+                        Some(JsonRpcMessage::Request(request)) => {
+                            self.flight.begin(&request.id);
+                            if let Some(mark) = &self.mark {
+                                mark(request.request.extensions_mut());
+                            }
+                        }
+                        Some(JsonRpcMessage::Notification(told)) => {
+                            // It gets no answer any more.
+                            if let ClientNotification::CancelledNotification(cancelled) = &told.notification
+                                && let Some(id) = &cancelled.params.request_id
+                            {
+                                self.flight.end(id);
+                            }
+                        }
+                        Some(JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_)) | None => {}
                     }
                     return message;
                 }

@@ -89,6 +89,7 @@ pub struct Asker {
     pub(crate) principal: Principal,
     pub(crate) identity: Identity,
     pub(crate) client: Option<String>,
+    pub(crate) token_scope: Option<String>,
     pub(crate) is_read_only: bool,
 }
 
@@ -100,6 +101,7 @@ impl Asker {
             principal,
             identity: Identity::default(),
             client: None,
+            token_scope: None,
             is_read_only: false,
         }
     }
@@ -109,6 +111,16 @@ impl Asker {
     pub fn with_client(self, client: impl Into<String>) -> Self {
         Self {
             client: Some(client.into()),
+            ..self
+        }
+    }
+
+    /// The same, whose tokens are good in requests of this scope alone, such as a session of a server
+    /// ([`Session::with_token_scope`](palisade::session::Session::with_token_scope)).
+    #[must_use]
+    pub fn with_token_scope(self, scope: impl Into<String>) -> Self {
+        Self {
+            token_scope: Some(scope.into()),
             ..self
         }
     }

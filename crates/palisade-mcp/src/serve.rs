@@ -1,15 +1,21 @@
 //! A server over two streams, until the client goes away.
 
-use std::pin::pin;
+use std::{pin::pin, time::Duration};
 
 use rmcp::service::{QuitReason, ServerInitializeError, serve_server};
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    time::timeout,
+};
 
 use crate::{
     lines::{BoundedTransport, Mark},
     server::PalisadeServer,
     streams::ProtocolStreams,
 };
+
+/// How long the protocol's crate has answers written once it is told to end. What it still waits for then is cancelled.
+const LAST_ANSWERS: Duration = Duration::from_secs(2);
 
 /// Why a server stopped that should not have.
 #[derive(Debug, thiserror::Error)]
@@ -83,13 +89,16 @@ where
 /// As [`serve`], for a client of whom more is known than its streams, and no longer than until `stop` is there: every request carries
 /// `peer`, where a [`PrincipalSource`](crate::PrincipalSource) that asks by request finds it.
 ///
+/// `stop` says how long requests that have come by then may still take. None that comes later is read, and what runs when the time
+/// is over is cancelled on the database. Answers have two seconds in any case.
+///
 /// # Errors
 /// As [`serve_stdio`].
 pub async fn serve_peer<R, W, P>(
     server: PalisadeServer,
     streams: (R, W),
     peer: P,
-    stop: impl Future<Output = ()>,
+    stop: impl Future<Output = Duration>,
 ) -> Result<(), ServeError>
 where
     R: AsyncRead + Send + Unpin + 'static,
@@ -109,6 +118,10 @@ where
     R: AsyncRead + Send + Unpin + 'static,
     W: AsyncWrite + Send + Unpin + 'static,
 {
+    let stop = async {
+        stop.await;
+        Duration::ZERO
+    };
     serve_marked(server, streams, None, stop).await
 }
 
@@ -116,7 +129,7 @@ async fn serve_marked<R, W>(
     server: PalisadeServer,
     (read, write): (R, W),
     mark: Option<Mark>,
-    stop: impl Future<Output = ()>,
+    stop: impl Future<Output = Duration>,
 ) -> Result<(), ServeError>
 where
     R: AsyncRead + Send + Unpin + 'static,
@@ -125,10 +138,11 @@ where
     let mut stop = pin!(stop);
     let server = server.through_a_door();
     let transport = BoundedTransport::new(read, write, server.bounds()).marked(mark);
+    let flight = transport.flight();
     let calls = server.running();
     let begun = tokio::select! {
         begun = serve_server(server, transport) => begun,
-        () = &mut stop => return Ok(()),
+        _ = &mut stop => return Ok(()),
     };
     let running = match begun {
         Ok(running) => running,
@@ -139,9 +153,16 @@ where
     let mut waiting = pin!(running.waiting());
     let ended = tokio::select! {
         ended = &mut waiting => ended,
-        () = stop => {
-            end.cancel();
-            waiting.await
+        time = stop => {
+            flight.close();
+            let last = timeout(time.saturating_sub(LAST_ANSWERS), flight.emptied());
+            tokio::select! {
+                ended = &mut waiting => ended,
+                _ = last => {
+                    end.cancel();
+                    waiting.await
+                }
+            }
         }
     };
     // They are cancelled. Whoever ends the program now would leave them to the database.

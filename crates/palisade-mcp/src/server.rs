@@ -13,6 +13,7 @@ use palisade::{
     code::Code,
     guard::{Cancel, Guard, Refusal},
     policy::template::Template,
+    rejection::Rejection,
     session::{CallOrigin, Claims},
 };
 use rmcp::{
@@ -719,12 +720,20 @@ impl ServerHandler for PalisadeServer {
             .instrument(notes.span().clone());
         tokio::select! {
             result = run => Ok(result),
-            () = context.ct.cancelled() => Err(ErrorData::internal_error("cancelled", None)),
-            () = tell_progress(context.peer.clone(), token, self.progress) => {
-                Err(ErrorData::internal_error("cancelled", None))
-            }
+            () = context.ct.cancelled() => Err(given_up()),
+            () = tell_progress(context.peer.clone(), token, self.progress) => Err(given_up()),
         }
     }
+}
+
+/// That a call has no answer, for a client that still waits for one: the server ends.
+fn given_up() -> ErrorData {
+    let rejection = Rejection::new(
+        Code::LimitCancelled,
+        "The call was given up, and its statement cancelled, because the server ends. Whether a change was made is not known: look before it is made again.",
+    );
+    let data = serde_json::to_value(rejection.for_agent()).ok();
+    ErrorData::internal_error(rejection.message().to_owned(), data)
 }
 
 /// Refuses the second page of what has one.

@@ -44,6 +44,18 @@ impl ProtocolStreams {
         Ok(Self {})
     }
 
+    /// Both, for a program that does something else with them than to [serve](crate::serve_streams). It must be called on a Tokio
+    /// runtime with IO enabled.
+    #[must_use]
+    pub fn into_parts(
+        self,
+    ) -> (
+        impl AsyncRead + Send + Unpin + 'static,
+        impl AsyncWrite + Send + Unpin + 'static,
+    ) {
+        self.open()
+    }
+
     /// Both, to be read from and written to on the runtime that calls this.
     #[cfg(unix)]
     pub(crate) fn open(self) -> (Reader, Writer) {

@@ -175,7 +175,7 @@ codes! {
         "Variables of the session or the server cannot be read.",
         "Write a literal or a parameter in the variable's place.";
     TokenForeign "token.foreign" retry false, next [query], fault Statement, stage Decision, incident Never, detail Recorded,
-        "A value that is compared with a column of tokens is no token that you were given for it, or one that has expired.",
+        "A value that is compared with a column of tokens is no token that you were given for it in this session, or one that has expired.",
         "Select the column again and compare it with a token of that answer, whole and unchanged; LIKE and ranges do not work on tokens.";
     FunctionUnknown "function.unknown" retry false, next [query], fault Statement, stage Decision, incident Never, detail Recorded,
         "There is no such function for you.",

@@ -5,17 +5,15 @@ use std::{collections::BTreeSet, future::Future};
 use palisade::session::Principal;
 use palisade_broker::{
     Broker, BrokerOptions, Enrolment, Identity, PasswordStore, Peer, PeerRules, SessionTimes,
-    StoredPassword,
 };
 use palisade_mcp::{Asker, PalisadeServer, PrincipalSource};
 
 use crate::{
-    broker::layout,
+    broker::{layout, stores::equip},
     broker_config::BrokerSetup,
     config::ConfigFile,
     database::Database,
     exit::Failure,
-    secret::Secret,
     setup::Setup,
     target::{Engine, Target},
 };
@@ -31,10 +29,12 @@ pub(crate) fn principal_source(configured: Principal) -> PrincipalSource {
     PrincipalSource::by_request(move |request| {
         let peer = request.get::<Peer>()?;
         let asker = Asker::new(peer.principal.clone().unwrap_or_else(|| configured.clone()));
-        Some(match &peer.enrolment {
+        let asker = match &peer.enrolment {
             Some(name) => asker.with_client(name.clone()),
             None => asker,
-        })
+        };
+        // A request without a session has no part in the tokens of any.
+        Some(asker.with_token_scope(peer.session.clone()?))
     })
 }
 
@@ -82,21 +82,19 @@ impl BrokerDoor {
     ) -> Result<Vec<(Setup, Database)>, Failure> {
         let layout = layout(&self.setup);
         layout.open().map_err(|error| refuse(&error))?;
-        let store = PasswordStore::open(layout.passwords()).map_err(|error| refuse(&error))?;
+        // It is looked at also where no password is in it.
+        PasswordStore::open(layout.passwords()).map_err(|error| refuse(&error))?;
         databases
             .into_iter()
             .map(|(setup, database)| match database {
                 Database::Server(target) if target.secret().is_none() => {
                     let name = setup.name_of(&Database::Server(target.clone()));
-                    let stored = store.find(&identify(&name, &target));
-                    let database = match stored.map_err(|error| refuse(&error))? {
-                        Some(StoredPassword::File(path)) => {
-                            Database::Server(target.with_secret(Secret::File(path)))
-                        }
-                        Some(StoredPassword::None) => Database::Server(target),
+                    let identity = identify(&name, &target);
+                    let database = match equip(target, &identity, &layout)? {
+                        Some(target) => Database::Server(target),
                         None => {
                             return Err(Failure::Configuration(format!(
-                                "error: no password is stored for the connection `{name}` as it is now\n  help: `palisade load-connections --config FILE` asks for it"
+                                "error: no password is stored for the connection `{name}` as it is now\n  help: `palisade load-connections --config FILE` asks for it. A credential of systemd is there for a broker that systemd starts (`install-service`), and a key of the kernel until a reboot or three days without use"
                             )));
                         }
                     };
@@ -123,6 +121,7 @@ impl BrokerDoor {
             connections,
             idle,
             absolute,
+            drain,
             users,
             enrolments,
         } = self.setup;
@@ -139,6 +138,7 @@ impl BrokerDoor {
             },
             times: SessionTimes { idle, absolute },
             connections,
+            drain,
             is_memory_locked: self.is_memory_locked,
         })
         .map_err(|error| refuse(&error))?;

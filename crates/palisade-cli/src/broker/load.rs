@@ -1,14 +1,15 @@
 //! `palisade load-connections`: passwords from a terminal into the broker's store.
 
-use palisade_broker::{PasswordStore, hide_memory};
+use palisade_broker::hide_memory;
 
 use crate::{
     broker::{
         door::{identify, refuse},
         layout,
+        stores::Store,
         terminal::Terminal,
     },
-    broker_args::{LoadArguments, StoreKind},
+    broker_args::LoadArguments,
     config::{Config, ConfigFile},
     database::{Access, Database},
     exit::{Exit, Failure},
@@ -25,23 +26,17 @@ pub(crate) fn run(arguments: &LoadArguments) -> Result<Exit, Failure> {
     let LoadArguments {
         config,
         store,
+        credentials,
         list,
         forget,
         rotate,
     } = arguments;
-    match store {
-        StoreKind::File => {}
-        StoreKind::SystemdCreds => return Err(not_built_in("systemd-creds")),
-        StoreKind::SecretService => return Err(not_built_in("secret-service")),
-        StoreKind::Kernel => return Err(not_built_in("kernel")),
-    }
     hide_memory().map_err(|error| {
         Failure::Internal(format!("this process cannot hide its memory: {error}"))
     })?;
     let file = ConfigFile::read(config)?;
     let layout = layout(file.broker());
-    layout.open().map_err(|error| refuse(&error))?;
-    let passwords = PasswordStore::open(layout.passwords()).map_err(|error| refuse(&error))?;
+    let passwords = Store::open(*store, &layout, credentials)?;
     if *list {
         return print_list(&file, &passwords);
     }
@@ -77,8 +72,8 @@ pub(crate) fn run(arguments: &LoadArguments) -> Result<Exit, Failure> {
         let Some(target) = find_target(database) else {
             continue;
         };
-        let stored = passwords.find(&identify(name, target));
-        if stored.map_err(|error| refuse(&error))?.is_none() {
+        let stored = passwords.has(&identify(name, target));
+        if !stored.map_err(|error| refuse(&error))? {
             ask_for(name, config, target, &passwords)?;
             asked += 1;
         }
@@ -89,14 +84,8 @@ pub(crate) fn run(arguments: &LoadArguments) -> Result<Exit, Failure> {
     Ok(Exit::Permitted)
 }
 
-fn not_built_in(store: &str) -> Failure {
-    Failure::Usage(format!(
-        "the store `{store}` is not built in\n  help: `--store file` keeps passwords in files that only their owner may read"
-    ))
-}
-
 /// The target whose password is stored here.
-fn find_target(database: &Database) -> Option<&Target> {
+pub(super) fn find_target(database: &Database) -> Option<&Target> {
     match database {
         Database::Server(target) if target.secret().is_none() => Some(target),
         Database::Server(_) | Database::Sqlite(_) | Database::Memory(_) => None,
@@ -104,12 +93,7 @@ fn find_target(database: &Database) -> Option<&Target> {
 }
 
 /// Asks for a password until one is taken, and stores that.
-fn ask_for(
-    name: &str,
-    config: &Config,
-    target: &Target,
-    passwords: &PasswordStore,
-) -> Result<(), Failure> {
+fn ask_for(name: &str, config: &Config, target: &Target, passwords: &Store) -> Result<(), Failure> {
     let mut terminal = Terminal::open()?;
     let identity = identify(name, target);
     let question = format!(
@@ -121,9 +105,7 @@ fn ask_for(
     let mut attempt = 1;
     loop {
         let password = terminal.ask(&question)?;
-        passwords
-            .check(&identity, &password)
-            .map_err(|error| refuse(&error))?;
+        identity.check(&password).map_err(|error| refuse(&error))?;
         // Nothing is on the disk before the database has taken it.
         let with = if password.is_empty() {
             target.clone()
@@ -148,19 +130,20 @@ fn ask_for(
     }
 }
 
-fn print_list(file: &ConfigFile, passwords: &PasswordStore) -> Result<Exit, Failure> {
+fn print_list(file: &ConfigFile, passwords: &Store) -> Result<Exit, Failure> {
     let mut out = String::new();
     for name in file.names() {
         let (_, database) = file.connection(name)?;
         let told = match find_target(database) {
             None => "needs none here",
-            Some(target) => match passwords
-                .find(&identify(name, target))
-                .map_err(|error| refuse(&error))?
-            {
-                Some(_) => "stored",
-                None => "new or changed: not stored",
-            },
+            Some(target) => {
+                let has = passwords.has(&identify(name, target));
+                if has.map_err(|error| refuse(&error))? {
+                    "stored"
+                } else {
+                    "new or changed: not stored"
+                }
+            }
         };
         out += &format!("{name}  {told}\n");
     }

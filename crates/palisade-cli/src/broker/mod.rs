@@ -1,11 +1,14 @@
 //! The broker: credentials and decisions in one process, out of agents' reach.
 
 mod door;
+mod hand_in;
 mod landlock;
 mod load;
+mod plist;
 mod relay;
 mod sandbox;
 mod service;
+mod stores;
 mod terminal;
 
 pub(crate) use door::{BrokerDoor, principal_source};
@@ -48,7 +51,7 @@ pub(crate) fn run(arguments: &BrokerArguments) -> Result<Exit, Failure> {
         Some(BrokerCommand::End(arguments)) => end(ConfigFile::read(config)?.broker(), arguments),
         Some(BrokerCommand::InstallService(arguments)) => {
             let file = ConfigFile::read(config)?;
-            service::install(config, file.broker(), arguments)
+            service::install(config, &file, arguments)
         }
     }
 }

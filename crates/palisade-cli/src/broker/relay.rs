@@ -1,6 +1,7 @@
 //! `palisade relay`: an MCP client's lines to the broker, and back.
 
-use palisade_broker::{AskError, RelayError, RelayOptions, run_relay};
+use palisade_broker::{AskError, Reach, RelayError, RelayOptions, run_relay};
+use palisade_mcp::ProtocolStreams;
 
 use crate::{
     broker_args::RelayArguments,
@@ -17,16 +18,42 @@ pub(crate) fn run(arguments: &RelayArguments) -> Result<Exit, Failure> {
         broker_user,
         resume,
         fd,
+        parent,
     } = arguments;
-    let options = RelayOptions {
-        run: run.clone(),
-        secret: secret.clone(),
-        user: broker_user.unwrap_or_else(|| rustix::process::geteuid().as_raw()),
-        resume: resume.clone(),
-        connected: fd.map(take_descriptor).transpose()?,
+    let user = broker_user.unwrap_or_else(|| rustix::process::geteuid().as_raw());
+    let reach = match (parent, fd, run) {
+        (Some(parent), _, _) => Reach::Parent(take_descriptor(*parent)?),
+        (None, Some(fd), _) => Reach::Connected {
+            stream: take_descriptor(*fd)?,
+            user,
+        },
+        (None, None, Some(run)) => Reach::Folder {
+            run: run.clone(),
+            user,
+        },
+        (None, None, None) => {
+            return Err(Failure::Usage(
+                "there is no way to the broker\n  help: name the folder of its socket by `--run`"
+                    .to_owned(),
+            ));
+        }
     };
+    let options = RelayOptions {
+        reach,
+        secret: secret.clone(),
+        resume: resume.clone(),
+    };
+    let streams = ProtocolStreams::take().map_err(|error| {
+        Failure::Internal(format!(
+            "standard output cannot be taken for the protocol: {error}"
+        ))
+    })?;
     let runtime = host::runtime()?;
-    let result = runtime.block_on(run_relay(options, tokio::io::stdin(), tokio::io::stdout()));
+    let result = runtime.block_on(async {
+        // Pipes need no thread each.
+        let (read, write) = streams.into_parts();
+        run_relay(options, read, write).await
+    });
     // A thread of it may still wait for standard input.
     runtime.shutdown_background();
     match result {
@@ -48,7 +75,7 @@ fn take_descriptor(number: i32) -> Result<std::os::unix::net::UnixStream, Failur
         .and_then(|own| pidfd_getfd(own, number, PidfdGetfdFlags::empty()));
     copied.map(Into::into).map_err(|error| {
         Failure::Usage(format!(
-            "the descriptor {number} cannot be used: {error}\n  help: hand in a connected socket, for example with `{number}<>` or from the parent process"
+            "the descriptor {number} cannot be used: {error}\n  help: `palisade sandbox --hand-in -- COMMAND` hands it in, and what starts the relay has to leave it open"
         ))
     })
 }
@@ -57,6 +84,7 @@ fn take_descriptor(number: i32) -> Result<std::os::unix::net::UnixStream, Failur
 #[cfg(not(target_os = "linux"))]
 fn take_descriptor(_: i32) -> Result<std::os::unix::net::UnixStream, Failure> {
     Err(Failure::Usage(
-        "`--fd` is for Linux\n  help: name the folder of the socket by `--run`".to_owned(),
+        "`--fd` and `--parent` are for Linux\n  help: name the folder of the socket by `--run`"
+            .to_owned(),
     ))
 }

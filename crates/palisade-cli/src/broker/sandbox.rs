@@ -9,6 +9,7 @@ use std::{
 
 use crate::{
     broker::{
+        hand_in::Channel,
         landlock::{Enforced, OpenPaths, confine},
         layout,
     },
@@ -60,6 +61,15 @@ struct Reach {
     own: PathBuf,
 }
 
+/// How the command comes to the broker's socket.
+#[derive(Clone, Copy)]
+enum Socket {
+    /// Its folder is there.
+    Bound,
+    /// It does not: connections are handed in.
+    HandedIn,
+}
+
 /// Runs the command.
 pub(crate) fn run(arguments: &SandboxArguments) -> Result<Exit, Failure> {
     let SandboxArguments {
@@ -67,6 +77,8 @@ pub(crate) fn run(arguments: &SandboxArguments) -> Result<Exit, Failure> {
         enrolment,
         readable,
         writable,
+        hand_in,
+        container,
         landlock_only,
         confine: is_inside,
         sockets,
@@ -86,11 +98,34 @@ pub(crate) fn run(arguments: &SandboxArguments) -> Result<Exit, Failure> {
         enforce(&open)?;
         return Err(start(&mut Command::new(first_word(command)?), command));
     }
+    // Before any file is opened, so that the descriptor's number is free.
+    let channel = hand_in.then(Channel::open).transpose()?;
     let reach = find_reach((config, enrolment.as_deref()), readable, writable)?;
+    if let Some(channel) = channel {
+        let Reach {
+            readable: _,
+            writable: _,
+            run,
+            secret,
+            own,
+        } = &reach;
+        let mut program = if *container {
+            let mut program = Command::new(first_word(command)?);
+            program.args(command.iter().skip(1));
+            program.env("PALISADE_SECRET", secret);
+            program
+        } else {
+            let mut program = Command::new(PROGRAM);
+            program.args(bubblewrap_words(&reach, Socket::HandedIn, command));
+            program
+        };
+        program.env("PALISADE", own);
+        return channel.run(program, run);
+    }
     if *landlock_only {
         return run_confined(&reach, command);
     }
-    let words = bubblewrap_words(&reach, command);
+    let words = bubblewrap_words(&reach, Socket::Bound, command);
     if *print {
         let shown: Vec<String> = words.iter().map(quote).collect();
         output::text(&format!("{PROGRAM} {}\n", shown.join(" ")))?;
@@ -148,7 +183,7 @@ fn find_reach(
 }
 
 /// The words of bubblewrap for `command`, with Landlock inside of it as a second layer.
-fn bubblewrap_words(reach: &Reach, command: &[OsString]) -> Vec<OsString> {
+fn bubblewrap_words(reach: &Reach, socket: Socket, command: &[OsString]) -> Vec<OsString> {
     let Reach {
         readable,
         writable,
@@ -167,10 +202,15 @@ fn bubblewrap_words(reach: &Reach, command: &[OsString]) -> Vec<OsString> {
         bind("--bind", path);
     }
     // With a socket's folder to write to, the command could put its own socket there.
-    for path in [run, secret, own] {
+    let run = match socket {
+        Socket::Bound => Some(run),
+        Socket::HandedIn => None,
+    };
+    for path in run.into_iter().chain([secret, own]) {
         bind("--ro-bind", path);
     }
-    for (name, value) in [("PALISADE_RUN", run), ("PALISADE_SECRET", secret)] {
+    let variables = [("PALISADE_SECRET", secret), ("PALISADE", own)];
+    for (name, value) in (run.map(|run| ("PALISADE_RUN", run)).into_iter()).chain(variables) {
         words.extend(["--setenv".into(), name.into(), value.into()]);
     }
     if let Some(first) = writable.first() {
@@ -191,7 +231,9 @@ fn bubblewrap_words(reach: &Reach, command: &[OsString]) -> Vec<OsString> {
     for path in writable {
         name("--writable", path);
     }
-    name("--socket", run);
+    if let Some(run) = run {
+        name("--socket", run);
+    }
     words.push("--".into());
     words.extend(command.iter().cloned());
     words
@@ -241,6 +283,7 @@ fn run_confined(reach: &Reach, command: &[OsString]) -> Result<Exit, Failure> {
         .env_clear()
         .env("HOME", folder)
         .env("PATH", PATH)
+        .env("PALISADE", own)
         .env("PALISADE_RUN", run)
         .env("PALISADE_SECRET", secret)
         .current_dir(folder);

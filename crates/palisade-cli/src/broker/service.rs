@@ -1,21 +1,38 @@
-//! `palisade broker install-service`: a unit of systemd.
+//! `palisade broker install-service`: a unit of systemd, or a property list of launchd.
 
 use std::{io::Write as _, path::Path};
 
+use palisade_broker::CredentialStore;
+
+use super::plist::print_plist;
 use crate::{
+    broker::{door::identify, load::find_target},
     broker_args::ServiceArguments,
-    broker_config::BrokerSetup,
+    config::ConfigFile,
     exit::{Exit, Failure},
     output,
 };
 
+/// Where systemd looks for units, and launchd for property lists.
+const UNIT: &str = "/etc/systemd/system/palisade-broker.service";
+const PLIST: &str = "/Library/LaunchDaemons/palisade-broker.plist";
+
+/// What a broker takes to end at most, in seconds, beside the time that what runs may still take.
+const STOP_SECONDS: u64 = 30;
+
 /// Writes the unit, or prints it.
 pub(super) fn install(
     config: &Path,
-    setup: &BrokerSetup,
+    file: &ConfigFile,
     arguments: &ServiceArguments,
 ) -> Result<Exit, Failure> {
-    let ServiceArguments { user, unit, print } = arguments;
+    let ServiceArguments {
+        user,
+        unit,
+        launchd,
+        credentials,
+        print,
+    } = arguments;
     let is_name = !user.is_empty()
         && user
             .bytes()
@@ -27,18 +44,29 @@ pub(super) fn install(
     }
     let program = std::env::current_exe()
         .map_err(|error| Failure::Internal(format!("this program is not found: {error}")))?;
+    let setup = file.broker();
     let config = make_absolute(config)?;
+    let credentials = list_credentials(file, &make_absolute(credentials)?)?;
     let folder = make_absolute(&setup.directory)?;
-    let text = print_unit(
-        &program_word(&program)?,
-        &program_word(&config)?,
-        &program_word(&folder)?,
-        user,
-    );
+    let is_launchd = *launchd || cfg!(target_os = "macos");
+    let stop = setup.drain.as_secs().saturating_add(STOP_SECONDS);
+    let text = if is_launchd {
+        print_plist(&program, &config, user, stop)
+    } else {
+        print_unit(
+            &program_word(&program)?,
+            &program_word(&config)?,
+            &program_word(&folder)?,
+            (user, &credentials),
+            stop,
+        )
+    };
     if *print {
         output::text(&text)?;
         return Ok(Exit::Permitted);
     }
+    let usual = if is_launchd { PLIST } else { UNIT };
+    let unit = unit.as_deref().unwrap_or(Path::new(usual));
     let written =
         std::fs::File::create_new(unit).and_then(|mut file| file.write_all(text.as_bytes()));
     written.map_err(|error| {
@@ -47,6 +75,17 @@ pub(super) fn install(
             unit.display()
         ))
     })?;
+    if is_launchd {
+        output::text(&format!(
+            "{} is written. Make a user `{user}` that owns {}, and have it run:\n  {} load-connections --config {}\nNext:\n  launchctl bootstrap system {}\n",
+            unit.display(),
+            folder.display(),
+            program.display(),
+            config.display(),
+            unit.display()
+        ))?;
+        return Ok(Exit::Permitted);
+    }
     output::text(&format!(
         "{} is written. The broker can write to its folder alone: put `audit` and `state` there. Next:\n  useradd --system {user}\n  install -d -o {user} -m 700 {}\n  runuser -u {user} -- {} load-connections --config {}\n  systemctl daemon-reload\n  systemctl enable --now palisade-broker\n",
         unit.display(),
@@ -55,6 +94,26 @@ pub(super) fn install(
         config.display()
     ))?;
     Ok(Exit::Permitted)
+}
+
+/// The lines by which systemd opens the passwords that are stored as its credentials.
+fn list_credentials(file: &ConfigFile, folder: &Path) -> Result<String, Failure> {
+    let store = CredentialStore::new(folder);
+    let mut lines = String::new();
+    for name in file.names() {
+        let (_, database) = file.connection(name)?;
+        let Some(target) = find_target(database) else {
+            continue;
+        };
+        let identity = identify(name, target);
+        let path = store.path(&identity);
+        if path.exists() {
+            let credential = CredentialStore::credential(&identity).replace('%', "%%");
+            let path = program_word(&path)?;
+            lines += &format!("LoadCredentialEncrypted={credential}:{path}\n");
+        }
+    }
+    Ok(lines)
 }
 
 fn make_absolute(path: &Path) -> Result<std::path::PathBuf, Failure> {
@@ -75,7 +134,13 @@ fn program_word(path: &Path) -> Result<String, Failure> {
 }
 
 /// The unit. What it forbids, the broker does not need.
-fn print_unit(program: &str, config: &str, folder: &str, user: &str) -> String {
+fn print_unit(
+    program: &str,
+    config: &str,
+    folder: &str,
+    (user, credentials): (&str, &str),
+    stop: u64,
+) -> String {
     format!(
         "[Unit]
 Description=Palisade's broker
@@ -85,7 +150,8 @@ Wants=network-online.target
 [Service]
 ExecStart={program} broker --config {config}
 User={user}
-Restart=on-failure
+{credentials}Restart=on-failure
+TimeoutStopSec={stop}
 UMask=0077
 LimitCORE=0
 LimitMEMLOCK=infinity

@@ -116,7 +116,12 @@ impl Broker {
         self.log.lock().unwrap().clone()
     }
 
-    fn kill(&mut self) {
+    /// Waits for its end; its exit code.
+    pub(crate) fn wait(&mut self) -> Option<i32> {
+        self.child.wait().unwrap().code()
+    }
+
+    pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
@@ -129,7 +134,7 @@ impl Drop for Broker {
     }
 }
 
-fn relay_command(desk: &Desk, arguments: &[&str]) -> Command {
+pub(crate) fn relay_command(desk: &Desk, arguments: &[&str]) -> Command {
     let mut command = desk.command(env!("CARGO_BIN_EXE_palisade"));
     command
         .args(["relay", "--run", "broker/run"])
@@ -141,7 +146,7 @@ pub(crate) fn relay(desk: &Desk) -> Client {
     Client::start(&mut relay_command(desk, &["--secret", "broker/secret"]))
 }
 
-fn status(desk: &Desk) -> Value {
+pub(crate) fn status(desk: &Desk) -> Value {
     let asked = [
         "broker",
         "--config",
@@ -159,7 +164,7 @@ fn set_mode(path: &Path, mode: u32) {
 
 /// Waits until `holds`.
 #[track_caller]
-fn wait_for(mut holds: impl FnMut() -> bool) {
+pub(crate) fn wait_for(mut holds: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !holds() {
         assert!(Instant::now() < deadline, "it does not become so");
@@ -198,8 +203,6 @@ fn the_secret_says_who_asks_through_a_relay() {
             .unwrap()
             .contains("protects from accident only")
     );
-    // What the relay is: small.
-    assert!(bot.memory() < 32, "{} MB", bot.memory());
     // Ending a session ends its connection; the client is told, and the relay begins another.
     let id = sessions[0]["id"].as_str().unwrap();
     desk.run(&["broker", "--config", "palisade.toml", "end", id])
@@ -435,6 +438,34 @@ fn a_session_outlives_its_relay_and_its_broker() {
     client.end();
 }
 
+/// What a relay is: small, whatever goes through it. Pages of the program itself are others' too, and of a build with all that
+/// debuggers want they are many.
+#[test]
+fn a_relay_is_small() {
+    let desk = Desk::new();
+    configure(&desk, "principal = 'Agent::\"support-bot\"'");
+    let _broker = Broker::start(&desk);
+    let mut client = relay(&desk);
+    for _ in 0..200 {
+        assert!(client.query(MASKED).to_string().contains("****4821"));
+    }
+    let long = format!("SELECT 1 AS a /* {} */", "x".repeat(1_000_000));
+    let answer = client.query(&long);
+    assert_eq!(answer["isError"], true, "{answer}");
+    // Requests that wait hold no more than their ids.
+    let waiting: Vec<u64> = (0..500)
+        .map(|_| client.begin("query", &json!({"sql": MASKED})))
+        .collect();
+    let own = client.own_memory();
+    assert!(own < 10 * 1024, "{own} kB");
+    for _ in waiting {
+        client.read();
+    }
+    let own = client.own_memory();
+    assert!(own < 10 * 1024, "{own} kB");
+    client.end();
+}
+
 /// A user that is not root, for whom `/proc` is what it is for others.
 const USER: u32 = 54_321;
 
@@ -518,6 +549,7 @@ fn what_broker_tables_say_is_checked() {
         ("connections = 0", "`connections` cannot be 0"),
         ("idle_minutes = 2000", "from 1 to 1440"),
         ("session_hours = 0", "from 1 to 168"),
+        ("drain_seconds = 1", "from 2 to 600"),
         ("principal = \"x\"", "not a principal"),
         (
             "[broker.users.ann]\nprincipal = 'Agent::\"a\"'",

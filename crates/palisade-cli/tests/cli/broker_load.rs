@@ -15,16 +15,21 @@ use crate::{
     desk::{Answer, Desk},
 };
 
-const PASSWORD: &str = "p@ss w/rd geheim";
+pub(crate) const PASSWORD: &str = "p@ss w/rd geheim";
 
 const LOAD: &str = "load-connections --config palisade.toml";
 
 /// Runs the command in a terminal, at which a line is typed each time it asks.
-fn at_terminal(desk: &Desk, arguments: &str, typed: &[&str]) -> Answer {
+pub(crate) fn at_terminal(desk: &Desk, arguments: &str, typed: &[&str]) -> Answer {
+    at_terminal_by("", desk, arguments, typed)
+}
+
+/// As [`at_terminal`], started by another command.
+pub(crate) fn at_terminal_by(by: &str, desk: &Desk, arguments: &str, typed: &[&str]) -> Answer {
     let program = env!("CARGO_BIN_EXE_palisade");
     let mut child = desk
         .command("script")
-        .args(["-qec", &format!("{program} {arguments}"), "/dev/null"])
+        .args(["-qec", &format!("{by}{program} {arguments}"), "/dev/null"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::inherit())
@@ -194,11 +199,10 @@ fn what_cannot_be_asked_or_stored_says_what_to_do() {
         command.args(["-w", env!("CARGO_BIN_EXE_palisade"), "load-connections"]);
         Answer::from_command(command.args(arguments), b"geheim\n")
     };
-    for store in ["kernel", "systemd-creds", "secret-service"] {
-        load(&["--store", store]).fails(2, &[store, "not built in", "--store file"]);
-    }
     load(&["--config", "nowhere.toml"]).fails(3, &["nowhere.toml"]);
     desk.write("palisade.toml", "");
+    let store = "secret-service";
+    load(&["--store", store]).fails(2, &[store, "not built in", "--store file"]);
     load(&[]).fails(3, &["names no connection"]);
     desk.write(
         "palisade.toml",

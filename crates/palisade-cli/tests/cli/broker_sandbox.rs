@@ -10,7 +10,7 @@ use crate::{
 
 /// Says what to do where there is no sandbox: a test that passed without one would show nothing.
 #[track_caller]
-fn require_sandbox(desk: &Desk) {
+pub(crate) fn require_sandbox(desk: &Desk) {
     let answer = desk.run(&["sandbox", "--check"]);
     assert_eq!(answer.exit, 0, "{}", answer.err);
 }
@@ -201,6 +201,18 @@ fn the_unit_is_what_systemd_takes() {
     desk.run(&[&base[..], &file].concat()).expect_exit(0);
     desk.run(&[&base[..], &file].concat())
         .fails(2, &["cannot be written"]);
+    let list = desk
+        .run(&[&base[..], &["--print", "--launchd"]].concat())
+        .expect_exit(0)
+        .out;
+    for part in [
+        "<string>palisade-broker</string>",
+        "/palisade.toml</string>",
+        // The five seconds of what runs, and what a broker takes to end.
+        "<integer>35</integer>",
+    ] {
+        assert!(list.contains(part), "{part}: {list}");
+    }
     desk.run(&[&base[..], &["--user", "a b"]].concat())
         .fails(2, &["no name of a user"]);
 }

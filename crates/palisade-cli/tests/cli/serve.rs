@@ -100,6 +100,13 @@ impl Client {
         self.number
     }
 
+    /// The next answer, whole.
+    pub(crate) fn read(&mut self) -> Value {
+        let mut line = String::new();
+        self.output.read_line(&mut line).unwrap();
+        serde_json::from_str(&line).unwrap()
+    }
+
     /// Gives up on a request.
     pub(crate) fn cancel(&mut self, id: u64) {
         let params = json!({"requestId": id});
@@ -126,6 +133,19 @@ impl Client {
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
         let kilobytes = line.unwrap().trim().trim_end_matches(" kB");
         kilobytes.parse::<u64>().unwrap() / 1024
+    }
+
+    /// Memory of the server that is in no file, in kilobytes, now.
+    pub(crate) fn own_memory(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix("RssAnon:"));
+        line.unwrap()
+            .trim()
+            .trim_end_matches(" kB")
+            .parse()
+            .unwrap()
     }
 
     /// Its process.

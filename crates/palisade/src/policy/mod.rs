@@ -368,20 +368,32 @@ impl PolicySet {
     }
 
     fn tokens_expire(&self) -> bool {
-        let secret = self.loaded.secret.as_ref();
-        secret.is_some_and(TokenSecret::expires)
-            && self.loaded.policies.permits(PolicyAction::ReadToken)
+        self.loaded
+            .secret
+            .as_ref()
+            .is_some_and(TokenSecret::expires)
+            && self.gives_tokens()
     }
 
-    /// By what of `session` to remember what does not depend on its time: the epoch of tokens is all that is left of that.
+    fn gives_tokens(&self) -> bool {
+        self.loaded.policies.permits(PolicyAction::ReadToken)
+    }
+
+    /// By what of `session` to remember what does not depend on its time: the epoch of tokens is all that is left of that. Where there are
+    /// no tokens, sessions that differ in their scope alone are one.
     pub(crate) fn remembered<'s>(&self, session: &'s Session) -> Cow<'s, Session> {
         let secret = self.loaded.secret.as_ref().filter(|_| self.tokens_expire());
         let epoch = secret.and_then(|secret| secret.epoch(session.time()));
-        if session.time().is_none() && session.epoch() == epoch {
-            Cow::Borrowed(session)
-        } else {
-            Cow::Owned(session.timeless(epoch))
+        let is_scoped = session.token_scope().is_some() && !self.gives_tokens();
+        if session.time().is_none() && session.epoch() == epoch && !is_scoped {
+            return Cow::Borrowed(session);
         }
+        let session = session.timeless(epoch);
+        Cow::Owned(if is_scoped {
+            session.unscoped()
+        } else {
+            session
+        })
     }
 
     /// What exists for `session`. Nothing is decided yet; what gets decided is remembered, for this

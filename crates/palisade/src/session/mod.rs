@@ -250,6 +250,8 @@ pub struct Session {
     template: Option<String>,
     /// Ids of the policies that let the template run.
     run_policies: Vec<String>,
+    /// To whom tokens belong beside the principal.
+    token_scope: Option<String>,
     /// The span of the tokens' lifetime that the time is in, where tokens expire; of a session that is remembered.
     epoch: Option<Epoch>,
     beside: Beside,
@@ -267,6 +269,7 @@ impl Session {
             time: None,
             template: None,
             run_policies: Vec::new(),
+            token_scope: None,
             epoch: None,
             beside: Beside::default(),
         }
@@ -278,6 +281,16 @@ impl Session {
     pub fn of_client(self, client: impl Into<String>) -> Self {
         Self {
             client: Some(client.into()),
+            ..self
+        }
+    }
+
+    /// The session whose tokens are good in sessions of this scope alone, for example the id of a server's session. Policies do not see
+    /// it. Without one, tokens belong to the principal.
+    #[must_use]
+    pub fn with_token_scope(self, scope: impl Into<String>) -> Self {
+        Self {
+            token_scope: Some(scope.into()),
             ..self
         }
     }
@@ -331,6 +344,14 @@ impl Session {
         }
     }
 
+    /// The session without a scope of tokens, where there are no tokens.
+    pub(crate) fn unscoped(&self) -> Self {
+        Self {
+            token_scope: None,
+            ..self.clone()
+        }
+    }
+
     /// The session in `epoch`.
     pub(crate) fn in_epoch(&self, epoch: Option<Epoch>) -> Self {
         Self {
@@ -342,6 +363,12 @@ impl Session {
     /// The span of the tokens' lifetime that it is in.
     pub(crate) fn epoch(&self) -> Option<Epoch> {
         self.epoch
+    }
+
+    /// To whom tokens belong beside the principal.
+    #[must_use]
+    pub fn token_scope(&self) -> Option<&str> {
+        self.token_scope.as_deref()
     }
 
     /// The same session over another transport.

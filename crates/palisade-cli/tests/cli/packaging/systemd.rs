@@ -22,8 +22,8 @@ fn directives(unit: &str) -> Vec<&str> {
     let (_, unit) = unit.split_once("[Unit]").unwrap();
     let lines = unit.lines().filter(|line| {
         let is_own = OWN.iter().any(|own| line.starts_with(own));
-        // The broker alone locks its memory.
-        let differs = ["ProtectHome=", "LimitMEMLOCK="]
+        // The broker alone locks its memory, and says how long it may take to end.
+        let differs = ["ProtectHome=", "LimitMEMLOCK=", "TimeoutStopSec="]
             .iter()
             .any(|one| line.starts_with(one));
         !is_own && !line.is_empty() && !differs

@@ -34,6 +34,8 @@ use crate::{
 pub(in crate::policy) struct Subject {
     /// The span of the tokens' lifetime that the session is in, where tokens expire.
     pub(in crate::policy) epoch: Option<Epoch>,
+    /// To whom tokens belong: the principal, and a scope where the session has one.
+    pub(in crate::policy) token_owner: String,
     pub(in crate::policy) uid: EntityUid,
     pub(in crate::policy) context: Context,
     pub(in crate::policy) circumstances: Circumstances,
@@ -89,6 +91,11 @@ impl Subject {
         let partial = entities::without_columns(&entities, &loaded.schemas.fixed)?;
         Ok(Self {
             epoch: session.epoch(),
+            // A principal ends with a quote, and so is none of those with a scope.
+            token_owner: match session.token_scope() {
+                None => uid.to_string(),
+                Some(scope) => format!("{uid} in {scope}."),
+            },
             uid,
             context: circumstances.context()?,
             circumstances,

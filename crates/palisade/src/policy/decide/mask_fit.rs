@@ -51,9 +51,9 @@ pub(in crate::policy) fn settle(
             }
             Mask::Token(TokenMask { domain, keys: _ }) => {
                 let named = describe_domain(domain, origin(loaded, id, &column.uid));
-                let session = subject.uid.to_string();
+                let (owner, epoch) = (&subject.token_owner, subject.epoch);
                 let secret = loaded.secret.as_ref();
-                let keys = secret.and_then(|secret| secret.tokens(&session, subject.epoch, &named));
+                let keys = secret.and_then(|secret| secret.tokens(owner, epoch, &named));
                 keys.map(|keys| {
                     Mask::Token(TokenMask {
                         keys: Some(Arc::new(keys)),
