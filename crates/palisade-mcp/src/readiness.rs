@@ -2,9 +2,9 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tokio::{sync::Mutex, task::spawn_blocking, time::Instant};
+use tokio::{sync::Mutex, time::Instant};
 
-use crate::{connections::Connections, server::PalisadeServer};
+use crate::{connections::Connections, late::Late, server::PalisadeServer};
 
 /// How long an answer is good: anybody may ask.
 const LOOK: Duration = Duration::from_secs(1);
@@ -30,12 +30,11 @@ impl PalisadeServer {
 }
 
 async fn look(connections: &Connections) -> bool {
-    for late in connections.unopened() {
-        // Opening one blocks.
-        match spawn_blocking(move || late.reach().is_some()).await {
-            Ok(true) => {}
-            Ok(false) | Err(_) => return false,
-        }
+    // Whoever asks does not wait for it: it asks again.
+    let unopened = connections.unopened();
+    let opened = unopened.iter().map(Late::is_open_or_begun);
+    if !opened.fold(true, |all, is_open| all && is_open) {
+        return false;
     }
     for connection in connections.opened() {
         if let Err(error) = connection.guard.refresh().await {

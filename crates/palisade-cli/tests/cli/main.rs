@@ -59,6 +59,7 @@ mod scan;
 mod serve;
 mod shop;
 mod starter;
+mod startup;
 mod tables;
 mod telemetry;
 mod templates;
