@@ -110,6 +110,9 @@ fn serve(arguments: &ServeArguments, mut door: Door) -> Result<Exit, Failure> {
     let collector = databases
         .first()
         .and_then(|(setup, _)| setup.collector.clone());
+    let page = databases
+        .first()
+        .and_then(|(setup, _)| setup.approvals.page.clone());
     let exporter = collector.as_deref().map(Exporter::new).transpose()?;
     let exporter = exporter.map(Arc::new);
     let tools = tools.choose(arguments.tools);
@@ -123,6 +126,10 @@ fn serve(arguments: &ServeArguments, mut door: Door) -> Result<Exit, Failure> {
         late.push(open_behind(opening, by, &served, &start));
     }
     let server = server(late)?.with_answer_size(size).with_tools(tools);
+    let server = match page {
+        Some(page) => server.with_approval_page(page),
+        None => server,
+    };
     door.tell_counts(&counts);
     let exporting = (exporter.as_ref()).map(|one| Arc::clone(one) as Arc<dyn CallObserver>);
     let observers: Vec<_> = exporting.into_iter().chain(door.observer()).collect();
@@ -419,6 +426,11 @@ fn gate(
     let demands_approval = guard.firewall().policies().demands_approval();
     let store = match open_store(setup, &guard, access)? {
         Some(store) => store,
+        None if setup.approvals.page.is_some() && (demands_approval || access == Access::Write) => {
+            return Err(Failure::Configuration(format!(
+                "error: the page would show requests in memory, which nobody outside can approve\n  help: write {STATE_LINE}, with a folder that can be written"
+            )));
+        }
         None if setup.webhook.is_some() && (demands_approval || access == Access::Write) => {
             return Err(Failure::Configuration(format!(
                 "error: the webhook would tell of requests in memory, which nobody outside can approve\n  help: write {STATE_LINE}, with a folder that can be written"

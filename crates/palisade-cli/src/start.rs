@@ -90,7 +90,9 @@ impl Start {
     pub(crate) async fn warm(self, server: PalisadeServer) {
         server.warm().await;
         for clash in server.list_template_clashes() {
-            tracing::warn!("{clash}, so it is offered by `run_template` alone; give it another name");
+            tracing::warn!(
+                "{clash}, so it is offered by `run_template` alone; give it another name"
+            );
         }
         // Files do not come by themselves.
         if !server.has_open_database() && !self.0.may_come {
@@ -130,7 +132,9 @@ impl Start {
         let was_asked = self.0.was_asked_to_end.load(Ordering::Relaxed);
         let had_none = !server.has_open_database() && !was_asked;
         let failure = found.failure.take();
-        failure.or(unreached.filter(|_| had_none)).map_or(Ok(()), Err)
+        failure
+            .or(unreached.filter(|_| had_none))
+            .map_or(Ok(()), Err)
     }
 }
 

@@ -33,6 +33,7 @@ use tracing::Instrument as _;
 
 use crate::{
     answer::{self, Context, Offered, Templates},
+    approval_page::ApprovalPage,
     arguments::{self, Call},
     calls::{Asked, record, record_unbound, run_on},
     claims::claims,
@@ -82,6 +83,8 @@ pub struct PalisadeServer {
     observer: Observer,
     /// Which tools it offers.
     tools: CurrentTools,
+    /// Where a person decides about what waits, for clients that can open an address.
+    page: Option<Arc<ApprovalPage>>,
     /// The resources that its client watches.
     pub(crate) watched: Watched,
 }
@@ -121,6 +124,7 @@ impl Clone for PalisadeServer {
             progress: self.progress,
             observer: self.observer.clone(),
             tools: self.tools.clone(),
+            page: self.page.clone(),
             watched: self.watched.clone(),
         }
     }
@@ -193,6 +197,7 @@ impl PalisadeServer {
             progress: PROGRESS,
             observer: None,
             tools: CurrentTools::default(),
+            page: None,
             watched: Watched::default(),
         }
     }
@@ -214,6 +219,16 @@ impl PalisadeServer {
     /// The tools that the operator offers by now.
     pub(crate) fn current_tools(&self) -> Arc<ToolSet> {
         self.tools.get()
+    }
+
+    /// The same, where clients that can open an address send their person to `page` about a request that waits. What counts is what
+    /// the page decides in the store of the guard, and never what a client says of it.
+    #[must_use]
+    pub fn with_approval_page(self, page: ApprovalPage) -> Self {
+        Self {
+            page: Some(Arc::new(page)),
+            ..self
+        }
     }
 
     /// The same with answers of this size.
@@ -697,7 +712,7 @@ impl ServerHandler for PalisadeServer {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let asking = Asking::read(&context, &request);
+        let asking = Asking::read(&context, &request, self.page.clone());
         let arguments = request.arguments.unwrap_or_default();
         let traceparent = context.meta.0.0.get(TRACE).and_then(Value::as_str);
         let origin = |tool: Option<ToolName>| {

@@ -79,7 +79,10 @@ fn initialize_is_answered_before_the_database_is() {
     );
     client.ask("ping", &json!({}));
     let before = client.ask("tools/list", &json!({}));
-    let asked = client.begin("query", &json!({"sql": "SELECT count(*) AS n FROM tickets", "format": "json"}));
+    let asked = client.begin(
+        "query",
+        &json!({"sql": "SELECT count(*) AS n FROM tickets", "format": "json"}),
+    );
     client.ask("ping", &json!({}));
     gate.open();
     let answer = client.read_answer(asked);
@@ -142,7 +145,12 @@ fn what_is_wrong_with_policies_ends_the_server() {
         thread::sleep(Duration::from_millis(20));
     };
     let mut told = String::new();
-    server.stderr.take().unwrap().read_to_string(&mut told).unwrap();
+    server
+        .stderr
+        .take()
+        .unwrap()
+        .read_to_string(&mut told)
+        .unwrap();
     assert_eq!(code, Some(3), "{told}");
     assert!(told.contains("nowhere"), "{told}");
 }
@@ -151,7 +159,8 @@ fn what_is_wrong_with_policies_ends_the_server() {
 #[test]
 fn a_file_that_is_not_there_ends_the_server() {
     let desk = Desk::empty();
-    desk.run(&["serve", "sqlite:nope.db"]).fails(4, &["nope.db"]);
+    desk.run(&["serve", "sqlite:nope.db"])
+        .fails(4, &["nope.db"]);
     desk.run(&["serve", "--http", "127.0.0.1:0", "--config", "none.toml"])
-        .fails(2, &["none.toml"]);
+        .fails(3, &["none.toml"]);
 }
