@@ -54,7 +54,9 @@ fn main() {
 
 /// What a start costs over many tables.
 fn start(programs: &[Program]) {
-    println!("\nsqlite, {WIDE} tables: medians\n| server | initialize ms | first call ms |\n|---|---|---|");
+    println!(
+        "\nsqlite, {WIDE} tables: medians\n| server | initialize ms | first call ms |\n|---|---|---|"
+    );
     for program in programs {
         let (mut initialize, mut first) = (Vec::new(), Vec::new());
         for _ in 0..STARTS {
@@ -65,7 +67,12 @@ fn start(programs: &[Program]) {
             first.push(us(start));
         }
         let ms = |values: &mut [f64]| median(values) / 1_000.0;
-        println!("| {} | {:.1} | {:.1} |", program.name, ms(&mut initialize), ms(&mut first));
+        println!(
+            "| {} | {:.1} | {:.1} |",
+            program.name,
+            ms(&mut initialize),
+            ms(&mut first)
+        );
     }
 }
 

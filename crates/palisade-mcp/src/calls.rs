@@ -96,7 +96,9 @@ pub(crate) async fn record_unbound(
         let recorded = match recorder {
             Recorder::Gate(guard) => guard.record_call_of(connection, &session, told, took),
             Recorder::Sink(audit) => {
-                let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+                let at = SystemTime::now()
+                    .duration_since(UNIX_EPOCH)
+                    .unwrap_or_default();
                 record_unreached(&*audit, at, (connection, &session), (told, took))
             }
         };

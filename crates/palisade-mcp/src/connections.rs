@@ -226,7 +226,7 @@ impl Connections {
         Self::One(Place::Open(Arc::new(Connection::new(guard, options))))
     }
 
-    /// One that is not open yet, which calls need not name.
+    /// A connection that is not open yet, which calls need not name.
     pub(crate) fn one_late(late: LateConnection) -> Self {
         Self::One(Place::Late(Arc::new(Late::new(late))))
     }

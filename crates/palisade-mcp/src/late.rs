@@ -32,7 +32,7 @@ const PAUSE: Duration = Duration::from_secs(2);
 /// How long a call waits for its database: past the time that a connection may take, short of a client's own limit.
 const CALL_PATIENCE: Duration = Duration::from_secs(15);
 
-/// How long a list waits for databases that nobody has tried before. Clients wait for it at their start.
+/// How long a list waits for databases that were not tried before. Clients wait for it at their start.
 const LIST_PATIENCE: Duration = Duration::from_secs(5);
 
 type Open = dyn Fn() -> Option<(Arc<Guard>, ServeOptions)> + Send + Sync;
@@ -210,13 +210,13 @@ impl Late {
         if was_tried { None } else { self.attempt() }
     }
 
-    /// The attempt that goes on: one at a time, and none at once after one that failed.
+    /// The attempt that goes on: never two of them, and the next some time after a failure.
     fn attempt(self: &Arc<Self>) -> Option<Receiver<bool>> {
         let mut attempts = self.attempts();
         if self.opened().is_some() {
             return None;
         }
-        // One that broke off has no sender any more.
+        // What broke off has no sender any more.
         let current = attempts.current.as_ref();
         if let Some(current) = current.filter(|current| current.has_changed().is_ok()) {
             return Some(current.clone());
@@ -227,7 +227,7 @@ impl Late {
         let (ended, receiver) = channel(false);
         attempts.current = Some(receiver.clone());
         let late = Arc::clone(self);
-        // Callers come and go; the attempt is nobody's.
+        // Callers come and go; the attempt goes on.
         drop(spawn_blocking(move || {
             if let Some((guard, options)) = (late.connection.open)() {
                 let connection = Arc::new(Connection::new(guard, options));

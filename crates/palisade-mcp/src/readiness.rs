@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::{sync::Mutex, time::Instant};
 
-use crate::{connections::Connections, late::Late, server::PalisadeServer};
+use crate::{connections::Connections, server::PalisadeServer};
 
 /// How long an answer is good: anybody may ask.
 const LOOK: Duration = Duration::from_secs(1);
@@ -32,8 +32,12 @@ impl PalisadeServer {
 async fn look(connections: &Connections) -> bool {
     // Whoever asks does not wait for it: it asks again.
     let unopened = connections.unopened();
-    let opened = unopened.iter().map(Late::is_open_or_begun);
-    if !opened.fold(true, |all, is_open| all && is_open) {
+    let mut are_open = true;
+    for late in &unopened {
+        // All of them are begun.
+        are_open &= late.is_open_or_begun();
+    }
+    if !are_open {
         return false;
     }
     for connection in connections.opened() {

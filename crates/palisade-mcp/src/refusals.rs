@@ -40,7 +40,9 @@ pub(crate) fn unreachable(name: &str) -> Rejection {
 pub(crate) fn opening(name: &str) -> Rejection {
     Rejection::new(
         Code::DatabaseUnavailable,
-        format!("the database of the connection `{name}` is still being opened; call again in some seconds"),
+        format!(
+            "the database of the connection `{name}` is still being opened; call again in some seconds"
+        ),
     )
 }
 

@@ -74,7 +74,10 @@ async fn what_needs_no_database_is_answered_before_one_is_open() {
     });
     let mut client = Client::connect(server);
     let told = client.initialize().await["instructions"].to_string();
-    assert!(told.starts_with("\"Read-only") && told.contains("SQLite 3"), "{told}");
+    assert!(
+        told.starts_with("\"Read-only") && told.contains("SQLite 3"),
+        "{told}"
+    );
     let before = client.request("tools/list", json!({})).await;
     assert!(names(&before).contains(&"query"), "{before}");
     client.request("prompts/list", json!({})).await;
@@ -85,7 +88,10 @@ async fn what_needs_no_database_is_answered_before_one_is_open() {
     assert!(!client.seen.contains(&asked), "the call did not wait");
     opens.send(Opens::Well).unwrap();
     let answer = client.receive(asked).await;
-    assert_eq!(answer["result"]["structuredContent"]["rows"], json!([{"n": 1}]));
+    assert_eq!(
+        answer["result"]["structuredContent"]["rows"],
+        json!([{"n": 1}])
+    );
     let after = client.request("tools/list", json!({})).await;
     assert_eq!(before.to_string(), after.to_string());
     // The start and the call share an attempt.
@@ -125,7 +131,9 @@ async fn a_database_that_does_not_open_is_refused_and_tried_again() {
         assert_eq!(refusal["code"], "database.unavailable");
         assert_eq!(refusal["retryable"], true);
     }
-    let refusal = client.refused("execute", json!({"sql": "DELETE FROM t"})).await;
+    let refusal = client
+        .refused("execute", json!({"sql": "DELETE FROM t"}))
+        .await;
     assert_eq!(refusal["code"], "statement.not-allowed");
     client.call("list_databases", json!({})).await;
     let codes: Vec<_> = (records.0.lock().unwrap().iter())
@@ -144,7 +152,11 @@ async fn a_database_that_does_not_open_is_refused_and_tried_again() {
     tokio::time::sleep(Duration::from_millis(2_100)).await;
     opens.send(Opens::Well).unwrap();
     let answer = client.call("query", json!({"sql": "SELECT 1 AS n"})).await;
-    assert_eq!(answer["structuredContent"]["rows"], json!([{"n": 1}]), "{answer}");
+    assert_eq!(
+        answer["structuredContent"]["rows"],
+        json!([{"n": 1}]),
+        "{answer}"
+    );
     assert!(server.has_open_database());
     client.stop().await;
 }
