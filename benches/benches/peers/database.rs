@@ -10,6 +10,9 @@ pub(crate) const ROWS: usize = 1_000;
 /// Rows of the table: so many keys that each is asked for once.
 const ALL: usize = 100_000;
 
+/// Tables of a large schema.
+pub(crate) const WIDE: usize = 10_000;
+
 /// The account of all servers: it can read.
 pub(crate) const READER: &str = "bench_reader";
 
@@ -43,6 +46,25 @@ impl Database {
         let port = place.split_once(':').unwrap().1;
         let port = port.split(['/', '?']).next().unwrap().parse().unwrap();
         Self::Postgres { port, name }
+    }
+
+    /// So many tables of six columns, for what a start costs.
+    pub(crate) fn wide(folder: &Path) -> Self {
+        let path = folder.join("wide.db");
+        let database = rusqlite::Connection::open(&path).unwrap();
+        let mut script = "BEGIN;".to_owned();
+        for table in 0..WIDE {
+            writeln!(
+                script,
+                "CREATE TABLE t{table} (id integer PRIMARY KEY, tenant_id integer, name text, mail text, note text, place text);"
+            )
+            .unwrap();
+        }
+        script.push_str("COMMIT;");
+        database.execute_batch(&script).unwrap();
+        Self::Sqlite {
+            path: path.to_str().unwrap().to_owned(),
+        }
     }
 
     /// Statements by a key that was not asked for before, each with a text of its answer.

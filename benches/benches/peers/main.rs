@@ -1,6 +1,7 @@
 //! What a call of an agent costs through `palisade serve`, beside other MCP servers of databases, over stdio and in one run.
 //!
-//! Measured are `SELECT 1`, a row by a key that is asked for once, a thousand rows, eight calls in flight, start and memory.
+//! Measured are `SELECT 1`, a row by a key that is asked for once, a thousand rows, eight calls in flight, start and memory. The start
+//! is measured over ten thousand tables of SQLite too.
 //!
 //! `cargo xtask bench peers` builds and installs what it needs, and runs it. Arguments name engines (`sqlite`, `postgres`;
 //! without one, both).
@@ -21,7 +22,7 @@ mod server;
 use std::time::Instant;
 
 use client::Client;
-use database::{Database, ROWS};
+use database::{Database, ROWS, WIDE};
 use server::{Program, Programs};
 
 /// Each server is asked this often in a round, and the servers take turns: what else the machine does meets all of them.
@@ -44,6 +45,34 @@ fn main() {
             let database = Database::create(engine, folder.path());
             compare(engine, &programs.all(&database, folder.path()), &database);
         }
+    }
+    if engines.is_empty() || engines.iter().any(|wanted| wanted == "sqlite") {
+        let database = Database::wide(folder.path());
+        start(&programs.all(&database, folder.path()));
+    }
+}
+
+/// What a start costs over many tables.
+fn start(programs: &[Program]) {
+    println!(
+        "\nsqlite, {WIDE} tables: medians\n| server | initialize ms | first call ms |\n|---|---|---|"
+    );
+    for program in programs {
+        let (mut initialize, mut first) = (Vec::new(), Vec::new());
+        for _ in 0..STARTS {
+            let start = Instant::now();
+            let mut client = Client::start(program);
+            initialize.push(us(start));
+            client.ask(&one(), &["1"]);
+            first.push(us(start));
+        }
+        let ms = |values: &mut [f64]| median(values) / 1_000.0;
+        println!(
+            "| {} | {:.1} | {:.1} |",
+            program.name,
+            ms(&mut initialize),
+            ms(&mut first)
+        );
     }
 }
 

@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use palisade_mcp::ApprovalPage;
 use palisade_state::{
     ApprovalOptions, ApprovalStore, OperatorKeyError, OperatorPublicKey, StateSecret,
 };
@@ -45,6 +46,9 @@ pub(crate) struct Approvals {
     secret_env: Option<Spanned<String>>,
     /// The file that holds this secret, instead of a variable. `[grants]` must name it.
     secret_file: Option<Spanned<PathBuf>>,
+    /// The page on which a person decides about a request, for example `"https://approvals.example.org/{id}"`. Clients that can open an address
+    /// send their person there before they ask in a form. `{id}` stands for the request. Plain `http` is for this machine alone. It needs a state file.
+    page: Option<Spanned<String>>,
     /// Who outside is told of each request. It needs a state file.
     webhook: Option<Webhook>,
 }
@@ -71,6 +75,8 @@ pub(crate) struct ApprovalSetup {
     expire_after: Option<Duration>,
     /// By which an operator's signature is known.
     operator_key: Option<OperatorPublicKey>,
+    /// Where a person decides.
+    pub(crate) page: Option<ApprovalPage>,
     /// Who outside is told.
     pub(crate) webhook: Option<WebhookSetup>,
 }
@@ -199,6 +205,7 @@ impl Reader<'_> {
             operator_key,
             secret_env,
             secret_file,
+            page,
             webhook,
         } = approvals;
         let span =
@@ -225,7 +232,14 @@ impl Reader<'_> {
                 self.fault(&error.to_string(), Some(key.span()), help)
             })
         });
+        let page = page.map(|page| {
+            ApprovalPage::parse(page.get_ref()).map_err(|error| {
+                let help = "write for example `\"https://approvals.example.org/{id}\"`; `http://` is for `127.0.0.1`, `[::1]` and `localhost`";
+                self.fault(&format!("`page` cannot be this: {error}"), Some(page.span()), help)
+            })
+        });
         Ok(ApprovalSetup {
+            page: page.transpose()?,
             place: match state {
                 Some(path) => Place::Named(self.folder.join(path)),
                 None => Place::Memory,

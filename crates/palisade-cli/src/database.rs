@@ -51,6 +51,14 @@ impl Database {
         }
     }
 
+    /// The engine and its version, where the program brings it.
+    pub(crate) fn engine(&self) -> Option<String> {
+        match self {
+            Self::Sqlite(_) | Self::Memory(_) => Some(sqlite::engine()),
+            Self::Server(_) => None,
+        }
+    }
+
     /// What it is called before agents and in policies: no path, no address.
     pub(crate) fn name(&self) -> String {
         match self {

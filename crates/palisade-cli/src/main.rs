@@ -112,6 +112,7 @@ mod snippet;
 #[cfg_attr(not(feature = "sqlite"), path = "absent/sqlite.rs")]
 mod sqlite;
 mod standing;
+mod start;
 mod starter_columns;
 mod statements;
 mod step_needs;

@@ -180,6 +180,10 @@ impl Approvals for TellingStore {
     fn confirm(&self, id: &str, principal: &str, now: Duration) -> Result<Confirmation, String> {
         self.store.confirm(id, principal, now)
     }
+
+    fn waits(&self, id: &str, principal: &str, now: Duration) -> Result<bool, String> {
+        self.store.waits(id, principal, now)
+    }
 }
 
 impl ChangeStore for TellingStore {

@@ -134,6 +134,13 @@ impl Policies {
         }
     }
 
+    /// Whether they could decide which tools a server lists of a database that is only read: they have templates, or speak of
+    /// approvals anywhere.
+    pub(crate) fn decide_tools(&self) -> bool {
+        let mut policies = self.sources.policies.iter();
+        self.sources.templates.is_some() || policies.any(|file| file.text.contains("approval"))
+    }
+
     /// The folder they were read from; none if they are compiled in.
     pub(crate) fn folder(&self) -> Option<&Path> {
         self.folder.as_deref()

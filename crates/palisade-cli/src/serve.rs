@@ -5,7 +5,10 @@ use std::{
     collections::BTreeSet,
     io::{IsTerminal as _, Write as _},
     path::Path,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use palisade::{
@@ -37,7 +40,9 @@ use crate::{
     query::{guard, keep_waiting, open_store},
     serve_http::{self, HttpDoor},
     setup::Setup,
-    standing, watch,
+    standing,
+    start::Start,
+    watch,
     watch_config::{self, Served, Watched},
 };
 
@@ -94,7 +99,6 @@ fn serve(arguments: &ServeArguments, mut door: Door) -> Result<Exit, Failure> {
     }
     let runtime = host::runtime()?;
     let asked = Access::asked(arguments.writable);
-    let is_alone = databases.len() == 1;
     let audits: Vec<_> = (databases.iter())
         .filter_map(|(setup, _)| setup.audit.clone())
         .collect();
@@ -106,44 +110,26 @@ fn serve(arguments: &ServeArguments, mut door: Door) -> Result<Exit, Failure> {
     let collector = databases
         .first()
         .and_then(|(setup, _)| setup.collector.clone());
+    let page = databases
+        .first()
+        .and_then(|(setup, _)| setup.approvals.page.clone());
     let exporter = collector.as_deref().map(Exporter::new).transpose()?;
     let exporter = exporter.map(Arc::new);
     let tools = tools.choose(arguments.tools);
     let tools = tools.map_err(|unknown| Failure::Internal(unknown.to_string()))?;
-    let (mut gates, mut late, mut unreached) = (Vec::new(), Vec::new(), None);
+    let start = Start::over(&databases);
+    let mut late = Vec::new();
     for (setup, database) in databases {
-        match gate(
-            &setup,
-            &database,
-            asked,
-            (Driver::Own(&runtime), &askers),
-            &served,
-        ) {
-            Ok(gate) => gates.push(gate),
-            Err(failure @ Failure::Unavailable(_)) if !is_alone => {
-                let name = setup.name_of(&database);
-                tracing::error!(
-                    connection = name,
-                    "not served yet, and tried again when an agent asks for it: {failure}"
-                );
-                unreached.get_or_insert(failure);
-                let opening = (setup, database, asked);
-                late.push(open_later(
-                    name,
-                    opening,
-                    (runtime.handle(), &askers),
-                    &served,
-                ));
-            }
-            Err(failure) => return Err(failure),
-        }
+        let access = setup.access(asked)?;
+        let opening = (setup, database, access);
+        let by = (runtime.handle(), &askers);
+        late.push(open_behind(opening, by, &served, &start));
     }
-    if let (true, Some(failure)) = (gates.is_empty(), unreached) {
-        return Err(failure);
-    }
-    let server = server(gates, late)?
-        .with_answer_size(size)
-        .with_tools(tools);
+    let server = server(late)?.with_answer_size(size).with_tools(tools);
+    let server = match page {
+        Some(page) => server.with_approval_page(page),
+        None => server,
+    };
     door.tell_counts(&counts);
     let exporting = (exporter.as_ref()).map(|one| Arc::clone(one) as Arc<dyn CallObserver>);
     let observers: Vec<_> = exporting.into_iter().chain(door.observer()).collect();
@@ -151,9 +137,7 @@ fn serve(arguments: &ServeArguments, mut door: Door) -> Result<Exit, Failure> {
         true => server,
         false => server.with_observer(Arc::new(Observers(observers))),
     };
-    for clash in server.list_template_clashes() {
-        tracing::warn!("{clash}, so it is offered by `run_template` alone; give it another name");
-    }
+    let warmed = runtime.spawn(start.clone().warm(server.clone()));
     if let Some((text, path)) = configuration {
         drop(runtime.spawn(watch_config::configuration(Watched {
             path,
@@ -163,20 +147,30 @@ fn serve(arguments: &ServeArguments, mut door: Door) -> Result<Exit, Failure> {
             server: server.clone(),
         })));
     }
+    let opened = server.clone();
     let result = match door {
         Door::Streams(streams) => {
             if std::io::stdin().is_terminal() {
                 // There is no reader if this fails.
                 let _ = write!(std::io::stderr(), "{}", greet(std::env::args()));
             }
-            let served = serve_streams_until(server, streams, wait_for_termination());
-            runtime
-                .block_on(served)
-                .map_err(|error| Failure::Internal(error.to_string()))
+            let served = serve_streams_until(server, streams, start.wait_for_end());
+            let served = runtime.block_on(served);
+            // A client that went at once does not take away what the start found.
+            runtime.block_on(start.wait_for_warmth(warmed));
+            served.map_err(|error| Failure::Internal(error.to_string()))
         }
-        Door::Broker(door) => runtime.block_on(door.serve(server, wait_for_termination())),
-        Door::Http(door) => runtime.block_on(door.serve(server, wait_for_termination())),
+        // Its service may lock itself in first.
+        Door::Broker(door) => runtime.block_on(async {
+            start.wait_for_warmth(warmed).await;
+            match start.has_failed() || !opened.has_open_database() {
+                true => Ok(()),
+                false => door.serve(server, start.wait_for_end()).await,
+            }
+        }),
+        Door::Http(door) => runtime.block_on(door.serve(server, start.wait_for_end())),
     };
+    let result = start.judge(&opened).and(result);
     // A statement that still runs has no client to answer.
     runtime.shutdown_background();
     if let Some(exporter) = exporter {
@@ -300,27 +294,6 @@ impl Askers {
     }
 }
 
-/// Waits until the process is asked to end. Then its statements end too, and an anchor names the end of its audit log.
-async fn wait_for_termination() {
-    #[cfg(unix)]
-    {
-        use tokio::signal::unix::{SignalKind, signal};
-        let both = (
-            signal(SignalKind::terminate()),
-            signal(SignalKind::interrupt()),
-        );
-        if let (Ok(mut terminate), Ok(mut interrupt)) = both {
-            tokio::select! {
-                _ = terminate.recv() => {}
-                _ = interrupt.recv() => {}
-            }
-            return;
-        }
-        tracing::warn!("signals are not heard: no anchor names the end of the audit log then");
-    }
-    std::future::pending().await
-}
-
 /// What the command line asks for, and what holds for each.
 fn databases(arguments: &ServeArguments) -> Result<Vec<(Setup, Database)>, Failure> {
     let ServeArguments {
@@ -397,40 +370,57 @@ fn source_of_environment() -> Result<Option<Source>, Failure> {
 /// A gate, open, and what the server needs to know of it.
 type Gate = (Arc<Guard>, ServeOptions);
 
-/// A database that is opened when an agent asks for it.
-fn open_later(
-    name: String,
-    (setup, database, asked): (Setup, Database, Access),
+/// A database that is opened behind the start, and when an agent asks for it where it cannot be reached before.
+fn open_behind(
+    (setup, database, access): (Setup, Database, Access),
     (runtime, askers): (&Handle, &Askers),
     served: &Served,
+    start: &Start,
 ) -> LateConnection {
-    let (runtime, limits, served) = (runtime.clone(), setup.limits.clone(), served.clone());
-    let askers = askers.clone();
-    let (dialect, shown) = (database.dialect(), name.clone());
-    LateConnection::new(name, dialect, &limits, move || {
-        // Long after the start, what it said may have been tightened.
-        let setup = served.renew(&setup);
-        setup
-            .and_then(|setup| {
+    let name = setup.name_of(&database);
+    let late = LateConnection::new(name.clone(), database.dialect(), &setup.limits, {
+        let (setup, database, askers) = (setup.clone(), database.clone(), askers.clone());
+        let (runtime, served, start) = (runtime.clone(), served.clone(), start.clone());
+        let was_tried = AtomicBool::new(false);
+        move || {
+            let open = |setup: &Setup| {
                 let by = (Driver::Other(&runtime), &askers);
-                gate(&setup, &database, asked, by, &served)
-            })
-            .inspect_err(|failure| {
-                tracing::error!(connection = shown, "still not served: {failure}");
-            })
-            .ok()
-    })
+                gate(setup, &database, access, by, &served)
+            };
+            if !was_tried.swap(true, Ordering::Relaxed) {
+                return open(&setup)
+                    .map_err(|failure| start.note(&name, failure))
+                    .ok();
+            }
+            // Long after the start, what it said may have been tightened.
+            (served.renew(&setup).and_then(|setup| open(&setup)))
+                .inspect_err(|failure| {
+                    tracing::error!(connection = name, "still not served: {failure}");
+                })
+                .ok()
+        }
+    });
+    let (transport, principal) = askers.source(&setup);
+    let late = late.recording(setup.audit_sink(), principal, transport);
+    let late = match database.engine() {
+        Some(engine) => late.with_engine(engine),
+        None => late,
+    };
+    match access {
+        Access::Write => late.writable(),
+        Access::Read if setup.policies.decide_tools() => late,
+        Access::Read => late.with_fixed_tools(),
+    }
 }
 
 /// Opens a database. As long as the runtime of `driver` runs, its policies and its schema are watched.
 fn gate(
     setup: &Setup,
     database: &Database,
-    asked: Access,
+    access: Access,
     (driver, askers): (Driver<'_>, &Askers),
     served: &Served,
 ) -> Result<Gate, Failure> {
-    let access = setup.access(asked)?;
     let guard = guard(setup, database, access, driver)?;
     let guard = match &setup.budgets {
         Some(budgets) => guard.with_budgets(Arc::clone(budgets)),
@@ -440,6 +430,11 @@ fn gate(
     let demands_approval = guard.firewall().policies().demands_approval();
     let store = match open_store(setup, &guard, access)? {
         Some(store) => store,
+        None if setup.approvals.page.is_some() && (demands_approval || access == Access::Write) => {
+            return Err(Failure::Configuration(format!(
+                "error: the page would show requests in memory, which nobody outside can approve\n  help: write {STATE_LINE}, with a folder that can be written"
+            )));
+        }
         None if setup.webhook.is_some() && (demands_approval || access == Access::Write) => {
             return Err(Failure::Configuration(format!(
                 "error: the webhook would tell of requests in memory, which nobody outside can approve\n  help: write {STATE_LINE}, with a folder that can be written"
@@ -520,12 +515,12 @@ fn gate(
 }
 
 /// One database has no need of a name that can be chosen.
-fn server(mut gates: Vec<Gate>, late: Vec<LateConnection>) -> Result<PalisadeServer, Failure> {
-    match (gates.pop(), gates.is_empty() && late.is_empty()) {
-        (Some((guard, options)), true) => Ok(PalisadeServer::new(guard, options)),
+fn server(mut late: Vec<LateConnection>) -> Result<PalisadeServer, Failure> {
+    match (late.pop(), late.is_empty()) {
+        (Some(only), true) => Ok(PalisadeServer::over_late(only)),
         (last, _) => {
-            let gates = gates.into_iter().chain(last);
-            PalisadeServer::over_reachable(gates, late).map_err(|error| {
+            let late = late.into_iter().chain(last);
+            PalisadeServer::over_reachable([], late).map_err(|error| {
                 Failure::Configuration(format!(
                     "error: {error}\n  help: `[connections.NAME]` in the configuration names each once"
                 ))

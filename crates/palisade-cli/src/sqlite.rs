@@ -16,6 +16,11 @@ pub(crate) fn require() -> Result<(), Failure> {
     Ok(())
 }
 
+/// The engine and its version.
+pub(crate) fn engine() -> String {
+    palisade_sqlite::engine()
+}
+
 /// A backend over a file.
 pub(crate) fn open(path: &Path, access: Access) -> Result<Arc<dyn Backend>, Failure> {
     let opened = SqliteBackend::open_file(path, &stem(path)).map_err(|error| {

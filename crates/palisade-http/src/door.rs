@@ -197,6 +197,8 @@ async fn admit(
     // The token stays here: whatever comes after knows a name.
     parts.headers.remove(header::AUTHORIZATION);
     if !asked.narrowing.is_empty() {
+        // Templates are tools too, once their database is open.
+        door.server.settle().await;
         // By what the principal could have, so that one header does not make another one wrong.
         parts.extensions.insert(asker.clone());
         let mut whole = Extensions::new();

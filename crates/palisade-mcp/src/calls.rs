@@ -1,12 +1,15 @@
 //! A call on its connection: it waits for a place, runs where blocking is fine, and is recorded.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
 
 use palisade::{
     answer::Form,
     code::Code,
     firewall::{PermittedChange, VisibleRelation},
-    guard::{Cancel, Guard, Refusal, Request},
+    guard::{Cancel, Refusal, Request, record_unreached},
     limits::Limits,
     rejection::Rejection,
     session::Session,
@@ -20,7 +23,7 @@ use tracing::{Instrument as _, Span};
 use crate::{
     answer::{self, Context, Offered, Templates},
     arguments::{Call, ListCall, MAX_ROWS},
-    connections::Connection,
+    connections::{Connection, Recorder},
     cursor::Seals,
     declare::ToolName,
     lists::{self, Page, Scope, ShownLimits},
@@ -76,24 +79,30 @@ impl Paged<'_> {
     }
 }
 
-/// Records a call that reached no connection, with the gate that lends its records. Without a principal there is no
-/// record.
+/// Records a call that reached no connection, with what lends its records. Without a principal there is no record.
 pub(crate) async fn record_unbound(
-    recorder: Option<(Arc<Guard>, Session)>,
+    recorder: Option<(Recorder, Session)>,
     connection: Option<String>,
     result: Result<CallToolResult, Refusal>,
     began: Instant,
 ) -> Result<CallToolResult, Refusal> {
-    let Some((guard, session)) = recorder else {
+    let Some((recorder, session)) = recorder else {
         return result;
     };
     // Records are files.
     let job = spawn_blocking(move || {
         let told = result.as_ref().map(|_| ());
-        match guard.record_call_of(connection.as_deref(), &session, told, began.elapsed()) {
-            Ok(()) => result,
-            Err(refusal) => Err(refusal),
-        }
+        let (connection, took) = (connection.as_deref(), began.elapsed());
+        let recorded = match recorder {
+            Recorder::Gate(guard) => guard.record_call_of(connection, &session, told, took),
+            Recorder::Sink(audit) => {
+                let at = SystemTime::now()
+                    .duration_since(UNIX_EPOCH)
+                    .unwrap_or_default();
+                record_unreached(&*audit, at, (connection, &session), (told, took))
+            }
+        };
+        recorded.and(result)
     });
     job.await
         .map_err(|_| refusal(internal("a record panicked")))?

@@ -2,6 +2,9 @@
 //!
 //! It is a convenience: whoever is the client can answer by itself. So it never counts where policy demands an operator, and no
 //! argument of a tool gives an approval. A client is asked once for each request; later only the id is told.
+//!
+//! Where the operator has a page for it and the client can open an address, the person is sent there first. What the client says of
+//! that is never an approval: the page decides beside the server, and it is the store that is asked what became of the request.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -22,15 +25,16 @@ use palisade_scan::spell_out;
 use rmcp::{
     Peer, RoleServer,
     model::{
-        CallToolRequestParams, ElicitRequest, ElicitRequestParams, ElicitResult, ElicitationAction,
-        ElicitationSchema, InputRequest, InputRequiredResult, ProtocolVersion,
+        CallToolRequestParams, CustomNotification, ElicitRequest, ElicitRequestParams,
+        ElicitResult, ElicitationAction, ElicitationSchema, InputRequest, InputRequiredResult,
+        ProtocolVersion, ServerNotification,
     },
     service::RequestContext,
 };
 use serde_json::Value;
 use tokio::task::spawn_blocking;
 
-use crate::arguments::Call;
+use crate::{approval_page::ApprovalPage, arguments::Call};
 
 /// The name of the question in results that require input, and of its answer.
 const QUESTION: &str = "approval";
@@ -59,8 +63,22 @@ impl AskedOnce {
     }
 }
 
+/// How long a call waits for what a person decides on the operator's page: with the time until the page is open, short of what
+/// clients wait for an answer. The request goes on waiting after that.
+const PAGE_PATIENCE: Duration = Duration::from_secs(45);
+
+/// How often it is looked whether the person has decided.
+const PAGE_LOOK: Duration = Duration::from_millis(250);
+
+/// What a client is told once the person has decided.
+const DECIDED: &str = "notifications/elicitation/complete";
+
 /// How a client asks its person.
 enum Way {
+    /// By the operator's page, which a request of the server tells.
+    Page(Arc<ApprovalPage>, Peer<RoleServer>),
+    /// By the operator's page, which a result that requires input tells.
+    PageInput(Arc<ApprovalPage>),
     /// By a request of the server.
     Elicitation(Peer<RoleServer>),
     /// By a result that requires input, which the client sends with the same call.
@@ -71,9 +89,12 @@ enum Way {
 
 /// How a client asks, and its answer so far.
 pub(crate) struct Asking {
-    way: Way,
-    /// The state that it sent back, and whether the person approves.
-    answer: Option<(String, bool)>,
+    /// The way to the operator's page, if there is one and the client can open it.
+    page: Option<Way>,
+    /// The way without it.
+    form: Way,
+    /// The state that it sent back, and the answer.
+    answer: Option<(String, Option<ElicitResult>)>,
 }
 
 impl Asking {
@@ -81,15 +102,21 @@ impl Asking {
     pub(crate) fn read(
         context: &RequestContext<RoleServer>,
         request: &CallToolRequestParams,
+        page: Option<Arc<ApprovalPage>>,
     ) -> Self {
         let declared = context.client_capabilities();
         let elicitation = declared.and_then(|declared| declared.elicitation);
+        let has_url = (elicitation.as_ref()).is_some_and(|way| way.url.is_some());
         // Without a mode it is the form.
         let has_form = elicitation.is_some_and(|way| way.form.is_some() || way.url.is_none());
         let version = context.protocol_version();
         let is_stateless = version
             .is_some_and(|version| version.as_str() >= ProtocolVersion::V_2026_07_28.as_str());
-        let way = match (has_form, is_stateless) {
+        let page = page.filter(|_| has_url).map(|page| match is_stateless {
+            true => Way::PageInput(page),
+            false => Way::Page(page, context.peer.clone()),
+        });
+        let form = match (has_form, is_stateless) {
             (false, _) => Way::None,
             (true, true) => Way::Input,
             (true, false) => Way::Elicitation(context.peer.clone()),
@@ -100,9 +127,9 @@ impl Asking {
             .zip(request.request_state.clone())
             .map(|(answer, state)| {
                 let answer: Option<ElicitResult> = serde_json::from_value(answer.clone()).ok();
-                (state, answer.is_some_and(|answer| approves(&answer)))
+                (state, answer)
             });
-        Self { way, answer }
+        Self { page, form, answer }
     }
 }
 
@@ -127,24 +154,56 @@ pub(crate) async fn ask(
     let Some(pending) = refusal.pending.as_deref().cloned() else {
         return Next::Refused(refusal);
     };
-    match pending.level {
-        ApprovalLevel::Required => {}
-        ApprovalLevel::Operator => return Next::Refused(refusal),
-    }
-    let Asking { way, answer } = asking;
+    let Asking { page, form, answer } = asking;
+    // No page reaches what waits in memory.
+    let way = match (page.filter(|_| pending.is_out_of_band), pending.level) {
+        (Some(page), _) => page,
+        (None, ApprovalLevel::Required) => form,
+        (None, ApprovalLevel::Operator) => return Next::Refused(refusal),
+    };
     let judge = Judge {
         guard: Arc::clone(guard),
         session: session.clone(),
         pending: pending.clone(),
     };
     // The state is only compared with what is waited for, so that a client gains nothing by changing it.
-    if let (Way::Input, Some((state, is_approved))) = (&way, &answer) {
-        return if *state == pending.id {
-            judge.take(*is_approved, refusal).await
-        } else {
-            Next::Refused(refusal)
-        };
-    }
+    let is_answered = |state: &String| *state == pending.id;
+    let way = match (way, &answer) {
+        (Way::Input, Some((state, answer))) => {
+            return if is_answered(state) {
+                judge
+                    .take(answer.as_ref().is_some_and(approves), refusal)
+                    .await
+            } else {
+                Next::Refused(refusal)
+            };
+        }
+        (Way::PageInput(_), Some((state, answer))) => {
+            return if is_answered(state) {
+                judge.wait(answer.as_ref(), None, refusal).await
+            } else {
+                Next::Refused(refusal)
+            };
+        }
+        (Way::Page(page, peer), _) => {
+            if !asked.is_first(&pending.id) {
+                return Next::Refused(refusal);
+            }
+            let question = open_page(&page, &pending.id, describe(call, session, connection));
+            let left = time_left(&pending);
+            let answer = tokio::time::timeout(left, peer.create_elicitation(question)).await;
+            let answer = answer.ok().and_then(Result::ok);
+            return judge.wait(answer.as_ref(), Some(peer), refusal).await;
+        }
+        (Way::PageInput(page), None) => {
+            if !asked.is_first(&pending.id) {
+                return Next::Refused(refusal);
+            }
+            let question = open_page(&page, &pending.id, describe(call, session, connection));
+            return require_input(question, pending.id);
+        }
+        (way @ (Way::Elicitation(_) | Way::Input | Way::None), _) => way,
+    };
     let question = match describe(call, session, connection) {
         Some(text) if !matches!(way, Way::None) => question(text),
         Some(_) | None if pending.is_out_of_band => return Next::Refused(refusal),
@@ -158,12 +217,8 @@ pub(crate) async fn ask(
         return Next::Refused(refusal);
     }
     match way {
-        Way::None => Next::Refused(refusal),
-        Way::Input => {
-            let request = InputRequest::Elicitation(ElicitRequest::new(question));
-            let requests = BTreeMap::from([(QUESTION.to_owned(), request)]);
-            Next::Input(InputRequiredResult::new(Some(requests), Some(pending.id)))
-        }
+        Way::None | Way::Page(..) | Way::PageInput(_) => Next::Refused(refusal),
+        Way::Input => require_input(question, pending.id),
         Way::Elicitation(peer) => {
             let left = time_left(&pending);
             // It goes on where the call is given up: a person who says yes late has approved, and the call can be sent again.
@@ -177,6 +232,28 @@ pub(crate) async fn ask(
                 Err(_) => Next::Refused(nobody("the question to the client broke off")),
             }
         }
+    }
+}
+
+/// Has the client ask, and send the answer with the same call.
+fn require_input(question: ElicitRequestParams, id: String) -> Next {
+    let request = InputRequest::Elicitation(ElicitRequest::new(question));
+    let requests = BTreeMap::from([(QUESTION.to_owned(), request)]);
+    Next::Input(InputRequiredResult::new(Some(requests), Some(id)))
+}
+
+/// Sends a person to the operator's page, which shows the whole request.
+fn open_page(page: &ApprovalPage, id: &str, described: Option<String>) -> ElicitRequestParams {
+    let message = described.unwrap_or_else(|| {
+        "A statement that is too long to be shown here waits for your approval.".to_owned()
+    });
+    ElicitRequestParams::UrlElicitationParams {
+        meta: None,
+        message: format!(
+            "{message} The page at this address shows request {id} and takes your decision."
+        ),
+        url: page.url(id),
+        elicitation_id: id.to_owned(),
     }
 }
 
@@ -215,6 +292,51 @@ impl Judge {
             Err(_) => Next::Refused(nobody("the answer of the client could not be kept")),
         }
     }
+}
+
+impl Judge {
+    /// Waits for what is decided on the operator's page, which `answer` says that the person opens.
+    async fn wait(
+        self,
+        answer: Option<&ElicitResult>,
+        peer: Option<Peer<RoleServer>>,
+        refusal: Refusal,
+    ) -> Next {
+        // Whatever else it says counts for nothing.
+        let is_opened = answer.is_some_and(|answer| answer.action == ElicitationAction::Accept);
+        if !is_opened {
+            return self.take(false, refusal).await;
+        }
+        let until = tokio::time::Instant::now() + PAGE_PATIENCE.min(time_left(&self.pending));
+        while tokio::time::Instant::now() < until {
+            let (guard, session) = (Arc::clone(&self.guard), self.session.clone());
+            let pending = self.pending.clone();
+            // The store is a file.
+            let waits = spawn_blocking(move || guard.waits(&pending, &session)).await;
+            match waits {
+                Ok(Ok(true)) => tokio::time::sleep(PAGE_LOOK).await,
+                Ok(Ok(false)) => {
+                    if let Some(peer) = peer {
+                        tell_decided(&peer, &self.pending.id).await;
+                    }
+                    return Next::Again;
+                }
+                Ok(Err(refusal)) => return Next::Refused(refusal),
+                Err(_) => return Next::Refused(nobody("what was decided could not be read")),
+            }
+        }
+        Next::Refused(refusal)
+    }
+}
+
+/// Tells a client that its person has decided on the page.
+async fn tell_decided(peer: &Peer<RoleServer>, id: &str) {
+    let params = serde_json::json!({"elicitationId": id});
+    let told = CustomNotification::new(DECIDED, Some(params));
+    // A client that is gone needs no word of it.
+    let _ = peer
+        .send_notification(ServerNotification::CustomNotification(told))
+        .await;
 }
 
 /// Whether the person said yes, and not merely closed a form.

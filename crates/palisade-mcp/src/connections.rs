@@ -6,6 +6,7 @@ use std::{
 };
 
 use palisade::{
+    audit::AuditSink,
     code::Code,
     dialect::Dialect,
     did_you_mean,
@@ -22,7 +23,7 @@ use crate::{
     cursor::Seals,
     declare::ToolName,
     late::{Late, LateConnection},
-    options::{Asker, PrincipalSource, ServeOptions},
+    options::{Asker, PrincipalSource, ServeOptions, session_of},
     queue::Queue,
     template_tools::TemplateTool,
 };
@@ -137,29 +138,13 @@ impl Connection {
     }
 
     fn session_of(&self, asker: Asker) -> Session {
-        let Asker {
-            principal,
-            identity,
-            client,
-            token_scope,
-            is_read_only: _,
-        } = asker;
-        let session = Session::new(principal).identified(identity);
-        let session = session.over(self.transport);
-        let session = match client {
-            Some(client) => session.of_client(client),
-            None => session,
-        };
-        match token_scope {
-            Some(scope) => session.with_token_scope(scope),
-            None => session,
-        }
+        session_of(asker, self.transport)
     }
 }
 
 /// One connection, which every call means, or several by name.
 pub(crate) enum Connections {
-    One(Arc<Connection>),
+    One(Place),
     Several(BTreeMap<String, Place>),
 }
 
@@ -173,6 +158,30 @@ pub(crate) enum Place {
 }
 
 impl Place {
+    fn name(&self) -> &str {
+        match self {
+            Self::Open(connection) => &connection.name,
+            Self::Late(late) => &late.connection.name,
+        }
+    }
+
+    /// The engine and its version, as far as they are known.
+    fn engine(&self) -> Option<String> {
+        match (self.opened(), self) {
+            (Some(connection), _) => connection.engine(),
+            (None, Self::Late(late)) => late.connection.engine.clone(),
+            (None, Self::Open(_)) => None,
+        }
+    }
+
+    /// The connection, if it is not open.
+    fn unopened(&self) -> Option<&Arc<Late>> {
+        match self {
+            Self::Open(_) => None,
+            Self::Late(late) => late.opened().is_none().then_some(late),
+        }
+    }
+
     /// The connection, if it is open.
     fn opened(&self) -> Option<&Arc<Connection>> {
         match self {
@@ -196,6 +205,14 @@ impl Place {
     }
 }
 
+/// What records calls that reach no database.
+pub(crate) enum Recorder {
+    /// A gate that is open.
+    Gate(Arc<Guard>),
+    /// The records alone, while none is.
+    Sink(Arc<dyn AuditSink>),
+}
+
 /// What a call means.
 pub(crate) enum Chosen<'c> {
     /// A connection that is open.
@@ -206,7 +223,12 @@ pub(crate) enum Chosen<'c> {
 
 impl Connections {
     pub(crate) fn one(guard: Arc<Guard>, options: ServeOptions) -> Self {
-        Self::One(Arc::new(Connection::new(guard, options)))
+        Self::One(Place::Open(Arc::new(Connection::new(guard, options))))
+    }
+
+    /// A connection that is not open yet, which calls need not name.
+    pub(crate) fn one_late(late: LateConnection) -> Self {
+        Self::One(Place::Late(Arc::new(Late::new(late))))
     }
 
     pub(crate) fn several(
@@ -232,7 +254,7 @@ impl Connections {
         }
         let only = match (named.len(), named.values().next()) {
             (0, _) | (_, None) => return Err(ConnectionsError::None),
-            (1, Some(Place::Open(connection))) => Some(Arc::clone(connection)),
+            (1, Some(Place::Open(connection))) => Some(Place::Open(Arc::clone(connection))),
             (_, Some(_)) => None,
         };
         Ok(only.map_or(Self::Several(named), Self::One))
@@ -241,9 +263,7 @@ impl Connections {
     /// Those of them that are called by one of `names`.
     pub(crate) fn only_within(&self, names: &BTreeSet<String>) -> Self {
         match self {
-            Self::One(connection) if names.contains(&connection.name) => {
-                Self::One(Arc::clone(connection))
-            }
+            Self::One(place) if names.contains(place.name()) => Self::One(place.clone()),
             Self::One(_) => Self::Several(BTreeMap::new()),
             // A call names its connection as it would without the narrowing, and templates keep their names.
             Self::Several(named) => {
@@ -257,7 +277,7 @@ impl Connections {
     /// The name of the connection that every call means.
     pub(crate) fn only(&self) -> Option<&str> {
         match self {
-            Self::One(connection) => Some(&connection.name),
+            Self::One(place) => Some(place.name()),
             Self::Several(_) => None,
         }
     }
@@ -265,10 +285,7 @@ impl Connections {
     /// The SQL that it speaks, and its engine.
     pub(crate) fn only_dialect(&self) -> Option<(Dialect, Option<String>)> {
         match self {
-            Self::One(connection) => {
-                let dialect = connection.guard.firewall().catalog().dialect();
-                Some((dialect, connection.engine()))
-            }
+            Self::One(place) => Some((place.dialect(), place.engine())),
             Self::Several(_) => None,
         }
     }
@@ -276,7 +293,7 @@ impl Connections {
     /// Bytes of the longest statement that any of them looks at.
     pub(crate) fn max_query_bytes(&self) -> usize {
         match self {
-            Self::One(connection) => connection.guard.firewall().limits().max_query_bytes,
+            Self::One(place) => place.max_query_bytes(),
             Self::Several(named) => {
                 let most = named.values().map(Place::max_query_bytes).max();
                 most.unwrap_or_default()
@@ -287,7 +304,7 @@ impl Connections {
     /// The names of all.
     pub(crate) fn names(&self) -> Vec<&str> {
         match self {
-            Self::One(connection) => vec![&connection.name],
+            Self::One(place) => vec![place.name()],
             Self::Several(named) => named.keys().map(String::as_str).collect(),
         }
     }
@@ -300,29 +317,34 @@ impl Connections {
 
     /// Those that were not reached yet.
     pub(crate) fn unopened(&self) -> Vec<Arc<Late>> {
-        let late = |place: &Place| match place {
-            Place::Open(_) => None,
-            Place::Late(late) => late.opened().is_none().then(|| Arc::clone(late)),
-        };
         match self {
-            Self::One(_) => Vec::new(),
-            Self::Several(named) => named.values().filter_map(late).collect(),
+            Self::One(place) => place.unopened().into_iter().cloned().collect(),
+            Self::Several(named) => {
+                let late = named.values().filter_map(Place::unopened);
+                late.cloned().collect()
+            }
         }
     }
 
     /// Those that are open.
     pub(crate) fn opened(&self) -> Vec<&Arc<Connection>> {
         match self {
-            Self::One(connection) => vec![connection],
+            Self::One(place) => place.opened().into_iter().collect(),
             Self::Several(named) => named.values().filter_map(Place::opened).collect(),
         }
     }
 
-    /// The gate that records calls which reach no connection, and its session of a request: that of the first that is open.
-    pub(crate) fn recorder(&self, request: &Extensions) -> Option<(Arc<Guard>, Session)> {
-        let opened = self.opened();
-        let connection = opened.first()?;
-        Some((Arc::clone(&connection.guard), connection.session(request)?))
+    /// What records calls that reach no connection, and the session of a request: the gate of the first that is open, or before
+    /// that what the operator records with.
+    pub(crate) fn recorder(&self, request: &Extensions) -> Option<(Recorder, Session)> {
+        if let Some(connection) = self.opened().first() {
+            let gate = Recorder::Gate(Arc::clone(&connection.guard));
+            return Some((gate, connection.session(request)?));
+        }
+        let unopened = self.unopened();
+        let mut recorders = unopened.iter().filter_map(|late| late.recorder(request));
+        let (audit, session) = recorders.next()?;
+        Some((Recorder::Sink(audit), session))
     }
 
     /// Whether a caller may run a template of any of them.
@@ -369,9 +391,23 @@ impl Connections {
 
     /// What is offered to a caller by now.
     pub(crate) fn offer(&self, request: &Extensions) -> Offer<'_> {
+        self.offer_with(request, |_| false)
+    }
+
+    /// The same, where everything may be changed for which that is not known yet and the operator lets it.
+    pub(crate) fn foresee(&self, request: &Extensions) -> Offer<'_> {
+        self.offer_with(request, |late| late.connection.is_writable)
+    }
+
+    fn offer_with(&self, request: &Extensions, unopened: impl Fn(&Late) -> bool) -> Offer<'_> {
+        let is_changeable = |place: &Place| match (place.opened(), place.unopened()) {
+            (Some(connection), _) => connection.is_changeable(request),
+            (None, Some(late)) => unopened(late),
+            (None, None) => false,
+        };
         match self {
-            Self::One(connection) => Offer::One {
-                changeable: connection.is_changeable(request),
+            Self::One(place) => Offer::One {
+                changeable: is_changeable(place),
             },
             Self::Several(named) => Offer::Several(
                 named
@@ -379,29 +415,27 @@ impl Connections {
                     .map(|(name, place)| Choice {
                         name,
                         dialect: place.dialect(),
-                        changeable: is_changeable(place, request),
+                        changeable: is_changeable(place),
                     })
                     .collect(),
             ),
         }
     }
 
-    /// Every connection by name, with its SQL, whether something of it may be changed, and its engine once it is open.
+    /// Every connection by name, with its SQL, whether something of it may be changed, and its engine as far as that is known.
     pub(crate) fn databases(&self, request: &Extensions) -> Vec<(Choice<'_>, Option<String>)> {
+        let offer = self.offer(request);
         match self {
-            Self::One(connection) => {
+            Self::One(place) => {
                 let choice = Choice {
-                    name: &connection.name,
-                    dialect: connection.guard.firewall().catalog().dialect(),
-                    changeable: connection.is_changeable(request),
+                    name: place.name(),
+                    dialect: place.dialect(),
+                    changeable: offer.changeable(),
                 };
-                vec![(choice, connection.engine())]
+                vec![(choice, place.engine())]
             }
             Self::Several(named) => {
-                let offer = self.offer(request);
-                let engines = named
-                    .values()
-                    .map(|place| place.opened().and_then(|connection| connection.engine()));
+                let engines = named.values().map(Place::engine);
                 offer.choices().iter().copied().zip(engines).collect()
             }
         }
@@ -410,7 +444,7 @@ impl Connections {
     /// The connection that a call means; the argument that says so is taken out.
     pub(crate) fn choose(&self, arguments: &mut JsonObject) -> Result<Chosen<'_>, Rejection> {
         let named = match self {
-            Self::One(connection) => return Ok(Chosen::Open(Arc::clone(connection))),
+            Self::One(place) => return Ok(choose_place(place)),
             Self::Several(named) => named,
         };
         let listed = || {
@@ -503,12 +537,6 @@ impl<'a> Offer<'a> {
             Self::Several(choices) => choices,
         }
     }
-}
-
-/// Whether something of a connection may be changed. Before it is open, nothing may.
-fn is_changeable(place: &Place, request: &Extensions) -> bool {
-    let connection = place.opened();
-    connection.is_some_and(|connection| connection.is_changeable(request))
 }
 
 fn choose_place(place: &Place) -> Chosen<'_> {

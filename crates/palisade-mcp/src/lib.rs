@@ -51,6 +51,7 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod answer;
+mod approval_page;
 mod arguments;
 mod calls;
 mod change_tools;
@@ -88,6 +89,7 @@ mod template_tools;
 mod tool_set;
 mod watch;
 
+pub use approval_page::{ApprovalPage, ApprovalPageError};
 pub use connections::ConnectionsError;
 pub use late::LateConnection;
 pub use load::Load;

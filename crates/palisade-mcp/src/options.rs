@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc};
 
 use palisade::{
     answer::{Form, Room},
-    session::{Identity, Principal, Transport},
+    session::{Identity, Principal, Session, Transport},
 };
 use rmcp::model::Extensions;
 
@@ -196,5 +196,25 @@ impl fmt::Debug for PrincipalSource {
             Self::Fixed(principal) => f.debug_tuple("Fixed").field(principal).finish(),
             Self::ByRequest(_) => f.debug_tuple("ByRequest").finish_non_exhaustive(),
         }
+    }
+}
+
+/// The session of who asks.
+pub(crate) fn session_of(asker: Asker, transport: Transport) -> Session {
+    let Asker {
+        principal,
+        identity,
+        client,
+        token_scope,
+        is_read_only: _,
+    } = asker;
+    let session = Session::new(principal).identified(identity).over(transport);
+    let session = match client {
+        Some(client) => session.of_client(client),
+        None => session,
+    };
+    match token_scope {
+        Some(scope) => session.with_token_scope(scope),
+        None => session,
     }
 }

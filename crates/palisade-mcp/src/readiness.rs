@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tokio::{sync::Mutex, task::spawn_blocking, time::Instant};
+use tokio::{sync::Mutex, time::Instant};
 
 use crate::{connections::Connections, server::PalisadeServer};
 
@@ -30,12 +30,15 @@ impl PalisadeServer {
 }
 
 async fn look(connections: &Connections) -> bool {
-    for late in connections.unopened() {
-        // Opening one blocks.
-        match spawn_blocking(move || late.reach().is_some()).await {
-            Ok(true) => {}
-            Ok(false) | Err(_) => return false,
-        }
+    // Whoever asks does not wait for it: it asks again.
+    let unopened = connections.unopened();
+    let mut are_open = true;
+    for late in &unopened {
+        // All of them are begun.
+        are_open &= late.is_open_or_begun();
+    }
+    if !are_open {
+        return false;
     }
     for connection in connections.opened() {
         if let Err(error) = connection.guard.refresh().await {

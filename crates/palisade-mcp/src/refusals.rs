@@ -37,6 +37,15 @@ pub(crate) fn unreachable(name: &str) -> Rejection {
     )
 }
 
+pub(crate) fn opening(name: &str) -> Rejection {
+    Rejection::new(
+        Code::DatabaseUnavailable,
+        format!(
+            "the database of the connection `{name}` is still being opened; call again in some seconds"
+        ),
+    )
+}
+
 pub(crate) fn too_busy(busy: Busy) -> Rejection {
     let ms = busy.retry_after.as_millis();
     let told = format!(

@@ -77,6 +77,7 @@ impl PalisadeServer {
         cursor: Option<String>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
+        self.settle().await;
         let connections = &self.connections;
         let opened = match self.tools().has(ToolName::ListTables) {
             true => connections.opened_names(),
@@ -180,6 +181,8 @@ impl PalisadeServer {
 
     /// Tells a client that has shaken hands of what becomes other, as long as it is there.
     pub(crate) async fn tell_news(self, peer: Peer<RoleServer>, request: Extensions) {
+        // What a client lists meanwhile waits for it too, and is no news.
+        self.settle().await;
         let mut seen = self.begin_watch(&request);
         while !peer.is_transport_closed() {
             let news = self.look(&request, &mut seen, &self.watched).await;
@@ -209,6 +212,7 @@ impl PalisadeServer {
         let request = context.request_context();
         let accepted = context.accepted();
         let watched = Watched::default();
+        self.settle().await;
         let mut seen = self.begin_watch(&request.extensions);
         for uri in accepted.resource_subscriptions.iter().flatten() {
             let said = match self.resource(uri, request.clone()).await {

@@ -29,18 +29,19 @@ use rmcp::{
     service::{NotificationContext, RequestContext, SubscriptionContext},
 };
 use serde_json::Value;
-use tokio::{task::spawn_blocking, time::Instant};
+use tokio::time::Instant;
 use tracing::Instrument as _;
 
 use crate::{
     answer::{self, Context, Offered, Templates},
+    approval_page::ApprovalPage,
     arguments::{self, Call},
     calls::{Asked, record, record_unbound, run_on},
     claims::claims,
     confirm::{self, AskedOnce, Asking, Next},
     connections::{Chosen, Connection, Connections, ConnectionsError},
     declare::{self, ToolName},
-    late::LateConnection,
+    late::{LateConnection, Reached},
     lines::{self, Bounds},
     metadata,
     narrow::Narrowing,
@@ -48,7 +49,7 @@ use crate::{
     options::{AnswerSize, ServeOptions},
     prompts::{self, PromptName},
     readiness::Readiness,
-    refusals::{NO_SUCH_TOOL, no_such_tool, nobody_asks, read_only, refusal, unreachable},
+    refusals::{NO_SUCH_TOOL, no_such_tool, nobody_asks, opening, read_only, refusal, unreachable},
     resources,
     running::{CancelOnDrop, PROGRESS, Running, tell_progress},
     template_tools::TemplateTool,
@@ -83,6 +84,8 @@ pub struct PalisadeServer {
     observer: Observer,
     /// Which tools it offers.
     tools: CurrentTools,
+    /// Where a person decides about what waits, for clients that can open an address.
+    page: Option<Arc<ApprovalPage>>,
     /// The resources that its client watches.
     pub(crate) watched: Watched,
 }
@@ -122,6 +125,7 @@ impl Clone for PalisadeServer {
             progress: self.progress,
             observer: self.observer.clone(),
             tools: self.tools.clone(),
+            page: self.page.clone(),
             watched: self.watched.clone(),
         }
     }
@@ -168,6 +172,13 @@ impl PalisadeServer {
         Connections::several(connections, late).map(Self::serving)
     }
 
+    /// A server over one database that is not open yet; calls need not name it. It answers at once, and what needs the database waits
+    /// for it. [`warm`](Self::warm) opens it without a call.
+    #[must_use]
+    pub fn over_late(late: LateConnection) -> Self {
+        Self::serving(Connections::one_late(late))
+    }
+
     fn serving(connections: Connections) -> Self {
         let connections = Arc::new(connections);
         Self {
@@ -187,6 +198,7 @@ impl PalisadeServer {
             progress: PROGRESS,
             observer: None,
             tools: CurrentTools::default(),
+            page: None,
             watched: Watched::default(),
         }
     }
@@ -208,6 +220,16 @@ impl PalisadeServer {
     /// The tools that the operator offers by now.
     pub(crate) fn current_tools(&self) -> Arc<ToolSet> {
         self.tools.get()
+    }
+
+    /// The same, where clients that can open an address send their person to `page` about a request that waits. What counts is what
+    /// the page decides in the store of the guard, and never what a client says of it.
+    #[must_use]
+    pub fn with_approval_page(self, page: ApprovalPage) -> Self {
+        Self {
+            page: Some(Arc::new(page)),
+            ..self
+        }
     }
 
     /// The same with answers of this size.
@@ -366,12 +388,12 @@ impl PalisadeServer {
         let shared = &self.shared;
         let (tool, name) = (called.tool, called.name.as_str());
         let tools = self.tools();
-        let templates = match self.connections.have_templates(request) {
-            true => Templates::Listed,
-            false => Templates::None,
-        };
         let refuse = |connection: Option<&Connection>, refusal: Refusal| {
             notes.note_outcome(CallOutcome::Refused(refusal.rejection.code()));
+            let templates = match self.connections.have_templates(request) {
+                true => Templates::Listed,
+                false => Templates::None,
+            };
             let is_changeable =
                 connection.is_some_and(|connection| connection.is_changeable(request));
             let is_changeable = is_changeable && tools.has(ToolName::Execute);
@@ -398,14 +420,15 @@ impl PalisadeServer {
                 .into()
         };
         if tool == ToolName::ListDatabases {
+            self.settle().await;
             let databases = self.connections.databases(request);
             let answer = arguments::nothing(arguments)
                 .and_then(|()| answer::metadata(&metadata::databases(&databases), None));
             return end(None, answer.map_err(refusal)).await;
         }
-        if tool == ToolName::Execute
-            && !(tools.has(tool) && self.connections.offer(request).changeable())
-        {
+        // Of a database that is not open it is not known yet.
+        let may_change = || self.connections.foresee(request).changeable();
+        if tool == ToolName::Execute && !(tools.has(tool) && may_change()) {
             return end(None, Err(refusal(read_only()))).await;
         }
         let chosen = match &called.template {
@@ -416,9 +439,13 @@ impl PalisadeServer {
             Ok(Chosen::Open(connection)) => connection,
             Ok(Chosen::Late(late)) => {
                 let (name, late) = (late.connection.name.clone(), Arc::clone(late));
-                match spawn_blocking(move || late.reach()).await {
-                    Ok(Some(connection)) => connection,
-                    Ok(None) | Err(_) => {
+                match late.reach().await {
+                    Reached::Open(connection) => connection,
+                    Reached::Opening => {
+                        let refused = Err(refusal(opening(&name)));
+                        return end(Some(name), refused).await;
+                    }
+                    Reached::Unreachable => {
                         let refused = Err(refusal(unreachable(&name)));
                         return end(Some(name), refused).await;
                     }
@@ -553,7 +580,7 @@ impl ServerHandler for PalisadeServer {
                     .with_description("A SQL firewall for AI agents"),
             )
             .with_instructions(declare::instructions(
-                &self.connections.offer(&Extensions::default()),
+                &self.connections.foresee(&Extensions::default()),
                 self.connections.only_dialect(),
                 &self.tools(),
             ))
@@ -565,6 +592,7 @@ impl ServerHandler for PalisadeServer {
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         only_page(request)?;
+        self.settle_tools().await;
         let tools = self.list_offered(&context.extensions);
         Ok(ListToolsResult::with_all_items(tools)
             .with_ttl_ms(TTL_MS)
@@ -685,13 +713,17 @@ impl ServerHandler for PalisadeServer {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let asking = Asking::read(&context, &request);
+        let asking = Asking::read(&context, &request, self.page.clone());
         let arguments = request.arguments.unwrap_or_default();
         let traceparent = context.meta.0.0.get(TRACE).and_then(Value::as_str);
         let origin = |tool: Option<ToolName>| {
             let session = self.session_id.as_deref().map(str::to_owned);
             CallOrigin::new(session, tool.map(ToolName::name)).with_traceparent(traceparent)
         };
+        if ToolName::from_name(&request.name).is_none() {
+            // It could be a template of a database that is not open.
+            self.settle_tools().await;
+        }
         let called = self.find_called(&request.name, &context.extensions);
         let tool = called.as_ref().map(|called| called.tool.name());
         let whence = (self.session_id.as_deref(), traceparent);

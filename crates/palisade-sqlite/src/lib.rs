@@ -22,7 +22,7 @@ mod worker;
 mod write;
 
 pub use backend::{OpenError, SqliteBackend};
-pub use introspect::{IntrospectError, catalog, catalog_from_ddl};
+pub use introspect::{IntrospectError, catalog, catalog_from_ddl, engine};
 pub use keyed::add_keyed_hash;
 /// The driver whose connections this crate takes.
 pub use rusqlite;

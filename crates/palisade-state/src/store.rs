@@ -522,6 +522,16 @@ impl Approvals for ApprovalStore {
         transaction.commit().map_err(text)?;
         Ok(confirmation)
     }
+
+    fn waits(&self, id: &str, principal: &str, now: Duration) -> Result<bool, String> {
+        let text = |error: rusqlite::Error| error.to_string();
+        let mut connection = self.lock();
+        let transaction = connection.transaction().map_err(text)?;
+        let row = find(&transaction, id).map_err(text)?;
+        Ok(row.is_some_and(|row| {
+            row.principal == principal && row.state == "pending" && row.expires_ms > millis(now)
+        }))
+    }
 }
 
 /// A row of the table.

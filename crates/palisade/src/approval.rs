@@ -173,6 +173,12 @@ pub trait Approvals: Send + Sync {
     /// # Errors
     /// A text for the operator. Nothing is approved.
     fn confirm(&self, id: &str, principal: &str, now: Duration) -> Result<Confirmation, String>;
+
+    /// Whether a request of `principal` still waits for a person. What became of it is told by [`redeem`](Self::redeem) alone.
+    ///
+    /// # Errors
+    /// A text for the operator.
+    fn waits(&self, id: &str, principal: &str, now: Duration) -> Result<bool, String>;
 }
 
 /// Parameters as JSON that a person can read, and of which no two spell alike; empty where there are none.

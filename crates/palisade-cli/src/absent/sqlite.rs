@@ -12,6 +12,10 @@ pub(crate) fn require() -> Result<(), Failure> {
     Err(absent(NAME).into())
 }
 
+pub(crate) fn engine() -> String {
+    NAME.to_owned()
+}
+
 pub(crate) fn open(_: &Path, _: Access) -> Result<Arc<dyn Backend>, Failure> {
     Err(absent(NAME).into())
 }

@@ -137,6 +137,13 @@ fn the_configuration_of_approvals_is_strict() {
         ("operator_key = \"x\"", "--new-key"),
         ("secret_env = \"X\"", "under `[grants]` grants it"),
         ("expires = 1", "expire_minutes"),
+        ("page = \"https://a.example/\"", "`{id}` once"),
+        ("page = \"http://a.example/{id}\"", "in plain text"),
+        ("page = \"https://{id}.example/\"", "write for example"),
+        (
+            "page = \"ftp://a.example/{id}\"",
+            "must begin with `https://`",
+        ),
     ] {
         let desk = desk("required", lines);
         let run = ["execute", "connection:desk"];

@@ -57,6 +57,11 @@ impl Client {
         self.send(
             &json!({"jsonrpc": "2.0", "id": self.number, "method": method, "params": params}),
         );
+        self.read_answer(self.number)
+    }
+
+    /// The answer to the request `number`, which must be the next.
+    pub(crate) fn read_answer(&mut self, number: u64) -> Value {
         let mut line = String::new();
         self.output.read_line(&mut line).unwrap();
         // Notifications come in between.
@@ -75,7 +80,7 @@ impl Client {
             panic!("the server closed its output: {told}");
         }
         let answer: Value = serde_json::from_str(&line).unwrap();
-        assert_eq!(answer["id"], self.number, "{answer}");
+        assert_eq!(answer["id"], number, "{answer}");
         answer["result"].clone()
     }
 
@@ -182,7 +187,14 @@ impl Client {
     }
 
     /// Ends the server by closing its input; what it logged.
-    pub(crate) fn end(mut self) -> String {
+    pub(crate) fn end(self) -> String {
+        let (code, told) = self.leave();
+        assert_eq!(code, Some(0), "{told}");
+        told
+    }
+
+    /// As [`end`](Self::end), with whatever exit code the server has.
+    pub(crate) fn leave(mut self) -> (Option<i32>, String) {
         drop(self.input.take());
         let mut told = String::new();
         self.child
@@ -191,8 +203,7 @@ impl Client {
             .unwrap()
             .read_to_string(&mut told)
             .unwrap();
-        assert_eq!(self.child.wait().unwrap().code(), Some(0), "{told}");
-        told
+        (self.child.wait().unwrap().code(), told)
     }
 }
 

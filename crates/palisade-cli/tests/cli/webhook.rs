@@ -207,6 +207,8 @@ fn a_receiver_that_says_nothing_holds_up_no_call() {
     let (port, posts) = receive(&[Say::Nothing, Say::Nothing, Say::Nothing]);
     let desk = desk(port, "timeout_seconds = 2");
     let mut client = Client::new(&desk, &CONFIG);
+    // Its database opens behind its start.
+    client.query("SELECT 1");
     let began = Instant::now();
     execute(&mut client, 1);
     next(&posts);

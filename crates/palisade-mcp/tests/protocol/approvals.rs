@@ -1,5 +1,7 @@
 //! What a policy permits with a person's approval: asked of the client's person, approved beside the server, used once.
 
+mod page;
+
 use std::{path::Path, sync::Arc, time::Duration};
 
 use palisade::{

@@ -16,6 +16,7 @@ mod crowd;
 mod dry;
 mod everything;
 mod kinds;
+mod late;
 mod lifecycle;
 mod lists;
 mod marks;

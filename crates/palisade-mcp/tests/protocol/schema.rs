@@ -217,7 +217,7 @@ async fn wide_tables_and_large_schemas_come_page_by_page() {
 }
 
 /// A column of a table has its type in a view too, through views and under other names. A converted value has the type it is converted to.
-/// Other computed values have no type on SQLite before there are values, as in an answer.
+/// Other computed values have one on SQLite where the expression has one whatever the rows hold.
 #[tokio::test]
 async fn columns_of_views_have_the_types_of_what_they_are() {
     let script = "CREATE TABLE t (id INTEGER PRIMARY KEY, word VARCHAR(20) NOT NULL, price NUMERIC(5,2));
@@ -268,5 +268,49 @@ async fn columns_of_views_have_the_types_of_what_they_are() {
         types(&answer["structuredContent"]),
         ["cost NUMERIC(5,2)", "twice REAL"]
     );
+    client.stop().await;
+}
+
+/// What is told of a computed column before there are values is what its values are.
+#[tokio::test]
+async fn computed_columns_of_views_have_the_types_of_their_values() {
+    let script = "CREATE TABLE t (id INTEGER PRIMARY KEY, word TEXT, price NUMERIC(5,2));
+        INSERT INTO t VALUES (1, 'a', 2.5), (2, 'b', 3);
+        CREATE VIEW sums AS SELECT word, count(*) AS n, avg(price) AS mean, sum(id) AS total, max(word) AS last FROM t GROUP BY word;
+        CREATE VIEW parts AS SELECT upper(word) AS up, word || '!' AS loud, length(word) AS long, id * 2 AS twice, id * 1.5 AS more,
+            id > 1 AS late, CASE id WHEN 1 THEN 'one' ELSE word END AS said, coalesce(word, '-') AS filled, -id AS less FROM t;
+        CREATE VIEW untold AS SELECT price * 2 AS cost, iif(id > 1, 'a', 1) AS mixed, coalesce(price, id) AS either, NULL AS nil,
+            (SELECT word FROM t) AS one FROM t;
+        CREATE VIEW behind AS SELECT word + 1 AS n FROM (SELECT 'x' AS word FROM t);";
+    let policies = "permit (principal, action, resource);";
+    let server = serving(script, policies, &Records::default(), None);
+    let mut client = Client::connect(server);
+    client.initialize().await;
+    let types = |told: &Value| -> Vec<String> {
+        let columns = told["columns"].as_array().unwrap().iter();
+        columns
+            .map(|column| format!("{} {}", column["name"], column["type"]).replace('"', ""))
+            .collect()
+    };
+    for view in ["sums", "parts"] {
+        let described = client.call("describe_table", json!({"table": view})).await;
+        let sql = format!("SELECT * FROM {view}");
+        let answer = client.call("query", json!({"sql": sql})).await;
+        let described = types(&described["structuredContent"]);
+        assert_eq!(described, types(&answer["structuredContent"]), "{view}");
+        assert!(
+            described.iter().all(|one| !one.ends_with(' ')),
+            "{described:?}"
+        );
+    }
+    for view in ["untold", "behind"] {
+        let described = client.call("describe_table", json!({"table": view})).await;
+        let described = types(&described["structuredContent"]);
+        let untold = described.iter().filter(|one| !one.starts_with("one "));
+        assert!(
+            untold.clone().all(|one| one.ends_with(' ')),
+            "{described:?}"
+        );
+    }
     client.stop().await;
 }

@@ -37,6 +37,12 @@ pub const UNKNOWN_COLLATION: &str = "UNKNOWN";
 /// statement shows the removal, and no policy of rows restricts it.
 const REPLACES: &str = "replaced_rows";
 
+/// The engine and its version, as catalogs name it: `SQLite 3.50.4`.
+#[must_use]
+pub fn engine() -> String {
+    format!("SQLite {}", rusqlite::version())
+}
+
 /// Why there is no catalog.
 #[derive(Debug, thiserror::Error)]
 pub enum IntrospectError {
@@ -113,7 +119,7 @@ pub fn catalog(conn: &Connection, database: &str) -> Result<Catalog, IntrospectE
     foreign_keys::complete(&mut relations);
     let builder = Catalog::builder(Dialect::Sqlite)
         .database(database)
-        .engine(&format!("SQLite {}", rusqlite::version()));
+        .engine(&engine());
     let builder = descriptions::read(conn, &relations, builder)?;
     Ok(relations
         .into_iter()

@@ -197,6 +197,10 @@ impl Firewall {
                 let labels = self.catalog.enum_labels(&column.type_name);
                 let comment = self.catalog.comment(relation, Some(&column.name));
                 let type_name = given.unwrap_or_else(|| Arc::clone(&column.type_name));
+                let type_name = match below.and_then(|below| below.value_type) {
+                    Some(known) if type_name.is_empty() && !masked => known.into(),
+                    Some(_) | None => type_name,
+                };
                 // What a view shows may be masked below it.
                 let is_view = match relation.kind {
                     RelationKind::View | RelationKind::Materialized => true,

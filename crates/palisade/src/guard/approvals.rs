@@ -123,6 +123,19 @@ impl Guard {
         }
     }
 
+    /// Whether `pending` still waits for a person. That it does not is no approval: sending the same call again tells what became of it.
+    ///
+    /// # Errors
+    /// `internal` if that cannot be read.
+    pub fn waits(&self, pending: &PendingApproval, session: &Session) -> Result<bool, Refusal> {
+        let Some(approvals) = &self.approvals else {
+            return Ok(false);
+        };
+        let principal = session.principal().to_string();
+        let waits = approvals.waits(&pending.id, &principal, self.host.unix_time());
+        waits.map_err(|why| self.refusal(internal(&why)))
+    }
+
     /// Records that the client of `session` did not approve `pending`, which goes on to wait.
     ///
     /// # Errors

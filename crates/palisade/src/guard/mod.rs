@@ -34,6 +34,7 @@ pub use checks::{Check, Checks, CountCheck, EstimateCheck, PlanText, ReadyText, 
 pub use dry_run::DryRun;
 pub use engine_fault::{EngineFault, FaultClass};
 pub use estimates::Estimates;
+pub use record::record_unreached;
 pub use refresh::RefreshError;
 pub use request::Request;
 pub use stages::{GateStage, StageTime};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::{
-    audit::{ApprovalNote, AuditRecord, RecordKind},
+    audit::{ApprovalNote, AuditRecord, AuditSink, RecordKind},
     code::{Code, Detail},
     firewall::Firewall,
     guard::{Became, Guard, Refusal, Run},
@@ -77,39 +77,16 @@ impl Guard {
     ) -> AuditRecord {
         let policies = firewall.policies();
         AuditRecord {
-            kind,
-            time_ms: u64::try_from(self.host.unix_time().as_millis()).unwrap_or(u64::MAX),
-            principal: session.principal().to_string(),
-            transport: session.transport().name(),
-            client: session.client().map(str::to_owned),
-            claimed_client: session.claims().client().map(str::to_owned),
-            claimed_purpose: session.claims().purpose().map(str::to_owned),
-            session: session.origin().session.clone(),
-            tool: session.origin().tool,
-            trace: session.origin().trace().map(str::to_owned),
-            template: session.template().map(str::to_owned),
-            connection: self.name.clone(),
-            fingerprint: String::new(),
-            statement: String::new(),
-            decision: "allow",
-            dry_run: false,
-            code: None,
-            detail: None,
-            incident: None,
             policy_version: policies.version().to_owned(),
             policy_digest: policies.texts_digest().to_owned(),
             entities_digest: policies.entities_digest().to_owned(),
             catalog_digest: firewall.catalog().version().to_owned(),
-            policies: Vec::new(),
-            obligations: Vec::new(),
-            approval: None,
-            candidate: None,
-            relations: Vec::new(),
-            rows: 0,
-            affected: None,
-            truncated: false,
-            findings: 0,
-            duration_us: u64::try_from(duration.as_micros()).unwrap_or(u64::MAX),
+            ..blank(
+                kind,
+                self.host.unix_time(),
+                (self.name.as_deref(), session),
+                duration,
+            )
         }
     }
 
@@ -154,6 +131,71 @@ impl Guard {
             }
         }
         record
+    }
+}
+
+/// Records a call before any gate is open: it ran no statement, and no policies decided. `at` is the time since 1970-01-01 UTC, and
+/// `connection` what the operator calls the database that was meant.
+///
+/// # Errors
+/// `internal` if it cannot be recorded. Then it is not answered.
+pub fn record_unreached(
+    audit: &dyn AuditSink,
+    at: Duration,
+    (connection, session): (Option<&str>, &Session),
+    (result, took): (Result<(), &Refusal>, Duration),
+) -> Result<(), Refusal> {
+    let mut record = blank(RecordKind::Call, at, (connection, session), took);
+    if let Err(refusal) = result {
+        note_refusal(&mut record, refusal);
+    }
+    audit.record(&record).map_err(|why| {
+        let code = Code::Internal;
+        Refusal::new(Rejection::new(code, code.summary()).with_operator_detail(why))
+    })
+}
+
+/// A record of a call that nothing decided, and of which nothing became.
+fn blank(
+    kind: RecordKind,
+    at: Duration,
+    (connection, session): (Option<&str>, &Session),
+    took: Duration,
+) -> AuditRecord {
+    AuditRecord {
+        kind,
+        time_ms: u64::try_from(at.as_millis()).unwrap_or(u64::MAX),
+        principal: session.principal().to_string(),
+        transport: session.transport().name(),
+        client: session.client().map(str::to_owned),
+        claimed_client: session.claims().client().map(str::to_owned),
+        claimed_purpose: session.claims().purpose().map(str::to_owned),
+        session: session.origin().session.clone(),
+        tool: session.origin().tool,
+        trace: session.origin().trace().map(str::to_owned),
+        template: session.template().map(str::to_owned),
+        connection: connection.map(str::to_owned),
+        fingerprint: String::new(),
+        statement: String::new(),
+        decision: "allow",
+        dry_run: false,
+        code: None,
+        detail: None,
+        incident: None,
+        policy_version: String::new(),
+        policy_digest: String::new(),
+        entities_digest: String::new(),
+        catalog_digest: String::new(),
+        policies: Vec::new(),
+        obligations: Vec::new(),
+        approval: None,
+        candidate: None,
+        relations: Vec::new(),
+        rows: 0,
+        affected: None,
+        truncated: false,
+        findings: 0,
+        duration_us: u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
     }
 }
 

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::rewrite::relation_source::mask;
+use crate::rewrite::{output::value_type::value_type, relation_source::mask};
 use crate::{
     answer::{OutputColumn, Replacement},
     catalog::{Catalog, ColumnId, without_labels},
+    dialect::Dialect,
     lineage::TokenLineage,
     policy::obligation::{ColumnDecision, ColumnLevel},
     rejection::Rejection,
@@ -49,6 +50,8 @@ pub(crate) struct ViewBelow {
     pub(crate) masked: bool,
     /// The type that tokens or a mask give it, where that is not the declared one.
     pub(crate) type_name: Option<Arc<str>>,
+    /// The type of its values, where the engine declares none of what is computed and the expression tells.
+    pub(crate) value_type: Option<&'static str>,
 }
 
 /// What is below each column of the view whose query is `resolved`.
@@ -61,10 +64,24 @@ pub(crate) fn columns_below(
     visible: &dyn Visible,
 ) -> Result<Vec<ViewBelow>, Rejection> {
     let references = &resolved.references;
-    let outputs = resolved.outputs.iter();
+    let declared = |name: &str| {
+        let key = catalog.dialect().fold(name);
+        let mut found = references.iter().filter_map(|reference| {
+            let relation = catalog.relation(reference.relation)?;
+            let column = relation.position(&key).and_then(|at| relation.column(at))?;
+            Some(&*column.type_name)
+        });
+        // Of two it is not known here which is meant.
+        found.next().filter(|_| found.next().is_none())
+    };
+    let outputs = resolved.outputs.iter().enumerate();
     outputs
-        .map(|output| {
+        .map(|(index, output)| {
             Ok(ViewBelow {
+                value_type: match catalog.dialect() {
+                    Dialect::Sqlite => value_type(&resolved.query, index, &declared),
+                    Dialect::Postgres | Dialect::Mysql => None,
+                },
                 masked: has_masked_source(output, references, visible)?,
                 type_name: replaced_type(output, references, catalog, visible)?,
             })

@@ -7,3 +7,4 @@ pub(in crate::rewrite) mod masked_uses;
 pub(in crate::rewrite) mod parameter_values;
 pub(in crate::rewrite) mod parameters;
 pub(in crate::rewrite) mod text_facts;
+mod value_type;
