@@ -34,8 +34,7 @@ sandbox forbids sockets, `palisade sandbox --hand-in` connects outside of it.
 
 Examples:
   palisade relay --run broker/run --secret broker/secret
-  palisade sandbox --hand-in -- sh -c \
-    'palisade relay --parent 3 --secret \"$PALISADE_SECRET\"'";
+  palisade relay --parent 3 --secret \"$PALISADE_SECRET\"";
 
 pub(crate) const SANDBOX_HELP: &str = "\
 The command has no network and no home. It can connect to the broker, and can

@@ -7,7 +7,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::run::{FULL, Result, cargo, root, run};
+use crate::{
+    relay,
+    run::{FULL, Result, cargo, root, run},
+};
 
 /// The Python client and the MCP inspector list the tools, run a query and see a refusal, over a file and
 /// over servers of PostgreSQL and MariaDB. The Python client does so over HTTP as well, with a token of the server's own and with
@@ -142,17 +145,24 @@ impl Drop for TestServer {
 }
 
 /// Prints the time from start to the first answer, and the resident memory after some, of the
-/// release build.
-pub(crate) fn measure() -> Result {
-    cargo(&[
-        "build",
-        "--release",
-        "--package",
-        "palisade-cli",
-        FULL[0],
-        FULL[1],
-    ])?;
-    let binary = root().join("target/release/palisade");
+/// release build or of the program that is named. Then what a relay adds.
+pub(crate) fn measure(named: Option<String>) -> Result {
+    let binary = match named {
+        Some(named) => {
+            std::fs::canonicalize(&named).map_err(|error| format!("{named}: {error}"))?
+        }
+        None => {
+            cargo(&[
+                "build",
+                "--release",
+                "--package",
+                "palisade-cli",
+                FULL[0],
+                FULL[1],
+            ])?;
+            root().join("target/release/palisade")
+        }
+    };
     let demo = fresh_folder("target/clients/measure")?;
     run(Command::new(&binary)
         .arg("demo")
@@ -179,13 +189,14 @@ pub(crate) fn measure() -> Result {
         "serve: resident memory after 100 queries {:.1} MB (largest)",
         mb(memory)
     );
-    Ok(())
+    relay::measure(&binary, &demo)
 }
 
 fn once(binary: &Path, database: &str, policies: &Path) -> Result<(Duration, u64)> {
     let start = Instant::now();
     let mut child = Command::new(binary)
-        .args(["serve", database, "--policies"])
+        .args(["serve", database, "--as", "Agent::\"support-bot\""])
+        .arg("--policies")
         .arg(policies)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

@@ -14,6 +14,7 @@ mod licences;
 mod mutants;
 mod packages;
 mod peers;
+mod relay;
 mod run;
 mod second_opinion;
 mod servers;
@@ -45,7 +46,9 @@ Tasks:
                   changes the deciding code in N places, one at a time: what no test notices is told;
                   `mutants --help` says more
   train DIR       learns the weights of the scanner's score from a folder of texts; `train --help` says more
-  measure         start to first answer and memory of `palisade serve`
+  measure [BINARY]
+                  start to first answer and memory of `palisade serve`; what a relay and the broker add to a call, and
+                  the relay's memory; of a release build, or of BINARY
   second-opinion  PostgreSQL's own parser beside ours, over the corpus; builds it first, which needs libclang
   versions        builds with the lowest and the newest versions that the manifests admit; needs the nightly toolchain
   functions       brings the tables of functions in step with running servers; says what is new
@@ -82,7 +85,7 @@ fn main() -> ExitCode {
         Some("eval") => eval::run(args),
         Some("mutants") => mutants::run_sample(&args.collect::<Vec<_>>()),
         Some("train") => train::run(args),
-        Some("measure") => clients::measure(),
+        Some("measure") => clients::measure(args.next()),
         Some("second-opinion") => second_opinion::run(),
         Some("versions") => versions::check(),
         Some("functions") => functions::run(args.collect()),

@@ -1,0 +1,150 @@
+//! What a relay and the broker add to a call of `palisade serve`, and the relay's memory.
+
+use std::{
+    io::{BufRead as _, BufReader, Write as _},
+    path::Path,
+    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use crate::run::Result;
+
+/// Calls of each kind, after a tenth as many that do not count.
+const CALLS: usize = 5000;
+
+const CONFIGURATION: &str = "policies = \"demo-policies\"
+[broker]
+principal = 'Agent::\"support-bot\"'
+[connections.demo]
+url = \"sqlite:demo.db\"
+";
+
+/// Prints both, for the program `binary` and the demonstration in `demo`.
+pub(crate) fn measure(binary: &Path, demo: &Path) -> Result {
+    std::fs::write(demo.join("palisade.toml"), CONFIGURATION)
+        .map_err(|error| format!("{}: {error}", demo.display()))?;
+    let start = |arguments: &[&str]| Process::start(binary, demo, arguments);
+    let _broker = start(&["broker", "--config", "palisade.toml"])?;
+    let socket = demo.join("broker/run/palisade.sock");
+    let began = Instant::now();
+    while !socket.exists() {
+        if began.elapsed() > Duration::from_secs(30) {
+            return Err("the broker does not listen".to_owned());
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let mut relay = start(&["relay", "--run", "broker/run", "--secret", "broker/secret"])?;
+    let serve = [
+        "serve",
+        "sqlite:demo.db",
+        "--policies",
+        "demo-policies",
+        "--as",
+        "Agent::\"support-bot\"",
+    ];
+    let mut direct = start(&serve)?;
+    relay.begin()?;
+    direct.begin()?;
+    println!();
+    for (name, params) in [
+        ("ping", r#""method":"ping""#),
+        (
+            "query",
+            r#""method":"tools/call","params":{"name":"query","arguments":{"sql":"SELECT id FROM tickets WHERE id = 1"}}"#,
+        ),
+    ] {
+        let (mut by_relay, mut by_serve) = (Vec::new(), Vec::new());
+        for number in 0..CALLS + CALLS / 10 {
+            // One after the other, so that both meet the machine in the same mood.
+            let pair = (relay.time(params)?, direct.time(params)?);
+            if number >= CALLS / 10 {
+                by_relay.push(pair.0);
+                by_serve.push(pair.1);
+            }
+        }
+        let (relayed, served) = (median(&mut by_relay), median(&mut by_serve));
+        println!(
+            "{name}: {served:.0} µs by serve, {relayed:.0} µs by relay and broker: {:.0} µs more (medians of {CALLS})",
+            relayed - served
+        );
+    }
+    let (all, own) = (relay.kilobytes("VmHWM:")?, relay.kilobytes("RssAnon:")?);
+    println!("relay: {all} kB resident at most, {own} kB of them its own");
+    Ok(())
+}
+
+/// The median, in microseconds.
+fn median(times: &mut [Duration]) -> f64 {
+    times.sort_unstable();
+    let middle = times.get(times.len() / 2).copied().unwrap_or_default();
+    middle.as_secs_f64() * 1e6
+}
+
+/// A program that is spoken to by lines; it ends with this value.
+struct Process {
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+}
+
+impl Process {
+    fn start(binary: &Path, folder: &Path, arguments: &[&str]) -> Result<Self> {
+        let mut child = Command::new(binary)
+            .args(arguments)
+            .current_dir(folder)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .map_err(|error| format!("{}: {error}", binary.display()))?;
+        Ok(Self {
+            input: child.stdin.take().ok_or("no stdin")?,
+            output: BufReader::new(child.stdout.take().ok_or("no stdout")?),
+            child,
+        })
+    }
+
+    fn send(&mut self, line: &str) -> Result {
+        writeln!(self.input, "{line}").map_err(|error| error.to_string())
+    }
+
+    fn ask(&mut self, line: &str) -> Result<String> {
+        self.send(line)?;
+        let mut answer = String::new();
+        let read = self.output.read_line(&mut answer);
+        match read.map_err(|error| error.to_string())? {
+            0 => Err("the program closed its output".to_owned()),
+            _ => Ok(answer),
+        }
+    }
+
+    fn begin(&mut self) -> Result {
+        self.ask(r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"measure","version":"0"}}}"#)?;
+        self.send(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#)
+    }
+
+    fn time(&mut self, params: &str) -> Result<Duration> {
+        let began = Instant::now();
+        let answer = self.ask(&format!(r#"{{"jsonrpc":"2.0","id":1,{params}}}"#))?;
+        let time = began.elapsed();
+        if !answer.contains("\"result\"") || answer.contains("\"isError\":true") {
+            return Err(format!("not an answer: {answer}"));
+        }
+        Ok(time)
+    }
+
+    fn kilobytes(&self, key: &str) -> Result<u64> {
+        let path = format!("/proc/{}/status", self.child.id());
+        let status = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
+        let line = status.lines().find_map(|line| line.strip_prefix(key));
+        let number = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
+        number.ok_or_else(|| format!("no {key}"))
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
