@@ -6,7 +6,7 @@ use std::{
     io::{IsTerminal as _, Write as _},
     path::Path,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
 };
@@ -413,6 +413,9 @@ fn open_behind(
     }
 }
 
+/// Taken while a store of requests is opened.
+static STORES: Mutex<()> = Mutex::new(());
+
 /// Opens a database. As long as the runtime of `driver` runs, its policies and its schema are watched.
 fn gate(
     setup: &Setup,
@@ -428,7 +431,12 @@ fn gate(
     };
     let name = setup.name_of(database);
     let demands_approval = guard.firewall().policies().demands_approval();
-    let store = match open_store(setup, &guard, access)? {
+    // Databases open side by side, and their requests wait in one file, which is made once.
+    let opened = {
+        let _alone = STORES.lock().unwrap_or_else(PoisonError::into_inner);
+        open_store(setup, &guard, access)?
+    };
+    let store = match opened {
         Some(store) => store,
         None if setup.approvals.page.is_some() && (demands_approval || access == Access::Write) => {
             return Err(Failure::Configuration(format!(

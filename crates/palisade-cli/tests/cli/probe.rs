@@ -1,11 +1,28 @@
 //! `palisade probe`, as a container engine runs it.
 
-use std::{io::Write as _, net::TcpListener, thread};
+use std::{
+    io::Write as _,
+    net::TcpListener,
+    thread,
+    time::{Duration, Instant},
+};
 
 use crate::{
-    desk::Desk,
+    desk::{Answer, Desk},
     http::{Server, desk},
 };
+
+/// Probes until a server is well, whose databases open behind its start; the last answer.
+pub(crate) fn probe_until_well(probe: impl Fn() -> Answer) -> Answer {
+    let begun = Instant::now();
+    loop {
+        let answer = probe();
+        if answer.exit == 0 || begun.elapsed() > Duration::from_secs(60) {
+            return answer;
+        }
+        thread::sleep(Duration::from_millis(200));
+    }
+}
 
 #[test]
 fn a_probe_tells_whether_a_server_is_well() {
@@ -13,7 +30,7 @@ fn a_probe_tells_whether_a_server_is_well() {
     let server = Server::start(&desk);
     let base = format!("http://{}", server.address);
     for path in ["/healthz", "/readyz"] {
-        let answer = desk.run(&["probe", &format!("{base}{path}")]);
+        let answer = probe_until_well(|| desk.run(&["probe", &format!("{base}{path}")]));
         assert_eq!((answer.exit, &*answer.out, &*answer.err), (0, "", ""));
     }
     // What is not there, and what wants a token, is not well.

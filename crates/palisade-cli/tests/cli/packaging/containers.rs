@@ -12,6 +12,7 @@ use crate::{
     desk::{Answer, Desk},
     http::{Request, exchange},
     packaging::{check_arguments, check_configuration, path, read, read_yaml, texts},
+    probe::probe_until_well,
 };
 
 /// The list that follows `instruction` in the Dockerfile's last stage.
@@ -171,7 +172,8 @@ fn the_compose_file_s_database_is_served() {
             Some(rest.split_once("/mcp")?.0.to_owned())
         })
         .unwrap();
-    let probe = run(&["probe", &format!("http://127.0.0.1:{port}/readyz")]);
+    let ready = format!("http://127.0.0.1:{port}/readyz");
+    let probe = probe_until_well(|| run(&["probe", &ready]));
     let call = Request::call(
         "query",
         &json!({"sql": "SELECT name, total FROM customers JOIN orders ON customers.id = customer_id ORDER BY total", "format": "json"}),
