@@ -168,9 +168,8 @@ mod tests {
     #[test]
     fn a_key_is_as_large_as_what_it_keeps() {
         let session = |id: &str| Session::new(Principal::new("Agent", id));
-        let bytes = |id: &str, sql: &str| {
-            StatementKey::new(&session(id), &Limits::default(), sql).bytes()
-        };
+        let bytes =
+            |id: &str, sql: &str| StatementKey::new(&session(id), &Limits::default(), sql).bytes();
         let least = bytes("a", "");
         assert!(least >= size_of::<StatementKey>());
         assert_eq!(bytes("a", &"x".repeat(5000)), least + 5000);
