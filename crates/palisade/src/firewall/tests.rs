@@ -144,6 +144,20 @@ fn check(sql: &str, expected: &str) {
     assert_eq!(outcome(sql), expected, "{sql}");
 }
 
+/// How much is remembered is bounded in bytes.
+#[test]
+fn a_remembered_statement_counts_its_columns() {
+    let session = Session::new(Principal::new("Agent", "a"));
+    let bytes = |sql: &str| match firewall().check(sql, &Params::None, &session) {
+        Ok(Decision::Allow(statement)) => statement.prepared().unwrap().bytes(),
+        other => panic!("{other:?}"),
+    };
+    let one = bytes("SELECT total FROM orders");
+    let two = bytes("SELECT total, total AS twice FROM orders");
+    // Three strings: the name, the type and what it is from.
+    assert!(two >= one + 3 * 48, "{one} {two}");
+}
+
 #[test]
 fn what_needs_nothing_stays_as_it_was() {
     check(

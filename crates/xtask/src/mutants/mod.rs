@@ -10,7 +10,7 @@ mod stages;
 mod switches;
 mod tree;
 
-use std::{collections::BTreeMap, fs, path::PathBuf};
+use std::{collections::BTreeMap, fs, path::PathBuf, sync::Mutex, thread, time::Instant};
 
 use build::{Binary, LeftOut, build};
 use list::{Mutant, draw, install, list, read_equivalents};
@@ -34,6 +34,9 @@ Fails where less than 95 % are noticed. What is committed is tested.
 
 Example:
   cargo xtask mutants --sample 5 --seed 7 --list";
+
+/// How many changes are tried at a time.
+const AT_A_TIME: usize = 2;
 
 /// Draws changes and runs the tests over each, as `args` say.
 pub(crate) fn run_sample(args: &[String]) -> Result {
@@ -97,12 +100,9 @@ fn try_changes(
             open.len()
         );
         let mut left = Vec::new();
-        for (number, mutant) in open {
-            let start = std::time::Instant::now();
-            match baseline.notice(number)? {
+        for (number, mutant, test) in try_each(&baseline, open)? {
+            match test {
                 Some(test) => {
-                    let seconds = start.elapsed().as_secs_f64();
-                    println!("    {seconds:5.1} s {}: {test}", mutant.name);
                     noticed.insert(number, (stage.clone(), test));
                 }
                 None => left.push((number, mutant)),
@@ -111,6 +111,41 @@ fn try_changes(
         open = left;
     }
     Ok(noticed)
+}
+
+/// A change, and the test that noticed it.
+type Tried<'a> = (u32, &'a Mutant, Option<String>);
+
+/// Tries each change with the tests of one program, two at a time.
+fn try_each<'a>(baseline: &Baseline<'_>, open: Vec<(u32, &'a Mutant)>) -> Result<Vec<Tried<'a>>> {
+    let waiting = Mutex::new(open.into_iter());
+    let next = || waiting.lock().ok().and_then(|mut waiting| waiting.next());
+    let work = || {
+        let mut tried = Vec::new();
+        while let Some((number, mutant)) = next() {
+            let start = Instant::now();
+            let test = baseline.notice(number)?;
+            if let Some(test) = &test {
+                let seconds = start.elapsed().as_secs_f64();
+                println!("    {seconds:5.1} s {}: {test}", mutant.name);
+            }
+            tried.push((number, mutant, test));
+        }
+        Ok(tried)
+    };
+    let lost = || "a thread that ran tests has ended".to_owned();
+    let done: Vec<Result<Vec<Tried<'a>>>> = thread::scope(|scope| {
+        let workers: Vec<_> = (0..AT_A_TIME).map(|_| scope.spawn(work)).collect();
+        let join =
+            |worker: thread::ScopedJoinHandle<'_, _>| worker.join().unwrap_or_else(|_| Err(lost()));
+        workers.into_iter().map(join).collect()
+    });
+    let mut tried = Vec::new();
+    for done in done {
+        tried.extend(done?);
+    }
+    tried.sort_by_key(|(number, _, _)| *number);
+    Ok(tried)
 }
 
 fn folder() -> PathBuf {

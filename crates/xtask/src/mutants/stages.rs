@@ -10,7 +10,7 @@ pub(super) struct Stage {
 /// Quick ones first, then those that start servers.
 ///
 /// `tidy` and what reads sources or the manual is left out: it would notice the switches.
-const STAGES: [Stage; 31] = [
+const STAGES: [Stage; 32] = [
     stage("palisade", "lib"),
     stage("palisade", "facts"),
     stage("palisade", "fence"),
@@ -37,6 +37,7 @@ const STAGES: [Stage; 31] = [
     stage("palisade-mysql", "introspect"),
     stage("palisade-mysql", "views"),
     stage("palisade-mysql", "live"),
+    stage("palisade-testkit", "infra"),
     stage("palisade-testkit", "catalog"),
     stage("palisade-testkit", "reads"),
     stage("palisade-testkit", "changes"),

@@ -270,3 +270,32 @@ pub(super) fn with_comma(tokens: &[TokenWithSpan]) -> Option<String> {
     let edited = edits.apply(tokens.to_vec());
     Some(edited.iter().map(|t| t.token.to_string()).collect())
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use sqlparser::tokenizer::Tokenizer;
+
+    use super::*;
+
+    #[test]
+    fn both_options_of_a_table_have_a_comma_between_them() {
+        for (printed, restored) in [
+            (
+                "CREATE TABLE t (a INTEGER PRIMARY KEY) WITHOUT ROWID STRICT",
+                Some("CREATETABLEt(aINTEGERPRIMARYKEY)WITHOUTROWID,STRICT"),
+            ),
+            ("CREATE TABLE t (a INTEGER PRIMARY KEY) STRICT", None),
+            ("CREATE TABLE t (a INTEGER PRIMARY KEY) WITHOUT ROWID", None),
+            ("SELECT 1 FROM (a) without rowid strict", None),
+            ("SELECT strict FROM t", None),
+        ] {
+            let tokens = Tokenizer::new(&SQLiteDialect {}, printed)
+                .tokenize_with_location()
+                .unwrap();
+            let found = with_comma(&tokens).map(|text| text.replace(' ', ""));
+            assert_eq!(found.as_deref(), restored, "{printed}");
+        }
+    }
+}
