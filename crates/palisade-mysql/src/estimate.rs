@@ -72,7 +72,7 @@ async fn plan(
     text: PlanText<'_>,
     params: &Params,
 ) -> Result<Option<Json>, BackendError> {
-    let explain = text.after("EXPLAIN FORMAT=JSON");
+    let explain = text.put_after("EXPLAIN FORMAT=JSON");
     let told: Option<String> = match conn.exec_first(explain, params.clone()).await {
         Ok(told) => told,
         // The plan of a view is told to who may read what is below it.

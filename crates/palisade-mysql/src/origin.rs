@@ -104,7 +104,7 @@ async fn resolve_origin(
     params: &Params,
 ) -> Result<Option<String>, Error> {
     let explain = conn
-        .prep(planned.after("EXPLAIN FORMAT=TRADITIONAL"))
+        .prep(planned.put_after("EXPLAIN FORMAT=TRADITIONAL"))
         .await?;
     conn.exec_drop(&explain, params.clone()).await?;
     let rows = query(conn, "SHOW WARNINGS".to_owned()).await?;

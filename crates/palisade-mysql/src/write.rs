@@ -232,7 +232,7 @@ async fn plan(
     task: &Task<'_>,
     params: &mysql_async::Params,
 ) -> Result<(), BackendError> {
-    let sql = task.checks.plan_text().after("EXPLAIN");
+    let sql = task.checks.plan_text().put_after("EXPLAIN");
     // What was prepared a moment ago, and cannot be with this before it, is of another kind.
     let plan = conn.prep(sql).await.map_err(|error| match &error {
         mysql_async::Error::Server(server) if server.code == 1064 => {

@@ -15,7 +15,7 @@ pub(crate) async fn read_query(
     text: PlanText<'_>,
     bound: &[(&(dyn ToSql + Sync), Type)],
 ) -> Result<Estimate, BackendError> {
-    let explain = text.after("EXPLAIN (FORMAT JSON)");
+    let explain = text.put_after("EXPLAIN (FORMAT JSON)");
     let rows = client
         .query_typed(&explain, bound)
         .await

@@ -27,7 +27,7 @@ pub struct Allowance {
     pub seconds: Option<u64>,
 }
 
-/// What each principal may take, and what it has taken. Gates that share one count together.
+/// What each principal may take, and what was taken so far. Gates that share one count together.
 ///
 /// A span begins with a principal's first statement, and the next begins with the first one after its end. A statement that begins
 /// within the budget is answered whole, so the last one can go beyond it, by at most the limits of one statement.

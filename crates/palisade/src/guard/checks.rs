@@ -113,7 +113,7 @@ impl<'t> PlanText<'t> {
     /// After `words` that make of it a question for a plan, as `EXPLAIN`, or a cursor. They must not be such that run it, as
     /// `EXPLAIN ANALYZE`.
     #[must_use]
-    pub fn after(self, words: &str) -> String {
+    pub fn put_after(self, words: &str) -> String {
         format!("{words} {}", self.0)
     }
 }

@@ -124,11 +124,19 @@ const ROOMS: &[(&str, &[&[&str]])] = &[
     (
         "guard",
         &[
-            &["request", "cancel", "failure_quota", "engine_fault"],
+            &[
+                "request",
+                "cancel",
+                "failure_quota",
+                "budget",
+                "engine_fault",
+            ],
             &["backend_error"],
+            &["estimates"],
+            &["checks"],
             &["ticket"],
             &["change/rehearsal"],
-            &["backend", "estimates", "live"],
+            &["backend", "live"],
             &[""],
             &["refresh", "record", "approvals", "change"],
         ],

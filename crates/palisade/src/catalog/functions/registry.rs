@@ -185,7 +185,7 @@ const MYSQL_TABLE: &str = include_str!("../../../data/functions/mysql.tsv");
 #[cfg(not(feature = "mysql"))]
 const MYSQL_TABLE: &str = "";
 
-/// The built-in functions of `dialect`; none of one that is not [built in](Dialect::is_built_in).
+/// The built-in functions of `dialect`; none where the dialect is not [built in](Dialect::is_built_in).
 #[must_use]
 pub fn registry(dialect: Dialect) -> &'static Registry {
     static SQLITE: LazyLock<Registry> = LazyLock::new(|| Registry::read(SQLITE_TABLE));
