@@ -73,7 +73,7 @@ fn mistakes_point_at_their_line() {
         ),
     ] {
         let desk = desk(budgets);
-        let answer = desk.run(&["config", "check", "--config", "palisade.toml"]);
+        let answer = desk.run(&["config", "check", "palisade.toml"]);
         answer.fails(3, &told);
     }
 }

@@ -71,7 +71,6 @@ impl<'t> Checks<'t> {
     }
 
     /// What comes first.
-    #[must_use]
     pub fn first_check(self) -> Check<'t> {
         if self.estimates.are_wanted() {
             Check::Estimate(EstimateCheck(self))
