@@ -29,8 +29,8 @@ pub struct Allowance {
 
 /// What each principal may take, and what was taken so far. Gates that share one count together.
 ///
-/// A span begins with a principal's first statement, and the next begins with the first one after its end. A statement that begins
-/// within the budget is answered whole, so the last one can go beyond it, by at most the limits of one statement.
+/// A span begins with a principal's first statement, and the next begins with the first one after its end. What begins within the
+/// budget is answered whole, so the last statements can go beyond it: as many as run at once, each by its own limits.
 #[derive(Debug)]
 pub struct Budgets {
     spans: [(Span, Allowance); 2],
