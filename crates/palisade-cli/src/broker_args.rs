@@ -52,12 +52,12 @@ Examples:
 pub(crate) enum StoreKind {
     /// Files that only their owner may read
     File,
-    /// Encrypted credentials of systemd, for a broker that it starts; as root
+    /// Credentials that systemd encrypts; as root
     SystemdCreds,
-    /// The secret service of the desktop; not built in
+    /// The desktop's secret service; not built in
     SecretService,
-    /// Keys of the kernel: gone at reboot and after three days unused, and
-    /// readable by every process of the user
+    /// Keys of the kernel, gone at reboot or after three days unused; every
+    /// process of the user reads them
     Kernel,
 }
 

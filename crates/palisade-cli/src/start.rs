@@ -58,13 +58,13 @@ impl Start {
         }))
     }
 
-    fn found(&self) -> MutexGuard<'_, Found> {
+    fn lock_found(&self) -> MutexGuard<'_, Found> {
         self.0.found.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes down why the database of the connection `name` could not be opened at the start.
     pub(crate) fn note(&self, name: &str, failure: Failure) {
-        let mut found = self.found();
+        let mut found = self.lock_found();
         match failure {
             Failure::Unavailable(_) => {
                 if self.0.may_come || !self.0.is_alone {
@@ -122,12 +122,12 @@ impl Start {
 
     /// Whether something ends the server.
     pub(crate) fn has_failed(&self) -> bool {
-        self.found().failure.is_some()
+        self.lock_found().failure.is_some()
     }
 
     /// What the start found wrong of `server`, which has ended.
     pub(crate) fn judge(&self, server: &PalisadeServer) -> Result<(), Failure> {
-        let mut found = self.found();
+        let mut found = self.lock_found();
         let unreached = found.unreached.take();
         let was_asked = self.0.was_asked_to_end.load(Ordering::Relaxed);
         let had_none = !server.has_open_database() && !was_asked;

@@ -187,8 +187,8 @@ impl Late {
         }
     }
 
-    /// Opens it, without waiting: whether it is open.
-    pub(crate) fn is_open_or_begun(self: &Arc<Self>) -> bool {
+    /// Begins to open it, and does not wait for that; whether it is open already.
+    pub(crate) fn begin_opening(self: &Arc<Self>) -> bool {
         let _ = self.attempt();
         self.opened().is_some()
     }

@@ -35,7 +35,7 @@ async fn look(connections: &Connections) -> bool {
     let mut are_open = true;
     for late in &unopened {
         // All of them are begun.
-        are_open &= late.is_open_or_begun();
+        are_open &= late.begin_opening();
     }
     if !are_open {
         return false;

@@ -14,6 +14,7 @@ mod database;
 
 mod cascade;
 mod cascade_count;
+mod checks;
 mod concurrency;
 mod corpus_on_servers;
 mod duplicate_key;

@@ -155,7 +155,7 @@ fn class_of<'t>(expr: &Expr, declared: &dyn Fn(&str) -> Option<&'t str>) -> Opti
             else_result,
         } => {
             let results = conditions.iter().map(|when| &when.result);
-            common(results.chain(else_result.as_deref()), declared)
+            find_common_class(results.chain(else_result.as_deref()), declared)
         }
         Expr::Substring {
             expr,
@@ -203,15 +203,15 @@ fn class_of_call<'t>(call: &Function, declared: &dyn Fn(&str) -> Option<&'t str>
         "sum" | "abs" => first().filter(|class| is_number(*class)),
         "min" | "max" if arguments.len() == 1 => first(),
         "substr" | "substring" => first().filter(|class| *class == Class::Text),
-        "coalesce" | "ifnull" | "min" | "max" => common(arguments.into_iter(), declared),
-        "iif" | "if" => common(arguments.into_iter().skip(1), declared),
+        "coalesce" | "ifnull" | "min" | "max" => find_common_class(arguments.into_iter(), declared),
+        "iif" | "if" => find_common_class(arguments.into_iter().skip(1), declared),
         "nullif" | "lag" | "lead" | "first_value" | "last_value" if arguments.len() <= 2 => first(),
         _ => None,
     }
 }
 
 /// The class that all of them have.
-fn common<'e, 't>(
+fn find_common_class<'e, 't>(
     mut all: impl Iterator<Item = &'e Expr>,
     declared: &dyn Fn(&str) -> Option<&'t str>,
 ) -> Option<Class> {
