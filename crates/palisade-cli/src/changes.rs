@@ -151,6 +151,9 @@ fn describe(view: &ChangeView) -> String {
             text.push_str(&format!("  # {}\n", spell_out(line)));
         }
     }
+    if let Some(undone) = &view.compensates {
+        text.push_str(&format!("  undoes the change {undone}\n"));
+    }
     for statement in &view.statements {
         for line in statement.lines() {
             text.push_str(&format!("  | {}\n", spell_out(line)));

@@ -1,12 +1,13 @@
 //! `palisade ledger`: receipts of changes that were kept, and whether they are what was written.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use palisade::{
     code::Code,
     guard::{LedgerFault, ReceiptView, Refusal},
     moment::print_utc,
     session::{Session, Transport},
+    token::Lifetime,
 };
 use palisade_scan::spell_out;
 use palisade_state::VerifyFault;
@@ -18,7 +19,7 @@ use crate::{
     database::{Access, Database},
     database_name::Source,
     exit::{Exit, Failure},
-    ledger_args::{LedgerArguments, LedgerCommand, LedgerShowArguments},
+    ledger_args::{LedgerArguments, LedgerCommand, LedgerPruneArguments, LedgerShowArguments},
     output,
     query::Gate,
     setup::Setup,
@@ -30,6 +31,7 @@ pub(crate) fn run(command: &LedgerCommand) -> Result<Exit, Failure> {
         LedgerCommand::List(arguments) => list(arguments),
         LedgerCommand::Show(arguments) => show(arguments),
         LedgerCommand::Verify(arguments) => verify(arguments),
+        LedgerCommand::Prune(arguments) => prune(arguments),
     }
 }
 
@@ -120,6 +122,35 @@ fn verify(arguments: &LedgerArguments) -> Result<Exit, Failure> {
         Some(compared.is_some()),
         &faults,
     )
+}
+
+fn prune(arguments: &LedgerPruneArguments) -> Result<Exit, Failure> {
+    let Ok(Lifetime::Span(age)) = arguments.older_than.parse() else {
+        return Err(Failure::Usage(format!(
+            "`{}` is no time\n  help: write minutes, hours or days, from `1m` to `365d`",
+            arguments.older_than
+        )));
+    };
+    let (setup, database) = Setup::over(
+        Source::argument(&arguments.source)?,
+        &arguments.secret,
+        &arguments.policies,
+        Some(&arguments.audit),
+    )?;
+    let (gate, _) = open(&setup, &database)?;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let since = now.unwrap_or_default().saturating_sub(age);
+    let since = u64::try_from(since.as_millis()).unwrap_or_default();
+    let text = match gate.prune_images(since)? {
+        Some(parts) => format!("{parts} parts of images are deleted\n"),
+        None => {
+            return Err(Failure::Usage(
+                "the database has no table palisade_images, so that there is nothing to delete\n  help: see `palisade setup-sql --writable --steps`"
+                    .to_owned(),
+            ));
+        }
+    };
+    output::text(&text).map(|()| Exit::Permitted)
 }
 
 /// Tells what was found. `in_database` says whether the database has a table of receipts, where it was asked.

@@ -28,6 +28,13 @@ state file and, where the database has a table of receipts, there too. Exit code
 Examples:
   palisade ledger verify connection:desk --config palisade.toml";
 
+const PRUNE_HELP: &str = "\
+Deletes images of rows from the table palisade_images, which hold values of rows.
+Changes that were kept before cannot be undone any more; their receipts stay.
+
+Examples:
+  palisade ledger prune connection:desk --older-than 90d --config palisade.toml";
+
 /// The commands of receipts.
 #[derive(Debug, Subcommand)]
 pub(crate) enum LedgerCommand {
@@ -40,6 +47,9 @@ pub(crate) enum LedgerCommand {
     /// Tell whether the receipts are what was written
     #[command(after_help = VERIFY_HELP)]
     Verify(LedgerArguments),
+    /// Delete images of rows by which old changes can be undone
+    #[command(after_help = PRUNE_HELP)]
+    Prune(LedgerPruneArguments),
 }
 
 /// `palisade ledger list` and `palisade ledger verify`
@@ -77,4 +87,21 @@ pub(crate) struct LedgerShowArguments {
     /// How to print it
     #[arg(long, default_value = "text")]
     pub(crate) format: Format,
+}
+
+/// `palisade ledger prune`
+#[derive(Debug, Args)]
+pub(crate) struct LedgerPruneArguments {
+    /// sqlite:FILE, or connection:NAME of the configuration
+    #[arg(value_name = "DATABASE")]
+    pub(crate) source: String,
+    /// Of changes that were kept longer ago: a number with `h` or `d`
+    #[arg(long, value_name = "TIME")]
+    pub(crate) older_than: String,
+    #[command(flatten)]
+    pub(crate) secret: SecretArguments,
+    #[command(flatten)]
+    pub(crate) policies: PolicyArguments,
+    #[command(flatten)]
+    pub(crate) audit: AuditArguments,
 }

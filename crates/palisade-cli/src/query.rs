@@ -243,7 +243,14 @@ impl Gate {
         compared.map_err(Failure::Unavailable)
     }
 
-    /// One of them, and what it does by now.
+    /// Deletes the images of rows of changes that were kept before `kept_ms`; how many parts there were, if the database has a table of them.
+    pub(crate) fn prune_images(&self, kept_ms: u64) -> Result<Option<u64>, Failure> {
+        let pruned = self.guard.prune_images(kept_ms);
+        let pruned = self.runtime.block_on(pruned);
+        pruned.map_err(Failure::Unavailable)
+    }
+
+    /// One of the changes, and what it does by now.
     pub(crate) fn inspect_change(
         &self,
         id: &str,

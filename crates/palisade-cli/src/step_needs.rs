@@ -4,10 +4,13 @@ use std::collections::BTreeSet;
 
 use palisade::{
     catalog::{Catalog, ReferenceAction, Relation, RelationKind},
-    change::LEDGER,
+    change::{IMAGES, LEDGER},
 };
 
 use crate::needs::Needs;
+
+/// What is said of the table of images of rows.
+pub(crate) const IMAGES_NOTE: &str = "-- Rows as changes found and left them, so that changes can be undone: leave this table out where no copy of a value may stay.\n";
 
 /// What changes in steps take of an account.
 #[derive(Debug, PartialEq, Eq)]
@@ -36,6 +39,18 @@ impl StepNeeds {
     /// The name of the table of receipts, in a schema.
     pub(crate) fn ledger(&self, identifier: impl Fn(&str) -> String) -> String {
         format!("{}.{}", identifier(&self.schema), identifier(LEDGER))
+    }
+
+    /// The statement that makes the table of images of rows, `images` being its name in SQL, and `text` a type that takes them.
+    pub(crate) fn images_script(images: &str, text: &str, engine: &str) -> String {
+        format!(
+            "CREATE TABLE IF NOT EXISTS {images} (change_id varchar(64) NOT NULL, part integer NOT NULL, kept_ms bigint NOT NULL, image {text} NOT NULL, PRIMARY KEY (change_id, part)){engine};\n"
+        )
+    }
+
+    /// The name of the table of images of rows, in a schema.
+    pub(crate) fn images(&self, identifier: impl Fn(&str) -> String) -> String {
+        format!("{}.{}", identifier(&self.schema), identifier(IMAGES))
     }
 }
 

@@ -447,6 +447,14 @@ struct RawPropose {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
+struct RawCompensate {
+    change: String,
+    #[serde(default)]
+    reason: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct RawChange {
     change: String,
 }
@@ -482,12 +490,7 @@ struct RawApprove {
 /// The arguments of `propose_change`.
 fn propose(arguments: JsonObject) -> Result<ChangeToolCall, Rejection> {
     let raw: RawPropose = read(arguments)?;
-    let is_long = |reason: &String| reason.chars().count() > MAX_REASON;
-    if raw.reason.as_ref().is_some_and(is_long) {
-        return Err(invalid(format!(
-            "`reason` must have at most {MAX_REASON} characters"
-        )));
-    }
+    check_reason(raw.reason.as_deref())?;
     let statements = raw.statements.into_iter();
     let statements =
         statements.map(|RawStatement { sql, params: given }| Ok((sql, params(&given)?)));
@@ -495,6 +498,25 @@ fn propose(arguments: JsonObject) -> Result<ChangeToolCall, Rejection> {
         statements: statements.collect::<Result<_, Rejection>>()?,
         reason: raw.reason,
         max_affected_rows: positive("max_affected_rows", raw.max_affected_rows)?,
+    })
+}
+
+fn check_reason(reason: Option<&str>) -> Result<(), Rejection> {
+    match reason.is_some_and(|reason| reason.chars().count() > MAX_REASON) {
+        true => Err(invalid(format!(
+            "`reason` must have at most {MAX_REASON} characters"
+        ))),
+        false => Ok(()),
+    }
+}
+
+/// The arguments of `compensate_change`.
+fn compensate(arguments: JsonObject) -> Result<ChangeToolCall, Rejection> {
+    let RawCompensate { change, reason } = read(arguments)?;
+    check_reason(reason.as_deref())?;
+    Ok(ChangeToolCall::Compensate {
+        change: read_id("change", change)?,
+        reason,
     })
 }
 
@@ -590,6 +612,7 @@ impl Call {
             ToolName::CommitChange => {
                 change(arguments).map(|id| Self::Change(ChangeToolCall::Commit(id)))
             }
+            ToolName::CompensateChange => compensate(arguments).map(Self::Change),
             ToolName::ListChanges => {
                 nothing(arguments).map(|()| Self::Change(ChangeToolCall::List))
             }

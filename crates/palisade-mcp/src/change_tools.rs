@@ -55,6 +55,10 @@ pub(crate) enum ChangeToolCall {
     },
     Reject(String),
     Commit(String),
+    Compensate {
+        change: String,
+        reason: Option<String>,
+    },
     List,
     Receipts(Option<String>),
     Trace {
@@ -73,6 +77,7 @@ impl ChangeToolCall {
             Self::Approve { .. } => PartInChanges::Approver,
             Self::Inspect(_, _)
             | Self::Reject(_)
+            | Self::Compensate { .. }
             | Self::List
             | Self::Receipts(_)
             | Self::Trace { .. } => PartInChanges::Both,
@@ -92,6 +97,9 @@ impl ChangeToolCall {
                 texts.sum::<usize>() + reason.as_ref().map_or(0, String::len)
             }
             Self::Approve { change, preview } => change.len() + preview.len(),
+            Self::Compensate { change, reason } => {
+                change.len() + reason.as_ref().map_or(0, String::len)
+            }
             Self::Validate(id, _) | Self::Inspect(id, _) | Self::Reject(id) | Self::Commit(id) => {
                 id.len()
             }
@@ -191,6 +199,12 @@ pub(crate) fn describe(
             schema([change()]),
             &["change"],
         ),
+        ToolName::CompensateChange => (
+            "Undo a change",
+            "Proposes a change that undoes a committed one. Validate and commit it as any other.",
+            schema([change(), ("reason", described_type("string", "Why."))]),
+            &["change"],
+        ),
         ToolName::ListChanges => (
             "List changes",
             "The changes that you proposed or may approve, newest first, and what can be done with each.",
@@ -280,6 +294,10 @@ impl Connection {
             ChangeToolCall::Commit(id) => {
                 let committed = guard.commit_change(id, plain);
                 self.tell(&handle.block_on(committed)?)
+            }
+            ChangeToolCall::Compensate { change, reason } => {
+                let proposed = guard.compensate_change(change, reason.as_deref(), plain);
+                self.tell(&handle.block_on(proposed)?)
             }
             ChangeToolCall::List => {
                 let changes = guard.list_changes(&asked.session)?;

@@ -31,6 +31,7 @@ const ALWAYS_LOAD: &str = "anthropic/alwaysLoad";
 pub(crate) enum ToolName {
     ApproveChange,
     CommitChange,
+    CompensateChange,
     DescribeTable,
     Execute,
     ExplainQuery,
@@ -65,6 +66,7 @@ impl ToolName {
     pub(crate) const ALL: &[Self] = &[
         Self::ApproveChange,
         Self::CommitChange,
+        Self::CompensateChange,
         Self::DescribeTable,
         Self::Execute,
         Self::ExplainQuery,
@@ -93,6 +95,7 @@ impl ToolName {
         match self {
             Self::ApproveChange => "approve_change",
             Self::CommitChange => "commit_change",
+            Self::CompensateChange => "compensate_change",
             Self::InspectChange => "inspect_change",
             Self::ListChanges => "list_changes",
             Self::ListReceipts => "list_receipts",
@@ -129,6 +132,7 @@ impl ToolName {
             | Self::ListReceipts
             | Self::Trace
             | Self::ProposeChange
+            | Self::CompensateChange
             | Self::RejectChange
             | Self::ValidateChange
             | Self::Execute
@@ -158,6 +162,7 @@ impl ToolName {
             | Self::ListReceipts
             | Self::Trace
             | Self::ProposeChange
+            | Self::CompensateChange
             | Self::RejectChange
             | Self::ValidateChange
             | Self::ListDatabases
@@ -182,6 +187,7 @@ impl ToolName {
             Self::InspectChange
             | Self::ListChanges
             | Self::ListReceipts
+            | Self::CompensateChange
             | Self::RejectChange
             | Self::Trace => Some(PartInChanges::Both),
             Self::DescribeTable
@@ -219,6 +225,7 @@ impl ToolName {
             | Self::ListReceipts
             | Self::Trace
             | Self::ProposeChange
+            | Self::CompensateChange
             | Self::RejectChange
             | Self::ValidateChange => icons::change(),
             Self::PolicyExplain | Self::PolicyTest => icons::policy(),
@@ -319,6 +326,7 @@ pub(crate) fn tool(
         }
         ToolName::ApproveChange
         | ToolName::CommitChange
+        | ToolName::CompensateChange
         | ToolName::InspectChange
         | ToolName::ListChanges
         | ToolName::ListReceipts
@@ -429,6 +437,7 @@ pub(crate) fn tool(
         ToolName::Execute
         | ToolName::ApproveChange
         | ToolName::CommitChange
+        | ToolName::CompensateChange
         | ToolName::ProposeChange
         | ToolName::RejectChange
         | ToolName::ValidateChange => true,

@@ -17,6 +17,7 @@
 //! | `query` | runs one reading statement with parameters |
 //! | `execute` | runs one statement that may change what policy permits, where [`ServeOptions::writable`] says so and some policy permits a change |
 //! | `propose_change`, `validate_change`, `commit_change` | a change that is looked at before it is kept, where the guard has a store for changes |
+//! | `compensate_change` | proposes a change that undoes a committed one |
 //! | `list_receipts`, `trace` | what was committed, and what happened to a row |
 //! | `list_changes`, `inspect_change`, `approve_change`, `reject_change` | the same for whoever may approve it |
 //!

@@ -20,7 +20,7 @@ use crate::{
     connect::{ConnectError, Connector, Session},
     execute::{self, Facts},
     introspect::{self, IntrospectError, Product, Snapshot},
-    rehearse,
+    ledger, rehearse,
     schema_change::Known,
     weaknesses, write,
 };
@@ -235,9 +235,7 @@ impl Backend for MysqlBackend {
         Box::pin(async move {
             let look = async |session: &mut Session| {
                 let conn = session.ready().await?;
-                Ok::<_, mysql_async::Error>(
-                    rehearse::find_receipt(conn, &self.catalog, change).await,
-                )
+                Ok::<_, mysql_async::Error>(ledger::find_receipt(conn, &self.catalog, change).await)
             };
             self.pool.look(CATALOG_TIME, look).await?
         })
@@ -247,7 +245,29 @@ impl Backend for MysqlBackend {
         Box::pin(async move {
             let look = async |session: &mut Session| {
                 let conn = session.ready().await?;
-                Ok::<_, mysql_async::Error>(rehearse::list_receipts(conn, &self.catalog).await)
+                Ok::<_, mysql_async::Error>(ledger::list_receipts(conn, &self.catalog).await)
+            };
+            self.pool.look(CATALOG_TIME, look).await?
+        })
+    }
+
+    fn read_images<'a>(&'a self, change: &'a str) -> BackendFuture<'a, Option<Vec<String>>> {
+        Box::pin(async move {
+            let look = async |session: &mut Session| {
+                let conn = session.ready().await?;
+                let read = ledger::read_images(conn, &self.catalog, change).await;
+                Ok::<_, mysql_async::Error>(read)
+            };
+            self.pool.look(CATALOG_TIME, look).await?
+        })
+    }
+
+    fn prune_images(&self, kept_ms: u64) -> BackendFuture<'_, Option<u64>> {
+        Box::pin(async move {
+            let look = async |session: &mut Session| {
+                let conn = session.ready().await?;
+                let pruned = ledger::prune_images(conn, &self.catalog, kept_ms).await;
+                Ok::<_, mysql_async::Error>(pruned)
             };
             self.pool.look(CATALOG_TIME, look).await?
         })
@@ -259,7 +279,12 @@ impl Backend for MysqlBackend {
 
     fn change(&self, order: ChangeOrder) -> BackendFuture<'_, ChangeEnd> {
         Box::pin(async move {
-            let ChangeOrder { tickets, purpose } = order;
+            // Tables with triggers are refused.
+            let ChangeOrder {
+                tickets,
+                purpose,
+                is_inverse: _,
+            } = order;
             let tickets = tickets.into_iter().map(|ticket| ticket.open(&self.catalog));
             let tickets: Vec<OpenTicket> = tickets.collect::<Result<_, _>>()?;
             let tasks = Task::admit_change(&tickets, self.config.is_writable)?;

@@ -15,6 +15,7 @@ mod execute;
 mod fault;
 mod grants;
 pub mod introspect;
+mod ledger;
 mod origin;
 mod params;
 mod rehearse;

@@ -13,7 +13,7 @@ use futures_core::Stream as _;
 use mysql_async::{Column, Conn, Row, prelude::Queryable as _};
 use palisade::{
     catalog::{Catalog, ReferenceAction, Relation, RelationKind},
-    change::{Difference, LEDGER, LedgerEntry, TableDifference, pair_rows},
+    change::{Difference, TableDifference, pair_rows},
     guard::{BackendError, BackendErrorKind, ChangeEnd, ChangeRun, Looked, OpenTicket, Purpose},
     value::{DroppedRows, KeptRows, Value},
 };
@@ -23,8 +23,8 @@ use crate::{
     cells::Reading,
     connect::{Connector, Session},
     execute::{self, Facts},
-    fault,
-    settings::{identifier, literal},
+    fault, ledger,
+    settings::identifier,
     write,
 };
 
@@ -168,9 +168,9 @@ impl Change<'_> {
                 ..ChangeRun::default()
             };
             if self.is_met
-                && let Some((id, receipt)) = expectation.receipt(&self.run)?
+                && let Some(left) = expectation.leave(&self.run)?
             {
-                leave_receipt(conn, self.facts.catalog, (id, receipt)).await?;
+                ledger::leave(conn, self.facts.catalog, left).await?;
             }
             return Ok(());
         }
@@ -244,69 +244,6 @@ impl Change<'_> {
         }
         Ok(all)
     }
-}
-
-/// The schema in which the table of receipts stands, and its name as an identifier.
-fn ledger_of(catalog: &Catalog) -> (&str, String) {
-    let schema = catalog.default_schema();
-    (schema, format!("{}.{LEDGER}", identifier(schema)))
-}
-
-async fn has_ledger(conn: &mut Conn, schema: &str) -> Result<bool, BackendError> {
-    let sql = format!(
-        "SELECT 1 FROM information_schema.TABLES WHERE TABLE_SCHEMA = {} AND TABLE_NAME = '{LEDGER}' AND ENGINE = 'InnoDB'",
-        literal(schema)
-    );
-    let found: Option<Row> = conn.query_first(sql).await.map_err(|e| fault::engine(&e))?;
-    Ok(found.is_some())
-}
-
-/// Writes a receipt, where the database has a table for it.
-async fn leave_receipt(
-    conn: &mut Conn,
-    catalog: &Catalog,
-    (id, receipt): (String, String),
-) -> Result<(), BackendError> {
-    let (schema, ledger) = ledger_of(catalog);
-    if has_ledger(conn, schema).await? {
-        let sql = format!("INSERT INTO {ledger} (change_id, receipt) VALUES (?, ?)");
-        conn.exec_drop(sql, (id, receipt))
-            .await
-            .map_err(|e| fault::engine(&e))?;
-    }
-    Ok(())
-}
-
-/// The receipt of a change.
-pub(crate) async fn find_receipt(
-    conn: &mut Conn,
-    catalog: &Catalog,
-    id: &str,
-) -> Result<LedgerEntry, BackendError> {
-    let (schema, ledger) = ledger_of(catalog);
-    if !has_ledger(conn, schema).await? {
-        return Ok(LedgerEntry::NoLedger);
-    }
-    let sql = format!("SELECT receipt FROM {ledger} WHERE change_id = ?");
-    let found: Option<String> = conn
-        .exec_first(sql, (id,))
-        .await
-        .map_err(|e| fault::engine(&e))?;
-    Ok(found.map_or(LedgerEntry::Absent, LedgerEntry::Found))
-}
-
-/// All receipts, where the database has a table for them.
-pub(crate) async fn list_receipts(
-    conn: &mut Conn,
-    catalog: &Catalog,
-) -> Result<Option<Vec<(String, String)>>, BackendError> {
-    let (schema, ledger) = ledger_of(catalog);
-    if !has_ledger(conn, schema).await? {
-        return Ok(None);
-    }
-    let sql = format!("SELECT change_id, receipt FROM {ledger}");
-    let found = conn.query(sql).await.map_err(|e| fault::engine(&e))?;
-    Ok(Some(found))
 }
 
 async fn run_ours(conn: &mut Conn, sql: &str) -> Result<(), BackendError> {

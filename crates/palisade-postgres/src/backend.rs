@@ -25,6 +25,7 @@ use crate::{
     connect::{ConnectError, Connector, Session, cleaning},
     execute::{self, Ground},
     introspect::{self, IntrospectError},
+    ledger,
     rehearse::{self, Stage},
     schema_change::{self, Schema},
     second_look::Outside,
@@ -290,11 +291,9 @@ impl Backend for PostgresBackend {
 
     fn find_receipt<'a>(&'a self, change: &'a str) -> BackendFuture<'a, LedgerEntry> {
         Box::pin(async move {
-            let ledger = rehearse::ledger_of(&self.catalog);
             let look = async |session: &mut Session| {
-                Ok::<_, BackendError>(
-                    rehearse::find_receipt(&session.client, &ledger, change).await,
-                )
+                let found = ledger::find_receipt(&session.client, &self.catalog, change).await;
+                Ok::<_, BackendError>(found)
             };
             self.pool.look(CATALOG_TIME, look).await?
         })
@@ -302,9 +301,29 @@ impl Backend for PostgresBackend {
 
     fn list_receipts(&self) -> BackendFuture<'_, Option<Vec<(String, String)>>> {
         Box::pin(async move {
-            let ledger = rehearse::ledger_of(&self.catalog);
             let look = async |session: &mut Session| {
-                Ok::<_, BackendError>(rehearse::list_receipts(&session.client, &ledger).await)
+                let listed = ledger::list_receipts(&session.client, &self.catalog).await;
+                Ok::<_, BackendError>(listed)
+            };
+            self.pool.look(CATALOG_TIME, look).await?
+        })
+    }
+
+    fn read_images<'a>(&'a self, change: &'a str) -> BackendFuture<'a, Option<Vec<String>>> {
+        Box::pin(async move {
+            let look = async |session: &mut Session| {
+                let read = ledger::read_images(&session.client, &self.catalog, change).await;
+                Ok::<_, BackendError>(read)
+            };
+            self.pool.look(CATALOG_TIME, look).await?
+        })
+    }
+
+    fn prune_images(&self, kept_ms: u64) -> BackendFuture<'_, Option<u64>> {
+        Box::pin(async move {
+            let look = async |session: &mut Session| {
+                let pruned = ledger::prune_images(&session.client, &self.catalog, kept_ms).await;
+                Ok::<_, BackendError>(pruned)
             };
             self.pool.look(CATALOG_TIME, look).await?
         })
@@ -316,7 +335,12 @@ impl Backend for PostgresBackend {
 
     fn change(&self, order: ChangeOrder) -> BackendFuture<'_, ChangeEnd> {
         Box::pin(async move {
-            let ChangeOrder { tickets, purpose } = order;
+            // Triggers run: what they did to the change's rows is undone by hand, or the preview is a conflict.
+            let ChangeOrder {
+                tickets,
+                purpose,
+                is_inverse: _,
+            } = order;
             let tickets = tickets.into_iter().map(|ticket| ticket.open(&self.catalog));
             let tickets: Vec<OpenTicket> = tickets.collect::<Result<_, _>>()?;
             let tasks = Task::admit_change(&tickets, self.config.is_writable)?;

@@ -13,6 +13,7 @@ mod estimate;
 mod execute;
 mod fault;
 pub mod introspect;
+mod ledger;
 mod params;
 mod rehearse;
 mod schema_change;

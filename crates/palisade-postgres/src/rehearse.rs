@@ -20,7 +20,7 @@ use std::{
 
 use palisade::{
     catalog::{Catalog, Relation, RelationKind},
-    change::{Difference, LEDGER, LedgerEntry, RowDifference, TableDifference, pair_rows},
+    change::{Difference, RowDifference, TableDifference, pair_rows},
     dialect::Dialect,
     guard::{BackendError, BackendErrorKind, ChangeEnd, ChangeRun, Looked, OpenTicket, Purpose},
     value::{DroppedRows, KeptRows, Value},
@@ -36,7 +36,7 @@ use crate::{
     cells::Reading,
     connect::{Connector, Session},
     execute::{self, Ground, Opened},
-    fault,
+    fault, ledger,
     schema_change::Look,
     second_look::Outside,
     write::{self, Facts},
@@ -195,9 +195,8 @@ impl<'a> Change<'a> {
             Purpose::Keep(expectation) => {
                 let run = self.run_once(sessions, &look, &snapshot).await?;
                 let is_met = expectation.is_met(&run.difference);
-                if is_met && let Some((id, receipt)) = expectation.receipt(&run)? {
-                    let ledger = ledger_of(self.stage.catalog);
-                    leave_receipt(&here.client, &ledger, (&id, &receipt)).await?;
+                if is_met && let Some(left) = expectation.leave(&run)? {
+                    ledger::leave(&here.client, self.stage.catalog, &left).await?;
                 }
                 Ok(Ran { run, is_met })
             }
@@ -440,83 +439,6 @@ impl<'a> Change<'a> {
         .await?;
         Ok(rows.0)
     }
-}
-
-/// The name of the table of receipts.
-pub(crate) fn ledger_of(catalog: &Catalog) -> String {
-    format!(
-        "{}.{LEDGER}",
-        Dialect::Postgres.identifier(catalog.default_schema())
-    )
-}
-
-async fn has_ledger(client: &Client, ledger: &str) -> Result<bool, BackendError> {
-    let sql = "SELECT pg_catalog.to_regclass($1) IS NOT NULL";
-    let rows = client
-        .query_typed(sql, &[(&ledger as &(dyn ToSql + Sync), Type::TEXT)])
-        .await
-        .map_err(|e| fault::engine(&e))?;
-    match rows.first() {
-        Some(row) => row.try_get(0).map_err(|e| fault::engine(&e)),
-        None => Ok(false),
-    }
-}
-
-/// Writes a receipt, where the database has a table for it.
-async fn leave_receipt(
-    client: &Client,
-    ledger: &str,
-    (id, receipt): (&str, &str),
-) -> Result<(), BackendError> {
-    if has_ledger(client, ledger).await? {
-        let sql = format!("INSERT INTO {ledger} (change_id, receipt) VALUES ($1, $2)");
-        let bound: [(&(dyn ToSql + Sync), Type); 2] = [(&id, Type::TEXT), (&receipt, Type::TEXT)];
-        client
-            .query_typed(&sql, &bound)
-            .await
-            .map_err(|e| fault::engine(&e))?;
-    }
-    Ok(())
-}
-
-/// The receipt of a change.
-pub(crate) async fn find_receipt(
-    client: &Client,
-    ledger: &str,
-    id: &str,
-) -> Result<LedgerEntry, BackendError> {
-    if !has_ledger(client, ledger).await? {
-        return Ok(LedgerEntry::NoLedger);
-    }
-    let sql = format!("SELECT receipt::pg_catalog.text FROM {ledger} WHERE change_id = $1");
-    let rows = client
-        .query_typed(&sql, &[(&id as &(dyn ToSql + Sync), Type::TEXT)])
-        .await
-        .map_err(|e| fault::engine(&e))?;
-    match rows.first() {
-        Some(row) => Ok(LedgerEntry::Found(
-            row.try_get(0).map_err(|e| fault::engine(&e))?,
-        )),
-        None => Ok(LedgerEntry::Absent),
-    }
-}
-
-/// All receipts, where the database has a table for them.
-pub(crate) async fn list_receipts(
-    client: &Client,
-    ledger: &str,
-) -> Result<Option<Vec<(String, String)>>, BackendError> {
-    if !has_ledger(client, ledger).await? {
-        return Ok(None);
-    }
-    let sql = format!("SELECT change_id::pg_catalog.text, receipt::pg_catalog.text FROM {ledger}");
-    let rows = client
-        .query_typed(&sql, &[])
-        .await
-        .map_err(|e| fault::engine(&e))?;
-    let read = |row: &tokio_postgres::Row| Ok((row.try_get(0)?, row.try_get(1)?));
-    let rows: Result<Vec<_>, tokio_postgres::Error> = rows.iter().map(read).collect();
-    rows.map(Some).map_err(|e| fault::engine(&e))
 }
 
 async fn run_ours(session: &Session, sql: &str) -> Result<(), BackendError> {

@@ -23,7 +23,7 @@ use crate::{
     execute::{self, Facts, Task},
     implicit_calls::OwnFunctions,
     introspect::{self, IntrospectError},
-    load,
+    ledger, load,
     reader::{Readers, SchemaCheck},
     rehearse,
     schema_snapshot::{self, SchemaSnapshot},
@@ -262,14 +262,13 @@ impl SqliteBackend {
     /// Runs the statements of a change, blocking.
     fn change_now(
         &self,
-        tickets: &[OpenTicket],
-        purpose: &Purpose,
+        (tickets, purpose, is_inverse): (&[OpenTicket], &Purpose, bool),
         stop: &Stop,
     ) -> Result<ChangeEnd, BackendError> {
         let facts = self.facts();
         self.source
             .with(Access::Write, |conn| {
-                rehearse::run_change(conn, &facts, (tickets, purpose), stop)
+                rehearse::run_change(conn, &facts, (tickets, purpose, is_inverse), stop)
             })
             .map_err(|error| explain_open_error(&error))
     }
@@ -355,7 +354,7 @@ impl Backend for SqliteBackend {
         Box::pin(async move {
             let find = move || {
                 this.source
-                    .with(Access::Read, |conn| rehearse::find_receipt(conn, &id))
+                    .with(Access::Read, |conn| ledger::find_receipt(conn, &id))
             };
             let found = worker::run(find).await?;
             let found = found.map_err(|error| explain_open_error(&error))?;
@@ -366,10 +365,36 @@ impl Backend for SqliteBackend {
     fn list_receipts(&self) -> BackendFuture<'_, Option<Vec<(String, String)>>> {
         let this = self.clone();
         Box::pin(async move {
-            let list = move || this.source.with(Access::Read, rehearse::list_receipts);
+            let list = move || this.source.with(Access::Read, ledger::list_receipts);
             let listed = worker::run(list).await?;
             let listed = listed.map_err(|error| explain_open_error(&error))?;
             listed.map_err(|error| BackendError::unavailable(error.to_string()))
+        })
+    }
+
+    fn read_images<'a>(&'a self, change: &'a str) -> BackendFuture<'a, Option<Vec<String>>> {
+        let (this, id) = (self.clone(), change.to_owned());
+        Box::pin(async move {
+            let read = move || {
+                this.source
+                    .with(Access::Read, |conn| ledger::read_images(conn, &id))
+            };
+            let read = worker::run(read).await?;
+            let read = read.map_err(|error| explain_open_error(&error))?;
+            read.map_err(|error| BackendError::unavailable(error.to_string()))
+        })
+    }
+
+    fn prune_images(&self, kept_ms: u64) -> BackendFuture<'_, Option<u64>> {
+        let this = self.clone();
+        Box::pin(async move {
+            let prune = move || {
+                this.source
+                    .with(Access::Write, |conn| ledger::prune_images(conn, kept_ms))
+            };
+            let pruned = worker::run(prune).await?;
+            let pruned = pruned.map_err(|error| explain_open_error(&error))?;
+            pruned.map_err(|error| BackendError::unavailable(error.to_string()))
         })
     }
 
@@ -380,7 +405,11 @@ impl Backend for SqliteBackend {
     fn change(&self, order: ChangeOrder) -> BackendFuture<'_, ChangeEnd> {
         let this = self.clone();
         Box::pin(async move {
-            let ChangeOrder { tickets, purpose } = order;
+            let ChangeOrder {
+                tickets,
+                purpose,
+                is_inverse,
+            } = order;
             let tickets = tickets.into_iter().map(|ticket| ticket.open(&self.catalog));
             let tickets: Vec<OpenTicket> = tickets.collect::<Result<_, _>>()?;
             for ticket in &tickets {
@@ -392,8 +421,9 @@ impl Backend for SqliteBackend {
             }
             let cancel = tickets.first().map(|ticket| ticket.cancel().clone());
             let is_cancelled = || cancel.as_ref().is_some_and(Cancel::is_set);
-            let work =
-                move |rows: &mut RowSender<_>| this.change_now(&tickets, &purpose, &rows.stop());
+            let work = move |rows: &mut RowSender<_>| {
+                this.change_now((&tickets, &purpose, is_inverse), &rows.stop())
+            };
             match worker::feed(None, Crossing::Batches, work).await? {
                 Ok(ChangeEnd::Failed { statement, error }) => Ok(ChangeEnd::Failed {
                     statement,

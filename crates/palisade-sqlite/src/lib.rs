@@ -11,6 +11,7 @@ mod fault;
 mod implicit_calls;
 pub mod introspect;
 mod keyed;
+mod ledger;
 mod load;
 mod reader;
 mod rehearse;

@@ -15,7 +15,7 @@ use std::{
 
 use palisade::{
     catalog::{Relation, RelationKind},
-    change::{Difference, GeneratedColumns, LEDGER, LedgerEntry, RowDifference, TableDifference},
+    change::{Difference, GeneratedColumns, RowDifference, TableDifference},
     dialect::Dialect,
     guard::{
         BackendError, BackendErrorKind, ChangeEnd, ChangeRun, Looked, OpenTicket, Purpose,
@@ -24,13 +24,14 @@ use palisade::{
     value::{DroppedRows, KeptRows, Value},
 };
 use rusqlite::{
-    Connection, OptionalExtension as _,
+    Connection,
     hooks::{AuthAction, AuthContext},
     types::{ToSqlOutput, ValueRef},
 };
 
 use crate::{
     execute::{self, Facts, Task, engine, unavailable, with_authorizer},
+    ledger,
     worker::Stop,
     write::{self, Changes, Permitted},
 };
@@ -63,23 +64,26 @@ type Rows = Vec<(String, Option<Vec<Value>>)>;
 
 /// Runs the statements of a change on `conn`, in a transaction of its own.
 ///
-/// `conn` must be [`restrict`](execute::restrict)ed, and is not any more.
+/// `conn` must be [`restrict`](execute::restrict)ed, and is not any more. The database's own triggers stay off for an inverse; temporary
+/// ones run all the same (SQLite's `SQLITE_DBCONFIG_ENABLE_TRIGGER`).
 pub(crate) fn run_change(
     conn: &mut Connection,
     facts: &Facts<'_>,
-    (tickets, purpose): (&[OpenTicket], &Purpose),
+    (tickets, purpose, is_inverse): (&[OpenTicket], &Purpose, bool),
     stop: &Stop,
 ) -> ChangeEnd {
     let mut change = Change {
         facts,
         tickets,
         stop,
+        is_inverse,
         at: 0,
         tables: Vec::new(),
         is_timed: false,
     };
     let result = change.run(conn, purpose);
     let _ = execute::reset(conn);
+    let _ = write::set_effects(conn, true);
     let _ = conn.execute_batch("PRAGMA recursive_triggers=OFF");
     match result {
         Ok(run) => ChangeEnd::Ran(run),
@@ -95,6 +99,8 @@ struct Change<'a> {
     facts: &'a Facts<'a>,
     tickets: &'a [OpenTicket],
     stop: &'a Stop,
+    /// Whether it undoes another one.
+    is_inverse: bool,
     /// The statement that it is at.
     at: usize,
     /// The tables that it can write.
@@ -187,8 +193,8 @@ impl<'a> Change<'a> {
             Purpose::Keep(expectation) => {
                 if expectation.is_met(&run.difference) {
                     self.unwatch(conn)?;
-                    if let Some((id, receipt)) = expectation.receipt(&run)? {
-                        leave_receipt(conn, &id, &receipt).map_err(|e| engine(&e))?;
+                    if let Some(left) = expectation.leave(&run)? {
+                        ledger::leave(conn, &left).map_err(|e| engine(&e))?;
                     }
                     // Foreign keys that are deferred are checked now.
                     conn.execute_batch("COMMIT").map_err(|e| engine(&e))?;
@@ -197,6 +203,14 @@ impl<'a> Change<'a> {
             }
         }
         Ok(run)
+    }
+
+    /// Lets foreign keys act, and triggers.
+    fn let_effects(&self, conn: &Connection) -> rusqlite::Result<()> {
+        match self.is_inverse {
+            true => write::set_foreign_keys_alone(conn),
+            false => write::set_effects(conn, true),
+        }
     }
 
     /// The tables that the statements can write, with all that follows. Each is compiled first as its own text, which has to be decided.
@@ -212,7 +226,7 @@ impl<'a> Change<'a> {
                 move |context| own.admits(context),
                 |conn, _| write::compile(conn, &task),
             )?;
-            write::set_effects(conn, true).map_err(unavailable)?;
+            self.let_effects(conn).map_err(unavailable)?;
             let mut effects = Permitted::with_effects(self.facts, &task, &changes);
             let noted = Arc::clone(&seen);
             with_authorizer(
@@ -321,7 +335,7 @@ impl<'a> Change<'a> {
             .map_err(unavailable)?;
             write::set_effects(conn, false).map_err(unavailable)?;
             let text = write::look_first(conn, self.facts, &task, &changes)?;
-            write::set_effects(conn, true).map_err(unavailable)?;
+            self.let_effects(conn).map_err(unavailable)?;
             affected.push(self.run_statement(conn, &task, text, &changes)?);
         }
         self.at = 0;
@@ -672,47 +686,6 @@ fn note(seen: &Mutex<Seen>, context: &AuthContext<'_>) {
         // It is for the decision to admit, and changes no row.
         _ => {}
     }
-}
-
-/// Writes a receipt, where the file has a table for it.
-fn leave_receipt(conn: &Connection, id: &str, receipt: &str) -> rusqlite::Result<()> {
-    if has_ledger(conn)? {
-        conn.execute(
-            &format!("INSERT INTO main.{LEDGER} (change_id, receipt) VALUES (?1, ?2)"),
-            [id, receipt],
-        )?;
-    }
-    Ok(())
-}
-
-fn has_ledger(conn: &Connection) -> rusqlite::Result<bool> {
-    conn.query_row(
-        "SELECT count(*) > 0 FROM main.sqlite_schema WHERE type = 'table' AND name = ?1",
-        [LEDGER],
-        |row| row.get(0),
-    )
-}
-
-/// The receipt of a change.
-pub(crate) fn find_receipt(conn: &Connection, id: &str) -> rusqlite::Result<LedgerEntry> {
-    if !has_ledger(conn)? {
-        return Ok(LedgerEntry::NoLedger);
-    }
-    let sql = format!("SELECT receipt FROM main.{LEDGER} WHERE change_id = ?1");
-    let found = conn.query_row(&sql, [id], |row| row.get(0)).optional()?;
-    Ok(found.map_or(LedgerEntry::Absent, LedgerEntry::Found))
-}
-
-/// All receipts, where the file has a table for them.
-pub(crate) fn list_receipts(
-    conn: &mut Connection,
-) -> rusqlite::Result<Option<Vec<(String, String)>>> {
-    if !has_ledger(conn)? {
-        return Ok(None);
-    }
-    let mut query = conn.prepare(&format!("SELECT change_id, receipt FROM main.{LEDGER}"))?;
-    let rows = query.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    rows.collect::<rusqlite::Result<_>>().map(Some)
 }
 
 fn take_back(conn: &Connection) -> Result<(), BackendError> {

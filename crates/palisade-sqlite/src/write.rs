@@ -141,10 +141,19 @@ pub(crate) fn begin(
 
 /// Switches triggers and foreign keys, which no pragma does in a transaction.
 pub(crate) fn set_effects(conn: &Connection, on: bool) -> rusqlite::Result<()> {
-    for config in [
-        DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER,
-        DbConfig::SQLITE_DBCONFIG_ENABLE_FKEY,
-    ] {
+    set_each(conn, [(TRIGGERS, on), (FOREIGN_KEYS, on)])
+}
+
+/// Switches foreign keys on, and the database's own triggers off. Temporary triggers run all the same.
+pub(crate) fn set_foreign_keys_alone(conn: &Connection) -> rusqlite::Result<()> {
+    set_each(conn, [(TRIGGERS, false), (FOREIGN_KEYS, true)])
+}
+
+const TRIGGERS: DbConfig = DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER;
+const FOREIGN_KEYS: DbConfig = DbConfig::SQLITE_DBCONFIG_ENABLE_FKEY;
+
+fn set_each(conn: &Connection, all: [(DbConfig, bool); 2]) -> rusqlite::Result<()> {
+    for (config, on) in all {
         if conn.set_db_config(config, on)? != on {
             return Err(rusqlite::Error::InvalidParameterName(format!("{config:?}")));
         }

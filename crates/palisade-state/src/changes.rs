@@ -34,6 +34,9 @@ pub(crate) const TABLE: &str = "
 
 const COLUMNS: &str = "id, state, created_ms, expires_ms, sealed, decided_by, signature";
 
+/// How long after its time a change that was kept can be undone.
+const UNDOABLE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+
 /// A row of the table.
 struct Row {
     id: String,
@@ -185,7 +188,8 @@ impl ApprovalStore {
             | ChangeEvent::Conflict
             | ChangeEvent::Release
             | ChangeEvent::Fail
-            | ChangeEvent::Expire => opened.expires_ms,
+            | ChangeEvent::Expire
+            | ChangeEvent::Compensate => opened.expires_ms,
         };
         // Who decided is told of what was approved, and of an approval that is over no more.
         let (decided_by, signature) = match event {
@@ -198,7 +202,8 @@ impl ApprovalStore {
             | ChangeEvent::BeginApproved
             | ChangeEvent::Keep
             | ChangeEvent::Fail
-            | ChangeEvent::Expire => (record.decided_by.clone(), opened.signature.clone()),
+            | ChangeEvent::Expire
+            | ChangeEvent::Compensate => (record.decided_by.clone(), opened.signature.clone()),
         };
         transaction
             .execute(
@@ -211,7 +216,10 @@ impl ApprovalStore {
         let taken = row.and_then(|row| self.open_row(row, now));
         let taken = taken.ok_or("a change that was written cannot be read")?;
         match event {
-            ChangeEvent::Keep => self.chain(transaction, &taken.record)?,
+            ChangeEvent::Keep => {
+                self.chain(transaction, &taken.record)?;
+                self.note_undone(transaction, &taken.record, now)?;
+            }
             ChangeEvent::Conflict | ChangeEvent::Release | ChangeEvent::Fail => {
                 receipts::release(transaction, id)?;
             }
@@ -220,9 +228,37 @@ impl ApprovalStore {
             | ChangeEvent::Reject
             | ChangeEvent::BeginUnapproved
             | ChangeEvent::BeginApproved
-            | ChangeEvent::Expire => {}
+            | ChangeEvent::Expire
+            | ChangeEvent::Compensate => {}
         }
         Ok(Stepped::Taken(Box::new(taken.record)))
+    }
+
+    /// Notes that the change which `kept` undoes is undone.
+    fn note_undone(
+        &self,
+        transaction: &Transaction<'_>,
+        kept: &ChangeRecord,
+        now: Duration,
+    ) -> Result<(), String> {
+        let Some(undone) = &kept.body.compensates else {
+            return Ok(());
+        };
+        let step = Step {
+            id: undone,
+            event: ChangeEvent::Compensate,
+            preview: None,
+            body: None,
+            by: None,
+            now,
+        };
+        match self.step_within(transaction, step, None)? {
+            // What the rows are decides; a change that is forgotten has no state.
+            Stepped::Taken(_)
+            | Stepped::WrongState(_)
+            | Stepped::OtherPreview
+            | Stepped::Unknown => Ok(()),
+        }
     }
 
     /// Approves or rejects the change called `id`, once; `by` says who. Where an operator's approval is demanded, `key` has to sign it.
@@ -292,11 +328,15 @@ impl ChangeStore for ApprovalStore {
         let transaction = connection
             .transaction_with_behavior(TransactionBehavior::Immediate)
             .map_err(text)?;
-        // What is being kept, or was when something fell, is for a person to look at.
+        // What is being kept, or was when something fell, is for a person to look at. What was kept can be undone for longer.
         transaction
             .execute(
-                "DELETE FROM changes WHERE expires_ms < ?1 AND state <> 'committing'",
-                [millis(now).saturating_sub(millis(KEPT))],
+                "DELETE FROM changes WHERE expires_ms < ?1 AND state NOT IN ('committing', 'committed')
+                 OR expires_ms < ?2 AND state = 'committed'",
+                params![
+                    millis(now).saturating_sub(millis(KEPT)),
+                    millis(now).saturating_sub(millis(UNDOABLE))
+                ],
             )
             .map_err(text)?;
         let waiting: u32 = transaction
@@ -347,9 +387,13 @@ impl ChangeStore for ApprovalStore {
 
     fn list(&self, now: Duration) -> Result<Vec<ChangeRecord>, String> {
         let connection = self.lock();
-        let query = format!("SELECT {COLUMNS} FROM changes ORDER BY created_ms DESC, id");
+        let query = format!(
+            "SELECT {COLUMNS} FROM changes WHERE state <> 'committed' OR expires_ms >= ?1
+             ORDER BY created_ms DESC, id"
+        );
         let mut query = connection.prepare(&query).map_err(text)?;
-        let rows = query.query_map([], read_row).map_err(text)?;
+        let since = millis(now).saturating_sub(millis(KEPT));
+        let rows = query.query_map([since], read_row).map_err(text)?;
         let rows: Vec<Row> = rows.collect::<rusqlite::Result<_>>().map_err(text)?;
         let opened = rows.into_iter().filter_map(|row| self.open_row(row, now));
         Ok(opened.map(|opened| opened.record).collect())
@@ -416,8 +460,11 @@ mod tests {
             client: None,
             connection: None,
             statements: Vec::new(),
+            compensates: None,
             reason: None,
             tables: Vec::new(),
+            writes: Vec::new(),
+            sets_off: false,
             policy_version: "v".to_owned(),
             level: Some("required".to_owned()),
             policies: Vec::new(),
@@ -494,6 +541,69 @@ mod tests {
     }
 
     /// Validated again, a change has lost its approval; and what demands one does not begin without.
+    #[test]
+    fn a_change_that_is_undone_says_so_and_can_be_for_a_month() {
+        let store = ApprovalStore::in_memory(ApprovalOptions::default()).unwrap();
+        let keep = |compensates: Option<String>, now: Duration| {
+            let body = ChangeBody {
+                level: None,
+                compensates,
+                ..body("p")
+            };
+            let id = store.propose(&body, now).unwrap().unwrap().id;
+            for event in [ChangeEvent::Validate, ChangeEvent::BeginUnapproved] {
+                store.step(step(&id, event, now)).unwrap();
+            }
+            let kept = ChangeBody {
+                receipt: Some(receipt()),
+                ..body
+            };
+            let keep = Step {
+                body: Some(&kept),
+                ..step(&id, ChangeEvent::Keep, now)
+            };
+            assert!(matches!(store.step(keep).unwrap(), Stepped::Taken(_)));
+            id
+        };
+        let state = |id: &str, now| store.find(id, now).unwrap().map(|record| record.state);
+        let first = keep(None, NOW);
+        let other = keep(None, NOW);
+        let undo = keep(Some(first.clone()), NOW);
+        assert_eq!(state(&first, NOW), Some(ChangeState::Compensated));
+        assert_eq!(state(&other, NOW), Some(ChangeState::Committed));
+        assert_eq!(state(&undo, NOW), Some(ChangeState::Committed));
+        // Of one that is forgotten, nothing is said.
+        keep(Some("forgotten".to_owned()), NOW);
+        let day = Duration::from_secs(24 * 60 * 60);
+        let later = NOW + day * 20;
+        keep(None, later);
+        assert_eq!(state(&first, later), None);
+        assert_eq!(state(&other, later), Some(ChangeState::Committed));
+        let listed = store.list(later).unwrap();
+        assert!(listed.iter().all(|record| record.id != other));
+        let later = NOW + day * 40;
+        keep(None, later);
+        assert_eq!(state(&other, later), None);
+    }
+
+    fn receipt() -> palisade::change::Receipt {
+        palisade::change::Receipt {
+            id: "r".to_owned(),
+            kept_ms: 1,
+            proposed_by: "p".to_owned(),
+            approved_by: None,
+            fingerprints: Vec::new(),
+            policies: Vec::new(),
+            statements: String::new(),
+            policy_version: String::new(),
+            catalog_version: String::new(),
+            difference: String::new(),
+            keys: String::new(),
+            images: String::new(),
+            tables: Vec::new(),
+        }
+    }
+
     #[test]
     fn an_approval_is_lost_where_something_follows_it() {
         let store = ApprovalStore::in_memory(ApprovalOptions::default()).unwrap();

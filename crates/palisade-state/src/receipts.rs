@@ -305,6 +305,7 @@ mod tests {
             catalog_version: String::new(),
             difference: String::new(),
             keys: String::new(),
+            images: String::new(),
             tables: Vec::new(),
         };
         let body = ChangeBody {
@@ -314,8 +315,11 @@ mod tests {
             client: None,
             connection: None,
             statements: Vec::new(),
+            compensates: None,
             reason: Some("geheim".to_owned()),
             tables: vec!["main.t".to_owned()],
+            writes: Vec::new(),
+            sets_off: false,
             policy_version: String::new(),
             level: None,
             policies: Vec::new(),

@@ -222,6 +222,9 @@ codes! {
     ChangeNotPreviewable "change.not-previewable" retry false, next [execute], fault Statement, stage Decision, incident Never, detail Recorded,
         "What the change would do cannot be shown before it is kept.",
         "Write it as INSERT, UPDATE and DELETE of tables, or send it to execute, where policy permits that.";
+    ChangeNotCompensable "change.not-compensable" retry false, next [inspect_change propose_change], fault Statement, stage Decision, incident Never, detail Recorded,
+        "The change cannot be undone by you, so nothing was changed.",
+        "Propose a change that sets the rows right, or ask somebody who may change everything that this one changed.";
     WriteMaskedRead "write.masked-column" retry false, next [query], fault Statement, stage Decision, incident Never, detail Recorded,
         "A statement that changes data may read only columns that are not masked for the session.",
         "Leave masked columns out of the statement: out of WHERE, SET, the values and RETURNING.";

@@ -5,9 +5,10 @@ use std::{borrow::Cow, collections::BTreeMap};
 use crate::code::Code;
 
 /// The tools that `palisade serve` has by itself, sorted. No template can be a tool by one of these names.
-pub const TOOLS: [&str; 23] = [
+pub const TOOLS: [&str; 24] = [
     "approve_change",
     "commit_change",
+    "compensate_change",
     "describe_table",
     "execute",
     "explain_query",

@@ -29,7 +29,7 @@ use crate::{
     mysql::{self, silent},
     needs::{Changes, Needs, needs, principals},
     setup::Setup,
-    step_needs::StepNeeds,
+    step_needs::{IMAGES_NOTE, StepNeeds},
     target::Target,
     weakness::{Weak, missing, missing_changes},
 };
@@ -459,6 +459,17 @@ fn script(
         );
         out.push_str(&StepNeeds::ledger_script(&ledger, " ENGINE=InnoDB"));
         let _ = writeln!(out, "GRANT SELECT, INSERT ON {ledger} TO {account};");
+        let images = steps.images(identifier);
+        out.push_str(IMAGES_NOTE);
+        out.push_str(&StepNeeds::images_script(
+            &images,
+            "longtext",
+            " ENGINE=InnoDB",
+        ));
+        let _ = writeln!(
+            out,
+            "GRANT SELECT, INSERT, DELETE ON {images} TO {account};"
+        );
         for note in &steps.notes {
             let _ = writeln!(out, "-- {}", comment(note));
         }

@@ -19,7 +19,7 @@ use crate::{
     needs::{Changes, Needs, needs, principals},
     postgres,
     setup::Setup,
-    step_needs::StepNeeds,
+    step_needs::{IMAGES_NOTE, StepNeeds},
     target::Target,
     weakness::{Weak, missing},
 };
@@ -433,6 +433,10 @@ fn grant_steps(steps: &StepNeeds, role: &str) -> String {
     }
     out.push_str(&StepNeeds::ledger_script(&ledger, ""));
     let _ = writeln!(out, "GRANT SELECT, INSERT ON {ledger} TO {role};");
+    let images = steps.images(ident::quote);
+    out.push_str(IMAGES_NOTE);
+    out.push_str(&StepNeeds::images_script(&images, "text", ""));
+    let _ = writeln!(out, "GRANT SELECT, INSERT, DELETE ON {images} TO {role};");
     for note in &steps.notes {
         let _ = writeln!(out, "-- {}", comment(note));
     }

@@ -112,8 +112,9 @@ const READING: [&str; 11] = [
     "schema_dump",
     "search_objects",
 ];
-const CHANGING: [&str; 20] = [
+const CHANGING: [&str; 21] = [
     "commit_change",
+    "compensate_change",
     "describe_table",
     "execute",
     "explain_query",

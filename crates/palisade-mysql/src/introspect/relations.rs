@@ -3,7 +3,7 @@
 use mysql_async::Conn;
 use palisade::{
     catalog::{RelationDef, RelationKind},
-    change::LEDGER,
+    change::{IMAGES, LEDGER},
 };
 
 use super::{
@@ -21,7 +21,7 @@ pub(super) async fn read(
         "SELECT t.TABLE_SCHEMA, t.TABLE_NAME, t.TABLE_TYPE, t.ENGINE, v.VIEW_DEFINITION \
          FROM information_schema.TABLES t LEFT JOIN information_schema.VIEWS v \
               ON v.TABLE_SCHEMA = t.TABLE_SCHEMA AND v.TABLE_NAME = t.TABLE_NAME \
-         WHERE {} AND t.TABLE_NAME <> '{LEDGER}' ORDER BY t.TABLE_SCHEMA, t.TABLE_NAME",
+         WHERE {} AND t.TABLE_NAME NOT IN ('{LEDGER}', '{IMAGES}') ORDER BY t.TABLE_SCHEMA, t.TABLE_NAME",
         of_users("t.TABLE_SCHEMA")
     );
     let mut relations = Vec::new();

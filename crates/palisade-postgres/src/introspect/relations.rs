@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use palisade::{
     catalog::{ColumnDef, DefaultValue, ForeignKey, ReferenceAction, RelationDef, RelationKind},
-    change::LEDGER,
+    change::{IMAGES, LEDGER},
     dialect::Dialect,
 };
 use tokio_postgres::Client;
@@ -22,7 +22,7 @@ pub(super) async fn read(
                 CASE WHEN c.relkind IN ('v', 'm') THEN pg_catalog.pg_get_viewdef(c.oid) END \
          FROM pg_catalog.pg_class c \
          JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
-         WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND {USER_SCHEMA} AND c.relname <> '{LEDGER}' \
+         WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND {USER_SCHEMA} AND c.relname NOT IN ('{LEDGER}', '{IMAGES}') \
          ORDER BY n.nspname, c.relname"
     );
     let mut relations = Vec::new();

@@ -18,7 +18,7 @@ use palisade::{
         Catalog, CatalogError, Change, ColumnDef, DefaultValue, RelationDef, RelationKind, Trigger,
         TypeClass,
     },
-    change::LEDGER,
+    change::{IMAGES, LEDGER},
     dialect::Dialect,
     ident,
 };
@@ -96,8 +96,8 @@ pub fn catalog(conn: &Connection, database: &str) -> Result<Catalog, IntrospectE
     let triggers = triggers::read(conn)?;
     let mut relations = table_list(conn)?
         .into_iter()
-        // Receipts are the firewall's own.
-        .filter(|listed| listed.name != LEDGER)
+        // Receipts and images of rows are the firewall's own.
+        .filter(|listed| ![LEDGER, IMAGES].contains(&listed.name.as_str()))
         .map(|listed| relation(conn, &texts, &listed))
         .collect::<Result<Vec<_>, _>>()?;
     for def in &mut relations {

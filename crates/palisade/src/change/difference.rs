@@ -280,8 +280,8 @@ fn push_part(text: &mut String, kind: &str, part: &str) {
     let _ = writeln!(text, "{kind} {} {part}", part.len());
 }
 
-/// A value with its type, so that no two have one text.
-fn spell(value: &Value) -> String {
+/// A value with its type, so that no two have one text. [`parse_value`] reads it.
+pub(super) fn spell(value: &Value) -> String {
     let hex = |bytes: &[u8]| {
         bytes.iter().fold(String::new(), |mut text, byte| {
             let _ = write!(text, "{byte:02x}");
@@ -295,5 +295,70 @@ fn spell(value: &Value) -> String {
         Value::Real(real) => format!("real {:016x}", real.to_bits()),
         Value::Text(text) => format!("text {}", hex(text)),
         Value::Blob(bytes) => format!("blob {}", hex(bytes)),
+    }
+}
+
+/// The value of this text, which [`spell`] gave.
+pub(super) fn parse_value(spelled: &str) -> Option<Value> {
+    let (kind, text) = spelled.split_once(' ').unwrap_or((spelled, ""));
+    let bytes = || -> Option<Vec<u8>> {
+        let digits = text.as_bytes().chunks(2);
+        let byte = |pair: &[u8]| {
+            let is_byte = pair.len() == 2 && pair.iter().all(u8::is_ascii_hexdigit);
+            let pair = std::str::from_utf8(pair).ok().filter(|_| is_byte)?;
+            u8::from_str_radix(pair, 16).ok()
+        };
+        digits.map(byte).collect()
+    };
+    match kind {
+        "null" => Some(Value::Null),
+        "bool" => text.parse().ok().map(Value::Bool),
+        "integer" => text.parse().ok().map(Value::Integer),
+        "real" => {
+            let bits = u64::from_str_radix(text, 16).ok()?;
+            Some(Value::Real(f64::from_bits(bits)))
+        }
+        "text" => bytes().map(Value::Text),
+        "blob" => bytes().map(Value::Blob),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_spelled_and_read() {
+        for value in [
+            Value::Null,
+            Value::Bool(true),
+            Value::Bool(false),
+            Value::Integer(i64::MIN),
+            Value::Integer(7),
+            Value::Real(-0.0),
+            Value::Real(1.1),
+            Value::Real(f64::INFINITY),
+            Value::text(""),
+            Value::text("a é\n\0"),
+            Value::Text(vec![0xff, 0xfe]),
+            Value::Blob(vec![]),
+            Value::Blob((0..=255).collect()),
+        ] {
+            let read = parse_value(&spell(&value));
+            assert_eq!(read.as_ref().map(spell), Some(spell(&value)), "{value:?}");
+        }
+        for wrong in [
+            "",
+            "nul",
+            "integer",
+            "integer x",
+            "text 0",
+            "text zz",
+            "bool 1",
+            "real x",
+        ] {
+            assert_eq!(parse_value(wrong), None, "{wrong}");
+        }
     }
 }

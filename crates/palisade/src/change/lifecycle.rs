@@ -21,11 +21,13 @@ pub enum ChangeState {
     Failed,
     /// It waited too long.
     Expired,
+    /// It was kept, and another change undid it.
+    Compensated,
 }
 
 impl ChangeState {
     /// Every state.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Proposed,
         Self::Validated,
         Self::Approved,
@@ -34,6 +36,7 @@ impl ChangeState {
         Self::Committed,
         Self::Failed,
         Self::Expired,
+        Self::Compensated,
     ];
 
     /// In a word.
@@ -48,6 +51,7 @@ impl ChangeState {
             Self::Committed => "committed",
             Self::Failed => "failed",
             Self::Expired => "expired",
+            Self::Compensated => "compensated",
         }
     }
 
@@ -93,11 +97,13 @@ pub enum ChangeEvent {
     Fail,
     /// Its time is over.
     Expire,
+    /// Another change that undoes it was kept.
+    Compensate,
 }
 
 impl ChangeEvent {
     /// Every event.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Validate,
         Self::Approve,
         Self::Reject,
@@ -108,6 +114,7 @@ impl ChangeEvent {
         Self::Release,
         Self::Fail,
         Self::Expire,
+        Self::Compensate,
     ];
 
     /// Its participle, for a refusal: "cannot be …".
@@ -121,6 +128,7 @@ impl ChangeEvent {
             Self::Conflict | Self::Release => "taken back",
             Self::Fail => "failed",
             Self::Expire => "expired",
+            Self::Compensate => "compensated",
         }
     }
 }
@@ -209,6 +217,11 @@ pub const TRANSITIONS: &[(ChangeState, ChangeEvent, ChangeState)] = &[
         ChangeState::Committing,
         ChangeEvent::Fail,
         ChangeState::Failed,
+    ),
+    (
+        ChangeState::Committed,
+        ChangeEvent::Compensate,
+        ChangeState::Compensated,
     ),
 ];
 
@@ -310,6 +323,9 @@ mod tests {
                     ChangeEvent::Reject | ChangeEvent::Fail | ChangeEvent::Expire => {
                         assert!(!to.is_waiting());
                     }
+                    ChangeEvent::Compensate => {
+                        assert_eq!((state, began), (ChangeState::Committed, None));
+                    }
                 }
                 state = to;
             }
@@ -317,18 +333,26 @@ mod tests {
         assert!(kept.iter().all(|count| *count > 100), "{kept:?}");
     }
 
-    /// What is over stays so.
+    /// What is over stays so; what was kept can be undone, and nothing else.
     #[test]
     fn nothing_follows_an_end() {
         for state in [
             ChangeState::Rejected,
-            ChangeState::Committed,
             ChangeState::Failed,
             ChangeState::Expired,
+            ChangeState::Compensated,
         ] {
             for event in ChangeEvent::ALL {
                 assert!(apply(state, event).is_err(), "{state:?} {event:?}");
             }
+        }
+        for event in ChangeEvent::ALL {
+            let may = event == ChangeEvent::Compensate;
+            assert_eq!(
+                apply(ChangeState::Committed, event).is_ok(),
+                may,
+                "{event:?}"
+            );
         }
     }
 }

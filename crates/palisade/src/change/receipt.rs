@@ -56,6 +56,9 @@ pub struct Receipt {
     /// A digest of the keys of all rows that are different. Empty in what principals are told.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub keys: String,
+    /// A digest of the images of its rows, by which it can be undone. Empty in what principals are told.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub images: String,
     /// How many rows are different, by table.
     pub tables: Vec<TableCount>,
 }

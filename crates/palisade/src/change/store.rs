@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    catalog::Change,
     change::{
         chain::ChainedReceipt,
         lifecycle::{ChangeEvent, ChangeState},
@@ -27,12 +28,22 @@ pub struct ChangeBody {
     pub client: Option<String>,
     /// The operator's name of the database.
     pub connection: Option<String>,
-    /// What it runs, in this order and in one transaction.
+    /// What it runs, in this order and in one transaction. None where it undoes a change: what it runs then is made of the images of
+    /// rows that the database has.
     pub statements: Vec<ChangeStatement>,
+    /// The change that it undoes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compensates: Option<String>,
     /// Why, in the words of who proposed it.
     pub reason: Option<String>,
     /// The tables and views that its statements read or change, as the database calls them.
     pub tables: Vec<String>,
+    /// What the engine may write when it runs its statements, foreign keys included.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub writes: Vec<ChangeWrite>,
+    /// Whether it sets off triggers, whose writes are not known before.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub sets_off: bool,
     /// Of the policies, the principals' attributes and the catalog by which it was decided.
     pub policy_version: String,
     /// The strictest approval that is demanded of its statements.
@@ -74,6 +85,18 @@ pub struct ChangeBeginning {
     pub at_ms: u64,
     /// Whether the database had a table of receipts: then what is not there was not kept.
     pub has_ledger: bool,
+}
+
+/// Something that a change may write.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ChangeWrite {
+    /// What is done.
+    pub change: Change,
+    /// To rows of this table, as the database calls it.
+    pub table: String,
+    /// In this column; empty where rows are new or gone.
+    pub column: String,
 }
 
 /// A statement of a change.
@@ -167,7 +190,8 @@ pub trait ChangeStore: Send + Sync {
     /// A text for the operator.
     fn list(&self, now: Duration) -> Result<Vec<ChangeRecord>, String>;
 
-    /// Takes a step. Of several that take the same, one is first. An approval that an operator must have signed and did not is none.
+    /// Takes a step. Of several that take the same, one is first. With a change that is kept, the change that it
+    /// [compensates](ChangeBody::compensates) takes its step as well. An approval that an operator must have signed and did not is none.
     ///
     /// # Errors
     /// A text for the operator. Nothing changed.

@@ -64,12 +64,25 @@ pub trait Backend: Send + Sync + 'static {
         Box::pin(async { Ok(None) })
     }
 
+    /// The parts of the [images](crate::change::IMAGES) of a change's rows, in their order. None where the database has no table of them.
+    fn read_images<'a>(&'a self, change: &'a str) -> BackendFuture<'a, Option<Vec<String>>> {
+        let _ = change;
+        Box::pin(async { Ok(None) })
+    }
+
+    /// Deletes the [images](crate::change::IMAGES) of changes that were kept before `kept_ms`, in milliseconds since 1970-01-01 UTC; how
+    /// many parts there were. None where the database has no table of them.
+    fn prune_images(&self, kept_ms: u64) -> BackendFuture<'_, Option<u64>> {
+        let _ = kept_ms;
+        Box::pin(async { Ok(None) })
+    }
+
     /// Runs the statements of a change in one transaction, each with its prechecks right before it, and tells what it did row by row.
     ///
     /// What it tells is whole: triggers, foreign keys and conflicting rows included. Where that cannot be, or where something would
     /// stay of a change that is taken back, nothing is run, as [not previewable](BackendErrorKind::NotPreviewable).
     ///
-    /// With a change that is kept, its [receipt](crate::guard::Expectation::receipt) is written into the ledger, if there is one.
+    /// With a change that is kept, what it [leaves](crate::guard::Expectation::leave) is written into the tables for it that are there.
     fn change(&self, order: ChangeOrder) -> BackendFuture<'_, ChangeEnd> {
         drop(order);
         Box::pin(async {

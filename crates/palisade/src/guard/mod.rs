@@ -29,6 +29,7 @@ pub use cancel::Cancel;
 pub use change::{
     ChangeCall, ChangeEnd, ChangeOrder, ChangeRun, ChangeView, Expectation, LedgerFault, Lens,
     Looked, LookedAtChange, MAX_CHANGE_STATEMENTS, Preview, Purpose, ReceiptView, TracedRow,
+    Traces,
 };
 pub use checks::{Check, Checks, CountCheck, EstimateCheck, PlanText, ReadyText, RowCheck};
 pub use dry_run::DryRun;

@@ -103,6 +103,18 @@ impl Mutant {
     }
 }
 
+impl Mutant {
+    /// What it changes, whatever its line by now.
+    pub(super) fn key(&self) -> String {
+        let Place {
+            file,
+            line,
+            replacement,
+        } = &self.place;
+        format!("{file}\t{line}\t{}\t{replacement}", self.start.1)
+    }
+}
+
 impl Place {
     /// From a row of the file of those that are equivalent.
     fn from_equivalent(row: &Value) -> Option<Self> {

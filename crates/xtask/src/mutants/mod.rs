@@ -4,6 +4,7 @@
 
 mod build;
 mod list;
+mod memory;
 mod report;
 mod run;
 mod stages;
@@ -14,6 +15,7 @@ use std::{collections::BTreeMap, fs, path::PathBuf, sync::Mutex, thread, time::I
 
 use build::{Binary, LeftOut, build};
 use list::{Mutant, draw, install, list, read_equivalents};
+use memory::Memory;
 use report::Outcomes;
 use run::Baseline;
 use tree::Tree;
@@ -21,15 +23,19 @@ use tree::Tree;
 use crate::run::{Result, root};
 
 const HELP: &str = "\
-Usage: cargo xtask mutants [--sample N] [--seed S] [--only TEXT] [--list]
+Usage: cargo xtask mutants [--sample N] [--seed S] [--only TEXT] [--afresh] [--list]
 
 Changes the deciding code in N places (20) and runs the tests that reach each place, quick ones first, then those with
 real servers. A change that no test notices is shown, unless `crates/xtask/mutants.json` says why it is equivalent.
 Fails where less than 95 % are noticed. What is committed is tested.
 
+A second run of the same sample and seed tries those alone that were not noticed: after one that was stopped, or with
+new tests.
+
   --sample N      how many changes are drawn
   --seed S        which ones (1)
   --only TEXT     of those, the ones with TEXT in their name
+  --afresh        draws and tries all of them again
   --list          prints those that are drawn, and runs nothing
 
 Example:
@@ -46,7 +52,13 @@ pub(crate) fn run_sample(args: &[String]) -> Result {
     };
     let program = install()?;
     let mut tree = Tree::prepare()?;
-    let mut drawn = draw(list(&program, &tree.path)?, wanted.sample, wanted.seed);
+    let path = folder().join(format!("{}-{}.json", wanted.sample, wanted.seed));
+    if wanted.is_afresh {
+        let _ = fs::remove_file(&path);
+    }
+    let mut memory = Memory::recall(path)?;
+    let all = list(&program, &tree.path)?;
+    let mut drawn = memory.choose(all, |all| draw(all, wanted.sample, wanted.seed))?;
     drawn.retain(|mutant| mutant.name.contains(&wanted.only));
     if wanted.lists {
         for mutant in &drawn {
@@ -62,7 +74,7 @@ pub(crate) fn run_sample(args: &[String]) -> Result {
     println!("\n==> building the tests with {} changes", tested.len());
     let binaries = build(&mut tree, &tested, &mut left_out)?;
     remember_left_out(&tested, &left_out)?;
-    let noticed = try_changes(&binaries, &tested, &left_out)?;
+    let noticed = try_changes(&binaries, &tested, &left_out, &mut memory)?;
     Outcomes {
         equivalent: &equivalent,
         tested: &tested,
@@ -77,11 +89,18 @@ fn try_changes(
     binaries: &[Binary],
     tested: &[Mutant],
     left_out: &LeftOut,
+    memory: &mut Memory,
 ) -> Result<BTreeMap<u32, (String, String)>> {
     let out = left_out.numbers();
     let mut open: Vec<(u32, &Mutant)> = (0..).zip(tested).collect();
     open.retain(|(number, _)| !out.contains(number));
     let mut noticed = BTreeMap::new();
+    open.retain(|(number, mutant)| {
+        let known = memory.find(mutant).cloned();
+        let is_open = known.is_none();
+        noticed.extend(known.map(|by| (*number, by)));
+        is_open
+    });
     for (index, binary) in binaries.iter().enumerate() {
         if open.is_empty() {
             break;
@@ -100,7 +119,8 @@ fn try_changes(
             open.len()
         );
         let mut left = Vec::new();
-        for (number, mutant, test) in try_each(&baseline, open)? {
+        let note = |mutant: &Mutant, test: &str| memory.note(mutant, &stage, test);
+        for (number, mutant, test) in try_each(&baseline, open, note)? {
             match test {
                 Some(test) => {
                     noticed.insert(number, (stage.clone(), test));
@@ -117,8 +137,13 @@ fn try_changes(
 type Tried<'a> = (u32, &'a Mutant, Option<String>);
 
 /// Tries each change with the tests of one program, two at a time.
-fn try_each<'a>(baseline: &Baseline<'_>, open: Vec<(u32, &'a Mutant)>) -> Result<Vec<Tried<'a>>> {
+fn try_each<'a>(
+    baseline: &Baseline<'_>,
+    open: Vec<(u32, &'a Mutant)>,
+    note: impl FnMut(&Mutant, &str) -> Result + Send,
+) -> Result<Vec<Tried<'a>>> {
     let waiting = Mutex::new(open.into_iter());
+    let note = Mutex::new(note);
     let next = || waiting.lock().ok().and_then(|mut waiting| waiting.next());
     let work = || {
         let mut tried = Vec::new();
@@ -128,6 +153,9 @@ fn try_each<'a>(baseline: &Baseline<'_>, open: Vec<(u32, &'a Mutant)>) -> Result
             if let Some(test) = &test {
                 let seconds = start.elapsed().as_secs_f64();
                 println!("    {seconds:5.1} s {}: {test}", mutant.name);
+                if let Ok(mut note) = note.lock() {
+                    note(mutant, test)?;
+                }
             }
             tried.push((number, mutant, test));
         }
@@ -191,6 +219,7 @@ struct Wanted {
     sample: usize,
     seed: u64,
     only: String,
+    is_afresh: bool,
     lists: bool,
 }
 
@@ -200,6 +229,7 @@ impl Wanted {
             sample: 20,
             seed: 1,
             only: String::new(),
+            is_afresh: false,
             lists: false,
         };
         let mut args = args.iter();
@@ -215,6 +245,7 @@ impl Wanted {
                     let text = args.next();
                     wanted.only = text.cloned().ok_or("`--only` needs a text")?;
                 }
+                "--afresh" => wanted.is_afresh = true,
                 "--list" => wanted.lists = true,
                 "--help" | "-h" => return Ok(None),
                 other => return Err(format!("there is no option `{other}`\n\n{HELP}")),

@@ -7,10 +7,10 @@ pub(super) struct Stage {
     pub(super) target: &'static str,
 }
 
-/// Quick ones first, then those that start servers.
+/// Quick ones first, then those that start servers, and last those that take long.
 ///
 /// `tidy` and what reads sources or the manual is left out: it would notice the switches.
-const STAGES: [Stage; 32] = [
+const STAGES: [Stage; 34] = [
     stage("palisade", "lib"),
     stage("palisade", "facts"),
     stage("palisade", "fence"),
@@ -37,12 +37,14 @@ const STAGES: [Stage; 32] = [
     stage("palisade-mysql", "introspect"),
     stage("palisade-mysql", "views"),
     stage("palisade-mysql", "live"),
-    stage("palisade-testkit", "infra"),
     stage("palisade-testkit", "catalog"),
     stage("palisade-testkit", "reads"),
     stage("palisade-testkit", "changes"),
     stage("palisade-testkit", "promise"),
     stage("palisade-postgres", "promise"),
+    stage("palisade-mcp", "protocol"),
+    stage("palisade-cli", "cli"),
+    stage("palisade-testkit", "infra"),
 ];
 
 const fn stage(package: &'static str, target: &'static str) -> Stage {

@@ -1,8 +1,10 @@
 //! Changes in steps: proposed, validated, approved, committed. Each statement is decided, checked and run as `execute` does it.
 
+mod compensation;
 mod ledger;
 mod preview;
 mod rehearsal;
+mod undo_refusal;
 mod verbs;
 
 use std::{
@@ -14,16 +16,20 @@ use serde::Serialize;
 
 pub use ledger::{LedgerFault, ReceiptView, TracedRow};
 pub use preview::Preview;
-pub use rehearsal::{ChangeEnd, ChangeOrder, ChangeRun, Expectation, Lens, Looked, Purpose};
+pub use rehearsal::{
+    ChangeEnd, ChangeOrder, ChangeRun, Expectation, Lens, Looked, Purpose, Traces,
+};
 
 use preview::{Scanning, SessionLens};
+use undo_refusal::{hide_failure, hide_refusal};
 
 use crate::{
     answer::{Marker, Room},
     approval::spell_params,
     change::{
         ChangeBody, ChangeEvent, ChangeRecord, ChangeState, ChangeStatement, ChangeStore,
-        Difference, GeneratedColumns, PreviewMark, Receipt, TableCount, WrongState, apply,
+        Difference, GeneratedColumns, Inverse, PreviewMark, Receipt, TableCount, WrongState, apply,
+        images_text, write_images,
     },
     code::Code,
     guard::{
@@ -82,8 +88,12 @@ pub struct ChangeView {
     /// Why, in the words of who proposed it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// What it runs.
+    /// What it runs. Empty where it undoes a change: what that takes may be more than who proposed it may see.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub statements: Vec<String>,
+    /// The change that it undoes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub compensates: Option<String>,
     /// Whether one of them holds text that would instruct a model that looks at it. A reason that does is left out.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub instructs: bool,
@@ -134,6 +144,8 @@ struct Decision {
     sql: String,
     statement: Arc<RewrittenStatement>,
     demand: Option<ApprovalDemand>,
+    /// What all statements of the change do together, where they undo another one.
+    inverse: Option<Arc<Inverse>>,
 }
 
 /// What a difference has to be.
@@ -142,6 +154,8 @@ struct Bound {
     live: Arc<Live<dyn Backend>>,
     generated: GeneratedColumns,
     digest: String,
+    /// The change that it undoes.
+    inverse: Option<Arc<Inverse>>,
     /// What is written of it when it is kept: the change's id, and what is known before.
     leaves: Option<(String, Receipt)>,
     /// What was written.
@@ -160,10 +174,14 @@ impl Expectation for Bound {
     fn is_met(&self, difference: &Difference) -> bool {
         let catalog = self.live.firewall.catalog();
         let text = difference.binding_text(catalog, &self.generated);
-        self.store.digest(&text) == self.digest
+        let is_inverse = |inverse: &Arc<Inverse>| {
+            let others = inverse.find_other_rows(difference, catalog);
+            others.is_empty()
+        };
+        self.store.digest(&text) == self.digest && self.inverse.as_ref().is_none_or(is_inverse)
     }
 
-    fn receipt(&self, run: &ChangeRun) -> Result<Option<(String, String)>, BackendError> {
+    fn leave(&self, run: &ChangeRun) -> Result<Option<Traces>, BackendError> {
         let Some((id, receipt)) = self.leaves.as_ref() else {
             return Ok(None);
         };
@@ -177,15 +195,23 @@ impl Expectation for Bound {
         let rows = run.difference.row_texts(catalog);
         let marks: Vec<String> = rows.iter().map(|row| self.store.digest(row)).collect();
         self.store.hold_rows(id, &marks).map_err(unnoted)?;
+        let images = write_images(&run.difference, catalog);
         let receipt = Receipt {
             keys: self.store.digest(&run.difference.key_text(catalog)),
             tables: run.difference.count_by_table(),
+            images: self.store.digest(&images_text(&images)),
             ..receipt.clone()
         };
+        let kept_ms = receipt.kept_ms;
         let text = serde_json::to_string(&receipt).map_err(|error| unnoted(error.to_string()))?;
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         *made = Some(receipt);
-        Ok(Some((id.clone(), text)))
+        Ok(Some(Traces {
+            change: id.clone(),
+            receipt: text,
+            kept_ms,
+            images,
+        }))
     }
 }
 
@@ -258,12 +284,13 @@ impl Guard {
         limits: Option<&Limits>,
         is_dry: bool,
     ) -> Result<Vec<Decision>, Rejection> {
-        let mut decisions = Vec::with_capacity(body.statements.len());
-        for statement in &body.statements {
-            let params = read_params(&statement.params)?;
+        let statements = self.read_statements(body).await?;
+        let mut decisions = Vec::with_capacity(statements.list.len());
+        for (sql, params) in statements.list {
             let start = self.host.monotonic();
-            // What was looked at and approved is kept, whatever is left.
-            if let (true, Some(budgets)) = (is_dry, &self.budgets) {
+            // What was looked at and approved is kept, whatever is left. To undo a change is one thing to do.
+            let is_first = statements.inverse.is_none() || decisions.is_empty();
+            if let (true, true, Some(budgets)) = (is_dry, is_first, &self.budgets) {
                 budgets.admit(session.principal(), start)?;
             }
             let mut run = Run::new(self.current.get(), true, start);
@@ -281,13 +308,7 @@ impl Guard {
             };
             let session = self.now(&firewall, session);
             let permitted = self
-                .permit(
-                    statement.sql.as_str().into(),
-                    &params,
-                    &session,
-                    &limits,
-                    &mut run,
-                )
+                .permit(sql.as_str().into(), &params, &session, &limits, &mut run)
                 .await;
             let checked = permitted.and_then(|(statement, demand)| {
                 require_write(&statement).map(|()| (statement, demand))
@@ -295,19 +316,18 @@ impl Guard {
             match checked {
                 Ok((decided, demand)) => decisions.push(Decision {
                     run,
-                    sql: statement.sql.clone(),
+                    sql,
                     statement: Arc::from(decided),
                     demand,
+                    inverse: statements.inverse.clone(),
                 }),
                 Err(rejection) => {
                     let refusal = self.refusal(rejection.clone());
-                    self.note_statement(
-                        &statement.sql,
-                        &session,
-                        &Became::Refused(&refusal),
-                        &run,
-                    )?;
-                    return Err(rejection);
+                    self.note_statement(&sql, &session, &Became::Refused(&refusal), &run)?;
+                    return Err(match statements.inverse {
+                        Some(_) => hide_refusal(rejection),
+                        None => rejection,
+                    });
                 }
             }
         }
@@ -354,7 +374,12 @@ impl Guard {
             .collect();
         let is_preview = matches!(purpose, Purpose::Preview(_));
         let began = self.host.monotonic();
-        let order = ChangeOrder { tickets, purpose };
+        let is_inverse = decisions.first().is_some_and(|one| one.inverse.is_some());
+        let order = ChangeOrder {
+            tickets,
+            purpose,
+            is_inverse,
+        };
         let end = live.backend.change(order).await;
         let took = self.host.monotonic().saturating_sub(began);
         self.spend(session, None, took);
@@ -416,6 +441,10 @@ impl Guard {
             &decision.run,
         )
         .map_err(|why| (why, error.kind))?;
+        let rejection = match is_inverse {
+            true => hide_failure(rejection, error.kind),
+            false => rejection,
+        };
         Err((rejection, error.kind))
     }
 
@@ -483,6 +512,7 @@ impl Guard {
             reason: body.reason.filter(|reason| !reads_as_instruction(reason)),
             instructs: statements.iter().any(reads_as_instruction),
             statements,
+            compensates: body.compensates,
             approval: body.level,
             decided_by,
             affected_rows: body
@@ -522,6 +552,7 @@ impl Guard {
             keys: String::new(),
             policy_version: String::new(),
             catalog_version: String::new(),
+            images: String::new(),
             ..receipt
         }
     }
@@ -530,25 +561,35 @@ impl Guard {
     fn receipt(
         &self,
         record: &ChangeRecord,
+        decisions: &[Decision],
         live: &Live<dyn Backend>,
     ) -> Result<Receipt, Rejection> {
         let store = self.change_store()?;
         let catalog = live.firewall.catalog();
+        let undone = record.body.compensates.as_deref();
+        let undone = undone.map(|id| format!("compensates {id}\n"));
         let statements = record.body.statements.iter().fold(
-            "palisade statements 1\n".to_owned(),
+            format!("palisade statements 1\n{}", undone.unwrap_or_default()),
             |text, ChangeStatement { sql, params }| {
                 format!("{text}{} {sql}{} {params}", sql.len(), params.len())
             },
         );
         let preview = record.body.preview.as_ref();
+        let fingerprints = decisions.iter();
+        let mut fingerprints: Vec<String> = fingerprints
+            .map(|one| live.firewall.fingerprint(&one.sql).id)
+            .collect();
+        if record.body.compensates.is_some() {
+            // One a row would tell how many rows there are.
+            fingerprints.sort();
+            fingerprints.dedup();
+        }
         Ok(Receipt {
             id: store.new_id().map_err(|why| internal(&why))?,
             kept_ms: millis(self.host.unix_time()),
             proposed_by: record.body.principal.clone(),
             approved_by: record.decided_by.clone(),
-            fingerprints: (record.body.statements.iter())
-                .map(|one| live.firewall.fingerprint(&one.sql).id)
-                .collect(),
+            fingerprints,
             policies: record.body.policies.clone(),
             statements: store.digest(&statements),
             policy_version: record.body.policy_version.clone(),
@@ -557,6 +598,7 @@ impl Guard {
                 .map(|preview| preview.digest.clone())
                 .unwrap_or_default(),
             keys: String::new(),
+            images: String::new(),
             tables: Vec::new(),
         })
     }
@@ -604,6 +646,9 @@ fn next_actions(record: &ChangeRecord, role: Role) -> Vec<&'static str> {
     }
     if can(ChangeEvent::Reject) {
         next.push("reject_change");
+    }
+    if can(ChangeEvent::Compensate) {
+        next.push("compensate_change");
     }
     next.push("inspect_change");
     next

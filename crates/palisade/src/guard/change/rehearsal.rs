@@ -14,6 +14,22 @@ pub struct ChangeOrder {
     pub tickets: Vec<Ticket>,
     /// What it is run for.
     pub purpose: Purpose,
+    /// Whether they undo a change. What triggers did is part of what they undo, so that triggers stay off, where the engine can do that
+    /// for one transaction.
+    pub is_inverse: bool,
+}
+
+/// What a change that is kept leaves in the database, in the same transaction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Traces {
+    /// The id of the change.
+    pub change: String,
+    /// Its receipt, for the [ledger](crate::change::LEDGER), if there is one.
+    pub receipt: String,
+    /// When it is kept, in milliseconds since 1970-01-01 UTC.
+    pub kept_ms: u64,
+    /// The [images](crate::change::IMAGES) of its rows in parts, for their table, if there is one.
+    pub images: Vec<String>,
 }
 
 /// What a change is run for.
@@ -35,12 +51,11 @@ pub trait Expectation: Send + Sync {
     /// Whether this is it.
     fn is_met(&self, difference: &Difference) -> bool;
 
-    /// The id of the change and its receipt, where one is to be written into the database's [ledger](crate::change::LEDGER), in the
-    /// same transaction. Asked for once the difference is as expected.
+    /// What is to be written into the database's own tables. Asked for once the difference is as expected.
     ///
     /// # Errors
     /// If what has to be noted before a change is kept cannot be. The change is not kept then.
-    fn receipt(&self, run: &ChangeRun) -> Result<Option<(String, String)>, BackendError>;
+    fn leave(&self, run: &ChangeRun) -> Result<Option<Traces>, BackendError>;
 }
 
 /// What became of a change that a backend ran.

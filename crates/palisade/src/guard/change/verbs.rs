@@ -1,6 +1,7 @@
 //! The verbs: what may be done with a change, each a step of its life.
 
 use std::{
+    collections::BTreeSet,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -12,8 +13,8 @@ use super::{
 use crate::{
     audit::ApprovalNote,
     change::{
-        ChangeBeginning, ChangeBody, ChangeEvent, ChangeRecord, ChangeState, LedgerEntry, Receipt,
-        Step, Stepped, WrongState,
+        ChangeBeginning, ChangeBody, ChangeEvent, ChangeRecord, ChangeState, ChangeWrite,
+        LedgerEntry, Receipt, Step, Stepped, WrongState,
     },
     code::Code,
     guard::{BackendErrorKind, Became, Guard, Refusal, internal},
@@ -50,31 +51,52 @@ impl Guard {
         (reason, max_affected_rows): (Option<&str>, Option<u64>),
         call: ChangeCall<'_>,
     ) -> Result<ChangeView, Rejection> {
-        let store = self.change_store()?;
         if statements.is_empty() || statements.len() > MAX_CHANGE_STATEMENTS {
             return Err(Rejection::new(
                 Code::RequestInvalid,
                 format!("a change has from 1 to {MAX_CHANGE_STATEMENTS} statements"),
             ));
         }
-        let session = call.session;
         let body = ChangeBody {
+            statements: statements.iter().map(keep_statement).collect(),
+            max_affected_rows: max_affected_rows.unwrap_or(u64::MAX),
+            ..self.body(call.session, reason)
+        };
+        self.keep_proposal(body, call).await
+    }
+
+    /// A change of `session` that runs nothing yet.
+    pub(super) fn body(&self, session: &Session, reason: Option<&str>) -> ChangeBody {
+        ChangeBody {
             version: 1,
             principal: session.principal().to_string(),
             transport: session.transport().name().to_owned(),
             client: session.client().map(str::to_owned),
             connection: self.name.clone(),
-            statements: statements.iter().map(keep_statement).collect(),
+            statements: Vec::new(),
+            compensates: None,
             reason: reason.map(str::to_owned),
             tables: Vec::new(),
+            writes: Vec::new(),
+            sets_off: false,
             policy_version: String::new(),
             level: None,
             policies: Vec::new(),
-            max_affected_rows: max_affected_rows.unwrap_or(u64::MAX),
+            max_affected_rows: u64::MAX,
             preview: None,
             began: None,
             receipt: None,
-        };
+        }
+    }
+
+    /// Decides about the statements of a change, and keeps it.
+    pub(super) async fn keep_proposal(
+        &self,
+        body: ChangeBody,
+        call: ChangeCall<'_>,
+    ) -> Result<ChangeView, Rejection> {
+        let session = call.session;
+        let store = self.change_store()?;
         let decisions = self
             .decide_change(&body, session, call.limits, true)
             .await?;
@@ -113,6 +135,7 @@ impl Guard {
         let (run, preview) = self
             .rehearse((&mut decisions, &record.body), (session, session), call)
             .await?;
+        self.require_inverse(&decisions, &run, session)?;
         let mut body = decided_body(record.body.clone(), &decisions);
         if let Some(first) = decisions.first() {
             body.preview = Some(self.mark(&run, &first.run.live)?);
@@ -157,7 +180,8 @@ impl Guard {
                 | ChangeState::Committing
                 | ChangeState::Committed
                 | ChangeState::Failed
-                | ChangeState::Expired,
+                | ChangeState::Expired
+                | ChangeState::Compensated,
                 _,
             ) => {
                 return Ok(LookedAtChange {
@@ -324,7 +348,11 @@ impl Guard {
     async fn commit(&self, id: &str, call: ChangeCall<'_>) -> Result<ChangeView, Rejection> {
         let record = self.own_change(id, call.session)?;
         let record = self.settle(record).await?;
-        if record.state == ChangeState::Committed && record.body.receipt.is_some() {
+        let is_kept = matches!(
+            record.state,
+            ChangeState::Committed | ChangeState::Compensated
+        );
+        if is_kept && record.body.receipt.is_some() {
             // The answer was lost, or is asked for once more.
             return Ok(self.view(record, Role::Proposer, call.session));
         }
@@ -334,6 +362,7 @@ impl Guard {
             (None, _) => ChangeEvent::BeginUnapproved,
         };
         require_step(record.state, event)?;
+        self.require_undoable(&record.body)?;
         let mut decisions = self.decide_own(&record.body, call, false).await?;
         // Other policies, another schema, or a stricter demand: what was looked at was of another decision.
         if !self.is_bound(&record.body, &decisions) {
@@ -345,7 +374,7 @@ impl Guard {
         let bound = self.bind_preview(&record.body, &decisions)?;
         let live = Arc::clone(&bound.live);
         let bound = Arc::new(Bound {
-            leaves: Some((id.to_owned(), self.receipt(&record, &live)?)),
+            leaves: Some((id.to_owned(), self.receipt(&record, &decisions, &live)?)),
             ..bound
         });
         let entry = live.backend.find_receipt(id).await;
@@ -416,7 +445,7 @@ impl Guard {
 
     /// A change as it stands. Of a change that was being kept when something fell, the database has the receipt, if it was kept. If the
     /// database would have it, and has not long after, it was not kept.
-    async fn settle(&self, record: ChangeRecord) -> Result<ChangeRecord, Rejection> {
+    pub(super) async fn settle(&self, record: ChangeRecord) -> Result<ChangeRecord, Rejection> {
         let (ChangeState::Committing, Some(began)) = (record.state, record.body.began) else {
             return Ok(record);
         };
@@ -526,6 +555,7 @@ impl Guard {
             live: Arc::clone(&first.run.live),
             generated: preview.generated.iter().cloned().collect(),
             digest: preview.digest.clone(),
+            inverse: first.inverse.clone(),
             leaves: None,
             made: Mutex::default(),
         })
@@ -614,11 +644,24 @@ fn decided_body(body: ChangeBody, decisions: &[Decision]) -> ChangeBody {
     tables.sort();
     tables.dedup();
     let (level, policies) = strictest(decisions);
+    let writes: BTreeSet<ChangeWrite> = decisions
+        .iter()
+        .flat_map(|one| one.statement.named_writes())
+        .map(|(change, table, column)| ChangeWrite {
+            change: *change,
+            table: table.clone(),
+            column: column.clone(),
+        })
+        .collect();
     let version = decisions
         .first()
         .map(|first| first.run.live.firewall.policies().version());
     ChangeBody {
         tables,
+        writes: writes.into_iter().collect(),
+        sets_off: decisions
+            .iter()
+            .any(|one| !one.statement.engine_triggers().is_empty()),
         level,
         policies,
         policy_version: version.unwrap_or_default().to_owned(),

@@ -344,6 +344,33 @@ pub(in crate::rewrite) fn writes(
     out
 }
 
+/// The same with the database's names of relations and columns.
+pub(in crate::rewrite) fn named_writes(
+    access: &AccessSet,
+    catalog: &Catalog,
+) -> BTreeSet<(Change, String, String)> {
+    let mut out = BTreeSet::new();
+    for access_change in access.changes() {
+        let Some(relation) = catalog.relation(access_change.relation) else {
+            continue;
+        };
+        let table = relation.database_name();
+        match access_change.change {
+            Change::Insert | Change::Delete | Change::Truncate => {
+                out.insert((access_change.change, table, String::new()));
+            }
+            Change::Update => out.extend(
+                access
+                    .columns_written()
+                    .filter(|id| id.relation == relation.id)
+                    .filter_map(|id| relation.column(id.index))
+                    .map(|column| (Change::Update, table.clone(), column.name.to_string())),
+            ),
+        }
+    }
+    out
+}
+
 /// The triggers that what a statement changes sets off.
 pub(in crate::rewrite) fn triggers(access: &AccessSet, catalog: &Catalog) -> BTreeSet<String> {
     if access.changes().next().is_none() {

@@ -159,6 +159,11 @@ impl RewrittenStatement {
         &self.prepared.engine_writes
     }
 
+    /// The same, as the database calls relations and columns: foreign keys are in it, what triggers write is not.
+    pub(crate) fn named_writes(&self) -> &BTreeSet<(Change, String, String)> {
+        &self.prepared.named_writes
+    }
+
     /// The triggers, or functions of triggers, folded, that the engine may run with it.
     #[must_use]
     pub fn engine_triggers(&self) -> &BTreeSet<String> {
