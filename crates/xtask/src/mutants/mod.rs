@@ -23,7 +23,7 @@ use tree::Tree;
 use crate::run::{Result, root};
 
 const HELP: &str = "\
-Usage: cargo xtask mutants [--sample N] [--seed S] [--only TEXT] [--afresh] [--list]
+Usage: cargo xtask mutants [--sample N] [--seed S] [--only TEXT] [--from TEXT] [--afresh] [--list]
 
 Changes the deciding code in N places (20) and runs the tests that reach each place, quick ones first, then those with
 real servers. A change that no test notices is shown, unless `crates/xtask/mutants.json` says why it is equivalent.
@@ -35,6 +35,7 @@ new tests.
   --sample N      how many changes are drawn
   --seed S        which ones (1)
   --only TEXT     of those, the ones with TEXT in their name
+  --from TEXT     begins with the first test program that has TEXT in its name, for a run that was stopped there
   --afresh        draws and tries all of them again
   --list          prints those that are drawn, and runs nothing
 
@@ -74,7 +75,8 @@ pub(crate) fn run_sample(args: &[String]) -> Result {
     println!("\n==> building the tests with {} changes", tested.len());
     let binaries = build(&mut tree, &tested, &mut left_out)?;
     remember_left_out(&tested, &left_out)?;
-    let noticed = try_changes(&binaries, &tested, &left_out, &mut memory)?;
+    let later = skip_programs(&binaries, &wanted.from)?;
+    let noticed = try_changes(later, &tested, &left_out, &mut memory)?;
     Outcomes {
         equivalent: &equivalent,
         tested: &tested,
@@ -82,6 +84,17 @@ pub(crate) fn run_sample(args: &[String]) -> Result {
         noticed: &noticed,
     }
     .report()
+}
+
+/// The programs from the first one on that has `from` in its name.
+fn skip_programs<'b>(binaries: &'b [Binary], from: &str) -> Result<&'b [Binary]> {
+    let is_first = |binary: &Binary| {
+        format!("{} {}", binary.stage.package, binary.stage.target).contains(from)
+    };
+    let first = binaries.iter().position(is_first);
+    first
+        .and_then(|first| binaries.get(first..))
+        .ok_or_else(|| format!("no test program has `{from}` in its name"))
 }
 
 /// Where and by which test each change was noticed, by its number.
@@ -219,6 +232,7 @@ struct Wanted {
     sample: usize,
     seed: u64,
     only: String,
+    from: String,
     is_afresh: bool,
     lists: bool,
 }
@@ -229,6 +243,7 @@ impl Wanted {
             sample: 20,
             seed: 1,
             only: String::new(),
+            from: String::new(),
             is_afresh: false,
             lists: false,
         };
@@ -244,6 +259,10 @@ impl Wanted {
                 "--only" => {
                     let text = args.next();
                     wanted.only = text.cloned().ok_or("`--only` needs a text")?;
+                }
+                "--from" => {
+                    let text = args.next();
+                    wanted.from = text.cloned().ok_or("`--from` needs a text")?;
                 }
                 "--afresh" => wanted.is_afresh = true,
                 "--list" => wanted.lists = true,
