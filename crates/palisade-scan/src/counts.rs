@@ -27,26 +27,6 @@ pub(crate) fn count_pairs(text: &[u8], are: impl Fn(u8, u8) -> bool) -> usize {
         .sum()
 }
 
-/// How many bytes and the two after each are so.
-pub(crate) fn count_threes(text: &[u8], are: impl Fn(u8, u8, u8) -> bool) -> usize {
-    let (second, third) = (
-        text.get(1..).unwrap_or_default(),
-        text.get(2..).unwrap_or_default(),
-    );
-    let blocks = text
-        .chunks(BLOCK)
-        .zip(second.chunks(BLOCK))
-        .zip(third.chunks(BLOCK));
-    blocks
-        .map(|((first, second), third)| {
-            let threes = first.iter().zip(second).zip(third);
-            usize::from(threes.fold(0_u8, |sum, ((a, b), c)| {
-                sum.wrapping_add(u8::from(are(*a, *b, *c)))
-            }))
-        })
-        .sum()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -56,12 +36,6 @@ mod tests {
         let text = b"a b".repeat(1000);
         assert_eq!(count(&text, |b| b == b'a'), 1000);
         assert_eq!(count_pairs(&text, |a, b| (a, b) == (b'b', b'a')), 999);
-        assert_eq!(
-            count_threes(&text, |a, b, c| (a, b, c) == (b' ', b'b', b'a')),
-            999
-        );
         assert_eq!(count_pairs(b"a", |_, _| true), 0);
-        assert_eq!(count_threes(b"ab", |_, _, _| true), 0);
-        assert_eq!(count_threes(b"", |_, _, _| true), 0);
     }
 }

@@ -5,10 +5,8 @@
 
 use std::sync::LazyLock;
 
-use crate::{
-    counts::{count, count_pairs, count_threes},
-    literals::Literals,
-};
+use crate::outline::{Outline, is_mark};
+use aho_corasick::AhoCorasick;
 
 /// How a text hides what it says. Each is a detector of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,13 +61,13 @@ pub(crate) struct Decoded {
 }
 
 /// The shortest run that is tried as Base64 or hexadecimal, in characters.
-const MIN_RUN: usize = 16;
+pub(crate) const MIN_RUN: usize = 16;
 /// Letters spelled with spaces between them, at least.
-const MIN_SPACED: usize = 10;
+pub(crate) const MIN_SPACED: usize = 10;
 /// Letters spelled with marks between them, at least.
-const MIN_MARKED: usize = 6;
+pub(crate) const MIN_MARKED: usize = 6;
 /// Words with digits for letters, at least.
-const MIN_LEET: usize = 3;
+pub(crate) const MIN_LEET: usize = 3;
 /// Letters written as escapes that need none, at least.
 const MIN_NEEDLESS_ESCAPES: usize = 8;
 
@@ -83,6 +81,13 @@ pub(crate) enum Encoding {
     Rot13,
 }
 
+const ENCODINGS: [Encoding; 4] = [
+    Encoding::Escapes,
+    Encoding::Morse,
+    Encoding::Reversed,
+    Encoding::Rot13,
+];
+
 /// A set of encodings.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Encodings(u8);
@@ -95,6 +100,10 @@ impl Encodings {
         self.0 |= 1 << encoding as u8;
     }
 
+    pub(crate) fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
     /// Adds those of `other`.
     pub(crate) fn join(&mut self, other: Self) {
         self.0 |= other.0;
@@ -102,14 +111,16 @@ impl Encodings {
 
     /// Those that a part of the text may be in, in lower case.
     pub(crate) fn of_part(self, part: &[u8]) -> Self {
-        static FINDER: LazyLock<Option<Literals>> =
-            LazyLock::new(|| Literals::new(LITERALS.iter().map(|(literal, _)| (*literal, false))));
-        let Some(finder) = FINDER.as_ref().filter(|_| self.0 != 0) else {
-            return self;
-        };
+        static FINDERS: LazyLock<[Option<AhoCorasick>; 4]> = LazyLock::new(|| {
+            ENCODINGS.map(|encoding| {
+                let of_it = LITERALS.iter().filter(|(_, of)| *of == encoding);
+                AhoCorasick::new(of_it.map(|(literal, _)| literal)).ok()
+            })
+        });
         let mut of_part = Self::default();
-        for found in finder.find(part) {
-            if let Some((_, encoding)) = LITERALS.get(found.literal) {
+        for (encoding, finder) in ENCODINGS.iter().zip(FINDERS.iter()) {
+            let is_there = || finder.as_ref().is_none_or(|finder| finder.is_match(part));
+            if self.has(*encoding) && is_there() {
                 of_part.add(*encoding);
             }
         }
@@ -181,14 +192,14 @@ pub(crate) fn by_shape(text: &[u8]) -> Vec<Decoded> {
         return Vec::new();
     }
     let mut found = Vec::new();
-    if has_long_run(text) {
+    let outline = Outline::measure(text);
+    if outline.has_run() {
         found.extend(runs(text));
     }
-    if may_be_marked(text) {
+    if outline.may_be_marked() {
         found.push(join_marked(text));
     }
-    let (spaced, leet_words) = (may_be_spaced(text), may_be_leet(text));
-    if !spaced && !leet_words {
+    if !outline.may_be_spaced() && !outline.may_be_leet() {
         return found;
     }
     let shape = Shape::measure(text);
@@ -204,63 +215,6 @@ pub(crate) fn by_shape(text: &[u8]) -> Vec<Decoded> {
 /// Whether a byte can be of Base64 or hexadecimal.
 pub(crate) fn may_encode(byte: u8) -> bool {
     matches!(class(byte), LETTER | DIGIT | BASE64)
-}
-
-/// Whether there are [`MIN_RUN`] Base64 characters in a row. Such a run holds a byte whose place is a multiple of that.
-fn has_long_run(text: &[u8]) -> bool {
-    (0..text.len()).step_by(MIN_RUN).any(|middle| {
-        let (before, after) = text.split_at(middle);
-        let after = after.iter().take(MIN_RUN).take_while(|b| may_encode(**b));
-        let after = after.count();
-        if after == 0 {
-            return false;
-        }
-        let needed = MIN_RUN - after;
-        let before = before.iter().rev().take(needed);
-        before.take_while(|b| may_encode(**b)).count() == needed
-    })
-}
-
-/// Whether there are about as many single letters between spaces as [`Shape::most_singles`] has to count; tells it without the words.
-fn may_be_spaced(text: &[u8]) -> bool {
-    let single =
-        |before, letter: u8, after| before == b' ' && letter.is_ascii_alphabetic() && after == b' ';
-    // The first and the last have a space on one side alone.
-    count_threes(text, single) + 2 >= MIN_SPACED
-}
-
-/// Whether enough single letters stand between marks, as in `i.g.n.o.r.e`.
-fn may_be_marked(text: &[u8]) -> bool {
-    // The last byte and the first of marks beyond ASCII.
-    let ends = |byte| is_mark(byte) || matches!(byte, 0xB7 | 0xA2);
-    let begins = |byte| is_mark(byte) || matches!(byte, 0xC2 | 0xE2);
-    let marked =
-        |before, letter: u8, after| letter.is_ascii_alphabetic() && ends(before) && begins(after);
-    count_threes(text, marked) >= MIN_MARKED
-}
-
-/// Whether a byte stands between letters that are spelled out.
-fn is_mark(byte: u8) -> bool {
-    matches!(
-        byte,
-        b'.' | b'-' | b'_' | b'*' | b'|' | b'~' | b'/' | b',' | b'+'
-    )
-}
-
-/// Whether as many words may have letters and digits as a text needs in which every third does.
-fn may_be_leet(text: &[u8]) -> bool {
-    if count(text, |b| b.is_ascii_digit()) < MIN_LEET {
-        return false;
-    }
-    let starts = |before, letter: u8| before == b' ' && letter.is_ascii_alphabetic();
-    // A letter and a digit meet in such a word, or a sign joins them.
-    let joins = |first: u8, second: u8| {
-        second.is_ascii_digit() && first.is_ascii_alphabetic()
-            || second.is_ascii_alphabetic() && first.is_ascii_digit()
-            || second.is_ascii_alphanumeric() && matches!(first, b'+' | b'/' | b'=' | b'_' | b'-')
-    };
-    let joined = count_pairs(text, joins);
-    joined >= MIN_LEET && joined * 3 >= count_pairs(text, starts)
 }
 
 /// Counts over the words of a text, in one pass.

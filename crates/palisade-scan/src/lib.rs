@@ -37,6 +37,7 @@ mod literals;
 mod matcher;
 mod normalize;
 mod numbers;
+mod outline;
 mod pieces;
 mod required;
 mod rules;

@@ -6,8 +6,6 @@
 
 use std::collections::BTreeMap;
 
-use aho_corasick::AhoCorasick;
-
 /// A literal in a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Found {
@@ -28,8 +26,8 @@ pub(crate) struct Literals {
     entries: Vec<Entry>,
     /// What follows the first eight bytes of each.
     rests: Vec<Box<[u8]>>,
-    /// Those of one byte, which have no key; none if there are none.
-    single: Option<(AhoCorasick, Vec<Vec<usize>>)>,
+    /// Those of one byte, which have no key, and what they are.
+    single: Vec<(u8, Vec<usize>)>,
 }
 
 /// A literal, in the order of keys.
@@ -44,12 +42,12 @@ struct Entry {
 
 /// Literals of four bytes or more have the hash of four as their key, those of two or three their first two after all hashes.
 const KEYS: usize = HASHES + (1 << 16);
-const HASHES: usize = 1 << 17;
+const HASHES: usize = 1 << 16;
 const WORDS: usize = KEYS / 64;
 
 /// The key of a literal that begins with these four bytes, the first in the lowest bits.
 fn long_key(four: u32) -> usize {
-    usize::try_from(four.wrapping_mul(0x9E37_79B1) >> 15).unwrap_or(0)
+    usize::try_from(four.wrapping_mul(0x9E37_79B1) >> 16).unwrap_or(0)
 }
 
 /// The key of a literal of two or three bytes.
@@ -80,6 +78,18 @@ static AFTER: [usize; 256] = {
 fn place(key: usize, in_word: bool) -> (usize, u64) {
     let word = key / 64 + if in_word { WORDS } else { 0 };
     (word, 1 << (key % 64))
+}
+
+/// Hands over each place of `byte`. Most stretches have none, and are searched many bytes at a time.
+fn find_byte(text: &[u8], byte: u8, mut hand_over: impl FnMut(usize)) {
+    const STRETCH: usize = 64;
+    for (stretch, number) in text.chunks(STRETCH).zip(0..) {
+        if stretch.contains(&byte) {
+            for (at, _) in stretch.iter().enumerate().filter(|(_, b)| **b == byte) {
+                hand_over(number * STRETCH + at);
+            }
+        }
+    }
 }
 
 fn little_endian(bytes: &[u8]) -> u64 {
@@ -135,19 +145,12 @@ impl Literals {
             total = total.checked_add(*start)?;
             *start = total;
         }
-        let single = if single.is_empty() {
-            None
-        } else {
-            let bytes = single.keys().map(|byte| [*byte]);
-            let finder = AhoCorasick::new(bytes).ok()?;
-            Some((finder, single.into_values().collect()))
-        };
         Some(Self {
             bits,
             starts,
             entries,
             rests,
-            single,
+            single: single.into_iter().collect(),
         })
     }
 
@@ -155,40 +158,63 @@ impl Literals {
     /// Those that must begin a word can be told inside of one too.
     pub(crate) fn find(&self, text: &[u8]) -> Vec<Found> {
         let mut found = Vec::new();
-        if let Some((single, owners)) = &self.single {
-            for m in single.find_iter(text) {
-                let owners = owners.get(m.pattern().as_usize());
-                found.extend(owners.into_iter().flatten().map(|literal| Found {
-                    end: m.end(),
-                    start: m.start(),
+        for (byte, literals) in &self.single {
+            find_byte(text, *byte, |start| {
+                found.extend(literals.iter().map(|literal| Found {
+                    end: start + 1,
+                    start,
                     literal: *literal,
                 }));
-            }
+            });
         }
-        let mut four = match *text {
-            [a, b, c, ..] => u32::from_le_bytes([0, a, b, c]),
-            [a, b] => u32::from_le_bytes([0, a, b, 0]),
-            [] | [_] => return found,
-        };
+        if text.len() < 2 {
+            return found;
+        }
         let mut before = 0;
-        // After the last byte that a literal of four can begin at, one of two still can.
-        let following = text.iter().skip(3).chain(&[0; 2]);
-        for (start, fourth) in following.enumerate() {
-            four = four >> 8 | u32::from(*fourth) << 24;
-            for key in [long_key(four), short_key(four)] {
-                let bits = self.bits.get(key / 64 + before);
-                if bits.is_some_and(|bits| bits >> (key % 64) & 1 != 0) {
-                    self.compare(text, start, key, &mut found);
-                }
+        let mut look = |start: usize, four: u32| {
+            let bit = |key: usize| {
+                let bits = self.bits.get(key / 64 + before).unwrap_or(&0);
+                bits >> (key % 64) & 1
+            };
+            let (long, short) = (long_key(four), short_key(four));
+            if bit(long) | bit(short) != 0 {
+                self.compare_both(text, start, [long, short], before, &mut found);
             }
             let first = usize::from(four.to_le_bytes()[0]);
             before = AFTER.get(first).copied().unwrap_or(0);
+        };
+        for (start, bytes) in text.windows(4).enumerate() {
+            if let [a, b, c, d] = *bytes {
+                look(start, u32::from_le_bytes([a, b, c, d]));
+            }
+        }
+        // At the end, one of two or three bytes can still begin.
+        for start in text.len().saturating_sub(3)..text.len() - 1 {
+            let at = |n: usize| text.get(start + n).copied().unwrap_or(0);
+            look(start, u32::from_le_bytes([at(0), at(1), at(2), 0]));
         }
         found.sort_unstable();
         found
     }
 
+    /// Compares the literals of those keys whose bits are set.
     #[inline(never)]
+    fn compare_both(
+        &self,
+        text: &[u8],
+        start: usize,
+        keys: [usize; 2],
+        before: usize,
+        found: &mut Vec<Found>,
+    ) {
+        for key in keys {
+            let bits = self.bits.get(key / 64 + before).unwrap_or(&0);
+            if bits >> (key % 64) & 1 != 0 {
+                self.compare(text, start, key, found);
+            }
+        }
+    }
+
     fn compare(&self, text: &[u8], start: usize, key: usize, found: &mut Vec<Found>) {
         let (Some(from), Some(to)) = (self.starts.get(key), self.starts.get(key + 1)) else {
             return;
@@ -219,6 +245,8 @@ impl Literals {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+
+    use aho_corasick::AhoCorasick;
 
     use super::*;
     use crate::{detector::Detector, matcher};

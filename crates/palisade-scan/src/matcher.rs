@@ -259,7 +259,7 @@ fn scan_layer(
     };
     for part in pieces(&text, DECODED) {
         let is_all = part.len() == text.len();
-        let encodings = if is_all {
+        let encodings = if is_all || encodings.is_empty() {
             encodings
         } else {
             encodings.of_part(&in_one_line(part))

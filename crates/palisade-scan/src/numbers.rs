@@ -15,7 +15,7 @@ pub(crate) fn may_hold_numbers(text: &[u8]) -> bool {
 /// The first number of a card: 14 to 16 digits, together or in groups with a space or `-` between them. The first digits are those of a
 /// scheme, and the last is right by Luhn's rule (ISO/IEC 7812-1).
 pub(crate) fn find_card(text: &[u8]) -> Option<Range<usize>> {
-    starts(text, |b| b.is_ascii_digit()).find_map(|start| {
+    starts_of_digits(text).find_map(|start| {
         let (digits, len) = read_groups(text.get(start..)?, |b| b.is_ascii_digit(), 16)?;
         (is_of_scheme(&digits) && is_right_by_luhn(&digits)).then_some(start..start + len)
     })
@@ -24,7 +24,7 @@ pub(crate) fn find_card(text: &[u8]) -> Option<Range<usize>> {
 /// The first IBAN: the letters of a country, check digits that are right modulo 97, and as many characters as that country's have
 /// (ISO 13616, and the registry of SWIFT).
 pub(crate) fn find_iban(text: &[u8]) -> Option<Range<usize>> {
-    starts(text, |b| b.is_ascii_uppercase()).find_map(|start| {
+    starts_of_accounts(text).find_map(|start| {
         let rest = text.get(start..)?;
         let country = rest.first_chunk::<2>()?;
         let checks = rest.get(2..4)?;
@@ -39,18 +39,47 @@ pub(crate) fn find_iban(text: &[u8]) -> Option<Range<usize>> {
     })
 }
 
-/// Where a byte stands that is so, and no letter, digit, or sign of a longer number before it.
-fn starts(text: &[u8], is: impl Fn(u8) -> bool) -> impl Iterator<Item = usize> {
-    let before = std::iter::once(&b' ').chain(text);
-    text.iter()
-        .zip(before)
-        .enumerate()
-        .filter(move |(_, (byte, before))| {
-            is(**byte)
-                && !before.is_ascii_alphanumeric()
-                && !matches!(before, b'.' | b'_' | b'-' | b'+' | 0x80..)
-        })
-        .map(|(at, _)| at)
+/// Digits that a number of a card begins with before it may have a separator.
+const FIRST_GROUP: usize = 4;
+
+/// Where [`FIRST_GROUP`] digits or more begin that a number may start with. Such a run has a digit at a multiple of that place, so
+/// that most bytes are not looked at.
+fn starts_of_digits(text: &[u8]) -> impl Iterator<Item = usize> {
+    let mut seen = 0;
+    (0..text.len()).step_by(FIRST_GROUP).filter_map(move |at| {
+        if at < seen || !text.get(at)?.is_ascii_digit() {
+            return None;
+        }
+        let (before, after) = text.split_at_checked(at)?;
+        let digits = |b: &&u8| b.is_ascii_digit();
+        let start = at - before.iter().rev().take_while(digits).count();
+        seen = at + after.iter().take_while(digits).count();
+        (seen - start >= FIRST_GROUP && may_start(text, start)).then_some(start)
+    })
+}
+
+/// Where two letters and two digits stand that an account may start with. One of the digits is at an even place.
+fn starts_of_accounts(text: &[u8]) -> impl Iterator<Item = usize> {
+    let is_start = |start: usize| {
+        matches!(
+            text.get(start..start + 4),
+            Some([b'A'..=b'Z', b'A'..=b'Z', b'0'..=b'9', b'0'..=b'9'])
+        ) && may_start(text, start)
+    };
+    (0..text.len())
+        .step_by(2)
+        .filter(|at| text.get(*at).is_some_and(u8::is_ascii_digit))
+        .flat_map(|at| [at.checked_sub(3), at.checked_sub(2)])
+        .flatten()
+        .filter(move |start| is_start(*start))
+}
+
+/// Whether no letter, digit, or sign of a longer number stands before a place.
+fn may_start(text: &[u8], start: usize) -> bool {
+    let before = start.checked_sub(1).and_then(|at| text.get(at));
+    !before.is_some_and(|before| {
+        before.is_ascii_alphanumeric() || matches!(before, b'.' | b'_' | b'-' | b'+' | 0x80..)
+    })
 }
 
 /// Characters from the beginning of `text` with at most one separator, always the same, between two of them; and how many bytes they
@@ -225,6 +254,25 @@ mod tests {
             ("9999999999999995", None),
         ] {
             assert_eq!(find_card(text.as_bytes()), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn numbers_are_found_at_any_place() {
+        for before in 0..9 {
+            let filler = "y 12 345, ".repeat(3);
+            let filler = filler.get(..20 + before).unwrap_or_default();
+            for (number, find) in [
+                ("4539-1488-0343-6467", find_card as fn(&[u8]) -> _),
+                ("3782 822463 10005", find_card),
+                ("DE89370400440532013000", find_iban),
+                ("GB29 NWBK 6016 1331 9268 19", find_iban),
+            ] {
+                let text = format!("{filler} x, {number}, 7");
+                let start = filler.len() + 4;
+                let expected = Some(start..start + number.len());
+                assert_eq!(find(text.as_bytes()), expected, "{text}");
+            }
         }
     }
 

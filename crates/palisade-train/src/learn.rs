@@ -10,7 +10,7 @@ pub(crate) struct Model {
 }
 
 /// How much an error costs beside large weights.
-const COST: f64 = 2.0;
+const COST: f64 = 4.0;
 /// Passes over the windows, and times that windows are chosen anew.
 /// How a window is seen, and how much that counts.
 const VIEWS: [(View, f64); 2] = [(View::Whole, 1.0), (View::Signals, 0.3)];

@@ -59,7 +59,7 @@ const SUPPORT: f64 = 20.0;
 /// The same of the score that is certain.
 const CERTAIN: f64 = 0.3;
 /// Per cent of everyday texts that `Balanced` flags, and that a passage which is possibly an instruction reaches.
-const LIKELY: f64 = 0.45;
+const LIKELY: f64 = 0.4;
 const POSSIBLE: f64 = 1.0;
 
 /// What the curve shows.

@@ -5,9 +5,13 @@ use std::collections::{BTreeSet, HashMap};
 use crate::corpus::Row;
 
 /// The files, with the sentences that each line of a file gives at most.
-const FILES: [(&str, usize); 2] = [
+const FILES: [(&str, usize); 6] = [
     (include_str!("../phrases/english.txt"), 45),
+    (include_str!("../phrases/machines.txt"), 45),
+    (include_str!("../phrases/honest.txt"), 40),
     (include_str!("../phrases/languages.txt"), 24),
+    (include_str!("../phrases/plain.txt"), 24),
+    (include_str!("../phrases/questions.txt"), 24),
 ];
 
 /// What the rows have as their source. They are always learned from, and never judged.

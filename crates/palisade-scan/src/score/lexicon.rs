@@ -1,4 +1,4 @@
-//! The words that can raise the score, by what they signal, in some thirty languages.
+//! The words that can raise the score, by what they signal, in some sixty languages.
 //!
 //! A word is found at the beginning of words only, where it begins with a Latin letter, and may go on: `instruct` is found in
 //! `instructions`. `!` ends the word, `_` is a space. Accents may be left out, and a capital may stand first.
@@ -32,6 +32,10 @@ pub(crate) const LEXICON: &[(Signal, &str)] = &[
     (Signal::Reading, READING),
     (Signal::Finish, FINISH),
     (Signal::Encoding, ENCODING),
+    (Signal::Key, KEY),
+    (Signal::Compose, COMPOSE),
+    (Signal::Ask, ASK),
+    (Signal::How, HOW),
 ];
 
 const OVERRIDE: &str = "ignore ignoring disregard forget override overrid bypass circumvent neglect! dismiss discard overlook! \
@@ -49,7 +53,8 @@ const OVERRIDE: &str = "ignore ignoring disregard forget override overrid bypass
     yoksay yok_say görmezden unut! dikkate_alma abaikan lupakan bỏ_qua quên_đi phớt_lờ puuza sahau huwag_pansinin kalimutan \
     تجاهل انس_ انسى تغاض نادیده فراموش نظرانداز بھول התעלם התעלמי תתעלם שכח \
     अनदेखा नज़रअंदाज़ नजरअंदाज भूल_जा उपेक्षा উপেক্ষা ভুলে_যা புறக்கணி మర్చిపో విస్మరించ ละเว้น เพิกเฉย ไม่ต้องสนใจ ลืม \
-    忽略 无视 無視 忘记 忘記 忘掉 不要理会 不要遵 跳过 绕过 繞過 忘れて 従わない 무시 잊어 잊으 따르지_마 우회 ignore_kar bhool_jao bhul_jao";
+    忽略 无视 無視 忘记 忘記 忘掉 不要理会 不要遵 跳过 绕过 繞過 忘れて 従わない 무시 잊어 잊으 따르지_마 우회 ignore_kar bhool_jao bhul_jao \
+    slepptu hunsa gleymdu ignoruok pamiršk nepaisyk ignorē aizmirsti ignoreeri unusta! nəzərə_alma yaddan_çıxar anwybydd anghofi बेवास्ता बिर्स अवहेलना दरकिनार न_मान मत_मान दुर्लक्षित विसरा prezri pozabi ne_upoštevaj занемари заборави игнориш zanemari zaboravi ignoriši ігнаруй забудзь пренебрегни игнорирай игнорирај oblida! descarta! ahaztu esquece անտես մոռաց უგულებელყ დაივიწყ елеме ұмыт eʼtiborsiz үл_тоо અવગણ ભૂલી_જ ਨਜ਼ਰਅੰਦਾਜ਼ ਭੁੱਲ ನಿರ್ಲಕ್ಷ ಮರೆತು അവഗണി മറക്ക නොසලකා අමතක មិនអើពើ បំភ្លេច ignoreer yi_watsi manta_da foju! gbagbe injora! leig_seachad scaoil ziba! ungayinaki chhodkar hatao! hata_do nghe_theo đừng_tuân không_tuân không_tu ไม่ต้องทำตาม befolge beachte_die ne_suis_plus no_obedezcas non_seguire не_подчиняйся لا_تتبع عطّل 不要听从 不要执行 停用 従わず 따르지_말";
 
 const PRIOR: &str = "previous prior! above! earlier! preceding foregoing initial_ original_ existing_ everything_you all_your any_other so_far! up_to_now! until_now! before_this \
     vorherig obig bisherig früher vorangeg eerdere voorgaande bovenstaande vorige tidigare ovanstående tidligere ovenstående forrige aiemmat edelliset \
@@ -71,7 +76,8 @@ const ORDERS: &str = "nirdesh aadesh niyam treoracha rialacha stiùireadh udhëz
     talimat kurallar! yönerge instruksi arahan perintah aturan chỉ_dẫn hướng_dẫn chỉ_thị quy_tắc maagizo maelekezo tagubilin panuto \
     تعليمات التعليمات القواعد أوامر الأوامر القيود دستورالعمل دستورات قوانین ہدایات הוראות ההוראות כללים הנחיות \
     निर्देश नियम आदेश হুকুম নির্দেশ নিয়ম அறிவுறுத்த வழிமுறை సూచన คำสั่ง คำแนะนำ กฎ \
-    指令 指示 规则 規則 命令 限制 约束 指引 ルール 制約 지시 명령 규칙 지침 제한 instructions_ko nirdesh niyam";
+    指令 指示 规则 規則 命令 限制 约束 指引 ルール 制約 지시 명령 규칙 지침 제한 instructions_ko nirdesh niyam \
+    leiðbeining fyrirmæl instrukcij nurodym taisykl norādījum noteikum juhise reeglid təlimat qaydalar gyfarwyddiad reolau निर्देशन navodila uputstva упутства упатства інструкцы указанн ўказанн указания instruccions jarraibide instrución udhëzime rregullat հրահանգ կանոն ინსტრუქც წესი нұсқау ережелер koʻrsatma qoidalar заавар зааврыг дүрм સૂચના નિયમો ਹਦਾਇਤ ਨਿਯਮ ಸೂಚನೆ ನಿಯಮ നിർദ്ദേശ നിയമങ്ങ උපදෙස් ការណែនាំ instruksies umarnin dokokin ilana_ istruzzjoni treoracha stiùiridh imiyalo imithetho suraksha jaanch मार्गदर्शन सुरक्षा_उपाय चेतावन systemanweisung أوامري";
 
 const PROMPT: &str = "words_above text_above lines_above message_above content_above above_text above_words above_content everything_above everything_before came_before appears_before preamble your_context your_first_message in_your_memory system_role \
     prompt! prompts! system_prompt system_message system_instruction hidden_instruction initial_instruction developer_message context_window \
@@ -126,7 +132,8 @@ const SECRET: &str = "gopniya gopneey samvedansheel credentials! क्रेड
     hasło hasła tajn heslo jelszó titkos пароль пароля секрет ключ_ учетные_данные κωδικό μυστικ συνθηματικ \
     şifre parola! gizli kata_sandi rahasia mật_khẩu bí_mật neno_la_siri siri! lihim \
     كلمة_المرور كلمة_السر سر_ سري رمز_عبور گذرواژه محرمانه پاس_ورڈ خفیہ סיסמה סוד_ סודי पासवर्ड गुप्त गोपनीय গোপন পাসওয়ার্ড கடவுச்சொல் రహస్య รหัสผ่าน ความลับ รหัสลับ \
-    密码 密碼 口令 机密 機密 秘密 密钥 密鑰 凭证 パスワード 暗証 비밀번호 암호 비밀 기밀 키를";
+    密码 密碼 口令 机密 機密 秘密 密钥 密鑰 凭证 パスワード 暗証 비밀번호 암호 비밀 기밀 키를 \
+    api-schlüssel umgebungsvariable clés_api claves_de_api variables_d'environnement variables_de_entorno chaves_de_api chiavi_api variabili_d'ambiente ключи_api переменные_окруж مفاتيح_api متغيرات_البيئة api密钥 apiキー 환경_변수 khóa_api biến_môi คีย์_api lozink лозинк паролата ausgangscode पासवर्ड_देखा slaptažod paroli! cyfrinair fjalëkalim գաղտնաբառ პაროლ құпиясөз нууц_үг";
 
 const SEND: &str = "saanjha_kar share_kar साझा_कर exporte! exporta! extrae! выгрузи exfiltre übermittle 导出 发给 전송하 첨부하 \
     send! send_ sends! sending! forward_ email_ upload! upload_ transmit exfiltrat post_ curl! wget! transfer! transfer_ wire_ make_a_request http_request fetch_ copy_ append_ embed_ include_ insert_ attach_ \
@@ -187,3 +194,19 @@ const READING: &str = "this_text this_document this_email this_message this_page
 const FINISH: &str = "end_of_prompt end_of_input end_of_document end_of_text end_of_data end_of_context end_of_instructions end_of_system task_complete task_completed task_is_complete that_was_the now_that_you thank_you_for after_that after_you_ before_you_ before_answer once_you ende_der fin_de fine_del конец_ 以下是新 次に 그런_다음";
 
 const ENCODING: &str = "base64 rot13 hexadecimal morse decode! decode_ decoded encode_ encoded caesar_cipher cipher! reversed backwards character_by letter_by token_by leetspeak acrostic first_letter concatenat dekodier décode decodifica декодир 解码 解碼 デコード 디코딩";
+
+const KEY: &str = "the_key! your_key! hidden_key codeword code_word magic_word secret_ingredient secret_recipe vault! unlock_code the_code! the_pin! first_letter each_letter backwards! rhymes_with \
+    schlüssel codewort geheimcode zutat! zugangscode rückwärts buchstabe la_clé clé! clef! code_secret ingrédient lettre_par à_l'envers llave! llaves! la_clave clave! ingrediente código_de_acceso código_secreto al_revés letra_por \
+    chave! palavra-chave código_secreto ao_contrário chiave! codice_segreto al_contrario lettera_per कुंजी चाबी कोड! कोड_ उल्टा_लिख गुप्त_शब्द रहस्य กุญแจ คีย์ รหัส คำลับ กลับหลัง ทีละตัว 钥匙 鑰匙 暗号 暗號 秘钥 配方 合言葉 鍵を 鍵は レシピ 열쇠 키는 키가 코드를 코드는 비법 거꾸로 \
+    ключ! ключа код_доступа кодовое рецепт по_буквам наоборот anahtar gizli_kelime sleutel codewoord achterstevoren nyckel kodord klucz wspak الرمز المفتاح السر! معكوس مفتاح chìa_khóa khóa_bí mã_bí từ_bí kunci_rahasia kode_rahasia kata_rahasia secara_terbalik מפתח کلید κλειδί ключем";
+
+const COMPOSE: &str = "write_a write_an compose_ poem! haiku limerick song! rap! story! riddle rhyme! fairy_tale python_program \
+    schreib erfinde gedicht geschichte écris écrivez poème une_histoire chanson escribe escriba poema! cuento! canción escreva crie_um crie_uma história! scrivi componi poesia! una_storia canzone \
+    लिखो लिखें लिखिए कविता कहानी เขียน แต่ง บทกวี นิทาน 写一 编一 寫一 作诗 一首诗 書いて 詩を 物語 써_줘 써줘 작성해 напиши сочини придумай стихотворение рассказ yaz! yazın şiir hikaye napisz wymyśl wiersz schrijf verzin gedicht skriv اكتب قصيدة viết bài_thơ tulis_ tuliskan buatkan puisi";
+
+const ASK: &str = "what_is_the what's_the which_word which_letter can_you could_you would_you do_you_know tell_me_the \
+    was_ist_d wie_lautet wie_heißt kannst_du können_sie könntest_du quel_est quelle_est c'est_quoi peux-tu pouvez-vous pourrais-tu tu_peux cuál_es puedes! puede_decir podrías qual_é qual_e_ você_pode pode_me poderia qual_è puoi! potresti può_dirmi \
+    क्या_है क्या_आप क्या_था कौन_सा बता_सकते คืออะไร คือ_อะไร ได้ไหม อะไรคือ 是什么 是多少 是什麼 能不能 可以告诉 は何 何ですか くれる もらえますか 뭐야 무엇 뭐예요 какой_ какое_ какая_ можешь_ не_мог nedir neydi misin wat_is kun_je jakie_jest jaki_jest czy_możesz vad_är ما_هو ما_هي هل_يمكن là_gì có_thể_cho apa_kata apakah bisakah";
+
+const HOW: &str = "how_do_i how_do_we how_do_you how_can_i how_can_we how_should how_to_ how_does how_did what_does what_are_the what_are_some why_do why_does why_is explain_ is_there_a is_it_possible should_i can_i_ difference_between in_my_opinion \
+    wie_kann_ich wie_mache wie_funktion kann_ich warum_ comment_puis comment_faire pourquoi puis-je cómo_puedo cómo_se por_qué puedo! como_posso como_faço por_que posso! come_posso come_si perché कैसे_ क्यों आप_कैसे อย่างไร ทำไม ยังไง 怎么 怎麼 如何 为什么 為什麼 どうやって どうすれば なぜ 어떻게 왜_ как_мне как_можно почему можно_ли nasıl neden_ jak_mog jak_zrobić dlaczego hoe_kan waarom hur_kan varför كيف لماذا làm_thế_nào tại_sao bagaimana mengapa kaise_ kyun_";

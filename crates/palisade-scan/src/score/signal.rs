@@ -29,6 +29,10 @@ pub(crate) enum Signal {
     Reading,
     Finish,
     Encoding,
+    Key,
+    Compose,
+    Ask,
+    How,
 }
 
 impl Signal {
@@ -69,7 +73,11 @@ impl Signal {
             | Self::Holdings
             | Self::Fiction
             | Self::Finish
-            | Self::Encoding => false,
+            | Self::Encoding
+            | Self::Key
+            | Self::Compose
+            | Self::Ask
+            | Self::How => false,
         }
     }
 
@@ -101,6 +109,10 @@ impl Signal {
             Self::Reading => "this text itself",
             Self::Finish => "end of the data",
             Self::Encoding => "encoding",
+            Self::Key => "key",
+            Self::Compose => "text to write",
+            Self::Ask => "question",
+            Self::How => "question about the way",
         }
     }
 }
