@@ -21,8 +21,9 @@ use crate::{
     value::Params,
 };
 
-/// The most rows that a conflict names.
+/// The most rows that a conflict names, and the most bytes of the name of one.
 const MAX_NAMED: usize = 20;
+const MAX_NAME: usize = 200;
 
 /// What a change runs.
 pub(super) struct Statements {
@@ -243,6 +244,7 @@ impl Guard {
             .iter()
             .filter(|row| !row.key.is_empty() && self.sees_whole(row, session))
             .map(|row| format!("{}.{} {}", row.schema, row.table, row.key))
+            .filter(|text| text.len() <= MAX_NAME)
             .filter(|text| self.scanner.detect(text.as_bytes()).is_empty())
             .take(MAX_NAMED)
             .collect();
