@@ -70,6 +70,10 @@ const WITHOUT_CASE: &[(Code, &str)] = &[
         "is of a step of a change; tested with the server",
     ),
     (
+        Code::ChangeNotCompensable,
+        "is of a change that is undone; tested on the engines",
+    ),
+    (
         Code::ChangeConflict,
         "needs data that change between two steps; tested with the server",
     ),

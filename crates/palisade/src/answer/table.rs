@@ -252,7 +252,7 @@ mod tests {
             "NULL",
             "true",
             "a,b",
-            "say \"x\"",
+            "a \"quoted\" word",
             "# masked: nothing",
             " padded ",
             "two\nlines\r\nand\ttab",
