@@ -624,6 +624,15 @@ impl<'a> Resolver<'a> {
                 format!("`{shown}` is a name of the engine's own"),
             ));
         }
+        if OWN_TABLES
+            .iter()
+            .any(|own| own.eq_ignore_ascii_case(&shown))
+        {
+            return Err(Rejection::new(
+                Code::NameSystemRelation,
+                format!("`{shown}` is a name that the firewall keeps; choose another one"),
+            ));
+        }
         *name = ObjectName::from(vec![self.encode(&schema), self.encode(&shown)]);
         self.access.definitions.insert(DefinitionAccess {
             definition: Definition::Create,
@@ -636,6 +645,10 @@ impl<'a> Resolver<'a> {
         Ok((schema_key, key))
     }
 }
+
+/// Names of tables that operators make for the firewall (`change::LEDGER` and `change::IMAGES`): catalogs leave them out, so that a
+/// table of a principal's by such a name would be written by the firewall, and seen in no catalog.
+const OWN_TABLES: [&str; 2] = ["palisade_receipts", "palisade_images"];
 
 /// Refuses the first of these options that is present, by its name.
 fn refuse_options(options: &[(bool, &str)]) -> Result<(), Rejection> {
