@@ -447,6 +447,7 @@ mod tests {
     use super::*;
     use crate::{
         ApprovalOptions, StateSecret,
+        receipts::tests::receipt,
         store::{APPLICATION, TABLES},
     };
 
@@ -584,24 +585,6 @@ mod tests {
         let later = NOW + day * 40;
         keep(None, later);
         assert_eq!(state(&other, later), None);
-    }
-
-    fn receipt() -> palisade::change::Receipt {
-        palisade::change::Receipt {
-            id: "r".to_owned(),
-            kept_ms: 1,
-            proposed_by: "p".to_owned(),
-            approved_by: None,
-            fingerprints: Vec::new(),
-            policies: Vec::new(),
-            statements: String::new(),
-            policy_version: String::new(),
-            catalog_version: String::new(),
-            difference: String::new(),
-            keys: String::new(),
-            images: String::new(),
-            tables: Vec::new(),
-        }
     }
 
     #[test]

@@ -270,7 +270,7 @@ pub enum VerifyFault {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use std::{path::Path, time::Duration};
@@ -291,9 +291,9 @@ mod tests {
         .unwrap()
     }
 
-    /// A change that is kept, about rows with these marks.
-    fn keep(store: &ApprovalStore, marks: &[&str]) -> String {
-        let receipt = Receipt {
+    /// A receipt that says little.
+    pub(crate) fn receipt() -> Receipt {
+        Receipt {
             id: "r".to_owned(),
             kept_ms: 1,
             proposed_by: "p".to_owned(),
@@ -307,7 +307,12 @@ mod tests {
             keys: String::new(),
             images: String::new(),
             tables: Vec::new(),
-        };
+        }
+    }
+
+    /// A change that is kept, about rows with these marks.
+    fn keep(store: &ApprovalStore, marks: &[&str]) -> String {
+        let receipt = receipt();
         let body = ChangeBody {
             version: 1,
             principal: "p".to_owned(),

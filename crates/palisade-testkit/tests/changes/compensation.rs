@@ -12,7 +12,10 @@ use palisade::{
 use palisade_state::{ApprovalOptions, ApprovalStore};
 use palisade_testkit::{fixture::policy_sources, live::changing_gate};
 
-use crate::database::{TestDatabase, TestFile};
+use crate::{
+    any_database::AnyDatabase,
+    database::{TestDatabase, TestFile},
+};
 
 /// What the engines spell alike; `KEY` is a key that the engine gives, and `TYPES` columns of many types.
 const TABLES: &str = "
@@ -44,11 +47,6 @@ forbid (principal, action == Action::"read_plain", resource == Column::"SCHEMA.c
 forbid (principal == Agent::"remover", action in [Action::"insert", Action::"add"], resource);
 "#;
 
-enum Database {
-    File(TestFile),
-    Server(TestDatabase<'static>),
-}
-
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Engine {
     Sqlite,
@@ -58,7 +56,7 @@ enum Engine {
 
 struct Desk {
     guard: Guard,
-    database: Database,
+    database: AnyDatabase,
     engine: Engine,
 }
 
@@ -128,18 +126,18 @@ impl Desk {
             Engine::Sqlite => {
                 let file = TestFile::new(&script);
                 let gate = changing_gate(file.backend(), policies("main"));
-                (gate, Database::File(file))
+                (gate, AnyDatabase::File(file))
             }
             Engine::Postgres => {
                 let database = TestDatabase::postgres("undone", &script);
                 let gate = changing_gate(database.postgres_backend().await, policies("public"));
-                (gate, Database::Server(database))
+                (gate, AnyDatabase::Server(database))
             }
             Engine::Mariadb => {
                 let database = TestDatabase::mariadb("undone", &script);
                 let policies = policies(database.name());
                 let gate = changing_gate(database.mysql_backend().await, policies);
-                (gate, Database::Server(database))
+                (gate, AnyDatabase::Server(database))
             }
         };
         let store = Arc::new(ApprovalStore::in_memory(ApprovalOptions::default()).unwrap());
@@ -152,23 +150,12 @@ impl Desk {
 
     /// Changes the database beside the firewall.
     fn run(&self, sql: &str) {
-        match &self.database {
-            Database::File(file) => file.open_bare().execute_batch(sql).unwrap(),
-            Database::Server(database) => database.load(sql),
-        }
+        self.database.run(sql);
     }
 
     /// One value of the database.
     fn value(&self, sql: &str) -> String {
-        match &self.database {
-            Database::File(file) => {
-                let sql = format!("SELECT coalesce(CAST(({sql}) AS text), '')");
-                file.open_bare()
-                    .query_row(&sql, [], |row| row.get(0))
-                    .unwrap()
-            }
-            Database::Server(database) => database.query(sql),
-        }
+        self.database.value(sql)
     }
 
     /// All rows of all tables.

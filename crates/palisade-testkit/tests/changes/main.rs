@@ -12,6 +12,7 @@
 #[path = "../database/mod.rs"]
 mod database;
 
+mod any_database;
 mod cascade;
 mod cascade_count;
 mod checks;

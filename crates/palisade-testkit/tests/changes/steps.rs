@@ -17,7 +17,10 @@ use palisade_state::{ApprovalOptions, ApprovalStore};
 use palisade_testkit::{fixture::policy_sources, live::changing_gate};
 use serde_json::Value;
 
-use crate::database::{TestDatabase, TestFile};
+use crate::{
+    any_database::AnyDatabase,
+    database::{TestDatabase, TestFile},
+};
 
 /// What the engines spell alike; `KEY` is a key that the engine gives, `NOW` a time that it gives.
 const TABLES: &str = "
@@ -41,14 +44,9 @@ forbid (principal, action == Action::"read_plain", resource == Column::"SCHEMA.c
   when { principal != User::"boss" };
 "#;
 
-enum Database {
-    File(TestFile),
-    Server(TestDatabase<'static>),
-}
-
 struct Desk {
     guard: Guard,
-    database: Database,
+    database: AnyDatabase,
     schema: String,
 }
 
@@ -60,7 +58,7 @@ impl Desk {
         );
         let file = TestFile::new(&script);
         let gate = changing_gate(file.backend(), policies("main", ""));
-        Self::new(gate, Database::File(file), "main".to_owned())
+        Self::new(gate, AnyDatabase::File(file), "main".to_owned())
     }
 
     /// After `more` statements, with policies that permit to set off the trigger `sets_off` too.
@@ -69,7 +67,7 @@ impl Desk {
         let database = TestDatabase::postgres("steps", &script);
         let policies = policies("public", sets_off);
         let gate = changing_gate(database.postgres_backend().await, policies);
-        Self::new(gate, Database::Server(database), "public".to_owned())
+        Self::new(gate, AnyDatabase::Server(database), "public".to_owned())
     }
 
     /// As [`Desk::postgres`].
@@ -82,10 +80,10 @@ impl Desk {
         let schema = database.name().to_owned();
         let policies = policies(&schema, sets_off);
         let gate = changing_gate(database.mysql_backend().await, policies);
-        Self::new(gate, Database::Server(database), schema)
+        Self::new(gate, AnyDatabase::Server(database), schema)
     }
 
-    fn new(gate: Guard, database: Database, schema: String) -> Self {
+    fn new(gate: Guard, database: AnyDatabase, schema: String) -> Self {
         let store = Arc::new(ApprovalStore::in_memory(ApprovalOptions::default()).unwrap());
         Self {
             guard: gate.with_changes(store as Arc<dyn ChangeStore>),
@@ -96,23 +94,12 @@ impl Desk {
 
     /// Changes the database beside the firewall.
     fn run(&self, sql: &str) {
-        match &self.database {
-            Database::File(file) => file.open_bare().execute_batch(sql).unwrap(),
-            Database::Server(database) => database.load(sql),
-        }
+        self.database.run(sql);
     }
 
     /// One value of the database.
     fn value(&self, sql: &str) -> String {
-        match &self.database {
-            Database::File(file) => {
-                let sql = format!("SELECT CAST(({sql}) AS text)");
-                file.open_bare()
-                    .query_row(&sql, [], |row| row.get(0))
-                    .unwrap()
-            }
-            Database::Server(database) => database.query(sql),
-        }
+        self.database.value(sql)
     }
 
     async fn propose(&self, session: &Session, statements: &[&str]) -> String {
@@ -503,8 +490,8 @@ INSERT INTO heir VALUES (1, 1);
     assert_eq!(code, Code::ChangeNotPreviewable);
     // Rows that others lock, alone and beside the change: groups of lockers are seen through.
     let client = match &desk.database {
-        Database::Server(database) => database.postgres_client().await,
-        Database::File(_) => panic!("a server"),
+        AnyDatabase::Server(database) => database.postgres_client().await,
+        AnyDatabase::File(_) => panic!("a server"),
     };
     client
         .batch_execute("BEGIN; SELECT 1 FROM customers WHERE id = 2 FOR KEY SHARE")
@@ -565,7 +552,7 @@ async fn an_account_needs_the_rows_that_it_shows() {
     let columns = "id, tenant, name, plan";
 
     let desk = Desk::postgres("", "").await;
-    let Database::Server(database) = &desk.database else {
+    let AnyDatabase::Server(database) = &desk.database else {
         panic!("a server");
     };
     let role = format!("steps_of_{database}");
@@ -580,7 +567,7 @@ async fn an_account_needs_the_rows_that_it_shows() {
     check_grants(&guard, &desk, (upgrade, delete), &role).await;
 
     let desk = Desk::mariadb("", "").await;
-    let Database::Server(database) = &desk.database else {
+    let AnyDatabase::Server(database) = &desk.database else {
         panic!("a server");
     };
     let role = format!("steps_of_{database}");

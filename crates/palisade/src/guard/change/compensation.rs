@@ -3,14 +3,14 @@
 //! They are decided as the statements of whoever proposes them. Those name columns and hold values that this principal may not see, so
 //! that no refusal of one tells more than that the change cannot be undone.
 
-use std::{fmt::Write as _, sync::Arc};
+use std::{collections::BTreeSet, fmt::Write as _, sync::Arc};
 
 use super::{ChangeCall, ChangeRun, ChangeView, Decision, read_params, require_step};
 use crate::{
     catalog::{Change, Relation, RelationKind},
     change::{
-        ChangeBody, ChangeEvent, ChangeRecord, ChangeWrite, Inverse, InverseFault, OtherRow,
-        images_text, read_images,
+        ChangeBody, ChangeEvent, ChangeRecord, ChangeWrite, Inverse, InverseFault, images_text,
+        read_images,
     },
     code::Code,
     firewall::VisibleRelation,
@@ -57,12 +57,6 @@ impl Guard {
         let (record, _) = self.find_change(id, call.session)?;
         let record = self.settle(record).await?;
         require_step(record.state, ChangeEvent::Compensate)?;
-        if !self.sees_all_that_was_written(&record.body, call.session) {
-            return Err(Rejection::new(
-                Code::ChangeNotCompensable,
-                "it may have written what policy does not show you in plain; whoever sees all of that can undo it",
-            ));
-        }
         let body = ChangeBody {
             compensates: Some(record.id),
             ..self.body(call.session, reason)
@@ -122,12 +116,23 @@ impl Guard {
     /// # Errors
     /// A text for the operator, if the database refuses it.
     pub async fn prune_images(&self, kept_ms: u64) -> Result<Option<u64>, String> {
-        let pruned = self.current.get().backend.prune_images(kept_ms).await;
+        let live = self.current.get();
+        if !live.backend.previews_changes() {
+            return Err("this connection only reads".to_owned());
+        }
+        let pruned = live.backend.prune_images(kept_ms).await;
         pruned.map_err(|error| error.to_string())
     }
 
     /// What a change runs.
-    pub(super) async fn read_statements(&self, body: &ChangeBody) -> Result<Statements, Rejection> {
+    ///
+    /// # Errors
+    /// `change.not-compensable` where `session`, which proposed it, may not undo what it undoes, or that is not known any more.
+    pub(super) async fn read_statements(
+        &self,
+        body: &ChangeBody,
+        session: &Session,
+    ) -> Result<Statements, Rejection> {
         let Some(undone) = &body.compensates else {
             let statements = body.statements.iter();
             let list = statements.map(|one| Ok((one.sql.clone(), read_params(&one.params)?)));
@@ -145,6 +150,12 @@ impl Guard {
             let what = "the change that it undoes is forgotten";
             Rejection::new(Code::ChangeNotCompensable, what)
         })?;
+        if !self.sees_all_that_was_written(&record.body, session) {
+            return Err(Rejection::new(
+                Code::ChangeNotCompensable,
+                "it may have written what policy does not show you in plain; whoever sees all of that can undo it",
+            ));
+        }
         let inverse = self.find_inverse(&record).await?;
         let live = self.current.get();
         let statements = inverse.statements(live.firewall.catalog());
@@ -240,9 +251,14 @@ impl Guard {
             return Ok(());
         }
         let mut message = "the change cannot be undone as things are now: rows are not as it left them, or others would be changed too".to_owned();
+        let tables: BTreeSet<(&str, &str)> = others
+            .iter()
+            .map(|row| (&*row.schema, &*row.table))
+            .collect();
+        let whole = self.find_whole_tables(tables.into_iter(), session);
         let named: Vec<String> = others
             .iter()
-            .filter(|row| !row.key.is_empty() && self.sees_whole(row, session))
+            .filter(|row| !row.key.is_empty() && whole.contains(&(&*row.schema, &*row.table)))
             .map(|row| format!("{}.{} {}", row.schema, row.table, row.key))
             .filter(|text| text.len() <= MAX_NAME)
             .filter(|text| self.scanner.detect(text.as_bytes()).is_empty())
@@ -253,20 +269,5 @@ impl Guard {
             let _ = write!(message, "; of these: {}", named.join("; "));
         }
         Err(Rejection::new(Code::ChangeConflict, message))
-    }
-
-    /// Whether `session` sees every row of the table of `row`, and every column plain.
-    fn sees_whole(&self, row: &OtherRow, session: &Session) -> bool {
-        let firewall = self.firewall();
-        let session = self.now(&firewall, session);
-        let Some(relation) = firewall.catalog().find(&row.schema, &row.table) else {
-            return false;
-        };
-        let relations = firewall.relations(&session).unwrap_or_default();
-        let view = firewall.policies().session(&session);
-        relations.iter().any(|one| one.is_plain(relation))
-            && view
-                .relation(relation.id)
-                .is_ok_and(|decision| decision.rows == RowFilter::Everything)
     }
 }

@@ -8,6 +8,7 @@ mod undo_refusal;
 mod verbs;
 
 use std::{
+    collections::BTreeSet,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -284,7 +285,7 @@ impl Guard {
         limits: Option<&Limits>,
         is_dry: bool,
     ) -> Result<Vec<Decision>, Rejection> {
-        let statements = self.read_statements(body).await?;
+        let statements = self.read_statements(body, session).await?;
         let mut decisions = Vec::with_capacity(statements.list.len());
         for (sql, params) in statements.list {
             let start = self.host.monotonic();
@@ -532,19 +533,11 @@ impl Guard {
     /// what was done are never told: two equal ones would tell that hidden values are equal. Nor are those of policies and catalog: two
     /// that differ would tell that something hidden is another.
     fn show_receipt(&self, receipt: Receipt, session: &Session) -> Receipt {
-        let firewall = self.firewall();
-        let session = self.now(&firewall, session);
-        let relations = firewall.relations(&session).unwrap_or_default();
-        let view = firewall.policies().session(&session);
-        let is_seen = |count: &TableCount| {
-            let relation = firewall.catalog().find(&count.schema, &count.table);
-            relation.is_some_and(|relation| {
-                relations.iter().any(|one| one.is_plain(relation))
-                    && view
-                        .relation(relation.id)
-                        .is_ok_and(|decision| decision.rows == RowFilter::Everything)
-            })
-        };
+        let name = |count: &TableCount| (count.schema.clone(), count.table.clone());
+        let names: Vec<(String, String)> = receipt.tables.iter().map(name).collect();
+        let names = names.iter().map(|(schema, table)| (&**schema, &**table));
+        let whole = self.find_whole_tables(names, session);
+        let is_seen = |count: &TableCount| whole.contains(&(&*count.schema, &*count.table));
         let tables = receipt.tables.into_iter().filter(is_seen).collect();
         Receipt {
             tables,
@@ -555,6 +548,28 @@ impl Guard {
             images: String::new(),
             ..receipt
         }
+    }
+
+    /// Of these tables, by schema and name, those of which `session` sees every row, and every column plain.
+    fn find_whole_tables<'n>(
+        &self,
+        tables: impl Iterator<Item = (&'n str, &'n str)>,
+        session: &Session,
+    ) -> BTreeSet<(&'n str, &'n str)> {
+        let firewall = self.firewall();
+        let session = self.now(&firewall, session);
+        let relations = firewall.relations(&session).unwrap_or_default();
+        let view = firewall.policies().session(&session);
+        let is_whole = |(schema, table): &(&str, &str)| {
+            let relation = firewall.catalog().find(schema, table);
+            relation.is_some_and(|relation| {
+                relations.iter().any(|one| one.is_plain(relation))
+                    && view
+                        .relation(relation.id)
+                        .is_ok_and(|decision| decision.rows == RowFilter::Everything)
+            })
+        };
+        tables.filter(is_whole).collect()
     }
 
     /// What is left of a change that is about to be kept, as far as it is known before.

@@ -10,7 +10,9 @@ use crate::rewrite::{
 };
 use crate::{
     access::AccessSet,
-    catalog::{Catalog, Change, ColumnId, RelationId, RelationKind, system_relation},
+    catalog::{
+        Catalog, Change, Column, ColumnId, Relation, RelationId, RelationKind, system_relation,
+    },
     dialect::Dialect,
     resolve::{Conflict, Reference, Target},
 };
@@ -317,44 +319,37 @@ impl ExpectedAccess {
     }
 }
 
-/// What the engine changes, by itself included.
+/// What the engine changes, by itself included: keys of relations and columns.
 pub(in crate::rewrite) fn writes(
     access: &AccessSet,
     catalog: &Catalog,
 ) -> BTreeSet<(Change, String, String)> {
-    let mut out = BTreeSet::new();
-    for access_change in access.changes() {
-        let Some(relation) = catalog.relation(access_change.relation) else {
-            continue;
-        };
-        let table = relation.key.to_string();
-        match access_change.change {
-            Change::Insert | Change::Delete | Change::Truncate => {
-                out.insert((access_change.change, table, String::new()));
-            }
-            Change::Update => out.extend(
-                access
-                    .columns_written()
-                    .filter(|id| id.relation == relation.id)
-                    .filter_map(|id| relation.column(id.index))
-                    .map(|column| (Change::Update, table.clone(), column.key.to_string())),
-            ),
-        }
-    }
-    out
+    let key = |relation: &Relation| relation.key.to_string();
+    list_writes(access, catalog, key, |column| column.key.to_string())
 }
 
-/// The same with the database's names of relations and columns.
+/// The same by the database's names.
 pub(in crate::rewrite) fn named_writes(
     access: &AccessSet,
     catalog: &Catalog,
+) -> BTreeSet<(Change, String, String)> {
+    list_writes(access, catalog, Relation::database_name, |column| {
+        column.name.to_string()
+    })
+}
+
+fn list_writes(
+    access: &AccessSet,
+    catalog: &Catalog,
+    name_relation: impl Fn(&Relation) -> String,
+    name_column: impl Fn(&Column) -> String,
 ) -> BTreeSet<(Change, String, String)> {
     let mut out = BTreeSet::new();
     for access_change in access.changes() {
         let Some(relation) = catalog.relation(access_change.relation) else {
             continue;
         };
-        let table = relation.database_name();
+        let table = name_relation(relation);
         match access_change.change {
             Change::Insert | Change::Delete | Change::Truncate => {
                 out.insert((access_change.change, table, String::new()));
@@ -364,7 +359,7 @@ pub(in crate::rewrite) fn named_writes(
                     .columns_written()
                     .filter(|id| id.relation == relation.id)
                     .filter_map(|id| relation.column(id.index))
-                    .map(|column| (Change::Update, table.clone(), column.name.to_string())),
+                    .map(|column| (Change::Update, table.clone(), name_column(column))),
             ),
         }
     }
