@@ -69,13 +69,18 @@ impl Answer {
 
     /// A refusal alone.
     pub(crate) fn refused(rejection: Rejection) -> Self {
+        Self::of_refusal(Refusal::new(rejection))
+    }
+
+    /// The same, on its way out.
+    pub(crate) fn of_refusal(refusal: Refusal) -> Self {
         Self {
             id: None,
             rewritten: None,
-            policies: rejection.policies().to_vec(),
+            policies: refusal.rejection.policies().to_vec(),
             duration: Duration::ZERO,
             explained: None,
-            verdict: Verdict::Refused(Refusal::new(rejection)),
+            verdict: Verdict::Refused(refusal),
         }
     }
 

@@ -229,7 +229,7 @@ fn tell_change(record: &ChangeRecord, format: Format) -> Result<Exit, Failure> {
     Ok(Exit::Permitted)
 }
 
-/// A change that waits. Its difference is not in the state file: `palisade changes` shows it.
+/// A change that waits. Its difference is not in the state file: `palisade changes show` shows it.
 fn show_change(record: &ChangeRecord, now: Option<Duration>) -> String {
     let mut text = String::new();
     if let Some(now) = now {

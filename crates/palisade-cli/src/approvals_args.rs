@@ -4,10 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::{
-    args::{Format, PolicyArguments, SecretArguments},
-    audit_config::AuditArguments,
-};
+use crate::args::Format;
 
 pub(crate) const APPROVALS_HELP: &str = "\
 Requests wait in the file of `state` under `[approvals]` or, without that line,
@@ -23,43 +20,13 @@ Examples:
 pub(crate) const APPROVE_HELP: &str = "\
 An approval lets one run of one statement through: of that principal, with those
 parameters, under the policies and the schema of the request. Of a change, it
-also says that the change does what its validation showed; `palisade changes`
-shows it.
+also says that the change does what its validation showed; `palisade changes
+show` shows it.
 
 Examples:
   palisade approve k7m2p9x4qd --config palisade.toml
   palisade approve k7m2p9x4qd --config palisade.toml --key-file operator.key
   palisade approve k7m2p9x4qd --config palisade.toml --reject";
-
-pub(crate) const CHANGES_HELP: &str = "\
-Shows the changes that the principal proposed or may approve. With an id, the
-change is run and taken back: each cell that would be different is shown, under
-the masks and filters of the principal.
-
-Examples:
-  palisade changes connection:desk --config palisade.toml
-  palisade changes connection:desk k7m2p9x4qd --config palisade.toml \\
-    --as 'User::\"ann\"'";
-
-/// `palisade changes`
-#[derive(Debug, Args)]
-pub(crate) struct ChangesArguments {
-    /// sqlite:FILE, or connection:NAME of the configuration
-    #[arg(value_name = "DATABASE")]
-    pub(crate) source: String,
-    /// The change to look at
-    #[arg(value_name = "ID")]
-    pub(crate) id: Option<String>,
-    #[command(flatten)]
-    pub(crate) secret: SecretArguments,
-    #[command(flatten)]
-    pub(crate) policies: PolicyArguments,
-    #[command(flatten)]
-    pub(crate) audit: AuditArguments,
-    /// How to print them
-    #[arg(long, default_value = "text")]
-    pub(crate) format: Format,
-}
 
 /// Where requests wait; if nothing says it, in palisade.state.db of the current
 /// folder.

@@ -135,6 +135,16 @@ impl ApprovalSetup {
             .map_err(|error| Failure::Usage(error.to_string()))
     }
 
+    /// The store, for commands whose work is lost without a file.
+    pub(crate) fn require_store(&self) -> Result<ApprovalStore, Failure> {
+        self.open()?.ok_or_else(|| {
+            Failure::Usage(
+                "there is no state file, so that no changes and no receipts outlive their server\n  help: name one by `state` under `[approvals]`, or an audit log by --audit"
+                    .to_owned(),
+            )
+        })
+    }
+
     /// A store that is gone with the process.
     pub(crate) fn open_in_memory(&self) -> Result<ApprovalStore, Failure> {
         ApprovalStore::in_memory(self.options())

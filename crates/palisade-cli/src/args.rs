@@ -6,10 +6,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use palisade::{dialect::Dialect, session::Principal};
 
 use crate::access_token_args::{TOKEN_HELP, TokenCommand};
-use crate::approvals_args::{
-    APPROVALS_HELP, APPROVE_HELP, ApprovalsArguments, ApproveArguments, CHANGES_HELP,
-    ChangesArguments,
-};
+use crate::approvals_args::{APPROVALS_HELP, APPROVE_HELP, ApprovalsArguments, ApproveArguments};
 use crate::audit_args::{
     AUDIT_SHOW_HELP, AUDIT_VERIFY_HELP, AuditShowArguments, AuditVerifyArguments,
 };
@@ -17,6 +14,7 @@ use crate::broker_args::{
     BROKER_HELP, BrokerArguments, LOAD_HELP, LoadArguments, RELAY_HELP, RelayArguments,
     SANDBOX_HELP, SandboxArguments,
 };
+use crate::changes::args::ChangesCommand;
 use crate::completions::{COMPLETIONS_HELP, CompletionsArguments};
 use crate::config_args::ConfigCommand;
 use crate::ledger_args::LedgerCommand;
@@ -96,9 +94,9 @@ pub(crate) enum Command {
     /// Check a configuration, or print the schema of configurations
     #[command(subcommand)]
     Config(ConfigCommand),
-    /// Show changes that wait, and what one of them does row by row
-    #[command(after_help = CHANGES_HELP)]
-    Changes(ChangesArguments),
+    /// Propose changes, look at what they do row by row, approve, keep and undo them
+    #[command(subcommand)]
+    Changes(ChangesCommand),
     /// Show the receipts of changes, and tell whether they are what was written
     #[command(subcommand)]
     Ledger(LedgerCommand),

@@ -6,6 +6,7 @@ use palisade::{
     access::Usage,
     answer::{EmptyReason, Envelope, Notice, ScannedRows, TruncationReason},
 };
+use terminal_size::{Height, Width, terminal_size_of};
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 use crate::{
@@ -30,11 +31,20 @@ pub(crate) struct Paint {
 impl Paint {
     /// On if standard output is a terminal that shows colours and `NO_COLOR` is not set.
     pub(crate) fn for_stdout() -> Self {
+        let stream = std::io::stdout();
+        Self::of_stream(stream.is_terminal(), terminal_size_of(stream))
+    }
+
+    /// The same for standard error.
+    pub(crate) fn for_stderr() -> Self {
+        let stream = std::io::stderr();
+        Self::of_stream(stream.is_terminal(), terminal_size_of(stream))
+    }
+
+    fn of_stream(terminal: bool, columns: Option<(Width, Height)>) -> Self {
         let set =
             |name| env::var_os(name).is_some_and(|value: std::ffi::OsString| !value.is_empty());
         let dumb = env::var_os("TERM").is_some_and(|term| term == "dumb");
-        let terminal = std::io::stdout().is_terminal();
-        let columns = terminal_size::terminal_size_of(std::io::stdout());
         Self {
             on: terminal && !set("NO_COLOR") && !dumb,
             width: columns.map_or(WIDTH, |(width, _)| usize::from(width.0).max(NARROWEST)),

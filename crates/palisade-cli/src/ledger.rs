@@ -3,11 +3,11 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use palisade::{
-    code::Code,
-    guard::{LedgerFault, ReceiptView, Refusal},
+    guard::{LedgerFault, ReceiptView, Refusal, TracedRow},
     moment::print_utc,
     session::{Session, Transport},
     token::Lifetime,
+    value::Params,
 };
 use palisade_scan::spell_out;
 use palisade_state::VerifyFault;
@@ -19,10 +19,14 @@ use crate::{
     database::{Access, Database},
     database_name::Source,
     exit::{Exit, Failure},
-    ledger_args::{LedgerArguments, LedgerCommand, LedgerPruneArguments, LedgerShowArguments},
+    ledger_args::{
+        LedgerArguments, LedgerCommand, LedgerPruneArguments, LedgerShowArguments,
+        LedgerTraceArguments,
+    },
     output,
     query::Gate,
     setup::Setup,
+    statements::read_params,
 };
 
 /// Runs the command.
@@ -30,6 +34,7 @@ pub(crate) fn run(command: &LedgerCommand) -> Result<Exit, Failure> {
     match command {
         LedgerCommand::List(arguments) => list(arguments),
         LedgerCommand::Show(arguments) => show(arguments),
+        LedgerCommand::Trace(arguments) => trace(arguments),
         LedgerCommand::Verify(arguments) => verify(arguments),
         LedgerCommand::Prune(arguments) => prune(arguments),
     }
@@ -50,15 +55,9 @@ fn list(arguments: &LedgerArguments) -> Result<Exit, Failure> {
         Some(&arguments.audit),
     )?;
     let (gate, session) = open(&setup, &database)?;
-    let told = gate.receipts(&session).map(|all| match arguments.format {
-        Format::Json => all
-            .iter()
-            .map(|view| format!("{}\n", json!(view)))
-            .collect(),
-        Format::Text if all.is_empty() => "there are no receipts\n".to_owned(),
-        Format::Text => all.iter().map(describe).collect(),
-    });
-    tell(told)
+    let told = gate.guard().list_receipts(&session);
+    let told = told.map(|all| print_all(&all, arguments.format));
+    tell(told, arguments.format)
 }
 
 fn show(arguments: &LedgerShowArguments) -> Result<Exit, Failure> {
@@ -69,23 +68,52 @@ fn show(arguments: &LedgerShowArguments) -> Result<Exit, Failure> {
         Some(&arguments.audit),
     )?;
     let (gate, session) = open(&setup, &database)?;
-    let told = gate.receipt(&arguments.id, &session);
-    tell(told.map(|view| match arguments.format {
+    let told = gate.guard().get_receipt(&arguments.id, &session);
+    let told = told.map(|view| match arguments.format {
         Format::Json => format!("{}\n", json!(view)),
         Format::Text => describe(&view),
-    }))
+    });
+    tell(told, arguments.format)
 }
 
-fn tell(told: Result<String, Refusal>) -> Result<Exit, Failure> {
+fn trace(arguments: &LedgerTraceArguments) -> Result<Exit, Failure> {
+    let Params::Named(key) = read_params(Some(&arguments.key))? else {
+        return Err(Failure::Usage(
+            "the key is no JSON object\n  help: write the columns of the primary key and their values, '{\"id\": 1}'"
+                .to_owned(),
+        ));
+    };
+    let (setup, database) = Setup::over(
+        Source::argument(&arguments.source)?,
+        &arguments.secret,
+        &arguments.policies,
+        Some(&arguments.audit),
+    )?;
+    let (gate, session) = open(&setup, &database)?;
+    let row = TracedRow {
+        table: &arguments.table,
+        key: &key,
+    };
+    let told = gate.guard().trace_row(row, &session);
+    let told = told.map(|all| print_all(&all, arguments.format));
+    tell(told, arguments.format)
+}
+
+fn print_all(all: &[ReceiptView], format: Format) -> String {
+    match format {
+        Format::Json => all
+            .iter()
+            .map(|view| format!("{}\n", json!(view)))
+            .collect(),
+        Format::Text if all.is_empty() => "there are no receipts\n".to_owned(),
+        Format::Text => all.iter().map(describe).collect(),
+    }
+}
+
+fn tell(told: Result<String, Refusal>, format: Format) -> Result<Exit, Failure> {
     match told {
         Ok(text) => output::text(&text).map(|()| Exit::Permitted),
-        Err(refusal) => {
-            changes::tell(&refusal);
-            Ok(match refusal.rejection.code() {
-                Code::Internal => Exit::Internal,
-                _ => Exit::Refused,
-            })
-        }
+        Err(refusal) => changes::refuse(refusal, format),
     }
 }
 
@@ -96,12 +124,7 @@ fn verify(arguments: &LedgerArguments) -> Result<Exit, Failure> {
         &arguments.policies,
         Some(&arguments.audit),
     )?;
-    let store = setup.approvals.open()?.ok_or_else(|| {
-        Failure::Usage(
-            "there is no state file, so that no receipts outlive their server\n  help: name one by `state` under `[approvals]`, or an audit log"
-                .to_owned(),
-        )
-    })?;
+    let store = setup.approvals.require_store()?;
     let links = match store.verify_receipts() {
         Ok(links) => links,
         Err(VerifyFault::Chain(fault)) => {
@@ -110,7 +133,8 @@ fn verify(arguments: &LedgerArguments) -> Result<Exit, Failure> {
         Err(fault @ VerifyFault::Store(_)) => return Err(Failure::Internal(fault.to_string())),
     };
     let (gate, _) = open(&setup, &database)?;
-    let compared = gate.compare_receipts(&links)?;
+    let compared = gate.block_on(gate.guard().compare_receipts(&links));
+    let compared = compared.map_err(Failure::Unavailable)?;
     let faults: Vec<String> = compared
         .iter()
         .flatten()
@@ -141,7 +165,8 @@ fn prune(arguments: &LedgerPruneArguments) -> Result<Exit, Failure> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let since = now.unwrap_or_default().saturating_sub(age);
     let since = u64::try_from(since.as_millis()).unwrap_or_default();
-    let text = match gate.prune_images(since)? {
+    let pruned = gate.block_on(gate.guard().prune_images(since));
+    let text = match pruned.map_err(Failure::Unavailable)? {
         Some(parts) => format!("{parts} parts of images are deleted\n"),
         None => {
             return Err(Failure::Usage(

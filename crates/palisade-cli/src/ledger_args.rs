@@ -20,6 +20,14 @@ const SHOW_HELP: &str = "\
 Examples:
   palisade ledger show connection:desk k7m2p9x4qd --config palisade.toml";
 
+const TRACE_HELP: &str = "\
+Tells whoever sees every row of the table and every column plain; for others no
+row was ever changed. What triggers and foreign keys did is found as well.
+
+Examples:
+  palisade ledger trace connection:desk tickets '{\"id\": 1}' \\
+    --config palisade.toml";
+
 const VERIFY_HELP: &str = "\
 Finds receipts that were edited, are missing or stand in another order, in the
 state file and, where the database has a table of receipts, there too. Exit code
@@ -44,6 +52,9 @@ pub(crate) enum LedgerCommand {
     /// Show one receipt
     #[command(after_help = SHOW_HELP)]
     Show(LedgerShowArguments),
+    /// List the receipts of all changes of one row
+    #[command(after_help = TRACE_HELP)]
+    Trace(LedgerTraceArguments),
     /// Tell whether the receipts are what was written
     #[command(after_help = VERIFY_HELP)]
     Verify(LedgerArguments),
@@ -85,6 +96,29 @@ pub(crate) struct LedgerShowArguments {
     #[command(flatten)]
     pub(crate) audit: AuditArguments,
     /// How to print it
+    #[arg(long, default_value = "text")]
+    pub(crate) format: Format,
+}
+
+/// `palisade ledger trace`
+#[derive(Debug, Args)]
+pub(crate) struct LedgerTraceArguments {
+    /// sqlite:FILE, or connection:NAME of the configuration
+    #[arg(value_name = "DATABASE")]
+    pub(crate) source: String,
+    /// The row's table, with or without the schema
+    #[arg(value_name = "TABLE")]
+    pub(crate) table: String,
+    /// The row's primary key, a JSON object
+    #[arg(value_name = "KEY")]
+    pub(crate) key: String,
+    #[command(flatten)]
+    pub(crate) secret: SecretArguments,
+    #[command(flatten)]
+    pub(crate) policies: PolicyArguments,
+    #[command(flatten)]
+    pub(crate) audit: AuditArguments,
+    /// How to print them
     #[arg(long, default_value = "text")]
     pub(crate) format: Format,
 }

@@ -191,7 +191,7 @@ fn run() -> Result<Exit, Failure> {
         Command::Sandbox(arguments) => broker::sandbox(arguments),
         Command::McpConfig(arguments) => mcp_config::run(arguments),
         Command::Config(command) => config_command::run(command),
-        Command::Changes(arguments) => changes::run(arguments),
+        Command::Changes(command) => changes::run(command),
         Command::Ledger(command) => ledger::run(command),
         Command::Approvals(arguments) => approvals::list(arguments),
         Command::Approve(arguments) => approvals::approve(arguments),

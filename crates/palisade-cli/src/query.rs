@@ -9,13 +9,9 @@ use std::{
 
 use palisade::{
     approval::Approvals,
-    change::ChainedReceipt,
     error::Error,
     firewall::Firewall,
-    guard::{
-        self, Backend, ChangeCall, ChangeView, Guard, LedgerFault, LookedAtChange, Outcome,
-        ReceiptView, Refusal, Report,
-    },
+    guard::{self, Backend, ChangeCall, Guard, Outcome, Refusal, Report},
     limits::Limits,
     policy::{PolicySources, template::Template},
     session::Session,
@@ -218,49 +214,22 @@ impl Gate {
         self.ask(guard::Request::template(name, arguments, session))
     }
 
-    /// The changes that `session` proposed or may approve.
-    pub(crate) fn changes(&self, session: &Session) -> Result<Vec<ChangeView>, Refusal> {
-        self.guard.list_changes(session)
+    /// What answers calls about changes.
+    pub(crate) fn guard(&self) -> &Guard {
+        &self.guard
     }
 
-    /// The receipts that `session` may know of.
-    pub(crate) fn receipts(&self, session: &Session) -> Result<Vec<ReceiptView>, Refusal> {
-        self.guard.list_receipts(session)
-    }
-
-    /// One of them.
-    pub(crate) fn receipt(&self, id: &str, session: &Session) -> Result<ReceiptView, Refusal> {
-        self.guard.get_receipt(id, session)
-    }
-
-    /// How the database's receipts differ from the chain, if it has any.
-    pub(crate) fn compare_receipts(
-        &self,
-        links: &[ChainedReceipt],
-    ) -> Result<Option<Vec<LedgerFault>>, Failure> {
-        let compared = self.guard.compare_receipts(links);
-        let compared = self.runtime.block_on(compared);
-        compared.map_err(Failure::Unavailable)
-    }
-
-    /// Deletes the images of rows of changes that were kept before `kept_ms`; how many parts there were, if the database has a table of them.
-    pub(crate) fn prune_images(&self, kept_ms: u64) -> Result<Option<u64>, Failure> {
-        let pruned = self.guard.prune_images(kept_ms);
-        let pruned = self.runtime.block_on(pruned);
-        pruned.map_err(Failure::Unavailable)
-    }
-
-    /// One of the changes, and what it does by now.
-    pub(crate) fn inspect_change(
-        &self,
-        id: &str,
-        session: &Session,
-    ) -> Result<LookedAtChange, Refusal> {
-        let call = ChangeCall {
+    /// A call of `session` about changes.
+    pub(crate) fn change_call<'a>(&'a self, session: &'a Session) -> ChangeCall<'a> {
+        ChangeCall {
             limits: Some(&self.limits),
             ..ChangeCall::new(session)
-        };
-        self.runtime.block_on(self.guard.inspect_change(id, call))
+        }
+    }
+
+    /// Waits for what the guard answers.
+    pub(crate) fn block_on<F: Future>(&self, answer: F) -> F::Output {
+        self.runtime.block_on(answer)
     }
 
     fn ask(&self, request: guard::Request<'_>) -> Answer {

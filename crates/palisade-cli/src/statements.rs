@@ -70,13 +70,13 @@ fn answer_one(
     note_starter(setup, form.format);
     let params = read_params(form.params.as_deref())?;
     let sql = sql.ok_or_else(|| Failure::Usage("there is no statement".to_owned()))?;
-    Ok(match text(sql, max_input_bytes(&setup.limits))? {
+    Ok(match read_text(sql, max_input_bytes(&setup.limits))? {
         Ok(sql) => answerer.answer(&Request {
             sql,
             params,
             session: session(setup),
         }),
-        Err(refused) => *refused,
+        Err((code, why)) => Answer::invalid(code, why),
     })
 }
 
@@ -117,7 +117,8 @@ pub(crate) fn max_input_bytes(limits: &Limits) -> usize {
         .saturating_add(64 * 1024)
 }
 
-fn open(path: &Path) -> Result<Box<dyn BufRead>, Failure> {
+/// A file of lines; `-` is standard input.
+pub(crate) fn open(path: &Path) -> Result<Box<dyn BufRead>, Failure> {
     if path == Path::new("-") {
         return Ok(Box::new(BufReader::new(std::io::stdin())));
     }
@@ -130,9 +131,11 @@ fn open(path: &Path) -> Result<Box<dyn BufRead>, Failure> {
     Ok(Box::new(BufReader::new(file)))
 }
 
-/// The statement, from standard input where the command line says `-`; or the answer to a statement that is too long
-/// or no text.
-fn text(sql: &str, max_bytes: usize) -> Result<Result<String, Box<Answer>>, Failure> {
+/// The statement, from standard input where the command line says `-`; or why it is too long or no text.
+pub(crate) fn read_text(
+    sql: &str,
+    max_bytes: usize,
+) -> Result<Result<String, (Code, String)>, Failure> {
     if sql != "-" {
         return Ok(Ok(sql.to_owned()));
     }
@@ -144,20 +147,13 @@ fn text(sql: &str, max_bytes: usize) -> Result<Result<String, Box<Answer>>, Fail
         .take(most)
         .read_to_end(&mut bytes)
         .map_err(|error| Failure::Usage(format!("cannot read standard input: {error}")))?;
-    let refused = |code, message: String| Ok(Err(Box::new(Answer::invalid(code, message))));
     if bytes.len() > max_bytes {
-        return refused(
-            Code::LimitQuerySize,
-            format!("the statement is longer than {max_bytes} bytes"),
-        );
+        let why = format!("the statement is longer than {max_bytes} bytes");
+        return Ok(Err((Code::LimitQuerySize, why)));
     }
-    match String::from_utf8(bytes) {
-        Ok(text) => Ok(Ok(text)),
-        Err(_) => refused(
-            Code::RequestInvalid,
-            "the statement is not UTF-8".to_owned(),
-        ),
-    }
+    let text = String::from_utf8(bytes);
+    let why = "the statement is not UTF-8".to_owned();
+    Ok(text.map_err(|_| (Code::RequestInvalid, why)))
 }
 
 pub(crate) fn print(answer: &Answer, format: Format) -> Result<(), Failure> {

@@ -76,6 +76,7 @@ fn requests_wait_beside_the_log_of_the_configuration() {
     let change = change.as_str().unwrap();
     let shown = [
         "changes",
+        "show",
         "connection:desk",
         change,
         "--as",

@@ -53,12 +53,26 @@ fn an_operator_looks_at_a_change_and_signs_it() {
         "{listed}"
     );
     // She sees the cells that are different; the agent's own principal is not hers.
-    let show = ["changes", "connection:desk", &id, "--as", "User::\"ann\""];
+    let show = [
+        "changes",
+        "show",
+        "connection:desk",
+        &id,
+        "--as",
+        "User::\"ann\"",
+    ];
     let shown = desk.run(&[&show[..], &CONFIG].concat()).expect_exit(0).out;
     for word in ["main.tickets", "update", "subject", "geheim"] {
         assert!(shown.contains(word), "{shown}");
     }
-    let stranger = ["changes", "connection:desk", &id, "--as", "Agent::\"x\""];
+    let stranger = [
+        "changes",
+        "show",
+        "connection:desk",
+        &id,
+        "--as",
+        "Agent::\"x\"",
+    ];
     desk.run(&[&stranger[..], &CONFIG].concat())
         .fails(1, &["change.unknown"]);
     let approve = [&["approve", &id][..], &CONFIG].concat();
@@ -123,7 +137,37 @@ fn receipts_are_listed_shown_and_verified() {
         .expect_exit(0)
         .json();
     assert_eq!(shown["id"], *ids[0]);
-    ledger(&["show", "nothing"]).fails(1, &["change.unknown-receipt"]);
+    ledger(&["show", "nothing"]).fails(1, &["change.unknown-receipt", "palisade ledger list"]);
+    let traced = desk.run(
+        &[
+            &[
+                "ledger",
+                "trace",
+                "connection:desk",
+                "tickets",
+                r#"{"id": 1}"#,
+            ],
+            &CONFIG[..],
+        ]
+        .concat(),
+    );
+    let traced = traced.expect_exit(0).out;
+    assert!(
+        traced.contains(&ids[0]) && traced.contains(&ids[1]),
+        "{traced}"
+    );
+    let other = [
+        "ledger",
+        "trace",
+        "connection:desk",
+        "main.tickets",
+        r#"{"id": 2}"#,
+    ];
+    let other = desk.run(&[&other, &CONFIG[..]].concat()).expect_exit(0).out;
+    assert_eq!(other, "there are no receipts\n");
+    let keyless = ["ledger", "trace", "connection:desk", "tickets", "[1]"];
+    desk.run(&[&keyless, &CONFIG[..]].concat())
+        .fails(2, &["primary key", "{\"id\": 1}"]);
     let verified = ledger(&["verify"]).expect_exit(0).out;
     assert_eq!(
         verified,
@@ -154,4 +198,217 @@ fn receipts_are_listed_shown_and_verified() {
         "DELETE FROM receipts; INSERT INTO receipts SELECT * FROM spare",
         "receipt 1 was edited",
     );
+}
+
+/// A change by hand from the proposal to the receipt, and what undoes it, without a server.
+#[test]
+fn a_person_proposes_keeps_and_undoes_a_change() {
+    let desk = Desk::new();
+    desk.policy(&POLICIES.replace("\"operator\"", "\"required\""));
+    desk.write(
+        "palisade.toml",
+        "policies = \"p\"\nprincipal = 'Agent::\"bot\"'\naudit = \"audit.jsonl\"\n[approvals]\nstate = \"approvals.db\"\n\
+         [connections.desk]\nurl = \"sqlite:demo.db\"\nwritable = true\n",
+    );
+    let database = rusqlite::Connection::open(desk.path("demo.db")).unwrap();
+    database
+        .execute_batch(
+            "CREATE TABLE palisade_receipts (change_id varchar(64) PRIMARY KEY, receipt text NOT NULL);
+             CREATE TABLE palisade_images (change_id varchar(64) NOT NULL, part integer NOT NULL, kept_ms bigint NOT NULL,
+                 image text NOT NULL, PRIMARY KEY (change_id, part))",
+        )
+        .unwrap();
+    let rows = || -> String {
+        let sql = "SELECT group_concat(id || subject || status, ';') FROM (SELECT * FROM tickets ORDER BY id)";
+        database.query_row(sql, [], |row| row.get(0)).unwrap()
+    };
+    let before = rows();
+    let changes = |words: &[&str]| {
+        let (verb, rest) = words.split_first().unwrap();
+        desk.run(&[&["changes", verb, "connection:desk"], rest, &CONFIG[..]].concat())
+    };
+    let ann = ["--as", "User::\"ann\""];
+    let json = ["--format", "json"];
+
+    // Two statements, looked at at once. Nothing is kept yet.
+    let shown = changes(&[
+        "propose",
+        "UPDATE tickets SET subject = 'geheim' WHERE id = 1",
+        "UPDATE tickets SET status = 'closed' WHERE id = 2",
+        "--reason",
+        "because",
+        "--validate",
+    ]);
+    let shown = shown.expect_exit(0).out;
+    for text in [
+        "validated",
+        "# because",
+        "geheim",
+        "subject",
+        "preview ",
+        "`palisade changes show`",
+    ] {
+        assert!(shown.contains(text), "{text}: {shown}");
+    }
+    let id = shown.split_whitespace().next().unwrap().to_owned();
+    assert_eq!(rows(), before);
+    let looked = changes(&["show", &id, "--format", "json"])
+        .expect_exit(0)
+        .json();
+    assert_eq!(
+        (&looked["change"], &looked["as_validated"]),
+        (&json!(id), &json!(true)),
+        "{looked}"
+    );
+    assert_eq!(looked["difference"]["row_count"], 2, "{looked}");
+    let preview = looked["preview"].as_str().unwrap();
+
+    // It waits for another principal; who proposed it is none.
+    changes(&["commit", &id]).fails(1, &["approval.required", "palisade approve"]);
+    let refused = changes(&["commit", &id, "--format", "json"])
+        .expect_exit(1)
+        .json();
+    assert_eq!(refused["code"], "approval.required");
+    changes(&["approve", &id, "--preview", preview]).fails(1, &["change.own-approval"]);
+    let other = [&["approve", &id, "--preview", "other"][..], &ann].concat();
+    changes(&other).fails(1, &["change.conflict"]);
+    let approve = [&["approve", &id, "--preview", preview][..], &ann, &json].concat();
+    assert_eq!(
+        changes(&approve).expect_exit(0).json()["decided_by"],
+        "User::\"ann\""
+    );
+    let committed = changes(&["commit", &id]).expect_exit(0).out;
+    assert!(
+        committed.contains("main.tickets: 0 new, 2 changed, 0 deleted"),
+        "{committed}"
+    );
+    let after = rows();
+    assert!(after.contains("geheim") && after != before, "{after}");
+
+    // What undoes it is a change as any other.
+    let undo = [&["compensate", &id, "--validate"][..], &json].concat();
+    let undo = changes(&undo).expect_exit(0).json();
+    assert_eq!(
+        (&undo["compensates"], &undo["state"]),
+        (&json!(id), &json!("validated")),
+        "{undo}"
+    );
+    let (back, preview) = (
+        undo["change"].as_str().unwrap(),
+        undo["preview"].as_str().unwrap(),
+    );
+    changes(&[&["approve", back, "--preview", preview][..], &ann].concat()).expect_exit(0);
+    // Somebody else was quicker: what it does by now comes with the refusal.
+    database
+        .execute_batch("UPDATE tickets SET status = 'open' WHERE id = 2")
+        .unwrap();
+    let conflict = changes(&["commit", back]).expect_exit(1);
+    assert!(conflict.err.contains("change.conflict"), "{}", conflict.err);
+    database
+        .execute_batch("UPDATE tickets SET status = 'closed' WHERE id = 2")
+        .unwrap();
+    let approve = |back: &str| {
+        let again = changes(&[&["validate", back][..], &json].concat())
+            .expect_exit(0)
+            .json();
+        let preview = again["preview"].as_str().unwrap();
+        changes(&[&["approve", back, "--preview", preview][..], &ann].concat()).expect_exit(0);
+    };
+    approve(back);
+    let kept = changes(&[&["commit", back][..], &json].concat())
+        .expect_exit(0)
+        .json();
+    assert_eq!(kept["state"], "committed", "{kept}");
+    assert_eq!(rows(), before);
+    let listed = changes(&[&["list"][..], &json].concat())
+        .expect_exit(0)
+        .lines();
+    let states: Vec<_> = listed
+        .iter()
+        .map(|view| view["state"].as_str().unwrap())
+        .collect();
+    assert_eq!(states, ["committed", "compensated"]);
+}
+
+/// Statements come from a file too, and what is wrong with it is told by its line.
+#[test]
+fn statements_of_a_change_come_from_a_file() {
+    let desk = Desk::new();
+    desk.policy(&POLICIES.replace("@approval(\"operator\")", ""));
+    desk.write(
+        "palisade.toml",
+        "policies = \"p\"\nprincipal = 'Agent::\"bot\"'\n[approvals]\nstate = \"approvals.db\"\n\
+         [connections.desk]\nurl = \"sqlite:demo.db\"\nwritable = true\n",
+    );
+    let propose = |words: &[&str]| {
+        desk.run(
+            &[
+                &["changes", "propose", "connection:desk"],
+                words,
+                &CONFIG[..],
+            ]
+            .concat(),
+        )
+    };
+    desk.write(
+        "lines.jsonl",
+        "{\"sql\": \"UPDATE tickets SET subject = ? WHERE id = ?\", \"params\": [\"eins\", 1]}\n\n\
+         {\"sql\": \"UPDATE tickets SET subject = 'zwei' WHERE id = 2\"}\n",
+    );
+    let from_file = propose(&["--batch", "lines.jsonl", "--format", "json"])
+        .expect_exit(0)
+        .json();
+    assert_eq!(
+        from_file["statements"].as_array().unwrap().len(),
+        2,
+        "{from_file}"
+    );
+    let id = from_file["change"].as_str().unwrap();
+    let id = [id, "--config", "palisade.toml"];
+    for verb in ["validate", "commit"] {
+        desk.run(&[&["changes", verb, "connection:desk"], &id[..]].concat())
+            .expect_exit(0);
+    }
+    let database = rusqlite::Connection::open(desk.path("demo.db")).unwrap();
+    let sql = "SELECT group_concat(subject) FROM (SELECT * FROM tickets WHERE id < 3 ORDER BY id)";
+    let subjects: String = database.query_row(sql, [], |row| row.get(0)).unwrap();
+    assert_eq!(subjects, "eins,zwei");
+    // A change that is over cannot be withdrawn; another one can.
+    desk.run(&[&["changes", "reject", "connection:desk"], &id[..]].concat())
+        .fails(1, &["change.wrong-state", "palisade changes show"]);
+    let one = propose(&[
+        "UPDATE tickets SET subject = ? WHERE id = 1",
+        "--params",
+        "[\"drei\"]",
+        "--format",
+        "json",
+    ]);
+    let one = one.expect_exit(0).json();
+    let one = [one["change"].as_str().unwrap(), "--config", "palisade.toml"];
+    let rejected = desk.run(&[&["changes", "reject", "connection:desk"], &one[..]].concat());
+    assert!(rejected.expect_exit(0).out.contains("rejected"));
+
+    desk.write(
+        "lines.jsonl",
+        "{\"sql\": \"SELECT 1\"}\n{\"sql\": \"SELECT 1\", \"as\": \"User::1\"}\n",
+    );
+    propose(&["--batch", "lines.jsonl"]).fails(2, &["line 2", "`as`", "\"params\""]);
+    desk.write("lines.jsonl", "\n");
+    propose(&["--batch", "lines.jsonl"]).fails(1, &["request.invalid", "from 1 to 100"]);
+    propose(&["UPDATE tickets SET id = id", "SELECT 1", "--params", "[]"])
+        .fails(2, &["--batch FILE"]);
+    propose(&["SELECT 1"]).fails(1, &["REFUSED"]);
+    propose(&["--batch", "nowhere.jsonl"]).fails(2, &["nowhere.jsonl"]);
+    propose(&[]).fails(2, &["SQL"]);
+    // What would be gone with the command is not proposed.
+    let alone = [
+        "changes",
+        "propose",
+        "sqlite:demo.db",
+        "UPDATE tickets SET id = id",
+        "--policies",
+        "p",
+    ];
+    desk.run(&alone)
+        .fails(2, &["no state file", "[approvals]", "--audit"]);
 }

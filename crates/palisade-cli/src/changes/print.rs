@@ -1,0 +1,172 @@
+//! Changes as people and machines read them.
+
+use std::{fmt::Write as _, time::Duration};
+
+use palisade::{
+    change::Receipt,
+    guard::{ChangeView, LookedAtChange, Preview},
+    moment::print_utc,
+};
+use palisade_scan::spell_out;
+use serde_json::{Value, json};
+
+use crate::{
+    args::Format,
+    commands,
+    human::{self, Paint},
+};
+
+/// Changes one after another.
+pub(super) fn list(all: &[ChangeView], format: Format) -> String {
+    match format {
+        Format::Text if all.is_empty() => "there are no changes\n".to_owned(),
+        Format::Json | Format::Text => all.iter().map(|view| change(view, format)).collect(),
+    }
+}
+
+/// A change.
+pub(super) fn change(view: &ChangeView, format: Format) -> String {
+    match format {
+        Format::Json => format!("{}\n", json!(view)),
+        Format::Text => describe(view) + &describe_next(view),
+    }
+}
+
+/// A change and what it does.
+pub(super) fn looked_at(looked: &LookedAtChange, format: Format) -> String {
+    match format {
+        Format::Json => format!("{}\n", looked_at_json(looked)),
+        Format::Text => looked_at_text(looked),
+    }
+}
+
+fn looked_at_json(looked: &LookedAtChange) -> Value {
+    let LookedAtChange {
+        view,
+        preview,
+        is_as_validated,
+    } = looked;
+    let mut body = json!(view);
+    if let (Value::Object(told), Some(preview)) = (&mut body, preview) {
+        let Preview {
+            rows,
+            counted,
+            generated,
+        } = preview;
+        told.insert("as_validated".to_owned(), json!(is_as_validated));
+        told.insert("generated".to_owned(), json!(generated));
+        let counted = counted.iter();
+        let counted = counted.map(|(table, rows)| {
+            let rows = (*rows > 0).then_some(rows);
+            json!({"table": table, "rows": rows})
+        });
+        told.insert("also_changed".to_owned(), counted.collect());
+        told.insert("difference".to_owned(), json!(rows));
+    }
+    body
+}
+
+fn looked_at_text(looked: &LookedAtChange) -> String {
+    let LookedAtChange {
+        view,
+        preview,
+        is_as_validated,
+    } = looked;
+    let mut text = describe(view);
+    if let Some(Preview {
+        rows,
+        counted,
+        generated,
+    }) = preview
+    {
+        text.push_str(&human::rows(rows, Paint::for_stdout()));
+        for (table, rows) in counted {
+            let _ = match rows {
+                0 => writeln!(text, "also: {table}, more rows than policy shows"),
+                rows => writeln!(text, "also: {table} {rows} rows"),
+            };
+        }
+        if !generated.is_empty() {
+            let _ = writeln!(
+                text,
+                "made anew each time, so that other values may be kept: {}",
+                spell_out(&generated.join(", "))
+            );
+        }
+        if !is_as_validated {
+            text.push_str(
+                "This is not what it did when it was validated: it cannot be kept before it is validated again.\n",
+            );
+        }
+    }
+    text + &describe_next(view)
+}
+
+/// What can be done with a change now.
+fn describe_next(view: &ChangeView) -> String {
+    let names = commands::names();
+    let next: Vec<&str> = view
+        .next_valid_actions
+        .iter()
+        .filter_map(|action| names.name(action))
+        .collect();
+    format!("  next: {}\n", next.join(", "))
+}
+
+/// A change in a few lines. An agent wrote them: what hides is spelled out, and each line is set in.
+fn describe(view: &ChangeView) -> String {
+    let approval = match &view.approval {
+        Some(level) => format!(", approval: {level}"),
+        None => String::new(),
+    };
+    let mut text = format!(
+        "{}  {}\n  {}{approval}\n",
+        view.change,
+        view.state.word(),
+        view.proposed_by
+    );
+    if let Some(by) = &view.decided_by {
+        text.push_str(&format!("  decided by {}\n", spell_out(by)));
+    }
+    if let Some(reason) = &view.reason {
+        for line in reason.lines() {
+            text.push_str(&format!("  # {}\n", spell_out(line)));
+        }
+    }
+    if let Some(undone) = &view.compensates {
+        text.push_str(&format!("  undoes the change {undone}\n"));
+    }
+    for statement in &view.statements {
+        for line in statement.lines() {
+            text.push_str(&format!("  | {}\n", spell_out(line)));
+        }
+    }
+    if let Some(preview) = &view.preview {
+        text.push_str(&format!("  preview {preview}\n"));
+    }
+    if let Some(receipt) = &view.receipt {
+        text.push_str(&describe_receipt(receipt));
+    }
+    text
+}
+
+/// A receipt in a few lines.
+fn describe_receipt(receipt: &Receipt) -> String {
+    let kept = print_utc(Duration::from_millis(receipt.kept_ms));
+    let mut text = format!("  receipt {}, kept at {kept}\n", receipt.id);
+    for count in &receipt.tables {
+        text.push_str(&format!(
+            "  {}.{}: {} new, {} changed, {} deleted rows\n",
+            spell_out(&count.schema),
+            spell_out(&count.table),
+            count.inserted,
+            count.updated,
+            count.deleted
+        ));
+    }
+    text.push_str(&format!(
+        "  digests: statements {}, difference {}, keys {}\n",
+        receipt.statements, receipt.difference, receipt.keys
+    ));
+    text
+}
