@@ -32,7 +32,7 @@ pub(crate) struct Http {
     /// The names by which clients call the server, as `NAME` or `NAME:PORT`, beside `localhost` and its addresses.
     #[serde(default)]
     pub(crate) hosts: Vec<String>,
-    /// The origins of browser pages that may ask, as `https://NAME:PORT`. Without it, none may.
+    /// The origins of browser pages that may ask, as `https://NAME:PORT`. Without it, only pages of the server's own address.
     #[serde(default)]
     pub(crate) origins: Vec<String>,
     /// Whose tokens count beside these: those of authorization servers.

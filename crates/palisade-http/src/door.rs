@@ -133,7 +133,10 @@ impl Protocol {
     }
 
     /// Answers by what the request leaves of the server.
-    async fn answer(self, request: Request) -> Response {
+    async fn answer(self, mut request: Request) -> Response {
+        if is_same_origin(&request) {
+            request.headers_mut().remove(header::ORIGIN);
+        }
         let Some(narrowing) = request.extensions().get::<Narrowing>() else {
             // It did not come through the door.
             return refuse(StatusCode::INTERNAL_SERVER_ERROR, "internal");
@@ -145,6 +148,29 @@ impl Protocol {
         let answer = LEFT.scope(server, self.service.handle(request));
         answer.await.map(Body::new)
     }
+}
+
+/// Whether the page that asks is of the address that it asks. Whether that address is this server's is looked at afterwards, as of every
+/// request: a name that was made to point here is not listed.
+fn is_same_origin(request: &Request) -> bool {
+    let headers = request.headers();
+    let mut origins = headers.get_all(header::ORIGIN).iter();
+    let (Some(origin), None) = (origins.next(), origins.next()) else {
+        return false;
+    };
+    let Some((scheme, page)) = origin.to_str().ok().and_then(|o| o.split_once("://")) else {
+        return false;
+    };
+    let host = headers
+        .get(header::HOST)
+        .and_then(|host| host.to_str().ok());
+    let host = host.or_else(|| {
+        request
+            .uri()
+            .authority()
+            .map(|authority| authority.as_str())
+    });
+    matches!(scheme, "http" | "https") && host.is_some_and(|host| host.eq_ignore_ascii_case(page))
 }
 
 /// Counts how a request is answered.

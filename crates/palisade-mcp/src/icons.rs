@@ -2,12 +2,13 @@
 
 use rmcp::model::Icon;
 
-/// What stands before and after the path of each.
-const BEFORE: &str = "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16' fill='none' \
-                      stroke='%23808080' stroke-width='1.5'%3E%3Cpath d='";
+/// What stands before and after the path of each. Clients that check schemas take no text with blanks for a URI (RFC 3986).
+const BEFORE: &str = "data:image/svg+xml,%3Csvg%20xmlns='http://www.w3.org/2000/svg'%20viewBox='0%200%2016%2016'%20fill='none'%20\
+                      stroke='%23808080'%20stroke-width='1.5'%3E%3Cpath%20d='";
 const AFTER: &str = "'/%3E%3C/svg%3E";
 
 fn drawn(path: &str) -> Icon {
+    let path = path.replace(' ', "%20");
     Icon::new(format!("{BEFORE}{path}{AFTER}"))
         .with_mime_type("image/svg+xml")
         .with_sizes(vec!["any".to_owned()])

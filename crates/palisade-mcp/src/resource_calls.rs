@@ -45,7 +45,7 @@ impl PalisadeServer {
     ) -> Result<Value, ErrorData> {
         let only = self.connections.only();
         let call = Address::parse(uri).and_then(|at| at.call(only, &self.tools()));
-        self.ask_tool(call.ok_or_else(resources::not_found)?, context)
+        self.ask_tool(call.ok_or_else(|| resources::not_found(uri))?, context)
             .await
     }
 
@@ -152,7 +152,7 @@ impl PalisadeServer {
                 let call = wanted.call(begun, &self.tools());
                 if let (Some(connection), Some((tool, mut arguments))) = (connection, call) {
                     resources::name_connection(&mut arguments, connections.only(), &connection)
-                        .ok_or_else(resources::not_found)?;
+                        .ok_or_else(|| invalid("there is no such database"))?;
                     let call = resources::call_of(tool, arguments);
                     let answer = self.ask_tool(call, context).await?;
                     names = wanted.names(&answer);

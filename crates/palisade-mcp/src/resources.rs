@@ -194,11 +194,11 @@ fn decode(part: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.into_owned())
 }
 
-/// The same for every URI that names nothing.
-pub(crate) fn not_found() -> ErrorData {
+/// The same for every URI that names nothing. It stands in `data`, as the specification has it.
+pub(crate) fn not_found(uri: &str) -> ErrorData {
     ErrorData::resource_not_found(
         "there is no resource of this URI; `resources/list` and `resources/templates/list` say what there is",
-        None,
+        Some(json!({"uri": uri})),
     )
 }
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs the MCP clients of the tests under target/clients, once: the Python package `mcp` in its versions 1 and 2, each in a
-# virtual environment, the MCP inspector with a Node it runs on, the TypeScript SDK, and an authorization server.
+# virtual environment, the MCP inspector with a Node it runs on, the TypeScript SDK, an authorization server, and the official
+# conformance suite.
 set -euo pipefail
 
 PYTHON_MCP=2.3.0
@@ -9,6 +10,7 @@ TYPESCRIPT_SDK=1.32.2
 NODE=22
 INSPECTOR=2.12.0
 OIDC_PROVIDER=9.13.3
+CONFORMANCE=0.2.0-alpha.12
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../.." && pwd)
 dir=$root/target/clients
@@ -77,4 +79,5 @@ install_node() {
 }
 install_node oauth "oidc-provider@$OIDC_PROVIDER"
 install_node typescript "@modelcontextprotocol/sdk@$TYPESCRIPT_SDK"
+install_node conformance "@modelcontextprotocol/conformance@$CONFORMANCE"
 "$dir/inspector/node-bin/node" --version >/dev/null || fail "the installed Node does not run"

@@ -14,7 +14,7 @@ use crate::{
 
 /// The Python client and the MCP inspector list the tools, run a query and see a refusal, over a file and
 /// over servers of PostgreSQL and MariaDB. The Python client does so over HTTP as well, with a token of the server's own and with
-/// one of an authorization server. Over a file that may be changed, every tool is called.
+/// one of an authorization server, and so does the official conformance suite. Over a file that may be changed, every tool is called.
 pub(crate) fn check(binary: &Path) -> Result {
     let clients = root().join("crates/palisade-testkit/clients");
     let demo = fresh_folder("target/clients/demo")?;
@@ -46,12 +46,40 @@ pub(crate) fn check(binary: &Path) -> Result {
             .arg(root().join("target/clients/inspector/node-bin/node"))
             .env("CLIENTS_FOLDER", root().join("target/clients/oauth")),
     )?;
+    check_conformance(binary, &demo)?;
     call_every_tool(binary)?;
     for (product, script) in [("postgres", POSTGRES), ("mariadb", MARIADB)] {
         let server = TestServer::start(binary, product, script)?;
         clients(&server.url)?;
     }
     Ok(())
+}
+
+/// The official conformance suite over HTTP, alone.
+pub(crate) fn conformance() -> Result {
+    cargo(&[&["build", "--package", "palisade-cli"][..], &FULL].concat())?;
+    let binary = root().join("target/debug/palisade");
+    let demo = fresh_folder("target/clients/demo")?;
+    run(Command::new(&binary)
+        .arg("demo")
+        .arg("--dir")
+        .arg(&demo)
+        .stdout(Stdio::null()))?;
+    run(Command::new("bash").arg(root().join("crates/palisade-testkit/clients/setup.sh")))?;
+    check_conformance(&binary, &demo)
+}
+
+/// Both revisions, check by check, beside what is known not to pass.
+fn check_conformance(binary: &Path, demo: &Path) -> Result {
+    let installed = root().join("target/clients");
+    run(Command::new(installed.join("inspector/node-bin/node"))
+        .arg(root().join("crates/palisade-testkit/clients/conformance/check.mjs"))
+        .arg(binary)
+        .arg(demo)
+        .arg(
+            installed
+                .join("conformance/node_modules/@modelcontextprotocol/conformance/dist/index.js"),
+        ))
 }
 
 /// Calls each tool with good and bad arguments, by the Python client in its versions 1 and 2 and by the TypeScript SDK.

@@ -45,6 +45,8 @@ Tasks:
   mutants [--sample N] [--seed S]
                   changes the deciding code in N places, one at a time: what no test notices is told;
                   `mutants --help` says more
+  conformance     the official MCP conformance suite over HTTP, both revisions; what does not pass is named in
+                  crates/palisade-testkit/clients/conformance/unmet.json, with the reason
   train DIR       learns the weights of the scanner's score from a folder of texts; `train --help` says more
   measure [BINARY]
                   start to first answer and memory of `palisade serve`; what a relay and the broker add to a call, and
@@ -85,6 +87,7 @@ fn main() -> ExitCode {
         Some("eval") => eval::run(args),
         Some("mutants") => mutants::run_sample(&args.collect::<Vec<_>>()),
         Some("train") => train::run(args),
+        Some("conformance") => clients::conformance(),
         Some("measure") => clients::measure(args.next()),
         Some("second-opinion") => second_opinion::run(),
         Some("versions") => versions::check(),

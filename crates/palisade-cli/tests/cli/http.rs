@@ -423,6 +423,25 @@ fn what_no_client_sends_is_refused_before_it_is_read() {
         (good.clone().header("Host", "evil.example"), 403),
         (good.clone().header("Origin", "http://evil.example"), 403),
         (good.clone().header("Origin", "null"), 403),
+        // A page of the address itself; one of a name that was made to point here.
+        (
+            good.clone()
+                .header("Host", "palisade.example.com")
+                .header("Origin", "https://palisade.example.com"),
+            200,
+        ),
+        (
+            good.clone()
+                .header("Host", "palisade.example.com")
+                .header("Origin", "https://palisade.example.com:444"),
+            403,
+        ),
+        (
+            good.clone()
+                .header("Host", "evil.example")
+                .header("Origin", "http://evil.example"),
+            403,
+        ),
         (good.clone().at("/mcp?principal=admin"), 400),
         (
             good.clone()
