@@ -151,7 +151,7 @@ fn ask_process(engine: &str, url: &str, tables: usize, policies: usize) -> Line 
 
 fn one_line(engine: &str, url: &str, tables: usize, policies: usize) -> Line {
     let runtime = Builder::new_current_thread().enable_all().build().unwrap();
-    let sources = world::policies(engine, tables, policies);
+    let sources = world::policies((engine, url), tables, policies);
     runtime.block_on(async {
         let start = Instant::now();
         match engine {

@@ -27,11 +27,16 @@ pub(crate) fn schema(tables: usize) -> String {
 }
 
 /// A permit of reading, and then forbids: of a column each, and of each hundred one of rows.
-pub(crate) fn policies(engine: &str, tables: usize, policies: usize) -> PolicySources {
+pub(crate) fn policies(
+    (engine, url): (&str, &str),
+    tables: usize,
+    policies: usize,
+) -> PolicySources {
     let schema = match engine {
-        "postgres" => "public".to_owned(),
-        "mariadb" => format!("scale{tables}"),
-        _ => "main".to_owned(),
+        "postgres" => "public",
+        // The database is the schema there, and each run has one of its own.
+        "mariadb" => url.rsplit('/').next().unwrap(),
+        _ => "main",
     };
     let mut text = "permit(principal, action in [Action::\"select\", Action::\"see\", Action::\"read\", Action::\"call\"], resource);\n".to_owned();
     for n in 1..policies {

@@ -9,7 +9,7 @@ use std::{
 
 use clap::ValueEnum;
 use palisade::{
-    answer::{Action, Scanner, Sensitivity},
+    answer::{Action, Scanner, Sensitivity, SeverityActions},
     did_you_mean,
     guard::Budgets,
     limits::Limits,
@@ -17,7 +17,6 @@ use palisade::{
     token::{Lifetime, LifetimeSyntaxError},
 };
 use palisade_mcp::{AnswerSize, ToolSet, UnknownToolError};
-use palisade_scan::Rules;
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -32,7 +31,7 @@ use crate::{
     exit::Failure,
     http_config::{Http, HttpSetup},
     postgres::SettingName,
-    scan_config::Scan,
+    scan_config::{Scan, Scanning},
     secret::Secret,
     target::{Acknowledged, Engine, Target},
     telemetry_config::{Telemetry, find_host},
@@ -53,8 +52,8 @@ pub(crate) struct Config {
     pub(crate) on_finding: Option<OnFinding>,
     /// How much of what comes back is reported.
     pub(crate) sensitivity: Option<ScanFor>,
-    /// What the operator looks for beside the detectors.
-    pub(crate) rules: Option<&'static Rules>,
+    /// What `[scan]` says.
+    pub(crate) scanning: Scanning,
     /// What principals may take over time.
     pub(crate) budgets: Option<Arc<Budgets>>,
     /// Where the secret behind tokens and hash masks is.
@@ -80,10 +79,16 @@ impl Config {
     pub(crate) fn scanner(&self) -> Scanner {
         let sensitivity = self.sensitivity.map(Sensitivity::from);
         let scanner = Scanner::with_sensitivity(sensitivity.unwrap_or_default());
-        match self.rules {
+        match self.scanning.rules {
             Some(rules) => scanner.with_rules(rules),
             None => scanner,
         }
+    }
+
+    /// What becomes of cells in which a detector finds something.
+    pub(crate) fn actions(&self) -> SeverityActions {
+        let on_finding = self.on_finding.map(Action::from).unwrap_or_default();
+        self.scanning.actions(on_finding)
     }
 }
 
@@ -107,8 +112,8 @@ struct File {
     principal: Option<Spanned<String>>,
     /// The file to which audit records are appended, one JSON line a call; or a table that says more. Without it, nothing is recorded.
     audit: Option<Audit>,
-    /// What becomes of a cell in which a detector finds something: it stays with a note, its text is replaced, it becomes null, or
-    /// the answer is refused. Without it, `"flag"`.
+    /// What becomes of a cell in which a detector finds something: it stays with a note, what is found is replaced, it becomes
+    /// null, or the answer is refused. Without it, `"flag"`. `[scan]` can say it by severity.
     on_finding: Option<OnFinding>,
     /// How much is reported of text that reads as instructions: everything that may be one, what is likely one, or what
     /// certainly is. Without it, `"balanced"`.
@@ -291,7 +296,7 @@ enum Pooled {
 pub(crate) enum OnFinding {
     /// It stays, with a note.
     Flag,
-    /// Its text is replaced.
+    /// What is found is replaced.
     Redact,
     /// It becomes null.
     Withhold,
@@ -532,6 +537,8 @@ impl Reader<'_> {
         }
         let audit = self.audit(audit, &grants)?;
         let named = self.approvals(approvals, &grants)?;
+        let scanning = scan.check(connections.keys().map(String::as_str));
+        let scanning = scanning.map_err(|(what, span, help)| self.fault(&what, span, &help))?;
         let defaults = Config {
             policies: policies.map(|path| self.folder.join(path)),
             candidate: None,
@@ -540,7 +547,7 @@ impl Reader<'_> {
             audit,
             on_finding,
             sensitivity,
-            rules: self.rules(scan)?,
+            scanning,
             budgets: self.budgets(budgets)?,
             token_secret: self.token_secret(token_secret_env, token_secret_file, &grants)?,
             token_lifetime: self.lifetime(token_lifetime)?,
@@ -562,17 +569,6 @@ impl Reader<'_> {
             http: self.http(http)?,
             broker: broker.read(self.folder, |what, span, help| self.fault(what, span, help))?,
             connections: checked,
-        })
-    }
-
-    /// The operator's rules, none if there are none.
-    fn rules(&self, scan: Scan) -> Result<Option<&'static Rules>, Failure> {
-        scan.check().map_err(|(message, span)| {
-            self.fault(
-                &message,
-                span,
-                "`[[scan.rules]]` has a name, and `literals`, a `pattern` or both; the manual's page on scanning shows one",
-            )
         })
     }
 
@@ -702,7 +698,7 @@ impl Reader<'_> {
             audit,
             on_finding: on_finding.or(defaults.on_finding),
             sensitivity: sensitivity.or(defaults.sensitivity),
-            rules: defaults.rules,
+            scanning: defaults.scanning.clone(),
             budgets: defaults.budgets.clone(),
             token_secret: self
                 .token_secret(token_secret_env, token_secret_file, grants)?

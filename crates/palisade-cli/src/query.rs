@@ -126,6 +126,7 @@ pub(crate) fn guard(
     );
     let guard = guard
         .on_finding(setup.on_finding)
+        .expect_findings(setup.expected_findings())
         .scanner(setup.scanner)
         .with_name(setup.name_of(database));
     Ok(match &setup.candidate {

@@ -2,10 +2,15 @@
 
 use std::ops::Range;
 
-use palisade::answer::Severity;
-use palisade_scan::{Rule, Rules};
+use palisade::{
+    answer::{Action, ExpectedFindings, Severity, SeverityActions},
+    did_you_mean,
+};
+use palisade_scan::{Detector, Rule, Rules};
 use serde::Deserialize;
 use toml::Spanned;
+
+use crate::config::OnFinding;
 
 /// `[scan]`
 #[derive(Default, Deserialize)]
@@ -14,6 +19,27 @@ pub(crate) struct Scan {
     /// What is looked for, at most 200 rules.
     #[serde(default)]
     rules: Vec<ScanRule>,
+    /// Columns in whose cells findings are no news.
+    #[serde(default)]
+    expected: Vec<ScanExpected>,
+    /// What becomes of a cell in which only findings of low severity are. Without it, as `on_finding`.
+    on_low: Option<OnFinding>,
+    /// The same of medium severity.
+    on_medium: Option<OnFinding>,
+    /// The same of high severity. Of several findings in a cell the strictest action counts.
+    on_high: Option<OnFinding>,
+}
+
+/// `[[scan.expected]]`
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ScanExpected {
+    /// The columns, as `SCHEMA.TABLE.COLUMN`; each part may hold `*` for any characters.
+    columns: Vec<Spanned<String>>,
+    /// Ids of the detectors whose findings are expected there, in which `*` may stand for any characters, as `leak.*`.
+    detectors: Vec<Spanned<String>>,
+    /// The connection of these columns. Without it, every connection.
+    connection: Option<Spanned<String>>,
 }
 
 /// `[[scan.rules]]`
@@ -40,47 +66,145 @@ enum RuleSeverity {
     High,
 }
 
+/// `[scan]` as it is used.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Scanning {
+    /// What is looked for beside the detectors, if anything is.
+    pub(crate) rules: Option<&'static Rules>,
+    /// Findings that are no news, and of which connection, if not of every one.
+    expected: Vec<(Option<String>, ExpectedFindings)>,
+    low: Option<Action>,
+    medium: Option<Action>,
+    high: Option<Action>,
+}
+
+impl Scanning {
+    /// What becomes of cells where the configuration says nothing of a severity but `on_finding`.
+    pub(crate) fn actions(&self, on_finding: Action) -> SeverityActions {
+        SeverityActions {
+            low: self.low.unwrap_or(on_finding),
+            medium: self.medium.unwrap_or(on_finding),
+            high: self.high.unwrap_or(on_finding),
+        }
+    }
+
+    /// What is no news in answers of this connection.
+    pub(crate) fn list_expected(&self, connection: Option<&str>) -> Vec<ExpectedFindings> {
+        let of_it = self.expected.iter().filter(|(named, _)| match named {
+            None => true,
+            Some(named) => connection == Some(named.as_str()),
+        });
+        of_it.map(|(_, expected)| expected.clone()).collect()
+    }
+}
+
+/// What is wrong with `[scan]`, where it stands, and what helps.
+type ScanFault = (String, Option<Range<usize>>, String);
+
 impl Scan {
-    /// The rules ready to search with; none if there are none.
+    /// The same ready to search with. `connections` are those that there are.
     ///
     /// # Errors
-    /// What is wrong with one, and where its name stands.
-    pub(crate) fn check(self) -> Result<Option<&'static Rules>, (String, Option<Range<usize>>)> {
-        if self.rules.is_empty() {
-            return Ok(None);
-        }
-        let mut spans = Vec::new();
-        let rules: Vec<Rule> = self
-            .rules
-            .into_iter()
-            .map(|rule| {
-                let ScanRule {
-                    name,
-                    severity,
-                    literals,
-                    pattern,
-                } = rule;
-                spans.push((name.get_ref().clone(), name.span()));
-                Rule {
-                    name: name.into_inner(),
-                    severity: match severity {
-                        Some(RuleSeverity::Low) => Severity::Low,
-                        Some(RuleSeverity::Medium) | None => Severity::Medium,
-                        Some(RuleSeverity::High) => Severity::High,
-                    },
-                    literals,
-                    pattern,
-                }
-            })
+    /// What is wrong with it, and where that stands.
+    pub(crate) fn check<'c>(
+        self,
+        connections: impl Iterator<Item = &'c str>,
+    ) -> Result<Scanning, ScanFault> {
+        let connections: Vec<&str> = connections.collect();
+        let operators: Vec<String> = (self.rules.iter())
+            .map(|rule| format!("operator.{}", rule.name.get_ref()))
             .collect();
-        match Rules::new(&rules) {
-            Ok(rules) => Ok(Some(rules.keep())),
-            Err(error) => {
-                // Of a name that is there twice, the second.
-                let named = spans.into_iter().rev();
-                let span = named.into_iter().find(|(name, _)| *name == error.rule);
-                Err((error.to_string(), span.map(|(_, span)| span)))
+        let ids = Detector::ALL.iter().map(|detector| detector.id);
+        let known: Vec<&str> = ids.chain(operators.iter().map(String::as_str)).collect();
+        let mut expected = Vec::new();
+        for one in self.expected {
+            let connection = one
+                .connection
+                .map(|name| check_connection(name, &connections));
+            let connection = connection.transpose()?;
+            let detectors: Vec<&str> = (one.detectors.iter())
+                .map(|name| name.get_ref().as_str())
+                .collect();
+            for column in &one.columns {
+                let rule = ExpectedFindings::new(column.get_ref(), &detectors).map_err(|error| {
+                    let help = "a table of `[[scan.expected]]` has `columns = [\"main.mails.body\"]` and `detectors = [\"leak.*\"]`";
+                    (error.to_string(), Some(column.span()), help.to_owned())
+                })?;
+                if let Some(unknown) = rule.find_unknown(known.iter().copied()) {
+                    let at = (one.detectors.iter())
+                        .find(|name| name.get_ref().eq_ignore_ascii_case(unknown));
+                    let help = match did_you_mean::closest(unknown, known.iter().copied()) {
+                        Some(close) => format!("did you mean `{close}`?"),
+                        None => "the manual's page of detectors lists them".to_owned(),
+                    };
+                    let what = format!("there is no detector `{unknown}`");
+                    return Err((what, at.map(Spanned::span), help));
+                }
+                expected.push((connection.clone(), rule));
             }
+        }
+        Ok(Scanning {
+            rules: check_rules(self.rules)?,
+            expected,
+            low: self.on_low.map(Action::from),
+            medium: self.on_medium.map(Action::from),
+            high: self.on_high.map(Action::from),
+        })
+    }
+}
+
+fn check_connection(name: Spanned<String>, connections: &[&str]) -> Result<String, ScanFault> {
+    if connections.contains(&name.get_ref().as_str()) {
+        return Ok(name.into_inner());
+    }
+    let help = match did_you_mean::closest(name.get_ref(), connections.iter().copied()) {
+        Some(close) => format!("did you mean `{close}`?"),
+        None => "name one of `[connections]`".to_owned(),
+    };
+    let what = format!("there is no connection `{}`", name.get_ref());
+    Err((what, Some(name.span()), help))
+}
+
+/// The rules ready to search with; none if there are none.
+fn check_rules(rules: Vec<ScanRule>) -> Result<Option<&'static Rules>, ScanFault> {
+    if rules.is_empty() {
+        return Ok(None);
+    }
+    let mut spans = Vec::new();
+    let rules: Vec<Rule> = rules
+        .into_iter()
+        .map(|rule| {
+            let ScanRule {
+                name,
+                severity,
+                literals,
+                pattern,
+            } = rule;
+            spans.push((name.get_ref().clone(), name.span()));
+            Rule {
+                name: name.into_inner(),
+                severity: match severity {
+                    Some(RuleSeverity::Low) => Severity::Low,
+                    Some(RuleSeverity::Medium) | None => Severity::Medium,
+                    Some(RuleSeverity::High) => Severity::High,
+                },
+                literals,
+                pattern,
+            }
+        })
+        .collect();
+    match Rules::new(&rules) {
+        Ok(rules) => Ok(Some(rules.keep())),
+        Err(error) => {
+            // Of a name that is there twice, the second.
+            let named = spans.into_iter().rev();
+            let span = named.into_iter().find(|(name, _)| *name == error.rule);
+            let help = "`[[scan.rules]]` has a name, and `literals`, a `pattern` or both; the manual's page on scanning shows one";
+            Err((
+                error.to_string(),
+                span.map(|(_, span)| span),
+                help.to_owned(),
+            ))
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::{path::Path, sync::Arc, time::Duration};
 
 use palisade::{
-    answer::{Action, Scanner},
+    answer::{ExpectedFindings, Scanner, SeverityActions},
     audit::{AuditSink, NoAudit},
     catalog::Catalog,
     dialect::Dialect,
@@ -29,6 +29,7 @@ use crate::{
     database_name::{CatalogSource, Source},
     exit::Failure,
     policies::Policies,
+    scan_config::Scanning,
     secret::Secret,
     target::Target,
     webhook::Webhook,
@@ -48,7 +49,9 @@ pub(crate) struct Setup {
     /// Where records go.
     pub(crate) audit: Option<Arc<AuditFile>>,
     /// What becomes of a cell in which a detector finds something.
-    pub(crate) on_finding: Action,
+    pub(crate) on_finding: SeverityActions,
+    /// What `[scan]` of the configuration says.
+    scanning: Scanning,
     /// How much of what comes back is reported.
     pub(crate) scanner: Scanner,
     /// What principals may take over time from what is served.
@@ -234,7 +237,8 @@ impl Setup {
             is_starter: folder.is_none(),
             principal,
             audit,
-            on_finding: config.on_finding.map(Action::from).unwrap_or_default(),
+            on_finding: config.actions(),
+            scanning: config.scanning.clone(),
             scanner: config.scanner(),
             budgets: config.budgets.clone(),
             token_secret: token_secret.map(|secret| {
@@ -286,6 +290,11 @@ impl Setup {
     /// What `database` is called before agents and in records.
     pub(crate) fn name_of(&self, database: &Database) -> String {
         self.connection.clone().unwrap_or_else(|| database.name())
+    }
+
+    /// Findings that are no news in answers of the database.
+    pub(crate) fn expected_findings(&self) -> Vec<ExpectedFindings> {
+        self.scanning.list_expected(self.connection.as_deref())
     }
 
     /// What a database is opened for: of a connection of the configuration what that says, of any other what the

@@ -143,6 +143,7 @@ fn the_schema_and_the_parser_know_the_same_keys() {
         ("Telemetry", "telemetry"),
         ("Scan", "scan"),
         ("ScanRule", "[scan.rules]"),
+        ("ScanExpected", "[scan.expected]"),
         ("BudgetTable", "budgets"),
         ("BudgetSpan", "budgets.minute"),
         ("Connection", "connections.x"),

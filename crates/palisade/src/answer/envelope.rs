@@ -278,6 +278,7 @@ mod tests {
     fn plan(names: &[&str]) -> ScanPlan {
         ScanPlan {
             masked_uses: Vec::new(),
+            identities: Vec::new(),
             tokens: Vec::new(),
             columns: names
                 .iter()

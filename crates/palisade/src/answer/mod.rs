@@ -10,34 +10,37 @@ mod unscanned;
 
 mod cell;
 pub mod envelope;
+mod finding_rules;
 mod line;
 mod marker;
 mod masked_use;
 mod model_tokens;
+mod redact;
 mod room;
 pub mod scan_session;
 mod split;
 mod table;
 
 pub use envelope::{CONTENT_POLICY, Envelope, ModelEnvelope};
+pub use finding_rules::{
+    Action, ExpectedByColumn, ExpectedFindings, ExpectedFindingsError, SeverityActions,
+};
 pub use marker::Marker;
 pub(crate) use masked_use::{MaskedUse, Replacement};
 pub use room::{Form, Room};
-pub use scan_session::{
-    Action, EmptyReason, Finding, Notice, ScanSession, ScannedRows, TruncationReason,
-};
+pub use scan_session::{EmptyReason, Finding, Notice, ScanSession, ScannedRows, TruncationReason};
 #[cfg(feature = "scan")]
 pub use scanned::{Detector, Scanner, Sensitivity, Severity};
 #[cfg(feature = "scan")]
-pub(crate) use scanned::{detect, spell_out};
+pub(crate) use scanned::{detect, locate, spell_out};
 #[cfg(not(feature = "scan"))]
 pub use unscanned::{Detector, Scanner, Sensitivity, Severity};
 #[cfg(not(feature = "scan"))]
-pub(crate) use unscanned::{detect, spell_out};
+pub(crate) use unscanned::{detect, locate, spell_out};
 
 use std::sync::Arc;
 
-use crate::token::TokenKeys;
+use crate::{catalog::ColumnId, token::TokenKeys};
 
 /// How an answer must be scanned.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,6 +60,8 @@ pub struct ScanPlan {
     pub(crate) if_empty: EmptyReason,
     /// The masked columns that the statement used: a notice for each.
     pub(crate) masked_uses: Vec<MaskedUse>,
+    /// For each column, the one of a table or view that it is unchanged, if it is one.
+    pub(crate) identities: Vec<Option<ColumnId>>,
     /// For each column that is one of tokens, its position and their keys.
     pub(crate) tokens: Vec<(usize, Arc<TokenKeys>)>,
 }

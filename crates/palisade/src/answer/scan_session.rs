@@ -11,9 +11,11 @@ use serde::Serialize;
 
 use crate::{
     answer::{
-        Detector, OutputColumn, Room, RowBound, ScanPlan, Scanner, Sensitivity, Severity,
+        Action, Detector, ExpectedByColumn, OutputColumn, Room, RowBound, ScanPlan, Scanner,
+        Sensitivity, Severity, SeverityActions,
         cell::{Cell, HEX_PREFIX, hex},
         marker::Marker,
+        redact::{self, redact},
         room::{Left, NOTE_CHARS},
         spell_out,
         split::{Split, find_split},
@@ -22,20 +24,6 @@ use crate::{
     rejection::Rejection,
     value::{ColumnTypes, RowSink, Value},
 };
-
-/// What becomes of a cell in which a detector finds something.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub enum Action {
-    /// It stays; the finding says where it is.
-    #[default]
-    Flag,
-    /// Its text is replaced by `[redacted: detector]`.
-    Redact,
-    /// It becomes null and a notice says so.
-    Withhold,
-    /// The whole answer is refused.
-    Block,
-}
 
 /// What a detector found, and where. It quotes nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -305,7 +293,9 @@ pub const MAX_FINDINGS: usize = 100;
 #[derive(Debug)]
 pub struct ScanSession {
     plan: ScanPlan,
-    action: Action,
+    actions: SeverityActions,
+    /// What is no news in which column.
+    expected: ExpectedByColumn,
     scanner: Scanner,
     marker: Marker,
     columns: Vec<OutputColumn>,
@@ -351,10 +341,16 @@ impl ScanSession {
 
     /// The same with a scanner that looks for what an operator does, too.
     #[must_use]
-    pub fn with_scanner(plan: &ScanPlan, action: Action, scanner: Scanner, marker: Marker) -> Self {
+    pub fn with_scanner(
+        plan: &ScanPlan,
+        actions: impl Into<SeverityActions>,
+        scanner: Scanner,
+        marker: Marker,
+    ) -> Self {
         let mut session = Self {
             plan: plan.clone(),
-            action,
+            actions: actions.into(),
+            expected: ExpectedByColumn::default(),
             scanner,
             marker,
             columns: unique_names(&plan.columns),
@@ -375,6 +371,12 @@ impl ScanSession {
         };
         session.scan_columns();
         session
+    }
+
+    /// The same where an operator expects findings in some columns.
+    #[must_use]
+    pub fn expect_findings(self, expected: ExpectedByColumn) -> Self {
+        Self { expected, ..self }
     }
 
     /// The same for an answer that a model is given no more of than `room` holds. What does not fit is cut off at a row, and counts as
@@ -505,7 +507,9 @@ impl ScanSession {
             let had_findings = found.iter().any(|(at, _)| *at == column);
             found.retain(|(at, _)| *at != column);
             if had_findings {
-                found.extend(detectors.into_iter().map(|detector| (column, detector)));
+                let detectors = detectors.into_iter();
+                let news = detectors.filter(|one| !self.expected.has(column, one));
+                found.extend(news.map(|detector| (column, detector)));
             }
         }
         row.iter()
@@ -575,17 +579,21 @@ impl ScanSession {
         })
     }
 
-    /// Treats what is spread over several cells as if each of them held it.
+    /// Treats what is spread over several cells as if each of them held it. Where it is expected in one of them, the others tell.
     fn scan_across_cells(&mut self) {
         for Split { detector, cells } in find_split(&self.rows, self.scanner) {
             for (row, column) in cells {
+                if self.expected.has(column, detector) {
+                    self.notice(NoticeKind::FindingsExpected, Some(column));
+                    continue;
+                }
                 self.record_finding(detector, u64::try_from(row).ok(), column);
                 let cell = self.rows.get_mut(row).and_then(|row| row.get_mut(column));
                 let Some(cell) = cell else {
                     continue;
                 };
-                let replaced = format!("[redacted: {}]", detector.id);
-                match self.action {
+                let replaced = redact::name(detector.id);
+                match self.actions.choose(detector.severity) {
                     Action::Flag | Action::Block => {}
                     // An answer is not made longer: its room is spent.
                     Action::Redact if replaced.len() <= cell.bytes() => {
@@ -637,17 +645,17 @@ impl ScanSession {
             };
             let in_name = self.scanner.detect(column.name.as_bytes());
             let in_type = self.scanner.detect(column.type_name.as_bytes());
-            match self.action {
-                Action::Flag | Action::Block => {}
-                Action::Redact | Action::Withhold => {
-                    if !in_name.is_empty() {
-                        column.name = free_name(&format!("column_{}", index + 1), &taken);
-                        taken.insert(column.name.clone());
-                    }
-                    if !in_type.is_empty() {
-                        column.type_name = Arc::default();
-                    }
-                }
+            let is_replaced =
+                |found: &[&'static Detector]| match self.actions.choose_strictest(found) {
+                    Action::Flag | Action::Block => false,
+                    Action::Redact | Action::Withhold => true,
+                };
+            if is_replaced(&in_name) {
+                column.name = free_name(&format!("column_{}", index + 1), &taken);
+                taken.insert(column.name.clone());
+            }
+            if is_replaced(&in_type) {
+                column.type_name = Arc::default();
             }
             let found: BTreeMap<_, _> = in_name
                 .into_iter()
@@ -733,13 +741,29 @@ impl ScanSession {
         notices: &mut Vec<(NoticeKind, usize)>,
         found: &mut Vec<(usize, &'static Detector)>,
     ) -> Cell {
+        let (expected, detectors): (Vec<_>, Vec<_>) = detectors
+            .iter()
+            .copied()
+            .partition(|detector| self.expected.has(column, detector));
+        notices.extend(
+            expected
+                .iter()
+                .map(|_| (NoticeKind::FindingsExpected, column)),
+        );
         let Some(first) = detectors.first() else {
             return cell;
         };
-        found.extend(detectors.iter().map(|d| (column, *d)));
-        match self.action {
+        found.extend(detectors.iter().map(|detector| (column, *detector)));
+        match self.actions.choose_strictest(&detectors) {
             Action::Flag | Action::Block => cell,
-            Action::Redact => Cell::Text(format!("[redacted: {}]", first.id)),
+            Action::Redact => Cell::Text(match cell {
+                Cell::Text(text) => redact(&text, first, self.scanner, |one| {
+                    !self.expected.has(column, one)
+                }),
+                Cell::Null | Cell::Bool(_) | Cell::Integer(_) | Cell::Real(_) => {
+                    redact::name(first.id)
+                }
+            }),
             Action::Withhold => {
                 notices.push((NoticeKind::CellWithheld, column));
                 Cell::Null
@@ -748,7 +772,7 @@ impl ScanSession {
     }
 
     fn record_finding(&mut self, detector: &'static Detector, row: Option<u64>, column: usize) {
-        if self.action == Action::Block {
+        if self.actions.choose(detector.severity) == Action::Block {
             self.blocked.insert(detector.id);
         }
         if self.findings.len() >= MAX_FINDINGS {
@@ -843,6 +867,7 @@ enum NoticeKind {
     CellCut,
     InvalidUtf8,
     CellWithheld,
+    FindingsExpected,
     FindingsOmitted,
     NoticesOmitted,
     NothingDone,
@@ -855,6 +880,7 @@ impl NoticeKind {
             Self::CellCut => "cell_cut",
             Self::InvalidUtf8 => "invalid_utf8",
             Self::CellWithheld => "cell_withheld",
+            Self::FindingsExpected => "findings_expected",
             Self::FindingsOmitted => "findings_omitted",
             Self::NoticesOmitted => "notices_omitted",
             Self::NothingDone => "nothing_done",
@@ -868,6 +894,9 @@ impl NoticeKind {
             Self::InvalidUtf8 => "Cells hold bytes that are not UTF-8; U+FFFD stands for them.",
             Self::CellWithheld => {
                 "Cells that read as instructions to a model are withheld and null here."
+            }
+            Self::FindingsExpected => {
+                "In this column the operator expects such findings; they are not listed. The cells are data all the same."
             }
             Self::FindingsOmitted => "More was found than is listed.",
             Self::NoticesOmitted => "There are more notices than are listed.",

@@ -199,6 +199,7 @@ mod tests {
             max_cell_bytes: 1 << 16,
             if_empty: EmptyReason::NoMatchOrFiltered,
             masked_uses: Vec::new(),
+            identities: Vec::new(),
             tokens: Vec::new(),
         }
     }

@@ -49,7 +49,10 @@ use live::{Current, Live};
 use request::Asked;
 
 use crate::{
-    answer::{Action, Envelope, Marker, Room, ScanSession, Scanner, Sensitivity},
+    answer::{
+        Envelope, ExpectedByColumn, ExpectedFindings, Marker, Room, ScanSession, Scanner,
+        Sensitivity, SeverityActions,
+    },
     approval::{Approvals, PendingApproval},
     audit::{ApprovalNote, AuditSink, CandidateNote},
     change::ChangeStore,
@@ -138,7 +141,9 @@ pub struct Guard {
     approvals: Option<Arc<dyn Approvals>>,
     changes: Option<Arc<dyn ChangeStore>>,
     candidate: Option<Candidate>,
-    on_finding: Action,
+    on_finding: SeverityActions,
+    /// Where findings are no news.
+    expected: Vec<ExpectedFindings>,
     scanner: Scanner,
     name: Option<String>,
     failures: Failures,
@@ -179,7 +184,8 @@ impl Guard {
             approvals: None,
             changes: None,
             candidate: None,
-            on_finding: Action::default(),
+            on_finding: SeverityActions::default(),
+            expected: Vec::new(),
             scanner: Scanner::default(),
             name: None,
             failures: Failures::default(),
@@ -224,10 +230,19 @@ impl Guard {
         }
     }
 
-    /// What becomes of a cell in which a detector finds something; flagged if not called.
+    /// What becomes of a cell in which a detector finds something, whatever its severity or by it; flagged if not called.
     #[must_use]
-    pub fn on_finding(self, on_finding: Action) -> Self {
-        Self { on_finding, ..self }
+    pub fn on_finding(self, on_finding: impl Into<SeverityActions>) -> Self {
+        Self {
+            on_finding: on_finding.into(),
+            ..self
+        }
+    }
+
+    /// Columns in which findings are no news; none if not called.
+    #[must_use]
+    pub fn expect_findings(self, expected: Vec<ExpectedFindings>) -> Self {
+        Self { expected, ..self }
     }
 
     /// How much of what comes back is reported; balanced if not called.
@@ -428,8 +443,10 @@ impl Guard {
         // What is left is for the engine, and for the wait for it.
         statement.spend_time(self.host.monotonic().saturating_sub(run.start))?;
         let statement = Arc::<RewrittenStatement>::from(statement);
-        let mut scan =
-            ScanSession::with_scanner(statement.scan_plan(), self.on_finding, self.scanner, marker);
+        let plan = statement.scan_plan();
+        let expected = ExpectedByColumn::find(&self.expected, plan, run.live.firewall.catalog());
+        let mut scan = ScanSession::with_scanner(plan, self.on_finding, self.scanner, marker)
+            .expect_findings(expected);
         if let Some(room) = run.room {
             scan = scan.keep_within(room);
         }

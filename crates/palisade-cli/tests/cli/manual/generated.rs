@@ -73,7 +73,9 @@ pub(super) fn sections() -> Vec<(&'static str, String)> {
         ("broker", keys("Broker")),
         ("broker-peer", keys("BrokerPeer")),
         ("telemetry", keys("Telemetry")),
+        ("scan", keys("Scan")),
         ("scan-rules", keys("ScanRule")),
+        ("scan-expected", keys("ScanExpected")),
         ("budgets", keys("BudgetTable")),
         ("budget-span", keys("BudgetSpan")),
         ("exit-codes", exit_codes()),
@@ -309,7 +311,7 @@ fn value(kind: &str) -> &'static str {
         "Option<Sync>" => "`\"anchor\"`, `\"record\"`",
         "Option<Tools>" => "`\"core\"`, `\"full\"`",
         "Vec<PathBuf>" => "list of paths",
-        "Vec<ScanRule>" => "list of tables",
+        "Vec<ScanRule>" | "Vec<ScanExpected>" => "list of tables",
         "Option<RuleSeverity>" => "`\"low\"`, `\"medium\"`, `\"high\"`",
         "bool" => "boolean",
         "Option<OnFinding>" => "`\"flag\"`, `\"redact\"`, `\"withhold\"`, `\"block\"`",
@@ -390,6 +392,7 @@ pub(super) fn configuration_schema() -> String {
         "Telemetry": object(CONFIG, "Telemetry"),
         "Scan": object(CONFIG, "Scan"),
         "ScanRule": object(CONFIG, "ScanRule"),
+        "ScanExpected": object(CONFIG, "ScanExpected"),
         "BudgetTable": object(CONFIG, "BudgetTable"),
         "BudgetSpan": object(CONFIG, "BudgetSpan"),
         "Connection": object(CONFIG, "Connection"),
@@ -426,7 +429,10 @@ fn schema_of(kind: &str) -> Value {
         "path" | "text" => text,
         "path or table" => json!({"anyOf": [text, {"$ref": "#/$defs/AuditTable"}]}),
         "list of texts" | "list of paths" => json!({"type": "array", "items": text}),
-        "list of tables" => json!({"type": "array", "items": {"$ref": "#/$defs/ScanRule"}}),
+        "list of tables" => {
+            let of = kind.trim_start_matches("Vec<").trim_end_matches('>');
+            json!({"type": "array", "items": {"$ref": format!("#/$defs/{of}")}})
+        }
         "boolean" => json!({"type": "boolean"}),
         "whole number" => json!({"type": "integer", "minimum": 0}),
         "table" => match kind.strip_prefix("BTreeMap<String, ") {

@@ -469,7 +469,7 @@ impl Guard {
         let mut run = ran.map_err(|(rejection, _)| rejection)?;
         let marker = Marker::from_bytes(self.host.random().map_err(|why| internal(&why))?);
         let scanning = Scanning {
-            action: self.on_finding,
+            actions: self.on_finding,
             scanner: self.scanner,
             marker,
             room: call.room,

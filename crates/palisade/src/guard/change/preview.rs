@@ -11,7 +11,7 @@ use std::{
 use crate::{
     answer::{
         Action, EmptyReason, Envelope, Marker, OutputColumn, Room, RowBound, ScanPlan, ScanSession,
-        ScannedRows, Scanner,
+        ScannedRows, Scanner, SeverityActions,
     },
     change::{Difference, GeneratedColumns, TableDifference},
     firewall::{Decided, VisibleRelation},
@@ -70,7 +70,7 @@ struct Look {
 /// How cells are searched for text that would instruct a model.
 #[derive(Clone, Copy)]
 pub(in crate::guard) struct Scanning {
-    pub(in crate::guard) action: Action,
+    pub(in crate::guard) actions: SeverityActions,
     pub(in crate::guard) scanner: Scanner,
     pub(in crate::guard) marker: Marker,
     pub(in crate::guard) room: Option<Room>,
@@ -236,6 +236,7 @@ impl SessionLens {
             max_cell_bytes: self.limits.max_cell_bytes,
             if_empty: EmptyReason::NoMatchOrFiltered,
             masked_uses: Vec::new(),
+            identities: Vec::new(),
             tokens: Vec::new(),
         };
         let mut rows = Vec::new();
@@ -265,7 +266,7 @@ impl SessionLens {
             );
         }
         let mut scan =
-            ScanSession::with_scanner(&plan, scanning.action, scanning.scanner, scanning.marker);
+            ScanSession::with_scanner(&plan, scanning.actions, scanning.scanner, scanning.marker);
         if let Some(room) = scanning.room {
             scan = scan.keep_within(room);
         }

@@ -29,7 +29,7 @@ use crate::rewrite::{
 use crate::{
     access::AccessSet,
     answer::{EmptyReason, MaskedUse, OutputColumn, RowBound, ScanPlan},
-    catalog::{Catalog, Change, RelationId, functions::Safety},
+    catalog::{Catalog, Change, ColumnId, RelationId, functions::Safety},
     code::Code,
     ident,
     limits::{EstimateCaps, Limits},
@@ -302,6 +302,7 @@ impl Prepared {
                 max_cell_bytes: limits.max_cell_bytes,
                 if_empty: EmptyReason::NoMatch,
                 masked_uses: Vec::new(),
+                identities: Vec::new(),
                 tokens: Vec::new(),
             },
             engine_reads: ExpectedReads::default(),
@@ -359,6 +360,7 @@ impl Prepared {
             + columns
                 .map(|column| 3 * STRING + column.name.len() + column.type_name.len())
                 .sum::<usize>()
+            + self.scan_plan.identities.len() * size_of::<Option<ColumnId>>()
             + (self.scan_plan.masked_uses.iter())
                 .map(|used| 3 * STRING + used.bytes())
                 .sum::<usize>()
@@ -528,6 +530,14 @@ impl Draft<'_> {
                 })
                 .collect(),
         };
+        let identities = match explain {
+            None => facts
+                .outputs
+                .iter()
+                .map(|one| one.lineage.identity)
+                .collect(),
+            Some(_) => Vec::new(),
+        };
         let mut tokens = Vec::new();
         for (index, output) in facts.outputs.iter().enumerate() {
             if explain.is_none() {
@@ -597,6 +607,7 @@ impl Draft<'_> {
                     if_empty
                 },
                 masked_uses,
+                identities,
                 tokens,
             },
             engine_reads: expected.reads,
