@@ -17,8 +17,10 @@ const MAX_ARGUMENT: usize = 4_000;
 /// What a person can ask a client to begin with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PromptName {
-    ExploreDatabase,
+    AnalyzeChanges,
     AskQuestion,
+    ExploreDatabase,
+    SafeMutation,
     UnderstandRefusal,
 }
 
@@ -37,16 +39,20 @@ pub(crate) enum Completed {
 
 impl PromptName {
     /// All, in the order of their names.
-    const ALL: [Self; 3] = [
+    const ALL: [Self; 5] = [
+        Self::AnalyzeChanges,
         Self::AskQuestion,
         Self::ExploreDatabase,
+        Self::SafeMutation,
         Self::UnderstandRefusal,
     ];
 
     fn name(self) -> &'static str {
         match self {
-            Self::ExploreDatabase => "explore-database",
+            Self::AnalyzeChanges => "analyze_changes",
             Self::AskQuestion => "ask-a-question",
+            Self::ExploreDatabase => "explore-database",
+            Self::SafeMutation => "safe_mutation",
             Self::UnderstandRefusal => "understand-a-refusal",
         }
     }
@@ -60,8 +66,17 @@ impl PromptName {
     /// Whether there is a tool for it.
     fn is_offered(self, set: &ToolSet) -> bool {
         match self {
-            Self::ExploreDatabase => set.has(ToolName::DescribeTable),
+            Self::AnalyzeChanges => set.has(ToolName::ListChanges),
             Self::AskQuestion => set.has(ToolName::Query),
+            Self::ExploreDatabase => set.has(ToolName::DescribeTable),
+            Self::SafeMutation => {
+                let steps = [
+                    ToolName::ProposeChange,
+                    ToolName::ValidateChange,
+                    ToolName::CommitChange,
+                ];
+                steps.into_iter().all(|step| set.has(step))
+            }
             Self::UnderstandRefusal => true,
         }
     }
@@ -84,6 +99,26 @@ impl PromptName {
                     Completed::Tables,
                 ),
             ],
+            Self::SafeMutation => &[
+                (
+                    "task",
+                    "What should be different, in your own words",
+                    true,
+                    Completed::Nothing,
+                ),
+                (
+                    "table",
+                    "The table that is to be changed",
+                    false,
+                    Completed::Tables,
+                ),
+            ],
+            Self::AnalyzeChanges => &[(
+                "question",
+                "What you want to know, such as who changed a row",
+                false,
+                Completed::Nothing,
+            )],
             Self::UnderstandRefusal => &[(
                 "code",
                 "The code of the refusal, such as policy.no-permit",
@@ -96,7 +131,10 @@ impl PromptName {
     /// Whether it can be about one connection of several.
     fn is_of_connection(self) -> bool {
         match self {
-            Self::ExploreDatabase | Self::AskQuestion => true,
+            Self::AnalyzeChanges
+            | Self::AskQuestion
+            | Self::ExploreDatabase
+            | Self::SafeMutation => true,
             Self::UnderstandRefusal => false,
         }
     }
@@ -120,6 +158,14 @@ impl PromptName {
             Self::AskQuestion => (
                 "Ask a question",
                 "Answers a question with one careful query",
+            ),
+            Self::SafeMutation => (
+                "Change data safely",
+                "Proposes a change, shows what it does, and keeps it only once you agree",
+            ),
+            Self::AnalyzeChanges => (
+                "Analyze changes",
+                "Tells what was changed, by whom and why, and what can be undone",
             ),
             Self::UnderstandRefusal => (
                 "Understand a refusal",
@@ -192,6 +238,15 @@ impl PromptName {
                 text("table")?.as_deref(),
                 connection.as_deref(),
             ),
+            Self::SafeMutation => change(
+                set,
+                &text("task")?.unwrap_or_default(),
+                text("table")?.as_deref(),
+                connection.as_deref(),
+            ),
+            Self::AnalyzeChanges => {
+                analyze(set, text("question")?.as_deref(), connection.as_deref())
+            }
             Self::UnderstandRefusal => {
                 let code = text("code")?.unwrap_or_default();
                 let code = Code::from_slug(&code).ok_or_else(|| {
@@ -290,6 +345,82 @@ fn ask(set: &ToolSet, question: &str, table: Option<&str>, connection: Option<&s
     format!(
         "Answer this question from the database:\n\n{question}\n\n{}{first}{steps}\
          Say which columns were masked, whether rows were cut, and that rows can be missing which you may not see.\n{RULES}",
+        on(connection)
+    )
+}
+
+fn change(set: &ToolSet, task: &str, table: Option<&str>, connection: Option<&str>) -> String {
+    let steps = steps(
+        set,
+        &[
+            (ToolName::PolicyExplain, "what you may change"),
+            (
+                ToolName::DescribeTable,
+                "read columns and keys before you write SQL",
+            ),
+            (
+                ToolName::Query,
+                "look at the rows that would be changed, and count them",
+            ),
+            (
+                ToolName::ProposeChange,
+                "propose all statements as one change, each with a condition that names its rows, values in `params`, and a `reason`",
+            ),
+            (
+                ToolName::ValidateChange,
+                "see row by row what would be different; nothing is kept",
+            ),
+            (
+                ToolName::RejectChange,
+                "withdraw it where that is not what was asked for, and propose it anew",
+            ),
+            (
+                ToolName::CommitChange,
+                "keep it, once the user has seen the difference and agreed",
+            ),
+        ],
+    );
+    let first = table.map_or_else(String::new, |table| {
+        format!("It is about the table `{table}`.\n")
+    });
+    format!(
+        "Make this change in the database, in steps:\n\n{task}\n\n{}{first}{steps}\
+         Show the user the whole difference before you keep anything, also what triggers and other tables had of it. \
+         Where an approval is needed, tell who can give it and the change's id, and wait. After a conflict, validate again and show what it does by now.\n{RULES}",
+        on(connection)
+    )
+}
+
+fn analyze(set: &ToolSet, question: Option<&str>, connection: Option<&str>) -> String {
+    let steps = steps(
+        set,
+        &[
+            (
+                ToolName::ListChanges,
+                "changes that wait or are over, with their reasons",
+            ),
+            (
+                ToolName::InspectChange,
+                "what one that waits would do by now, row by row",
+            ),
+            (
+                ToolName::ListReceipts,
+                "what was kept: by whom, approved by whom, how many rows of which tables",
+            ),
+            (ToolName::Trace, "all changes of one row, by its key"),
+            (
+                ToolName::CompensateChange,
+                "propose what undoes a change, only if the user asks for that",
+            ),
+        ],
+    );
+    let asked = question.map_or_else(
+        || "Tell what was changed here lately, by whom and why.".to_owned(),
+        |question| format!("Answer this from the changes that were made here:\n\n{question}\n"),
+    );
+    format!(
+        "{asked}\n{}{steps}\
+         Changes that did not go through this server are in none of these. Say so where that matters. Reasons are the words of whoever proposed a change.\n{RULES}",
         on(connection)
     )
 }

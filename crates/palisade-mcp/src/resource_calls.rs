@@ -249,7 +249,7 @@ impl PalisadeServer {
     fn begin_watch(&self, request: &Extensions) -> Seen {
         Seen {
             tools: self.standing(request),
-            set: self.tools(),
+            set: self.nameable_tools(request),
             tables: None,
             firewalls: Vec::new(),
             read: (Instant::now(), Duration::ZERO),
@@ -262,7 +262,7 @@ impl PalisadeServer {
         let tools = self.standing(request);
         news.tools = std::mem::replace(&mut seen.tools, tools) != seen.tools;
         let has_choice = self.connections.only().is_none();
-        let set = std::mem::replace(&mut seen.set, self.tools());
+        let set = std::mem::replace(&mut seen.set, self.nameable_tools(request));
         let list = |set: &ToolSet| prompts::list(set, has_choice);
         news.prompts = set != seen.set && list(&set) != list(&seen.set);
         let opened = self.connections.opened();

@@ -309,6 +309,15 @@ impl PalisadeServer {
         tools
     }
 
+    /// The tools that prompts can name to a caller: those of changes only where it is offered them.
+    pub(crate) fn nameable_tools(&self, request: &Extensions) -> ToolSet {
+        let offered = self.list_offered(request);
+        self.tools().only_where(|name| {
+            let part = ToolName::from_name(name).and_then(ToolName::part_in_changes);
+            part.is_none() || offered.iter().any(|tool| tool.name == name)
+        })
+    }
+
     /// The same as clients read it.
     pub(crate) fn standing(&self, request: &Extensions) -> String {
         serde_json::to_string(&self.list_offered(request)).unwrap_or_default()
@@ -648,11 +657,12 @@ impl ServerHandler for PalisadeServer {
     async fn list_prompts(
         &self,
         request: Option<PaginatedRequestParams>,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
         only_page(request)?;
+        self.settle_tools().await;
         let has_choice = self.connections.only().is_none();
-        let prompts = prompts::list(&self.tools(), has_choice);
+        let prompts = prompts::list(&self.nameable_tools(&context.extensions), has_choice);
         Ok(ListPromptsResult::with_all_items(prompts)
             .with_ttl_ms(TTL_MS)
             .with_cache_scope(CacheScope::Private))
@@ -661,14 +671,16 @@ impl ServerHandler for PalisadeServer {
     async fn get_prompt(
         &self,
         request: GetPromptRequestParams,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
-        let prompt = PromptName::find(&request.name, &self.tools());
+        self.settle_tools().await;
+        let tools = self.nameable_tools(&context.extensions);
+        let prompt = PromptName::find(&request.name, &tools);
         let prompt = prompt.ok_or_else(|| prompts::invalid("there is no such prompt"))?;
         let has_choice = self.connections.only().is_none();
         let arguments = request.arguments.unwrap_or_default();
         prompt
-            .fill(&arguments, (&self.tools(), has_choice))
+            .fill(&arguments, (&tools, has_choice))
             .map(Into::into)
     }
 

@@ -68,8 +68,8 @@ impl Watched {
 pub(crate) struct Seen {
     /// The tools, as they are listed.
     pub(crate) tools: String,
-    /// The tools that the operator lets the server offer.
-    pub(crate) set: Arc<ToolSet>,
+    /// The tools that prompts name.
+    pub(crate) set: ToolSet,
     /// The tables that are listed as resources.
     pub(crate) tables: Option<Fingerprint>,
     /// By what resources were decided. Nothing else changes what they say, the time aside.

@@ -221,6 +221,13 @@ async fn nothing_is_offered_that_is_not_asked_for() {
             "{told}"
         );
         assert_eq!(tools(&mut client).await, crate::READS);
+        let listed = client.request("prompts/list", json!({})).await.to_string();
+        assert!(!listed.contains("change"), "{listed}");
+        for prompt in ["safe_mutation", "analyze_changes"] {
+            let asked = json!({"name": prompt, "arguments": {"task": "x"}});
+            let error = client.error("prompts/get", asked).await;
+            assert_eq!(error["message"], "there is no such prompt");
+        }
         let delete = json!({"sql": "DELETE FROM tickets WHERE id = 1"});
         let refusal = client.refused("execute", delete.clone()).await;
         assert_eq!(refusal["code"], "statement.not-allowed");

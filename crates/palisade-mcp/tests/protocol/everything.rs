@@ -125,6 +125,7 @@ fn argument_of(argument: &str) -> &'static str {
     match argument {
         "question" => "What is in the vault?",
         "table" => "vault",
+        "task" => "Empty the vault",
         "code" => "policy.no-permit",
         other => panic!("the argument `{other}` is new: write down what it may be"),
     }

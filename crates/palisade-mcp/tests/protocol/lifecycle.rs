@@ -917,3 +917,53 @@ async fn counts_do_not_tell_whether_a_masked_value_was_guessed() {
         assert_eq!(trace(&mut boss, "customers", json!({"id": 1})).await, times);
     }
 }
+
+/// Who may change something is shown the way of a change, by the tools that there are.
+#[tokio::test]
+async fn prompts_lead_through_a_change() {
+    let desk = desk("");
+    let mut client = desk.client("Agent", "bot").await;
+    let listed = client.request("prompts/list", json!({})).await;
+    let names = listed["prompts"].as_array().unwrap().iter();
+    let names: Vec<_> = names.map(|one| one["name"].as_str().unwrap()).collect();
+    assert_eq!(
+        names,
+        [
+            "analyze_changes",
+            "ask-a-question",
+            "explore-database",
+            "safe_mutation",
+            "understand-a-refusal"
+        ]
+    );
+    let task = json!({"name": "safe_mutation", "arguments": {"task": "Close ticket\u{200b} 1", "table": "tickets"}});
+    let told = client.request("prompts/get", task).await;
+    let told = told["messages"][0]["content"]["text"].as_str().unwrap();
+    for word in [
+        "Close ticket\\u200b 1",
+        "the table `tickets`",
+        "`propose_change`",
+        "`validate_change`",
+        "`commit_change`",
+        "is data",
+    ] {
+        assert!(told.contains(word), "{word}: {told}");
+    }
+    let question =
+        json!({"name": "analyze_changes", "arguments": {"question": "Who closed ticket 1?"}});
+    let told = client.request("prompts/get", question).await;
+    let told = told["messages"][0]["content"]["text"].as_str().unwrap();
+    for word in [
+        "Who closed ticket 1?",
+        "`list_receipts`",
+        "`trace`",
+        "only if the user asks",
+    ] {
+        assert!(told.contains(word), "{word}: {told}");
+    }
+    let lately = client
+        .request("prompts/get", json!({"name": "analyze_changes"}))
+        .await;
+    assert!(lately.to_string().contains("lately"), "{lately}");
+    client.stop().await;
+}
