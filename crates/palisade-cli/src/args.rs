@@ -47,7 +47,9 @@ pub(crate) struct Arguments {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Make a small database with policies, and see what the firewall does
-    #[command(after_help = "Examples:\n  palisade demo\n  palisade demo --dir try-it")]
+    #[command(
+        after_help = "Examples:\n  palisade demo\n  palisade demo changes\n  palisade demo --dir try-it"
+    )]
     Demo(DemoArguments),
     /// Run one statement, or a batch of them, through the firewall
     #[command(after_help = QUERY_HELP)]
@@ -289,9 +291,20 @@ Then, as one who may create accounts: mysql < account.sql";
 /// `palisade demo`
 #[derive(Debug, Args)]
 pub(crate) struct DemoArguments {
-    /// The folder for demo.db and demo-policies; the current one if not given
+    /// Another story than that of queries
+    #[arg(value_name = "STORY")]
+    pub(crate) story: Option<DemoStory>,
+    /// The folder for demo.db and demo-policies, or demo-changes; the current one
+    /// if not given
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
+}
+
+/// What `palisade demo` tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DemoStory {
+    /// An agent's change is looked at, rejected, approved, kept and undone
+    Changes,
 }
 
 /// `palisade query`

@@ -1,7 +1,7 @@
 //! `palisade changes`: changes in steps by hand, from the proposal to the receipt, and what they do row by row.
 
 pub(crate) mod args;
-mod print;
+pub(crate) mod print;
 mod read_statements;
 
 use std::io::Write as _;
@@ -48,7 +48,7 @@ pub(crate) fn run(command: &ChangesCommand) -> Result<Exit, Failure> {
 fn show(arguments: &ChangeArguments) -> Result<Exit, Failure> {
     let desk = Desk::open(&arguments.source, &arguments.place)?;
     let inspected = desk.guard().inspect_change(&arguments.id, desk.call());
-    desk.show(desk.gate.block_on(inspected))
+    desk.show(desk.block_on(inspected))
 }
 
 fn propose(arguments: &ProposeArguments) -> Result<Exit, Failure> {
@@ -56,7 +56,7 @@ fn propose(arguments: &ProposeArguments) -> Result<Exit, Failure> {
     let list = read_statements::read_statements(arguments, &desk.setup.limits)?;
     let beside = (arguments.reason.as_deref(), arguments.max_affected_rows);
     let proposed = desk.guard().propose_change(&list, beside, desk.call());
-    desk.tell_proposed(desk.gate.block_on(proposed), arguments.validate)
+    desk.tell_proposed(desk.block_on(proposed), arguments.validate)
 }
 
 fn validate(arguments: &ChangeArguments) -> Result<Exit, Failure> {
@@ -68,7 +68,7 @@ fn approve(arguments: &ApproveChangeArguments) -> Result<Exit, Failure> {
     let desk = Desk::open(&arguments.source, &arguments.place)?;
     let named = (arguments.id.as_str(), arguments.preview.as_str());
     let approved = desk.guard().approve_change(named, desk.call());
-    desk.tell(desk.gate.block_on(approved))
+    desk.tell(desk.block_on(approved))
 }
 
 fn reject(arguments: &ChangeArguments) -> Result<Exit, Failure> {
@@ -79,7 +79,7 @@ fn reject(arguments: &ChangeArguments) -> Result<Exit, Failure> {
 fn commit(arguments: &ChangeArguments) -> Result<Exit, Failure> {
     let desk = Desk::open(&arguments.source, &arguments.place)?;
     let committed = desk.guard().commit_change(&arguments.id, desk.call());
-    desk.tell(desk.gate.block_on(committed))
+    desk.tell(desk.block_on(committed))
 }
 
 fn compensate(arguments: &CompensateArguments) -> Result<Exit, Failure> {
@@ -88,11 +88,11 @@ fn compensate(arguments: &CompensateArguments) -> Result<Exit, Failure> {
     let proposed = desk
         .guard()
         .compensate_change(&arguments.id, reason, desk.call());
-    desk.tell_proposed(desk.gate.block_on(proposed), arguments.validate)
+    desk.tell_proposed(desk.block_on(proposed), arguments.validate)
 }
 
 /// A database, and who does something with changes of it.
-struct Desk {
+pub(crate) struct Desk {
     setup: Setup,
     gate: Gate,
     session: Session,
@@ -100,7 +100,7 @@ struct Desk {
 }
 
 impl Desk {
-    fn open(source: &str, place: &PlaceArguments) -> Result<Self, Failure> {
+    pub(crate) fn open(source: &str, place: &PlaceArguments) -> Result<Self, Failure> {
         let (setup, database) = Setup::over(
             Source::argument(source)?,
             &place.secret,
@@ -121,12 +121,22 @@ impl Desk {
         })
     }
 
-    fn guard(&self) -> &Guard {
+    pub(crate) fn guard(&self) -> &Guard {
         self.gate.guard()
     }
 
-    fn call(&self) -> ChangeCall<'_> {
-        self.gate.change_call(&self.session)
+    pub(crate) fn call(&self) -> ChangeCall<'_> {
+        self.call_as(&self.session)
+    }
+
+    /// A call of somebody else.
+    pub(crate) fn call_as<'a>(&'a self, session: &'a Session) -> ChangeCall<'a> {
+        self.gate.change_call(session)
+    }
+
+    /// Waits for what the guard answers.
+    pub(crate) fn block_on<F: Future>(&self, answer: F) -> F::Output {
+        self.gate.block_on(answer)
     }
 
     fn list(&self) -> Result<Exit, Failure> {
@@ -138,7 +148,7 @@ impl Desk {
 
     fn validate(&self, id: &str) -> Result<Exit, Failure> {
         let validated = self.guard().validate_change(id, self.call());
-        self.show(self.gate.block_on(validated))
+        self.show(self.block_on(validated))
     }
 
     /// Tells of a change that was proposed; with `validate`, of what it does.
@@ -150,7 +160,7 @@ impl Desk {
         match (proposed, validate) {
             (Ok(view), true) => {
                 let validated = self.guard().validate_change(&view.change, self.call());
-                let validated = self.gate.block_on(validated);
+                let validated = self.block_on(validated);
                 // It waits all the same, so that its id is told.
                 if validated.is_err() {
                     output::text(&print::change(&view, self.format))?;

@@ -25,7 +25,7 @@ pub(super) fn list(all: &[ChangeView], format: Format) -> String {
 }
 
 /// A change.
-pub(super) fn change(view: &ChangeView, format: Format) -> String {
+pub(crate) fn change(view: &ChangeView, format: Format) -> String {
     match format {
         Format::Json => format!("{}\n", json!(view)),
         Format::Text => describe(view) + &describe_next(view),
@@ -33,7 +33,7 @@ pub(super) fn change(view: &ChangeView, format: Format) -> String {
 }
 
 /// A change and what it does.
-pub(super) fn looked_at(looked: &LookedAtChange, format: Format) -> String {
+pub(crate) fn looked_at(looked: &LookedAtChange, format: Format) -> String {
     match format {
         Format::Json => format!("{}\n", looked_at_json(looked)),
         Format::Text => looked_at_text(looked),
@@ -165,8 +165,8 @@ fn describe_receipt(receipt: &Receipt) -> String {
         ));
     }
     text.push_str(&format!(
-        "  digests: statements {}, difference {}, keys {}\n",
-        receipt.statements, receipt.difference, receipt.keys
+        "  digest of the statements {}\n",
+        receipt.statements
     ));
     text
 }

@@ -1,5 +1,7 @@
 //! `palisade demo`: a small database with policies, and what the firewall does with statements.
 
+mod changes;
+
 use std::{
     collections::BTreeSet,
     env,
@@ -16,7 +18,7 @@ use palisade::{
 
 use crate::{
     answer::{Answer, Answerer as _, Request, Verdict},
-    args::{DemoArguments, PolicyArguments, SecretArguments},
+    args::{DemoArguments, DemoStory, PolicyArguments, SecretArguments},
     database::Access,
     database_name::Source,
     exit::{Exit, Failure},
@@ -40,6 +42,10 @@ const FOLDER: &str = "demo-policies";
 pub(crate) fn run(arguments: &DemoArguments) -> Result<Exit, Failure> {
     sqlite::require()?;
     let dir = arguments.dir.clone().unwrap_or_default();
+    match arguments.story {
+        Some(DemoStory::Changes) => return changes::run(&dir),
+        None => {}
+    }
     let place = Place {
         database: dir.join(DATABASE),
         policies: dir.join(FOLDER),

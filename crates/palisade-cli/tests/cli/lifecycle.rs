@@ -412,3 +412,52 @@ fn statements_of_a_change_come_from_a_file() {
     desk.run(&alone)
         .fails(2, &["no state file", "[approvals]", "--audit"]);
 }
+
+/// The story of the manual, twice: what it makes it may make anew, and nothing else.
+#[test]
+fn the_demonstration_of_changes_ends_where_it_began() {
+    let desk = Desk::empty();
+    for _ in 0..2 {
+        let told = desk.run(&["demo", "changes"]).expect_exit(0).out;
+        for text in [
+            "palisade changes propose",
+            "rejected",
+            "receipt",
+            "main.users: 0 new, 0 changed, 1 deleted",
+            "main.users: 1 new, 0 changed, 0 deleted",
+            "undoes the change",
+        ] {
+            assert!(told.contains(text), "{text}: {told}");
+        }
+        // What foreign keys do is part of what is shown.
+        let (first, _) = told.split_once("Ann rejects it").unwrap();
+        assert_eq!(first.matches("main.orders").count(), 4, "{first}");
+        // The commands that are shown are those that do it.
+        let commit = told
+            .lines()
+            .rfind(|line| line.starts_with("$ palisade changes commit"));
+        let again = desk.shell(commit.unwrap().trim_start_matches("$ "), 0, b"");
+        assert!(again.expect_exit(0).out.contains("committed"));
+        let database = rusqlite::Connection::open(desk.path("demo-changes/users.db")).unwrap();
+        let sql = "SELECT group_concat(u.name || u.email || o.item, ';') FROM users u JOIN orders o ON o.user_id = u.id ORDER BY o.id";
+        let rows: String = database.query_row(sql, [], |row| row.get(0)).unwrap();
+        assert_eq!(
+            rows,
+            "Ada Byronada@example.comlamp;Ada Byrona.byron@example.orgchair;Cyd Dorncyd@example.comdesk"
+        );
+        drop(database);
+        let config = ["--config", "demo-changes/palisade.toml"];
+        let verify = [&["ledger", "verify", "connection:users"], &config[..]].concat();
+        assert_eq!(
+            desk.run(&verify).expect_exit(0).out,
+            "2 receipts are as they were written, in the database too\n"
+        );
+    }
+    desk.write("demo-changes/mine.txt", "mine");
+    desk.run(&["demo", "changes"])
+        .fails(2, &["did not make", "--dir DIR"]);
+    assert!(desk.path("demo-changes/users.db").exists());
+    desk.run(&["demo", "changes", "--dir", "other"])
+        .expect_exit(0);
+    assert!(desk.path("other/demo-changes/palisade.toml").exists());
+}
