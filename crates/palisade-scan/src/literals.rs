@@ -262,7 +262,7 @@ mod tests {
 
     #[test]
     fn it_finds_what_an_automaton_finds() {
-        let literals: Vec<(String, bool)> = matcher::literals()
+        let literals: Vec<(String, bool)> = matcher::list_literals()
             .into_iter()
             .map(|(text, owners)| (text, owners.iter().all(|owner| owner.begins_words())))
             .collect();

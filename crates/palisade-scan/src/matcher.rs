@@ -8,7 +8,12 @@
 //! many, are too slow to run over everything. They match bytes: with Unicode word boundaries a
 //! single accented letter makes matching hundreds of times slower.
 
-use std::{borrow::Cow, collections::BTreeMap, ops::Range, sync::LazyLock};
+use std::{
+    borrow::Cow,
+    collections::BTreeMap,
+    ops::Range,
+    sync::{LazyLock, OnceLock},
+};
 
 use crate::{
     counts::{count, count_pairs},
@@ -361,17 +366,17 @@ impl Boundary {
 
 /// What one pass finds: anchors of detectors, parts of their patterns, signs of encodings, and the lexicon. Each literal is in lower
 /// case and there once, with all that it is for.
-pub(crate) fn literals() -> BTreeMap<String, Vec<Owner>> {
+fn literals(needs: &[Needs]) -> BTreeMap<String, Vec<Owner>> {
     let mut all: BTreeMap<String, Vec<Owner>> = BTreeMap::new();
     let mut add = |literal: &str, owner: Owner| {
         let owners = all.entry(literal.to_ascii_lowercase()).or_default();
         owners.push(owner);
     };
-    for (index, detector) in DETECTORS.iter().enumerate() {
+    for (index, (detector, needs)) in DETECTORS.iter().zip(needs).enumerate() {
         for anchor in detector.anchors {
             add(anchor, Owner::Detector(index));
         }
-        for (bit, part) in Needs::find(detector).parts.iter().enumerate() {
+        for (bit, part) in needs.parts.iter().enumerate() {
             for word in part {
                 let edges = Edges {
                     begins: word.starts_with(EDGE),
@@ -388,6 +393,12 @@ pub(crate) fn literals() -> BTreeMap<String, Vec<Owner>> {
         add(&literal, Owner::Signal(signal, boundary));
     }
     all
+}
+
+/// The texts of all of them.
+pub(crate) fn list_literals() -> BTreeMap<String, Vec<Owner>> {
+    let needs: Vec<Needs> = DETECTORS.iter().map(Needs::find).collect();
+    literals(&needs)
 }
 
 /// What each pattern of a detector cannot match without.
@@ -463,33 +474,55 @@ struct Matcher {
 
 /// A pattern of a detector.
 struct Pattern {
-    /// None if it did not compile, which a test excludes; then whatever is tried on it counts as found.
-    regex: Option<Regex>,
+    /// As the registry has it.
+    text: &'static str,
+    /// Compiled when it is first tried: most texts have the words of few patterns, and all of them take a tenth of a second.
+    regex: OnceLock<Option<Regex>>,
     /// A bit for each part of the detector's [`Needs`] that a match has.
     needs: u64,
 }
 
 impl Pattern {
+    /// None if it did not compile, which a test excludes; then whatever is tried on it counts as found.
+    fn regex(&self) -> Option<&Regex> {
+        let regex = self.regex.get_or_init(|| compile(self.text));
+        regex.as_ref()
+    }
+
     fn is_match_at(&self, text: &[u8], start: usize) -> bool {
-        let regex = self.regex.as_ref();
+        let regex = self.regex();
         regex.is_none_or(|regex| regex.is_match_at(text, start))
     }
 
     fn find(&self, text: &[u8]) -> Option<Range<usize>> {
-        Some(self.regex.as_ref()?.find(text)?.range())
+        Some(self.regex()?.find(text)?.range())
     }
 }
 
 impl Matcher {
     fn new() -> Self {
-        let (texts, owners): (Vec<_>, Vec<_>) = literals().into_iter().unzip();
+        let needs: Vec<Needs> = DETECTORS.iter().map(Needs::find).collect();
+        let (texts, owners): (Vec<_>, Vec<_>) = literals(&needs).into_iter().unzip();
         let places = owners
             .iter()
             .map(|owners| owners.iter().all(|owner| owner.begins_words()));
         Self {
             literals: Literals::new(texts.iter().map(String::as_str).zip(places)),
             owners,
-            patterns: DETECTORS.iter().map(compile).collect(),
+            patterns: DETECTORS
+                .iter()
+                .zip(needs)
+                .map(|(detector, needs)| {
+                    let patterns = detector.patterns.iter().zip(needs.of_patterns);
+                    patterns
+                        .map(|(text, needs)| Pattern {
+                            text,
+                            regex: OnceLock::new(),
+                            needs,
+                        })
+                        .collect()
+                })
+                .collect(),
         }
     }
 
@@ -648,20 +681,13 @@ fn in_one_line(text: &[u8]) -> Vec<u8> {
         .collect()
 }
 
-fn compile(detector: &'static Detector) -> Vec<Pattern> {
-    let needs = Needs::find(detector).of_patterns;
-    let patterns = detector.patterns.iter().zip(needs);
-    patterns
-        .map(|(pattern, needs)| Pattern {
-            regex: RegexBuilder::new(&expand(pattern))
-                .unicode(false)
-                .case_insensitive(true)
-                .size_limit(64 << 20)
-                .build()
-                .ok(),
-            needs,
-        })
-        .collect()
+fn compile(pattern: &str) -> Option<Regex> {
+    RegexBuilder::new(&expand(pattern))
+        .unicode(false)
+        .case_insensitive(true)
+        .size_limit(64 << 20)
+        .build()
+        .ok()
 }
 
 /// Fills in the abbreviations of the registry: `~n` is at most n words, `_` is what stands between
@@ -740,7 +766,7 @@ mod tests {
             let patterns = &MATCHER.patterns[index];
             assert_eq!(patterns.len(), detector.patterns.len());
             assert!(
-                patterns.iter().all(|p| p.regex.is_some()),
+                patterns.iter().all(|p| p.regex().is_some()),
                 "{} does not compile",
                 detector.id
             );
