@@ -698,7 +698,10 @@ impl Reader<'_> {
             audit,
             on_finding: on_finding.or(defaults.on_finding),
             sensitivity: sensitivity.or(defaults.sensitivity),
-            scanning: defaults.scanning.clone(),
+            scanning: match on_finding {
+                Some(_) => defaults.scanning.clone().without_severities(),
+                None => defaults.scanning.clone(),
+            },
             budgets: defaults.budgets.clone(),
             token_secret: self
                 .token_secret(token_secret_env, token_secret_file, grants)?

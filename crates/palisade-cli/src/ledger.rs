@@ -15,14 +15,10 @@ use serde_json::json;
 
 use crate::{
     args::Format,
-    changes,
+    changes::{self, args::PlaceArguments},
     database::{Access, Database},
-    database_name::Source,
     exit::{Exit, Failure},
-    ledger_args::{
-        LedgerArguments, LedgerCommand, LedgerPruneArguments, LedgerShowArguments,
-        LedgerTraceArguments,
-    },
+    ledger_args::{LedgerCommand, LedgerPruneArguments, LedgerShowArguments, LedgerTraceArguments},
     output,
     query::Gate,
     setup::Setup,
@@ -47,13 +43,8 @@ fn open(setup: &Setup, database: &Database) -> Result<(Gate, Session), Failure> 
     Ok((gate, session))
 }
 
-fn list(arguments: &LedgerArguments) -> Result<Exit, Failure> {
-    let (setup, database) = Setup::over(
-        Source::argument(&arguments.source)?,
-        &arguments.secret,
-        &arguments.policies,
-        Some(&arguments.audit),
-    )?;
+fn list(arguments: &PlaceArguments) -> Result<Exit, Failure> {
+    let (setup, database) = arguments.setup()?;
     let (gate, session) = open(&setup, &database)?;
     let told = gate.guard().list_receipts(&session);
     let told = told.map(|all| print_all(&all, arguments.format));
@@ -61,19 +52,14 @@ fn list(arguments: &LedgerArguments) -> Result<Exit, Failure> {
 }
 
 fn show(arguments: &LedgerShowArguments) -> Result<Exit, Failure> {
-    let (setup, database) = Setup::over(
-        Source::argument(&arguments.source)?,
-        &arguments.secret,
-        &arguments.policies,
-        Some(&arguments.audit),
-    )?;
+    let (setup, database) = arguments.place.setup()?;
     let (gate, session) = open(&setup, &database)?;
     let told = gate.guard().get_receipt(&arguments.id, &session);
-    let told = told.map(|view| match arguments.format {
+    let told = told.map(|view| match arguments.place.format {
         Format::Json => format!("{}\n", json!(view)),
         Format::Text => describe(&view),
     });
-    tell(told, arguments.format)
+    tell(told, arguments.place.format)
 }
 
 fn trace(arguments: &LedgerTraceArguments) -> Result<Exit, Failure> {
@@ -83,20 +69,15 @@ fn trace(arguments: &LedgerTraceArguments) -> Result<Exit, Failure> {
                 .to_owned(),
         ));
     };
-    let (setup, database) = Setup::over(
-        Source::argument(&arguments.source)?,
-        &arguments.secret,
-        &arguments.policies,
-        Some(&arguments.audit),
-    )?;
+    let (setup, database) = arguments.place.setup()?;
     let (gate, session) = open(&setup, &database)?;
     let row = TracedRow {
         table: &arguments.table,
         key: &key,
     };
     let told = gate.guard().trace_row(row, &session);
-    let told = told.map(|all| print_all(&all, arguments.format));
-    tell(told, arguments.format)
+    let told = told.map(|all| print_all(&all, arguments.place.format));
+    tell(told, arguments.place.format)
 }
 
 fn print_all(all: &[ReceiptView], format: Format) -> String {
@@ -117,13 +98,8 @@ fn tell(told: Result<String, Refusal>, format: Format) -> Result<Exit, Failure> 
     }
 }
 
-fn verify(arguments: &LedgerArguments) -> Result<Exit, Failure> {
-    let (setup, database) = Setup::over(
-        Source::argument(&arguments.source)?,
-        &arguments.secret,
-        &arguments.policies,
-        Some(&arguments.audit),
-    )?;
+fn verify(arguments: &PlaceArguments) -> Result<Exit, Failure> {
+    let (setup, database) = arguments.setup()?;
     let store = setup.approvals.require_store()?;
     let links = match store.verify_receipts() {
         Ok(links) => links,
@@ -155,19 +131,17 @@ fn prune(arguments: &LedgerPruneArguments) -> Result<Exit, Failure> {
             arguments.older_than
         )));
     };
-    let (setup, database) = Setup::over(
-        Source::argument(&arguments.source)?,
-        &arguments.secret,
-        &arguments.policies,
-        Some(&arguments.audit),
-    )?;
+    let (setup, database) = arguments.place.setup()?;
     let (gate, _) = open(&setup, &database)?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let since = now.unwrap_or_default().saturating_sub(age);
     let since = u64::try_from(since.as_millis()).unwrap_or_default();
     let pruned = gate.block_on(gate.guard().prune_images(since));
     let text = match pruned.map_err(Failure::Unavailable)? {
-        Some(parts) => format!("{parts} parts of images are deleted\n"),
+        Some(parts) => match arguments.place.format {
+            Format::Json => format!("{}\n", json!({"parts": parts})),
+            Format::Text => format!("{parts} parts of images are deleted\n"),
+        },
         None => {
             return Err(Failure::Usage(
                 "the database has no table palisade_images, so that there is nothing to delete\n  help: see `palisade setup-sql --writable --steps`"

@@ -2,10 +2,7 @@
 
 use clap::{Args, Subcommand};
 
-use crate::{
-    args::{Format, PolicyArguments, SecretArguments},
-    audit_config::AuditArguments,
-};
+use crate::changes::args::PlaceArguments;
 
 const LIST_HELP: &str = "\
 Shows what the principal may know of: the receipts of its own changes, of those
@@ -48,7 +45,7 @@ Examples:
 pub(crate) enum LedgerCommand {
     /// List the newest receipts
     #[command(after_help = LIST_HELP)]
-    List(LedgerArguments),
+    List(PlaceArguments),
     /// Show one receipt
     #[command(after_help = SHOW_HELP)]
     Show(LedgerShowArguments),
@@ -57,85 +54,41 @@ pub(crate) enum LedgerCommand {
     Trace(LedgerTraceArguments),
     /// Tell whether the receipts are what was written
     #[command(after_help = VERIFY_HELP)]
-    Verify(LedgerArguments),
+    Verify(PlaceArguments),
     /// Delete images of rows by which old changes can be undone
     #[command(after_help = PRUNE_HELP)]
     Prune(LedgerPruneArguments),
 }
 
-/// `palisade ledger list` and `palisade ledger verify`
-#[derive(Debug, Args)]
-pub(crate) struct LedgerArguments {
-    /// sqlite:FILE, or connection:NAME of the configuration
-    #[arg(value_name = "DATABASE")]
-    pub(crate) source: String,
-    #[command(flatten)]
-    pub(crate) secret: SecretArguments,
-    #[command(flatten)]
-    pub(crate) policies: PolicyArguments,
-    #[command(flatten)]
-    pub(crate) audit: AuditArguments,
-    /// How to print them
-    #[arg(long, default_value = "text")]
-    pub(crate) format: Format,
-}
-
 /// `palisade ledger show`
 #[derive(Debug, Args)]
 pub(crate) struct LedgerShowArguments {
-    /// sqlite:FILE, or connection:NAME of the configuration
-    #[arg(value_name = "DATABASE")]
-    pub(crate) source: String,
+    #[command(flatten)]
+    pub(crate) place: PlaceArguments,
     /// The receipt's id
     #[arg(value_name = "ID")]
     pub(crate) id: String,
-    #[command(flatten)]
-    pub(crate) secret: SecretArguments,
-    #[command(flatten)]
-    pub(crate) policies: PolicyArguments,
-    #[command(flatten)]
-    pub(crate) audit: AuditArguments,
-    /// How to print it
-    #[arg(long, default_value = "text")]
-    pub(crate) format: Format,
 }
 
 /// `palisade ledger trace`
 #[derive(Debug, Args)]
 pub(crate) struct LedgerTraceArguments {
-    /// sqlite:FILE, or connection:NAME of the configuration
-    #[arg(value_name = "DATABASE")]
-    pub(crate) source: String,
+    #[command(flatten)]
+    pub(crate) place: PlaceArguments,
     /// The row's table, with or without the schema
     #[arg(value_name = "TABLE")]
     pub(crate) table: String,
     /// The row's primary key, a JSON object
     #[arg(value_name = "KEY")]
     pub(crate) key: String,
-    #[command(flatten)]
-    pub(crate) secret: SecretArguments,
-    #[command(flatten)]
-    pub(crate) policies: PolicyArguments,
-    #[command(flatten)]
-    pub(crate) audit: AuditArguments,
-    /// How to print them
-    #[arg(long, default_value = "text")]
-    pub(crate) format: Format,
 }
 
 /// `palisade ledger prune`
 #[derive(Debug, Args)]
 pub(crate) struct LedgerPruneArguments {
-    /// sqlite:FILE, or connection:NAME of the configuration
-    #[arg(value_name = "DATABASE")]
-    pub(crate) source: String,
+    #[command(flatten)]
+    pub(crate) place: PlaceArguments,
     /// Of changes that were kept longer ago: a number with `h` or `d`
     #[arg(long, value_name = "TIME")]
     pub(crate) older_than: String,
-    #[command(flatten)]
-    pub(crate) secret: SecretArguments,
-    #[command(flatten)]
-    pub(crate) policies: PolicyArguments,
-    #[command(flatten)]
-    pub(crate) audit: AuditArguments,
 }

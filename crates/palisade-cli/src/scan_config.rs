@@ -22,7 +22,7 @@ pub(crate) struct Scan {
     /// Columns in whose cells findings are no news.
     #[serde(default)]
     expected: Vec<ScanExpected>,
-    /// What becomes of a cell in which only findings of low severity are. Without it, as `on_finding`.
+    /// What becomes of a cell in which only findings of low severity are. Without it, and at a connection with an `on_finding` of its own, as `on_finding`.
     on_low: Option<OnFinding>,
     /// The same of medium severity.
     on_medium: Option<OnFinding>,
@@ -88,6 +88,16 @@ impl Scanning {
         }
     }
 
+    /// The same where `on_finding` of a connection says what becomes of every finding.
+    pub(crate) fn without_severities(self) -> Self {
+        Self {
+            low: None,
+            medium: None,
+            high: None,
+            ..self
+        }
+    }
+
     /// What is no news in answers of this connection.
     pub(crate) fn list_expected(&self, connection: Option<&str>) -> Vec<ExpectedFindings> {
         let of_it = self.expected.iter().filter(|(named, _)| match named {
@@ -125,6 +135,15 @@ impl Scan {
             let detectors: Vec<&str> = (one.detectors.iter())
                 .map(|name| name.get_ref().as_str())
                 .collect();
+            if one.columns.is_empty() {
+                let at = one.detectors.first().map(Spanned::span);
+                let what = "a table of `[[scan.expected]]` names no column".to_owned();
+                return Err((
+                    what,
+                    at,
+                    "write `columns = [\"main.mails.body\"]`".to_owned(),
+                ));
+            }
             for column in &one.columns {
                 let rule = ExpectedFindings::new(column.get_ref(), &detectors).map_err(|error| {
                     let help = "a table of `[[scan.expected]]` has `columns = [\"main.mails.body\"]` and `detectors = [\"leak.*\"]`";

@@ -7,6 +7,10 @@ use clap::{Args, Subcommand};
 use crate::{
     args::{Format, PolicyArguments, SecretArguments},
     audit_config::AuditArguments,
+    database::Database,
+    database_name::Source,
+    exit::Failure,
+    setup::Setup,
 };
 
 const LIST_HELP: &str = "\
@@ -80,7 +84,7 @@ Examples:
 pub(crate) enum ChangesCommand {
     /// List the changes that wait, and those that are over
     #[command(after_help = LIST_HELP)]
-    List(ListArguments),
+    List(PlaceArguments),
     /// Show what a change does, row by row
     #[command(after_help = SHOW_HELP)]
     Show(ChangeArguments),
@@ -104,9 +108,12 @@ pub(crate) enum ChangesCommand {
     Compensate(CompensateArguments),
 }
 
-/// Where the changes are, and who asks.
+/// The database of changes and receipts, and who asks.
 #[derive(Debug, Args)]
 pub(crate) struct PlaceArguments {
+    /// sqlite:FILE, or connection:NAME of the configuration
+    #[arg(value_name = "DATABASE")]
+    pub(crate) source: String,
     #[command(flatten)]
     pub(crate) secret: SecretArguments,
     #[command(flatten)]
@@ -118,35 +125,33 @@ pub(crate) struct PlaceArguments {
     pub(crate) format: Format,
 }
 
-/// `palisade changes list`
-#[derive(Debug, Args)]
-pub(crate) struct ListArguments {
-    /// sqlite:FILE, or connection:NAME of the configuration
-    #[arg(value_name = "DATABASE")]
-    pub(crate) source: String,
-    #[command(flatten)]
-    pub(crate) place: PlaceArguments,
+impl PlaceArguments {
+    /// What the operator has decided, and the database.
+    pub(crate) fn setup(&self) -> Result<(Setup, Database), Failure> {
+        Setup::over(
+            Source::argument(&self.source)?,
+            &self.secret,
+            &self.policies,
+            Some(&self.audit),
+        )
+    }
 }
 
 /// `palisade changes show`, `validate`, `reject` and `commit`
 #[derive(Debug, Args)]
 pub(crate) struct ChangeArguments {
-    /// sqlite:FILE, or connection:NAME of the configuration
-    #[arg(value_name = "DATABASE")]
-    pub(crate) source: String,
+    #[command(flatten)]
+    pub(crate) place: PlaceArguments,
     /// The change's id
     #[arg(value_name = "ID")]
     pub(crate) id: String,
-    #[command(flatten)]
-    pub(crate) place: PlaceArguments,
 }
 
 /// `palisade changes propose`
 #[derive(Debug, Args)]
 pub(crate) struct ProposeArguments {
-    /// sqlite:FILE, or connection:NAME of the configuration
-    #[arg(value_name = "DATABASE")]
-    pub(crate) source: String,
+    #[command(flatten)]
+    pub(crate) place: PlaceArguments,
     /// The statements, in order; `-` reads one from standard input
     #[arg(
         value_name = "SQL",
@@ -170,32 +175,26 @@ pub(crate) struct ProposeArguments {
     /// Validate it at once
     #[arg(long)]
     pub(crate) validate: bool,
-    #[command(flatten)]
-    pub(crate) place: PlaceArguments,
 }
 
 /// `palisade changes approve`
 #[derive(Debug, Args)]
 pub(crate) struct ApproveChangeArguments {
-    /// sqlite:FILE, or connection:NAME of the configuration
-    #[arg(value_name = "DATABASE")]
-    pub(crate) source: String,
+    #[command(flatten)]
+    pub(crate) place: PlaceArguments,
     /// The change's id
     #[arg(value_name = "ID")]
     pub(crate) id: String,
     /// What was looked at, by the id that `palisade changes show` tells
     #[arg(long, value_name = "ID")]
     pub(crate) preview: String,
-    #[command(flatten)]
-    pub(crate) place: PlaceArguments,
 }
 
 /// `palisade changes compensate`
 #[derive(Debug, Args)]
 pub(crate) struct CompensateArguments {
-    /// sqlite:FILE, or connection:NAME of the configuration
-    #[arg(value_name = "DATABASE")]
-    pub(crate) source: String,
+    #[command(flatten)]
+    pub(crate) place: PlaceArguments,
     /// The id of the change that is undone
     #[arg(value_name = "ID")]
     pub(crate) id: String,
@@ -205,6 +204,4 @@ pub(crate) struct CompensateArguments {
     /// Validate it at once
     #[arg(long)]
     pub(crate) validate: bool,
-    #[command(flatten)]
-    pub(crate) place: PlaceArguments,
 }

@@ -19,7 +19,6 @@ use crate::{
         PlaceArguments, ProposeArguments,
     },
     database::Access,
-    database_name::Source,
     exit::{Exit, Failure},
     human::{self, Paint},
     json, output,
@@ -32,7 +31,7 @@ use crate::{
 pub(crate) fn run(command: &ChangesCommand) -> Result<Exit, Failure> {
     match command {
         ChangesCommand::List(arguments) => {
-            let desk = Desk::open(&arguments.source, &arguments.place)?;
+            let desk = Desk::open(arguments)?;
             desk.list()
         }
         ChangesCommand::Show(arguments) => show(arguments),
@@ -46,13 +45,13 @@ pub(crate) fn run(command: &ChangesCommand) -> Result<Exit, Failure> {
 }
 
 fn show(arguments: &ChangeArguments) -> Result<Exit, Failure> {
-    let desk = Desk::open(&arguments.source, &arguments.place)?;
+    let desk = Desk::open(&arguments.place)?;
     let inspected = desk.guard().inspect_change(&arguments.id, desk.call());
     desk.show(desk.block_on(inspected))
 }
 
 fn propose(arguments: &ProposeArguments) -> Result<Exit, Failure> {
-    let desk = Desk::open(&arguments.source, &arguments.place)?;
+    let desk = Desk::open(&arguments.place)?;
     let list = read_statements::read_statements(arguments, &desk.setup.limits)?;
     let beside = (arguments.reason.as_deref(), arguments.max_affected_rows);
     let proposed = desk.guard().propose_change(&list, beside, desk.call());
@@ -60,30 +59,30 @@ fn propose(arguments: &ProposeArguments) -> Result<Exit, Failure> {
 }
 
 fn validate(arguments: &ChangeArguments) -> Result<Exit, Failure> {
-    let desk = Desk::open(&arguments.source, &arguments.place)?;
+    let desk = Desk::open(&arguments.place)?;
     desk.validate(&arguments.id)
 }
 
 fn approve(arguments: &ApproveChangeArguments) -> Result<Exit, Failure> {
-    let desk = Desk::open(&arguments.source, &arguments.place)?;
+    let desk = Desk::open(&arguments.place)?;
     let named = (arguments.id.as_str(), arguments.preview.as_str());
     let approved = desk.guard().approve_change(named, desk.call());
     desk.tell(desk.block_on(approved))
 }
 
 fn reject(arguments: &ChangeArguments) -> Result<Exit, Failure> {
-    let desk = Desk::open(&arguments.source, &arguments.place)?;
+    let desk = Desk::open(&arguments.place)?;
     desk.tell(desk.guard().reject_change(&arguments.id, &desk.session))
 }
 
 fn commit(arguments: &ChangeArguments) -> Result<Exit, Failure> {
-    let desk = Desk::open(&arguments.source, &arguments.place)?;
+    let desk = Desk::open(&arguments.place)?;
     let committed = desk.guard().commit_change(&arguments.id, desk.call());
     desk.tell(desk.block_on(committed))
 }
 
 fn compensate(arguments: &CompensateArguments) -> Result<Exit, Failure> {
-    let desk = Desk::open(&arguments.source, &arguments.place)?;
+    let desk = Desk::open(&arguments.place)?;
     let reason = arguments.reason.as_deref();
     let proposed = desk
         .guard()
@@ -100,13 +99,8 @@ pub(crate) struct Desk {
 }
 
 impl Desk {
-    pub(crate) fn open(source: &str, place: &PlaceArguments) -> Result<Self, Failure> {
-        let (setup, database) = Setup::over(
-            Source::argument(source)?,
-            &place.secret,
-            &place.policies,
-            Some(&place.audit),
-        )?;
+    pub(crate) fn open(place: &PlaceArguments) -> Result<Self, Failure> {
+        let (setup, database) = place.setup()?;
         note_starter(&setup, place.format);
         drop(setup.approvals.require_store()?);
         let limits = setup.limits.clone();

@@ -113,6 +113,7 @@ pub(super) fn run(dir: &Path) -> Result<Exit, Failure> {
 /// The database as the agent has it.
 fn open(folder: &Path) -> Result<Desk, Failure> {
     let place = PlaceArguments {
+        source: "connection:users".to_owned(),
         secret: SecretArguments::default(),
         policies: PolicyArguments {
             principal: Some(Principal::new("Agent", "janitor")),
@@ -122,7 +123,7 @@ fn open(folder: &Path) -> Result<Desk, Failure> {
         audit: AuditArguments::default(),
         format: Format::Text,
     };
-    Desk::open("connection:users", &place)
+    Desk::open(&place)
 }
 
 struct Story {

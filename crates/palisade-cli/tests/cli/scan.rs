@@ -247,6 +247,22 @@ fn the_severity_of_a_finding_says_what_becomes_of_the_cell() {
     ];
     let blocked = desk.run(&blocked).expect_exit(1).json();
     assert_eq!(blocked["code"], "output.blocked", "{blocked}");
+    // A connection's own word counts for every severity.
+    let own = format!(
+        "[scan]\non_high = \"flag\"\n{RULES}[connections.c]\nurl = \"sqlite:demo.db\"\non_finding = \"block\"\n"
+    );
+    desk.write("p.toml", own);
+    let words = [
+        "query",
+        "connection:c",
+        "--config",
+        "p.toml",
+        "--format",
+        "json",
+        both,
+    ];
+    let blocked = desk.run(&words).expect_exit(1).json();
+    assert_eq!(blocked["code"], "output.blocked", "{blocked}");
     desk.write("p.toml", "[scan]\non_low = \"drop\"\n");
     desk.run(&["config", "check", "p.toml"])
         .fails(3, &["p.toml:2:10", "withhold"]);
@@ -361,6 +377,11 @@ fn expected_findings_are_counted_and_no_more() {
             "[[scan.expected]]\ncolumns = [\"a.b.c\"]\ndetectors = [\"*\"]\n".to_owned(),
             "p.toml:2:12",
             "name detectors",
+        ),
+        (
+            "[[scan.expected]]\ncolumns = []\ndetectors = [\"leak.*\"]\n".to_owned(),
+            "p.toml:3:14",
+            "names no column",
         ),
         (
             "[[scan.expected]]\ncolumns = [\"a.b.c\"]\ndetectors = []\n".to_owned(),

@@ -100,7 +100,7 @@ impl ExpectedFindings {
             .iter()
             .map(|name| Pattern::read(name.as_ref()))
             .collect();
-        if detectors.is_empty() || detectors.iter().any(Pattern::fits_everything) {
+        if detectors.is_empty() || detectors.iter().any(Pattern::names_nothing) {
             return Err(ExpectedFindingsError::Detectors);
         }
         Ok(Self {
@@ -178,8 +178,8 @@ impl Pattern {
         self.text.is_empty()
     }
 
-    fn fits_everything(&self) -> bool {
-        self.text.bytes().all(|byte| byte == b'*')
+    fn names_nothing(&self) -> bool {
+        !self.text.contains(char::is_alphanumeric)
     }
 
     /// Whether it is `name`, in time that is linear in both for each `*`.
@@ -236,7 +236,7 @@ mod tests {
             let error = ExpectedFindings::new(column, &["leak.*"]).unwrap_err();
             assert_eq!(error, ExpectedFindingsError::Column(column.to_owned()));
         }
-        for detectors in [&[][..], &["*"], &["leak.card", "**"]] {
+        for detectors in [&[][..], &["*"], &["leak.card", "**"], &["*.*"], &[""]] {
             let error = ExpectedFindings::new("main.mails.body", detectors).unwrap_err();
             assert_eq!(error, ExpectedFindingsError::Detectors);
         }
