@@ -396,6 +396,7 @@ fn literals(needs: &[Needs]) -> BTreeMap<String, Vec<Owner>> {
 }
 
 /// The texts of all of them.
+#[cfg(any(test, feature = "train"))]
 pub(crate) fn list_literals() -> BTreeMap<String, Vec<Owner>> {
     let needs: Vec<Needs> = DETECTORS.iter().map(Needs::find).collect();
     literals(&needs)
