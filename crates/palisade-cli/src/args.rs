@@ -17,6 +17,7 @@ use crate::broker_args::{
 use crate::changes::args::ChangesCommand;
 use crate::completions::{COMPLETIONS_HELP, CompletionsArguments};
 use crate::config_args::ConfigCommand;
+use crate::history::args::{HistoryCommand, SnapshotsCommand};
 use crate::ledger_args::LedgerCommand;
 use crate::manual_pages::{MAN_HELP, ManArguments};
 use crate::probe_args::{PROBE_HELP, ProbeArguments};
@@ -102,6 +103,12 @@ pub(crate) enum Command {
     /// Show the receipts of changes, and tell whether they are what was written
     #[command(subcommand)]
     Ledger(LedgerCommand),
+    /// Print the SQL that keeps every state of tables, so that they can be read as they were
+    #[command(subcommand)]
+    History(HistoryCommand),
+    /// Give moments names, as of which tables can be read
+    #[command(subcommand)]
+    Snapshots(SnapshotsCommand),
     /// List the statements that wait for a person's approval
     #[command(after_help = APPROVALS_HELP)]
     Approvals(ApprovalsArguments),
@@ -323,6 +330,10 @@ pub(crate) struct QueryArguments {
     /// Return at most this many rows; it can only lower the limit
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) max_rows: Option<u64>,
+    /// Read tables as they were: at a snapshot, by its name, or at a time as
+    /// 2026-01-01T00:00:00Z
+    #[arg(long, value_name = "MOMENT")]
+    pub(crate) as_of: Option<String>,
     #[command(flatten)]
     pub(crate) audit: AuditArguments,
 }

@@ -18,5 +18,7 @@ pub(crate) fn names() -> ToolNames {
         .rename("commit_change", "`palisade changes commit`")
         .rename("compensate_change", "`palisade changes compensate`")
         .rename("list_receipts", "`palisade ledger list`")
+        .rename("list_snapshots", "`palisade snapshots list`")
+        .rename("create_snapshot", "`palisade snapshots create`")
         .remove("list_templates")
 }

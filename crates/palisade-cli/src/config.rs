@@ -5,6 +5,7 @@ use std::{
     ops::{Range, RangeInclusive},
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
 use clap::ValueEnum;
@@ -29,6 +30,7 @@ use crate::{
     database::Database,
     database_name::Source,
     exit::Failure,
+    history_config::HistoryTable,
     http_config::{Http, HttpSetup},
     postgres::SettingName,
     scan_config::{Scan, Scanning},
@@ -56,6 +58,8 @@ pub(crate) struct Config {
     pub(crate) scanning: Scanning,
     /// What principals may take over time.
     pub(crate) budgets: Option<Arc<Budgets>>,
+    /// How often a moment is noted.
+    pub(crate) heartbeat: Option<Duration>,
     /// Where the secret behind tokens and hash masks is.
     pub(crate) token_secret: Option<Secret>,
     /// How long tokens last.
@@ -151,6 +155,9 @@ struct File {
     /// What principals may take within a minute and a day, over all connections.
     #[serde(default)]
     budgets: BudgetTable,
+    /// Tables as they were.
+    #[serde(default)]
+    history: HistoryTable,
     /// The databases, by name.
     #[serde(default)]
     connections: BTreeMap<String, Connection>,
@@ -517,6 +524,7 @@ impl Reader<'_> {
             telemetry,
             scan,
             budgets,
+            history,
             connections,
         } = file;
         for host in &grants.hosts {
@@ -549,6 +557,7 @@ impl Reader<'_> {
             sensitivity,
             scanning,
             budgets: self.budgets(budgets)?,
+            heartbeat: self.heartbeat(history)?,
             token_secret: self.token_secret(token_secret_env, token_secret_file, &grants)?,
             token_lifetime: self.lifetime(token_lifetime)?,
             limits,
@@ -703,6 +712,7 @@ impl Reader<'_> {
                 None => defaults.scanning.clone(),
             },
             budgets: defaults.budgets.clone(),
+            heartbeat: defaults.heartbeat,
             token_secret: self
                 .token_secret(token_secret_env, token_secret_file, grants)?
                 .or_else(|| defaults.token_secret.clone()),

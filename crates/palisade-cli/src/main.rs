@@ -58,6 +58,8 @@ mod doctor;
 mod exit;
 mod explain;
 mod grid;
+mod history;
+mod history_config;
 mod host;
 mod http_config;
 mod human;
@@ -193,6 +195,8 @@ fn run() -> Result<Exit, Failure> {
         Command::Config(command) => config_command::run(command),
         Command::Changes(command) => changes::run(command),
         Command::Ledger(command) => ledger::run(command),
+        Command::History(command) => history::run(command),
+        Command::Snapshots(command) => history::run_snapshots(command),
         Command::Approvals(arguments) => approvals::list(arguments),
         Command::Approve(arguments) => approvals::approve(arguments),
         Command::Token(command) => access_token::run(command),

@@ -13,6 +13,7 @@ use palisade::{
     firewall::Firewall,
     guard::{self, Backend, ChangeCall, Guard, Outcome, Refusal, Report},
     limits::Limits,
+    past::LabelStore,
     policy::{PolicySources, template::Template},
     session::Session,
     value::Value,
@@ -45,6 +46,7 @@ pub(crate) fn run(arguments: &QueryArguments, access: Access) -> Result<Exit, Fa
     let mut limits = setup.limits.clone();
     limits.max_rows = limits.max_rows.min(arguments.max_rows.unwrap_or(u64::MAX));
     let gate = Gate::open(&setup, &database, access, limits)?;
+    let gate = gate.read_as_of(arguments.as_of.clone());
     statements::run(
         &gate,
         (&setup, &gate.guard.firewall()),
@@ -60,6 +62,8 @@ pub(crate) struct Gate {
     limits: Limits,
     runtime: Runtime,
     webhook: Option<Arc<Webhook>>,
+    /// As of what queries read.
+    as_of: Option<String>,
 }
 
 impl Drop for Gate {
@@ -93,6 +97,7 @@ impl Gate {
             limits,
             runtime,
             webhook: setup.webhook.clone(),
+            as_of: None,
         })
     }
 }
@@ -142,9 +147,10 @@ pub(crate) fn open_store(
     access: Access,
 ) -> Result<Option<ApprovalStore>, Failure> {
     let approvals = &setup.approvals;
+    let firewall = guard.firewall();
     let may_wait = match access {
         Access::Write => true,
-        Access::Read => guard.firewall().policies().demands_approval(),
+        Access::Read => firewall.policies().demands_approval() || firewall.catalog().has_history(),
     };
     match may_wait || approvals.is_named() || approvals.file().is_some_and(Path::exists) {
         true => approvals.open(),
@@ -155,6 +161,7 @@ pub(crate) fn open_store(
 /// The same, where requests for approvals and changes wait in `store`, and people outside are told of them as `setup` says.
 pub(crate) fn keep_waiting(guard: Guard, store: ApprovalStore, setup: &Setup) -> Guard {
     let store = Arc::new(store);
+    let guard = guard.with_labels(Arc::clone(&store) as Arc<dyn LabelStore>);
     let file = setup.approvals.file().filter(|_| store.is_in_file());
     setup.counts.add_store(file.map(Path::to_owned), &store);
     if let Some(webhook) = &setup.webhook {
@@ -190,6 +197,12 @@ fn require_estimates(backend: &dyn Backend, limits: &Limits) -> Result<(), Strin
 }
 
 impl Gate {
+    /// The same, where queries read tables as they were.
+    fn read_as_of(mut self, as_of: Option<String>) -> Self {
+        self.as_of = as_of;
+        self
+    }
+
     /// What decides now.
     pub(crate) fn firewall(&self) -> Arc<Firewall> {
         self.guard.firewall()
@@ -235,6 +248,7 @@ impl Gate {
 
     fn ask(&self, request: guard::Request<'_>) -> Answer {
         let request = request.with_limits(&self.limits);
+        let request = request.as_of(self.as_of.as_deref());
         let request = match self.access {
             Access::Read => request,
             Access::Write => request.allow_changes(),

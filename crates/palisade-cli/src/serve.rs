@@ -512,6 +512,11 @@ fn gate(
         served.add(setup.connection(), &guard, setup.policies.folder()),
     ));
     driver.spawn(watch::schema(Arc::clone(&guard), name.clone()));
+    driver.spawn(watch::moments(
+        Arc::clone(&guard),
+        name.clone(),
+        setup.heartbeat,
+    ));
     let (transport, principal) = askers.source(setup);
     let options = ServeOptions {
         transport,

@@ -28,6 +28,7 @@ use crate::{
     database::{Access, Database, catalog_of_schema},
     database_name::{CatalogSource, Source},
     exit::Failure,
+    history_config::EVERY,
     policies::Policies,
     scan_config::Scanning,
     secret::Secret,
@@ -56,6 +57,8 @@ pub(crate) struct Setup {
     pub(crate) scanner: Scanner,
     /// What principals may take over time from what is served.
     pub(crate) budgets: Option<Arc<Budgets>>,
+    /// How often `serve` notes a moment.
+    pub(crate) heartbeat: Duration,
     /// The secret behind tokens and hash masks.
     token_secret: Option<TokenSecret>,
     /// What a statement may cost.
@@ -241,6 +244,7 @@ impl Setup {
             scanning: config.scanning.clone(),
             scanner: config.scanner(),
             budgets: config.budgets.clone(),
+            heartbeat: config.heartbeat.unwrap_or(EVERY),
             token_secret: token_secret.map(|secret| {
                 let lifetime = config.token_lifetime.unwrap_or(TOKEN_LIFETIME);
                 TokenSecret::new(secret.reveal()).lasting(lifetime)

@@ -129,6 +129,25 @@ pub(crate) async fn schema(guard: Arc<Guard>, connection: String) {
     }
 }
 
+/// Notes the moment each `period`, where history is kept and something was written. Runs for ever.
+pub(crate) async fn moments(guard: Arc<Guard>, connection: String, period: Duration) {
+    let mut ticks = every(period);
+    let mut told = String::new();
+    loop {
+        ticks.tick().await;
+        let (guard, handle) = (Arc::clone(&guard), Handle::current());
+        let Ok(kept) = spawn_blocking(move || handle.block_on(guard.keep_label())).await else {
+            continue;
+        };
+        let now = kept.err().unwrap_or_default();
+        // Once is enough, however long it lasts.
+        if !now.is_empty() && now != told {
+            tracing::error!(connection, "the moment cannot be noted: {now}");
+        }
+        told = now;
+    }
+}
+
 pub(crate) fn every(period: Duration) -> Interval {
     let mut ticks = interval(period);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -34,6 +34,22 @@ const WITHOUT_CASE: &[(Code, &str)] = &[
         "raised for the name of a template, before there is a statement",
     ),
     (
+        Code::HistoryNotKept,
+        "needs a moment of a database; tested with the changes of every engine",
+    ),
+    (
+        Code::HistoryUnknown,
+        "needs a moment of a database; tested with the changes of every engine",
+    ),
+    (
+        Code::HistoryForeign,
+        "needs a moment of a database; tested with the changes of every engine",
+    ),
+    (
+        Code::HistoryTooEarly,
+        "needs a moment of a database; tested with the changes of every engine",
+    ),
+    (
         Code::LimitFailures,
         "needs many statements that fail; tested with the gate",
     ),

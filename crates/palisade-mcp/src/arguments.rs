@@ -11,6 +11,7 @@ use crate::{
     change_tools::{ChangeToolCall, MAX_REASON, read_id},
     declare::ToolName,
     lists::{Detail, Scope},
+    past_tools::{PastToolCall, read_moment},
 };
 
 /// Rows an answer has if the caller names no limit.
@@ -53,6 +54,8 @@ pub(crate) struct QueryCall {
     pub(crate) limit: u64,
     /// Milliseconds; the operator's limit may be lower.
     pub(crate) timeout_ms: Option<u64>,
+    /// As of which snapshot or time tables are read.
+    pub(crate) as_of: Option<String>,
     pub(crate) form: Form,
 }
 
@@ -68,6 +71,8 @@ struct RawQuery {
     format: RawForm,
     #[serde(default)]
     timeout_ms: Option<Value>,
+    #[serde(default)]
+    as_of: Option<String>,
 }
 
 /// A call of `execute`.
@@ -375,6 +380,10 @@ pub(crate) fn query(arguments: JsonObject) -> Result<QueryCall, Rejection> {
         params: params(&raw.params)?,
         limit: rows(raw.limit)?,
         timeout_ms: positive("timeout_ms", raw.timeout_ms)?,
+        as_of: raw
+            .as_of
+            .map(|moment| read_moment("as_of", moment))
+            .transpose()?,
         form: raw.format.into(),
     })
 }
@@ -482,6 +491,23 @@ struct RawTrace {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
+struct RawSnapshot {
+    name: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawDiff {
+    table: String,
+    from: String,
+    #[serde(default)]
+    to: Option<String>,
+    #[serde(default)]
+    format: RawForm,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct RawApprove {
     change: String,
     preview: String,
@@ -559,6 +585,28 @@ fn trace(arguments: JsonObject) -> Result<ChangeToolCall, Rejection> {
     }
 }
 
+/// The arguments of a tool that names a snapshot.
+fn snapshot(arguments: JsonObject) -> Result<String, Rejection> {
+    let RawSnapshot { name } = read(arguments)?;
+    read_moment("name", name)
+}
+
+/// The arguments of `diff_table`.
+fn diff(arguments: JsonObject) -> Result<PastToolCall, Rejection> {
+    let RawDiff {
+        table,
+        from,
+        to,
+        format,
+    } = read(arguments)?;
+    Ok(PastToolCall::Diff {
+        table,
+        from: read_moment("from", from)?,
+        to: to.map(|to| read_moment("to", to)).transpose()?,
+        form: format.into(),
+    })
+}
+
 /// What a call has for its tool.
 #[derive(Debug)]
 pub(crate) enum Call {
@@ -575,6 +623,7 @@ pub(crate) enum Call {
     Query(QueryCall),
     Execute(ExecuteCall),
     Change(ChangeToolCall),
+    Past(PastToolCall),
 }
 
 impl Call {
@@ -618,13 +667,21 @@ impl Call {
             }
             ToolName::ListReceipts => receipts(arguments).map(Self::Change),
             ToolName::Trace => trace(arguments).map(Self::Change),
+            ToolName::CreateSnapshot => {
+                snapshot(arguments).map(|name| Self::Past(PastToolCall::Create(name)))
+            }
+            ToolName::DeleteSnapshot => {
+                snapshot(arguments).map(|name| Self::Past(PastToolCall::Delete(name)))
+            }
+            ToolName::ListSnapshots => nothing(arguments).map(|()| Self::Past(PastToolCall::List)),
+            ToolName::DiffTable => diff(arguments).map(Self::Past),
         }
     }
 
     /// Whether it may be begun, stopped and begun again: nothing of it is left.
     pub(crate) fn may_be_tried(&self) -> bool {
         match self {
-            Self::Execute(_) | Self::Change(_) => false,
+            Self::Execute(_) | Self::Change(_) | Self::Past(_) => false,
             Self::ListSchemas(_)
             | Self::ListTables(_)
             | Self::SearchObjects(_)
@@ -655,6 +712,7 @@ impl Call {
             | Self::DescribeTable(_)
             // Its statements are records of their own beside the call's.
             | Self::Change(_)
+            | Self::Past(_)
             | Self::ListTemplates(_) => false,
         }
     }
@@ -690,6 +748,7 @@ impl Call {
             Self::Query(call) => call.sql.len() + values(&call.params),
             Self::Execute(call) => call.sql.len() + values(&call.params),
             Self::Change(call) => call.bytes(values),
+            Self::Past(call) => call.bytes(),
         }
     }
 }

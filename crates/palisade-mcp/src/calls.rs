@@ -355,6 +355,7 @@ impl Connection {
                     .map_or(time, |ms| time.min(Duration::from_millis(ms)));
                 let limits = self.limits(call.limit, time);
                 let request = Request::statement(&call.sql, &call.params, session);
+                let request = request.as_of(call.as_of.as_deref());
                 let request = try_first(request.with_limits(&limits), is_trial);
                 self.rows(
                     request,
@@ -366,6 +367,10 @@ impl Connection {
             Call::Change(call) => {
                 let limits = self.limits(MAX_ROWS, time);
                 self.call_changes(call, asked, &limits, handle)
+            }
+            Call::Past(call) => {
+                let limits = self.limits(MAX_ROWS, time);
+                self.call_past(call, asked, &limits, handle)
             }
             Call::Execute(call) => {
                 if !asked.is_changeable {

@@ -227,6 +227,10 @@ pub(crate) fn describe(
             &["table", "key"],
         ),
         ToolName::DescribeTable
+        | ToolName::CreateSnapshot
+        | ToolName::DeleteSnapshot
+        | ToolName::DiffTable
+        | ToolName::ListSnapshots
         | ToolName::Execute
         | ToolName::ExplainQuery
         | ToolName::ListDatabases

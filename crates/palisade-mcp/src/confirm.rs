@@ -375,6 +375,7 @@ fn describe(call: &Call, session: &Session, connection: &str) -> Option<String> 
         | Call::PolicyExplain(_)
         | Call::DescribeTable(_)
         | Call::Change(_)
+        | Call::Past(_)
         | Call::ListTemplates(_) => return None,
     };
     let params = match params.as_str() {

@@ -122,6 +122,7 @@ impl Connection {
                 .any(|template| self.guard.template_waits(template, &session)),
             proposes: self.guard.keeps_changes() && self.is_changeable(request),
             approves: self.may_approve(request),
+            has_history: firewall.catalog().has_history(),
         }
     }
 
@@ -480,6 +481,8 @@ pub(crate) struct Waiting {
     pub(crate) proposes: bool,
     /// or approved.
     pub(crate) approves: bool,
+    /// Whether history of any table is kept.
+    pub(crate) has_history: bool,
 }
 
 impl Waiting {
@@ -490,6 +493,7 @@ impl Waiting {
             templates: self.templates || other.templates,
             proposes: self.proposes || other.proposes,
             approves: self.approves || other.approves,
+            has_history: self.has_history || other.has_history,
         }
     }
 

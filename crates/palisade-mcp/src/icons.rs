@@ -34,6 +34,11 @@ pub(crate) fn change() -> Icon {
     drawn("M3 13l1-4 7-7 3 3-7 7z")
 }
 
+/// A clock.
+pub(crate) fn past() -> Icon {
+    drawn("M8 2a6 6 0 1 0 0 12A6 6 0 0 0 8 2zM8 5v3l2 2")
+}
+
 /// A shield.
 pub(crate) fn policy() -> Icon {
     drawn("M8 2l5 2v4c0 3-2 5-5 6-3-1-5-3-5-6V4z")

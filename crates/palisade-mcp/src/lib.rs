@@ -72,6 +72,7 @@ pub mod metadata;
 mod narrow;
 mod observe;
 mod options;
+mod past_tools;
 mod policy_test;
 mod prompts;
 mod queue;

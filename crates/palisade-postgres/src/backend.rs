@@ -7,7 +7,7 @@ use std::{
 };
 
 use palisade::{
-    catalog::Catalog,
+    catalog::{Catalog, Companion, Relation},
     change::LedgerEntry,
     dialect::Dialect,
     guard::{
@@ -15,6 +15,8 @@ use palisade::{
         GivenEstimates, OpenTicket, RowSink, Ticket,
     },
     ident,
+    past::{HistoryOrder, Label, LabelStanding},
+    value::Value,
 };
 use palisade_pool::{Ended, Failed, Pool, PoolSize, Statement, Task, Work};
 use tokio::{runtime::Handle, time::timeout};
@@ -24,6 +26,7 @@ use crate::{
     config::PostgresConfig,
     connect::{ConnectError, Connector, Session, cleaning},
     execute::{self, Ground},
+    history,
     introspect::{self, IntrospectError},
     ledger,
     rehearse::{self, Stage},
@@ -327,6 +330,60 @@ impl Backend for PostgresBackend {
             };
             self.pool.look(CATALOG_TIME, look).await?
         })
+    }
+
+    fn take_label(&self) -> BackendFuture<'_, Option<Label>> {
+        Box::pin(async move {
+            if !self.catalog.has_history() {
+                return Ok(None);
+            }
+            let look = async |session: &mut Session| {
+                Ok::<_, BackendError>(history::take_label(&session.client).await)
+            };
+            self.pool.look(CATALOG_TIME, look).await?
+        })
+    }
+
+    fn check_label<'a>(
+        &'a self,
+        label: &'a Label,
+        companions: &'a [Companion],
+    ) -> BackendFuture<'a, LabelStanding> {
+        Box::pin(async move {
+            let look = async |session: &mut Session| {
+                let client = &session.client;
+                let checked = history::check_label(client, &self.catalog, label, companions);
+                Ok::<_, BackendError>(checked.await)
+            };
+            self.pool.look(CATALOG_TIME, look).await?
+        })
+    }
+
+    fn list_changed_keys<'a>(
+        &'a self,
+        relation: &'a Relation,
+        between: (&'a Label, Option<&'a Label>),
+        most: u32,
+    ) -> BackendFuture<'a, Vec<Vec<Value>>> {
+        Box::pin(async move {
+            let Some(companion) = self.catalog.companion(relation) else {
+                return Ok(Vec::new());
+            };
+            let look = async |session: &mut Session| {
+                let client = &session.client;
+                let listed = history::list_changed_keys(client, relation, companion, between, most);
+                Ok::<_, BackendError>(listed.await)
+            };
+            self.pool.look(CATALOG_TIME, look).await?
+        })
+    }
+
+    fn write_history_script(
+        &self,
+        relation: &Relation,
+        order: &HistoryOrder,
+    ) -> Result<String, String> {
+        history::write_script(relation, order)
     }
 
     fn previews_changes(&self) -> bool {

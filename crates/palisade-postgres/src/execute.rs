@@ -490,7 +490,8 @@ fn is_decided(origin: &Origin, number: i16, task: &Task<'_>) -> bool {
             None => return false,
         },
     };
-    task.relations.contains(&origin.uid)
+    // A companion is read in the place of its table, and no statement names it otherwise.
+    (origin.is_companion || task.relations.contains(&origin.uid))
         && task
             .reads
             .contains(&(origin.name.clone(), column.to_owned()))

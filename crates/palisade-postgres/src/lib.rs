@@ -12,6 +12,7 @@ mod connect;
 mod estimate;
 mod execute;
 mod fault;
+mod history;
 pub mod introspect;
 mod ledger;
 mod params;

@@ -36,7 +36,9 @@ use crate::{
     cells::Reading,
     connect::{Connector, Session},
     execute::{self, Ground, Opened},
-    fault, ledger,
+    fault,
+    history::script::SCHEMA,
+    ledger,
     schema_change::Look,
     second_look::Outside,
     write::{self, Facts},
@@ -360,8 +362,8 @@ impl<'a> Change<'a> {
             let inherits: bool = row.try_get(2).map_err(read)?;
             let is_secured: bool = row.try_get(3).map_err(read)?;
             match schema.as_str() {
-                // Parts of large values, which stand in their rows.
-                "pg_toast" => continue,
+                // Parts of large values, which stand in their rows; and what history keeps, which is no part of a difference.
+                "pg_toast" | SCHEMA => continue,
                 "pg_catalog" | "information_schema" => {
                     return Err(BackendError::not_previewable(
                         "something that it sets off writes the server's own tables",

@@ -19,6 +19,7 @@ use tokio_postgres::{Client, Row, Statement, types::Type};
 
 use crate::{
     fault,
+    history::script::SCHEMA,
     introspect::{Columns, IntrospectError, USER_SCHEMA},
 };
 
@@ -178,6 +179,30 @@ pub(crate) struct Origin {
     pub(crate) name: String,
     /// By `attnum`.
     pub(crate) columns: HashMap<i16, String>,
+    /// Whether it holds the history of a table.
+    pub(crate) is_companion: bool,
+}
+
+/// The companions as results name them.
+async fn read_origins(client: &Client) -> Result<HashMap<u32, Origin>, tokio_postgres::Error> {
+    let sql = format!(
+        "SELECT c.oid, c.relname::pg_catalog.text, a.attnum, a.attname::pg_catalog.text \
+         FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
+         JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped \
+         WHERE n.nspname = '{SCHEMA}' AND c.relkind = 'r'"
+    );
+    let mut origins = HashMap::new();
+    for row in client.query_typed(&sql, &[]).await? {
+        let name: String = row.try_get(1)?;
+        let origin = origins.entry(row.try_get(0)?).or_insert_with(|| Origin {
+            uid: palisade::ident::qualify([SCHEMA, &name]),
+            name: palisade::dialect::Dialect::Postgres.fold(&name),
+            columns: HashMap::new(),
+            is_companion: true,
+        });
+        origin.columns.insert(row.try_get(2)?, row.try_get(3)?);
+    }
+    Ok(origins)
 }
 
 impl Schema {
@@ -205,6 +230,7 @@ impl Schema {
                             .iter()
                             .map(|c| (c.number, c.name.clone()))
                             .collect(),
+                        is_companion: false,
                     };
                     schema.origins.insert(marked.oid, origin);
                     schema.relations.insert(uid, marked);
@@ -216,6 +242,7 @@ impl Schema {
                 Sort::Moment => {}
             }
         }
+        schema.origins.extend(read_origins(client).await?);
         Ok(schema)
     }
 

@@ -7,20 +7,23 @@ use std::{
 };
 
 use palisade::{
-    catalog::Catalog,
+    catalog::{Catalog, Companion, Relation},
     change::LedgerEntry,
     dialect::Dialect,
     guard::{
         Backend, BackendError, BackendErrorKind, BackendFuture, Cancel, ChangeEnd, ChangeOrder,
         ColumnTypes, Completion, Estimate, GivenEstimates, OpenTicket, Purpose, RowSink, Ticket,
     },
+    past::{HistoryOrder, Label, LabelStanding},
     rewrite::Effect,
+    value::Value,
 };
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use crate::{
     define,
     execute::{self, Facts, Task},
+    history,
     implicit_calls::OwnFunctions,
     introspect::{self, IntrospectError},
     ledger, load,
@@ -395,6 +398,65 @@ impl Backend for SqliteBackend {
             let pruned = worker::run(prune).await?;
             let pruned = pruned.map_err(|error| explain_open_error(&error))?;
             pruned.map_err(|error| BackendError::unavailable(error.to_string()))
+        })
+    }
+
+    fn take_label(&self) -> BackendFuture<'_, Option<Label>> {
+        let this = self.clone();
+        Box::pin(async move {
+            let take = move || {
+                this.source
+                    .with(Access::Read, |conn| history::take_label(conn))
+            };
+            let taken = worker::run(take).await?;
+            let taken = taken.map_err(|error| explain_open_error(&error))?;
+            taken.map_err(|error| BackendError::unavailable(error.to_string()))
+        })
+    }
+
+    fn list_changed_keys<'a>(
+        &'a self,
+        relation: &'a Relation,
+        (from, to): (&'a Label, Option<&'a Label>),
+        most: u32,
+    ) -> BackendFuture<'a, Vec<Vec<Value>>> {
+        let (this, relation) = (self.clone(), relation.clone());
+        let (from, to) = (from.clone(), to.cloned());
+        Box::pin(async move {
+            let list = move || {
+                this.source.with(Access::Read, |conn| {
+                    history::list_changed_keys(conn, &relation, (&from, to.as_ref()), most)
+                })
+            };
+            let listed = worker::run(list).await?;
+            let listed = listed.map_err(|error| explain_open_error(&error))?;
+            listed.map_err(|error| BackendError::unavailable(error.to_string()))
+        })
+    }
+
+    fn write_history_script(
+        &self,
+        relation: &Relation,
+        order: &HistoryOrder,
+    ) -> Result<String, String> {
+        history::write_script(relation, order).map_err(|fault| fault.to_string())
+    }
+
+    fn check_label<'a>(
+        &'a self,
+        label: &'a Label,
+        companions: &'a [Companion],
+    ) -> BackendFuture<'a, LabelStanding> {
+        let (this, label, companions) = (self.clone(), label.clone(), companions.to_vec());
+        Box::pin(async move {
+            let check = move || {
+                this.source.with(Access::Read, |conn| {
+                    history::check_label(conn, &label, &companions)
+                })
+            };
+            let checked = worker::run(check).await?;
+            let checked = checked.map_err(|error| explain_open_error(&error))?;
+            checked.map_err(|error| BackendError::unavailable(error.to_string()))
         })
     }
 

@@ -8,6 +8,7 @@ mod backend;
 mod define;
 mod execute;
 mod fault;
+pub mod history;
 mod implicit_calls;
 pub mod introspect;
 mod keyed;

@@ -31,7 +31,7 @@ use rusqlite::{
 
 use crate::{
     execute::{self, Facts, Task, engine, unavailable, with_authorizer},
-    ledger,
+    history, ledger,
     worker::Stop,
     write::{self, Changes, Permitted},
 };
@@ -193,6 +193,9 @@ impl<'a> Change<'a> {
             Purpose::Keep(expectation) => {
                 if expectation.is_met(&run.difference) {
                     self.unwatch(conn)?;
+                    if self.is_inverse {
+                        self.catch_up(conn)?;
+                    }
                     if let Some(left) = expectation.leave(&run)? {
                         ledger::leave(conn, &left).map_err(|e| engine(&e))?;
                     }
@@ -203,6 +206,19 @@ impl<'a> Change<'a> {
             }
         }
         Ok(run)
+    }
+
+    /// Writes into history what was done while triggers were off.
+    fn catch_up(&self, conn: &Connection) -> Result<(), BackendError> {
+        for table in &self.tables {
+            let relation = self.facts.catalog.find(&table.schema, &table.name);
+            if let Some(relation) = relation
+                && self.facts.catalog.companion(relation).is_some()
+            {
+                history::catch_up(conn, relation).map_err(|e| engine(&e))?;
+            }
+        }
+        Ok(())
     }
 
     /// Lets foreign keys act, and triggers.
@@ -358,22 +374,29 @@ impl<'a> Change<'a> {
             effects.permit_trigger(trigger);
         }
         let (changed, noted) = (conn.total_changes(), self.count_noted(conn)?);
-        with_authorizer(
-            conn,
-            move |context| {
-                let is_note = matches!(context.action, AuthAction::Insert { table_name } if logs.contains(table_name))
-                    && context.database_name == Some("temp")
-                    && context.accessor.is_some_and(|name| triggers.contains(name));
-                is_note || effects.admits(context)
-            },
-            // What RETURNING gives stands in the difference too.
-            |conn, denied| write::run(conn, task, text, &mut DroppedRows, denied),
-        )?;
+        let ran = history::count_kept(conn, |conn| {
+            with_authorizer(
+                conn,
+                move |context| {
+                    let is_note = matches!(context.action, AuthAction::Insert { table_name } if logs.contains(table_name))
+                        && context.database_name == Some("temp")
+                        && context.accessor.is_some_and(|name| triggers.contains(name));
+                    is_note || effects.admits(context)
+                },
+                // What RETURNING gives stands in the difference too.
+                |conn, denied| write::run(conn, task, text, &mut DroppedRows, denied),
+            )
+        });
+        let (result, kept) = ran.map_err(unavailable)?;
+        result?;
         let affected = conn.changes();
         // Each row that is written is noted once; what REPLACE deletes is noted, and the engine does not count it.
         let noted = self.count_noted(conn)?.saturating_sub(noted);
         let changed = conn.total_changes().saturating_sub(changed);
-        let all = changed.saturating_sub(noted).max(noted);
+        let all = changed
+            .saturating_sub(noted)
+            .saturating_sub(kept)
+            .max(noted);
         if all > changes.max_affected {
             return Err(BackendError::new(
                 BackendErrorKind::AffectedRows,
@@ -673,7 +696,12 @@ impl Watched {
 /// Notes what the engine asks about.
 fn note(seen: &Mutex<Seen>, context: &AuthContext<'_>) {
     let mut seen = lock(seen);
-    let mut write = |table: &str| seen.writes.insert(Dialect::Sqlite.fold(table));
+    let mut write = |table: &str| {
+        // What history keeps is no part of a difference.
+        if !history::is_of_history(table) {
+            seen.writes.insert(Dialect::Sqlite.fold(table));
+        }
+    };
     match context.action {
         AuthAction::Insert { table_name }
         | AuthAction::Delete { table_name }

@@ -32,6 +32,7 @@ use rusqlite::{
 
 use crate::{
     execute::{self, Denied, Facts, Task, bind, engine, second_lock, unavailable, with_authorizer},
+    history,
     implicit_calls::OwnFunctions,
 };
 
@@ -100,14 +101,19 @@ fn in_transaction(
     set_effects(conn, true).map_err(unavailable)?;
     let mut effects = Permitted::with_effects(facts, task, changes);
     let before = conn.total_changes();
-    with_authorizer(
-        conn,
-        move |context| effects.admits(context),
-        |conn, denied| run(conn, task, text, sink, denied),
-    )?;
+    let ran = history::count_kept(conn, |conn| {
+        with_authorizer(
+            conn,
+            move |context| effects.admits(context),
+            |conn, denied| run(conn, task, text, sink, denied),
+        )
+    });
+    let (result, kept) = ran.map_err(unavailable)?;
+    result?;
     let affected = conn.changes();
-    // With what triggers and foreign keys changed.
+    // With what triggers and foreign keys changed, but for what history keeps of it.
     let all = conn.total_changes().saturating_sub(before);
+    let all = all.saturating_sub(kept);
     if all > changes.max_affected {
         return Err(BackendError::new(
             BackendErrorKind::AffectedRows,
@@ -247,6 +253,8 @@ pub(crate) struct Permitted {
     triggers: HashSet<String>,
     /// Tables of which triggers and foreign keys may do what they like.
     reached: HashSet<String>,
+    /// Whether triggers that keep history may run.
+    keeps_history: bool,
 }
 
 impl Permitted {
@@ -263,6 +271,7 @@ impl Permitted {
             writes: changes.writes.iter().cloned().collect(),
             triggers: HashSet::new(),
             reached: HashSet::new(),
+            keeps_history: false,
         }
     }
 
@@ -270,6 +279,7 @@ impl Permitted {
     pub(crate) fn with_effects(facts: &Facts<'_>, task: &Task<'_>, changes: &Changes<'_>) -> Self {
         let mut permitted = Self::own(facts, task, changes);
         permitted.triggers = changes.triggers.iter().cloned().collect();
+        permitted.keeps_history = facts.catalog.has_history();
         for (_, table, _) in changes.writes {
             permitted.keys_of(table);
         }
@@ -282,8 +292,10 @@ impl Permitted {
     }
 
     pub(crate) fn admits(&mut self, context: &AuthContext<'_>) -> bool {
-        let in_trigger = (context.accessor)
-            .is_some_and(|name| self.triggers.contains(Dialect::Sqlite.fold(name).as_str()));
+        let in_trigger = context.accessor.is_some_and(|name| {
+            self.triggers.contains(Dialect::Sqlite.fold(name).as_str())
+                || (self.keeps_history && history::is_of_history(name))
+        });
         let in_main = context.database_name == Some("main");
         match context.action {
             AuthAction::Select | AuthAction::Recursive => true,

@@ -12,6 +12,7 @@
 //! | [`OperatorKey`], [`OperatorPublicKey`] | by which an operator signs, and by which the gate knows the signature |
 
 mod changes;
+mod labels;
 mod operator_key;
 mod receipts;
 mod seal;

@@ -17,7 +17,7 @@ use palisade::{
 use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehavior, params};
 
 use crate::{
-    changes,
+    changes, labels,
     operator_key::{OperatorKey, OperatorPublicKey},
     receipts,
     seal::{Keys, StateSecret, random},
@@ -33,7 +33,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub(crate) const KEPT: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The form of the tables; a file of a later one is refused.
-const VERSION: i64 = 3;
+const VERSION: i64 = 4;
 
 /// Marks the file as one of these: `PLSA`.
 pub(crate) const APPLICATION: i64 = 0x504c_5341;
@@ -607,6 +607,7 @@ fn prepare(connection: &mut Connection) -> Result<(), String> {
             transaction.execute_batch(TABLES).map_err(text)?;
             transaction.execute_batch(changes::TABLE).map_err(text)?;
             transaction.execute_batch(receipts::TABLES).map_err(text)?;
+            transaction.execute_batch(labels::TABLE).map_err(text)?;
             transaction
                 .pragma_update(None, "application_id", APPLICATION)
                 .map_err(text)?;
@@ -615,12 +616,15 @@ fn prepare(connection: &mut Connection) -> Result<(), String> {
                 .map_err(text)?;
             transaction.commit().map_err(text)
         }
-        // The first form had no changes, the second no receipts of its own.
-        (APPLICATION, version @ (1 | 2)) => {
+        // The first form had no changes, the second no receipts of its own, the third no labels.
+        (APPLICATION, version @ (1..=3)) => {
             if version == 1 {
                 transaction.execute_batch(changes::TABLE).map_err(text)?;
             }
-            transaction.execute_batch(receipts::TABLES).map_err(text)?;
+            if version < 3 {
+                transaction.execute_batch(receipts::TABLES).map_err(text)?;
+            }
+            transaction.execute_batch(labels::TABLE).map_err(text)?;
             transaction
                 .pragma_update(None, "user_version", VERSION)
                 .map_err(text)?;

@@ -225,6 +225,18 @@ codes! {
     ChangeNotCompensable "change.not-compensable" retry false, next [inspect_change propose_change], fault Statement, stage Decision, incident Never, detail Recorded,
         "The change cannot be undone by you, so nothing was changed.",
         "Propose a change that sets the rows right, or ask somebody who may change everything that this one changed.";
+    HistoryNotKept "history.not-kept" retry false, next [query describe_table], fault Statement, stage Decision, incident Never, detail Recorded,
+        "The statement reads something of which no history is kept.",
+        "Read it as it is now, without as_of, or ask as of a snapshot about tables alone that have a history.";
+    HistoryUnknown "history.unknown-snapshot" retry false, next [list_snapshots], fault Statement, stage Decision, incident Never, detail Recorded,
+        "There is no such snapshot, and none at or before such a time.",
+        "List the snapshots with list_snapshots, and name one of them, or a time after the first.";
+    HistoryForeign "history.foreign" retry false, next [list_snapshots create_snapshot], fault Database, stage Execution, incident Never, detail Recorded,
+        "The snapshot is of another database, or of this one before it was restored.",
+        "Name a later snapshot, or make one with create_snapshot; the operator begins histories anew after a restore.";
+    HistoryTooEarly "history.too-early" retry false, next [list_snapshots], fault Database, stage Execution, incident Never, detail Recorded,
+        "History of what the statement reads begins after the snapshot, or was pruned since.",
+        "Name a later snapshot.";
     WriteMaskedRead "write.masked-column" retry false, next [query], fault Statement, stage Decision, incident Never, detail Recorded,
         "A statement that changes data may read only columns that are not masked for the session.",
         "Leave masked columns out of the statement: out of WHERE, SET, the values and RETURNING.";

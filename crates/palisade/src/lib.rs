@@ -73,6 +73,7 @@ pub mod ident;
 pub mod limits;
 mod lineage;
 pub mod moment;
+pub mod past;
 pub mod policy;
 pub mod rejection;
 mod resolve;

@@ -5,11 +5,14 @@ use std::{borrow::Cow, collections::BTreeMap};
 use crate::code::Code;
 
 /// The tools that `palisade serve` has by itself, sorted. No template can be a tool by one of these names.
-pub const TOOLS: [&str; 24] = [
+pub const TOOLS: [&str; 28] = [
     "approve_change",
     "commit_change",
     "compensate_change",
+    "create_snapshot",
+    "delete_snapshot",
     "describe_table",
+    "diff_table",
     "execute",
     "explain_query",
     "inspect_change",
@@ -17,6 +20,7 @@ pub const TOOLS: [&str; 24] = [
     "list_databases",
     "list_receipts",
     "list_schemas",
+    "list_snapshots",
     "list_tables",
     "list_templates",
     "list_views",

@@ -146,6 +146,7 @@ fn the_schema_and_the_parser_know_the_same_keys() {
         ("ScanExpected", "[scan.expected]"),
         ("BudgetTable", "budgets"),
         ("BudgetSpan", "budgets.minute"),
+        ("HistoryTable", "history"),
         ("Connection", "connections.x"),
         ("AuditTable", "audit"),
     ];

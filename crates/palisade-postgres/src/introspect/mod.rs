@@ -18,7 +18,7 @@ use palisade::{
 use tokio_postgres::Client;
 
 pub(crate) use self::{columns::Columns, read::USER_SCHEMA};
-use crate::{schema_change::Schema, settings};
+use crate::{history, schema_change::Schema, settings};
 
 /// The oldest server that is read, as `server_version_num` counts.
 const MIN_VERSION: i32 = 15_00_00;
@@ -126,6 +126,9 @@ async fn read_all(client: &Client) -> Result<(Catalog, Schema), IntrospectError>
     let mut builder = Catalog::builder(Dialect::Postgres)
         .database(database.name)
         .search_path(database.search_path);
+    for (schema, table, companion) in history::read_companions(client, &relations).await? {
+        builder = builder.companion(schema, table, companion);
+    }
     for relation in relations {
         builder = builder.relation(relation);
     }

@@ -27,7 +27,7 @@ pub(super) async fn read(
                FROM pg_catalog.pg_trigger t \
                JOIN pg_catalog.pg_proc p ON p.oid = t.tgfoid \
                JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace \
-               WHERE NOT t.tgisinternal AND t.tgenabled <> 'D'";
+               WHERE NOT t.tgisinternal AND t.tgenabled <> 'D' AND n.nspname <> 'palisade_history'";
     for row in client.query_typed(sql, &[]).await? {
         let bits: i16 = row.try_get(3)?;
         let trigger = Trigger {

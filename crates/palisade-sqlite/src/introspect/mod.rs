@@ -25,6 +25,7 @@ use palisade::{
 use rusqlite::Connection;
 
 use crate::{
+    history,
     load::{self, LoadError},
     schema_text,
 };
@@ -96,8 +97,9 @@ pub fn catalog(conn: &Connection, database: &str) -> Result<Catalog, IntrospectE
     let triggers = triggers::read(conn)?;
     let mut relations = table_list(conn)?
         .into_iter()
-        // Receipts and images of rows are the firewall's own.
+        // Receipts, images of rows and history are the firewall's own.
         .filter(|listed| ![LEDGER, IMAGES].contains(&listed.name.as_str()))
+        .filter(|listed| !history::is_of_history(&listed.name))
         .map(|listed| relation(conn, &texts, &listed))
         .collect::<Result<Vec<_>, _>>()?;
     for def in &mut relations {
@@ -120,7 +122,15 @@ pub fn catalog(conn: &Connection, database: &str) -> Result<Catalog, IntrospectE
     let builder = Catalog::builder(Dialect::Sqlite)
         .database(database)
         .engine(&engine());
-    let builder = descriptions::read(conn, &relations, builder)?;
+    let mut builder = descriptions::read(conn, &relations, builder)?;
+    for def in &relations {
+        let columns: Vec<&str> = def.columns.iter().map(|one| one.name.as_str()).collect();
+        if def.kind == RelationKind::Table
+            && let Some(companion) = history::find_companion(conn, &def.name, &columns)?
+        {
+            builder = builder.companion("main", &def.name, companion);
+        }
+    }
     Ok(relations
         .into_iter()
         .fold(builder, |builder, def| builder.relation(def))

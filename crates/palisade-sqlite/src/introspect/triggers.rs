@@ -8,7 +8,7 @@ use palisade::{
 };
 use rusqlite::Connection;
 
-use crate::schema_text;
+use crate::{history, schema_text};
 
 /// Triggers by the folded name of their table or view.
 pub(super) fn read(conn: &Connection) -> rusqlite::Result<HashMap<String, Vec<Trigger>>> {
@@ -18,6 +18,10 @@ pub(super) fn read(conn: &Connection) -> rusqlite::Result<HashMap<String, Vec<Tr
     let mut triggers: HashMap<String, Vec<Trigger>> = HashMap::new();
     while let Some(row) = rows.next()? {
         let table: String = row.get(0)?;
+        let name: String = row.get(1)?;
+        if history::is_of_history(&name) {
+            continue;
+        }
         let text: Option<String> = row.get(2)?;
         let (on, columns) = match text.as_deref().and_then(schema_text::trigger_event) {
             Some((change, columns)) => (BTreeSet::from([change]), columns),
@@ -28,7 +32,7 @@ pub(super) fn read(conn: &Connection) -> rusqlite::Result<HashMap<String, Vec<Tr
             .or_default()
             .push(Trigger {
                 schema: "main".to_owned(),
-                function: row.get(1)?,
+                function: name,
                 on,
                 columns,
             });

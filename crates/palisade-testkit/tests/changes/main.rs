@@ -21,6 +21,7 @@ mod concurrency;
 mod corpus_on_servers;
 mod duplicate_key;
 mod guarded_writes;
+mod history;
 mod insert_select;
 mod inverse;
 mod new_rows;

@@ -20,14 +20,31 @@ use crate::answer::scan_session::ScannedRows;
 /// | `empty_reason` | why there are no rows |
 /// | `notices`, `findings` | remarks on cells, and what the scan found |
 /// | `affected_rows`, `duration_ms` | only if they were set |
+/// | `as_of` | of what was read as it was: the `snapshot` by its name, and when it was `taken` |
 ///
 /// Integers beyond ±(2^53 - 1) and numbers that are not finite are strings; bytes are lower-case hexadecimal after
 /// `\x`.
 #[derive(Debug)]
 pub struct Envelope {
     answer: ScannedRows,
+    beside: Beside,
+}
+
+/// What stands beside an answer where it was set.
+#[derive(Debug, Clone, Default)]
+struct Beside {
     affected_rows: Option<u64>,
     duration_ms: Option<u64>,
+    as_of: Option<AsOf>,
+}
+
+/// As of what an answer is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct AsOf {
+    /// The snapshot's name. None of a label that no principal named.
+    pub snapshot: Option<String>,
+    /// When it was taken, UTC.
+    pub taken: String,
 }
 
 impl Envelope {
@@ -36,8 +53,7 @@ impl Envelope {
     pub fn new(answer: ScannedRows) -> Self {
         Self {
             answer,
-            affected_rows: None,
-            duration_ms: None,
+            beside: Beside::default(),
         }
     }
 
@@ -51,21 +67,34 @@ impl Envelope {
     /// times apart gives a coarse number.
     #[must_use]
     pub fn with_duration_ms(mut self, duration_ms: u64) -> Self {
-        self.duration_ms = Some(duration_ms);
+        self.beside.duration_ms = Some(duration_ms);
         self
     }
 
     /// Adds how many rows the statement changed; none for a query.
     #[must_use]
     pub fn with_affected_rows(mut self, affected_rows: Option<u64>) -> Self {
-        self.affected_rows = affected_rows;
+        self.beside.affected_rows = affected_rows;
         self
+    }
+
+    /// Adds as of what it is; none for what was read as it is by now.
+    #[must_use]
+    pub fn with_as_of(mut self, as_of: Option<AsOf>) -> Self {
+        self.beside.as_of = as_of;
+        self
+    }
+
+    /// As of what it is.
+    #[must_use]
+    pub fn as_of(&self) -> Option<&AsOf> {
+        self.beside.as_of.as_ref()
     }
 
     /// How many rows the statement changed; none for a query.
     #[must_use]
     pub fn affected_rows(&self) -> Option<u64> {
-        self.affected_rows
+        self.beside.affected_rows
     }
 
     /// The answer in it.
@@ -79,8 +108,7 @@ impl Envelope {
     pub fn for_model(&self) -> ModelEnvelope {
         ModelEnvelope {
             answer: self.answer.spelled_out().with_fewer_remarks(),
-            affected_rows: self.affected_rows,
-            duration_ms: self.duration_ms,
+            beside: self.beside.clone(),
         }
     }
 
@@ -103,8 +131,7 @@ impl ScannedRows {
     pub fn delimited_text(&self) -> String {
         let envelope = ModelEnvelope {
             answer: self.spelled_out(),
-            affected_rows: None,
-            duration_ms: None,
+            beside: Beside::default(),
         };
         envelope.delimited_text()
     }
@@ -112,25 +139,19 @@ impl ScannedRows {
 
 impl Serialize for Envelope {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serialize(
-            &self.answer,
-            self.affected_rows,
-            self.duration_ms,
-            serializer,
-        )
+        serialize(&self.answer, &self.beside, serializer)
     }
 }
 
 impl Serialize for ScannedRows {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serialize(self, None, None, serializer)
+        serialize(self, &Beside::default(), serializer)
     }
 }
 
 fn serialize<S: Serializer>(
     answer: &ScannedRows,
-    affected_rows: Option<u64>,
-    duration_ms: Option<u64>,
+    beside: &Beside,
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
     let mut map = serializer.serialize_map(None)?;
@@ -138,7 +159,7 @@ fn serialize<S: Serializer>(
     map.serialize_entry("rows", &Rows(answer))?;
     serialize_counts(answer, &mut map)?;
     serialize_remarks(answer, &mut map)?;
-    serialize_costs(affected_rows, duration_ms, &mut map)?;
+    serialize_beside(beside, &mut map)?;
     map.end()
 }
 
@@ -156,16 +177,20 @@ fn serialize_remarks<M: SerializeMap>(answer: &ScannedRows, map: &mut M) -> Resu
     map.serialize_entry("findings", &answer.findings)
 }
 
-fn serialize_costs<M: SerializeMap>(
-    affected_rows: Option<u64>,
-    duration_ms: Option<u64>,
-    map: &mut M,
-) -> Result<(), M::Error> {
+fn serialize_beside<M: SerializeMap>(beside: &Beside, map: &mut M) -> Result<(), M::Error> {
+    let Beside {
+        affected_rows,
+        duration_ms,
+        as_of,
+    } = beside;
+    if let Some(as_of) = as_of {
+        map.serialize_entry("as_of", as_of)?;
+    }
     if let Some(affected_rows) = affected_rows {
-        map.serialize_entry("affected_rows", &affected_rows)?;
+        map.serialize_entry("affected_rows", affected_rows)?;
     }
     if let Some(duration_ms) = duration_ms {
-        map.serialize_entry("duration_ms", &duration_ms)?;
+        map.serialize_entry("duration_ms", duration_ms)?;
     }
     Ok(())
 }
@@ -205,8 +230,7 @@ impl Serialize for Row<'_> {
 #[derive(Debug)]
 pub struct ModelEnvelope {
     answer: ScannedRows,
-    affected_rows: Option<u64>,
-    duration_ms: Option<u64>,
+    beside: Beside,
 }
 
 impl ModelEnvelope {
@@ -243,7 +267,7 @@ impl Serialize for ModelEnvelope {
         map.serialize_entry("rows", &Rows(&self.answer))?;
         map.serialize_entry("rows_end", &format!("End of the data {marker}."))?;
         serialize_counts(&self.answer, &mut map)?;
-        serialize_costs(self.affected_rows, self.duration_ms, &mut map)?;
+        serialize_beside(&self.beside, &mut map)?;
         map.end()
     }
 }

@@ -21,7 +21,7 @@ pub mod scan_session;
 mod split;
 mod table;
 
-pub use envelope::{CONTENT_POLICY, Envelope, ModelEnvelope};
+pub use envelope::{AsOf, CONTENT_POLICY, Envelope, ModelEnvelope};
 pub use finding_rules::{
     Action, ExpectedByColumn, ExpectedFindings, ExpectedFindingsError, SeverityActions,
 };

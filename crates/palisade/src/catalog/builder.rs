@@ -12,6 +12,7 @@ use super::{
 };
 use crate::catalog::{
     column_def::{ColumnDef, SystemColumns},
+    companion::{Companion, Companions},
     descriptions::Descriptions,
     system_relations::system_relation,
 };
@@ -136,6 +137,7 @@ pub struct CatalogBuilder {
     casts: Vec<CastDef>,
     pub(super) system: SystemColumns,
     pub(super) descriptions: Descriptions,
+    companions: Companions,
 }
 
 impl CatalogBuilder {
@@ -152,6 +154,7 @@ impl CatalogBuilder {
             casts: Vec::new(),
             system: SystemColumns::new(),
             descriptions: Descriptions::default(),
+            companions: Companions::default(),
         }
     }
 
@@ -255,6 +258,19 @@ impl CatalogBuilder {
         self
     }
 
+    /// Says where a table is kept as it was.
+    #[must_use]
+    pub fn companion(
+        mut self,
+        schema: impl Into<String>,
+        relation: impl Into<String>,
+        companion: Companion,
+    ) -> Self {
+        self.companions
+            .add(schema.into(), relation.into(), companion);
+        self
+    }
+
     /// Says which engine it is, with its version: `PostgreSQL 15.4`.
     #[must_use]
     pub fn engine(mut self, engine: &str) -> Self {
@@ -304,6 +320,7 @@ impl CatalogBuilder {
             casts: self.casts,
             system: Arc::new(self.system),
             descriptions: Arc::new(self.descriptions),
+            companions: Arc::new(self.companions),
             policy_schemas: BTreeMap::new(),
             version: String::new(),
         };

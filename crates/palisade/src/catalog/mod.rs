@@ -7,6 +7,7 @@
 mod builder;
 mod cascades;
 mod column_def;
+mod companion;
 mod default;
 mod descriptions;
 pub mod functions;
@@ -31,6 +32,7 @@ use std::{
 pub use builder::{CatalogBuilder, CatalogError, RelationDef, RoutineDef};
 pub use cascades::Cascade;
 pub use column_def::ColumnDef;
+pub use companion::Companion;
 pub use default::DefaultValue;
 pub(crate) use generated::{computed_from, may_fail};
 pub use policy_names::SchemaNameError;
@@ -82,6 +84,7 @@ pub struct Catalog {
     /// What the server's own relations are like, as far as it has told.
     system: Arc<column_def::SystemColumns>,
     descriptions: Arc<descriptions::Descriptions>,
+    companions: Arc<companion::Companions>,
     /// What policies call schemas otherwise than the database, by keys.
     policy_schemas: BTreeMap<String, String>,
     version: String,
@@ -220,6 +223,18 @@ impl Catalog {
     pub fn comment(&self, relation: &Relation, column: Option<&str>) -> Option<&str> {
         self.descriptions
             .comment(&relation.schema, &relation.name, column)
+    }
+
+    /// Where `relation` is kept as it was, if its operator has history kept of it.
+    #[must_use]
+    pub fn companion(&self, relation: &Relation) -> Option<&Companion> {
+        self.companions.get(&relation.schema, &relation.name)
+    }
+
+    /// Whether history is kept of any table.
+    #[must_use]
+    pub fn has_history(&self) -> bool {
+        !self.companions.is_empty()
     }
 
     /// The columns of each index of `relation` that is no key, as far as the database has told.

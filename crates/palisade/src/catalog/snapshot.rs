@@ -9,9 +9,9 @@ use std::collections::{BTreeSet, HashSet};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    CastDef, Catalog, CatalogBuilder, CatalogError, Change, ColumnDef, DefaultValue, ForeignKey,
-    OperandDef, OperatorDef, ReferenceAction, RelationDef, RelationKind, RoutineDef, Trigger,
-    TypeClass, TypeDef, TypeKind, UniqueKeyDef, functions::Kinds,
+    CastDef, Catalog, CatalogBuilder, CatalogError, Change, ColumnDef, Companion, DefaultValue,
+    ForeignKey, OperandDef, OperatorDef, ReferenceAction, RelationDef, RelationKind, RoutineDef,
+    Trigger, TypeClass, TypeDef, TypeKind, UniqueKeyDef, functions::Kinds,
 };
 use crate::{dialect::Dialect, ident};
 
@@ -97,6 +97,9 @@ struct RelationText {
     retimed: Vec<String>,
     #[serde(default, skip_serializing_if = "is_default")]
     definition: Option<String>,
+    /// The schema and the name of its companion.
+    #[serde(default, skip_serializing_if = "is_default")]
+    history: Option<(String, String)>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -381,6 +384,8 @@ impl Catalog {
                 .filter_map(|index| name_of(*index))
                 .collect(),
             definition: relation.definition.clone(),
+            history: (self.companion(relation))
+                .map(|found| (found.schema.clone(), found.name.clone())),
         }
     }
 }
@@ -395,6 +400,10 @@ fn builder(snapshot: Snapshot) -> Result<CatalogBuilder, SnapshotError> {
         .search_path(snapshot.search_path)
         .case_sensitive_relations(snapshot.case_sensitive_relations);
     for relation in snapshot.relations {
+        if let Some((schema, name)) = relation.history.clone() {
+            let companion = Companion { schema, name };
+            builder = builder.companion(&relation.schema, &relation.name, companion);
+        }
         builder = builder.relation(relation.into_def(dialect)?);
     }
     let mut seen = HashSet::new();

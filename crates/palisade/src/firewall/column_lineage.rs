@@ -69,6 +69,7 @@ impl Visible for Everything<'_> {
             policies: Vec::new(),
             message: None,
             has_hidden_children: false,
+            past: None,
         }))
     }
 

@@ -461,8 +461,8 @@ impl Firewall {
         // What depends on the time is not remembered; everything else holds at any, and tokens in their epoch.
         let key = &*self.policies.remembered(session);
         // A trace is the record of a decision, not of a memory.
-        let known = trace
-            .is_none()
+        let is_remembered = trace.is_none() && session.past().is_none();
+        let known = is_remembered
             .then(|| self.statements.find(key, &limits, wording.full_text()))
             .flatten();
         if let Some(prepared) = known {
@@ -472,6 +472,7 @@ impl Firewall {
         let session_catalog = self.session_catalog(session);
         let statement = self.decide_anew(lexed, params, &session_catalog, &limits, trace)?;
         if let Some(prepared) = statement.prepared()
+            && session.past().is_none()
             && !session_catalog.session_view().depends_on_time()
         {
             self.statements
@@ -496,6 +497,9 @@ impl Firewall {
             }
             Parsed::Definition(definition) => {
                 stage.end();
+                if session_catalog.is_past() {
+                    return Err(refuse_change_of_past());
+                }
                 // Where no session may define anything, no definition is looked at further.
                 if !self.changes || !session_catalog.session_view().may_define() {
                     return Err(definition.not_allowed());
@@ -534,6 +538,9 @@ impl Firewall {
             limits,
         )?;
         stage.end();
+        if session_catalog.is_past() && !resolved.targets.is_empty() {
+            return Err(refuse_change_of_past());
+        }
         let used = resolved.placeholders.keys().cloned().collect();
         params
             .check(&used)
@@ -561,6 +568,14 @@ impl Firewall {
             limits,
         }
     }
+}
+
+/// Refuses a change in a session that reads tables as they were.
+fn refuse_change_of_past() -> Rejection {
+    Rejection::new(
+        Code::StatementNotAllowed,
+        "the past is read only: leave out as_of to change what there is now",
+    )
 }
 
 /// Refuses what waits for an approval.

@@ -74,6 +74,11 @@ impl<'f> SessionCatalog<'f> {
         }
     }
 
+    /// Whether tables are read as they were.
+    pub(in crate::firewall) fn is_past(&self) -> bool {
+        self.session.past().is_some()
+    }
+
     pub(in crate::firewall) fn session_view(&self) -> &Arc<SessionView> {
         &self.session_view
     }
@@ -85,7 +90,14 @@ impl Visible for SessionCatalog<'_> {
         if let Some((_, known)) = asked.iter().find(|(relation, _)| *relation == id) {
             return Ok(Arc::clone(known));
         }
-        let decision = self.session_view.relation(id)?;
+        let mut decision = self.session_view.relation(id)?;
+        if let Some(label) = self.session.past() {
+            // A decision of its own: what is printed for it is remembered by its address.
+            decision = Arc::new(RelationDecision {
+                past: Some(Arc::clone(label)),
+                ..(*decision).clone()
+            });
+        }
         asked.push((id, Arc::clone(&decision)));
         Ok(decision)
     }
@@ -121,7 +133,7 @@ impl Visible for SessionCatalog<'_> {
 
     fn cached_view(&self, id: RelationId) -> Option<Arc<ViewBody>> {
         // What is below may be decided otherwise at another time.
-        if self.session_view.has_time() {
+        if self.session_view.has_time() || self.session.past().is_some() {
             return None;
         }
         // A poisoned lock guards finished values; the panic was elsewhere.
@@ -134,7 +146,7 @@ impl Visible for SessionCatalog<'_> {
     }
 
     fn cache_view(&self, id: RelationId, body: &Arc<ViewBody>) {
-        if self.session_view.has_time() {
+        if self.session_view.has_time() || self.session.past().is_some() {
             return;
         }
         let mut bodies = self

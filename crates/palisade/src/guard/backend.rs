@@ -7,7 +7,13 @@ use crate::guard::{
     change::{ChangeEnd, ChangeOrder},
     ticket::Ticket,
 };
-use crate::{catalog::Catalog, change::LedgerEntry, dialect::Dialect, value::RowSink};
+use crate::{
+    catalog::{Catalog, Companion, Relation},
+    change::LedgerEntry,
+    dialect::Dialect,
+    past::{HistoryOrder, Label, LabelStanding},
+    value::{RowSink, Value},
+};
 
 /// What a backend gives later.
 pub type BackendFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, BackendError>> + Send + 'a>>;
@@ -75,6 +81,51 @@ pub trait Backend: Send + Sync + 'static {
     fn prune_images(&self, kept_ms: u64) -> BackendFuture<'_, Option<u64>> {
         let _ = kept_ms;
         Box::pin(async { Ok(None) })
+    }
+
+    /// The state of committed transactions by now. None where the database keeps no history.
+    fn take_label(&self) -> BackendFuture<'_, Option<Label>> {
+        Box::pin(async { Ok(None) })
+    }
+
+    /// The primary keys of rows of `relation` that are not at the second label, or by now, what they were at the first: each once, `most` and
+    /// one at the most.
+    fn list_changed_keys<'a>(
+        &'a self,
+        relation: &'a Relation,
+        between: (&'a Label, Option<&'a Label>),
+        most: u32,
+    ) -> BackendFuture<'a, Vec<Vec<Value>>> {
+        let _ = (relation, between, most);
+        Box::pin(async {
+            Err(BackendError::unavailable(
+                "no history is kept on this database",
+            ))
+        })
+    }
+
+    /// The statements by which the database's owner does to the history of `relation` what is ordered.
+    ///
+    /// # Errors
+    /// Why no history can be kept of it, with what would have to be otherwise.
+    fn write_history_script(
+        &self,
+        relation: &Relation,
+        order: &HistoryOrder,
+    ) -> Result<String, String> {
+        let _ = (relation, order);
+        Err("no history can be kept on this database".to_owned())
+    }
+
+    /// Whether `label` is of this database, and its history in `companions` reaches back that far, by now. What was read before a yes
+    /// was whole: history is only ever pruned.
+    fn check_label<'a>(
+        &'a self,
+        label: &'a Label,
+        companions: &'a [Companion],
+    ) -> BackendFuture<'a, LabelStanding> {
+        let _ = (label, companions);
+        Box::pin(async { Ok(LabelStanding::Foreign) })
     }
 
     /// Runs the statements of a change in one transaction, each with its prechecks right before it, and tells what it did row by row.

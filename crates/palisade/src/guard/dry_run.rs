@@ -42,12 +42,16 @@ impl Guard {
             is_trial: _,
             room: _,
             cancel: _,
+            as_of,
         } = request;
         let mut run = Run::new(self.current.get(), allows_changes, start);
         run.is_dry = true;
         let firewall = Arc::clone(&run.live.firewall);
         let limits = limits.unwrap_or(firewall.limits());
         let session = self.now(&firewall, session);
+        let (session, _) = self
+            .read_past(as_of, session)
+            .map_err(|(_, rejection)| self.refusal(rejection))?;
         let plan = match asked {
             Asked::Plan(sql, _) => Some(firewall.plan_of(sql)),
             Asked::Statement(_, _) | Asked::Template(_, _) => None,

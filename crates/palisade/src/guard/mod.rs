@@ -13,6 +13,7 @@ mod engine_fault;
 mod estimates;
 mod failure_quota;
 mod live;
+mod past;
 mod record;
 mod refresh;
 mod request;
@@ -28,13 +29,14 @@ pub use budget::{Allowance, Budgets};
 pub use cancel::Cancel;
 pub use change::{
     ChangeCall, ChangeEnd, ChangeOrder, ChangeRun, ChangeView, Expectation, LedgerFault, Lens,
-    Looked, LookedAtChange, MAX_CHANGE_STATEMENTS, Preview, Purpose, ReceiptView, TracedRow,
-    Traces,
+    Looked, LookedAtChange, MAX_CHANGE_STATEMENTS, Moments, PastDifference, Preview, Purpose,
+    ReceiptView, TracedRow, Traces,
 };
 pub use checks::{Check, Checks, CountCheck, EstimateCheck, PlanText, ReadyText, RowCheck};
 pub use dry_run::DryRun;
 pub use engine_fault::{EngineFault, FaultClass};
 pub use estimates::Estimates;
+pub use past::SnapshotView;
 pub use record::record_unreached;
 pub use refresh::RefreshError;
 pub use request::Request;
@@ -60,6 +62,7 @@ use crate::{
     firewall::{Decided, Firewall, PermittedChange, VisibleRelation},
     host::Host,
     limits::Limits,
+    past::LabelStore,
     policy::{ApprovalDemand, PolicySources, template::Template},
     rejection::Rejection,
     rewrite::{Effect, RewrittenStatement},
@@ -140,6 +143,7 @@ pub struct Guard {
     audit: Arc<dyn AuditSink>,
     approvals: Option<Arc<dyn Approvals>>,
     changes: Option<Arc<dyn ChangeStore>>,
+    labels: Option<Arc<dyn LabelStore>>,
     candidate: Option<Candidate>,
     on_finding: SeverityActions,
     /// Where findings are no news.
@@ -183,6 +187,7 @@ impl Guard {
             audit,
             approvals: None,
             changes: None,
+            labels: None,
             candidate: None,
             on_finding: SeverityActions::default(),
             expected: Vec::new(),
@@ -337,11 +342,16 @@ impl Guard {
             is_trial,
             room,
             cancel,
+            as_of,
         } = request;
         let mut run = Run::new(self.current.get(), allows_changes, start);
         let firewall = Arc::clone(&run.live.firewall);
         let limits = limits.unwrap_or(firewall.limits());
         let session = self.now(&firewall, session);
+        let (session, past) = match self.read_past(as_of, session) {
+            Ok((session, past)) => (session, Ok(past)),
+            Err((session, rejection)) => (session, Err(rejection)),
+        };
         let plan = match asked {
             Asked::Plan(sql, _) => Some(firewall.plan_of(sql)),
             Asked::Statement(_, _) | Asked::Template(_, _) => None,
@@ -366,6 +376,8 @@ impl Guard {
         };
         let admitted = (self.budgets.as_ref())
             .map_or(Ok(()), |budgets| budgets.admit(session.principal(), start));
+        let asked_of = past.as_ref().map_err(Clone::clone);
+        let admitted = admitted.and_then(|()| asked_of.map(drop));
         let result = match admitted.and_then(|()| call.as_ref().map_err(Clone::clone)) {
             Ok(_) => {
                 run.room = room;
@@ -379,7 +391,7 @@ impl Guard {
         run.report.duration = self.host.monotonic().saturating_sub(start);
         self.spend(session, result.as_ref().ok(), run.report.duration);
         let outcome = match result {
-            Ok(envelope) => Outcome::Rows(envelope),
+            Ok(envelope) => Outcome::Rows(envelope.with_as_of(past.ok().flatten())),
             Err(rejection) => Outcome::Rejected(Refusal {
                 pending: run.pending.take().map(Box::new),
                 ..self.refusal(rejection)
@@ -468,6 +480,12 @@ impl Guard {
         }
         // Last, so that an approval is not used up by what would not have run.
         if let Some(demand) = &demand {
+            if session.past().is_some() {
+                return Err(Rejection::new(
+                    Code::HistoryNotKept,
+                    "what a person has to approve is read as it is now alone; leave out as_of",
+                ));
+            }
             let began = self.host.monotonic();
             let request = (wording.full_text(), params, session);
             let stage = enter_stage!("approve");
@@ -477,6 +495,8 @@ impl Guard {
             approved?;
         }
         run.report.rewritten = Some(statement.text().to_owned());
+        self.require_label(&*run.live.backend, &statement, session)
+            .await?;
         let ticket = Ticket::issue(&statement).cancelled_by(&run.cancel);
         let began = self.host.monotonic();
         let executed = run.live.backend.execute(ticket, &mut scan);
@@ -493,6 +513,10 @@ impl Guard {
             result => result,
         };
         match &result {
+            // So that the moment after it can be asked for.
+            Ok(_) if statement.effect() == Effect::Write => {
+                let _ = self.keep_label().await;
+            }
             // So that the next statement is decided over what this one has made.
             Ok(_) if statement.effect() == Effect::Define => {
                 let _ = self.refresh().await;
@@ -534,6 +558,9 @@ impl Guard {
                 return Err(describe_failure(&error, &statement, session));
             }
         };
+        // Once more: what was pruned while the statement ran is missing in its rows.
+        self.require_label(&*run.live.backend, &statement, session)
+            .await?;
         let _stage = enter_stage!("scan");
         Ok(Envelope::new(scan.finish()?).with_affected_rows(affected))
     }

@@ -26,20 +26,25 @@ impl Guard {
     /// Decides by `policies` from the next request on; those that run end under the policies they began
     /// with. If something is wrong with them, those in force stay.
     ///
-    /// They are read over the schema as it is now, or, where the database does not tell it, as it was.
+    /// They are read over the schema that is known. Where they do not fit it, they are read over the schema as it is now, if the
+    /// database tells that: to look at a large schema takes longer than to read policies.
     ///
     /// # Errors
     /// [`Error::Policies`] with every problem and its line.
     pub async fn reload(&self, policies: &PolicySources) -> Result<Arc<Firewall>, Error> {
         loop {
             let seen = self.current.get();
-            let backend = match look_for_change(&seen).await {
-                Ok(Some(backend)) => backend,
-                Ok(None) | Err(_) => Arc::clone(&seen.backend),
+            let known = seen.backend.catalog().clone();
+            let (firewall, backend) = match seen.firewall.renewed(known, policies.clone()) {
+                Ok(firewall) => (firewall, Arc::clone(&seen.backend)),
+                Err(misfit) => {
+                    let Ok(Some(backend)) = look_for_change(&seen).await else {
+                        return Err(misfit);
+                    };
+                    let now = backend.catalog().clone();
+                    (seen.firewall.renewed(now, policies.clone())?, backend)
+                }
             };
-            let firewall = seen
-                .firewall
-                .renewed(backend.catalog().clone(), policies.clone())?;
             if firewall.policies().version() == seen.firewall.policies().version() {
                 return Ok(Arc::clone(&seen.firewall));
             }

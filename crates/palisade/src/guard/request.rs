@@ -24,6 +24,8 @@ pub struct Request<'a> {
     pub(in crate::guard) room: Option<Room>,
     /// Whether anybody waits for it.
     pub(in crate::guard) cancel: Option<&'a Cancel>,
+    /// As of which snapshot or time tables are read.
+    pub(in crate::guard) as_of: Option<&'a str>,
 }
 
 /// What is to be run.
@@ -71,6 +73,7 @@ impl<'a> Request<'a> {
             is_trial: false,
             room: None,
             cancel: None,
+            as_of: None,
         }
     }
 
@@ -99,6 +102,12 @@ impl<'a> Request<'a> {
             cancel: Some(cancel),
             ..self
         }
+    }
+
+    /// Reads tables as they were: at a snapshot, by its name, or at a time as `2026-03-01T12:00:00Z`. Policies are those of now.
+    #[must_use]
+    pub fn as_of(self, as_of: Option<&'a str>) -> Self {
+        Self { as_of, ..self }
     }
 
     /// Says that the statement is run again with more time if it runs out of it. What needs an approval then runs out at once, so

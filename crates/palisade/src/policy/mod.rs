@@ -400,6 +400,10 @@ impl PolicySet {
     /// session and any equal one; what depends on the time is forgotten with the answer.
     #[must_use]
     pub fn session(&self, session: &Session) -> Arc<SessionView> {
+        // The past is read by the policies of now.
+        if session.past().is_some() {
+            return self.session(&session.in_present());
+        }
         let key = self.remembered(session);
         let steady = self.steady(&key);
         if session.time().is_none() || self.loaded.timed.is_empty() {

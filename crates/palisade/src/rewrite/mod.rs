@@ -23,7 +23,7 @@ pub use authorized::Authorized;
 pub use change::precheck::cascade_count::CascadeCount;
 pub use change::precheck::{Precheck, Violation};
 pub use output::{expected_access::ANY_COLUMN, text_facts::TextFacts};
-pub use statement::{ChangeFacts, ChangeKind, Effect, Prepared, RewrittenStatement};
+pub use statement::{ChangeFacts, ChangeKind, Effect, PastRead, Prepared, RewrittenStatement};
 
 pub(crate) use authorized::{authorize, authorize_definition};
 pub(crate) use change::precheck::foreign_keys::keys_read;

@@ -6,12 +6,13 @@ use std::{
     cmp::Ordering,
     fmt,
     hash::{Hash, Hasher},
+    sync::Arc,
     time::Duration,
 };
 
 pub use identity::{AttributeValue, Identity};
 
-use crate::token::Epoch;
+use crate::{past::Label, token::Epoch};
 
 /// A Cedar entity id such as `Agent::"support-bot"`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -254,6 +255,8 @@ pub struct Session {
     token_scope: Option<String>,
     /// The span of the tokens' lifetime that the time is in, where tokens expire; of a session that is remembered.
     epoch: Option<Epoch>,
+    /// As of what tables are read; as they are by now where there is none.
+    past: Option<Arc<Label>>,
     beside: Beside,
 }
 
@@ -271,6 +274,7 @@ impl Session {
             run_policies: Vec::new(),
             token_scope: None,
             epoch: None,
+            past: None,
             beside: Beside::default(),
         }
     }
@@ -323,6 +327,30 @@ impl Session {
             time: Some(i64::try_from(since_1970.as_millis()).unwrap_or(i64::MAX)),
             ..self
         }
+    }
+
+    /// The session whose queries read tables as they were at `label`, under the policies, masks and filters of now. What changes
+    /// anything is refused in it.
+    #[must_use]
+    pub fn as_of(self, label: Label) -> Self {
+        Self {
+            past: Some(Arc::new(label)),
+            ..self
+        }
+    }
+
+    /// The same session without a label.
+    pub(crate) fn in_present(&self) -> Self {
+        Self {
+            past: None,
+            ..self.clone()
+        }
+    }
+
+    /// As of what tables are read; none where they are read as they are by now.
+    #[must_use]
+    pub fn past(&self) -> Option<&Arc<Label>> {
+        self.past.as_ref()
     }
 
     /// The session while it runs a template, which only the firewall says, and by which policies.

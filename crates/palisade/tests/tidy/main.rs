@@ -30,6 +30,7 @@ const LAYERS: &[&[&str]] = &[
         "digest",
         "limits",
         "moment",
+        "past",
         "rejection",
         "stage_span",
         "tool_names",

@@ -20,6 +20,7 @@ const CONFIG: &str = concat!(
     include_str!("../../../src/webhook_config.rs"),
     include_str!("../../../src/broker_config.rs"),
     include_str!("../../../src/budget_config.rs"),
+    include_str!("../../../src/history_config.rs"),
     include_str!("../../../src/http_config.rs"),
     include_str!("../../../src/oauth_config.rs"),
     include_str!("../../../src/metrics_config.rs"),
@@ -78,6 +79,7 @@ pub(super) fn sections() -> Vec<(&'static str, String)> {
         ("scan-expected", keys("ScanExpected")),
         ("budgets", keys("BudgetTable")),
         ("budget-span", keys("BudgetSpan")),
+        ("history", keys("HistoryTable")),
         ("exit-codes", exit_codes()),
     ]
 }

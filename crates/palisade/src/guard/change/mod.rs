@@ -2,6 +2,7 @@
 
 mod compensation;
 mod ledger;
+mod past_difference;
 mod preview;
 mod rehearsal;
 mod undo_refusal;
@@ -16,6 +17,7 @@ use std::{
 use serde::Serialize;
 
 pub use ledger::{LedgerFault, ReceiptView, TracedRow};
+pub use past_difference::{Moments, PastDifference};
 pub use preview::Preview;
 pub use rehearsal::{
     ChangeEnd, ChangeOrder, ChangeRun, Expectation, Lens, Looked, Purpose, Traces,

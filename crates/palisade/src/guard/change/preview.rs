@@ -90,6 +90,18 @@ impl SessionLens {
         }
     }
 
+    /// Asks for these rows of a table, where the session may: the ticket.
+    pub(in crate::guard) fn ask_for(
+        &self,
+        table: &TableDifference,
+        relations: &[VisibleRelation],
+    ) -> Option<Arc<RewrittenStatement>> {
+        let look = self.look(table, relations)?;
+        let statement = Arc::clone(&look.statement);
+        self.lock_found().looks.push(look);
+        Some(statement)
+    }
+
     /// The query for the rows of `table`, where the session may make it.
     fn look(&self, table: &TableDifference, relations: &[VisibleRelation]) -> Option<Look> {
         let visible = relations

@@ -329,7 +329,11 @@ impl Guard {
         call: ChangeCall<'_>,
     ) -> Result<ChangeView, Refusal> {
         let rejection = match self.commit(id, call).await {
-            Ok(view) => return Ok(view),
+            Ok(view) => {
+                // So that the moment after it can be asked for.
+                let _ = self.keep_label().await;
+                return Ok(view);
+            }
             Err(rejection) => rejection,
         };
         // What it does by now says more than that it is something else. Where that cannot be told, the conflict is.

@@ -166,6 +166,7 @@ fn decide_selectable(
         policies: policies.into_iter().collect(),
         message: None,
         has_hidden_children: false,
+        past: None,
     })
 }
 
@@ -208,6 +209,7 @@ fn decide_unselectable(
         policies: select.policies,
         message,
         has_hidden_children: false,
+        past: None,
     })
 }
 
@@ -222,6 +224,7 @@ pub(in crate::policy) fn deny_relation(relation: Option<&Relation>) -> RelationD
         policies: Vec::new(),
         message: None,
         has_hidden_children: false,
+        past: None,
     }
 }
 
@@ -252,6 +255,7 @@ fn decide_forbidden_part<'a>(
         policies: Vec::new(),
         message: None,
         has_hidden_children: false,
+        past: None,
     };
     if !schema::has_entity(below) {
         return Ok(deny_relation(Some(below)));

@@ -146,6 +146,7 @@ pub(in crate::policy) fn decide_name_relation(
         policies: Vec::new(),
         message: None,
         has_hidden_children: false,
+        past: None,
     }))
 }
 

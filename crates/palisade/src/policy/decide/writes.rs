@@ -321,6 +321,7 @@ fn rows_of(
         policies: policies.into_iter().collect(),
         message: None,
         has_hidden_children: false,
+        past: None,
     };
     let own = rows(loaded, subject, relation, action)?;
     let mut out = of(relation, own.filter, own.policies);

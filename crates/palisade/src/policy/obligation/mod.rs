@@ -12,7 +12,7 @@ pub use json_paths::{JsonPaths, ShownValue};
 pub use mask::{DatePart, ExprMask, HashDomain, HashMask, Mask, TokenMask};
 pub use predicate::{Comparison, Literal, Operand, PatternPiece, Predicate, RowFilter};
 
-use crate::{code::Code, token::TokenKeys};
+use crate::{code::Code, past::Label, token::TokenKeys};
 
 /// What a principal sees of a column.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,6 +54,8 @@ pub struct RelationDecision {
     /// Whether rows of it are stored in partitions or children that the session does not see whole. Which rows those are,
     /// and that there is such a relation, only the relation itself would show: by system columns, ONLY and plans.
     pub has_hidden_children: bool,
+    /// As of what it is read; as it is by now where there is none.
+    pub past: Option<Arc<Label>>,
 }
 
 /// What was decided about one column.
@@ -97,10 +99,11 @@ impl RelationDecision {
     }
 
     /// Whether the relation must be replaced by a derived table: something is masked, hidden or
-    /// filtered, or where rows are stored is not shown.
+    /// filtered, it is read as it was, or where rows are stored is not shown.
     #[must_use]
     pub fn has_obligation(&self) -> bool {
         self.has_hidden_children
+            || self.past.is_some()
             || self.rows != RowFilter::Everything
             || self.columns.iter().any(|c| c.level != ColumnLevel::Plain)
     }

@@ -30,6 +30,7 @@ use crate::{
     dialect::Dialect,
     limits::Limits,
     lineage::Lineage,
+    past,
     policy::obligation::Visibility,
     rejection::Rejection,
     syntax::{ParsedDefinition, decode},
@@ -624,10 +625,7 @@ impl<'a> Resolver<'a> {
                 format!("`{shown}` is a name of the engine's own"),
             ));
         }
-        if OWN_TABLES
-            .iter()
-            .any(|own| own.eq_ignore_ascii_case(&shown))
-        {
+        if is_own_name(&key) || is_own_name(&schema_key) {
             return Err(Rejection::new(
                 Code::NameSystemRelation,
                 format!("`{shown}` is a name that the firewall keeps; choose another one"),
@@ -649,6 +647,12 @@ impl<'a> Resolver<'a> {
 /// Names of tables that operators make for the firewall (`change::LEDGER` and `change::IMAGES`): catalogs leave them out, so that a
 /// table of a principal's by such a name would be written by the firewall, and seen in no catalog.
 const OWN_TABLES: [&str; 2] = ["palisade_receipts", "palisade_images"];
+
+/// Whether the firewall keeps a name of a relation or schema, in whatever letters: one of these, or of history.
+fn is_own_name(key: &str) -> bool {
+    let key = key.to_ascii_lowercase();
+    OWN_TABLES.contains(&key.as_str()) || key.starts_with(past::PREFIX)
+}
 
 /// Refuses the first of these options that is present, by its name.
 fn refuse_options(options: &[(bool, &str)]) -> Result<(), Rejection> {

@@ -271,6 +271,7 @@ mod tests {
                 policies: Vec::new(),
                 message: None,
                 has_hidden_children: false,
+                past: None,
             })
         };
         let changed = || Arc::new(WriteDecision::nothing());

@@ -14,6 +14,7 @@ use crate::{
         Catalog, Change, Column, ColumnId, Relation, RelationId, RelationKind, system_relation,
     },
     dialect::Dialect,
+    past::{FROM, TO},
     resolve::{Conflict, Reference, Target},
 };
 
@@ -259,6 +260,22 @@ impl ExpectedAccess {
         }
     }
 
+    /// What is read of a table as it was, or noted of it as it changes.
+    pub(in crate::rewrite) fn allow_companion(&mut self, relation: &Relation, catalog: &Catalog) {
+        let Some(companion) = catalog.companion(relation) else {
+            return;
+        };
+        let columns = relation
+            .columns
+            .iter()
+            .map(|column| Arc::clone(&column.key));
+        let name = catalog.fold_relation(&companion.name);
+        let columns = columns.chain([FROM.into(), TO.into()]).collect();
+        self.reads.add_reads(name.as_str().into(), ROW_ID, columns);
+        self.reads
+            .add_reads(name.as_str().into(), NO_COLUMN, Arc::default());
+    }
+
     /// What is read for `reference`, in whose place `ready` stands if that is made; of a target, beside what is told
     /// of it as one ([`target`](Self::target)).
     pub(in crate::rewrite) fn allow_reference(
@@ -279,6 +296,9 @@ impl ExpectedAccess {
             self.tables.push(table);
         }
         let is_replaced = has_obligations(reference);
+        if reference.decision.past.is_some() {
+            self.allow_companion(relation, catalog);
+        }
         let table = &relation.key;
         let is_table = relation.kind == RelationKind::Table;
         if relation.has_rowid && !is_replaced {

@@ -5,6 +5,7 @@ pub(in crate::rewrite) mod json_paths;
 pub(in crate::rewrite) mod keyed_hash;
 pub(in crate::rewrite) mod mask;
 pub(in crate::rewrite) mod mask_expr;
+pub(in crate::rewrite) mod past;
 pub(in crate::rewrite) mod predicate_sql;
 pub(in crate::rewrite) mod replace;
 pub(in crate::rewrite) mod row_filter;
@@ -64,6 +65,10 @@ pub(in crate::rewrite) fn source_query(
     let unknown = || Rejection::new(Code::Internal, "a reference of another catalog");
     let relation = catalog.relation(reference.relation).ok_or_else(unknown)?;
     let body = match (relation.kind, &reference.body) {
+        (RelationKind::Materialized, _) if reference.decision.past.is_some() => {
+            past::companion(relation, catalog)?;
+            None
+        }
         (RelationKind::Materialized, Some(body)) if body.has_obligation => {
             let what = if in_view {
                 "a materialised view below a view".to_owned()
@@ -149,13 +154,17 @@ pub(in crate::rewrite) fn source_query(
             predicate, relation, dialect, functions,
         )?),
     };
-    let mut query = match body {
-        None => ast::select(
+    let mut query = match (body, &reference.decision.past) {
+        (None, None) => ast::select(
             projection,
             ast::table(dialect, &[&relation.schema, &relation.name]),
             selection,
         ),
-        Some(body) => {
+        (None, Some(label)) => {
+            let (table, condition) = past::slice(relation, label, selection, catalog)?;
+            ast::select(projection, table, Some(condition))
+        }
+        (Some(body), _) => {
             let is_fenced = is_fenced || body.resolved.needs_fence;
             let definition = view_query(&body.resolved, place, is_fenced, functions)?;
             let name = unused_name(catalog, relation.id);

@@ -18,9 +18,10 @@ use crate::rewrite::{
 };
 use crate::{
     answer::ScanPlan,
-    catalog::Change,
+    catalog::{Change, Companion},
     code::Code,
     limits::{EstimateCaps, Limits},
+    past::Label,
     policy::ApprovalDemand,
     rejection::Rejection,
     session::Principal,
@@ -68,7 +69,23 @@ pub enum Effect {
     Nothing,
 }
 
+/// The label as of which a statement reads, and where it reads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PastRead {
+    /// As of what.
+    pub label: Arc<Label>,
+    /// What it reads.
+    pub companions: Vec<Companion>,
+}
+
 impl RewrittenStatement {
+    /// As of what it reads, unless it reads tables as they are by now. Its label has to be asked of the database once the rows are
+    /// there ([`Backend::check_label`](crate::guard::Backend::check_label)): history may have been pruned meanwhile.
+    #[must_use]
+    pub fn past(&self) -> Option<&PastRead> {
+        self.prepared.past.as_ref()
+    }
+
     /// What it does to the database.
     #[must_use]
     pub fn effect(&self) -> Effect {
@@ -187,7 +204,7 @@ impl RewrittenStatement {
         &self.prepared.principal
     }
 
-    /// The text to run, where nothing has to be looked at before it: it reads, and no estimate is waited for. Others have
+    /// The text to run, where nothing else has to be looked at: it reads what is there by now, and no estimate is waited for. Others have
     /// none but in the hands of a [`Backend`](crate::guard::Backend), which takes it from a
     /// [`Ticket`](crate::guard::Ticket), or by [`danger::parts`](crate::danger::parts).
     ///
@@ -210,7 +227,8 @@ impl RewrittenStatement {
             Effect::Read | Effect::Explain => true,
             Effect::Write | Effect::Define | Effect::Nothing => false,
         };
-        let waits = self.awaits_estimate() || self.estimate_caps().is_some();
+        let waits =
+            self.awaits_estimate() || self.estimate_caps().is_some() || self.past().is_some();
         (reads && !waits).then_some(self.text())
     }
 

@@ -22,7 +22,7 @@ use crate::rewrite::{
     refusal::{not_as_decided, refuse_unresolved},
     relation_source,
     statement::{
-        Effect, RewrittenStatement,
+        Effect, PastRead, RewrittenStatement,
         change_facts::{ChangeFacts, join_facts, read_changes},
     },
 };
@@ -91,6 +91,7 @@ pub struct Prepared {
     /// What the permit obliged to, for records.
     pub(in crate::rewrite::statement) obligations: Vec<String>,
     pub(in crate::rewrite::statement) sources: Vec<(String, Arc<str>)>,
+    pub(in crate::rewrite::statement) past: Option<PastRead>,
     pub(in crate::rewrite::statement) relations: Vec<String>,
 }
 
@@ -327,6 +328,7 @@ impl Prepared {
                 .filter_map(|id| Some(catalog.relation(id)?.database_name()))
                 .collect(),
             sources: Vec::new(),
+            past: None,
             sql,
         })
     }
@@ -642,12 +644,23 @@ impl Draft<'_> {
             approval,
             obligations: kept,
             relations: relations(access, catalog),
+            past: past_read(references, catalog),
             sources: relation_source::cache::texts(&sources)
                 .filter_map(|(id, text)| Some((catalog.relation(id)?.database_name(), text)))
                 .collect(),
             sql,
         })
     }
+}
+
+/// What is read as it was.
+fn past_read(references: &[Reference], catalog: &Catalog) -> Option<PastRead> {
+    let mut labels = references.iter();
+    let label = labels.find_map(|reference| reference.decision.past.clone())?;
+    Some(PastRead {
+        label,
+        companions: relation_source::past::companions(references, catalog),
+    })
 }
 
 /// Whether something of a relation, or below it, is withheld.

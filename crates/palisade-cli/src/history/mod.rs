@@ -1,0 +1,144 @@
+//! `palisade history` and `palisade snapshots`: tables as they were.
+
+pub(crate) mod args;
+
+use palisade::{
+    guard::{Refusal, SnapshotView},
+    past::HistoryOrder,
+    session::{Session, Transport},
+};
+use palisade_scan::spell_out;
+use serde_json::json;
+
+use crate::{
+    args::Format,
+    changes::{self, args::PlaceArguments},
+    database::Access,
+    exit::{Exit, Failure},
+    history::args::{
+        EnableArguments, HistoryArguments, HistoryCommand, PruneArguments, SnapshotArguments,
+        SnapshotsCommand,
+    },
+    output,
+    query::Gate,
+};
+
+/// Runs a command of histories.
+pub(crate) fn run(command: &HistoryCommand) -> Result<Exit, Failure> {
+    match command {
+        HistoryCommand::Enable(arguments) => enable(arguments),
+        HistoryCommand::Disable(arguments) => {
+            let (gate, _) = open(&arguments.place)?;
+            print_scripts(&gate, arguments, &HistoryOrder::Disable)
+        }
+        HistoryCommand::Prune(arguments) => prune(arguments),
+        HistoryCommand::Tables(arguments) => list_tables(arguments),
+    }
+}
+
+/// Runs a command of snapshots.
+pub(crate) fn run_snapshots(command: &SnapshotsCommand) -> Result<Exit, Failure> {
+    match command {
+        SnapshotsCommand::Create(arguments) => create(arguments),
+        SnapshotsCommand::List(arguments) => list(arguments),
+        SnapshotsCommand::Delete(arguments) => delete(arguments),
+    }
+}
+
+fn open(place: &PlaceArguments) -> Result<(Gate, Session), Failure> {
+    let (setup, database) = place.setup()?;
+    // An account that writes does not start where it is to read alone.
+    let access = setup.access(Access::Read)?;
+    let gate = Gate::open(&setup, &database, access, setup.limits.clone())?;
+    let session = Session::new(setup.principal.clone()).over(Transport::Cli);
+    Ok((gate, session))
+}
+
+fn enable(arguments: &EnableArguments) -> Result<Exit, Failure> {
+    let (gate, _) = open(&arguments.tables.place)?;
+    let account = arguments.account.clone();
+    print_scripts(&gate, &arguments.tables, &HistoryOrder::Enable { account })
+}
+
+fn prune(arguments: &PruneArguments) -> Result<Exit, Failure> {
+    let (gate, _) = open(&arguments.tables.place)?;
+    match gate.guard().find_label(&arguments.before) {
+        Ok((label, _)) => print_scripts(&gate, &arguments.tables, &HistoryOrder::Prune(label)),
+        Err(refusal) => changes::refuse(refusal, arguments.tables.place.format),
+    }
+}
+
+fn print_scripts(
+    gate: &Gate,
+    arguments: &HistoryArguments,
+    order: &HistoryOrder,
+) -> Result<Exit, Failure> {
+    let mut scripts = Vec::with_capacity(arguments.tables.len());
+    for table in &arguments.tables {
+        let script = gate.guard().write_history_script(table, order);
+        scripts.push(script.map_err(Failure::Usage)?);
+    }
+    let text = match arguments.place.format {
+        Format::Text => scripts.join("\n"),
+        Format::Json => format!("{}\n", json!({"sql": scripts})),
+    };
+    output::text(&text).map(|()| Exit::Permitted)
+}
+
+fn list_tables(place: &PlaceArguments) -> Result<Exit, Failure> {
+    let (gate, _) = open(place)?;
+    let firewall = gate.firewall();
+    let catalog = firewall.catalog();
+    let kept = catalog.relations().iter();
+    let kept = kept.filter(|relation| catalog.companion(relation).is_some());
+    let names: Vec<String> = kept.map(|relation| relation.database_name()).collect();
+    let text = match place.format {
+        Format::Json => format!("{}\n", json!({"tables": names})),
+        Format::Text if names.is_empty() => {
+            "no table has a history\n  help: `palisade history enable` prints the SQL that keeps one\n"
+                .to_owned()
+        }
+        Format::Text => names
+            .iter()
+            .map(|name| format!("{}\n", spell_out(name)))
+            .collect(),
+    };
+    output::text(&text).map(|()| Exit::Permitted)
+}
+
+fn create(arguments: &SnapshotArguments) -> Result<Exit, Failure> {
+    let (gate, session) = open(&arguments.place)?;
+    let created = gate.guard().create_snapshot(&arguments.name, &session);
+    let created = gate.block_on(created);
+    tell(created.map(|view| vec![view]), arguments.place.format)
+}
+
+fn list(place: &PlaceArguments) -> Result<Exit, Failure> {
+    let (gate, session) = open(place)?;
+    tell(gate.guard().list_snapshots(&session), place.format)
+}
+
+fn delete(arguments: &SnapshotArguments) -> Result<Exit, Failure> {
+    let (gate, session) = open(&arguments.place)?;
+    let deleted = gate.guard().delete_snapshot(&arguments.name, &session);
+    tell(deleted.map(|view| vec![view]), arguments.place.format)
+}
+
+fn tell(told: Result<Vec<SnapshotView>, Refusal>, format: Format) -> Result<Exit, Failure> {
+    let views = match told {
+        Ok(views) => views,
+        Err(refusal) => return changes::refuse(refusal, format),
+    };
+    let text = match format {
+        Format::Json => views
+            .iter()
+            .map(|view| format!("{}\n", json!(view)))
+            .collect(),
+        Format::Text if views.is_empty() => "there are no snapshots\n".to_owned(),
+        Format::Text => views
+            .iter()
+            .map(|view| format!("{}  {}\n", view.taken, view.snapshot))
+            .collect(),
+    };
+    output::text(&text).map(|()| Exit::Permitted)
+}

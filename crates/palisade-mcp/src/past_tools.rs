@@ -1,0 +1,224 @@
+//! The tools of tables as they were: snapshots, and what is different since.
+
+use palisade::{
+    answer::Form,
+    code::Code,
+    guard::{ChangeCall, Moments, PastDifference, Refusal},
+    limits::Limits,
+    rejection::Rejection,
+};
+use rmcp::model::{CallToolResult, ContentBlock, JsonObject};
+use serde_json::{Value, json};
+use tokio::runtime::Handle;
+
+use crate::{
+    answer,
+    calls::Asked,
+    connections::Connection,
+    declare::{ToolName, described_type, format, schema},
+    refusals::refusal,
+};
+
+/// Characters of a moment: a name or a time.
+const MAX_MOMENT: usize = 64;
+
+/// What a tool of the past is called with.
+#[derive(Debug)]
+pub(crate) enum PastToolCall {
+    Create(String),
+    Delete(String),
+    List,
+    Diff {
+        table: String,
+        from: String,
+        to: Option<String>,
+        form: Form,
+    },
+}
+
+impl PastToolCall {
+    /// About what it takes while it waits.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Self::Create(name) | Self::Delete(name) => name.len(),
+            Self::List => 0,
+            Self::Diff {
+                table,
+                from,
+                to,
+                form: _,
+            } => table.len() + from.len() + to.as_ref().map_or(0, String::len),
+        }
+    }
+}
+
+/// A snapshot's name or a time, as a caller writes it; the gate reads it.
+///
+/// # Errors
+/// If it is too long to be one.
+pub(crate) fn read_moment(argument: &str, moment: String) -> Result<String, Rejection> {
+    match (1..=MAX_MOMENT).contains(&moment.len()) {
+        true => Ok(moment),
+        false => Err(Rejection::new(
+            Code::RequestInvalid,
+            format!("`{argument}` must have 1 to {MAX_MOMENT} characters"),
+        )),
+    }
+}
+
+/// The schema of a moment.
+pub(crate) fn moment() -> Value {
+    described_type(
+        "string",
+        "Read tables as they were: a snapshot's name, or a time as 2026-03-01T12:00:00Z.",
+    )
+}
+
+/// Title, description, properties and required ones of a tool of the past.
+pub(crate) fn describe(
+    tool: ToolName,
+) -> Option<(
+    &'static str,
+    &'static str,
+    JsonObject,
+    &'static [&'static str],
+)> {
+    let name = || {
+        (
+            "name",
+            described_type("string", "Letters, digits, _ - and dots."),
+        )
+    };
+    Some(match tool {
+        ToolName::CreateSnapshot => (
+            "Take a snapshot",
+            "Gives this moment a name, as of which query reads tables that have a history.",
+            schema([name()]),
+            &["name"],
+        ),
+        ToolName::DeleteSnapshot => (
+            "Delete a snapshot",
+            "Takes the name off a snapshot of yours.",
+            schema([name()]),
+            &["name"],
+        ),
+        ToolName::ListSnapshots => (
+            "List snapshots",
+            "Names the moments as of which tables can be read, newest first.",
+            schema([]),
+            &[],
+        ),
+        ToolName::DiffTable => (
+            "Compare a table with its past",
+            "Each cell of a table that is different between two moments, or since one.",
+            schema([
+                (
+                    "table",
+                    described_type("string", "Its name, or schema.name."),
+                ),
+                (
+                    "from",
+                    described_type("string", "A snapshot's name, or a time."),
+                ),
+                ("to", described_type("string", "The same; now if left out.")),
+                ("format", format()),
+            ]),
+            &["table", "from"],
+        ),
+        ToolName::ApproveChange
+        | ToolName::CommitChange
+        | ToolName::CompensateChange
+        | ToolName::DescribeTable
+        | ToolName::Execute
+        | ToolName::ExplainQuery
+        | ToolName::InspectChange
+        | ToolName::ListChanges
+        | ToolName::ListDatabases
+        | ToolName::ListReceipts
+        | ToolName::ListSchemas
+        | ToolName::ListTables
+        | ToolName::ListTemplates
+        | ToolName::ListViews
+        | ToolName::PolicyExplain
+        | ToolName::PolicyTest
+        | ToolName::ProposeChange
+        | ToolName::Query
+        | ToolName::RejectChange
+        | ToolName::RunTemplate
+        | ToolName::SchemaDump
+        | ToolName::SearchObjects
+        | ToolName::Trace
+        | ToolName::ValidateChange => return None,
+    })
+}
+
+impl Connection {
+    /// Runs a call of a tool of the past, blocking.
+    pub(crate) fn call_past(
+        &self,
+        call: &PastToolCall,
+        asked: &Asked,
+        limits: &Limits,
+        handle: &Handle,
+    ) -> Result<CallToolResult, Refusal> {
+        let (guard, session) = (&self.guard, &asked.session);
+        match call {
+            PastToolCall::Create(name) => {
+                self.tell(&handle.block_on(guard.create_snapshot(name, session))?)
+            }
+            PastToolCall::Delete(name) => self.tell(&guard.delete_snapshot(name, session)?),
+            PastToolCall::List => self.tell(&json!({"snapshots": guard.list_snapshots(session)?})),
+            PastToolCall::Diff {
+                table,
+                from,
+                to,
+                form,
+            } => {
+                let moments = Moments {
+                    from,
+                    to: to.as_deref(),
+                };
+                let within = ChangeCall {
+                    limits: Some(limits),
+                    room: Some(asked.size.room(*form, true)),
+                    cancel: Some(&asked.cancel),
+                    ..ChangeCall::new(session)
+                };
+                let compared = handle.block_on(guard.compare_past(table, moments, within))?;
+                self.show_difference(&compared, *form)
+            }
+        }
+    }
+
+    /// Between which moments, and behind it the cells that are different.
+    fn show_difference(
+        &self,
+        compared: &PastDifference,
+        form: Form,
+    ) -> Result<CallToolResult, Refusal> {
+        let PastDifference { from, to, preview } = compared;
+        let counted: Vec<Value> = preview.counted.iter().map(answer::count_changed).collect();
+        let mut told = json!({"from": from, "to": to});
+        if let (Value::Object(told), false) = (&mut told, counted.is_empty()) {
+            told.insert("also_changed".to_owned(), Value::Array(counted));
+        }
+        let mut result = self.tell(&told)?;
+        match form {
+            Form::Table => {
+                let rows = ContentBlock::text(preview.rows.table_text());
+                result.content.push(rows);
+                result.structured_content = None;
+            }
+            Form::Json => {
+                let rows = serde_json::to_value(preview.rows.for_model());
+                let rows = rows.map_err(|error| refusal(answer::unwritten(&error)))?;
+                if let Some(Value::Object(body)) = &mut result.structured_content {
+                    body.insert("difference".to_owned(), rows);
+                }
+                let rows = ContentBlock::text(preview.rows.delimited_text());
+                result.content.push(rows);
+            }
+        }
+        Ok(result)
+    }
+}

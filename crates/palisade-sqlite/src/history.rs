@@ -1,0 +1,421 @@
+//! History of tables: the SQL by which an operator has it kept, and what the backend asks of it.
+//!
+//! Ordinary triggers in the file keep it, so that writers which do not go through the firewall are in it too. They read rows again by key and
+//! never trust NEW beyond that: a trigger that writes the same row again fires first. SQLite has one writer at a time, so the number of the
+//! last change says which changes there were.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
+use palisade::value::Value;
+use palisade::{
+    catalog::{Companion, Relation, RelationKind},
+    dialect::Dialect,
+    past::{CommittedState, FROM, HistoryOrder, Label, LabelStanding, PREFIX, TO},
+};
+use rusqlite::{Connection, OptionalExtension as _};
+
+use crate::execute;
+
+/// One row for each change of a row: its number, and a mark by which another file is told from this one.
+const MARKS: &str = "palisade_history.marks";
+
+/// Since which change each table's history is whole.
+const SPANS: &str = "palisade_history.spans";
+
+/// Why no history can be kept of a table.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum HistoryFault {
+    /// It is a view, a virtual table, or the engine's own.
+    #[error("`{0}` is no table, and history is kept of tables alone")]
+    NoTable(String),
+    /// Its rows cannot be told from each other.
+    #[error(
+        "`{0}` has no primary key whose columns are NOT NULL; give it one, and history can be kept of it"
+    )]
+    NoPrimaryKey(String),
+    /// A column has a name that history needs.
+    #[error("`{0}` has a column `{1}`, a name that history uses; give it another one")]
+    ReservedColumn(String, String),
+    /// Which rows conflict with new ones is not known, so that REPLACE could delete some unseen.
+    #[error(
+        "`{0}` has a unique index over expressions or some rows alone; history is kept of tables without one"
+    )]
+    UnknownKeys(String),
+    /// A label of another engine.
+    #[error("the label is of another engine")]
+    ForeignLabel,
+}
+
+/// The name of a table's companion.
+fn companion_name(table: &str) -> String {
+    format!("{PREFIX}_{table}")
+}
+
+/// Whether a name is one of history: of a companion, a registry or a trigger.
+pub(crate) fn is_of_history(name: &str) -> bool {
+    Dialect::Sqlite.fold(name).starts_with(PREFIX)
+}
+
+/// The script that does to the history of `relation` what is ordered, for the operator to run.
+///
+/// # Errors
+/// Where none can be kept, with what would have to be otherwise.
+pub fn write_script(relation: &Relation, order: &HistoryOrder) -> Result<String, HistoryFault> {
+    match order {
+        // A file has no accounts.
+        HistoryOrder::Enable { account: _ } => enable_script(relation),
+        HistoryOrder::Disable => disable_script(relation),
+        HistoryOrder::Prune(label) => prune_script(relation, label),
+    }
+}
+
+/// Has history kept from now on. Where there is history of it already, it begins anew.
+fn enable_script(relation: &Relation) -> Result<String, HistoryFault> {
+    let table = Kept::read(relation)?;
+    let (marks, spans) = (quote(MARKS), quote(SPANS));
+    let (name, companion) = (quote(&table.name), quote(&table.companion));
+    let columns = table.columns.join(", ");
+    let definitions: Vec<String> = (relation.columns.iter())
+        .map(|column| {
+            let collation = match column.collation.as_str() {
+                "" | "BINARY" => String::new(),
+                other => format!(" COLLATE {}", quote(other)),
+            };
+            format!("{} {}{collation}", quote(&column.name), column.type_name)
+        })
+        .collect();
+    let strict = if relation.strict { " STRICT" } else { "" };
+    let keys = table.keys.join(", ");
+    let last = format!("(SELECT max(seq) FROM main.{marks})");
+    let mut script = format!(
+        "-- History of {name}: every state of its rows from now on. Earlier history of it is dropped.\n\
+         BEGIN IMMEDIATE;\n\
+         CREATE TABLE IF NOT EXISTS main.{marks} (seq INTEGER PRIMARY KEY, mark INTEGER NOT NULL DEFAULT (random()));\n\
+         CREATE TABLE IF NOT EXISTS main.{spans} (relation TEXT PRIMARY KEY, since INTEGER NOT NULL);\n"
+    );
+    script.push_str(&table.drop_triggers());
+    script.push_str(&format!(
+        "DROP TABLE IF EXISTS main.{companion};\n\
+         CREATE TABLE main.{companion} ({}, {FROM} INTEGER NOT NULL, {TO} INTEGER){strict};\n\
+         CREATE INDEX main.{} ON {companion} ({keys}, {FROM});\n\
+         CREATE UNIQUE INDEX main.{} ON {companion} ({keys}) WHERE {TO} IS NULL;\n\
+         CREATE INDEX main.{} ON {companion} ({TO});\n\
+         INSERT INTO main.{marks} DEFAULT VALUES;\n\
+         INSERT INTO main.{companion} ({columns}, {FROM}) SELECT {columns}, {last} FROM main.{name};\n\
+         INSERT INTO main.{spans} VALUES ({}, {last}) ON CONFLICT (relation) DO UPDATE SET since = excluded.since;\n",
+        definitions.join(", "),
+        quote(&format!("{}_states", table.companion)),
+        quote(&format!("{}_open", table.companion)),
+        quote(&format!("{}_ended", table.companion)),
+        text(&table.name),
+    ));
+    for (kind, rows) in [
+        ("insert", &["NEW"][..]),
+        ("update", &["OLD", "NEW"]),
+        ("delete", &["OLD"]),
+    ] {
+        script.push_str(&table.trigger(kind, rows));
+    }
+    script.push_str("COMMIT;\n");
+    Ok(script)
+}
+
+/// Ends history, and deletes what was kept.
+fn disable_script(relation: &Relation) -> Result<String, HistoryFault> {
+    let table = Kept::read(relation)?;
+    Ok(format!(
+        "BEGIN IMMEDIATE;\n{}DROP TABLE IF EXISTS main.{};\nDELETE FROM main.{} WHERE relation = {};\nCOMMIT;\n",
+        table.drop_triggers(),
+        quote(&table.companion),
+        quote(SPANS),
+        text(&table.name)
+    ))
+}
+
+/// Deletes states that had ended at `label`. Nothing can be read as of an earlier one then.
+fn prune_script(relation: &Relation, label: &Label) -> Result<String, HistoryFault> {
+    let table = Kept::read(relation)?;
+    let CommittedState::Sequence { last, mark: _ } = label.state() else {
+        return Err(HistoryFault::ForeignLabel);
+    };
+    Ok(format!(
+        "BEGIN IMMEDIATE;\nUPDATE main.{spans} SET since = max(since, {last}) WHERE relation = {name};\n\
+         DELETE FROM main.{companion} WHERE {TO} <= {last};\nCOMMIT;\n",
+        spans = quote(SPANS),
+        companion = quote(&table.companion),
+        name = text(&table.name)
+    ))
+}
+
+/// A table of which history can be kept.
+struct Kept {
+    name: String,
+    companion: String,
+    /// Quoted, as all that follow.
+    columns: Vec<String>,
+    keys: Vec<String>,
+    /// Unique keys beside the primary one.
+    others: Vec<Vec<String>>,
+}
+
+impl Kept {
+    fn read(relation: &Relation) -> Result<Self, HistoryFault> {
+        let name = || relation.name.clone();
+        if relation.kind != RelationKind::Table {
+            return Err(HistoryFault::NoTable(name()));
+        }
+        let reserved = |column: &&palisade::catalog::Column| [FROM, TO].contains(&&*column.key);
+        if let Some(column) = relation.columns.iter().find(reserved) {
+            return Err(HistoryFault::ReservedColumn(
+                name(),
+                column.name.to_string(),
+            ));
+        }
+        let named = |indexes: &[u16]| -> Vec<String> {
+            let columns = indexes.iter().filter_map(|index| relation.column(*index));
+            columns.map(|column| quote(&column.name)).collect()
+        };
+        let keys = named(&relation.primary_key);
+        let is_nullable = |index: &u16| relation.column(*index).is_none_or(|key| key.nullable);
+        if keys.is_empty() || relation.primary_key.iter().any(is_nullable) {
+            return Err(HistoryFault::NoPrimaryKey(name()));
+        }
+        let unique = relation.unique_keys.as_deref();
+        let unique = unique.ok_or_else(|| HistoryFault::UnknownKeys(name()))?;
+        if unique.iter().any(|key| !key.plain) {
+            return Err(HistoryFault::UnknownKeys(name()));
+        }
+        Ok(Self {
+            companion: companion_name(&relation.name),
+            columns: (relation.columns.iter())
+                .map(|column| quote(&column.name))
+                .collect(),
+            others: (unique.iter())
+                .map(|key| named(&key.columns))
+                .filter(|key| *key != keys)
+                .collect(),
+            keys,
+            name: name(),
+        })
+    }
+
+    fn trigger_name(&self, kind: &str) -> String {
+        quote(&format!("{}_{kind}", self.companion))
+    }
+
+    fn drop_triggers(&self) -> String {
+        ["insert", "update", "delete"]
+            .map(|kind| format!("DROP TRIGGER IF EXISTS main.{};\n", self.trigger_name(kind)))
+            .concat()
+    }
+
+    /// Closes the open states of rows by these images' keys, and opens what is there now.
+    fn trigger(&self, kind: &str, images: &[&str]) -> String {
+        // A trigger's body names no schema.
+        let last = format!("(SELECT max(seq) FROM {})", quote(MARKS));
+        let (table, companion) = (quote(&self.name), quote(&self.companion));
+        let is_image = |columns: &[String], image: &str| {
+            let each = columns
+                .iter()
+                .map(|name| format!("{name} IS {image}.{name}"));
+            format!("({})", each.collect::<Vec<_>>().join(" AND "))
+        };
+        let by_key: Vec<String> = (images.iter())
+            .map(|image| is_image(&self.keys, image))
+            .collect();
+        let by_key = by_key.join(" OR ");
+        // Rows that REPLACE deletes set off no trigger of their own. They are among those with a unique key of the new row.
+        let gone: Vec<String> = (self.others.iter())
+            .filter(|_| images.contains(&"NEW"))
+            .map(|key| {
+                let same = self.keys.iter();
+                let same = same.map(|name| format!("present.{name} IS {companion}.{name}"));
+                format!(
+                    " OR ({} AND NOT EXISTS (SELECT 1 FROM {table} AS present WHERE {}))",
+                    is_image(key, "NEW"),
+                    same.collect::<Vec<_>>().join(" AND ")
+                )
+            })
+            .collect();
+        let columns = self.columns.join(", ");
+        format!(
+            "CREATE TRIGGER main.{} AFTER {} ON {table} BEGIN\n\
+             \x20 INSERT INTO {} (mark) VALUES (random());\n\
+             \x20 UPDATE {companion} SET {TO} = {last} WHERE {TO} IS NULL AND ({by_key}{});\n\
+             \x20 INSERT INTO {companion} ({columns}, {FROM}) SELECT {columns}, {last} FROM {table} WHERE {by_key};\n\
+             END;\n",
+            self.trigger_name(kind),
+            kind.to_uppercase(),
+            quote(MARKS),
+            gone.concat(),
+        )
+    }
+}
+
+/// The companion of a table in a catalog's file, if it has all of the table's columns.
+pub(crate) fn find_companion(
+    conn: &Connection,
+    table: &str,
+    columns: &[&str],
+) -> rusqlite::Result<Option<Companion>> {
+    let name = companion_name(table);
+    let sql = "SELECT name FROM pragma_table_info(?1, 'main')";
+    let mut query = conn.prepare(sql)?;
+    let found = query.query_map([&name], |row| row.get::<_, String>(0))?;
+    let found = found.collect::<rusqlite::Result<Vec<_>>>()?;
+    let wanted = columns.iter().copied().chain([FROM, TO]);
+    let is_whole = found.iter().map(String::as_str).eq(wanted);
+    Ok(is_whole.then(|| Companion {
+        schema: "main".to_owned(),
+        name,
+    }))
+}
+
+/// The number and the mark of the last change. None where no history is kept.
+pub(crate) fn take_label(conn: &Connection) -> rusqlite::Result<Option<Label>> {
+    if !has_table(conn, MARKS)? {
+        return Ok(None);
+    }
+    let sql = format!(
+        "SELECT seq, mark FROM main.{} ORDER BY seq DESC LIMIT 1",
+        quote(MARKS)
+    );
+    let last: Option<(i64, i64)> = conn
+        .query_row(&sql, [], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    let (last, mark) = last.unwrap_or_default();
+    Ok(Label::parse(Dialect::Sqlite, &format!("{last}:{mark}")))
+}
+
+/// Whether `label` is of this file, and the history in `companions` reaches back to it.
+pub(crate) fn check_label(
+    conn: &mut Connection,
+    label: &Label,
+    companions: &[Companion],
+) -> rusqlite::Result<LabelStanding> {
+    let CommittedState::Sequence { last, mark } = label.state() else {
+        return Ok(LabelStanding::Foreign);
+    };
+    let read = conn.transaction()?;
+    if !has_table(&read, MARKS)? || !has_table(&read, SPANS)? {
+        return Ok(LabelStanding::BeforeHistory);
+    }
+    let sql = format!("SELECT mark FROM main.{} WHERE seq = ?1", quote(MARKS));
+    let found: Option<i64> = read.query_row(&sql, [last], |row| row.get(0)).optional()?;
+    if found != Some(*mark) {
+        return Ok(match last {
+            0 => LabelStanding::BeforeHistory,
+            _ => LabelStanding::Foreign,
+        });
+    }
+    let sql = format!(
+        "SELECT since FROM main.{} WHERE relation = ?1",
+        quote(SPANS)
+    );
+    for companion in companions {
+        let table = companion.name.strip_prefix(&companion_name(""));
+        let since: Option<i64> = read.query_row(&sql, [table], |row| row.get(0)).optional()?;
+        if since.is_none_or(|since| since > *last) {
+            return Ok(LabelStanding::BeforeHistory);
+        }
+    }
+    Ok(LabelStanding::Answers)
+}
+
+/// The keys of rows of `relation` whose state at the second label, or by now, is not that of the first.
+pub(crate) fn list_changed_keys(
+    conn: &Connection,
+    relation: &Relation,
+    (from, to): (&Label, Option<&Label>),
+    most: u32,
+) -> rusqlite::Result<Vec<Vec<Value>>> {
+    let number = |label: &Label| match label.state() {
+        CommittedState::Sequence { last, mark: _ } => *last,
+        // Of another engine: `check_label` refuses it.
+        CommittedState::Snapshot { .. } | CommittedState::Counter { .. } => 0,
+    };
+    let Ok(table) = Kept::read(relation) else {
+        return Ok(Vec::new());
+    };
+    let sql = format!(
+        "SELECT DISTINCT {} FROM main.{} WHERE ({FROM} > ?1 AND {FROM} <= ?2) OR ({TO} > ?1 AND {TO} <= ?2) LIMIT ?3",
+        table.keys.join(", "),
+        quote(&table.companion),
+    );
+    let mut query = conn.prepare(&sql)?;
+    let last = to.map_or(i64::MAX, number);
+    let most = i64::from(most).saturating_add(1);
+    let rows = query.query_map([number(from), last, most], |row| {
+        (0..table.keys.len())
+            .map(|at| row.get_ref(at).map(execute::value))
+            .collect()
+    })?;
+    rows.collect()
+}
+
+/// Writes into the companion of `relation` what has changed since it was last written, where triggers were off.
+pub(crate) fn catch_up(conn: &Connection, relation: &Relation) -> rusqlite::Result<()> {
+    let Ok(table) = Kept::read(relation) else {
+        return Ok(());
+    };
+    let (name, companion) = (quote(&table.name), quote(&table.companion));
+    let columns = table.columns.join(", ");
+    let same = |columns: &[String], of: &str, other: &str| {
+        let each = columns.iter().map(|column| {
+            format!(
+                "typeof({of}.{column}) = typeof({other}.{column}) AND {of}.{column} IS {other}.{column} COLLATE BINARY"
+            )
+        });
+        each.collect::<Vec<_>>().join(" AND ")
+    };
+    let last = format!("(SELECT max(seq) FROM main.{})", quote(MARKS));
+    conn.execute_batch(&format!(
+        "INSERT INTO main.{marks} DEFAULT VALUES;\n\
+         UPDATE main.{companion} AS kept SET {TO} = {last} WHERE {TO} IS NULL AND NOT EXISTS (SELECT 1 FROM main.{name} AS present WHERE {whole});\n\
+         INSERT INTO main.{companion} ({columns}, {FROM}) SELECT {columns}, {last} FROM main.{name} AS present \
+         WHERE NOT EXISTS (SELECT 1 FROM main.{companion} AS kept WHERE kept.{TO} IS NULL AND {keys});",
+        marks = quote(MARKS),
+        whole = same(&table.columns, "present", "kept"),
+        keys = same(&table.keys, "kept", "present"),
+    ))
+}
+
+/// Counts the rows of history that are written while `work` runs.
+pub(crate) fn count_kept<T>(
+    conn: &mut Connection,
+    work: impl FnOnce(&mut Connection) -> T,
+) -> rusqlite::Result<(T, u64)> {
+    let count = Arc::new(AtomicU64::new(0));
+    let counted = Arc::clone(&count);
+    conn.update_hook(Some(
+        move |_: rusqlite::hooks::Action, database: &str, table: &str, _: i64| {
+            if database == "main" && is_of_history(table) {
+                counted.fetch_add(1, Ordering::Relaxed);
+            }
+        },
+    ))?;
+    let result = work(conn);
+    conn.update_hook(None::<fn(rusqlite::hooks::Action, &str, &str, i64)>)?;
+    Ok((result, count.load(Ordering::Relaxed)))
+}
+
+fn has_table(conn: &Connection, name: &str) -> rusqlite::Result<bool> {
+    conn.query_row(
+        "SELECT count(*) > 0 FROM main.sqlite_schema WHERE type = 'table' AND name = ?1",
+        [name],
+        |row| row.get(0),
+    )
+}
+
+fn quote(name: &str) -> String {
+    Dialect::Sqlite.identifier(name)
+}
+
+/// A string literal.
+fn text(value: &str) -> String {
+    format!("'{}'", value.replace('\'', "''"))
+}

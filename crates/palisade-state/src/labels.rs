@@ -1,0 +1,198 @@
+//! Moments as of which tables can be read: one table of the store.
+
+use palisade::past::{KeptLabel, LabelKeeping, LabelStore};
+use rusqlite::{OptionalExtension as _, TransactionBehavior, params};
+
+use crate::store::ApprovalStore;
+
+/// The table, which the fourth form of the store has.
+pub(crate) const TABLE: &str = "
+    CREATE TABLE labels (
+        id INTEGER PRIMARY KEY,
+        database TEXT NOT NULL,
+        name TEXT,
+        label TEXT NOT NULL,
+        taken_ms INTEGER NOT NULL,
+        taken_by TEXT
+    ) STRICT;
+    CREATE UNIQUE INDEX labels_by_name ON labels (database, name) WHERE name IS NOT NULL;
+    CREATE INDEX labels_by_time ON labels (database, taken_ms);
+";
+
+/// The most snapshots of one principal.
+const MAX_SNAPSHOTS: u32 = 100;
+
+/// How long a label without a name is kept, in milliseconds: ninety days.
+const KEPT_MS: i64 = 90 * 24 * 60 * 60 * 1000;
+
+const COLUMNS: &str = "name, label, taken_ms, taken_by";
+
+fn read_label(row: &rusqlite::Row<'_>) -> rusqlite::Result<KeptLabel> {
+    Ok(KeptLabel {
+        name: row.get(0)?,
+        label: row.get(1)?,
+        taken_ms: u64::try_from(row.get::<_, i64>(2)?).unwrap_or_default(),
+        taken_by: row.get(3)?,
+    })
+}
+
+fn text(error: rusqlite::Error) -> String {
+    error.to_string()
+}
+
+fn to_signed(milliseconds: u64) -> i64 {
+    i64::try_from(milliseconds).unwrap_or(i64::MAX)
+}
+
+impl LabelStore for ApprovalStore {
+    fn keep_label(&self, database: &str, kept: &KeptLabel) -> Result<LabelKeeping, String> {
+        let mut connection = self.lock();
+        let transaction = connection
+            .transaction_with_behavior(TransactionBehavior::Immediate)
+            .map_err(text)?;
+        let taken_ms = to_signed(kept.taken_ms);
+        if let Some(name) = &kept.name {
+            let (is_taken, own): (bool, u32) = transaction
+                .query_row(
+                    "SELECT count(*) FILTER (WHERE name = ?2) > 0, count(*) FILTER (WHERE taken_by IS ?3)
+                     FROM labels WHERE database = ?1 AND name IS NOT NULL",
+                    params![database, name, kept.taken_by],
+                    |row| Ok((row.get(0)?, row.get(1)?)),
+                )
+                .map_err(text)?;
+            match (is_taken, own >= MAX_SNAPSHOTS) {
+                (true, _) => return Ok(LabelKeeping::NameTaken),
+                (false, true) => return Ok(LabelKeeping::TooMany),
+                (false, false) => {}
+            }
+        } else {
+            transaction
+                .execute(
+                    "DELETE FROM labels WHERE database = ?1 AND name IS NULL AND taken_ms < ?2",
+                    params![database, taken_ms.saturating_sub(KEPT_MS)],
+                )
+                .map_err(text)?;
+        }
+        transaction
+            .execute(
+                "INSERT INTO labels (database, name, label, taken_ms, taken_by) VALUES (?1, ?2, ?3, ?4, ?5)",
+                params![database, kept.name, kept.label, taken_ms, kept.taken_by],
+            )
+            .map_err(text)?;
+        transaction.commit().map_err(text)?;
+        Ok(LabelKeeping::Kept)
+    }
+
+    fn find_snapshot(&self, database: &str, name: &str) -> Result<Option<KeptLabel>, String> {
+        let query = format!("SELECT {COLUMNS} FROM labels WHERE database = ?1 AND name = ?2");
+        let connection = self.lock();
+        let found = connection.query_row(&query, [database, name], read_label);
+        found.optional().map_err(text)
+    }
+
+    fn find_label_at(&self, database: &str, taken_ms: u64) -> Result<Option<KeptLabel>, String> {
+        let query = format!(
+            "SELECT {COLUMNS} FROM labels WHERE database = ?1 AND taken_ms <= ?2
+             ORDER BY taken_ms DESC, id DESC LIMIT 1"
+        );
+        let connection = self.lock();
+        let found =
+            connection.query_row(&query, params![database, to_signed(taken_ms)], read_label);
+        found.optional().map_err(text)
+    }
+
+    fn list_snapshots(&self, database: &str) -> Result<Vec<KeptLabel>, String> {
+        let query = format!(
+            "SELECT {COLUMNS} FROM labels WHERE database = ?1 AND name IS NOT NULL
+             ORDER BY taken_ms DESC, id DESC"
+        );
+        let connection = self.lock();
+        let mut query = connection.prepare(&query).map_err(text)?;
+        let rows = query.query_map([database], read_label).map_err(text)?;
+        rows.collect::<rusqlite::Result<_>>().map_err(text)
+    }
+
+    fn delete_snapshot(&self, database: &str, name: &str) -> Result<bool, String> {
+        let connection = self.lock();
+        let changed = connection.execute(
+            "UPDATE labels SET name = NULL, taken_by = NULL WHERE database = ?1 AND name = ?2",
+            [database, name],
+        );
+        changed.map(|count| count > 0).map_err(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::store::ApprovalOptions;
+
+    fn label(name: Option<&str>, label: &str, taken_ms: u64) -> KeptLabel {
+        KeptLabel {
+            name: name.map(str::to_owned),
+            label: label.to_owned(),
+            taken_ms,
+            taken_by: name.map(|_| "Agent::\"a\"".to_owned()),
+        }
+    }
+
+    #[test]
+    fn a_time_is_the_last_label_not_after_it() {
+        let store = ApprovalStore::in_memory(ApprovalOptions::default()).unwrap();
+        for kept in [
+            label(None, "1:1", 1_000),
+            label(Some("monday"), "2:2", 2_000),
+            label(None, "3:3", 2_000),
+        ] {
+            assert_eq!(store.keep_label("desk", &kept), Ok(LabelKeeping::Kept));
+        }
+        let at = |ms| {
+            let found = store.find_label_at("desk", ms).unwrap();
+            found.map(|found| found.label)
+        };
+        assert_eq!(at(999), None);
+        assert_eq!(at(1_000).as_deref(), Some("1:1"));
+        assert_eq!(at(1_999).as_deref(), Some("1:1"));
+        assert_eq!(at(9_000).as_deref(), Some("3:3"));
+        assert_eq!(store.find_label_at("other", 9_000), Ok(None));
+    }
+
+    #[test]
+    fn names_are_of_one_snapshot_of_a_database() {
+        let store = ApprovalStore::in_memory(ApprovalOptions::default()).unwrap();
+        let monday = label(Some("monday"), "1:1", 1_000);
+        assert_eq!(store.keep_label("desk", &monday), Ok(LabelKeeping::Kept));
+        assert_eq!(
+            store.keep_label("desk", &monday),
+            Ok(LabelKeeping::NameTaken)
+        );
+        assert_eq!(store.keep_label("shop", &monday), Ok(LabelKeeping::Kept));
+        assert_eq!(store.delete_snapshot("desk", "monday"), Ok(true));
+        assert_eq!(store.delete_snapshot("desk", "monday"), Ok(false));
+        assert_eq!(store.list_snapshots("desk"), Ok(Vec::new()));
+        // The moment stays one.
+        assert!(store.find_label_at("desk", 1_000).unwrap().is_some());
+        for number in 0..u64::from(MAX_SNAPSHOTS) {
+            let kept = label(Some(&format!("s{number}")), "1:1", number);
+            assert_eq!(store.keep_label("desk", &kept), Ok(LabelKeeping::Kept));
+        }
+        assert_eq!(store.keep_label("desk", &monday), Ok(LabelKeeping::TooMany));
+    }
+
+    #[test]
+    fn labels_without_names_are_forgotten_after_ninety_days() {
+        let store = ApprovalStore::in_memory(ApprovalOptions::default()).unwrap();
+        let late = u64::try_from(KEPT_MS).unwrap() + 2_000;
+        for kept in [
+            label(None, "1:1", 1_000),
+            label(Some("monday"), "2:2", 1_500),
+            label(None, "3:3", late),
+        ] {
+            store.keep_label("desk", &kept).unwrap();
+        }
+        assert_eq!(store.find_label_at("desk", 1_200), Ok(None));
+        assert!(store.find_snapshot("desk", "monday").unwrap().is_some());
+    }
+}

@@ -1,0 +1,613 @@
+//! Tables read as they were, on every engine: exactly, and nothing that is hidden by now.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use palisade::{
+    change::ChangeStore,
+    code::Code,
+    guard::{ChangeCall, Guard, Moments, Request},
+    past::{HistoryOrder, LabelStore},
+    session::{Principal, Session},
+    value::Params,
+};
+use palisade_state::{ApprovalOptions, ApprovalStore};
+use palisade_testkit::{fixture::policy_sources, live::changing_gate};
+use serde_json::Value;
+
+use crate::{
+    any_database::AnyDatabase,
+    database::{TestDatabase, TestFile},
+};
+
+const TABLES: &str = "
+CREATE TABLE customers (id integer NOT NULL PRIMARY KEY, tenant varchar(9) NOT NULL, name varchar(20) UNIQUE, ssn varchar(20));
+CREATE TABLE orders (id integer NOT NULL PRIMARY KEY, customer integer, total integer,
+    FOREIGN KEY (customer) REFERENCES customers (id) ON DELETE CASCADE);
+CREATE TABLE pieces (order_id integer NOT NULL, line integer NOT NULL, what varchar(20), PRIMARY KEY (order_id, line));
+CREATE TABLE loose (word varchar(9));
+CREATE VIEW known AS SELECT id, name, ssn FROM customers;
+INSERT INTO customers VALUES (1, 'a', 'Ada', 'SECRET-1'), (2, 'a', 'Bob', 'SECRET-2'), (3, 'b', 'Cyd', 'SECRET-3');
+INSERT INTO orders VALUES (1, 1, 10), (2, 1, 20), (3, 3, 30);
+INSERT INTO pieces VALUES (1, 1, 'pen'), (1, 2, 'ink');
+";
+
+const IMAGES: &str = "CREATE TABLE palisade_images (change_id varchar(64) NOT NULL, part integer NOT NULL, kept_ms bigint NOT NULL, image LONG NOT NULL, PRIMARY KEY (change_id, part));";
+
+const POLICIES: &str = r#"
+permit (principal, action, resource);
+forbid (principal, action == Action::"see", resource is row::SCHEMA::customers)
+  when { principal != User::"boss" && resource.tenant == "b" };
+@mask("null")
+forbid (principal, action == Action::"read_plain", resource == Column::"SCHEMA.customers.ssn")
+  when { principal != User::"boss" };
+"#;
+
+const KEPT: [&str; 3] = ["customers", "orders", "pieces"];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Engine {
+    Sqlite,
+    Postgres,
+    Mariadb,
+}
+
+struct Desk {
+    guard: Guard,
+    database: AnyDatabase,
+}
+
+impl Desk {
+    async fn new(engine: Engine) -> Self {
+        let desk = Self::without_history(engine).await;
+        desk.order(&KEPT, &HistoryOrder::Enable { account: None });
+        assert!(desk.guard.refresh().await.unwrap(), "{engine:?}");
+        desk
+    }
+
+    async fn without_history(engine: Engine) -> Self {
+        let long = match engine {
+            Engine::Sqlite | Engine::Postgres => "text",
+            Engine::Mariadb => "longtext",
+        };
+        let script = format!("{TABLES}{}", IMAGES.replace("LONG", long));
+        let policies = |schema: &str| policy_sources(&POLICIES.replace("SCHEMA", schema));
+        let (guard, database) = match engine {
+            Engine::Sqlite => {
+                let file = TestFile::new(&script);
+                (
+                    changing_gate(file.backend(), policies("main")),
+                    AnyDatabase::File(file),
+                )
+            }
+            Engine::Postgres => {
+                let database = TestDatabase::postgres("past", &script);
+                let gate = changing_gate(database.postgres_backend().await, policies("public"));
+                (gate, AnyDatabase::Server(database))
+            }
+            Engine::Mariadb => {
+                let database = TestDatabase::mariadb("past", &script);
+                let policies = policies(database.name());
+                let gate = changing_gate(database.mysql_backend().await, policies);
+                (gate, AnyDatabase::Server(database))
+            }
+        };
+        let store = Arc::new(ApprovalStore::in_memory(ApprovalOptions::default()).unwrap());
+        let guard = guard
+            .with_labels(Arc::clone(&store) as Arc<dyn LabelStore>)
+            .with_changes(store as Arc<dyn ChangeStore>);
+        Self { guard, database }
+    }
+
+    fn order(&self, tables: &[&str], order: &HistoryOrder) {
+        for table in tables {
+            let script = self.guard.write_history_script(table, order).unwrap();
+            self.run(&script);
+        }
+    }
+
+    fn run(&self, sql: &str) {
+        self.database.run(sql);
+    }
+
+    async fn snapshot(&self, name: &str) {
+        let taken = self.guard.create_snapshot(name, &boss()).await;
+        assert_eq!(taken.unwrap().snapshot, name);
+    }
+
+    /// The rows that a query gives, or the code of its refusal.
+    async fn ask(&self, session: &Session, sql: &str, as_of: Option<&str>) -> Result<Value, Code> {
+        let request = Request::statement(sql, &Params::None, session).as_of(as_of);
+        let (outcome, report) = self.guard.answer(request).await;
+        match outcome.into_result() {
+            Ok(envelope) => {
+                assert_eq!(envelope.as_of().is_some(), as_of.is_some());
+                Ok(serde_json::to_value(&envelope).unwrap()["rows"].take())
+            }
+            Err(refusal) => {
+                let rejection = &refusal.rejection;
+                assert_ne!(
+                    rejection.code(),
+                    Code::Internal,
+                    "{sql}: {:?} {:?}",
+                    rejection.operator_detail(),
+                    report.rewritten
+                );
+                Err(rejection.code())
+            }
+        }
+    }
+
+    /// All rows of all tables with a history, as the boss sees them.
+    async fn contents(&self, as_of: Option<&str>) -> Vec<Value> {
+        let mut all = Vec::new();
+        for sql in [
+            "SELECT id, tenant, name, ssn FROM customers ORDER BY id",
+            "SELECT id, customer, total FROM orders ORDER BY id",
+            "SELECT order_id, line, what FROM pieces ORDER BY order_id, line",
+        ] {
+            all.push(self.ask(&boss(), sql, as_of).await.unwrap());
+        }
+        all
+    }
+}
+
+fn boss() -> Session {
+    Session::new(Principal::new("User", "boss"))
+}
+
+fn agent() -> Session {
+    Session::new(Principal::new("Agent", "bot"))
+}
+
+/// Calls a test on every engine.
+macro_rules! on_every_engine {
+    ($($name:ident)*) => {
+        mod sqlite { $(#[tokio::test] async fn $name() { super::$name(super::Engine::Sqlite).await; })* }
+        mod postgres { $(#[tokio::test] async fn $name() { super::$name(super::Engine::Postgres).await; })* }
+    };
+}
+
+on_every_engine! {
+    every_state_is_read_as_it_was
+    nothing_that_is_hidden_by_now_is_seen
+    what_has_no_history_is_refused
+    labels_of_another_time_are_refused
+    differences_are_those_that_the_session_sees
+    history_costs_no_limit_and_no_preview
+    an_undone_change_is_in_history
+    names_of_history_cannot_be_reached
+    snapshots_are_of_whoever_took_them
+}
+
+#[tokio::test]
+async fn mariadb_says_that_it_keeps_no_history() {
+    let desk = Desk::without_history(Engine::Mariadb).await;
+    let order = HistoryOrder::Enable { account: None };
+    let refused = desk.guard.write_history_script("customers", &order);
+    assert_eq!(
+        refused.unwrap_err(),
+        "no history can be kept on this database"
+    );
+    let refused = desk.guard.create_snapshot("first", &boss()).await;
+    assert_eq!(refused.unwrap_err().rejection.code(), Code::HistoryNotKept);
+    let sql = "SELECT name FROM customers";
+    assert_eq!(
+        desk.ask(&boss(), sql, Some("first")).await,
+        Err(Code::HistoryUnknown)
+    );
+}
+
+async fn every_state_is_read_as_it_was(engine: Engine) {
+    let desk = Desk::new(engine).await;
+    let upsert = match engine {
+        Engine::Sqlite => "REPLACE INTO customers VALUES (9, 'a', 'Ada', 'x')",
+        Engine::Postgres => {
+            "INSERT INTO pieces VALUES (1, 2, 'new'), (7, 7, 'n') ON CONFLICT (order_id, line) DO UPDATE SET what = excluded.what"
+        }
+        Engine::Mariadb => panic!("there is no history"),
+    };
+    let steps = [
+        "INSERT INTO customers VALUES (4, 'c', 'Dan', NULL)",
+        "UPDATE customers SET name = 'Adele' WHERE id = 1",
+        "UPDATE orders SET total = total + 1",
+        "UPDATE pieces SET line = line + 10 WHERE order_id = 1",
+        "UPDATE customers SET name = NULL WHERE id = 1",
+        upsert,
+        "DELETE FROM orders WHERE id = 2",
+        "INSERT INTO orders VALUES (2, 3, 99)",
+        "DELETE FROM customers WHERE id = 3",
+        "INSERT INTO customers VALUES (3, 'b', 'Cyd', 'SECRET-9')",
+        "DELETE FROM pieces",
+    ];
+    let mut seen = Vec::new();
+    for (number, step) in steps.iter().enumerate() {
+        let name = format!("s{number}");
+        desk.snapshot(&name).await;
+        seen.push((name, desk.contents(None).await));
+        // Foreign keys act on SQLite where a connection says so.
+        let keys = match engine {
+            Engine::Sqlite => "PRAGMA foreign_keys = ON; ",
+            Engine::Postgres | Engine::Mariadb => "",
+        };
+        desk.run(&format!("{keys}{step}"));
+    }
+    desk.snapshot("last").await;
+    seen.push(("last".to_owned(), desk.contents(None).await));
+    // Each step has changed something.
+    let distinct: BTreeSet<String> = seen.iter().map(|(_, rows)| format!("{rows:?}")).collect();
+    assert_eq!(distinct.len(), seen.len());
+    for (name, rows) in &seen {
+        assert_eq!(
+            desk.contents(Some(name)).await,
+            *rows,
+            "{engine:?} at {name}"
+        );
+    }
+    // By shapes that people write.
+    for sql in [
+        "SELECT c.name, sum(o.total) AS total FROM customers c JOIN orders o ON o.customer = c.id GROUP BY c.id, c.name ORDER BY 1",
+        "WITH big AS (SELECT * FROM orders WHERE total > 15) SELECT count(*) AS n FROM big",
+        "SELECT name FROM known WHERE id IN (SELECT customer FROM orders) ORDER BY name LIMIT 1",
+    ] {
+        let rows = desk.ask(&boss(), sql, Some("s0")).await.unwrap();
+        assert!(!rows.as_array().unwrap().is_empty(), "{sql}");
+    }
+    let sum = "SELECT sum(total) AS n FROM orders";
+    let then = desk.ask(&boss(), sum, Some("s0")).await.unwrap();
+    let now = desk.ask(&boss(), sum, None).await.unwrap();
+    assert_ne!(then, now);
+}
+
+async fn nothing_that_is_hidden_by_now_is_seen(engine: Engine) {
+    let desk = Desk::new(engine).await;
+    desk.snapshot("first").await;
+    // Into another tenant, there deleted, into another one and back, and from one.
+    desk.run("UPDATE customers SET tenant = 'b' WHERE id = 1");
+    desk.run(
+        "INSERT INTO customers VALUES (4, 'a', 'Dan', 'SECRET-4'), (5, 'a', 'Eve', 'SECRET-5')",
+    );
+    desk.snapshot("second").await;
+    desk.run("UPDATE customers SET tenant = 'b' WHERE id = 4");
+    desk.run("DELETE FROM customers WHERE id = 4");
+    desk.run("UPDATE customers SET tenant = 'b' WHERE id = 5");
+    desk.run("UPDATE customers SET tenant = 'a' WHERE id = 5");
+    desk.run("UPDATE customers SET tenant = 'a' WHERE id = 3");
+    desk.run("UPDATE customers SET name = 'Bobby' WHERE id = 2");
+    let names = "SELECT name FROM customers ORDER BY id";
+    let list = |rows: &Value| -> Vec<String> {
+        let rows = rows.as_array().unwrap().iter();
+        rows.map(|row| row["name"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    for (as_of, expected) in [
+        (Some("first"), vec!["Bob"]),
+        (Some("second"), vec!["Bob"]),
+        (None, vec!["Bobby", "Cyd", "Eve"]),
+    ] {
+        let rows = desk.ask(&agent(), names, as_of).await.unwrap();
+        assert_eq!(list(&rows), expected, "{engine:?} {as_of:?}");
+    }
+    let boss_sees = desk.ask(&boss(), names, Some("second")).await.unwrap();
+    assert_eq!(list(&boss_sees), ["Ada", "Bob", "Cyd", "Dan", "Eve"]);
+    for sql in [
+        "SELECT * FROM customers",
+        "SELECT ssn FROM known",
+        "SELECT max(ssn) AS m, count(ssn) AS n FROM customers",
+        "SELECT id FROM customers WHERE ssn LIKE 'SECRET%'",
+        "SELECT name FROM customers ORDER BY ssn",
+        "SELECT count(*) AS n FROM customers WHERE tenant = 'b'",
+    ] {
+        let rows = desk.ask(&agent(), sql, Some("second")).await.unwrap();
+        let text = rows.to_string();
+        assert!(
+            !text.contains("SECRET") && !text.contains("Dan") && !text.contains("Cyd"),
+            "{sql}: {text}"
+        );
+    }
+    let counted = desk
+        .ask(
+            &agent(),
+            "SELECT count(*) AS n FROM customers WHERE ssn IS NOT NULL OR tenant = 'b'",
+            Some("second"),
+        )
+        .await
+        .unwrap();
+    assert_eq!(counted[0]["n"], 0);
+}
+
+async fn what_has_no_history_is_refused(engine: Engine) {
+    let desk = Desk::new(engine).await;
+    desk.snapshot("first").await;
+    for sql in [
+        "SELECT word FROM loose",
+        "SELECT c.name FROM customers c, loose l",
+        "SELECT name FROM customers WHERE name IN (SELECT word FROM loose)",
+    ] {
+        assert_eq!(
+            desk.ask(&boss(), sql, Some("first")).await,
+            Err(Code::HistoryNotKept),
+            "{sql}"
+        );
+    }
+    let session = boss();
+    for sql in [
+        "UPDATE customers SET name = 'x' WHERE id = 1",
+        "DELETE FROM orders WHERE id = 1",
+        "INSERT INTO pieces VALUES (9, 9, 'x')",
+    ] {
+        let request = Request::statement(sql, &Params::None, &session).allow_changes();
+        let (outcome, _) = desk.guard.answer(request.as_of(Some("first"))).await;
+        let refusal = outcome.into_result().unwrap_err();
+        assert_eq!(refusal.rejection.code(), Code::StatementNotAllowed, "{sql}");
+    }
+    // What reads no table is as it is.
+    let one = desk.ask(&boss(), "SELECT 1 AS n", Some("first")).await;
+    assert_eq!(one.unwrap()[0]["n"], 1);
+}
+
+async fn labels_of_another_time_are_refused(engine: Engine) {
+    let desk = Desk::new(engine).await;
+    desk.snapshot("first").await;
+    let sql = "SELECT count(*) AS n FROM customers";
+    for (as_of, code) in [
+        ("nosuch", Code::HistoryUnknown),
+        ("yesterday evening", Code::RequestInvalid),
+    ] {
+        assert_eq!(desk.ask(&boss(), sql, Some(as_of)).await, Err(code));
+    }
+    let now = desk.ask(&boss(), sql, Some("2100-01-01T00:00:00Z")).await;
+    assert_eq!(now.unwrap()[0]["n"], 3);
+    // History that begins anew does not reach back.
+    desk.order(&["orders"], &HistoryOrder::Disable);
+    desk.order(&["orders"], &HistoryOrder::Enable { account: None });
+    desk.guard.refresh().await.unwrap();
+    let orders = "SELECT count(*) AS n FROM orders";
+    assert_eq!(
+        desk.ask(&boss(), orders, Some("first")).await,
+        Err(Code::HistoryTooEarly)
+    );
+    assert!(desk.ask(&boss(), sql, Some("first")).await.is_ok());
+    desk.snapshot("second").await;
+    assert!(desk.ask(&boss(), orders, Some("second")).await.is_ok());
+    // Nor does what was pruned.
+    desk.run("DELETE FROM customers WHERE id = 3");
+    desk.snapshot("third").await;
+    let (label, _) = desk.guard.find_label("third").unwrap();
+    desk.order(&["customers"], &HistoryOrder::Prune(label));
+    for (as_of, expected) in [("second", Err(Code::HistoryTooEarly)), ("third", Ok(2))] {
+        let rows = desk.ask(&boss(), sql, Some(as_of)).await;
+        assert_eq!(
+            rows.map(|rows| rows[0]["n"].as_i64().unwrap()),
+            expected,
+            "{as_of}"
+        );
+    }
+}
+
+async fn differences_are_those_that_the_session_sees(engine: Engine) {
+    let desk = Desk::new(engine).await;
+    desk.snapshot("first").await;
+    desk.run("UPDATE customers SET name = 'Adele', ssn = 'SECRET-X' WHERE id = 1");
+    desk.run("UPDATE customers SET tenant = 'b' WHERE id = 2");
+    desk.run("UPDATE customers SET name = 'Cydney' WHERE id = 3");
+    desk.snapshot("second").await;
+    desk.run("DELETE FROM customers WHERE id = 1");
+    let compare = async |session: &Session, from: &str, to: Option<&str>| {
+        let moments = Moments { from, to };
+        let compared = desk
+            .guard
+            .compare_past("customers", moments, ChangeCall::new(session))
+            .await;
+        let compared = compared
+            .map_err(|refusal| refusal.rejection.code())
+            .unwrap();
+        let rows = serde_json::to_value(&compared.preview.rows).unwrap()["rows"].take();
+        let rows = rows.as_array().unwrap().iter();
+        rows.map(|row| {
+            let text = |key: &str| match &row[key] {
+                Value::String(text) => text.clone(),
+                other => other.to_string(),
+            };
+            format!(
+                "{} {} {}: {} -> {}",
+                text("key"),
+                text("change"),
+                text("column"),
+                text("before"),
+                text("after")
+            )
+        })
+        .collect::<Vec<_>>()
+    };
+    let told = compare(&boss(), "first", Some("second")).await;
+    for line in [
+        "id=1 update name: Ada -> Adele",
+        "id=1 update ssn: SECRET-1 -> SECRET-X",
+        "id=2 update tenant: a -> b",
+        "id=3 update name: Cyd -> Cydney",
+    ] {
+        assert!(told.iter().any(|told| told == line), "{line}: {told:?}");
+    }
+    assert_eq!(told.len(), 4);
+    // What went out of sight was never seen; what is masked stays so.
+    let told = compare(&agent(), "first", Some("second")).await;
+    assert_eq!(told, ["id=1 update name: Ada -> Adele"]);
+    let told = compare(&agent(), "second", None).await;
+    assert!(
+        told.iter().all(|line| line.starts_with("id=1 delete")) && !told.is_empty(),
+        "{told:?}"
+    );
+    assert!(!told.concat().contains("SECRET"));
+    for (table, from, code) in [
+        ("loose", "first", Code::HistoryNotKept),
+        ("nosuch", "first", Code::NameUnknownRelation),
+        ("customers", "nosuch", Code::HistoryUnknown),
+    ] {
+        let moments = Moments { from, to: None };
+        let refused = desk
+            .guard
+            .compare_past(table, moments, ChangeCall::new(&boss()))
+            .await;
+        assert_eq!(refused.unwrap_err().rejection.code(), code, "{table}");
+    }
+}
+
+async fn history_costs_no_limit_and_no_preview(engine: Engine) {
+    let desk = Desk::new(engine).await;
+    let rows: Vec<String> = (100..1000).map(|id| format!("({id}, 1, 0)")).collect();
+    desk.run(&format!("INSERT INTO orders VALUES {}", rows.join(", ")));
+    desk.snapshot("first").await;
+    // As many as the limit, which what history keeps of them does not count against.
+    let session = boss();
+    let sql = "UPDATE orders SET total = 7 WHERE id >= 100";
+    let request = Request::statement(sql, &Params::None, &session).allow_changes();
+    let (outcome, _) = desk.guard.answer(request).await;
+    let envelope = outcome
+        .into_result()
+        .map_err(|refusal| format!("{:?}", refusal.rejection))
+        .unwrap();
+    assert_eq!(envelope.affected_rows(), Some(900));
+    let sum = "SELECT sum(total) AS n FROM orders WHERE id >= 100";
+    let number = |rows: Value| rows[0]["n"].to_string().replace('"', "");
+    let then = desk.ask(&boss(), sum, Some("first")).await.unwrap();
+    assert_eq!(number(then), "0");
+    let now = desk.ask(&boss(), sum, None).await.unwrap();
+    assert_eq!(number(now), "6300");
+    // A preview leaves no trace, and shows the tables of whoever asks alone.
+    let (alice, id) = (
+        boss(),
+        propose(&desk, "DELETE FROM customers WHERE id = 1").await,
+    );
+    let looked = desk
+        .guard
+        .validate_change(&id, ChangeCall::new(&alice))
+        .await;
+    let preview = looked
+        .map_err(|refusal| refusal.rejection)
+        .unwrap()
+        .preview
+        .unwrap();
+    let text = serde_json::to_string(&preview.rows).unwrap();
+    assert!(text.contains("Ada") && !text.contains("palisade"), "{text}");
+    assert!(
+        preview
+            .counted
+            .iter()
+            .all(|(table, _)| !table.contains("palisade"))
+    );
+    desk.snapshot("second").await;
+    let count = "SELECT count(*) AS n FROM customers";
+    let rows = desk.ask(&boss(), count, Some("second")).await.unwrap();
+    assert_eq!(number(rows), "3");
+}
+
+async fn propose(desk: &Desk, sql: &str) -> String {
+    let session = boss();
+    let statements = [(sql.to_owned(), Params::None)];
+    let proposed = desk
+        .guard
+        .propose_change(&statements, (None, None), ChangeCall::new(&session))
+        .await;
+    proposed
+        .map_err(|refusal| refusal.rejection)
+        .unwrap()
+        .change
+}
+
+async fn an_undone_change_is_in_history(engine: Engine) {
+    let desk = Desk::new(engine).await;
+    let session = boss();
+    let call = || ChangeCall::new(&session);
+    let keep = async |id: &str| {
+        let looked = desk.guard.validate_change(id, call()).await;
+        looked.map_err(|refusal| refusal.rejection).unwrap();
+        let kept = desk.guard.commit_change(id, call()).await;
+        kept.map_err(|refusal| refusal.rejection).unwrap();
+    };
+    let before = desk.contents(None).await;
+    let id = propose(&desk, "DELETE FROM customers WHERE id = 1").await;
+    keep(&id).await;
+    desk.snapshot("done").await;
+    let done = desk.contents(None).await;
+    assert_ne!(done, before);
+    let undoing = desk.guard.compensate_change(&id, None, call()).await;
+    let undoing = undoing.map_err(|refusal| refusal.rejection).unwrap().change;
+    keep(&undoing).await;
+    desk.snapshot("undone").await;
+    desk.run("DELETE FROM customers");
+    assert_eq!(desk.contents(Some("done")).await, done);
+    assert_eq!(desk.contents(Some("undone")).await, before);
+}
+
+async fn names_of_history_cannot_be_reached(engine: Engine) {
+    let desk = Desk::new(engine).await;
+    desk.snapshot("first").await;
+    let session = boss();
+    let names: &[&str] = match engine {
+        Engine::Sqlite => &[
+            "palisade_history_customers",
+            "\"palisade_history.marks\"",
+            "\"palisade_history.spans\"",
+        ],
+        Engine::Postgres => &[
+            "palisade_history.\"public.customers\"",
+            "palisade_history.spans",
+        ],
+        Engine::Mariadb => &[],
+    };
+    for name in names {
+        for as_of in [None, Some("first")] {
+            let sql = format!("SELECT * FROM {name}");
+            let refused = desk.ask(&boss(), &sql, as_of).await;
+            assert!(
+                matches!(
+                    refused,
+                    Err(Code::NameUnknownRelation | Code::NameSystemRelation)
+                ),
+                "{sql}: {refused:?}"
+            );
+        }
+        for sql in [
+            format!("DELETE FROM {name} WHERE 1 = 1"),
+            format!("DROP TABLE {name}"),
+            format!("CREATE TABLE {name} (id integer)"),
+        ] {
+            let request = Request::statement(&sql, &Params::None, &session).allow_changes();
+            let (outcome, _) = desk.guard.answer(request).await;
+            assert!(outcome.into_result().is_err(), "{sql}");
+        }
+    }
+    for column in ["palisade_from", "palisade_to"] {
+        let sql = format!("SELECT {column} FROM customers");
+        for as_of in [None, Some("first")] {
+            let refused = desk.ask(&boss(), &sql, as_of).await;
+            assert_eq!(refused, Err(Code::NameUnknownColumn), "{sql} {as_of:?}");
+        }
+    }
+}
+
+async fn snapshots_are_of_whoever_took_them(engine: Engine) {
+    let desk = Desk::new(engine).await;
+    desk.snapshot("first").await;
+    let again = desk.guard.create_snapshot("first", &agent()).await;
+    assert_eq!(again.unwrap_err().rejection.code(), Code::RequestInvalid);
+    for name in ["", "a b", "2026-01-01T00:00:00Z", &"x".repeat(65)] {
+        let refused = desk.guard.create_snapshot(name, &agent()).await;
+        assert_eq!(
+            refused.unwrap_err().rejection.code(),
+            Code::RequestInvalid,
+            "{name}"
+        );
+    }
+    let listed = desk.guard.list_snapshots(&agent()).unwrap();
+    assert!(listed.len() == 1 && !listed[0].own);
+    let refused = desk.guard.delete_snapshot("first", &agent()).unwrap_err();
+    assert_eq!(refused.rejection.code(), Code::HistoryUnknown);
+    desk.guard.delete_snapshot("first", &boss()).unwrap();
+    assert!(desk.guard.list_snapshots(&boss()).unwrap().is_empty());
+    let count = "SELECT count(*) AS n FROM customers";
+    assert_eq!(
+        desk.ask(&boss(), count, Some("first")).await,
+        Err(Code::HistoryUnknown)
+    );
+}

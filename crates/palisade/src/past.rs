@@ -1,0 +1,280 @@
+//! States of committed transactions, as of which tables can be read that have history.
+//!
+//! A label is no clock: it says which transactions a read at that moment would have seen. Each engine has its own form of it.
+//!
+//! | engine | form | what it says |
+//! |---|---|---|
+//! | PostgreSQL | `EPOCH:XMIN:XMAX:XID,XID` | `pg_current_snapshot()` |
+//! | MySQL, MariaDB | `EPOCH:NEXT:ID,ID` | the next transaction's id, and the ids of those that were open |
+//! | SQLite | `SEQ:MARK` | the last change of a row, and the random mark that it left |
+
+use std::fmt;
+
+use crate::dialect::Dialect;
+
+/// The column of a companion with the transaction, or change, since which a row was so.
+pub const FROM: &str = "palisade_from";
+
+/// The column with the one since which it is so no longer; NULL, or the engine's highest number, while it is.
+pub const TO: &str = "palisade_to";
+
+/// What names of relations and triggers begin with that operators make for history.
+pub const PREFIX: &str = "palisade_history";
+
+/// The most characters of a label's text: some thousand transactions in flight.
+const MAX_TEXT: usize = 64 * 1024;
+
+/// A state of committed transactions of one database.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Label {
+    text: String,
+    state: CommittedState,
+}
+
+/// Which transactions a label has seen.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum CommittedState {
+    /// SQLite: all changes of rows up to this one, which left this mark.
+    Sequence {
+        /// The last change.
+        last: i64,
+        /// Its mark.
+        mark: i64,
+    },
+    /// PostgreSQL: those that this snapshot sees, in the server's epoch.
+    Snapshot {
+        /// The server and its timeline.
+        epoch: String,
+        /// The text of a `pg_snapshot`.
+        snapshot: String,
+    },
+    /// MySQL and MariaDB: those below `next` that are not `active`, in the server's epoch.
+    Counter {
+        /// The server and its registry of history.
+        epoch: String,
+        /// The id that the next transaction gets.
+        next: u64,
+        /// Those that were open, rising.
+        active: Vec<u64>,
+    },
+}
+
+impl Label {
+    /// Reads the text of a label of an engine.
+    ///
+    /// Nothing but digits, words of an epoch, colons and commas gets through, so that a label's parts may stand in a
+    /// statement.
+    #[must_use]
+    pub fn parse(dialect: Dialect, text: &str) -> Option<Self> {
+        if text.len() > MAX_TEXT {
+            return None;
+        }
+        let state = match dialect {
+            Dialect::Sqlite => {
+                let (last, mark) = text.split_once(':')?;
+                let last = last.parse().ok().filter(|last: &i64| *last >= 0)?;
+                let mark = mark.parse().ok()?;
+                CommittedState::Sequence { last, mark }
+            }
+            Dialect::Postgres => {
+                let (epoch, snapshot) = text.split_once(':')?;
+                (is_epoch(epoch) && is_snapshot(snapshot)).then(|| CommittedState::Snapshot {
+                    epoch: epoch.to_owned(),
+                    snapshot: snapshot.to_owned(),
+                })?
+            }
+            Dialect::Mysql => {
+                let (epoch, rest) = text.split_once(':')?;
+                let (next, active) = rest.split_once(':')?;
+                let next = read_id(next)?;
+                let active = read_ids(active)?;
+                let is_rising = active.is_sorted_by(|a, b| a < b);
+                (is_epoch(epoch) && is_rising && active.iter().all(|id| *id < next)).then(|| {
+                    CommittedState::Counter {
+                        epoch: epoch.to_owned(),
+                        next,
+                        active,
+                    }
+                })?
+            }
+        };
+        let text = text.to_owned();
+        Some(Self { text, state })
+    }
+
+    /// The text that [`parse`](Self::parse) reads.
+    #[must_use]
+    pub fn as_text(&self) -> &str {
+        &self.text
+    }
+
+    /// Which transactions it has seen.
+    #[must_use]
+    pub fn state(&self) -> &CommittedState {
+        &self.state
+    }
+}
+
+impl fmt::Display for Label {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// Whether a label answers for tables as they were.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LabelStanding {
+    /// Everything that it needs is there.
+    Answers,
+    /// It is of another database, or of this one before it was restored.
+    Foreign,
+    /// History of a table begins later, or was pruned since.
+    BeforeHistory,
+}
+
+/// What an operator wants of the history of a table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HistoryOrder {
+    /// That it is kept from now on, and that this account, where one is named, may read it.
+    Enable {
+        /// The firewall's account.
+        account: Option<String>,
+    },
+    /// That it is kept no longer, and what was kept is deleted.
+    Disable,
+    /// That what had ended at a label is deleted.
+    Prune(Label),
+}
+
+/// A label that is kept, with when and by whom it was taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeptLabel {
+    /// The name of a snapshot; none of a label that changes and time leave.
+    pub name: Option<String>,
+    /// The label's text.
+    pub label: String,
+    /// When, in milliseconds since 1970-01-01 UTC.
+    pub taken_ms: u64,
+    /// The principal; none of a label without a name.
+    pub taken_by: Option<String>,
+}
+
+/// What became of a label that was to be kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LabelKeeping {
+    /// It is kept.
+    Kept,
+    /// There is a snapshot by this name.
+    NameTaken,
+    /// The principal has as many snapshots as it may.
+    TooMany,
+}
+
+/// Where labels are kept, by the names of their databases.
+pub trait LabelStore: Send + Sync {
+    /// Keeps a label.
+    ///
+    /// # Errors
+    /// A text for the operator.
+    fn keep_label(&self, database: &str, kept: &KeptLabel) -> Result<LabelKeeping, String>;
+
+    /// The snapshot by this name.
+    ///
+    /// # Errors
+    /// A text for the operator.
+    fn find_snapshot(&self, database: &str, name: &str) -> Result<Option<KeptLabel>, String>;
+
+    /// The last label that was taken at `taken_ms` or before.
+    ///
+    /// # Errors
+    /// A text for the operator.
+    fn find_label_at(&self, database: &str, taken_ms: u64) -> Result<Option<KeptLabel>, String>;
+
+    /// All snapshots, newest first.
+    ///
+    /// # Errors
+    /// A text for the operator.
+    fn list_snapshots(&self, database: &str) -> Result<Vec<KeptLabel>, String>;
+
+    /// Takes the name off a snapshot; whether there was one.
+    ///
+    /// # Errors
+    /// A text for the operator.
+    fn delete_snapshot(&self, database: &str, name: &str) -> Result<bool, String>;
+}
+
+/// Whether `name` may be a snapshot's: letters, digits, `_`, `-` and `.`, 64 at most. No time is one.
+#[must_use]
+pub fn is_snapshot_name(name: &str) -> bool {
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
+    (1..=64).contains(&name.len()) && name.bytes().all(is_part)
+}
+
+fn is_epoch(text: &str) -> bool {
+    let is_word = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-');
+    (1..=128).contains(&text.len()) && text.bytes().all(is_word)
+}
+
+/// Whether `text` is `xmin:xmax:xid,xid`, as a `pg_snapshot` is written
+/// (<https://www.postgresql.org/docs/current/functions-info.html#FUNCTIONS-PG-SNAPSHOT-PARTS>).
+fn is_snapshot(text: &str) -> bool {
+    let mut parts = text.split(':');
+    let (Some(xmin), Some(xmax), Some(open), None) =
+        (parts.next(), parts.next(), parts.next(), parts.next())
+    else {
+        return false;
+    };
+    let (Some(xmin), Some(xmax), Some(open)) = (read_id(xmin), read_id(xmax), read_ids(open))
+    else {
+        return false;
+    };
+    xmin <= xmax && open.iter().all(|xid| (xmin..xmax).contains(xid))
+}
+
+fn read_id(text: &str) -> Option<u64> {
+    // `parse` takes a sign.
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then(|| text.parse().ok())?
+}
+
+fn read_ids(text: &str) -> Option<Vec<u64>> {
+    if text.is_empty() {
+        return Some(Vec::new());
+    }
+    text.split(',').map(read_id).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_are_read_strictly() {
+        for (dialect, text, is_label) in [
+            (Dialect::Sqlite, "12:-77", true),
+            (Dialect::Sqlite, "0:0", true),
+            (Dialect::Sqlite, "-1:0", false),
+            (Dialect::Sqlite, "12", false),
+            (Dialect::Sqlite, "12:1) OR (1", false),
+            (Dialect::Postgres, "7398.1:750:753:751,752", true),
+            (Dialect::Postgres, "7398.1:750:750:", true),
+            (Dialect::Postgres, "7398.1:750:753:753", false),
+            (Dialect::Postgres, "7398.1:753:750:", false),
+            (Dialect::Postgres, "7398.1:750:753:751,752'", false),
+            (Dialect::Postgres, "73'98:750:753:", false),
+            (Dialect::Postgres, ":750:753:", false),
+            (Dialect::Postgres, "7398.1:+750:753:", false),
+            (Dialect::Mysql, "a1b2.9:800:790,795", true),
+            (Dialect::Mysql, "a1b2.9:800:", true),
+            (Dialect::Mysql, "a1b2.9:800:795,790", false),
+            (Dialect::Mysql, "a1b2.9:800:800", false),
+            (Dialect::Mysql, "a1b2.9:800", false),
+        ] {
+            let label = Label::parse(dialect, text);
+            assert_eq!(label.is_some(), is_label, "{dialect:?} {text}");
+            if let Some(label) = label {
+                assert_eq!(label.as_text(), text);
+            }
+        }
+    }
+}
