@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt::Write as _};
 use palisade::{
     code::Code,
     limits::Limits,
-    policy::{ANNOTATIONS, Rule},
+    policy::{ACTIONS, ANNOTATIONS, Rule},
 };
 use palisade_corpus::TestRule;
 use palisade_scan::Detector;
@@ -52,6 +52,7 @@ pub(super) fn sections() -> Vec<(&'static str, String)> {
         ("codes", codes()),
         ("detectors", detectors()),
         ("sensitivities", sensitivities()),
+        ("actions", actions()),
         ("annotations", annotations()),
         ("rules", rules()),
         ("rule-examples", rule_examples()),
@@ -125,6 +126,15 @@ fn detectors() -> String {
             detector.id,
             cell(detector.finds)
         );
+    }
+    out
+}
+
+fn actions() -> String {
+    let mut out = "| action | resource | permits |\n|---|---|---|\n".to_owned();
+    for action in ACTIONS {
+        let (name, resource) = (action.name, action.resource);
+        let _ = writeln!(out, "| `{name}` | {resource} | {} |", cell(action.permits));
     }
     out
 }
