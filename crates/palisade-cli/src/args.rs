@@ -19,6 +19,7 @@ use crate::completions::{COMPLETIONS_HELP, CompletionsArguments};
 use crate::config_args::ConfigCommand;
 use crate::history::args::{HistoryCommand, SnapshotsCommand};
 use crate::ledger_args::LedgerCommand;
+use crate::lsp_args::{LSP_HELP, LspArguments};
 use crate::manual_pages::{MAN_HELP, ManArguments};
 use crate::probe_args::{PROBE_HELP, ProbeArguments};
 use crate::scan::{SCAN_HELP, ScanArguments};
@@ -133,6 +134,9 @@ pub(crate) enum Command {
     /// Work on policy folders
     #[command(subcommand)]
     Policy(PolicyCommand),
+    /// Serve an editor in which policies are written, by the language server protocol
+    #[command(after_help = LSP_HELP)]
+    Lsp(LspArguments),
     /// Ask a server over HTTP whether it is well, as container engines do
     #[command(after_help = PROBE_HELP)]
     Probe(ProbeArguments),

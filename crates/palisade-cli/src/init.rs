@@ -183,6 +183,7 @@ impl Place {
             Database::Server(target) => (target.url().to_owned(), target.endpoints().to_vec()),
         };
         let mut out = "# `palisade serve --config palisade.toml` serves it to an MCP client.\n\
+                       # An editor that starts `palisade lsp` here takes policies and tables from it.\n\
                        policies = \"policies\"\n"
             .to_owned();
         let env = secret.password_env.as_deref();

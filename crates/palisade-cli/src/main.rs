@@ -68,6 +68,8 @@ mod json;
 mod key_file;
 mod ledger;
 mod ledger_args;
+mod lsp;
+mod lsp_args;
 mod manual_pages;
 mod mcp_config;
 mod metrics_config;
@@ -206,6 +208,7 @@ fn run() -> Result<Exit, Failure> {
         Command::SetupSql(arguments) => setup_sql::run(arguments),
         Command::Init(arguments) => init::run(arguments),
         Command::Policy(command) => policy::run(command),
+        Command::Lsp(arguments) => lsp::run(arguments),
         Command::Probe(arguments) => probe::run(arguments),
         Command::Completions(arguments) => completions::run(arguments),
         Command::Man(arguments) => manual_pages::run(arguments),

@@ -112,10 +112,7 @@ impl Policies {
                 .map(|help| format!("\n  help: {help}"));
             Failure::Configuration(format!("error: {error}{}", help.unwrap_or_default()))
         })?;
-        Ok(Self {
-            sources: read.sources,
-            folder: Some(read.path),
-        })
+        Ok(read.into())
     }
 
     /// What went wrong while these policies were loaded, each problem with its line.
@@ -139,6 +136,14 @@ impl Policies {
     pub(crate) fn decide_tools(&self) -> bool {
         let mut policies = self.sources.policies.iter();
         self.sources.templates.is_some() || policies.any(|file| file.text.contains("approval"))
+    }
+
+    /// Other texts, as if of the same folder.
+    pub(crate) fn with_sources(&self, sources: PolicySources) -> Self {
+        Self {
+            sources,
+            folder: self.folder.clone(),
+        }
     }
 
     /// The folder they were read from; none if they are compiled in.
@@ -186,6 +191,15 @@ impl Policies {
                 .iter()
                 .find(|p| p.name == other)
                 .map(|p| p.text.as_str()),
+        }
+    }
+}
+
+impl From<PolicyFolder> for Policies {
+    fn from(read: PolicyFolder) -> Self {
+        Self {
+            sources: read.sources,
+            folder: Some(read.path),
         }
     }
 }

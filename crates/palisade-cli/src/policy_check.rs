@@ -168,7 +168,8 @@ fn render(
     })
 }
 
-fn problem_code(problem: &PolicyProblem) -> &'static str {
+/// The code of a problem: that of its rule, where it is a warning.
+pub(crate) fn problem_code(problem: &PolicyProblem) -> &'static str {
     problem.rule.map_or("not-loaded", Rule::slug)
 }
 

@@ -65,7 +65,7 @@ pub(crate) fn run(
 }
 
 /// What is cut out of `text`; none where a person has to decide.
-fn find_cut(warning: &PolicyProblem, text: &str) -> Option<Range<usize>> {
+pub(crate) fn find_cut(warning: &PolicyProblem, text: &str) -> Option<Range<usize>> {
     warning.rule.filter(|rule| Rule::is_mended_alone(*rule))?;
     let span = warning.span?;
     let end = span.offset + span.length;

@@ -234,31 +234,55 @@ impl Setup {
             None => None,
         };
         let token_secret = config.token_secret.as_ref().map(Secret::read).transpose()?;
+        let token_secret = token_secret.map(|secret| TokenSecret::new(secret.reveal()));
         Ok(Self {
-            policies,
             candidate,
             is_starter: folder.is_none(),
             principal,
             audit,
+            webhook,
+            approvals,
+            ..Self::from_config(config, policies, token_secret)
+        })
+    }
+
+    /// What the configuration says, without anything that it would open.
+    pub(crate) fn from_config(
+        config: &Config,
+        policies: Policies,
+        token_secret: Option<TokenSecret>,
+    ) -> Self {
+        let lifetime = config.token_lifetime.unwrap_or(TOKEN_LIFETIME);
+        Self {
+            policies,
+            candidate: None,
+            is_starter: false,
+            principal: Principal::new("Agent", "default"),
+            audit: None,
             on_finding: config.actions(),
             scanning: config.scanning.clone(),
             scanner: config.scanner(),
             budgets: config.budgets.clone(),
             heartbeat: config.heartbeat.unwrap_or(EVERY),
-            token_secret: token_secret.map(|secret| {
-                let lifetime = config.token_lifetime.unwrap_or(TOKEN_LIFETIME);
-                TokenSecret::new(secret.reveal()).lasting(lifetime)
-            }),
+            token_secret: token_secret.map(|secret| secret.lasting(lifetime)),
             limits: config.limits.clone(),
             writable: config.writable,
             answer_size: config.answer_size,
             tools: config.tools.clone(),
-            webhook,
+            webhook: None,
             counts: Counts::default(),
-            approvals,
+            approvals: config.approvals.clone(),
             collector: config.collector.clone(),
             connection: None,
-        })
+        }
+    }
+
+    /// The same, by other policies.
+    pub(crate) fn with_policies(&self, policies: Policies) -> Self {
+        Self {
+            policies,
+            ..self.clone()
+        }
     }
 
     /// The same under other limits, and with policies that are read anew: from `folder`, or from where they were.
@@ -368,7 +392,7 @@ fn no_configuration() -> Failure {
     )
 }
 
-fn configuration(arguments: &PolicyArguments) -> Result<Option<ConfigFile>, Failure> {
+pub(crate) fn configuration(arguments: &PolicyArguments) -> Result<Option<ConfigFile>, Failure> {
     arguments
         .config
         .as_deref()
@@ -378,7 +402,7 @@ fn configuration(arguments: &PolicyArguments) -> Result<Option<ConfigFile>, Fail
 
 /// The database that `source` names. Where there is a configuration, it must grant what is reached; where
 /// there is none, the command line does.
-fn reach(
+pub(crate) fn reach(
     source: Source,
     secret: &SecretArguments,
     file: Option<&ConfigFile>,
@@ -415,7 +439,7 @@ impl SecretArguments {
     }
 
     /// Refuses a password for what has none.
-    fn refuse_unused(&self, what: &str) -> Result<(), Failure> {
+    pub(crate) fn refuse_unused(&self, what: &str) -> Result<(), Failure> {
         match self.named_secret() {
             None => Ok(()),
             Some(_) => Err(Failure::Usage(format!(

@@ -70,6 +70,22 @@ impl PolicyTests {
         &self.folder
     }
 
+    /// The same tests of other policies: those of an editor, before they are written.
+    #[must_use]
+    pub fn with_policies(mut self, sources: PolicySources) -> Self {
+        self.corpus
+            .policies
+            .insert(OWN_POLICIES.to_owned(), sources);
+        self
+    }
+
+    /// The same without servers: their cases are decided, and do not run.
+    #[must_use]
+    pub fn without_servers(mut self) -> Self {
+        self.corpus.servers.clear();
+        self
+    }
+
     /// Only the cases whose id contains `part`.
     #[must_use]
     pub fn filter(mut self, part: &str) -> Self {

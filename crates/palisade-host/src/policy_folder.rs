@@ -1,6 +1,9 @@
 //! A policy folder, read from the disk.
 
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
 use palisade::{
     did_you_mean,
@@ -47,6 +50,8 @@ pub struct PolicyFolder {
 pub struct PolicyFolderError {
     /// The folder.
     pub path: PathBuf,
+    /// The file in it that cannot be read or has no meaning, by name.
+    pub file: Option<String>,
     /// What is wrong.
     pub why: String,
     /// What a person can do about it.
@@ -69,8 +74,21 @@ impl PolicyFolder {
     /// # }
     /// ```
     pub fn read(path: &Path) -> Result<Self, PolicyFolderError> {
+        Self::read_under(path, &BTreeMap::new())
+    }
+
+    /// As [`read`](Self::read), where the texts of `buffers` stand in for the files of these names. An editor has them before the
+    /// disk does.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub fn read_under(
+        path: &Path,
+        buffers: &BTreeMap<String, String>,
+    ) -> Result<Self, PolicyFolderError> {
         let fault = |why: String, help: Option<String>| PolicyFolderError {
             path: path.to_owned(),
+            file: None,
             why,
             help,
         };
@@ -87,7 +105,9 @@ impl PolicyFolder {
             })?);
         }
         names.retain(|name| !is_of_mount(name));
+        names.extend(buffers.keys().cloned());
         names.sort();
+        names.dedup();
         let mut sources = PolicySources::default();
         for name in names {
             if !is_known_name(&name) {
@@ -95,11 +115,16 @@ impl PolicyFolder {
                     Some(close) => format!("did you mean `{close}`?"),
                     None => format!("a policy folder holds `*.cedar` and {}", list_names(NAMES)),
                 };
-                return Err(fault(format!("`{name}` has no meaning there"), Some(help)));
+                let error = fault(format!("`{name}` has no meaning there"), Some(help));
+                return Err(error.of_file(name));
             }
             if !IDLE.contains(&name.as_str()) {
-                let text = read_file(&path.join(&name))
-                    .map_err(|why| fault(format!("`{name}`: {why}"), None))?;
+                let text = match buffers.get(&name) {
+                    Some(text) => text.clone(),
+                    None => read_file(&path.join(&name)).map_err(|why| {
+                        fault(format!("`{name}`: {why}"), None).of_file(name.clone())
+                    })?,
+                };
                 add_policy_file(&mut sources, &name, text);
             }
         }
@@ -112,6 +137,13 @@ impl PolicyFolder {
             path: path.to_owned(),
             sources,
         })
+    }
+}
+
+impl PolicyFolderError {
+    fn of_file(mut self, name: String) -> Self {
+        self.file = Some(name);
+        self
     }
 }
 

@@ -41,6 +41,7 @@ mod input;
 mod json_paths;
 mod lifecycle;
 mod lines;
+mod lsp;
 mod manual;
 mod manual_pages;
 mod mcp_config;
@@ -494,6 +495,7 @@ fn the_examples_of_the_help_run() {
         &["demo"],
         &["serve"],
         &["init"],
+        &["lsp"],
         &["policy", "print-starter"],
         &["policy", "check"],
         &["policy", "schema"],

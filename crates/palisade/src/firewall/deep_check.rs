@@ -123,7 +123,7 @@ impl Firewall {
         why
     }
 
-    fn list_access(&self) -> Result<Table, Error> {
+    pub(super) fn list_access(&self) -> Result<Table, Error> {
         let principals = self.known_principals();
         let each = principals.iter();
         each.map(|principal| self.access_places(principal))
@@ -159,7 +159,7 @@ impl Firewall {
 type Visible<'p> = BTreeMap<(&'p str, Option<&'p str>, &'p str), [&'p [AccessLevel]; 2]>;
 
 /// What is there, without places where nothing is.
-fn visible(places: &[AccessPlace]) -> Visible<'_> {
+pub(super) fn visible(places: &[AccessPlace]) -> Visible<'_> {
     let is_there = |place: &&AccessPlace| {
         let mut levels = place.levels.iter().chain(&place.in_templates);
         levels.any(|level| *level != AccessLevel::Never)

@@ -13,6 +13,7 @@ mod possible_approvals;
 mod row_filters;
 mod session_catalog;
 mod shown_columns;
+mod sole_cells;
 mod standing;
 mod statement_cache;
 mod template_names;
@@ -36,6 +37,7 @@ pub use metadata::{VisibleColumn, VisibleForeignKey, VisibleRelation};
 pub use permitted_changes::PermittedChange;
 pub use row_filters::SeenRows;
 pub use shown_columns::ShownColumn;
+pub use sole_cells::SoleCells;
 pub use standing::{Listing, Standing};
 pub use trace::{ColumnTrace, RelationTrace, Trace, UsePlace};
 

@@ -5,6 +5,7 @@
 //! catalog, decided when first asked and remembered. Cedar itself skips a policy that fails to
 //! evaluate; here a failure denies. No other module names Cedar.
 
+mod action_note;
 mod approval;
 mod authorize;
 mod cedar;
@@ -35,6 +36,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
+pub use action_note::{ACTIONS, ActionNote};
 pub use approval::{ApprovalDemand, ApprovalLevel};
 pub use authorize::Permit;
 pub use cedar::schema::{row_type, schema_text};
@@ -48,8 +50,9 @@ pub use lint::Lint;
 pub use load::annotation::{ANNOTATIONS, Annotation};
 pub use load::classification::ColumnFlow;
 pub use load::diagnostic::{PolicyErrors, PolicyProblem, SourceSpan};
-pub use load::format::format_policies;
+pub use load::format::{find_syntax_errors, format_policies};
 pub use load::template;
+pub use load::word::{PolicyWord, PolicyWordKind, find_begun_word, find_word};
 pub use mutant::{Mutant, Mutation, mutate};
 pub use rule::Rule;
 pub use rule_example::RuleExample;

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt::Write as _};
 use palisade::{
     code::Code,
     limits::Limits,
-    policy::{ANNOTATIONS, Rule},
+    policy::{ACTIONS, ANNOTATIONS, Rule},
 };
 use palisade_corpus::TestRule;
 use palisade_scan::Detector;
@@ -53,6 +53,7 @@ pub(super) fn sections() -> Vec<(&'static str, String)> {
         ("codes", codes()),
         ("detectors", detectors()),
         ("sensitivities", sensitivities()),
+        ("actions", actions()),
         ("annotations", annotations()),
         ("rules", rules()),
         ("rule-examples", rule_examples()),
@@ -127,6 +128,15 @@ fn detectors() -> String {
             detector.id,
             cell(detector.finds)
         );
+    }
+    out
+}
+
+fn actions() -> String {
+    let mut out = "| action | resource | permits |\n|---|---|---|\n".to_owned();
+    for action in ACTIONS {
+        let (name, resource) = (action.name, action.resource);
+        let _ = writeln!(out, "| `{name}` | {resource} | {} |", cell(action.permits));
     }
     out
 }
@@ -333,6 +343,7 @@ fn value(kind: &str) -> &'static str {
         | "BTreeMap<String, OauthIssuer>"
         | "Scan"
         | "BudgetTable"
+        | "HistoryTable"
         | "Option<BudgetSpan>"
         | "BTreeMap<String, Connection>" => "table",
         "usize"
@@ -396,6 +407,7 @@ pub(super) fn configuration_schema() -> String {
         "ScanRule": object(CONFIG, "ScanRule"),
         "ScanExpected": object(CONFIG, "ScanExpected"),
         "BudgetTable": object(CONFIG, "BudgetTable"),
+        "HistoryTable": object(CONFIG, "HistoryTable"),
         "BudgetSpan": object(CONFIG, "BudgetSpan"),
         "Connection": object(CONFIG, "Connection"),
         "AuditTable": object(CONFIG, "AuditTable"),

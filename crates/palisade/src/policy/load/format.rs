@@ -4,7 +4,7 @@ use cedar_policy_formatter::{Config, policies_str_to_pretty};
 
 use crate::policy::{
     load::{
-        diagnostic::{PolicyErrors, Source},
+        diagnostic::{PolicyErrors, PolicyProblem, Source},
         source,
     },
     sources::PolicyFile,
@@ -54,6 +54,18 @@ pub fn format_policies(file: &PolicyFile) -> Result<String, PolicyErrors> {
         return Err(PolicyErrors::one(problem.with_help(Some(help))));
     }
     Ok(formatted)
+}
+
+/// What does not parse in `file`, each with its place. Whether it means anything over a catalog is not looked at.
+#[must_use]
+pub fn find_syntax_errors(file: &PolicyFile) -> Vec<PolicyProblem> {
+    let source = Source {
+        name: &file.name,
+        text: &file.text,
+    };
+    let mut problems = Vec::new();
+    source::parse(source, &mut problems);
+    problems
 }
 
 /// The first comment that `new` does not have in its place.

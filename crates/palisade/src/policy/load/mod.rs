@@ -9,6 +9,7 @@ pub(in crate::policy) mod schema_names;
 pub(in crate::policy) mod source;
 pub mod template;
 pub(in crate::policy) mod validation;
+pub(in crate::policy) mod word;
 
 use std::{
     collections::{BTreeSet, HashMap},

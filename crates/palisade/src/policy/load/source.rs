@@ -226,7 +226,7 @@ pub(in crate::policy) fn comments(text: &str) -> impl Iterator<Item = &str> {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+pub(in crate::policy) enum Kind {
     Semicolon,
     /// From `//` to the end of its line.
     Comment,
@@ -238,10 +238,10 @@ enum Kind {
 }
 
 #[derive(Debug, Clone)]
-struct Token<'a> {
-    kind: Kind,
-    range: Range<usize>,
-    text: &'a str,
+pub(in crate::policy) struct Token<'a> {
+    pub(in crate::policy) kind: Kind,
+    pub(in crate::policy) range: Range<usize>,
+    pub(in crate::policy) text: &'a str,
 }
 
 /// The tokens that matter for finding places: comments and blanks left out, words not joined.
@@ -252,7 +252,7 @@ fn tokens(text: &str) -> Vec<Token<'_>> {
 }
 
 /// As [`tokens`], with the comments.
-fn lex(text: &str) -> Vec<Token<'_>> {
+pub(in crate::policy) fn lex(text: &str) -> Vec<Token<'_>> {
     let mut out = Vec::new();
     let mut chars = text.char_indices().peekable();
     while let Some((start, c)) = chars.next() {
@@ -298,7 +298,7 @@ fn lex(text: &str) -> Vec<Token<'_>> {
 }
 
 /// The value of a string literal, as far as entity ids need it.
-fn unescape(literal: &str) -> String {
+pub(in crate::policy) fn unescape(literal: &str) -> String {
     let inner = literal
         .strip_prefix('"')
         .and_then(|rest| rest.strip_suffix('"'))
