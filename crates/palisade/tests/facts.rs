@@ -318,3 +318,20 @@ fn names_are_those_of_the_text_that_runs() {
         );
     }
 }
+
+/// Of a text that policy looks at, the column's character set must have all letters; of others nothing is looked at.
+#[test]
+fn texts_that_policy_looks_at_are_whole_on_mysql() {
+    let by_note = WRITING.to_owned()
+        + r#"forbid(principal, action == Action::"add", resource is row::shop::leads) unless { resource has note && resource.note == "x" };"#;
+    let by_tenant = WRITING.to_owned()
+        + r#"forbid(principal, action == Action::"add", resource is row::shop::leads) unless { resource.tenant == 1 };"#;
+    for (policies, is_converted) in [(by_note, true), (by_tenant, false)] {
+        let catalog = palisade_ddl::mysql(SCHEMA, "shop").unwrap();
+        let sql =
+            "INSERT INTO leads (id, tenant, note) SELECT id, head, name FROM teams WHERE id = 1";
+        let statement = check(catalog, &policies, sql);
+        let text = palisade::danger::parts(&statement).sql;
+        assert_eq!(text.contains("CONVERT("), is_converted, "{text}");
+    }
+}

@@ -744,3 +744,20 @@ fn strictest(decisions: &[Decision]) -> (Option<String>, Vec<String>) {
 fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_whole_milliseconds() {
+        for (time, expected) in [
+            (Duration::ZERO, 0),
+            (Duration::from_micros(1_999), 1),
+            (Duration::from_millis(1_700_000_000_123), 1_700_000_000_123),
+            (Duration::MAX, u64::MAX),
+        ] {
+            assert_eq!(millis(time), expected, "{time:?}");
+        }
+    }
+}
