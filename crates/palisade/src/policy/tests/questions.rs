@@ -282,3 +282,50 @@ fn principals_are_those_that_are_listed_or_named_and_others() {
         .collect();
     assert_eq!(agents, [PolicySet::OTHERS, "bot", "named", "officer"]);
 }
+
+#[test]
+fn circumstances_are_supposed_each_way_of_policies_that_read() {
+    let count = |policies: &str| set(policies).suppositions().unwrap().len();
+    let by_time = |count: usize| {
+        let conditions = (1..=count).map(|day| {
+            format!("when {{ context has time && context.time >= datetime(\"2026-01-{day:02}\") }}")
+        });
+        conditions.collect::<Vec<_>>().join("\n")
+    };
+    let see = |effect: &str, conditions: &str| {
+        format!(
+            "{READ_ALL}@id(\"p\") {effect}(principal, action == Action::\"see\", resource is row::main::customers) {conditions};"
+        )
+    };
+    // Each condition holds or not; `has` is another than the comparison.
+    for (policies, expected) in [
+        (READ_ALL.to_owned(), 1),
+        (see("forbid", &by_time(1)), 1 + 4),
+        (see("permit", &by_time(1)), 1 + 4 + 1),
+        (see("forbid", &by_time(2)), 1 + 8),
+        (see("forbid", &by_time(9)), 1 + 32),
+        (
+            format!(
+                "{READ_ALL}permit(principal, action == Action::\"read_plain\", resource) {};",
+                by_time(1)
+            ),
+            1,
+        ),
+        (
+            format!(
+                "{READ_ALL}@mask(\"null\") forbid(principal, action == Action::\"read_plain\", resource) {};",
+                by_time(1)
+            ),
+            1 + 4,
+        ),
+        (
+            format!(
+                "{READ_ALL}forbid(principal, action == Action::\"select\", resource) {};",
+                by_time(1)
+            ),
+            1,
+        ),
+    ] {
+        assert_eq!(count(&policies), expected, "{policies}");
+    }
+}
