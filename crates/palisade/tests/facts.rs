@@ -371,14 +371,9 @@ fn describe_expected(statement: &RewrittenStatement) -> String {
 /// A column more would be one that the second lock lets through.
 #[test]
 fn the_engine_may_do_what_was_decided_and_no_more() {
-    const MAIN: &str = "
-CREATE TABLE leads (id int PRIMARY KEY, tenant int NOT NULL, note varchar(90), amount int);
-CREATE TABLE teams (id int PRIMARY KEY, head int, name varchar(90));
-CREATE VIEW heads AS SELECT t.head FROM teams AS t GROUP BY t.head HAVING COUNT(*) > 0;
-";
-    let sqlite = || palisade_sqlite::catalog_from_ddl(MAIN, "shop").unwrap();
-    let postgres = || palisade_ddl::postgres(MAIN, "shop").unwrap();
-    let mysql = || palisade_ddl::mysql(MAIN, "shop").unwrap();
+    let sqlite = || palisade_sqlite::catalog_from_ddl(SCHEMA, "shop").unwrap();
+    let postgres = || palisade_ddl::postgres(SCHEMA, "shop").unwrap();
+    let mysql = || palisade_ddl::mysql(SCHEMA, "shop").unwrap();
     let mut wrong = Vec::new();
     for (sql, expected) in [
         (
