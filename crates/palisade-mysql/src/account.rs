@@ -149,3 +149,22 @@ async fn cell(conn: &mut Conn, sql: &str) -> Result<String, IntrospectError> {
     })?;
     text(row, 0)
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn an_account_is_a_name_and_a_host() {
+        let own = |name: &str, host: &str| (name.to_owned(), host.to_owned());
+        assert_eq!(
+            account("agent@localhost").unwrap(),
+            own("agent", "localhost")
+        );
+        assert_eq!(account("a@b@%").unwrap(), own("a@b", "%"));
+        assert_eq!(account("@%").unwrap(), own("", "%"));
+        account("agent").unwrap_err();
+    }
+}

@@ -198,6 +198,37 @@ struct Path {
     depth: usize,
 }
 
+/// The ways that lead on from `path` by one key.
+fn follow(catalog: &Catalog, path: &Path) -> Vec<Path> {
+    if path.depth == DEPTH {
+        return Vec::new();
+    }
+    let mut ways = Vec::new();
+    for (key, effect) in followers(catalog, &path.effect) {
+        let Some(next) = catalog.relation(effect.0) else {
+            continue;
+        };
+        let depth = path.depth + 1;
+        let is_found = is_found(catalog, &path.effect, key, &effect);
+        let tables = format!(
+            "{} STRAIGHT_JOIN {}.{} AS r{depth} ON {}",
+            path.tables,
+            identifier(&next.schema),
+            identifier(&next.name),
+            match is_found {
+                true => equal(key, path.depth, depth),
+                false => present(key, depth),
+            }
+        );
+        ways.push(Path {
+            effect,
+            tables,
+            depth,
+        });
+    }
+    ways
+}
+
 impl Walk<'_> {
     async fn from(&mut self, conn: &mut Conn, origin: Effect) -> Result<(), BackendError> {
         let start = Path {
@@ -210,30 +241,7 @@ impl Walk<'_> {
         }
         let mut waiting = VecDeque::from([start]);
         while let Some(path) = waiting.pop_front() {
-            if path.depth == DEPTH {
-                continue;
-            }
-            for (key, effect) in followers(self.catalog, &path.effect) {
-                let Some(next) = self.catalog.relation(effect.0) else {
-                    continue;
-                };
-                let depth = path.depth + 1;
-                let is_found = is_found(self.catalog, &path.effect, key, &effect);
-                let tables = format!(
-                    "{} STRAIGHT_JOIN {}.{} AS r{depth} ON {}",
-                    path.tables,
-                    identifier(&next.schema),
-                    identifier(&next.name),
-                    match is_found {
-                        true => equal(key, path.depth, depth),
-                        false => present(key, depth),
-                    }
-                );
-                let path = Path {
-                    effect,
-                    tables,
-                    depth,
-                };
+            for path in follow(self.catalog, &path) {
                 let more = self.rows(conn, &path).await?;
                 self.reached.beside = self.reached.beside.saturating_add(more);
                 let all = self.reached.with(0);
@@ -331,4 +339,92 @@ fn primary_key(relation: &Relation, depth: usize) -> Option<String> {
     columns
         .filter(|columns| !columns.is_empty())
         .map(|columns| columns.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    /// Tables `t0`, `t1` and so on, of which each refers to the one before it.
+    fn chain(length: usize, on_delete: &str) -> Catalog {
+        let mut schema = "CREATE TABLE t0 (id int PRIMARY KEY);".to_owned();
+        for number in 1..length {
+            let before = number - 1;
+            schema.push_str(&format!(
+                "CREATE TABLE t{number} (id int PRIMARY KEY, up int, KEY (up), \
+                 FOREIGN KEY (up) REFERENCES t{before} (id) ON DELETE {on_delete});"
+            ));
+        }
+        palisade_ddl::mysql(&schema, "d").unwrap()
+    }
+
+    fn start(catalog: &Catalog, change: Change) -> Path {
+        let relation = catalog.find("d", "t0").unwrap().id;
+        Path {
+            effect: (relation, change, BTreeSet::new()),
+            tables: "(SELECT 1) AS r0".to_owned(),
+            depth: 0,
+        }
+    }
+
+    #[test]
+    fn keys_are_followed_as_deep_as_the_server_goes() {
+        let catalog = chain(18, "CASCADE");
+        let mut path = start(&catalog, Change::Delete);
+        let mut steps = 0;
+        while let Some(next) = follow(&catalog, &path).pop() {
+            steps += 1;
+            assert_eq!(next.depth, steps);
+            let join = format!(
+                "{} STRAIGHT_JOIN `d`.`t{steps}` AS r{steps} ON r{steps}.`up` = r{}.`id`",
+                path.tables,
+                steps - 1
+            );
+            assert_eq!(next.tables, join);
+            path = next;
+        }
+        assert_eq!(steps, 15);
+    }
+
+    #[test]
+    fn keys_that_change_nothing_are_not_followed() {
+        for (on_delete, change, count) in [
+            ("CASCADE", Change::Delete, 1),
+            ("SET NULL", Change::Delete, 1),
+            ("RESTRICT", Change::Delete, 0),
+            ("CASCADE", Change::Update, 0),
+        ] {
+            let catalog = chain(2, on_delete);
+            let found = follow(&catalog, &start(&catalog, change));
+            assert_eq!(found.len(), count, "{on_delete} {change:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_reached_in_two_ways_is_told_apart() {
+        let schema = "CREATE TABLE t0 (id int PRIMARY KEY);
+            CREATE TABLE a (id int PRIMARY KEY, up int, KEY (up), FOREIGN KEY (up) REFERENCES t0 (id) ON DELETE CASCADE);
+            CREATE TABLE b (id int PRIMARY KEY, up int, KEY (up), FOREIGN KEY (up) REFERENCES t0 (id) ON DELETE CASCADE);
+            CREATE TABLE c (id int PRIMARY KEY, a int, b int, KEY (a), KEY (b),
+                FOREIGN KEY (a) REFERENCES a (id) ON DELETE CASCADE,
+                FOREIGN KEY (b) REFERENCES b (id) ON DELETE CASCADE);
+            CREATE TABLE e (id int PRIMARY KEY, c int, KEY (c), FOREIGN KEY (c) REFERENCES c (id) ON DELETE CASCADE);";
+        let catalog = palisade_ddl::mysql(schema, "d").unwrap();
+        let origin = start(&catalog, Change::Delete).effect;
+        let names: BTreeSet<String> = ambiguous(&catalog, &origin)
+            .iter()
+            .map(|effect| catalog.relation(effect.0).unwrap().name.to_string())
+            .collect();
+        assert_eq!(names, ["c", "e"].map(str::to_owned).into());
+    }
+
+    #[test]
+    fn rows_are_counted_with_those_of_the_statement() {
+        for (own, beside, affected, all) in [(0, 0, 3, 3), (0, 4, 3, 7), (5, 4, 3, 9), (2, 4, 3, 7)]
+        {
+            assert_eq!(Reached { own, beside }.with(affected), all);
+        }
+    }
 }

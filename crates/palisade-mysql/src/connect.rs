@@ -227,3 +227,84 @@ impl palisade_pool::Connector for Connector {
         drop(session);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use mysql_async::ServerError;
+
+    use super::*;
+
+    fn server(code: u16) -> ConnectError {
+        let error = ServerError {
+            code,
+            message: String::new(),
+            state: String::new(),
+        };
+        ConnectError::Engine(error.into())
+    }
+
+    fn io(kind: io::ErrorKind, text: &str) -> ConnectError {
+        ConnectError::Engine(Error::Io(IoError::Io(io::Error::new(
+            kind,
+            text.to_owned(),
+        ))))
+    }
+
+    #[test]
+    fn what_stands_between_us_and_the_server_is_told_by_its_error() {
+        for (error, obstacle) in [
+            (server(1045), Some(Obstacle::Login)),
+            (server(1698), Some(Obstacle::Login)),
+            (server(1130), Some(Obstacle::Login)),
+            (server(1862), Some(Obstacle::Login)),
+            (server(3118), Some(Obstacle::Locked)),
+            (server(4151), Some(Obstacle::Locked)),
+            (server(1044), Some(Obstacle::Database)),
+            (server(1049), Some(Obstacle::Database)),
+            (server(1040), Some(Obstacle::Server)),
+            (
+                ConnectError::Engine(Error::Driver(DriverError::NoClientSslFlagFromServer)),
+                Some(Obstacle::NoTls),
+            ),
+            (
+                ConnectError::Engine(Error::Driver(DriverError::ConnectionClosed)),
+                Some(Obstacle::Server),
+            ),
+            (
+                io(io::ErrorKind::InvalidData, "invalid peer Certificate"),
+                Some(Obstacle::Certificate),
+            ),
+            (
+                io(io::ErrorKind::Other, "TLS alert"),
+                Some(Obstacle::Certificate),
+            ),
+            (
+                io(io::ErrorKind::UnexpectedEof, "handshake eof"),
+                Some(Obstacle::Certificate),
+            ),
+            (
+                io(io::ErrorKind::ConnectionRefused, "refused"),
+                Some(Obstacle::Silence),
+            ),
+            (
+                ConnectError::Late(Duration::from_secs(1)),
+                Some(Obstacle::Silence),
+            ),
+            (ConnectError::Refused("no".to_owned()), None),
+            (ConnectError::Powerful("FILE".to_owned()), None),
+            (ConnectError::Config(ConfigError::Url(String::new())), None),
+        ] {
+            assert_eq!(error.obstacle(), obstacle, "{error:?}");
+        }
+    }
+
+    #[test]
+    fn a_full_pool_is_no_obstacle_of_the_server() {
+        let full = ConnectError::from(PoolError::<ConnectError>::Full);
+        assert!(matches!(full, ConnectError::Refused(_)), "{full:?}");
+        let late = ConnectError::from(PoolError::Connect(server(1045)));
+        assert_eq!(late.obstacle(), Some(Obstacle::Login));
+    }
+}

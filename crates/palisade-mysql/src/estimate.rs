@@ -301,3 +301,264 @@ fn collect<'p>(node: &'p Json, tables: &mut Vec<&'p Json>, queries: &mut Vec<&'p
         collect(part, tables, queries);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// The rows that a plan of blocks tells.
+    fn rows(block: &Json, limit: Option<u64>) -> Option<f64> {
+        read(&json!({ "query_block": block }), limit).rows
+    }
+
+    fn table(rows: u64) -> Json {
+        json!({"table": {"rows": rows}})
+    }
+
+    #[test]
+    fn numbers_are_spelled_as_such_or_as_strings() {
+        for (value, expected) in [
+            (json!({"n": 2}), Some(2.0)),
+            (json!({"n": 2.5}), Some(2.5)),
+            (json!({"n": "2.5"}), Some(2.5)),
+            (json!({"n": "two"}), None),
+            (json!({"n": null}), None),
+            (json!({}), None),
+        ] {
+            assert_eq!(number(&value, "n"), expected, "{value}");
+        }
+    }
+
+    #[test]
+    fn the_table_that_is_worked_on_the_most_counts() {
+        for (block, expected) in [
+            (table(7), Some(7.0)),
+            (json!({"table": {"rows_examined_per_scan": 8}}), Some(8.0)),
+            (json!({"nested_loop": [table(3), table(5)]}), Some(15.0)),
+            (
+                json!({"nested_loop": [{"table": {"rows": 100, "filtered": 10}}, table(5)]}),
+                Some(100.0),
+            ),
+            (
+                json!({"nested_loop": [{"table": {"rows": 100, "filtered": "50"}}, table(5)]}),
+                Some(250.0),
+            ),
+            (
+                json!({"table": {"rows": 3}, "subqueries": [{"query_block": table(9)}]}),
+                Some(9.0),
+            ),
+            (
+                json!({"table": {"rows": 30}, "subqueries": [{"query_block": table(9)}]}),
+                Some(30.0),
+            ),
+            (
+                json!({"table": {"rows": 3}, "subqueries": [{"query_block": {"table": {"key": "k"}}}]}),
+                None,
+            ),
+            (json!({}), Some(0.0)),
+        ] {
+            assert_eq!(rows(&block, None), expected, "{block}");
+        }
+    }
+
+    #[test]
+    fn a_table_without_a_number_of_rows_is_read_or_not() {
+        for (table, expected) in [
+            (json!({"message": "No tables used"}), Some(0.0)),
+            (json!({"message": "Deleting all rows"}), None),
+            (json!({"table_name": "t"}), Some(0.0)),
+            (json!({"table_name": "t", "key": "k"}), None),
+            (json!({"insert": true, "key": "k"}), Some(0.0)),
+            (json!({"replace": true, "key": "k"}), Some(0.0)),
+            (json!({"insert": false, "key": "k"}), None),
+            (json!({"update": true, "key": "k"}), None),
+            (
+                json!({"materialized_from_subquery": {"query_block": {"table": {"rows": 6}}}}),
+                Some(6.0),
+            ),
+            (
+                json!({"materialized_from_subquery": {"query_block": {"table": {"key": "k"}}}}),
+                None,
+            ),
+            (json!({"materialized_from_subquery": {}}), None),
+        ] {
+            let block = json!({ "table": table });
+            assert_eq!(rows(&block, None), expected, "{block}");
+        }
+    }
+
+    #[test]
+    fn no_more_is_worked_on_than_gives_the_limit_where_rows_stream() {
+        for (block, limit, expected) in [
+            (table(1000), Some(10), 10.0),
+            (table(5), Some(10), 5.0),
+            (table(1000), None, 1000.0),
+            (
+                json!({"table": {"rows": 1000, "filtered": 10}}),
+                Some(10),
+                100.0,
+            ),
+            (
+                json!({"table": {"rows": 1000, "filtered": 0}}),
+                Some(10),
+                1000.0,
+            ),
+            (
+                json!({"nested_loop": [table(10), table(10)]}),
+                Some(10),
+                10.0,
+            ),
+            // A query below it works whole.
+            (
+                json!({"table": {"rows": 1000}, "subqueries": [{"query_block": table(500)}]}),
+                Some(10),
+                500.0,
+            ),
+        ] {
+            assert_eq!(rows(&block, limit), Some(expected), "{block} {limit:?}");
+        }
+    }
+
+    #[test]
+    fn only_a_query_that_joins_and_does_nothing_else_streams() {
+        let sorted = |using_filesort: bool| json!({"ordering_operation": {"using_filesort": using_filesort, "table": {"rows": 1}}});
+        for (block, expected) in [
+            (table(1), true),
+            (json!({"nested_loop": [table(1), table(1)]}), true),
+            (sorted(false), true),
+            (sorted(true), false),
+            (json!({"ordering_operation": {"table": {"rows": 1}}}), false),
+            (
+                json!({"table": {"rows": 1}, "having_condition": "x"}),
+                false,
+            ),
+            (
+                json!({"table": {"rows": 1}, "using_temporary_table": true}),
+                false,
+            ),
+            (
+                json!({"nested_loop": [table(1)], "having_condition": "x"}),
+                false,
+            ),
+            (
+                json!({"nested_loop": [table(1), {"table": {"using_join_buffer": "hash join"}}]}),
+                false,
+            ),
+            (
+                json!({"nested_loop": [table(1), {"block-nl-join": {}}]}),
+                true,
+            ),
+            (
+                json!({"nested_loop": [table(1), {"duplicates_removal": {}}]}),
+                false,
+            ),
+            (json!({"union_result": {}}), false),
+        ] {
+            assert_eq!(streams(&block), expected, "{block}");
+        }
+    }
+
+    #[test]
+    fn costs_are_those_of_all_queries_or_made_of_the_rows_of_a_change() {
+        let cost = |block: &Json| read(&json!({ "query_block": block }), None).cost;
+        for (block, expected) in [
+            (
+                json!({"cost_info": {"query_cost": "2.5"}, "table": {"rows": 9}}),
+                Some(2.5),
+            ),
+            (
+                json!({"cost_info": {"query_cost": "2.5"}, "subqueries": [{"query_block": {"cost_info": {"query_cost": "4"}}}]}),
+                Some(6.5),
+            ),
+            (json!({"table": {"rows": 100, "update": true}}), Some(35.0)),
+            (json!({"table": {"rows": 100, "delete": true}}), Some(35.0)),
+            (json!({"table": {"rows": 100, "update": false}}), None),
+            (json!({"table": {"rows": 100}}), None),
+            (json!({"nested_loop": []}), None),
+        ] {
+            let found = cost(&block);
+            let is_near = match (found, expected) {
+                (Some(found), Some(expected)) => f64::abs(found - expected) < 1e-9,
+                (found, expected) => found == expected,
+            };
+            assert!(is_near, "{block} {found:?}");
+        }
+    }
+
+    #[test]
+    fn steps_work_on_the_share_that_is_taken_of_them() {
+        let limited = |below: Json| {
+            json!({"query_plan": {
+                "access_type": "limit", "estimated_rows": 10, "estimated_total_cost": 3, "inputs": [below],
+            }})
+        };
+        for (plan, expected) in [
+            (
+                json!({"query_plan": {"access_type": "table", "estimated_rows": 50}}),
+                50.0,
+            ),
+            (
+                limited(json!({"access_type": "table", "estimated_rows": 1000})),
+                10.0,
+            ),
+            (
+                limited(json!({"access_type": "table", "estimated_rows": 5})),
+                10.0,
+            ),
+            (
+                limited(
+                    json!({"access_type": "filter", "estimated_rows": 100, "inputs": [{"access_type": "table", "estimated_rows": 1000}]}),
+                ),
+                100.0,
+            ),
+            (
+                limited(
+                    json!({"access_type": "sort", "estimated_rows": 100, "inputs": [{"access_type": "table", "estimated_rows": 1000}]}),
+                ),
+                1000.0,
+            ),
+            (
+                limited(
+                    json!({"access_type": "join", "estimated_rows": 100, "inputs": [{"heading": "Hash", "estimated_rows": 700}]}),
+                ),
+                700.0,
+            ),
+            (
+                limited(
+                    json!({"access_type": "join", "estimated_rows": 100, "inputs": [{"heading": "x", "estimated_rows": 700}]}),
+                ),
+                70.0,
+            ),
+            (
+                limited(json!({"access_type": "table", "estimated_rows": 0})),
+                10.0,
+            ),
+        ] {
+            assert_eq!(read(&plan, None).rows, Some(expected), "{plan}");
+        }
+        let nested = limited(json!({"estimated_total_cost": 8, "estimated_rows": 1}));
+        assert_eq!(read(&nested, None).cost, Some(8.0));
+        let neither = read(&json!({}), None);
+        assert_eq!((neither.cost, neither.rows), (None, None));
+    }
+
+    #[test]
+    fn a_plan_empties_a_table_where_it_says_so() {
+        for (plan, expected) in [
+            (
+                json!({"query_block": {"table": {"message": "Deleting all rows"}}}),
+                true,
+            ),
+            (
+                json!({"query_block": {"table": {"message": "No tables used"}}}),
+                false,
+            ),
+            (json!({"query_block": {"table": {}}}), false),
+            (json!({}), false),
+        ] {
+            assert_eq!(empties(&plan), expected, "{plan}");
+        }
+    }
+}

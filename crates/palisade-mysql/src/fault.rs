@@ -185,9 +185,13 @@ mod tests {
         }
     }
 
+    fn server(code: u16) -> Error {
+        Error::Server(numbered(code))
+    }
+
     #[test]
     fn what_another_account_has_is_refused_and_no_contradiction() {
-        let kind = |code| change(&Error::Server(numbered(code))).kind;
+        let kind = |code| change(&server(code)).kind;
         assert_eq!(kind(1227), BackendErrorKind::Rejected);
         assert_eq!(kind(1142), BackendErrorKind::SecondLock);
     }
@@ -195,22 +199,128 @@ mod tests {
     #[test]
     fn numbers_have_kinds() {
         use BackendErrorKind as Kind;
-        for (code, expected) in [
-            (1969, Kind::Timeout),
-            (3024, Kind::Timeout),
-            (1317, Kind::Timeout),
-            (1792, Kind::SecondLock),
-            (1142, Kind::SecondLock),
-            (1227, Kind::SecondLock),
-            (1370, Kind::Rejected),
-            (1436, Kind::Resource),
-            (1213, Kind::Conflict),
-            (1040, Kind::Unavailable),
-            (1054, Kind::Rejected),
-            (1064, Kind::Rejected),
-            (1365, Kind::Rejected),
+        for (codes, expected) in [
+            (&[1317, 3024, 1969, 1205][..], Kind::Timeout),
+            (
+                &[1044, 1045, 1142, 1143, 1227, 1410, 1792, 1290, 1836, 1568],
+                Kind::SecondLock,
+            ),
+            (&[1295], Kind::SecondLock),
+            (&[1436, 1153, 1114, 3157], Kind::Resource),
+            (&[1213, 1020], Kind::Conflict),
+            (&[1040, 1053, 1927, 4031], Kind::Unavailable),
+            (&[1370, 1054, 1064, 1365, 1062], Kind::Rejected),
         ] {
-            assert_eq!(kind(&numbered(code)), expected, "{code}");
+            for code in codes {
+                assert_eq!(kind(&numbered(*code)), expected, "{code}");
+            }
+        }
+    }
+
+    #[test]
+    fn numbers_have_classes() {
+        use FaultClass as Class;
+        for (code, expected) in [
+            (1365, Class::DivisionByZero),
+            (1690, Class::OutOfRange),
+            (1292, Class::InvalidText),
+            (1525, Class::InvalidDate),
+            (1406, Class::TooLong),
+            (1139, Class::InvalidPattern),
+            (3685, Class::InvalidPattern),
+            (3699, Class::InvalidPattern),
+            (3700, Class::Other),
+            (3140, Class::InvalidJson),
+            (3158, Class::InvalidJson),
+            (3159, Class::Other),
+            (4047, Class::InvalidJson),
+            (1300, Class::InvalidEncoding),
+            (1267, Class::Collation),
+            (1242, Class::ManyRows),
+            (1241, Class::TypeMismatch),
+            (4078, Class::TypeMismatch),
+            (1305, Class::NoSuchCall),
+            (1055, Class::NotGrouped),
+            (1054, Class::UnknownName),
+            (1052, Class::AmbiguousName),
+            (1111, Class::Misplaced),
+            (1210, Class::InvalidArgument),
+            (1235, Class::NotSupported),
+            (1644, Class::Raised),
+            (1, Class::Other),
+        ] {
+            assert_eq!(class(code), expected, "{code}");
+        }
+    }
+
+    #[test]
+    fn what_a_routine_raises_is_not_quoted() {
+        for (code, message) in [(1644, ""), (1054, "words")] {
+            let mut error = numbered(code);
+            error.message = "words".to_owned();
+            assert_eq!(fault(&error).message, message, "{code}");
+        }
+    }
+
+    #[test]
+    fn only_the_statements_own_mistakes_have_a_fault() {
+        let of_preparation = |code| prepare(&server(code)).fault.map(|f| f.is_of_preparation);
+        assert_eq!(of_preparation(1054), Some(true));
+        assert_eq!(of_preparation(1142), None);
+        let later = engine(&server(1054)).fault.map(|f| f.is_of_preparation);
+        assert_eq!(later, Some(false));
+        let lost = engine(&Error::Driver(DriverError::ConnectionClosed));
+        assert_eq!(
+            (lost.kind, lost.fault.is_none()),
+            (BackendErrorKind::Unavailable, true)
+        );
+        let large = engine(&Error::Driver(DriverError::PacketTooLarge));
+        assert_eq!(large.kind, BackendErrorKind::Resource);
+    }
+
+    #[test]
+    fn violated_constraints_have_a_kind_of_their_own() {
+        for code in [
+            1048, 1364, 1062, 1169, 1557, 1586, 1859, 1216, 1217, 1451, 1452, 1761, 1762, 3819,
+            4025, 1369,
+        ] {
+            let failure = change(&server(code));
+            assert_eq!(failure.kind, BackendErrorKind::Constraint, "{code}");
+            assert!(failure.fault.is_none(), "{code}");
+        }
+        assert_eq!(change(&server(1213)).kind, BackendErrorKind::Conflict);
+    }
+
+    #[test]
+    fn what_is_missing_when_it_is_opened_was_changed() {
+        for (code, expected) in [
+            (1049, BackendErrorKind::SchemaChanged),
+            (1146, BackendErrorKind::SchemaChanged),
+            (1356, BackendErrorKind::SchemaChanged),
+            (1044, BackendErrorKind::SchemaChanged),
+            (1142, BackendErrorKind::SchemaChanged),
+            (1143, BackendErrorKind::SchemaChanged),
+            (1045, BackendErrorKind::SecondLock),
+            (1205, BackendErrorKind::Timeout),
+        ] {
+            assert_eq!(opening(&server(code)).kind, expected, "{code}");
+        }
+    }
+
+    #[test]
+    fn a_commit_is_rolled_back_where_the_server_lives_to_say_so() {
+        let closed = || Error::Driver(DriverError::ConnectionClosed);
+        for (error, lost, rolled_back) in [
+            (server(1053), true, false),
+            (server(1927), true, false),
+            (server(3169), true, false),
+            (server(4031), true, false),
+            (closed(), true, false),
+            (server(1180), false, false),
+            (server(1213), false, true),
+        ] {
+            let found = (is_lost(&error), is_rolled_back(&error));
+            assert_eq!(found, (lost, rolled_back), "{error}");
         }
     }
 }

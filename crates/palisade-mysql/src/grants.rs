@@ -31,6 +31,20 @@ pub(crate) struct Account {
     has_revokes: bool,
 }
 
+#[cfg(test)]
+impl Grant {
+    /// These privileges on the whole of `object`.
+    pub(crate) fn of(privileges: &[&str], object: Option<&str>) -> Self {
+        Self {
+            privileges: privileges.iter().map(|one| (*one).to_owned()).collect(),
+            is_whole: true,
+            object: object.map(str::to_owned),
+            can_grant: false,
+            by_role: false,
+        }
+    }
+}
+
 impl Account {
     /// Reads that of the session.
     pub(crate) async fn read(conn: &mut Conn) -> Result<Self, IntrospectError> {
@@ -150,6 +164,59 @@ fn find_outside_quotes<'w>(text: &str, words: &[&'w str]) -> Option<(usize, &'w 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_account_may_what_is_certainly_granted_on_a_table() {
+        let account = |grant: Grant, has_revokes| Account {
+            name: String::new(),
+            grants: vec![grant],
+            has_revokes,
+        };
+        for (privileges, object, has_revokes, expected) in [
+            (&["SELECT"][..], Some("`a_b`.`t`"), false, true),
+            (&["SELECT"], Some("`a_b`.*"), false, true),
+            (&["SELECT"], Some("`a\\_b`.*"), false, true),
+            (&["INSERT", "SELECT"], Some("`a_b`.*"), false, true),
+            (&["ALL PRIVILEGES"], Some("`a_b`.*"), false, true),
+            (&["INSERT"], Some("`a_b`.*"), false, false),
+            (&["SELECT"], Some("`a_b`.`u`"), false, false),
+            (&["SELECT"], Some("`a%`.*"), false, false),
+            (&["SELECT"], Some("*.*"), false, true),
+            // Something may have been taken out of it.
+            (&["SELECT"], Some("*.*"), true, false),
+            (&["SELECT"], Some("`a_b`.*"), true, true),
+            (&["SELECT"], None, false, false),
+        ] {
+            let account = account(Grant::of(privileges, object), has_revokes);
+            let found = account.may("a_b", "t", "SELECT");
+            assert_eq!(found, expected, "{privileges:?} {object:?} {has_revokes}");
+        }
+        let whole = Grant::of(&["SELECT"], Some("`a_b`.`t`"));
+        let some = Grant {
+            is_whole: false,
+            ..Grant::of(&["SELECT"], Some("`a_b`.`t`"))
+        };
+        assert!(account(whole, false).sees_every_column("a_b", "t"));
+        assert!(!account(some, false).sees_every_column("a_b", "t"));
+    }
+
+    #[test]
+    fn words_are_found_outside_of_quotes_and_parentheses() {
+        for (text, expected) in [
+            ("a ON b", Some(1)),
+            ("`a ON b` ON c", Some(8)),
+            ("'a ON b' ON c", Some(8)),
+            ("(a ON b) ON c", Some(8)),
+            ("((a) ON b) ON c", Some(10)),
+            ("`a'b ON c` ON d", Some(10)),
+            (") ON a", Some(1)),
+            ("`a ON b`", None),
+            ("aONb", None),
+        ] {
+            let found = find_outside_quotes(text, &[" ON "]).map(|(at, _)| at);
+            assert_eq!(found, expected, "{text}");
+        }
+    }
 
     #[test]
     fn a_right_on_columns_is_none_on_the_whole() {

@@ -140,6 +140,44 @@ mod tests {
     use super::*;
 
     #[test]
+    fn types_are_of_families_that_no_column_changes_between() {
+        let catalog = palisade_ddl::mysql(
+            "CREATE TABLE t (a tinyint, b bigint(20) unsigned, c varchar(9), d longtext, e enum('x'), f decimal(5,2), g double)",
+            "d",
+        );
+        let whole = Some(Family::Whole);
+        let characters = Some(Family::Characters);
+        let relation = catalog
+            .ok()
+            .and_then(|catalog| catalog.find("d", "t").cloned());
+        let found: Vec<_> = relation
+            .iter()
+            .flat_map(|relation| &relation.columns)
+            .map(family_of)
+            .collect();
+        assert_eq!(
+            found,
+            [whole, whole, characters, characters, None, None, None]
+        );
+        use ColumnType as Type;
+        for (reported, expected) in [
+            (Type::MYSQL_TYPE_TINY, whole),
+            (Type::MYSQL_TYPE_SHORT, whole),
+            (Type::MYSQL_TYPE_INT24, whole),
+            (Type::MYSQL_TYPE_LONG, whole),
+            (Type::MYSQL_TYPE_LONGLONG, whole),
+            (Type::MYSQL_TYPE_VARCHAR, characters),
+            (Type::MYSQL_TYPE_VAR_STRING, characters),
+            (Type::MYSQL_TYPE_STRING, characters),
+            (Type::MYSQL_TYPE_BLOB, characters),
+            (Type::MYSQL_TYPE_DOUBLE, None),
+            (Type::MYSQL_TYPE_DATE, None),
+        ] {
+            assert_eq!(family(reported), expected, "{reported:?}");
+        }
+    }
+
+    #[test]
     fn only_a_column_that_was_read_is_one() {
         let is_read = |name: &str| name == "id";
         for (resolved, expected) in [

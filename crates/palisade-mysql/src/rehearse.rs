@@ -415,7 +415,66 @@ fn compare(
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
     use super::*;
+
+    fn row(id: i64, name: &str) -> Vec<Value> {
+        vec![Value::Integer(id), Value::text(name)]
+    }
+
+    #[test]
+    fn tables_without_a_difference_are_left_out() {
+        let schema = "CREATE TABLE a (id int PRIMARY KEY, name text); CREATE TABLE b (id int PRIMARY KEY, name text);";
+        let catalog = palisade_ddl::mysql(schema, "d").unwrap();
+        let tables: Vec<&Relation> = ["a", "b"]
+            .iter()
+            .map(|name| catalog.find("d", name).unwrap())
+            .collect();
+        let same = vec![row(1, "x")];
+        let before = vec![same.clone(), vec![row(1, "x"), row(2, "y")]];
+        let after = vec![same, vec![row(1, "z"), row(3, "y")]];
+        let found = compare(&tables, &before, &after).unwrap();
+        let counts: Vec<_> = found
+            .tables
+            .iter()
+            .map(|table| (table.table.as_str(), table.rows.len()))
+            .collect();
+        assert_eq!(counts, [("b", 3)]);
+    }
+
+    #[test]
+    fn so_many_rows_may_be_different_and_no_more() {
+        let catalog = palisade_ddl::mysql("CREATE TABLE a (id int PRIMARY KEY, name text)", "d");
+        let catalog = catalog.unwrap();
+        let table = catalog.find("d", "a").unwrap();
+        for (more, is_refused) in [(0, false), (1, true)] {
+            let ids = 0..i64::try_from(MAX_CHANGED + more).unwrap();
+            let after = vec![ids.map(|id| row(id, "x")).collect()];
+            let found = compare(&[table], &vec![Vec::new()], &after);
+            let kind = found.err().map(|error| error.kind);
+            let refused = is_refused.then_some(BackendErrorKind::AffectedRows);
+            assert_eq!(kind, refused, "{more}");
+        }
+    }
+
+    #[test]
+    fn rows_that_cannot_be_read_lack_a_grant_or_not() {
+        let catalog = palisade_ddl::mysql("CREATE TABLE a (id int PRIMARY KEY)", "d").unwrap();
+        let table = catalog.find("d", "a").unwrap();
+        for (code, kind) in [
+            (1142, BackendErrorKind::NotGranted),
+            (1143, BackendErrorKind::NotGranted),
+            (1205, BackendErrorKind::Timeout),
+        ] {
+            let error = mysql_async::ServerError {
+                code,
+                message: String::new(),
+                state: "42000".to_owned(),
+            };
+            assert_eq!(unreadable(&error.into(), table).kind, kind, "{code}");
+        }
+    }
 
     #[test]
     fn values_count_by_what_they_take() {

@@ -319,6 +319,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn relations_of_the_servers_own_are_in_its_schemas() {
+        for (uid, expected) in [
+            ("information_schema.TABLES", true),
+            ("mysql.user", true),
+            ("sys.session", true),
+            ("mysqlx.user", false),
+            ("mysql", false),
+            ("shop.mysql", false),
+        ] {
+            assert_eq!(is_system(uid), expected, "{uid}");
+        }
+    }
+
+    #[test]
     fn the_next_number_is_left_out() {
         for (text, expected) in [
             (

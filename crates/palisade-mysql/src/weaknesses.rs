@@ -221,3 +221,43 @@ async fn session(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn privileges_are_weak_by_what_they_are_on() {
+        use WeaknessKind as Kind;
+        for (privilege, object, expected) in [
+            ("`r`", None, Some(Kind::Role)),
+            ("USAGE", Some("*.*"), None),
+            ("SHOW VIEW", Some("`d`.*"), None),
+            ("SHOW DATABASES", Some("*.*"), None),
+            ("REFERENCES", Some("`d`.*"), None),
+            ("SELECT", Some("`d`.*"), None),
+            ("SELECT", Some("*.*"), Some(Kind::SystemTables)),
+            ("SELECT", Some("`MySQL`.`user`"), Some(Kind::SystemTables)),
+            ("SELECT", Some("`sys`.*"), Some(Kind::SystemTables)),
+            ("SELECT", Some("`system`.*"), None),
+            ("ALL PRIVILEGES", Some("*.*"), Some(Kind::Powerful)),
+            ("ALL PRIVILEGES", Some("`d`.*"), Some(Kind::CanCreate)),
+            ("INSERT", Some("`d`.`t`"), Some(Kind::CanWrite)),
+            ("DELETE HISTORY", Some("`d`.*"), Some(Kind::CanWrite)),
+            ("LOCK TABLES", Some("`d`.*"), Some(Kind::CanCreate)),
+            ("TRIGGER", Some("`d`.*"), Some(Kind::CanCreate)),
+            ("EXECUTE", Some("`d`.*"), Some(Kind::CanExecute)),
+            ("EXECUTE", Some("FUNCTION `d`.`f`"), None),
+            ("EXECUTE", Some("PROCEDURE `d`.`p`"), None),
+            ("GRANT OPTION", Some("`d`.*"), Some(Kind::CanGrant)),
+            ("PROXY", Some("``@``"), Some(Kind::CanGrant)),
+            ("FILE", Some("*.*"), Some(Kind::Powerful)),
+            ("BACKUP_ADMIN", Some("*.*"), Some(Kind::Powerful)),
+            ("SLAVE MONITOR", Some("*.*"), Some(Kind::Powerful)),
+            ("SOMETHING", Some("*.*"), Some(Kind::Unknown)),
+        ] {
+            let grant = Grant::of(&[privilege], object);
+            assert_eq!(kind(privilege, &grant), expected, "{privilege} {object:?}");
+        }
+    }
+}

@@ -233,16 +233,20 @@ async fn plan(
     params: &mysql_async::Params,
 ) -> Result<(), BackendError> {
     let sql = task.checks.plan_text().put_after("EXPLAIN");
-    // What was prepared a moment ago, and cannot be with this before it, is of another kind.
-    let plan = conn.prep(sql).await.map_err(|error| match &error {
-        mysql_async::Error::Server(server) if server.code == 1064 => {
-            BackendError::second_lock(error.to_string())
-        }
-        _ => fault::engine(&error),
-    })?;
+    let plan = conn.prep(sql).await.map_err(|e| read_plan_failure(&e))?;
     conn.exec_drop(&plan, params.clone())
         .await
         .map_err(|e| fault::change(&e))
+}
+
+/// Why there is no plan. What was prepared a moment ago, and cannot be with EXPLAIN before it, is of another kind.
+fn read_plan_failure(error: &mysql_async::Error) -> BackendError {
+    match error {
+        mysql_async::Error::Server(server) if server.code == 1064 => {
+            BackendError::second_lock(error.to_string())
+        }
+        _ => fault::engine(error),
+    }
 }
 
 /// Checks that the text makes one change, which was decided, of a table that was decided; which they are.
@@ -498,6 +502,7 @@ mod tests {
     use palisade::{
         catalog::{RelationDef, RelationKind},
         dialect::Dialect,
+        guard::BackendErrorKind,
     };
 
     use super::*;
@@ -515,6 +520,22 @@ mod tests {
             meets_rows: false,
         };
         (facts, catalog)
+    }
+
+    #[test]
+    fn a_text_that_has_no_plan_is_of_another_kind() {
+        for (code, kind) in [
+            (1064, BackendErrorKind::SecondLock),
+            (1146, BackendErrorKind::Rejected),
+            (1142, BackendErrorKind::SecondLock),
+        ] {
+            let error = mysql_async::ServerError {
+                code,
+                message: String::new(),
+                state: "42000".to_owned(),
+            };
+            assert_eq!(read_plan_failure(&error.into()).kind, kind, "{code}");
+        }
     }
 
     #[test]

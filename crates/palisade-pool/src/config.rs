@@ -96,3 +96,48 @@ impl CertificateFiles {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    fn files(authorities: Option<&str>, certificate: bool, key: bool) -> CertificateFiles {
+        CertificateFiles {
+            authorities: authorities.map(PathBuf::from),
+            certificate: certificate.then(|| PathBuf::from("c.pem")),
+            key: key.then(|| PathBuf::from("k.pem")),
+        }
+    }
+
+    #[test]
+    fn certificate_files_are_named_by_any_of_the_three() {
+        for (files, are_named) in [
+            (files(None, false, false), false),
+            (files(Some("a.pem"), false, false), true),
+            (files(None, true, false), true),
+            (files(None, false, true), true),
+        ] {
+            assert_eq!(files.are_named(), are_named, "{files:?}");
+        }
+    }
+
+    #[test]
+    fn the_machines_own_authorities_are_no_file() {
+        let named = |name| files(name, false, false).authorities();
+        assert_eq!(named(Some("a.pem")), Some(PathBuf::from("a.pem")));
+        assert_eq!(named(Some("system")), None);
+        assert_eq!(named(None), None);
+    }
+
+    #[test]
+    fn a_certificate_and_its_key_come_together() {
+        let identity = |certificate, key| files(None, certificate, key).identity("cert", "both");
+        assert_eq!(identity(false, false).unwrap(), None);
+        let both = (PathBuf::from("c.pem"), PathBuf::from("k.pem"));
+        assert_eq!(identity(true, true).unwrap(), Some(both));
+        identity(true, false).unwrap_err();
+        identity(false, true).unwrap_err();
+    }
+}

@@ -15,6 +15,8 @@ mod config;
 mod deadline;
 mod pool;
 mod statement_task;
+#[cfg(test)]
+mod tests;
 pub mod tls;
 
 pub use config::{CONNECT_TIMEOUT, CertificateFiles, ConfigError};

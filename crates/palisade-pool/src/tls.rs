@@ -44,3 +44,23 @@ pub fn machine_authorities(option: &str) -> Result<Vec<CertificateDer<'static>>,
     }
     Ok(usable)
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn a_file_of_certificates_holds_one_at_least() {
+        let path = std::env::temp_dir().join(format!("palisade-pem-{}", std::process::id()));
+        let one = "-----BEGIN CERTIFICATE-----\nAQID\n-----END CERTIFICATE-----\n";
+        std::fs::write(&path, one.repeat(2)).unwrap();
+        assert_eq!(read_certificates(&path).unwrap().len(), 2);
+        std::fs::write(&path, "").unwrap();
+        let error = read_certificates(&path).unwrap_err().to_string();
+        assert!(error.contains("it holds no certificate"), "{error}");
+        std::fs::remove_file(&path).unwrap();
+        read_certificates(&path).unwrap_err();
+    }
+}

@@ -246,10 +246,20 @@ mod tests {
             ("57014", Kind::Timeout),
             ("55P03", Kind::Timeout),
             ("25P03", Kind::Timeout),
+            ("25P04", Kind::Timeout),
             ("25006", Kind::SecondLock),
+            ("25001", Kind::SecondLock),
             ("42501", Kind::SecondLock),
+            ("2F002", Kind::SecondLock),
+            ("2F003", Kind::SecondLock),
+            ("2F004", Kind::SecondLock),
             ("28000", Kind::SecondLock),
+            ("0L000", Kind::SecondLock),
+            ("0P000", Kind::SecondLock),
             ("38002", Kind::SecondLock),
+            ("38003", Kind::SecondLock),
+            ("38004", Kind::SecondLock),
+            ("38001", Kind::Rejected),
             ("53200", Kind::Resource),
             ("53300", Kind::Unavailable),
             ("54001", Kind::Resource),
@@ -273,15 +283,51 @@ mod tests {
     fn mistakes_have_classes() {
         for (code, expected) in [
             ("22012", FaultClass::DivisionByZero),
-            ("22P02", FaultClass::InvalidText),
+            ("22003", FaultClass::OutOfRange),
+            ("22007", FaultClass::InvalidDate),
             ("22008", FaultClass::InvalidDate),
+            ("22P02", FaultClass::InvalidText),
+            ("22018", FaultClass::InvalidText),
+            ("22001", FaultClass::TooLong),
+            ("2201B", FaultClass::InvalidPattern),
+            ("22025", FaultClass::InvalidPattern),
+            ("2201W", FaultClass::InvalidLimit),
+            ("22021", FaultClass::InvalidEncoding),
+            ("22030", FaultClass::InvalidJson),
             ("2203A", FaultClass::InvalidJson),
             ("22023", FaultClass::InvalidArgument),
+            ("21000", FaultClass::ManyRows),
             ("42883", FaultClass::NoSuchCall),
+            ("42725", FaultClass::AmbiguousCall),
+            ("42804", FaultClass::TypeMismatch),
+            ("42846", FaultClass::NoSuchCast),
+            ("42P18", FaultClass::UnknownParameterType),
+            ("42803", FaultClass::NotGrouped),
+            ("42P22", FaultClass::Collation),
+            ("42703", FaultClass::UnknownName),
+            ("42P01", FaultClass::UnknownName),
+            ("42702", FaultClass::AmbiguousName),
+            ("42P10", FaultClass::Misplaced),
+            ("0A000", FaultClass::NotSupported),
+            ("38001", FaultClass::Raised),
+            ("39004", FaultClass::Raised),
             ("P0001", FaultClass::Raised),
             ("", FaultClass::Other),
         ] {
             assert_eq!(class(code), expected, "{code}");
+        }
+    }
+
+    #[test]
+    fn names_are_missing_of_what_the_catalog_has() {
+        for (code, expected) in [
+            ("3F000", true),
+            ("42P01", true),
+            ("42703", true),
+            ("42883", false),
+            ("42501", false),
+        ] {
+            assert_eq!(is_missing(code), expected, "{code}");
         }
     }
 }

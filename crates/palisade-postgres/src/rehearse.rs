@@ -108,9 +108,12 @@ pub(crate) async fn run_change(
                 return failed(error);
             }
         };
-        // The server closed an idle session, for it was restarted: nothing has run yet.
-        let is_lost = matches!(&ended, Err(error) if error.kind == BackendErrorKind::Unavailable);
-        if is_lost && !has_run && is_first && (here.is_reused() || beside.is_reused()) {
+        let attempt = Attempt {
+            is_first,
+            was_idle: here.is_reused() || beside.is_reused(),
+            has_run,
+        };
+        if attempt.may_run_again(ended.as_ref().err()) {
             drop((here, beside));
             pool.forget_idle();
             before.forget_idle();
@@ -135,6 +138,24 @@ pub(crate) async fn run_change(
             (Err(_), _) if is_oversized => failed(too_large()),
             (Err(error), _) => failed(error),
         };
+    }
+}
+
+/// What is known of an attempt to run a change.
+#[derive(Debug, Clone, Copy)]
+struct Attempt {
+    is_first: bool,
+    /// Whether one of its sessions had been idle.
+    was_idle: bool,
+    /// Whether a statement has run.
+    has_run: bool,
+}
+
+impl Attempt {
+    /// Whether the change is run once more: the server closed an idle session, for it was restarted, and nothing has run yet.
+    fn may_run_again(self, error: Option<&BackendError>) -> bool {
+        let is_lost = error.is_some_and(|error| error.kind == BackendErrorKind::Unavailable);
+        is_lost && self.is_first && self.was_idle && !self.has_run
     }
 }
 
@@ -702,6 +723,27 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
+
+    #[test]
+    fn a_change_is_run_again_where_an_idle_session_was_gone() {
+        let gone = BackendError::unavailable("gone");
+        let late = BackendError::out_of_time();
+        let attempt = |is_first, was_idle, has_run| Attempt {
+            is_first,
+            was_idle,
+            has_run,
+        };
+        for (attempt, error, expected) in [
+            (attempt(true, true, false), Some(&gone), true),
+            (attempt(true, true, false), Some(&late), false),
+            (attempt(true, true, false), None, false),
+            (attempt(false, true, false), Some(&gone), false),
+            (attempt(true, false, false), Some(&gone), false),
+            (attempt(true, true, true), Some(&gone), false),
+        ] {
+            assert_eq!(attempt.may_run_again(error), expected, "{attempt:?}");
+        }
+    }
 
     #[test]
     fn rows_and_bytes_may_be_as_many_as_the_limits_say() {

@@ -465,6 +465,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn relations_of_the_servers_own_are_in_its_schemas() {
+        for (uid, expected) in [
+            ("pg_catalog.pg_class", true),
+            ("information_schema.tables", true),
+            ("pg_catalogs.pg_class", false),
+            ("public.pg_catalog", false),
+        ] {
+            assert_eq!(is_system(uid), expected, "{uid}");
+        }
+    }
+
+    #[test]
     fn states_that_a_text_does_not_tell_apart_are_none() {
         for (snapshot, server, expected) in [
             ("10:10:", "f 2026", true),

@@ -530,3 +530,107 @@ fn family<'c>(catalog: &'c Catalog, relation: &'c Relation) -> Vec<&'c Relation>
     }
     family
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use palisade::guard::BackendErrorKind;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_plan_tells_what_it_changes() {
+        use Change::{Delete, Insert, Update};
+        let modify = |operation: &str| json!({"Node Type": "ModifyTable", "Operation": operation, "Schema": "s", "Relation Name": "t"});
+        let mut upsert = modify("Insert");
+        upsert["Conflict Resolution"] = json!("UPDATE");
+        let mut nothing = modify("Insert");
+        nothing["Conflict Resolution"] = json!("NOTHING");
+        for (plan, expected) in [
+            (modify("Insert"), vec![vec![Insert]]),
+            (modify("Update"), vec![vec![Update]]),
+            (modify("Delete"), vec![vec![Delete]]),
+            (modify("Merge"), vec![vec![Insert, Update, Delete]]),
+            (upsert, vec![vec![Insert], vec![Update]]),
+            (nothing, vec![vec![Insert]]),
+            (json!({"Node Type": "Seq Scan"}), vec![]),
+            (
+                json!({"Node Type": "Seq Scan", "Operation": "Select"}),
+                vec![],
+            ),
+            (json!(["Notify"]), vec![]),
+            (
+                json!([{"Plan": {"Node Type": "CTE Scan", "Plans": [modify("Delete")]}}]),
+                vec![vec![Delete]],
+            ),
+        ] {
+            let mut found = Vec::new();
+            collect_changes(&plan, &mut found).unwrap();
+            let changes: Vec<_> = found.iter().map(|one| one.changes.to_vec()).collect();
+            assert_eq!(changes, expected, "{plan}");
+            assert!(
+                found
+                    .iter()
+                    .all(|one| (&*one.schema, &*one.name) == ("s", "t"))
+            );
+        }
+    }
+
+    #[test]
+    fn a_plan_names_each_of_several_targets() {
+        let plan = json!({
+            "Node Type": "ModifyTable", "Operation": "Update", "Schema": "s", "Relation Name": "all",
+            "Target Tables": [{"Schema": "s", "Relation Name": "a"}, {"Schema": "s", "Relation Name": "b"}],
+        });
+        let mut found = Vec::new();
+        collect_changes(&plan, &mut found).unwrap();
+        let names: Vec<&str> = found.iter().map(|one| one.name.as_str()).collect();
+        assert_eq!(names, ["a", "b"]);
+    }
+
+    #[test]
+    fn a_plan_that_is_not_understood_is_refused() {
+        for plan in [
+            json!({"Node Type": "ModifyTable"}),
+            json!({"Node Type": "ModifyTable", "Operation": "Select"}),
+            json!({"Node Type": "ModifyTable", "Operation": "Upsert"}),
+            json!({"Node Type": "ModifyTable", "Operation": "Insert", "Schema": "s"}),
+            json!({"Node Type": "ModifyTable", "Operation": "Insert", "Relation Name": "t"}),
+            json!([{"Plans": [{"Operation": "Truncate"}]}]),
+        ] {
+            let refused = collect_changes(&plan, &mut Vec::new()).unwrap_err();
+            assert_eq!(refused.kind, BackendErrorKind::SecondLock, "{plan}");
+        }
+    }
+
+    #[test]
+    fn only_what_is_committed_may_write() {
+        for (work, mode) in [
+            (Work::Read, "READ ONLY"),
+            (Work::Explain, "READ ONLY"),
+            (Work::Define, "READ WRITE"),
+        ] {
+            assert_eq!(access_mode(work), mode, "{work:?}");
+        }
+    }
+
+    #[test]
+    fn a_familys_members_are_those_above() {
+        let schema = "CREATE TABLE top (id int, at date) PARTITION BY RANGE (at);
+            CREATE TABLE middle PARTITION OF top DEFAULT PARTITION BY RANGE (at);
+            CREATE TABLE low PARTITION OF middle DEFAULT;";
+        let catalog = palisade_ddl::postgres(schema, "shop").unwrap();
+        for (name, expected) in [
+            ("top", &["top"][..]),
+            ("middle", &["middle", "top"]),
+            ("low", &["low", "middle", "top"]),
+        ] {
+            let relation = catalog.find("public", name).unwrap();
+            let found = family(&catalog, relation).into_iter();
+            let names: Vec<&str> = found.map(|one| one.name.as_str()).collect();
+            assert_eq!(names, expected, "{name}");
+        }
+    }
+}

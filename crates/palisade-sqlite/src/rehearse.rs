@@ -735,3 +735,124 @@ fn borrow_value(value: &Value) -> ToSqlOutput<'_> {
 fn quote(name: &str) -> String {
     Dialect::Sqlite.identifier(name)
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    const SCHEMA: &str = r#"
+CREATE TABLE "od""d" (id INTEGER PRIMARY KEY, "a b" TEXT, rowid TEXT);
+CREATE TABLE "two keys" ("k 1" INT, k2 TEXT, x, PRIMARY KEY ("k 1", k2)) WITHOUT ROWID;
+CREATE TABLE hidden (rowid, _rowid_, OID);
+"#;
+
+    fn watch(table: &str, number: usize) -> Option<Watched> {
+        let catalog = crate::catalog_from_ddl(SCHEMA, "desk").unwrap();
+        Watched::watch(catalog.find("main", table).unwrap(), number)
+    }
+
+    #[test]
+    fn rows_are_found_by_what_no_column_hides() {
+        for (table, keys) in [
+            ("od\"d", Some(&["_rowid_"][..])),
+            ("two keys", Some(&["\"k 1\"", "\"k2\""])),
+            ("hidden", None),
+        ] {
+            let found = watch(table, 0).map(|watched| watched.keys);
+            let keys = keys.map(|keys| keys.iter().map(|key| (*key).to_owned()).collect());
+            assert_eq!(found, keys, "{table}");
+        }
+    }
+
+    /// What the log of a table has after `script`: the kind, and the old and the new key.
+    fn log(table: &str, script: &str) -> Vec<Vec<Option<String>>> {
+        let watched = watch(table, 7).unwrap();
+        let conn = Connection::open_in_memory().unwrap();
+        conn.execute_batch(SCHEMA).unwrap();
+        conn.execute_batch(&watched.script()).unwrap();
+        conn.execute_batch(script).unwrap();
+        let columns = watched.log_columns();
+        let sql = format!(
+            "SELECT kind, {} FROM temp.palisade_log_7 ORDER BY seq",
+            columns.join(", ")
+        );
+        let mut query = conn.prepare(&sql).unwrap();
+        let mut rows = query.query([]).unwrap();
+        let mut found = Vec::new();
+        while let Some(row) = rows.next().unwrap() {
+            let cells = (0..=columns.len()).map(|at| match row.get_ref(at).unwrap() {
+                ValueRef::Integer(number) => Some(number.to_string()),
+                ValueRef::Text(text) => Some(String::from_utf8_lossy(text).into_owned()),
+                _ => None,
+            });
+            found.push(cells.collect());
+        }
+        found
+    }
+
+    #[test]
+    fn keys_of_written_rows_are_noted() {
+        let row = |cells: &[&str]| -> Vec<Option<String>> {
+            let cells = cells.iter().map(|cell| (*cell).to_owned());
+            cells.map(|cell| (cell != "-").then_some(cell)).collect()
+        };
+        assert_eq!(
+            log(
+                "od\"d",
+                r#"INSERT INTO "od""d" (id) VALUES (5); UPDATE "od""d" SET id = 6; DELETE FROM "od""d";"#
+            ),
+            [
+                row(&["i", "-", "5"]),
+                row(&["u", "5", "6"]),
+                row(&["d", "6", "-"])
+            ]
+        );
+        assert_eq!(
+            log(
+                "two keys",
+                r#"INSERT INTO "two keys" VALUES (1, 'a', 0); UPDATE "two keys" SET k2 = 'b';"#
+            ),
+            [
+                row(&["i", "-", "-", "1", "a"]),
+                row(&["u", "1", "a", "1", "b"])
+            ]
+        );
+    }
+
+    #[test]
+    fn a_row_is_read_again_by_its_key() {
+        let conn = Connection::open_in_memory().unwrap();
+        conn.execute_batch(SCHEMA).unwrap();
+        conn.execute_batch(
+            r#"INSERT INTO "two keys" VALUES (1, 'a', 10), (1, 'b', 11), (2, 'b', 12)"#,
+        )
+        .unwrap();
+        let sql = watch("two keys", 0).unwrap().query();
+        let x: i64 = conn
+            .query_row(&sql, rusqlite::params![1, "b"], |row| row.get(2))
+            .unwrap();
+        assert_eq!(x, 11);
+    }
+
+    #[test]
+    fn values_are_bound_as_what_they_are() {
+        let conn = Connection::open_in_memory().unwrap();
+        for (value, kind) in [
+            (Value::Null, "null"),
+            (Value::Bool(true), "integer"),
+            (Value::Integer(5), "integer"),
+            (Value::Real(0.5), "real"),
+            (Value::text("a"), "text"),
+            (Value::Blob(vec![1]), "blob"),
+        ] {
+            let found: String = conn
+                .query_row("SELECT typeof(?1)", [borrow_value(&value)], |row| {
+                    row.get(0)
+                })
+                .unwrap();
+            assert_eq!(found, kind, "{value:?}");
+        }
+    }
+}

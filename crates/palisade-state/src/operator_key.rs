@@ -124,3 +124,61 @@ fn unhex(digits: &str) -> Option<Vec<u8>> {
         })
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn digits_are_read_by_pairs() {
+        for (digits, bytes) in [
+            ("", Some(vec![])),
+            ("00ff", Some(vec![0, 255])),
+            ("1aA1", Some(vec![26, 161])),
+            ("0", None),
+            ("000", None),
+            ("0g", None),
+            ("g0", None),
+        ] {
+            assert_eq!(unhex(digits), bytes, "{digits}");
+        }
+    }
+
+    #[test]
+    fn a_public_key_has_its_word_and_its_length() {
+        let key = |word: &str, bytes: usize| format!(" {word}{}\n", "0a".repeat(bytes));
+        for (text, is_key) in [
+            (key(PUBLIC, 32), true),
+            (key(PUBLIC, 31), false),
+            (key(PUBLIC, 33), false),
+            (key("", 32), false),
+            (key(PRIVATE, 32), false),
+        ] {
+            let found: Result<OperatorPublicKey, _> = text.parse();
+            assert_eq!(found.is_ok(), is_key, "{text}");
+        }
+        let text = key(PUBLIC, 32);
+        let read: OperatorPublicKey = text.parse().unwrap();
+        assert_eq!(read.to_string(), text.trim());
+    }
+
+    #[test]
+    fn a_key_signs_what_its_public_half_verifies() {
+        let key = OperatorKey::generate().unwrap();
+        let again: OperatorKey = key.reveal().parse().unwrap();
+        assert_eq!(again.public(), key.public());
+        let signature = key.sign("yes");
+        let other = OperatorKey::generate().unwrap();
+        for (public, text, is_signed) in [
+            (key.public(), "yes", true),
+            (key.public(), "no", false),
+            (other.public(), "yes", false),
+        ] {
+            assert_eq!(public.verifies(text, &signature), is_signed, "{text}");
+        }
+        let without_word = key.reveal().replace(PRIVATE, "");
+        assert!(without_word.parse::<OperatorKey>().is_err());
+    }
+}

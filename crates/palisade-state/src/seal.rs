@@ -97,3 +97,49 @@ impl Keys {
         String::from_utf8(opened.to_vec()).ok()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    fn keys(byte: u8) -> Keys {
+        Keys::derive(&StateSecret::new([byte; 32])).unwrap()
+    }
+
+    #[test]
+    fn a_seal_opens_with_its_key_beside_its_id() {
+        let sealed = keys(1).seal("a", "text").unwrap();
+        let mut changed = sealed.clone();
+        changed.push(0);
+        let short = sealed.get(..4).unwrap_or_default().to_vec();
+        for (keys, id, sealed, expected) in [
+            (keys(1), "a", &sealed, Some("text")),
+            (keys(2), "a", &sealed, None),
+            (keys(1), "b", &sealed, None),
+            (keys(1), "a", &changed, None),
+            (keys(1), "a", &short, None),
+        ] {
+            assert_eq!(keys.open(id, sealed).as_deref(), expected, "{id}");
+        }
+        // No two are alike.
+        assert_ne!(keys(1).seal("a", "text").unwrap(), sealed);
+    }
+
+    #[test]
+    fn digests_are_of_the_text_and_the_key() {
+        let digest = keys(1).digest("text");
+        assert_eq!(digest.len(), 32);
+        assert_eq!(keys(1).digest("text"), digest);
+        assert_ne!(keys(1).digest("other"), digest);
+        assert_ne!(keys(2).digest("text"), digest);
+    }
+
+    #[test]
+    fn digits_are_two_for_each_byte() {
+        assert_eq!(hex(&[0, 15, 255]), "000fff");
+        let (one, other) = (random::<16>().unwrap(), random::<16>().unwrap());
+        assert_ne!(one, other);
+    }
+}

@@ -415,3 +415,210 @@ impl AccessSet {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RELATION: RelationId = RelationId(1);
+    const COLUMN: ColumnId = ColumnId {
+        relation: RELATION,
+        index: 2,
+    };
+
+    fn with(fill: impl FnOnce(&mut AccessSet)) -> AccessSet {
+        let mut set = AccessSet::default();
+        fill(&mut set);
+        set
+    }
+
+    fn uses(all: &'static [Usage]) -> AccessSet {
+        with(|set| {
+            for usage in all {
+                set.columns.insert(COLUMN, *usage);
+            }
+        })
+    }
+
+    fn changes(change: Change, cascaded: bool, conditioned: bool) -> AccessSet {
+        with(|set| {
+            set.changes.insert(ChangeAccess {
+                relation: RELATION,
+                change,
+                cascaded,
+                conditioned,
+            });
+        })
+    }
+
+    fn drops(name: &str) -> AccessSet {
+        with(|set| {
+            set.definitions.insert(DefinitionAccess {
+                definition: Definition::Drop,
+                object: DefinedObject::New {
+                    schema: "s".to_owned(),
+                    name: name.to_owned(),
+                    view: false,
+                },
+            });
+        })
+    }
+
+    #[test]
+    fn one_set_is_within_another_that_has_all_of_it() {
+        let reads = |id| {
+            with(|set| {
+                set.relations.insert(RelationId(id));
+            })
+        };
+        let calls = |name: &str| {
+            with(|set| {
+                set.functions.insert(name.to_owned());
+            })
+        };
+        let system = |name: &str| {
+            with(|set| {
+                let schema = "pg_catalog".to_owned();
+                set.system.insert((schema, name.to_owned()));
+            })
+        };
+        let none = AccessSet::default;
+        for (small, large, expected) in [
+            (none(), none(), true),
+            (none(), calls("lower"), true),
+            (reads(1), reads(1), true),
+            (reads(1), reads(2), false),
+            (reads(1), none(), false),
+            (calls("lower"), calls("lower"), true),
+            (calls("lower"), calls("upper"), false),
+            (system("pg_class"), system("pg_class"), true),
+            (system("pg_class"), system("pg_authid"), false),
+            (drops("a"), drops("a"), true),
+            (drops("a"), drops("b"), false),
+            (
+                changes(Change::Update, false, true),
+                changes(Change::Update, false, false),
+                true,
+            ),
+            (
+                changes(Change::Update, false, false),
+                changes(Change::Delete, false, false),
+                false,
+            ),
+            (
+                changes(Change::Update, true, false),
+                changes(Change::Update, false, false),
+                false,
+            ),
+            (changes(Change::Update, false, false), none(), false),
+            (uses(&[Usage::Output]), uses(&[Usage::Filter]), true),
+            (uses(&[Usage::Output]), none(), false),
+            (uses(&[Usage::Output]), uses(&[Usage::Write]), false),
+            (uses(&[Usage::Write]), uses(&[Usage::Output]), false),
+            (uses(&[Usage::Write]), uses(&[Usage::Write]), true),
+            (
+                uses(&[Usage::Write, Usage::Filter]),
+                uses(&[Usage::Write]),
+                false,
+            ),
+            (
+                uses(&[Usage::Write, Usage::Filter]),
+                uses(&[Usage::Write, Usage::Output]),
+                true,
+            ),
+        ] {
+            assert_eq!(small.is_within(&large), expected, "{small:?} {large:?}");
+        }
+        let other = with(|set| {
+            set.changes.insert(ChangeAccess {
+                relation: RelationId(9),
+                change: Change::Update,
+                cascaded: false,
+                conditioned: false,
+            });
+        });
+        assert!(!changes(Change::Update, false, false).is_within(&other));
+    }
+
+    #[test]
+    fn the_first_function_beyond_is_told() {
+        let calls = |names: &[&str]| {
+            with(|set| set.functions = names.iter().map(|name| (*name).to_owned()).collect())
+        };
+        let set = calls(&["a", "b", "c"]);
+        assert_eq!(set.first_function_beyond(&calls(&["a"])), Some("b"));
+        assert_eq!(set.first_function_beyond(&set), None);
+    }
+
+    #[test]
+    fn a_column_is_read_unless_it_is_only_assigned() {
+        for (all, is_read, is_written) in [
+            (&[][..], false, false),
+            (&[Usage::Write], false, true),
+            (&[Usage::Output], true, false),
+            (&[Usage::View], true, false),
+            (&[Usage::Write, Usage::Order], true, true),
+        ] {
+            let set = uses(all);
+            assert_eq!(set.uses(COLUMN), !all.is_empty(), "{all:?}");
+            assert_eq!(set.columns_read().next().is_some(), is_read, "{all:?}");
+            assert_eq!(set.relations_read().next().is_some(), is_read, "{all:?}");
+            let written = set.columns_written().next().is_some();
+            assert_eq!(written, is_written, "{all:?}");
+            let found: Vec<Usage> = set.columns.usages(COLUMN).iter().collect();
+            let mut sorted = all.to_vec();
+            sorted.sort_unstable();
+            assert_eq!(found, sorted);
+            let known: Vec<ColumnId> = set.columns().map(|(column, _)| column).collect();
+            assert_eq!(known.is_empty(), all.is_empty());
+        }
+    }
+
+    #[test]
+    fn every_usage_is_told_from_the_others() {
+        for usage in Usage::ALL {
+            let mut usages = Usages::default();
+            usages.insert(usage);
+            let found: Vec<Usage> = usages.iter().collect();
+            assert_eq!(found, [usage]);
+        }
+    }
+
+    #[test]
+    fn what_a_star_takes_along_is_settled_by_what_else_uses_it() {
+        let taken = |more: Option<Usage>| {
+            let mut columns = ColumnUses::default();
+            columns.take_along(COLUMN);
+            if let Some(usage) = more {
+                columns.insert(COLUMN, usage);
+            }
+            columns
+        };
+        for (more, may_stay, is_given) in [
+            (None, true, false),
+            (None, false, true),
+            (Some(Usage::Filter), true, true),
+            (Some(Usage::Write), true, false),
+        ] {
+            let mut columns = taken(more);
+            columns.settle(|column| column == COLUMN && may_stay);
+            let usages = columns.usages(COLUMN);
+            assert_eq!(usages.contains(Usage::Output), is_given, "{more:?}");
+            assert_eq!(
+                usages.iter().count(),
+                usize::from(is_given) + usize::from(more.is_some())
+            );
+            assert_eq!(usages.is_any(), is_given || more.is_some());
+        }
+        let mut columns = taken(None);
+        columns.give(COLUMN);
+        assert!(columns.usages(COLUMN).contains(Usage::Output));
+        let mut columns = ColumnUses::default();
+        columns.insert(COLUMN, Usage::Filter);
+        columns.give(COLUMN);
+        columns.settle(|_| false);
+        assert!(!columns.usages(COLUMN).contains(Usage::Output));
+        let beside = ColumnId { index: 0, ..COLUMN };
+        assert!(!columns.usages(beside).is_any());
+    }
+}

@@ -653,3 +653,24 @@ fn a_view_over_masks_says_that_it_is_one() {
     );
     assert!(answer("SELECT name FROM people").notices().is_empty());
 }
+
+/// What looks at an estimate is decided at once where there will be none.
+#[test]
+fn policies_that_look_at_estimates_decide_where_there_is_none() {
+    let firewall = firewall(&format!(
+        "{READ}
+         forbid(principal, action == Action::\"select\", resource == Table::\"main.tickets\")
+         unless {{ context has statement && context.statement has estimated_rows && context.statement.estimated_rows <= 10 }};"
+    ));
+    for (sql, expected) in [
+        ("SELECT subject FROM tickets", "allow"),
+        (
+            "EXPLAIN QUERY PLAN SELECT subject FROM tickets",
+            "policy.forbidden",
+        ),
+        ("EXPLAIN QUERY PLAN SELECT name FROM people", "allow"),
+    ] {
+        let decision = firewall.check(sql, &Params::None, &session());
+        assert_eq!(code(decision), expected, "{sql}");
+    }
+}

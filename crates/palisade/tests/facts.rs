@@ -7,6 +7,8 @@
     reason = "tests"
 )]
 
+use std::collections::BTreeMap;
+
 use palisade::{
     catalog::Catalog,
     firewall::{Decision, Firewall},
@@ -317,4 +319,169 @@ fn names_are_those_of_the_text_that_runs() {
             "{sql}"
         );
     }
+}
+
+/// Of a text that policy looks at, the column's character set must have all letters; of others nothing is looked at.
+#[test]
+fn texts_that_policy_looks_at_are_whole_on_mysql() {
+    let by_note = WRITING.to_owned()
+        + r#"forbid(principal, action == Action::"add", resource is row::shop::leads) unless { resource has note && resource.note == "x" };"#;
+    let by_tenant = WRITING.to_owned()
+        + r#"forbid(principal, action == Action::"add", resource is row::shop::leads) unless { resource.tenant == 1 };"#;
+    for (policies, is_converted) in [(by_note, true), (by_tenant, false)] {
+        let catalog = palisade_ddl::mysql(SCHEMA, "shop").unwrap();
+        let sql =
+            "INSERT INTO leads (id, tenant, note) SELECT id, head, name FROM teams WHERE id = 1";
+        let statement = check(catalog, &policies, sql);
+        let text = palisade::danger::parts(&statement).sql;
+        assert_eq!(text.contains("CONVERT("), is_converted, "{text}");
+    }
+}
+
+/// What the engine may be seen to do: columns by table, then calls, then changes. A table without a column is `_`, and what every
+/// table of PostgreSQL has `system`.
+fn describe_expected(statement: &RewrittenStatement) -> String {
+    const SYSTEM: [&str; 6] = ["cmax", "cmin", "ctid", "tableoid", "xmax", "xmin"];
+    let mut tables: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (table, column) in statement.engine_reads() {
+        let column = if column.is_empty() { "_" } else { column };
+        tables.entry(table).or_default().push(column);
+    }
+    let reads = tables.into_iter().map(|(table, mut columns)| {
+        if SYSTEM.iter().all(|column| columns.contains(column)) {
+            columns.retain(|column| !SYSTEM.contains(column));
+            columns.push("system");
+        }
+        format!("{table}({})", columns.join(" "))
+    });
+    let reads: Vec<String> = reads.collect();
+    let calls: Vec<&str> = statement
+        .engine_functions()
+        .iter()
+        .map(String::as_str)
+        .collect();
+    let writes = statement.engine_writes().iter();
+    let writes: Vec<String> = writes
+        .map(|(change, table, column)| format!("{} {table}.{column}", change.name()))
+        .collect();
+    let parts = [reads.join(" "), calls.join(" "), writes.join(" ")];
+    parts.join(" | ").trim_end().to_owned()
+}
+
+/// A column more would be one that the second lock lets through.
+#[test]
+fn the_engine_may_do_what_was_decided_and_no_more() {
+    let sqlite = || palisade_sqlite::catalog_from_ddl(SCHEMA, "shop").unwrap();
+    let postgres = || palisade_ddl::postgres(SCHEMA, "shop").unwrap();
+    let mysql = || palisade_ddl::mysql(SCHEMA, "shop").unwrap();
+    let mut wrong = Vec::new();
+    for (sql, expected) in [
+        (
+            "SELECT name FROM teams WHERE head = 1",
+            [
+                "teams(_ head name rowid) | coalesce |",
+                "teams(_ head name system) |  |",
+                "teams(_ head name) |  |",
+            ],
+        ),
+        (
+            "SELECT * FROM teams",
+            [
+                "teams(_ head id name rowid) | coalesce |",
+                "teams(_ head id name system) |  |",
+                "teams(_ head id name) |  |",
+            ],
+        ),
+        (
+            "SELECT count(*) FROM teams",
+            [
+                "teams(_ rowid) | coalesce count |",
+                "teams(_ system) | pg_catalog.count |",
+                "teams(_) | count |",
+            ],
+        ),
+        (
+            "SELECT note FROM leads",
+            [
+                "leads(_ amount id note tenant) | coalesce typeof |",
+                "leads(_ amount id note tenant) |  |",
+                "leads(_ amount id note tenant) | convert |",
+            ],
+        ),
+        (
+            "SELECT head FROM heads",
+            [
+                "heads(_ head) t(*) teams(_ head rowid) | coalesce count |",
+                "heads(_ head) teams(_ head system) | pg_catalog.count |",
+                "heads(_ head) teams(_ head) | count |",
+            ],
+        ),
+        (
+            "WITH c AS (SELECT 1 AS x) SELECT x FROM c",
+            ["c(_ *) | coalesce |", "c(_) |  |", "c(_) |  |"],
+        ),
+        (
+            "SELECT d.x FROM (SELECT lower(name) AS x FROM teams) AS d",
+            [
+                "d(*) teams(_ name rowid) | coalesce lower |",
+                "teams(_ name system) | pg_catalog.lower |",
+                "teams(_ name) | lower |",
+            ],
+        ),
+        (
+            "SELECT a.name FROM teams a JOIN leads b ON a.head = b.id",
+            [
+                "a(*) b(*) leads(_ amount id note tenant) teams(_ head name rowid) | coalesce typeof |",
+                "leads(_ amount id note tenant) teams(_ head name system) |  |",
+                "leads(_ amount id note tenant) teams(_ head name) | convert |",
+            ],
+        ),
+        (
+            "UPDATE teams SET name = 'x' WHERE id = 1",
+            [
+                "admitted_rows(_) teams(_ id name rowid) | coalesce | update teams.name",
+                "admitted_rows(_) teams(_ id name system) |  | update teams.name",
+                "admitted_rows(_) teams(_ id name) |  | update teams.name",
+            ],
+        ),
+        (
+            "UPDATE leads SET note = 'x' WHERE id = 1",
+            [
+                "admitted_rows(_) leads(_ id note tenant) | coalesce typeof | update leads.note",
+                "admitted_rows(_) leads(_ id note tenant) |  | update leads.note",
+                "admitted_rows(_) leads(_ id note tenant) | convert | update leads.note",
+            ],
+        ),
+        (
+            "DELETE FROM teams WHERE head = 1",
+            [
+                "admitted_rows(_) teams(_ head rowid) | coalesce | delete teams.",
+                "admitted_rows(_) teams(_ head system) |  | delete teams.",
+                "admitted_rows(_) teams(_ head) |  | delete teams.",
+            ],
+        ),
+        (
+            "INSERT INTO teams (id, name) VALUES (1, 'x')",
+            [
+                "admitted_rows(_) | coalesce | insert teams.",
+                "admitted_rows(_) |  | insert teams.",
+                "admitted_rows(_) |  | insert teams.",
+            ],
+        ),
+    ] {
+        let engines = [
+            (sqlite(), "main"),
+            (postgres(), "public"),
+            (mysql(), "shop"),
+        ];
+        for ((catalog, schema), expected) in engines.into_iter().zip(expected) {
+            let dialect = catalog.dialect();
+            let policies = POLICIES.replace("shop", schema);
+            let found = describe_expected(&check(catalog, &policies, sql));
+            if found != expected {
+                wrong.push(format!("{sql} {dialect:?}: {found}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

@@ -236,3 +236,104 @@ fn facts(
     filled.dedup();
     (columns, filled, plain)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COLUMNS: [&str; 3] = ["id", "Name", "at"];
+
+    fn table() -> Name {
+        ("d".to_owned(), "t".to_owned())
+    }
+
+    fn column(name: &str) -> Part {
+        Part::Column(name.to_owned())
+    }
+
+    /// The columns of the only key, those that are filled and whether it is plain; none where the keys are not known.
+    type Found = Option<Vec<(Vec<String>, Vec<String>, bool)>>;
+
+    fn find(parts: Vec<Part>, beside: &Beside) -> Found {
+        let keys = BTreeMap::from([("k".to_owned(), parts)]);
+        let keys = Keys(HashMap::from([(table(), keys)]));
+        let found = keys.catalog_keys(&table(), &COLUMNS, beside)?;
+        let found = found.into_iter();
+        Some(
+            found
+                .map(|key| (key.columns, key.filled, key.plain))
+                .collect(),
+        )
+    }
+
+    #[test]
+    fn a_key_is_plain_where_all_of_its_parts_are_columns() {
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        let one = |columns: &[&str], plain| Some(vec![(names(columns), Vec::new(), plain)]);
+        for (parts, expected) in [
+            (
+                vec![column("id"), column("NAME")],
+                one(&["id", "NAME"], true),
+            ),
+            (
+                vec![column("id"), Part::Prefix("Name".to_owned())],
+                one(&["id", "Name"], false),
+            ),
+            (
+                vec![Part::Expression("lower(`Name`)".to_owned())],
+                one(&["Name"], false),
+            ),
+            (
+                vec![Part::Expression(String::new())],
+                one(&["id", "Name", "at"], false),
+            ),
+            (vec![column("id"), column("hidden")], None),
+        ] {
+            assert_eq!(
+                find(parts.clone(), &Beside::default()),
+                expected,
+                "{parts:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_beside_the_catalog_is_counted_up_or_filled() {
+        let of = |name: &str| HashSet::from([(table(), name.to_owned())]);
+        let beside = Beside {
+            filled: of("Name"),
+            counted: of("hidden"),
+        };
+        let key = (
+            vec!["id".to_owned(), "Name".to_owned()],
+            vec!["Name".to_owned()],
+            true,
+        );
+        assert_eq!(
+            find(vec![column("id"), column("Name")], &beside),
+            Some(vec![key])
+        );
+        // By such a key no row conflicts.
+        assert_eq!(find(vec![column("hidden")], &beside), Some(Vec::new()));
+        // One that a statement can name is a key like others.
+        let beside = Beside {
+            filled: HashSet::new(),
+            counted: of("id"),
+        };
+        let key = (vec!["id".to_owned()], Vec::new(), true);
+        assert_eq!(find(vec![column("id")], &beside), Some(vec![key]));
+        let other = ("d".to_owned(), "u".to_owned());
+        let none = Keys::default().catalog_keys(&other, &COLUMNS, &beside);
+        assert!(none.is_some_and(|keys| keys.is_empty()));
+    }
+
+    #[test]
+    fn the_order_of_columns_matters_in_plain_keys_alone() {
+        let names = |text: &str| text.split(',').map(str::to_owned).collect::<Vec<_>>();
+        let of = |columns: &str, filled: &str, plain| facts(names(columns), names(filled), plain);
+        assert_ne!(of("a,b", "a", true), of("b,a", "a", true));
+        assert_eq!(of("a,b,a", "a", false), of("b,a", "a", false));
+        assert_eq!(of("a", "b,a,b", true), of("a", "a,b", true));
+        assert_ne!(of("a", "a", true), of("a", "a", false));
+    }
+}

@@ -302,3 +302,137 @@ pub(super) async fn casts(client: &Client) -> Result<Vec<CastDef>, IntrospectErr
     });
     Ok(casts)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn overload(kinds: Kinds) -> Overload {
+        Overload {
+            kinds,
+            extension: None,
+            min_args: 1,
+            max_args: Some(1),
+            columns: Vec::new(),
+            parameters: Some(Vec::new()),
+        }
+    }
+
+    /// What two overloads are together.
+    fn both(first: Overload, second: Overload) -> Group {
+        let mut group = Group::new(first);
+        group.add(second);
+        group
+    }
+
+    #[test]
+    fn a_name_is_of_every_kind_that_an_overload_is_of() {
+        let none = Kinds::default();
+        for kinds in [
+            Kinds {
+                scalar: true,
+                ..none
+            },
+            Kinds {
+                niladic: true,
+                ..none
+            },
+            Kinds {
+                aggregate: true,
+                ..none
+            },
+            Kinds {
+                window: true,
+                ..none
+            },
+            Kinds {
+                table: true,
+                ..none
+            },
+            Kinds {
+                ordered: true,
+                ..none
+            },
+            Kinds {
+                procedure: true,
+                ..none
+            },
+        ] {
+            for (first, second) in [(kinds, none), (none, kinds), (kinds, kinds)] {
+                assert_eq!(both(overload(first), overload(second)).kinds, kinds);
+            }
+        }
+    }
+
+    #[test]
+    fn a_name_is_of_extensions_where_each_overload_is() {
+        let of = |extension: Option<&str>| Overload {
+            extension: extension.map(str::to_owned),
+            ..overload(Kinds::SCALAR)
+        };
+        for (overloads, expected) in [
+            ([Some("a"), Some("a"), Some("a")], &["a"][..]),
+            ([Some("a"), Some("b"), Some("a")], &["a", "b"]),
+            ([None, Some("a"), Some("a")], &[]),
+            ([Some("a"), None, Some("b")], &[]),
+        ] {
+            let [first, second, third] = overloads.map(of);
+            let mut group = both(first, second);
+            group.add(third);
+            assert_eq!(group.extensions, expected, "{overloads:?}");
+        }
+    }
+
+    #[test]
+    fn a_name_takes_what_any_overload_takes() {
+        let takes = |min_args, max_args| Overload {
+            min_args,
+            max_args,
+            ..overload(Kinds::SCALAR)
+        };
+        for (first, second, expected) in [
+            (takes(2, Some(3)), takes(1, Some(2)), (1, Some(3))),
+            (takes(1, Some(1)), takes(2, Some(4)), (1, Some(4))),
+            (takes(1, None), takes(2, Some(4)), (1, None)),
+            (takes(2, Some(2)), takes(3, None), (2, None)),
+        ] {
+            let group = both(first, second);
+            assert_eq!((group.min_args, group.max_args), expected);
+        }
+    }
+
+    #[test]
+    fn parameters_are_known_where_those_of_each_overload_are() {
+        let with = |parameters| Overload {
+            parameters,
+            ..overload(Kinds::SCALAR)
+        };
+        let any = || Some(vec![OperandDef::Any]);
+        for (first, second, expected) in [
+            (any(), any(), Some(2)),
+            (any(), None, None),
+            (None, any(), None),
+        ] {
+            let found = both(with(first), with(second)).parameters;
+            assert_eq!(found.map(|found| found.len()), expected);
+        }
+    }
+
+    #[test]
+    fn columns_are_told_once_for_each_row_type() {
+        let gives = |names: &[&str]| Overload {
+            columns: names.iter().map(|name| (*name).to_owned()).collect(),
+            ..overload(Kinds::SCALAR)
+        };
+        for (first, second, count) in [
+            (&["a"][..], &["a"][..], 1),
+            (&["a"], &["b"], 2),
+            (&["a"], &[], 1),
+            (&[], &["b"], 1),
+            (&[], &[], 0),
+        ] {
+            let found = both(gives(first), gives(second)).columns;
+            assert_eq!(found.len(), count, "{first:?} {second:?}");
+        }
+    }
+}

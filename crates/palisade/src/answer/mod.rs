@@ -18,6 +18,8 @@ mod model_tokens;
 mod redact;
 mod room;
 pub mod scan_session;
+#[cfg(all(test, feature = "scan"))]
+mod scan_session_tests;
 mod split;
 mod table;
 

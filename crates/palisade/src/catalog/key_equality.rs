@@ -215,3 +215,216 @@ fn alike_on_sqlite(referenced: &Column, own: &Column) -> bool {
     };
     !is_text(own) || is_text(referenced)
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+
+    use super::*;
+    use crate::catalog::{
+        ColumnDef, DefaultValue, RelationDef, RelationKind, TypeDef, UniqueKeyDef,
+    };
+
+    fn column(name: &str, type_name: &str, collation: &str, dialect: Dialect) -> ColumnDef {
+        ColumnDef {
+            name: name.to_owned(),
+            type_name: type_name.to_owned(),
+            class: TypeClass::from_name(dialect, type_name),
+            nullable: true,
+            collation: collation.to_owned(),
+            generated: None,
+            stored: false,
+            filled: DefaultValue::Unknown,
+        }
+    }
+
+    /// A table with the two columns: the one that is referred to, and the one that refers.
+    fn table(theirs: (&str, &str), ours: (&str, &str), dialect: Dialect) -> RelationDef {
+        let columns = vec![
+            column("theirs", theirs.0, theirs.1, dialect),
+            column("ours", ours.0, ours.1, dialect),
+        ];
+        RelationDef::new("s", "t", RelationKind::Table, columns)
+    }
+
+    fn finds(dialect: Dialect, def: RelationDef) -> bool {
+        let domain = TypeDef {
+            schema: "s".to_owned(),
+            name: "short".to_owned(),
+            kind: TypeKind::Domain {
+                base: "integer".to_owned(),
+                check: None,
+            },
+            extension: None,
+        };
+        let mood = TypeDef {
+            schema: "s".to_owned(),
+            name: "mood".to_owned(),
+            kind: TypeKind::Enum,
+            extension: None,
+        };
+        let mut builder = Catalog::builder(dialect).relation(def);
+        if dialect == Dialect::Postgres {
+            builder = builder.type_def(domain).type_def(mood);
+        }
+        let catalog = builder.build().unwrap();
+        let table = &catalog.relations()[0];
+        catalog.finds_referencing(table, &[0], table, &[1])
+    }
+
+    fn check(dialect: Dialect, collation: &str, cases: &[(&str, &str, bool)]) {
+        for (theirs, ours, expected) in cases {
+            let def = table((theirs, collation), (ours, collation), dialect);
+            assert_eq!(
+                finds(dialect, def),
+                *expected,
+                "{theirs} {ours} {collation}"
+            );
+        }
+    }
+
+    #[test]
+    fn innodb_compares_what_it_stores() {
+        check(
+            Dialect::Mysql,
+            "latin1_swedish_ci",
+            &[
+                ("int", "INT ", true),
+                ("int(11)", "int", true),
+                ("int", "bigint", false),
+                ("int unsigned", "int", false),
+                ("int(10) unsigned", "int unsigned", true),
+                ("int zerofill", "int", false),
+                ("int zerofill", "int unsigned", true),
+                ("varchar(5)", "varchar(9)", true),
+                ("binary(5)", "varbinary(9)", true),
+                ("char(5)", "varchar(9)", true),
+                ("char(5)", "char(9)", true),
+                ("varchar(5)", "varbinary(5)", false),
+                ("decimal(5,2)", "decimal(6,2)", false),
+                ("decimal(5,2)", "decimal(5,2)", true),
+                ("enum('a')", "enum('b')", false),
+                ("date", "datetime", false),
+            ],
+        );
+        for (collation, expected) in [
+            ("utf8mb4_general_ci", true),
+            ("utf8mb4_0900_ai_ci", false),
+            ("utf8mb4_nopad_bin", false),
+            ("binary", false),
+            ("", false),
+        ] {
+            check(
+                Dialect::Mysql,
+                collation,
+                &[("char(5)", "varchar(5)", expected)],
+            );
+        }
+        let other = table(("int", "a_ci"), ("int", "b_ci"), Dialect::Mysql);
+        assert!(!finds(Dialect::Mysql, other));
+    }
+
+    #[test]
+    fn sqlite_compares_numbers_beside_texts_as_texts() {
+        check(
+            Dialect::Sqlite,
+            "BINARY",
+            &[
+                ("INTEGER", "INTEGER", true),
+                ("INTEGER", "", true),
+                ("TEXT", "TEXT", true),
+                ("TEXT", "INTEGER", true),
+                ("INTEGER", "TEXT", false),
+                ("", "TEXT", false),
+            ],
+        );
+        // Its values are whole numbers, whatever they are compared with.
+        let def = RelationDef {
+            has_rowid: true,
+            rowid_alias: Some("theirs".to_owned()),
+            ..table(("INTEGER", "BINARY"), ("TEXT", "BINARY"), Dialect::Sqlite)
+        };
+        assert!(finds(Dialect::Sqlite, def));
+    }
+
+    #[test]
+    fn postgresql_compares_by_the_operator_of_the_index() {
+        check(
+            Dialect::Postgres,
+            "",
+            &[
+                ("integer", "integer", true),
+                ("integer", "bigint", true),
+                ("numeric(5,2)", "integer", true),
+                ("integer", "numeric", false),
+                ("numeric(5,2)", "numeric", true),
+                ("real", "double precision", true),
+                ("real", "integer", false),
+                ("text", "character varying(5)", true),
+                ("text", "character(5)", true),
+                ("character(5)", "character(9)", true),
+                ("character(5)", "text", false),
+                ("character(5)", "character varying(5)", true),
+                ("name", "text", false),
+                ("text", "name", false),
+                ("name", "name", true),
+                ("inet", "cidr", true),
+                ("inet", "macaddr", false),
+                ("macaddr", "macaddr", true),
+                ("date", "timestamp without time zone", false),
+                ("int4range", "int4range", true),
+                ("point", "point", false),
+                ("integer[]", "integer[]", true),
+                ("int4range[]", "int4range[]", true),
+                ("point[]", "point[]", false),
+                ("integer[]", "integer", false),
+                ("integer[]", "bigint[]", false),
+                ("short", "integer", true),
+                ("s.short", "short", true),
+                ("mood", "mood", true),
+                ("mood", "text", false),
+            ],
+        );
+        let other = table(("text", ""), ("text", "s.folded"), Dialect::Postgres);
+        assert!(!finds(Dialect::Postgres, other));
+    }
+
+    #[test]
+    fn postgresql_has_an_index_that_compares_as_elsewhere_or_not() {
+        let key = |columns: &[&str], plain| UniqueKeyDef {
+            columns: columns.iter().map(|name| (*name).to_owned()).collect(),
+            plain,
+            ..UniqueKeyDef::default()
+        };
+        for (keys, expected) in [
+            (vec![key(&["theirs"], true)], true),
+            (vec![key(&["theirs"], false)], false),
+            (vec![key(&["theirs"], false), key(&["theirs"], true)], true),
+            (vec![key(&["theirs"], false), key(&["ours"], true)], false),
+            (vec![key(&["ours"], false)], true),
+            (Vec::new(), true),
+        ] {
+            let def = RelationDef {
+                unique_keys: Some(keys.clone()),
+                ..table(("integer", ""), ("integer", ""), Dialect::Postgres)
+            };
+            assert_eq!(finds(Dialect::Postgres, def), expected, "{keys:?}");
+        }
+    }
+
+    #[test]
+    fn a_key_has_as_many_columns_on_both_sides() {
+        let def = table(("integer", ""), ("integer", ""), Dialect::Postgres);
+        let catalog = Catalog::builder(Dialect::Postgres).relation(def);
+        let catalog = catalog.build().unwrap();
+        let table = &catalog.relations()[0];
+        for (theirs, ours, expected) in [
+            (&[0, 1][..], &[1, 0][..], true),
+            (&[0, 1], &[1], false),
+            (&[0], &[7], false),
+        ] {
+            let found = catalog.finds_referencing(table, theirs, table, ours);
+            assert_eq!(found, expected, "{theirs:?} {ours:?}");
+        }
+    }
+}

@@ -306,3 +306,56 @@ fn describe_fault(
         Code::DatabaseRejected.summary().to_owned()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_estimate_is_within_caps_that_it_does_not_exceed() {
+        let caps = |cost, rows| EstimateCaps { cost, rows };
+        let estimate = |cost, rows| Estimate { cost, rows };
+        for (caps, estimate, told) in [
+            (caps(None, None), estimate(None, None), None),
+            (caps(None, None), estimate(Some(1e9), Some(1e9)), None),
+            (caps(Some(10), None), estimate(Some(10.0), None), None),
+            (
+                caps(Some(10), None),
+                estimate(Some(10.5), None),
+                Some("cost"),
+            ),
+            (
+                caps(Some(10), None),
+                estimate(None, Some(1.0)),
+                Some("cost"),
+            ),
+            (caps(None, Some(10)), estimate(None, Some(10.0)), None),
+            (
+                caps(None, Some(10)),
+                estimate(Some(1.0), Some(10.1)),
+                Some("rows"),
+            ),
+            (
+                caps(None, Some(10)),
+                estimate(Some(1.0), None),
+                Some("rows"),
+            ),
+            (
+                caps(Some(5), Some(10)),
+                estimate(Some(5.0), Some(10.0)),
+                None,
+            ),
+        ] {
+            let found = BackendError::unless_within(caps, estimate).err();
+            let kind = found.as_ref().map(|error| error.kind);
+            assert_eq!(
+                kind,
+                told.map(|_| BackendErrorKind::Cost),
+                "{caps:?} {estimate:?}"
+            );
+            let detail = found.map(|error| error.detail).unwrap_or_default();
+            let told = told.unwrap_or_default();
+            assert!(detail.contains(told), "{detail}");
+        }
+    }
+}

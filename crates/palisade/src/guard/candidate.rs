@@ -124,3 +124,98 @@ fn note(decision: &'static str, code: Option<Code>, policies: &[String]) -> Cand
         policies: policies.to_vec(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+    use super::*;
+    use crate::{
+        catalog::{Catalog, ColumnDef, DefaultValue, RelationDef, RelationKind, TypeClass},
+        dialect::Dialect,
+        policy::PolicyFile,
+        session::Principal,
+    };
+
+    const ALL: &str = "permit(principal, action, resource);";
+    const NONE: &str = r#"permit(principal, action == Action::"call", resource);"#;
+    const FILTER: &str = r#"permit(principal, action, resource);
+forbid(principal, action == Action::"see", resource is row::main::t) unless { resource has id && resource.id == 1 };"#;
+    const BEFORE_2026: &str = r#"permit(principal, action, resource)
+when { context has time && context.time < datetime("2026-01-01") };"#;
+    const WAITS: &str = r#"permit(principal, action in [Action::"select", Action::"see", Action::"read", Action::"call"], resource);
+@id("asked") @approval("required")
+permit(principal, action == Action::"select", resource == Table::"main.t");"#;
+
+    const SECONDS_OF_2026: u64 = 1_767_225_600;
+
+    fn sources(text: &str) -> PolicySources {
+        PolicySources {
+            policies: vec![PolicyFile {
+                name: "p.cedar".to_owned(),
+                text: text.to_owned(),
+            }],
+            ..PolicySources::default()
+        }
+    }
+
+    fn firewall(text: &str) -> Firewall {
+        let column = ColumnDef {
+            name: "id".to_owned(),
+            type_name: "INTEGER".to_owned(),
+            class: TypeClass::Integer,
+            nullable: true,
+            collation: "BINARY".to_owned(),
+            generated: None,
+            stored: false,
+            filled: DefaultValue::Unknown,
+        };
+        let def = RelationDef::new("main", "t", RelationKind::Table, vec![column]);
+        let catalog = Catalog::builder(Dialect::Sqlite).relation(def);
+        let built = Firewall::builder(catalog.build().unwrap(), sources(text)).build();
+        built.unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    #[test]
+    fn what_a_candidate_would_do_otherwise_is_noted() {
+        let (before, after) = (SECONDS_OF_2026 - 1, SECONDS_OF_2026);
+        for (enforced, candidate, now, expected) in [
+            (ALL, ALL, after, None),
+            (ALL, NONE, after, Some("reject")),
+            (ALL, FILTER, after, Some("otherwise")),
+            (ALL, WAITS, after, Some("wait")),
+            (WAITS, ALL, after, None),
+            (WAITS, NONE, after, Some("reject")),
+            (NONE, WAITS, after, None),
+            (ALL, "permit(", after, Some("unknown")),
+            (ALL, BEFORE_2026, before, None),
+            (ALL, BEFORE_2026, after, Some("reject")),
+            (NONE, NONE, after, None),
+            (NONE, ALL, after, Some("allow")),
+            (NONE, BEFORE_2026, before, Some("allow")),
+            (NONE, BEFORE_2026, after, None),
+        ] {
+            let enforced_by = firewall(enforced);
+            let session = Session::new(Principal::new("Agent", "a"));
+            let limits = Limits::default();
+            let wording = Wording::from("SELECT id FROM t");
+            let decided = enforced_by
+                .check_pending(wording, &Params::None, &session, &limits)
+                .unwrap();
+            let made = match &decided {
+                Decided::Allow(statement) => Made::Allowed(statement),
+                Decided::Pending(statement, _) => Made::Waiting(statement),
+                Decided::Reject(_) => Made::Refused,
+            };
+            let noted = Candidate::new(sources(candidate)).compare(
+                &enforced_by,
+                made,
+                (wording, &Params::None),
+                (&session, Duration::from_secs(now)),
+                &limits,
+            );
+            let noted = noted.map(|note| note.decision);
+            assert_eq!(noted, expected, "{enforced} {candidate}");
+        }
+    }
+}

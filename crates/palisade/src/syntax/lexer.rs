@@ -66,3 +66,45 @@ fn has_byte_escape(text: &str, error: &TokenizerError) -> bool {
         ends
     })
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn a_string_with_an_escape_for_a_byte_is_told_from_one_without_an_end() {
+        for (text, expected) in [
+            (r"SELECT E'\xc3'", Code::SyntaxUnsupported),
+            (r"SELECT E'\xc3\''", Code::SyntaxUnsupported),
+            ("SELECT 1,\n  E'\\xc3' , 2", Code::SyntaxUnsupported),
+            (
+                "SELECT 'it''s',\n\n E'a\n\\xc3\nb'",
+                Code::SyntaxUnsupported,
+            ),
+            // These have no end.
+            (r"SELECT E'\xc3", Code::SyntaxInvalid),
+            (r"SELECT E'\xc3\'", Code::SyntaxInvalid),
+            (r"SELECT 'a', E'b", Code::SyntaxInvalid),
+            ("SELECT 'a',\n E'b\n", Code::SyntaxInvalid),
+            ("SELECT 'a", Code::SyntaxInvalid),
+            (r"SELECT 'E', 'a", Code::SyntaxInvalid),
+        ] {
+            let refused = tokenize(text, Dialect::Postgres).unwrap_err();
+            assert_eq!(refused.code(), expected, "{text}: {refused}");
+        }
+        tokenize(r"SELECT E'\u00e9\''", Dialect::Postgres).unwrap();
+    }
+
+    #[test]
+    fn the_room_of_usual_texts_is_kept() {
+        for (capacity, is_kept) in [(4096, true), (4097, false)] {
+            TOKENS.set(Vec::new());
+            keep_buffer(Vec::with_capacity(capacity));
+            let room = TOKENS.take();
+            assert!(room.is_empty());
+            assert_eq!(room.capacity() > 0, is_kept, "{capacity}");
+        }
+    }
+}

@@ -280,9 +280,19 @@ pub(crate) fn without_plus(expr: &mut Expr) -> bool {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::panic, reason = "tests")]
-    use sqlparser::{dialect::PostgreSqlDialect, parser::Parser};
+    use sqlparser::{
+        dialect::{MySqlDialect, PostgreSqlDialect},
+        parser::Parser,
+    };
 
     use super::*;
+
+    fn parse(text: &str, dialect: &dyn sqlparser::dialect::Dialect) -> Expr {
+        Parser::new(dialect)
+            .try_with_sql(text)
+            .and_then(|mut parser| parser.parse_expr())
+            .unwrap_or_else(|error| panic!("{text}: {error}"))
+    }
 
     #[test]
     fn postgresql_names_columns_after_their_expressions() {
@@ -292,23 +302,165 @@ mod tests {
             ("a + 1", "?column?"),
             ("a::int", "a"),
             ("'1'::integer", "int4"),
+            ("(1 + 1)::pg_catalog.int2", "int2"),
             ("date '2000-01-01'", "date"),
+            ("interval '1 day'", "interval"),
             ("CASE WHEN a THEN 1 END", "case"),
             ("CASE WHEN a THEN 1 ELSE b END", "b"),
+            ("CASE WHEN a THEN b ELSE 1::int END", "case"),
             ("count(*)", "count"),
             ("(SELECT max(x) FROM t)", "max"),
+            ("(SELECT x + 1 AS y FROM t)", "y"),
+            ("((SELECT x FROM t))", "x"),
+            ("(SELECT * FROM t)", "?column?"),
             ("EXISTS (SELECT 1)", "exists"),
             ("ARRAY[1,2]", "array"),
+            ("ARRAY(SELECT 1)", "array"),
             ("T.Name", "name"),
+            (r#"t."Name""#, "Name"),
+            ("a[1]", "a"),
+            ("(t).b", "b"),
+            (r#"a COLLATE "C""#, "a"),
             ("coalesce(a, b)", "coalesce"),
             ("trim(a)", "btrim"),
+            ("trim(both 'x' from a)", "btrim"),
+            ("trim(leading 'x' from a)", "ltrim"),
+            ("trim(trailing 'x' from a)", "rtrim"),
+            ("floor(a)", "floor"),
+            ("ceil(a)", "ceil"),
+            ("position('x' in a)", "position"),
+            ("extract(year from a)", "extract"),
+            ("substring(a from 1)", "substring"),
+            ("substr(a, 1)", "substr"),
+            ("overlay(a placing 'x' from 1)", "overlay"),
+            ("a AT TIME ZONE 'utc'", "timezone"),
+            ("a IS NORMALIZED", "is_normalized"),
+            ("a IS NOT NORMALIZED", "?column?"),
+            ("(a, b)", "row"),
+            ("(a, b) OVERLAPS (c, d)", "overlaps"),
             ("-a", "?column?"),
         ] {
-            let expr = Parser::new(&PostgreSqlDialect {})
-                .try_with_sql(text)
-                .and_then(|mut parser| parser.parse_expr())
+            assert_eq!(
+                postgres(&parse(text, &PostgreSqlDialect {})),
+                name,
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn postgresql_names_literals_after_their_types() {
+        for (type_name, name) in [
+            ("int", "int4"),
+            ("integer", "int4"),
+            ("smallint", "int2"),
+            ("bigint", "int8"),
+            ("real", "float4"),
+            ("double precision", "float8"),
+            ("float", "float8"),
+            ("decimal(5, 2)", "numeric"),
+            ("numeric", "numeric"),
+            ("boolean", "bool"),
+            ("character varying(3)", "varchar"),
+            ("varchar", "varchar"),
+            ("character(3)", "bpchar"),
+            ("char", "bpchar"),
+            ("bit varying(3)", "varbit"),
+            ("text", "text"),
+            ("text[]", "text"),
+            ("timestamp", "timestamp"),
+            ("timestamp(3)", "timestamp"),
+            ("timestamp without time zone", "timestamp"),
+            ("timestamp with time zone", "timestamptz"),
+            ("timestamptz", "timestamptz"),
+            ("time", "time"),
+            ("time without time zone", "time"),
+            ("time with time zone", "timetz"),
+            ("timetz", "timetz"),
+            ("pg_catalog.inet", "inet"),
+        ] {
+            let expr = parse(&format!("CAST('x' AS {type_name})"), &PostgreSqlDialect {});
+            assert_eq!(postgres(&expr), name, "{type_name}");
+        }
+    }
+
+    #[test]
+    fn mysql_names_literals_after_what_they_hold() {
+        let long = "é".repeat(65);
+        for (text, mysql, mariadb) in [
+            ("1", None, Some("1")),
+            ("(1)", Some("1"), None),
+            ("((1.50))", Some("1.50"), None),
+            ("(0x1F)", None, None),
+            ("-1", None, Some("-1")),
+            ("-a", None, None),
+            ("'a b'", Some("a b"), Some("a b")),
+            ("('a')", Some("a"), None),
+            ("'  a'", Some("a"), Some("a")),
+            ("''", Some(""), None),
+            (r"'a\\b'", None, None),
+            ("'it''s'", None, None),
+            (r#""a""#, Some("a"), Some("a")),
+            (r#""a""b""#, None, None),
+            (r#""a'b""#, None, None),
+            (r#"'a"b'"#, Some("a\"b"), Some("a\"b")),
+            ("NULL", Some("NULL"), Some("NULL")),
+            ("true", None, None),
+            ("a", None, None),
+            (&format!("'{long}'"), long.get(..128), long.get(..128)),
+        ] {
+            let dialect = MySqlDialect {};
+            let mut tokens = sqlparser::tokenizer::Tokenizer::new(&dialect, text);
+            tokens = tokens.with_unescape(false);
+            let tokens = tokens
+                .tokenize()
                 .unwrap_or_else(|error| panic!("{text}: {error}"));
-            assert_eq!(postgres(&expr), name, "{text}");
+            let expr = Parser::new(&dialect).with_tokens(tokens).parse_expr();
+            let expr = expr.unwrap_or_else(|error| panic!("{text}: {error}"));
+            assert_eq!(mysql_literal(&expr).as_deref(), mysql, "{text}");
+            assert_eq!(mariadb_value(&expr).as_deref(), mariadb, "{text}");
+        }
+    }
+
+    #[test]
+    fn names_of_answers_are_as_long_as_mysql_has_them() {
+        for (name, length) in [
+            ("a".repeat(255), 255),
+            ("a".repeat(256), 255),
+            ("é".repeat(128), 254),
+        ] {
+            assert_eq!(mysql_shortened(name.as_str().into()).len(), length);
+        }
+    }
+
+    #[test]
+    fn signs_are_taken_off_columns_and_literals() {
+        for (text, expected) in [
+            ("+a", Some("a")),
+            ("+(+t.a)", Some("t.a")),
+            ("+1", Some("1")),
+            ("a", None),
+            ("(a)", None),
+            ("+(a + 1)", None),
+            ("-a", None),
+        ] {
+            let mut expr = parse(text, &MySqlDialect {});
+            let before = expr.clone();
+            assert_eq!(without_plus(&mut expr), expected.is_some(), "{text}");
+            let after = expected.map_or(before.to_string(), str::to_owned);
+            assert_eq!(expr.to_string(), after, "{text}");
+        }
+    }
+
+    #[test]
+    fn words_for_truth_are_no_names_in_sqlite() {
+        for (name, expected) in [
+            ("true", true),
+            ("False", true),
+            ("truth", false),
+            ("tru", false),
+        ] {
+            assert_eq!(is_truth(name), expected, "{name}");
         }
     }
 }

@@ -543,3 +543,122 @@ impl<'t> Cursor<'t> {
         Some(self.offset)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::panic, reason = "tests")]
+
+    use super::*;
+    use crate::syntax::lexer::tokenize;
+
+    fn read(text: &str, limits: &Limits) -> Result<Outline, Code> {
+        let tokens = tokenize(text, Dialect::Postgres);
+        let tokens = tokens.unwrap_or_else(|error| panic!("{text}: {error}"));
+        Outline::read(text, &tokens, Dialect::Postgres, limits).map_err(|error| error.code())
+    }
+
+    #[test]
+    fn characters_that_hide_meaning_are_known() {
+        for (c, expected) in [
+            (' ', false),
+            ('\t', false),
+            ('\n', false),
+            ('\r', false),
+            ('\0', true),
+            ('\u{7f}', true),
+            ('\u{85}', true),
+            ('\u{a0}', true),
+            ('\u{ad}', true),
+            ('\u{200b}', true),
+            ('\u{200f}', true),
+            ('\u{2010}', false),
+            ('\u{202a}', true),
+            ('\u{202e}', true),
+            ('\u{202f}', true),
+            ('\u{2060}', true),
+            ('\u{206f}', true),
+            ('\u{2070}', false),
+            ('\u{3000}', true),
+            ('\u{feff}', true),
+            ('\u{e0041}', true),
+            ('é', false),
+            ('字', false),
+            ('a', false),
+        ] {
+            assert_eq!(hides_meaning(c), expected, "{:04x}", u32::from(c));
+        }
+    }
+
+    #[test]
+    fn a_cursor_goes_on_in_lines_and_columns() {
+        let text = "aé\nbcd\n\ne";
+        let mut cursor = Cursor::new(text);
+        for (line, column, offset) in [
+            (1, 1, 0),
+            (1, 2, 1),
+            (1, 3, 3),
+            (2, 1, 4),
+            (2, 1, 4),
+            (2, 3, 6),
+            (4, 1, 9),
+            (4, 9, 10),
+        ] {
+            let found = cursor.advance(Location { line, column });
+            assert_eq!(found, Some(offset), "{line} {column}");
+        }
+    }
+
+    #[test]
+    fn one_statement_may_end_with_semicolons_and_no_other_follows() {
+        let limits = Limits::default();
+        for (text, expected) in [
+            ("SELECT 1", Ok(())),
+            ("SELECT 1;", Ok(())),
+            (";SELECT 1", Ok(())),
+            ("SELECT 1;; -- end", Ok(())),
+            ("SELECT 1; SELECT 2", Err(Code::SyntaxMultiple)),
+            ("SELECT 1; 2", Err(Code::SyntaxMultiple)),
+            ("", Err(Code::SyntaxEmpty)),
+            (" ; -- nothing", Err(Code::SyntaxEmpty)),
+        ] {
+            assert_eq!(read(text, &limits).map(|_| ()), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn levels_are_those_of_the_deepest_tree() {
+        let levels = |text: &str| {
+            let outline = read(text, &Limits::default());
+            outline
+                .unwrap_or_else(|code| panic!("{text}: {code:?}"))
+                .levels
+        };
+        let plain = levels("SELECT a");
+        for (text, more) in [
+            ("SELECT a, b, c", 0),
+            ("SELECT (a)", 1),
+            ("SELECT ((a)), (b)", 2),
+            ("SELECT ARRAY[a]", 1),
+        ] {
+            assert_eq!(levels(text), plain + more, "{text}");
+        }
+        for (less, more) in [
+            ("SELECT a", "SELECT a + b"),
+            ("SELECT a + b", "SELECT a + b + c"),
+            ("SELECT a FROM t", "SELECT a FROM t JOIN u ON true"),
+            ("SELECT a", "SELECT a UNION SELECT b"),
+            ("SELECT a", "SELECT CASE WHEN a THEN b END"),
+        ] {
+            assert!(levels(less) < levels(more), "{less} {more}");
+        }
+    }
+
+    #[test]
+    fn placeholders_are_counted() {
+        let outline = read("SELECT $1, $2, $1", &Limits::default());
+        let outline = outline.unwrap_or_else(|code| panic!("{code:?}"));
+        assert_eq!(outline.placeholders.len(), 2);
+        assert_eq!(outline.uses.get("$1"), Some(&2));
+        assert!(outline.is_used_once("$2") && !outline.is_used_once("$1"));
+    }
+}

@@ -481,3 +481,118 @@ fn clause_positions<'s>(solid: &'s Solid<'_>, n: usize) -> impl Iterator<Item = 
         *n < solid.len() && !solid.is(*n, &Token::RParen) && !solid.is_word(*n, &CLAUSES)
     })
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::panic, reason = "tests")]
+
+    use super::*;
+    use crate::syntax::lexer::tokenize;
+
+    fn tokens(text: &str) -> Vec<sqlparser::tokenizer::TokenWithSpan> {
+        let tokens = tokenize(text, Dialect::Postgres);
+        tokens.unwrap_or_else(|error| panic!("{text}: {error}"))
+    }
+
+    #[test]
+    fn signs_begin_with_what_they_stand_for() {
+        for (signs, text, expected) in [
+            ("a b", "a b c", true),
+            ("a b", "a c", false),
+            ("a b", "b", false),
+            ("a|b c", "B c", true),
+            ("a", r#""a""#, false),
+            ("() x", "(1, (2)) x", true),
+            ("() x", "(1 x", false),
+            ("() x", "(1) y", false),
+            ("_ x", r#""any" x"#, true),
+            ("_ x", "1 x", false),
+            ("_ x", "any y", false),
+            ("… x", "1 2 3 x", true),
+            ("… x", "1 2 3 y", false),
+            ("~ x", "1 (2 from) x", true),
+            ("~ x", "1 from x", false),
+            ("~ x", "1 ) x", false),
+            ("( x", "( x", true),
+            ("( x", ") x", false),
+            ("( x", "( y", false),
+            (") x", ") x", true),
+            (") x", ") y", false),
+            ("[ x", "[ x", true),
+            ("[ x", "[ y", false),
+            ("] x", "] x", true),
+            ("] x", "] y", false),
+            ("= x", "= x", true),
+            ("= x", "= y", false),
+            ("= x", "< x", false),
+            (". x", ". x", true),
+            (". x", ". y", false),
+            ("* x", "* x", true),
+            ("* x", "* y", false),
+            ("!! x", "!! x", true),
+            ("!! x", "!! y", false),
+            ("<|<=|=|<>|>|>= x", "< x", true),
+            ("<|<=|=|<>|>|>= x", ">= x", true),
+            ("<|<=|=|<>|>|>= x", "<> x", true),
+            ("<|<=|=|<>|>|>= x", "+ x", false),
+            ("<|<=|=|<>|>|>= x", "< y", false),
+        ] {
+            let tokens = tokens(text);
+            let signs_of: Vec<&str> = signs.split(' ').collect();
+            let found = begins(&Solid::new(&tokens), 0, &signs_of);
+            assert_eq!(found, expected, "{signs}: {text}");
+        }
+    }
+
+    #[test]
+    fn questions_about_the_schema_are_known() {
+        for (text, expected) in [
+            ("show tables", true),
+            ("SHOW FULL TABLES", true),
+            ("show grants", false),
+            ("describe t", true),
+            ("desc s.t", true),
+            ("describe t c", true),
+            ("describe t c;", true),
+            ("describe t c d;", false),
+            ("describe 1", false),
+            ("pragma table_info(t)", true),
+            ("pragma main.table_list", true),
+            ("pragma journal_mode", false),
+            ("select 1", false),
+        ] {
+            let tokens = tokens(text);
+            let found = asks_for_the_schema(&Solid::new(&tokens));
+            assert_eq!(found, expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn tables_are_defined_by_two_words() {
+        for (text, expected) in [
+            ("create table t (a int)", true),
+            ("ALTER TABLE t", true),
+            ("create view v", false),
+            ("drop table t", false),
+        ] {
+            let tokens = tokens(text);
+            let found = is_table_definition(&Solid::new(&tokens));
+            assert_eq!(found, expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_text_may_have_what_begins_with_one_of_its_words() {
+        let words = HashSet::from(["a".to_owned(), "b".to_owned()]);
+        for (signs, expected) in [
+            (&["a", "x"][..], true),
+            (&["x|b"], true),
+            (&["x", "a"], false),
+            (&["(", "x"], true),
+            (&["…"], true),
+            (&[], true),
+        ] {
+            assert_eq!(may_begin(&words, signs), expected, "{signs:?}");
+        }
+    }
+}

@@ -746,3 +746,122 @@ fn strictest(decisions: &[Decision]) -> (Option<String>, Vec<String>) {
 fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    fn record(state: ChangeState, level: Option<&str>) -> ChangeRecord {
+        ChangeRecord {
+            id: "c".to_owned(),
+            state,
+            created: Duration::ZERO,
+            expires: Duration::ZERO,
+            body: ChangeBody {
+                version: 1,
+                principal: "Agent::\"a\"".to_owned(),
+                transport: "stdio".to_owned(),
+                client: Some("editor".to_owned()),
+                connection: None,
+                statements: Vec::new(),
+                compensates: None,
+                reason: None,
+                tables: Vec::new(),
+                writes: Vec::new(),
+                sets_off: false,
+                policy_version: String::new(),
+                level: level.map(str::to_owned),
+                policies: Vec::new(),
+                max_affected_rows: 1,
+                preview: None,
+                began: None,
+                receipt: None,
+            },
+            decided_by: None,
+        }
+    }
+
+    #[test]
+    fn what_makes_sense_next_goes_by_state_level_and_role() {
+        use ChangeState::{Approved, Committed, Proposed, Rejected, Validated};
+        use Role::{Approver, Proposer};
+        const ASKED: Option<&str> = Some("required");
+        const OPERATOR: Option<&str> = Some("operator");
+        for (state, level, role, expected) in [
+            (Proposed, None, Proposer, "validate reject inspect"),
+            (Validated, None, Proposer, "commit validate reject inspect"),
+            (Validated, ASKED, Proposer, "validate reject inspect"),
+            (Approved, ASKED, Proposer, "commit validate reject inspect"),
+            (Approved, None, Proposer, "validate reject inspect"),
+            (Proposed, ASKED, Approver, "reject inspect"),
+            (Validated, ASKED, Approver, "approve reject inspect"),
+            (Validated, OPERATOR, Approver, "reject inspect"),
+            (Validated, None, Approver, "reject inspect"),
+            (Rejected, None, Proposer, "inspect"),
+            (Committed, None, Proposer, "compensate inspect"),
+            (Committed, None, Approver, "compensate inspect"),
+        ] {
+            let next = next_actions(&record(state, level), role);
+            let next: Vec<&str> = next
+                .iter()
+                .map(|action| action.trim_end_matches("_change"))
+                .collect();
+            assert_eq!(next.join(" "), expected, "{state:?} {level:?} {role:?}");
+        }
+    }
+
+    #[test]
+    fn a_change_is_decided_as_its_proposers() {
+        let session = proposer(&record(ChangeState::Proposed, None).body).unwrap();
+        assert_eq!(session.principal().to_string(), "Agent::\"a\"");
+        assert_eq!(session.transport(), Transport::Stdio);
+        for (principal, transport) in [("nobody", "stdio"), ("Agent::\"a\"", "pigeon")] {
+            let mut record = record(ChangeState::Proposed, None);
+            record.body.principal = principal.to_owned();
+            record.body.transport = transport.to_owned();
+            assert!(proposer(&record.body).is_err(), "{principal} {transport}");
+        }
+    }
+
+    #[test]
+    fn parameters_are_kept_as_they_are_read() {
+        for (json, is_read) in [
+            ("", true),
+            (r#"[1,"a",null]"#, true),
+            (r#"{"a":1}"#, true),
+            ("[[1]]", false),
+            ("[", false),
+        ] {
+            let read = read_params(json);
+            assert_eq!(read.is_ok(), is_read, "{json}");
+            if let Ok(params) = read {
+                let kept = keep_statement(&("SELECT 1".to_owned(), params));
+                assert_eq!(
+                    (kept.sql.as_str(), kept.params.as_str()),
+                    ("SELECT 1", json)
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn steps_are_those_of_the_table() {
+        require_step(ChangeState::Proposed, ChangeEvent::Validate).unwrap();
+        let refused = require_step(ChangeState::Rejected, ChangeEvent::Validate).unwrap_err();
+        assert_eq!(refused.code(), Code::ChangeWrongState);
+    }
+
+    #[test]
+    fn times_are_whole_milliseconds() {
+        for (time, expected) in [
+            (Duration::ZERO, 0),
+            (Duration::from_micros(1_999), 1),
+            (Duration::from_millis(1_700_000_000_123), 1_700_000_000_123),
+            (Duration::MAX, u64::MAX),
+        ] {
+            assert_eq!(millis(time), expected, "{time:?}");
+        }
+    }
+}

@@ -2,3 +2,4 @@
 
 mod filter_model;
 pub(in crate::policy) mod fixture;
+mod questions;

@@ -51,3 +51,66 @@ pub(crate) fn is_named(value: &Expr, table: &str, column: &Column, catalog: &Cat
         _ => false,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(
+        clippy::unwrap_used,
+        clippy::panic,
+        clippy::indexing_slicing,
+        reason = "tests"
+    )]
+
+    use sqlparser::{dialect::GenericDialect, parser::Parser};
+
+    use super::*;
+    use crate::catalog::{ColumnDef, DefaultValue, RelationDef, RelationKind, TypeClass};
+
+    fn catalog(dialect: Dialect) -> Catalog {
+        let column = ColumnDef {
+            name: "a".to_owned(),
+            type_name: "int".to_owned(),
+            class: TypeClass::Integer,
+            nullable: true,
+            collation: String::new(),
+            generated: None,
+            stored: false,
+            filled: DefaultValue::Unknown,
+        };
+        let def = RelationDef::new("s", "t", RelationKind::Table, vec![column]);
+        Catalog::builder(dialect).relation(def).build().unwrap()
+    }
+
+    #[test]
+    fn a_column_stays_where_it_is_assigned_itself() {
+        for (text, expected) in [
+            ("a", true),
+            ("A", true),
+            ("(t.a)", true),
+            ("b", false),
+            ("u.a", false),
+            ("t.b", false),
+            ("s.t.a", false),
+            ("a + 0", false),
+            ("1", false),
+        ] {
+            let expr = Parser::new(&GenericDialect {})
+                .try_with_sql(text)
+                .and_then(|mut parser| parser.parse_expr())
+                .unwrap_or_else(|error| panic!("{text}: {error}"));
+            for (dialect, counts) in [
+                (Dialect::Postgres, true),
+                (Dialect::Mysql, true),
+                (Dialect::Sqlite, false),
+            ] {
+                let catalog = catalog(dialect);
+                let column = &catalog.relations()[0].columns[0];
+                let own = Ident::new("t");
+                let found = is_itself(&expr, column, &own, &catalog);
+                assert_eq!(found, expected, "{text} {dialect:?}");
+                let found = stays(&expr, column, &own, &catalog);
+                assert_eq!(found, expected && counts, "{text} {dialect:?}");
+            }
+        }
+    }
+}

@@ -414,3 +414,84 @@ pub(in crate::resolve) fn uncast(expr: &Expr) -> &Expr {
         other => other,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::panic, reason = "tests")]
+
+    use sqlparser::{dialect::PostgreSqlDialect, parser::Parser};
+
+    use super::*;
+
+    fn parse(text: &str) -> Expr {
+        Parser::new(&PostgreSqlDialect {})
+            .try_with_sql(text)
+            .and_then(|mut parser| parser.parse_expr())
+            .unwrap_or_else(|error| panic!("{text}: {error}"))
+    }
+
+    fn argument(text: &str) -> FunctionArg {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(parse(text)))
+    }
+
+    #[test]
+    fn sizes_are_whole_numbers_that_are_written() {
+        for (text, expected) in [
+            ("5", Some(5)),
+            ("0", Some(0)),
+            ("5.5", None),
+            ("-5", None),
+            ("'5'", None),
+            ("a", None),
+        ] {
+            assert_eq!(literal_size(&argument(text)), expected, "{text}");
+        }
+        assert_eq!(
+            literal_size(&FunctionArg::Unnamed(FunctionArgExpr::Wildcard)),
+            None
+        );
+    }
+
+    #[test]
+    fn formats_are_literals_with_small_widths() {
+        for (text, is_fine) in [
+            ("'%s'", true),
+            ("'100% of 12345'", true),
+            ("'%9999s'", true),
+            ("'%10000s'", false),
+            ("'%-9999s'", true),
+            ("'%-10000s'", false),
+            ("'%1$9999s'", true),
+            ("'%1$10000s'", false),
+            ("'%10000$s'", false),
+            ("'%*s'", false),
+            ("'%1$*2$s'", false),
+            ("'%s %10000s'", false),
+            ("E'%s'", true),
+            ("$$%10000s$$", false),
+            ("$$%5s$$", true),
+            ("NULL", true),
+            ("'%s'::text", true),
+            ("('%10000s'::text)", false),
+            ("5", false),
+            ("a", false),
+            ("'a' || 'b'", false),
+        ] {
+            let found = check_format(Some(&argument(text)));
+            assert_eq!(found.is_ok(), is_fine, "{text}");
+        }
+        assert!(check_format(None).is_err());
+    }
+
+    #[test]
+    fn casts_to_text_are_looked_through() {
+        for (text, expected) in [
+            ("a::text", "a"),
+            ("(CAST(a AS text))::text", "a"),
+            ("a::int", "a::INT"),
+            ("a::varchar", "a::VARCHAR"),
+        ] {
+            assert_eq!(uncast(&parse(text)).to_string(), expected, "{text}");
+        }
+    }
+}

@@ -161,3 +161,25 @@ pub(in crate::resolve) fn text_operand() -> OperandClass {
 fn is_comparison(symbol: &str) -> bool {
     matches!(symbol, "=" | "<>" | "<" | "<=" | ">" | ">=")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operators_that_compare_are_six() {
+        for (symbol, expected) in [
+            ("=", true),
+            ("<>", true),
+            ("<", true),
+            ("<=", true),
+            (">", true),
+            (">=", true),
+            ("+", false),
+            ("||", false),
+            ("==", false),
+        ] {
+            assert_eq!(is_comparison(symbol), expected, "{symbol}");
+        }
+    }
+}

@@ -662,3 +662,199 @@ pub(in crate::resolve) fn is_series(name: &str, args: &[FunctionArg]) -> bool {
             Some(_) | None => false,
         }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::panic, reason = "tests")]
+
+    use sqlparser::{dialect::PostgreSqlDialect, parser::Parser};
+
+    use super::*;
+
+    fn parse(text: &str) -> Expr {
+        Parser::new(&PostgreSqlDialect {})
+            .try_with_sql(text)
+            .and_then(|mut parser| parser.parse_expr())
+            .unwrap_or_else(|error| panic!("{text}: {error}"))
+    }
+
+    fn check(is: fn(&Expr) -> bool, cases: &[(&str, bool)]) {
+        for (text, expected) in cases {
+            assert_eq!(is(&parse(text)), *expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_count_of_rows_is_a_whole_number_that_is_not_below_zero() {
+        check(
+            is_count,
+            &[
+                ("0", true),
+                ("5", true),
+                ("NULL", true),
+                ("-1", false),
+                ("1.5", false),
+                ("9223372036854775808", false),
+                ("'1'", false),
+                ("$1", false),
+                ("a", false),
+            ],
+        );
+    }
+
+    #[test]
+    fn a_number_is_one_with_its_signs_and_parentheses() {
+        check(
+            is_number,
+            &[
+                ("1", true),
+                ("-1", true),
+                ("-(+1)", true),
+                ("'1'", false),
+                ("-a", false),
+                ("1 + 1", false),
+            ],
+        );
+    }
+
+    #[test]
+    fn a_literal_is_one_with_its_parentheses() {
+        check(
+            is_literal,
+            &[("1", true), ("('a')", true), ("a", false), ("-a", false)],
+        );
+    }
+
+    #[test]
+    fn a_pattern_is_plain_where_nothing_is_escaped() {
+        check(
+            is_plain_pattern,
+            &[
+                ("'a%'", true),
+                (r"'a\%'", false),
+                ("5", false),
+                ("a", false),
+            ],
+        );
+    }
+
+    #[test]
+    fn units_are_those_of_days_and_points_in_time() {
+        check(
+            is_unit,
+            &[
+                ("'second'", true),
+                ("'minute'", true),
+                ("'hour'", true),
+                ("'day'", true),
+                ("'week'", true),
+                ("'month'", true),
+                ("'quarter'", true),
+                ("'year'", true),
+                ("'timezone'", false),
+                ("'YEAR'", false),
+                ("5", false),
+                ("year", false),
+            ],
+        );
+    }
+
+    fn call(text: &str) -> Function {
+        match parse(text) {
+            Expr::Function(call) => call,
+            other => panic!("{other}"),
+        }
+    }
+
+    #[test]
+    fn a_series_is_of_given_numbers_and_goes_somewhere() {
+        for (text, expected) in [
+            ("generate_series(1, 5)", true),
+            ("generate_series(1, 5, 2)", true),
+            ("generate_series(1, 5, 0)", false),
+            ("generate_series(1)", false),
+            ("generate_series(1, 5, 2, 1)", false),
+            ("generate_series(1, a)", false),
+            ("generate_series(1, 3000000000)", false),
+            ("generate_series('1', 5)", false),
+            ("other(1, 5)", false),
+        ] {
+            let call = call(text);
+            let FunctionArguments::List(list) = &call.args else {
+                panic!("{text}")
+            };
+            let name = call.name.to_string();
+            assert_eq!(is_series(&name, &list.args), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_window_is_unframed_where_it_has_no_frame_and_no_name() {
+        for (text, expected) in [
+            ("rank() OVER (PARTITION BY a ORDER BY b)", true),
+            ("rank() OVER ()", true),
+            ("rank() OVER w", false),
+            ("rank() OVER (w ORDER BY b)", false),
+            ("rank() OVER (ROWS UNBOUNDED PRECEDING)", false),
+        ] {
+            let over = call(text).over;
+            assert_eq!(over.as_ref().map(is_unframed), Some(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn failures_depend_on_the_plan_where_there_are_several_sources() {
+        for (planned, sources, expected) in [(true, 2, true), (true, 1, false), (false, 2, false)] {
+            let failures = PlanFailures {
+                planned,
+                sources,
+                ..PlanFailures::default()
+            };
+            assert_eq!(failures.depend_on_plan(), expected);
+        }
+        let mut failures = PlanFailures::unchecked();
+        for (key, sources) in [("a", 0), ("b", 0), ("a", 1), ("b", 2)] {
+            failures.read_cte(key);
+            assert_eq!(failures.sources, sources, "{key}");
+        }
+        assert!(failures.depend_on_plan());
+    }
+
+    #[test]
+    fn what_may_fail_is_noted_by_where_it_is_evaluated() {
+        for (rows, planned, term_fails) in [
+            (RowChoice::Planned, true, false),
+            (RowChoice::Answered, false, false),
+            (RowChoice::Guarded, false, false),
+            (RowChoice::Output, false, true),
+        ] {
+            let mut failures = PlanFailures {
+                rows,
+                ..PlanFailures::default()
+            };
+            failures.note();
+            let found = (failures.planned, failures.term_fails);
+            assert_eq!(found, (planned, term_fails), "{rows:?}");
+        }
+    }
+
+    #[test]
+    fn a_query_inside_begins_anew_and_leaves_what_was() {
+        let mut failures = PlanFailures::default();
+        failures.await_outermost();
+        failures.begin_select();
+        assert!(failures.is_outermost());
+        failures.rows = RowChoice::Answered;
+        failures.term_fails = true;
+        failures.over_rows = true;
+        failures.outputs.insert(3);
+        let outside = failures.enter_query();
+        failures.begin_select();
+        assert!(!failures.is_outermost() && failures.rows == RowChoice::Planned);
+        assert!(!failures.term_fails && !failures.over_rows && failures.outputs.is_empty());
+        failures.leave_query(outside);
+        assert!(failures.is_outermost() && failures.rows == RowChoice::Answered);
+        assert!(failures.term_fails && failures.over_rows);
+        assert!(failures.outputs.contains(&3));
+    }
+}

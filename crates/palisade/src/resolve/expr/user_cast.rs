@@ -217,3 +217,25 @@ fn is_called(declared: &str, own: &Own) -> bool {
     let name = crate::ident::qualify([own.1.as_str()]);
     element == name || element == crate::ident::qualify([own.0.as_str(), own.1.as_str()])
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_type_is_called_by_its_name_with_or_without_its_schema() {
+        let own = ("public".to_owned(), "mood".to_owned());
+        for (declared, expected) in [
+            ("mood", true),
+            ("public.mood", true),
+            ("mood[]", true),
+            ("public.mood[]", true),
+            ("mood(3)", true),
+            ("other.mood", false),
+            ("moods", false),
+            ("public", false),
+        ] {
+            assert_eq!(is_called(declared, &own), expected, "{declared}");
+        }
+    }
+}

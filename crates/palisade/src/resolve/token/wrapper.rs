@@ -133,3 +133,103 @@ pub(in crate::resolve) fn keeps_text(
         _ => false,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::panic, reason = "tests")]
+
+    use sqlparser::{
+        dialect::{MySqlDialect, PostgreSqlDialect, SQLiteDialect},
+        parser::Parser,
+    };
+
+    use super::*;
+
+    fn parse(text: &str, dialect: Dialect) -> Expr {
+        let parser: &dyn sqlparser::dialect::Dialect = match dialect {
+            Dialect::Sqlite => &SQLiteDialect {},
+            Dialect::Postgres => &PostgreSqlDialect {},
+            Dialect::Mysql => &MySqlDialect {},
+        };
+        Parser::new(parser)
+            .try_with_sql(text)
+            .and_then(|mut parser| parser.parse_expr())
+            .unwrap_or_else(|error| panic!("{text}: {error}"))
+    }
+
+    #[test]
+    fn a_text_is_inside_of_what_leaves_it_as_it_is() {
+        use Dialect::{Mysql, Postgres, Sqlite};
+        for (text, dialect, expected) in [
+            ("('x')", Sqlite, true),
+            ("'x' COLLATE NOCASE", Sqlite, true),
+            ("'x'", Sqlite, false),
+            ("+'x'", Sqlite, true),
+            ("+'x'", Mysql, true),
+            ("+'x'", Postgres, false),
+            ("-'x'", Sqlite, false),
+            ("CAST('x' AS text)", Postgres, true),
+            ("CAST('x' AS int)", Postgres, false),
+            ("CAST('x' AS varchar)", Postgres, true),
+            ("CAST('x' AS varchar(200))", Postgres, true),
+            ("CAST('x' AS varchar(5))", Postgres, false),
+            ("CAST('x' AS character varying(200))", Postgres, true),
+            ("CAST('x' AS varchar(5))", Sqlite, true),
+            ("CAST('x' AS char)", Postgres, false),
+            ("CAST('x' AS char(200))", Postgres, true),
+            ("CAST('x' AS char(5))", Postgres, false),
+            ("CAST('x' AS char)", Mysql, true),
+            ("CAST('x' AS char(5))", Mysql, false),
+            ("CAST('x' AS char(5))", Sqlite, true),
+            ("CAST('x' AS binary)", Mysql, true),
+            ("CAST('x' AS text[])", Postgres, false),
+            ("CONVERT('x', char)", Mysql, true),
+            ("CONVERT('x', char(5))", Mysql, false),
+            ("CONVERT('x' USING utf8mb4)", Mysql, true),
+            ("CONVERT('x' USING utf16)", Mysql, false),
+            ("_utf8mb4'x'", Mysql, true),
+            ("_latin1'x'", Mysql, true),
+            ("_utf16'x'", Mysql, false),
+        ] {
+            let mut expr = parse(text, dialect);
+            let found = peel(&expr, false, dialect).map(ToString::to_string);
+            let expected = expected.then_some("'x'");
+            assert_eq!(found.as_deref(), expected, "{text} {dialect:?}");
+            let found = peel_mut(&mut expr, false, dialect).map(|inner| inner.to_string());
+            assert_eq!(found.as_deref(), expected, "{text} {dialect:?}");
+        }
+    }
+
+    #[test]
+    fn an_array_of_texts_is_inside_of_casts_to_such() {
+        for (text, expected) in [
+            ("a::text[]", true),
+            ("a::varchar[]", true),
+            ("a::varchar(5)[]", false),
+            ("a::int[]", false),
+            ("a::text", false),
+            ("(a)", true),
+            ("+a", false),
+        ] {
+            let expr = parse(text, Dialect::Postgres);
+            let found = peel(&expr, true, Dialect::Postgres).is_some();
+            assert_eq!(found, expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_token_fits_where_the_length_is_its_own() {
+        for (length, expected) in [
+            (TOKEN_LENGTH, true),
+            (TOKEN_LENGTH + 1, true),
+            (TOKEN_LENGTH - 1, false),
+        ] {
+            let expr = parse(
+                &format!("CAST('x' AS varchar({length}))"),
+                Dialect::Postgres,
+            );
+            let found = peel(&expr, false, Dialect::Postgres).is_some();
+            assert_eq!(found, expected, "{length}");
+        }
+    }
+}

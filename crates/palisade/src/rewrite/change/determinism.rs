@@ -301,3 +301,38 @@ fn call_parts(function: &Function) -> Option<(String, Vec<&Expr>)> {
         .flatten()
         .map(|args| (name, args))
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::panic, reason = "tests")]
+
+    use sqlparser::{dialect::GenericDialect, parser::Parser};
+
+    use super::*;
+
+    fn parse(text: &str) -> Expr {
+        Parser::new(&GenericDialect {})
+            .try_with_sql(text)
+            .and_then(|mut parser| parser.parse_expr())
+            .unwrap_or_else(|error| panic!("{text}: {error}"))
+    }
+
+    #[test]
+    fn a_value_is_written_where_it_is_a_literal_or_a_parameter() {
+        for (text, expected) in [
+            ("1", true),
+            ("'x'", true),
+            ("NULL", true),
+            ("?", true),
+            ("-1", true),
+            ("+1", false),
+            ("-a", false),
+            ("- -1", false),
+            ("(1)", false),
+            ("a", false),
+            ("1 + 1", false),
+        ] {
+            assert_eq!(is_written(&parse(text)), expected, "{text}");
+        }
+    }
+}

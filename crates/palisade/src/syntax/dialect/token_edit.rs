@@ -180,3 +180,121 @@ pub(in crate::syntax) fn is_hex_number(digits: &str, span: Span) -> bool {
     let width = span.end.column.checked_sub(span.start.column);
     width == u64::try_from(digits.len() + 2).ok()
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::panic, reason = "tests")]
+
+    use sqlparser::tokenizer::{Location, Tokenizer};
+
+    use super::*;
+
+    fn tokens(text: &str) -> Vec<TokenWithSpan> {
+        let dialect = sqlparser::dialect::PostgreSqlDialect {};
+        let tokens = Tokenizer::new(&dialect, text).tokenize_with_location();
+        tokens.unwrap_or_else(|error| panic!("{text}: {error}"))
+    }
+
+    fn print(tokens: &[TokenWithSpan]) -> String {
+        tokens.iter().map(|token| token.token.to_string()).collect()
+    }
+
+    #[test]
+    fn blanks_are_left_out() {
+        let tokens = tokens("a  /* b */ . c");
+        let solid = Solid::new(&tokens);
+        assert_eq!(solid.len(), 3);
+        assert!(solid.is(1, &Token::Period) && !solid.is(0, &Token::Period));
+        assert!(solid.is_word(2, &["x", "C"]) && !solid.is_word(2, &["a"]));
+        assert!(solid.is_name(0) && !solid.is_name(1) && !solid.is_name(3));
+    }
+
+    #[test]
+    fn words_are_so_without_quotes() {
+        for (text, words, expected) in [
+            ("order by", &["order", "by"][..], true),
+            ("ORDER  By x", &["order", "by"], true),
+            ("order x", &["order", "by"], false),
+            ("order", &["order", "by"], false),
+            (r#""order" by"#, &["order", "by"], false),
+            ("x", &[], true),
+        ] {
+            let tokens = tokens(text);
+            let found = Solid::new(&tokens).are_words(0, words);
+            assert_eq!(found, expected, "{text}");
+        }
+        for (text, expected) in [
+            ("a select b", true),
+            (r#"a "select" b"#, false),
+            ("a 'select' b", false),
+        ] {
+            let found = has_keyword(&tokens(text), &[Keyword::SELECT]);
+            assert_eq!(found, expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn names_end_behind_their_last_part() {
+        for (text, expected) in [
+            ("a", Some(1)),
+            ("a.b c", Some(3)),
+            (r#"a . "b" . c"#, Some(5)),
+            ("a.", None),
+            ("a.(b)", None),
+            ("1", None),
+            ("", None),
+        ] {
+            let tokens = tokens(text);
+            let found = Solid::new(&tokens).after_name(0);
+            assert_eq!(found, expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn parentheses_are_found_from_both_ends() {
+        for (text, open, close) in [
+            ("(a)", 0, Some(2)),
+            ("((a) b)", 0, Some(5)),
+            ("((a) b)", 1, Some(3)),
+            ("(a", 0, None),
+            (") (a)", 0, None),
+        ] {
+            let tokens = tokens(text);
+            let solid = Solid::new(&tokens);
+            assert_eq!(solid.find_closing(open), close, "{text}");
+            if let Some(close) = close {
+                assert_eq!(solid.find_opening(close), Some(open), "{text}");
+            }
+        }
+        for (text, close, open) in [("a)", 1, None), ("(a", 1, None), ("(a))", 3, None)] {
+            let tokens = tokens(text);
+            assert_eq!(Solid::new(&tokens).find_opening(close), open, "{text}");
+        }
+    }
+
+    #[test]
+    fn tokens_are_put_and_taken() {
+        let edit = |text: &str, edit: fn(&mut Edits, &Solid<'_>)| {
+            let tokens = tokens(text);
+            let mut edits = Edits::default();
+            edit(&mut edits, &Solid::new(&tokens));
+            print(&edits.apply(tokens))
+        };
+        assert_eq!(edit("a b c", |_, _| {}), "a b c");
+        assert_eq!(edit("a b c", |e, s| e.put(s, 1, Token::Plus)), "a +b c");
+        assert_eq!(edit("a b c", |e, s| e.put(s, 9, Token::Plus)), "a b c+");
+        assert_eq!(edit("a b c", |e, s| e.take(s, 1)), "a  c");
+        assert_eq!(edit("a b c", |e, s| e.take(s, 9)), "a b c");
+        assert_eq!(edit("a b c", |e, s| e.take_until(s, 1, 2)), "a c");
+        assert_eq!(edit("a b c", |e, s| e.take_until(s, 1, 9)), "a b c");
+    }
+
+    #[test]
+    fn a_number_with_two_signs_before_its_digits_is_hexadecimal() {
+        for (width, expected) in [(3, false), (4, true), (5, false)] {
+            let at = |column| Location { line: 1, column };
+            let span = Span::new(at(7), at(7 + width));
+            assert_eq!(is_hex_number("1F", span), expected, "{width}");
+        }
+    }
+}

@@ -316,4 +316,45 @@ mod tests {
             assert!(error.contains(message), "{text}: {error}");
         }
     }
+
+    #[test]
+    fn days_and_times_are_those_of_the_calendar() {
+        for (text, expected) in [
+            ("0001-01-01", true),
+            ("0000-01-01", false),
+            ("2023-01-31", true),
+            ("2023-01-32", false),
+            ("2023-01-00", false),
+            ("2023-00-01", false),
+            ("2023-12-31", true),
+            ("2023-13-01", false),
+            ("2023-04-30", true),
+            ("2023-04-31", false),
+            ("2023-06-31", false),
+            ("2023-09-31", false),
+            ("2023-11-31", false),
+            ("2023-02-28", true),
+            ("2023-02-29", false),
+            ("2024-02-29", true),
+            ("2024-02-30", false),
+            ("1900-02-29", false),
+            ("2000-02-29", true),
+            ("2023-1-01", false),
+            ("02023-01-01", false),
+            ("2023-01-01-01", false),
+            ("2023-01", false),
+            ("2023-01-0x", false),
+            ("2023-01-01 ", false),
+            ("2023-01-01 00:00:00", true),
+            ("2023-01-01 23:59:59", true),
+            ("2023-01-01 24:00:00", false),
+            ("2023-01-01 23:60:00", false),
+            ("2023-01-01 23:00:60", false),
+            ("2023-01-01 23:00", false),
+            ("2023-02-29 23:00:00", false),
+        ] {
+            let formula = Formula::Text(text.to_owned());
+            assert_eq!(is_moment(&formula), expected, "{text}");
+        }
+    }
 }

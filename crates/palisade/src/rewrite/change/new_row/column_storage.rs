@@ -118,3 +118,115 @@ pub(in crate::rewrite) fn declared_length(type_name: &str) -> Option<usize> {
     // A declaration that is not understood admits nothing longer than nothing.
     Some(digits.trim().parse().unwrap_or(0))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::DefaultValue;
+
+    fn column(type_name: &str, dialect: Dialect) -> Column {
+        Column {
+            name: "c".into(),
+            key: "c".into(),
+            uid: "t.c".to_owned(),
+            type_name: type_name.into(),
+            class: TypeClass::from_name(dialect, type_name),
+            nullable: false,
+            collation: String::new(),
+            generated: None,
+            stored: false,
+            filled: DefaultValue::Unknown,
+        }
+    }
+
+    #[test]
+    fn lengths_are_those_that_are_declared() {
+        for (type_name, expected) in [
+            ("varchar(9)", Some(9)),
+            ("varchar( 9 ) unsigned", Some(9)),
+            ("decimal(5,2)", Some(0)),
+            ("varchar(", None),
+            ("text", None),
+        ] {
+            assert_eq!(declared_length(type_name), expected, "{type_name}");
+        }
+    }
+
+    #[test]
+    fn a_type_is_the_first_word_of_its_declaration() {
+        for (type_name, wanted, expected) in [
+            ("CHAR(3)", "char", true),
+            ("int unsigned", "int", true),
+            ("character varying", "character", true),
+            ("varchar(3)", "char", false),
+            ("", "char", false),
+        ] {
+            let column = column(type_name, Dialect::Mysql);
+            assert_eq!(has_type(&column, wanted), expected, "{type_name}");
+        }
+    }
+
+    #[test]
+    fn texts_are_stored_whole_where_they_fit() {
+        let long = "a".repeat(64);
+        let short = "a".repeat(63);
+        for (type_name, dialect, text, expected) in [
+            ("varchar(3)", Dialect::Postgres, "abc", true),
+            ("varchar(3)", Dialect::Postgres, "abcd", false),
+            ("varchar(3)", Dialect::Postgres, "ééé", true),
+            ("name", Dialect::Postgres, short.as_str(), true),
+            ("name", Dialect::Postgres, long.as_str(), false),
+            ("text", Dialect::Postgres, long.as_str(), true),
+            ("varchar(3)", Dialect::Sqlite, "abcd", true),
+            ("varchar(3)", Dialect::Mysql, "abcd", false),
+            ("varchar(3)", Dialect::Mysql, "ab ", true),
+            ("char(3)", Dialect::Mysql, "ab ", false),
+            ("char(3)", Dialect::Mysql, "ab", true),
+        ] {
+            let column = column(type_name, dialect);
+            let found = stores_whole_text(text, &column, dialect);
+            assert_eq!(found, expected, "{type_name} {text}");
+        }
+    }
+
+    #[test]
+    fn conditions_of_whole_texts_are_those_of_the_type() {
+        for (type_name, nullable, dialect, expected) in [
+            ("text", false, Dialect::Postgres, ""),
+            ("integer", false, Dialect::Postgres, ""),
+            ("varchar(3)", false, Dialect::Sqlite, ""),
+            (
+                "character varying(3)",
+                false,
+                Dialect::Postgres,
+                "char_length",
+            ),
+            ("name", false, Dialect::Postgres, "octet_length"),
+            ("varchar(3)", false, Dialect::Mysql, "char_length"),
+            (
+                "char(3)",
+                false,
+                Dialect::Mysql,
+                "char_length rtrim char_length",
+            ),
+            ("varchar(3)", true, Dialect::Mysql, "IS NULL char_length"),
+            ("text", true, Dialect::Mysql, ""),
+        ] {
+            let column = Column {
+                nullable,
+                ..column(type_name, dialect)
+            };
+            let value = ast::column(dialect, "c");
+            let mut functions = BTreeSet::new();
+            let found = whole_text_conditions(&value, &column, dialect, &mut functions);
+            let text: Vec<String> = found.iter().map(ToString::to_string).collect();
+            let text = text.join(" ").to_lowercase();
+            for word in expected.split_whitespace() {
+                assert!(text.contains(&word.to_lowercase()), "{type_name}: {text}");
+            }
+            assert_eq!(found.is_empty(), expected.is_empty(), "{type_name}: {text}");
+            assert_eq!(functions.is_empty(), expected.is_empty(), "{type_name}");
+            assert_eq!(text.contains("is null"), nullable && !expected.is_empty());
+        }
+    }
+}

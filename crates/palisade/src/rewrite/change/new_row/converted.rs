@@ -520,6 +520,29 @@ mod tests {
         stored_value(&expr, &column, dialect, &|_| Some(Value::text("5")))
     }
 
+    #[test]
+    fn calls_that_tell_the_time_are_the_engines_own() {
+        for (text, expected) in [
+            ("now()", true),
+            ("NOW()", true),
+            ("current_timestamp", true),
+            ("localtime()", true),
+            ("pg_catalog.now()", true),
+            ("public.now()", false),
+            ("a.pg_catalog.now()", false),
+            ("now(1)", false),
+            ("now() FILTER (WHERE true)", false),
+            ("now() OVER ()", false),
+            ("clock_timestamp()", false),
+        ] {
+            let parsed = Parser::new(&PostgreSqlDialect {}).try_with_sql(text);
+            let Ok(Expr::Function(call)) = parsed.and_then(|mut parser| parser.parse_expr()) else {
+                panic!("{text}")
+            };
+            assert_eq!(is_moment_of_now(&call), expected, "{text}");
+        }
+    }
+
     fn known_value(literal: Literal) -> StoredValue {
         StoredValue::Known(Constant::Value(literal))
     }

@@ -151,3 +151,56 @@ fn takes_text_as_its_own(class: TypeClass) -> bool {
         TypeClass::Text | TypeClass::Padded | TypeClass::Other => false,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::panic, reason = "tests")]
+
+    use sqlparser::{dialect::PostgreSqlDialect, parser::Parser};
+
+    use super::*;
+
+    fn parse(text: &str) -> Expr {
+        Parser::new(&PostgreSqlDialect {})
+            .try_with_sql(text)
+            .and_then(|mut parser| parser.parse_expr())
+            .unwrap_or_else(|error| panic!("{text}: {error}"))
+    }
+
+    #[test]
+    fn literals_without_a_type_are_texts_nulls_and_parameters() {
+        for (text, expected) in [
+            ("'x'", true),
+            ("('x')", true),
+            ("NULL", true),
+            ("$1", true),
+            ("1", false),
+            ("true", false),
+            ("'x'::text", false),
+            ("a", false),
+        ] {
+            assert_eq!(is_untyped(&parse(text)), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn types_of_the_engine_are_written_without_their_lengths() {
+        for (name, expected) in [
+            ("bit(3)", Some("BIT VARYING")),
+            ("bit", Some("BIT VARYING")),
+            ("character(3)", Some("bpchar")),
+            ("character varying(3)", Some("CHARACTER VARYING")),
+            ("character varying(3)[]", Some("CHARACTER VARYING[]")),
+            ("numeric(5,2)", Some("NUMERIC")),
+            (
+                "timestamp(3) without time zone",
+                Some("TIMESTAMP WITHOUT TIME ZONE"),
+            ),
+            ("integer[]", Some("INTEGER[]")),
+            ("numeric(5", None),
+        ] {
+            let found = engine_type(name).map(|found| found.to_string());
+            assert_eq!(found.as_deref(), expected, "{name}");
+        }
+    }
+}

@@ -380,7 +380,12 @@ pub(in crate::rewrite) fn labels(type_name: &str) -> Option<Vec<String>> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::panic, reason = "tests")]
+
+    use sqlparser::{dialect::MySqlDialect, parser::Parser};
+
     use super::*;
+    use crate::catalog::DefaultValue;
 
     #[test]
     fn labels_are_read() {
@@ -390,6 +395,8 @@ mod tests {
             ("enum('')", Some(vec![""])),
             ("enum('a\\b')", None),
             ("enum('a'", None),
+            ("enum('a' 'b')", None),
+            ("enum('a',)", None),
             ("varchar(3)", None),
         ] {
             let found = labels(text);
@@ -399,5 +406,150 @@ mod tests {
             });
             assert_eq!(found, expected, "{text}");
         }
+    }
+
+    fn column(type_name: &str) -> Column {
+        Column {
+            name: "c".into(),
+            key: "c".into(),
+            uid: "t.c".to_owned(),
+            type_name: type_name.into(),
+            class: TypeClass::from_name(Dialect::Mysql, type_name),
+            nullable: true,
+            collation: "utf8mb4_0900_ai_ci".to_owned(),
+            generated: None,
+            stored: false,
+            filled: DefaultValue::Unknown,
+        }
+    }
+
+    #[test]
+    fn texts_are_stored_unchanged_where_they_have_the_form_of_the_type() {
+        for (type_name, text, expected) in [
+            ("datetime", "2024-01-02", true),
+            ("datetime", "2024-01-02 03:04:05", true),
+            ("datetime", "2024-01-02 03:04:05.5", false),
+            ("datetime(2)", "2024-01-02 03:04:05.25", true),
+            ("datetime(2)", "2024-01-02 03:04:05.255", false),
+            ("datetime(2)", "2024-01-02 03:04:05.2x", false),
+            ("datetime(2)", "2024-01-02.25", false),
+            ("datetime", "2024-1-2", false),
+            ("datetime", "2024/01/02", false),
+            ("timestamp", "2024-01-02 03:04:05", true),
+            ("time", "03:04:05", true),
+            ("time", "03:04:05.5", false),
+            ("time(1)", "03:04:05.5", true),
+            ("time", "3:04:05", false),
+            ("enum('a','b')", "B", true),
+            ("enum('a','b')", "c", false),
+            ("enum('a','b')", "1", false),
+            ("set('a','b')", "a", false),
+            ("binary(3)", "abc", true),
+            ("binary(3)", "ab", false),
+            ("binary(3)", "abcd", false),
+            ("varbinary(3)", "ab", true),
+            ("blob", "ab", false),
+            ("uuid", "01234567-89AB-cdef-0123-456789abcdef", true),
+            ("uuid", "0123456789abcdef0123456789abcdef", false),
+            ("int", "1", false),
+            ("varchar(9)", "a", false),
+            ("date", "2024-01-02", false),
+            ("json", "1", false),
+        ] {
+            let found = is_stored_unchanged(text, &column(type_name));
+            assert_eq!(found, expected, "{type_name} {text}");
+        }
+        // The class is what counts: a set is of the class of texts or none.
+        let set = Column {
+            class: TypeClass::Enum,
+            ..column("set('a','b')")
+        };
+        assert!(!is_stored_unchanged("a", &set));
+    }
+
+    #[test]
+    fn numbers_are_short_up_to_fifteen_digits() {
+        for (text, expected) in [
+            ("1", true),
+            ("-1.5", true),
+            ("(-(1))", true),
+            ("123456789012345", true),
+            ("1234567890123456", false),
+            ("1e5", false),
+            ("'1'", false),
+            ("a", false),
+            ("+1", false),
+        ] {
+            assert_eq!(is_short_number(&parse(text)), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn days_are_plain_as_mysql_prints_them() {
+        for (text, expected) in [
+            ("'2024-01-02'", true),
+            ("'2024-01-2'", false),
+            ("'2024-01-02 '", false),
+            ("'2024x01-02'", false),
+            ("'2024-01x02'", false),
+            ("'2024-0--02'", false),
+            ("'20x4-01-02'", false),
+            ("20240102", false),
+            ("a", false),
+        ] {
+            assert_eq!(is_plain_date(&parse(text)), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn doubles_are_kept_whole() {
+        for (type_name, expected) in [
+            ("double", true),
+            ("double unsigned", true),
+            ("double(8,2)", false),
+            ("float", false),
+        ] {
+            assert_eq!(is_double(&column(type_name)), expected, "{type_name}");
+        }
+    }
+
+    #[test]
+    fn texts_are_folded_as_the_loosest_collation_does() {
+        let with = |collation: &str| Column {
+            collation: collation.to_owned(),
+            ..column("varchar(9)")
+        };
+        for (text, collation, dialect, expected) in [
+            ("Ab ", "BINARY", Dialect::Sqlite, Some("ab")),
+            ("Ab ", "utf8mb4_bin", Dialect::Mysql, Some("Ab")),
+            ("É", "utf8mb4_bin", Dialect::Mysql, Some("É")),
+            ("Ab~ ", "utf8mb4_0900_ai_ci", Dialect::Mysql, Some("ab~")),
+            ("É", "utf8mb4_0900_ai_ci", Dialect::Mysql, None),
+            ("a\tb", "utf8mb4_0900_ai_ci", Dialect::Mysql, None),
+            ("a", "default", Dialect::Postgres, None),
+        ] {
+            let found = fold_collation(text, &with(collation), dialect);
+            assert_eq!(found.as_deref(), expected, "{text:?} {collation}");
+        }
+    }
+
+    #[test]
+    fn only_points_in_time_are_filled_with_the_time() {
+        for (type_name, expected) in [
+            ("timestamp", true),
+            ("datetime", true),
+            ("date", false),
+            ("time", false),
+            ("int", false),
+        ] {
+            assert_eq!(is_time(&column(type_name)), expected, "{type_name}");
+        }
+    }
+
+    fn parse(text: &str) -> Expr {
+        Parser::new(&MySqlDialect {})
+            .try_with_sql(text)
+            .and_then(|mut parser| parser.parse_expr())
+            .unwrap_or_else(|error| panic!("{text}: {error}"))
     }
 }
