@@ -408,7 +408,7 @@ fn open_behind(
     };
     match access {
         Access::Write => late.writable(),
-        Access::Read if setup.policies.decide_tools() => late,
+        Access::Read if setup.policies.decide_tools() || setup.expects_history => late,
         Access::Read => late.with_fixed_tools(),
     }
 }

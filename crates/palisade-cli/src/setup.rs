@@ -59,6 +59,8 @@ pub(crate) struct Setup {
     pub(crate) budgets: Option<Arc<Budgets>>,
     /// How often `serve` notes a moment.
     pub(crate) heartbeat: Duration,
+    /// Whether the operator says how often, so that the tools of history are waited for.
+    pub(crate) expects_history: bool,
     /// The secret behind tokens and hash masks.
     token_secret: Option<TokenSecret>,
     /// What a statement may cost.
@@ -264,6 +266,7 @@ impl Setup {
             scanner: config.scanner(),
             budgets: config.budgets.clone(),
             heartbeat: config.heartbeat.unwrap_or(EVERY),
+            expects_history: config.heartbeat.is_some(),
             token_secret: token_secret.map(|secret| secret.lasting(lifetime)),
             limits: config.limits.clone(),
             writable: config.writable,

@@ -32,6 +32,7 @@ mod default_state;
 mod desk;
 mod explain;
 mod extensions;
+mod history;
 mod http;
 mod http_limits;
 mod http_metrics;

@@ -236,7 +236,7 @@ fn functions() -> String {
     out
 }
 
-/// The tools as a server lists them that may change data and has templates.
+/// The tools as a server lists them that may change data, has templates and keeps history.
 fn tools() -> String {
     let desk = Desk::new();
     desk.policy("permit (principal, action, resource);");
@@ -244,6 +244,17 @@ fn tools() -> String {
         "p/templates.toml",
         "[[template]]\nname = \"t\"\ndescription = \"d\"\nsql = \"SELECT 1\"\nparameters = []\n",
     );
+    let enable = [
+        "history",
+        "enable",
+        "sqlite:demo.db",
+        "tickets",
+        "--policies",
+        "p",
+    ];
+    let script = desk.run(&enable).expect_exit(0).out;
+    let database = rusqlite::Connection::open(desk.path("demo.db")).unwrap();
+    database.execute_batch(&script).unwrap();
     let mut client = Client::new(&desk, &["sqlite:demo.db", "--policies", "p", "--writable"]);
     let listed = client.ask("tools/list", &serde_json::json!({}));
     let mut out = "| tool | arguments | what it does |\n|---|---|---|\n".to_owned();

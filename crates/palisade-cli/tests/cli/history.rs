@@ -1,0 +1,147 @@
+//! Tables as they were, by the binary: on the command line, and over MCP.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::{desk::Desk, serve::Client};
+
+const CONFIG: [&str; 2] = ["--config", "palisade.toml"];
+
+/// A desk of whose tickets history is kept.
+fn desk() -> Desk {
+    let desk = Desk::new();
+    desk.policy("permit (principal, action, resource);");
+    desk.write(
+        "palisade.toml",
+        "policies = \"p\"\naudit = \"audit.jsonl\"\n[approvals]\nstate = \"state.db\"\n[history]\nevery = \"1s\"\n\
+         [connections.desk]\nurl = \"sqlite:demo.db\"\n",
+    );
+    keep_history(&desk, &["history", "enable", "connection:desk", "tickets"]);
+    desk
+}
+
+/// Runs what a command prints for the database's owner.
+fn keep_history(desk: &Desk, command: &[&str]) {
+    let script = desk.run(&[command, &CONFIG].concat()).expect_exit(0).out;
+    change(desk, &script);
+}
+
+/// Changes the database beside the firewall.
+fn change(desk: &Desk, sql: &str) {
+    let database = rusqlite::Connection::open(desk.path("demo.db")).unwrap();
+    database.execute_batch(sql).unwrap();
+}
+
+/// The subject of the first ticket, by a query with these arguments more.
+fn subject(desk: &Desk, more: &[&str]) -> Value {
+    let query = [
+        "query",
+        "connection:desk",
+        "SELECT subject FROM tickets WHERE id = 1",
+        "--format",
+        "json",
+    ];
+    let told = desk.run(&[&query[..], &CONFIG, more].concat());
+    let answer: Value = serde_json::from_str(&told.expect_exit(0).out).unwrap();
+    answer["rows"][0]["subject"].clone()
+}
+
+#[test]
+fn a_snapshot_is_read_and_forgotten() {
+    let desk = desk();
+    let of_history = |command: &[&str]| desk.run(&[command, &CONFIG].concat());
+    let listed = of_history(&["history", "tables", "connection:desk"]).expect_exit(0);
+    assert_eq!(listed.out, "main.tickets\n");
+    let first = subject(&desk, &[]);
+    let taken = of_history(&["snapshots", "create", "connection:desk", "first"]).expect_exit(0);
+    assert!(taken.out.contains("  first\n"), "{}", taken.out);
+    change(&desk, "UPDATE tickets SET subject = 'later' WHERE id = 1");
+    assert_eq!(subject(&desk, &[]), "later");
+    assert_eq!(subject(&desk, &["--as-of", "first"]), first);
+    for (sql, moment, told) in [
+        ("SELECT 1 FROM customers", "first", "history.not-kept"),
+        ("SELECT 1", "nosuch", "palisade snapshots list"),
+    ] {
+        let query = ["query", "connection:desk", sql, "--as-of", moment];
+        let refused = of_history(&query).expect_exit(1);
+        assert!(refused.out.contains(told), "{}", refused.out);
+    }
+    let of_moment = [
+        "history",
+        "prune",
+        "connection:desk",
+        "tickets",
+        "--before",
+        "first",
+    ];
+    keep_history(&desk, &of_moment);
+    assert_eq!(subject(&desk, &["--as-of", "first"]), first);
+    of_history(&["snapshots", "delete", "connection:desk", "first"]).expect_exit(0);
+    let listed = of_history(&["snapshots", "list", "connection:desk"]).expect_exit(0);
+    assert_eq!(listed.out, "there are no snapshots\n");
+    keep_history(&desk, &["history", "disable", "connection:desk", "tickets"]);
+    let listed = of_history(&["history", "tables", "connection:desk"]).expect_exit(0);
+    assert!(
+        listed.out.starts_with("no table has a history"),
+        "{}",
+        listed.out
+    );
+}
+
+#[test]
+fn what_cannot_have_a_history_is_told_why() {
+    let desk = desk();
+    change(
+        &desk,
+        "CREATE TABLE loose (word text); CREATE TABLE odd (id integer PRIMARY KEY, palisade_to integer)",
+    );
+    for (table, why) in [
+        ("loose", "no primary key"),
+        ("odd", "`palisade_to`"),
+        ("nosuch", "there is no table `nosuch`"),
+    ] {
+        let enable = ["history", "enable", "connection:desk", table];
+        desk.run(&[&enable[..], &CONFIG].concat()).fails(2, &[why]);
+    }
+}
+
+#[test]
+fn a_server_notes_moments_by_itself() {
+    let desk = desk();
+    let mut client = Client::new(&desk, &CONFIG);
+    let tools = client.ask("tools/list", &json!({})).to_string();
+    for tool in [
+        "create_snapshot",
+        "delete_snapshot",
+        "diff_table",
+        "list_snapshots",
+        "as_of",
+    ] {
+        assert!(tools.contains(tool), "{tool}");
+    }
+    let sql = "SELECT subject FROM tickets WHERE id = 1";
+    let mut ask = |as_of: Option<&str>| {
+        let arguments = json!({"sql": sql, "format": "json", "as_of": as_of});
+        client.call("query", &arguments)["structuredContent"].clone()
+    };
+    let first = ask(None)["rows"][0]["subject"].clone();
+    // The moment of the start is noted, and with it the state before the change.
+    let began = Instant::now();
+    let then = loop {
+        let now = ask(Some("2999-01-01T00:00:00Z"));
+        if now["code"] != "history.unknown-snapshot" {
+            break now;
+        }
+        assert!(began.elapsed() < Duration::from_secs(30), "{now}");
+    };
+    let moment = then["as_of"]["taken"].as_str().unwrap().to_owned();
+    assert_eq!(then["as_of"]["snapshot"], Value::Null);
+    change(&desk, "UPDATE tickets SET subject = 'later' WHERE id = 1");
+    let began = Instant::now();
+    while ask(Some("2999-01-01T00:00:00Z"))["rows"][0]["subject"] != "later" {
+        assert!(began.elapsed() < Duration::from_secs(30));
+    }
+    assert_eq!(ask(Some(&moment))["rows"][0]["subject"], first);
+    assert_eq!(ask(None)["rows"][0]["subject"], "later");
+}
