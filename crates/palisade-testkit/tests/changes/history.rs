@@ -70,7 +70,7 @@ impl Desk {
             Engine::Mariadb => "longtext",
         };
         let script = format!("{TABLES}{}", IMAGES.replace("LONG", long));
-        let policies = |schema: &str| policy_sources(&POLICIES.replace("SCHEMA", schema));
+        let policies = |schema: &str| policy_sources(POLICIES.replace("SCHEMA", schema));
         let (guard, database) = match engine {
             Engine::Sqlite => {
                 let file = TestFile::new(&script);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::{
     answer::{Notice, OutputColumn},
     code::Code,
-    guard::{Became, Guard, Refusal, Request, Run, internal, request::Asked},
+    guard::{Became, Guard, Refusal, Request, Run, internal, read_as_of, request::Asked},
     rejection::Rejection,
     rewrite::Effect,
     syntax::Wording,
@@ -49,9 +49,9 @@ impl Guard {
         let firewall = Arc::clone(&run.live.firewall);
         let limits = limits.unwrap_or(firewall.limits());
         let session = self.now(&firewall, session);
-        let (session, _) = self
-            .read_past(as_of, session)
-            .map_err(|(_, rejection)| self.refusal(rejection))?;
+        let past = as_of.map(|moment| self.look_up(moment)).transpose();
+        let past = past.map_err(|rejection| self.refusal(rejection))?;
+        let session = read_as_of(session, Some(&past));
         let plan = match asked {
             Asked::Plan(sql, _) => Some(firewall.plan_of(sql)),
             Asked::Statement(_, _) | Asked::Template(_, _) => None,

@@ -52,7 +52,7 @@ use request::Asked;
 
 use crate::{
     answer::{
-        Envelope, ExpectedByColumn, ExpectedFindings, Marker, Room, ScanSession, Scanner,
+        AsOf, Envelope, ExpectedByColumn, ExpectedFindings, Marker, Room, ScanSession, Scanner,
         Sensitivity, SeverityActions,
     },
     approval::{Approvals, PendingApproval},
@@ -62,7 +62,7 @@ use crate::{
     firewall::{Decided, Firewall, PermittedChange, VisibleRelation},
     host::Host,
     limits::Limits,
-    past::LabelStore,
+    past::{Label, LabelStore},
     policy::{ApprovalDemand, PolicySources, template::Template},
     rejection::Rejection,
     rewrite::{Effect, RewrittenStatement},
@@ -348,10 +348,8 @@ impl Guard {
         let firewall = Arc::clone(&run.live.firewall);
         let limits = limits.unwrap_or(firewall.limits());
         let session = self.now(&firewall, session);
-        let (session, past) = match self.read_past(as_of, session) {
-            Ok((session, past)) => (session, Ok(past)),
-            Err((session, rejection)) => (session, Err(rejection)),
-        };
+        let past = as_of.map(|moment| self.look_up(moment)).transpose();
+        let session = read_as_of(session, past.as_ref().ok());
         let plan = match asked {
             Asked::Plan(sql, _) => Some(firewall.plan_of(sql)),
             Asked::Statement(_, _) | Asked::Template(_, _) => None,
@@ -391,7 +389,10 @@ impl Guard {
         run.report.duration = self.host.monotonic().saturating_sub(start);
         self.spend(session, result.as_ref().ok(), run.report.duration);
         let outcome = match result {
-            Ok(envelope) => Outcome::Rows(envelope.with_as_of(past.ok().flatten())),
+            Ok(envelope) => {
+                let told = past.ok().flatten().map(|(_, told)| told);
+                Outcome::Rows(envelope.with_as_of(told))
+            }
             Err(rejection) => Outcome::Rejected(Refusal {
                 pending: run.pending.take().map(Box::new),
                 ..self.refusal(rejection)
@@ -739,6 +740,17 @@ fn decide(
 
 fn internal(detail: &str) -> Rejection {
     Rejection::new(Code::Internal, Code::Internal.summary()).with_operator_detail(detail)
+}
+
+/// `session` as of a moment, where one was asked for and found.
+fn read_as_of<'s>(
+    session: Cow<'s, Session>,
+    past: Option<&Option<(Label, AsOf)>>,
+) -> Cow<'s, Session> {
+    match past.and_then(Option::as_ref) {
+        Some((label, _)) => Cow::Owned(session.into_owned().as_of(label.clone())),
+        None => session,
+    }
 }
 
 /// A refusal of the answer that a change gives, which took the change back.

@@ -1,6 +1,6 @@
 //! Queries over tables as they were.
 
-use std::{borrow::Cow, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use serde::Serialize;
 
@@ -202,21 +202,6 @@ impl Guard {
     pub fn find_label(&self, as_of: &str) -> Result<(Label, AsOf), Refusal> {
         self.look_up(as_of)
             .map_err(|rejection| self.refusal(rejection))
-    }
-
-    /// `session` as of what is asked for, and what that is.
-    pub(in crate::guard) fn read_past<'s>(
-        &self,
-        as_of: Option<&str>,
-        session: Cow<'s, Session>,
-    ) -> Result<(Cow<'s, Session>, Option<AsOf>), (Cow<'s, Session>, Rejection)> {
-        let Some(as_of) = as_of else {
-            return Ok((session, None));
-        };
-        match self.look_up(as_of) {
-            Ok((label, told)) => Ok((Cow::Owned(session.into_owned().as_of(label)), Some(told))),
-            Err(rejection) => Err((session, rejection)),
-        }
     }
 
     /// The label of a moment, and what is told of it.
