@@ -34,7 +34,7 @@ pub(crate) struct Account {
 #[cfg(test)]
 impl Grant {
     /// These privileges on the whole of `object`.
-    pub(crate) fn of(privileges: &[&str], object: Option<&str>) -> Self {
+    pub(crate) fn list_privileges(privileges: &[&str], object: Option<&str>) -> Self {
         Self {
             privileges: privileges.iter().map(|one| (*one).to_owned()).collect(),
             is_whole: true,
@@ -187,14 +187,14 @@ mod tests {
             (&["SELECT"], Some("`a_b`.*"), true, true),
             (&["SELECT"], None, false, false),
         ] {
-            let account = account(Grant::of(privileges, object), has_revokes);
+            let account = account(Grant::list_privileges(privileges, object), has_revokes);
             let found = account.may("a_b", "t", "SELECT");
             assert_eq!(found, expected, "{privileges:?} {object:?} {has_revokes}");
         }
-        let whole = Grant::of(&["SELECT"], Some("`a_b`.`t`"));
+        let whole = Grant::list_privileges(&["SELECT"], Some("`a_b`.`t`"));
         let some = Grant {
             is_whole: false,
-            ..Grant::of(&["SELECT"], Some("`a_b`.`t`"))
+            ..Grant::list_privileges(&["SELECT"], Some("`a_b`.`t`"))
         };
         assert!(account(whole, false).sees_every_column("a_b", "t"));
         assert!(!account(some, false).sees_every_column("a_b", "t"));

@@ -256,7 +256,7 @@ mod tests {
             ("SLAVE MONITOR", Some("*.*"), Some(Kind::Powerful)),
             ("SOMETHING", Some("*.*"), Some(Kind::Unknown)),
         ] {
-            let grant = Grant::of(&[privilege], object);
+            let grant = Grant::list_privileges(&[privilege], object);
             assert_eq!(kind(privilege, &grant), expected, "{privilege} {object:?}");
         }
     }

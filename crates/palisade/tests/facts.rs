@@ -368,7 +368,7 @@ fn describe_expected(statement: &RewrittenStatement) -> String {
     parts.join(" | ").trim_end().to_owned()
 }
 
-/// A column more would be one that the second lock lets through.
+/// The second lock would let through a column more.
 #[test]
 fn the_engine_may_do_what_was_decided_and_no_more() {
     let sqlite = || palisade_sqlite::catalog_from_ddl(SCHEMA, "shop").unwrap();

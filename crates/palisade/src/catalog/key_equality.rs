@@ -238,7 +238,7 @@ mod tests {
         }
     }
 
-    /// A table with the two columns: the one that is referred to, and the one that refers.
+    /// A table with two columns. The second refers to the first.
     fn table(theirs: (&str, &str), ours: (&str, &str), dialect: Dialect) -> RelationDef {
         let columns = vec![
             column("theirs", theirs.0, theirs.1, dialect),
