@@ -626,7 +626,7 @@ fn mistakes_in_connections_point_at_their_line() {
         ),
         (
             "hosts = []\n",
-            "`limits`, `grants`, `mcp`, `approvals`, `http`, `broker`, `telemetry`, `scan`, `budgets`, `connections`\n",
+            "`limits`, `grants`, `mcp`, `approvals`, `http`, `broker`, `telemetry`, `scan`, `budgets`, `history`, `connections`\n",
         ),
         ("[mcp]\ntools = \"most\"\n", "`core`, `full`\n"),
         (
