@@ -183,7 +183,8 @@ on_every_engine! {
 async fn mariadb_says_that_it_keeps_no_history() {
     let desk = Desk::without_history(Engine::Mariadb).await;
     let order = HistoryOrder::Enable { account: None };
-    let refused = desk.guard.write_history_script("customers", &order);
+    let table = format!("{}.customers", desk.guard.firewall().catalog().database());
+    let refused = desk.guard.write_history_script(&table, &order);
     assert_eq!(
         refused.unwrap_err(),
         "no history can be kept on this database"
