@@ -217,7 +217,13 @@ pub async fn follows_the_policies(guard: &Guard, schema: &str, ddl: &Ddl) {
     assert_eq!(answer, json!("policy.forbidden"));
     let loaded = guard.reload(&policies(schema, "")).await;
     assert!(loaded.is_ok(), "{loaded:?}");
-    assert_eq!(ask(guard, sql).await, json!([{"n": 2}]));
+    // They fit the schema that was known. The first statement that notices another one has it read.
+    let first = ask(guard, sql).await;
+    if first == json!("database.schema-changed") {
+        assert_eq!(ask(guard, sql).await, json!([{"n": 2}]));
+    } else {
+        assert_eq!(first, json!([{"n": 2}]));
+    }
 }
 
 /// While a view is replaced again and again, now over what may be seen, now over what may not, no answer
