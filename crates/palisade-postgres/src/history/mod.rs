@@ -23,7 +23,7 @@ use crate::fault;
 
 /// How often it is looked whether the log is on disk, and how many times.
 const LOOK: Duration = Duration::from_millis(20);
-const LOOKS: u32 = 100;
+const LOOKS: u32 = 250;
 
 /// After so many, the server is given something to write.
 const PATIENT_LOOKS: u32 = 5;
