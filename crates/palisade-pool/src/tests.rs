@@ -101,7 +101,7 @@ enum Step {
 }
 
 impl Script {
-    fn of(steps: &[Step]) -> Self {
+    fn from_steps(steps: &[Step]) -> Self {
         Self {
             steps: steps.iter().rev().copied().collect(),
             ran_in: Vec::new(),
@@ -133,7 +133,7 @@ async fn run(numbers: &Numbers, steps: &[Step]) -> (Script, Option<BackendErrorK
     let pool = numbers.pool(1, 1);
     pool.lease().await.unwrap().give_back().await;
     numbers.with(|server| server.seen.clear());
-    let mut script = Script::of(steps);
+    let mut script = Script::from_steps(steps);
     let result = pool.run(SHORT, &Cancel::default(), &mut script).await;
     (script, result.err().map(|error| error.kind))
 }
@@ -176,7 +176,7 @@ async fn a_statement_is_kept_or_not_and_its_session_used_again_or_not() {
 #[tokio::test]
 async fn what_is_lost_in_a_new_session_is_not_run_again() {
     let numbers = Numbers::default();
-    let mut script = Script::of(&[Step::Lost]);
+    let mut script = Script::from_steps(&[Step::Lost]);
     let result = numbers
         .pool(2, 0)
         .run(LONG, &Cancel::default(), &mut script)
@@ -192,7 +192,7 @@ async fn what_is_lost_once_may_be_lost_in_every_idle_session() {
     let (one, two) = (pool.lease().await.unwrap(), pool.lease().await.unwrap());
     one.give_back().await;
     two.give_back().await;
-    let mut script = Script::of(&[Step::Lost, Step::Clean]);
+    let mut script = Script::from_steps(&[Step::Lost, Step::Clean]);
     pool.run(LONG, &Cancel::default(), &mut script)
         .await
         .unwrap();
@@ -210,7 +210,7 @@ async fn a_statement_that_is_cancelled_is_ended_soon() {
             _ => Some(pool.lease().await.unwrap()),
         };
         let cancel = Cancel::default();
-        let mut script = Script::of(&[Step::Hangs]);
+        let mut script = Script::from_steps(&[Step::Hangs]);
         let began = Instant::now();
         let (result, ()) = tokio::join!(pool.run(LONG, &cancel, &mut script), async {
             tokio::time::sleep(SHORT).await;
@@ -228,14 +228,18 @@ async fn time_is_up_a_little_after_the_statements_own() {
     let numbers = Numbers::default();
     let pool = numbers.pool(1, 1);
     let began = Instant::now();
-    let mut script = Script::of(&[Step::Hangs]);
+    let mut script = Script::from_steps(&[Step::Hangs]);
     let result = pool.run(SHORT, &Cancel::default(), &mut script).await;
     assert_eq!(result.unwrap_err().kind, BackendErrorKind::Timeout);
     // The server has its own clock, and a little more than the statement's time.
     assert!(began.elapsed() > SHORT * 3, "{:?}", began.elapsed());
     let _held = pool.lease().await.unwrap();
     let result = pool
-        .run(SHORT, &Cancel::default(), &mut Script::of(&[Step::Clean]))
+        .run(
+            SHORT,
+            &Cancel::default(),
+            &mut Script::from_steps(&[Step::Clean]),
+        )
         .await;
     assert_eq!(result.unwrap_err().kind, BackendErrorKind::Busy);
 }

@@ -11,8 +11,9 @@ use std::sync::{
 
 use palisade::value::Value;
 use palisade::{
-    catalog::{Companion, Relation, RelationKind},
+    catalog::{ColumnDef, Companion, Relation, RelationDef, RelationKind},
     dialect::Dialect,
+    guard::BackendError,
     past::{CommittedState, FROM, HistoryOrder, Label, LabelStanding, PREFIX, TO},
 };
 use rusqlite::{Connection, OptionalExtension as _};
@@ -24,6 +25,13 @@ const MARKS: &str = "palisade_history.marks";
 
 /// Since which change each table's history is whole.
 const SPANS: &str = "palisade_history.spans";
+
+/// What sets off a trigger, and the images of a row that it then has.
+const KINDS: [(&str, &[&str]); 3] = [
+    ("insert", &["NEW"]),
+    ("update", &["OLD", "NEW"]),
+    ("delete", &["OLD"]),
+];
 
 /// Why no history can be kept of a table.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -78,6 +86,8 @@ fn enable_script(relation: &Relation) -> Result<String, HistoryFault> {
     let table = Kept::read(relation)?;
     let (marks, spans) = (quote(MARKS), quote(SPANS));
     let (name, companion) = (quote(&table.name), quote(&table.companion));
+    // A line break would end the comment.
+    let shown = name.replace(char::is_control, " ");
     let columns = table.columns.join(", ");
     let definitions: Vec<String> = (relation.columns.iter())
         .map(|column| {
@@ -92,7 +102,7 @@ fn enable_script(relation: &Relation) -> Result<String, HistoryFault> {
     let keys = table.keys.join(", ");
     let last = format!("(SELECT max(seq) FROM main.{marks})");
     let mut script = format!(
-        "-- History of {name}: every state of its rows from now on. Earlier history of it is dropped.\n\
+        "-- History of {shown}: every state of its rows from now on. Earlier history of it is dropped.\n\
          BEGIN IMMEDIATE;\n\
          CREATE TABLE IF NOT EXISTS main.{marks} (seq INTEGER PRIMARY KEY, mark INTEGER NOT NULL DEFAULT (random()));\n\
          CREATE TABLE IF NOT EXISTS main.{spans} (relation TEXT PRIMARY KEY, since INTEGER NOT NULL);\n"
@@ -113,12 +123,10 @@ fn enable_script(relation: &Relation) -> Result<String, HistoryFault> {
         quote(&format!("{}_ended", table.companion)),
         text(&table.name),
     ));
-    for (kind, rows) in [
-        ("insert", &["NEW"][..]),
-        ("update", &["OLD", "NEW"]),
-        ("delete", &["OLD"]),
-    ] {
-        script.push_str(&table.trigger(kind, rows));
+    for (kind, images) in KINDS {
+        let name = table.trigger_name(kind);
+        let body = table.trigger_body(kind, images);
+        script.push_str(&format!("CREATE TRIGGER main.{name} {body};\n"));
     }
     script.push_str("COMMIT;\n");
     Ok(script)
@@ -189,18 +197,54 @@ impl Kept {
         if unique.iter().any(|key| !key.plain) {
             return Err(HistoryFault::UnknownKeys(name()));
         }
-        Ok(Self {
-            companion: companion_name(&relation.name),
-            columns: (relation.columns.iter())
-                .map(|column| quote(&column.name))
-                .collect(),
-            others: (unique.iter())
-                .map(|key| named(&key.columns))
-                .filter(|key| *key != keys)
-                .collect(),
+        let columns = relation.columns.iter();
+        Ok(Self::assemble(
+            &relation.name,
+            columns.map(|column| quote(&column.name)).collect(),
             keys,
-            name: name(),
+            unique.iter().map(|key| named(&key.columns)).collect(),
+        ))
+    }
+
+    /// The same of what a catalog is made from; none where no history can be kept of it.
+    fn read_def(def: &RelationDef) -> Option<Self> {
+        let quoted = |names: &[String]| names.iter().map(|name| quote(name)).collect();
+        let is_free = |column: &ColumnDef| {
+            let key = Dialect::Sqlite.fold(&column.name);
+            key != FROM && key != TO
+        };
+        let unique = def.unique_keys.as_deref()?;
+        let can_be_kept = def.kind == RelationKind::Table
+            && !def.primary_key.is_empty()
+            && def.columns.iter().all(is_free)
+            && unique.iter().all(|key| key.plain);
+        can_be_kept.then(|| {
+            let columns = def.columns.iter();
+            Self::assemble(
+                &def.name,
+                columns.map(|column| quote(&column.name)).collect(),
+                quoted(&def.primary_key),
+                unique.iter().map(|key| quoted(&key.columns)).collect(),
+            )
         })
+    }
+
+    fn assemble(
+        name: &str,
+        columns: Vec<String>,
+        keys: Vec<String>,
+        mut others: Vec<Vec<String>>,
+    ) -> Self {
+        others.retain(|key| *key != keys);
+        // The same text, whatever the order in which they are told.
+        others.sort();
+        Self {
+            name: name.to_owned(),
+            companion: companion_name(name),
+            columns,
+            keys,
+            others,
+        }
     }
 
     fn trigger_name(&self, kind: &str) -> String {
@@ -208,13 +252,13 @@ impl Kept {
     }
 
     fn drop_triggers(&self) -> String {
-        ["insert", "update", "delete"]
-            .map(|kind| format!("DROP TRIGGER IF EXISTS main.{};\n", self.trigger_name(kind)))
+        KINDS
+            .map(|(kind, _)| format!("DROP TRIGGER IF EXISTS main.{};\n", self.trigger_name(kind)))
             .concat()
     }
 
     /// Closes the open states of rows by these images' keys, and opens what is there now.
-    fn trigger(&self, kind: &str, images: &[&str]) -> String {
+    fn trigger_body(&self, kind: &str, images: &[&str]) -> String {
         // A trigger's body names no schema.
         let last = format!("(SELECT max(seq) FROM {})", quote(MARKS));
         let (table, companion) = (quote(&self.name), quote(&self.companion));
@@ -243,12 +287,11 @@ impl Kept {
             .collect();
         let columns = self.columns.join(", ");
         format!(
-            "CREATE TRIGGER main.{} AFTER {} ON {table} BEGIN\n\
+            "AFTER {} ON {table} BEGIN\n\
              \x20 INSERT INTO {} (mark) VALUES (random());\n\
              \x20 UPDATE {companion} SET {TO} = {last} WHERE {TO} IS NULL AND ({by_key}{});\n\
              \x20 INSERT INTO {companion} ({columns}, {FROM}) SELECT {columns}, {last} FROM {table} WHERE {by_key};\n\
-             END;\n",
-            self.trigger_name(kind),
+             END",
             kind.to_uppercase(),
             quote(MARKS),
             gone.concat(),
@@ -256,18 +299,32 @@ impl Kept {
     }
 }
 
-/// The companion of a table in a catalog's file, if it has all of the table's columns.
+/// The companion of a table of this file, if it has all of the table's columns and the table's triggers are those that keep it: not after
+/// a column or a unique index was added, or a trigger dropped.
 pub(crate) fn find_companion(
     conn: &Connection,
-    table: &str,
-    columns: &[&str],
+    def: &RelationDef,
 ) -> rusqlite::Result<Option<Companion>> {
-    let name = companion_name(table);
+    let Some(kept) = Kept::read_def(def) else {
+        return Ok(None);
+    };
+    for (kind, images) in KINDS {
+        let sql = "SELECT sql FROM main.sqlite_schema WHERE type = 'trigger' AND name = ?1 AND tbl_name = ?2";
+        let name = format!("{}_{kind}", kept.companion);
+        let found: Option<String> = conn
+            .query_row(sql, [&name, &def.name], |row| row.get(0))
+            .optional()?;
+        if !found.is_some_and(|text| text.ends_with(&kept.trigger_body(kind, images))) {
+            return Ok(None);
+        }
+    }
+    let columns = def.columns.iter().map(|column| column.name.as_str());
+    let name = kept.companion;
     let sql = "SELECT name FROM pragma_table_info(?1, 'main')";
     let mut query = conn.prepare(sql)?;
     let found = query.query_map([&name], |row| row.get::<_, String>(0))?;
     let found = found.collect::<rusqlite::Result<Vec<_>>>()?;
-    let wanted = columns.iter().copied().chain([FROM, TO]);
+    let wanted = columns.chain([FROM, TO]);
     let is_whole = found.iter().map(String::as_str).eq(wanted);
     Ok(is_whole.then(|| Companion {
         schema: "main".to_owned(),
@@ -358,10 +415,10 @@ pub(crate) fn list_changed_keys(
 }
 
 /// Writes into the companion of `relation` what has changed since it was last written, where triggers were off.
-pub(crate) fn catch_up(conn: &Connection, relation: &Relation) -> rusqlite::Result<()> {
-    let Ok(table) = Kept::read(relation) else {
-        return Ok(());
-    };
+pub(crate) fn catch_up(conn: &Connection, relation: &Relation) -> Result<(), BackendError> {
+    // What history cannot follow is not done.
+    let table =
+        Kept::read(relation).map_err(|fault| BackendError::not_previewable(&fault.to_string()))?;
     let (name, companion) = (quote(&table.name), quote(&table.companion));
     let columns = table.columns.join(", ");
     let same = |columns: &[String], of: &str, other: &str| {
@@ -382,6 +439,7 @@ pub(crate) fn catch_up(conn: &Connection, relation: &Relation) -> rusqlite::Resu
         whole = same(&table.columns, "present", "kept"),
         keys = same(&table.keys, "kept", "present"),
     ))
+    .map_err(|error| execute::engine(&error))
 }
 
 /// Counts the rows of history that are written while `work` runs.

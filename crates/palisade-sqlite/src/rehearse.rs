@@ -215,7 +215,7 @@ impl<'a> Change<'a> {
             if let Some(relation) = relation
                 && self.facts.catalog.companion(relation).is_some()
             {
-                history::catch_up(conn, relation).map_err(|e| engine(&e))?;
+                history::catch_up(conn, relation)?;
             }
         }
         Ok(())

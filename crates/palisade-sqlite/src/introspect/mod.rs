@@ -124,10 +124,7 @@ pub fn catalog(conn: &Connection, database: &str) -> Result<Catalog, IntrospectE
         .engine(&engine());
     let mut builder = descriptions::read(conn, &relations, builder)?;
     for def in &relations {
-        let columns: Vec<&str> = def.columns.iter().map(|one| one.name.as_str()).collect();
-        if def.kind == RelationKind::Table
-            && let Some(companion) = history::find_companion(conn, &def.name, &columns)?
-        {
+        if let Some(companion) = history::find_companion(conn, def)? {
             builder = builder.companion("main", &def.name, companion);
         }
     }

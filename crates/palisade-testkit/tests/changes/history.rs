@@ -198,6 +198,29 @@ async fn mariadb_says_that_it_keeps_no_history() {
     );
 }
 
+/// Where something of what keeps it is gone, or does not know of a unique key, there is no history.
+#[tokio::test]
+async fn what_keeps_history_on_sqlite_is_looked_at() {
+    for (change, keeps) in [
+        ("DROP TRIGGER palisade_history_customers_update", false),
+        ("CREATE UNIQUE INDEX more ON customers (ssn)", false),
+        ("ALTER TABLE customers ADD COLUMN age integer", false),
+        ("CREATE INDEX other ON customers (ssn)", true),
+    ] {
+        let desk = Desk::new(Engine::Sqlite).await;
+        desk.snapshot("first").await;
+        desk.run(change);
+        desk.guard.refresh().await.unwrap();
+        let asked = desk
+            .ask(&boss(), "SELECT id FROM customers", Some("first"))
+            .await;
+        match keeps {
+            true => assert!(asked.is_ok(), "{change}"),
+            false => assert_eq!(asked, Err(Code::HistoryNotKept), "{change}"),
+        }
+    }
+}
+
 async fn every_state_is_read_as_it_was(engine: Engine) {
     let desk = Desk::new(engine).await;
     let upsert = match engine {
