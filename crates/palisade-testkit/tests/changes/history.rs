@@ -1,15 +1,21 @@
 //! Tables read as they were, on every engine: exactly, and nothing that is hidden by now.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, path::PathBuf, sync::Arc};
 
 use palisade::{
+    catalog::{Catalog, Companion},
     change::ChangeStore,
     code::Code,
-    guard::{ChangeCall, Guard, Moments, Request},
-    past::{HistoryOrder, LabelStore},
+    dialect::Dialect,
+    guard::{
+        Backend, BackendFuture, ChangeCall, Completion, GivenEstimates, Guard, Moments, Request,
+        RowSink, Ticket,
+    },
+    past::{HistoryOrder, Label, LabelStanding, LabelStore},
     session::{Principal, Session},
     value::Params,
 };
+use palisade_sqlite::SqliteBackend;
 use palisade_state::{ApprovalOptions, ApprovalStore};
 use palisade_testkit::{fixture::policy_sources, live::changing_gate};
 use serde_json::Value;
@@ -196,6 +202,81 @@ async fn mariadb_says_that_it_keeps_no_history() {
         desk.ask(&boss(), sql, Some("first")).await,
         Err(Code::HistoryUnknown)
     );
+}
+
+/// A database whose history is pruned while a statement runs.
+struct PrunedMeanwhile {
+    database: SqliteBackend,
+    path: PathBuf,
+    script: String,
+}
+
+impl Backend for PrunedMeanwhile {
+    fn dialect(&self) -> Dialect {
+        self.database.dialect()
+    }
+
+    fn catalog(&self) -> &Catalog {
+        self.database.catalog()
+    }
+
+    fn is_current(&self) -> BackendFuture<'_, bool> {
+        self.database.is_current()
+    }
+
+    fn refreshed(&self) -> BackendFuture<'_, Option<Arc<dyn Backend>>> {
+        self.database.refreshed()
+    }
+
+    fn gives_estimates(&self) -> GivenEstimates {
+        self.database.gives_estimates()
+    }
+
+    fn execute<'a>(
+        &'a self,
+        ticket: Ticket,
+        sink: &'a mut (dyn RowSink + Send),
+    ) -> BackendFuture<'a, Completion> {
+        let pruned = rusqlite::Connection::open(&self.path)
+            .and_then(|database| database.execute_batch(&self.script));
+        pruned.unwrap();
+        self.database.execute(ticket, sink)
+    }
+
+    fn check_label<'a>(
+        &'a self,
+        label: &'a Label,
+        companions: &'a [Companion],
+    ) -> BackendFuture<'a, LabelStanding> {
+        self.database.check_label(label, companions)
+    }
+}
+
+/// What a statement gave of which a part was pruned meanwhile does not leave.
+#[tokio::test]
+async fn rows_whose_history_was_pruned_meanwhile_do_not_leave() {
+    let desk = Desk::new(Engine::Sqlite).await;
+    desk.snapshot("first").await;
+    desk.run("UPDATE customers SET name = name || 'x'");
+    desk.snapshot("second").await;
+    let (first, _) = desk.guard.find_label("first").unwrap();
+    let (second, _) = desk.guard.find_label("second").unwrap();
+    let prune = HistoryOrder::Prune(second);
+    let script = desk.guard.write_history_script("customers", &prune);
+    let AnyDatabase::File(file) = &desk.database else {
+        panic!("it is a file");
+    };
+    let backend = PrunedMeanwhile {
+        database: file.backend(),
+        path: file.path(),
+        script: script.unwrap(),
+    };
+    let policies = policy_sources(POLICIES.replace("SCHEMA", "main"));
+    let guard = changing_gate(backend, policies);
+    let sql = "SELECT count(*) AS n FROM customers";
+    let outcome = guard.query(sql, &Params::None, &boss().as_of(first)).await;
+    let refusal = outcome.into_result().unwrap_err();
+    assert_eq!(refusal.rejection.code(), Code::HistoryTooEarly);
 }
 
 /// Where something of what keeps it is gone, or does not know of a unique key, there is no history.
