@@ -90,9 +90,11 @@ pub(in crate::rewrite) fn source_query(
         ) => body.as_ref(),
     };
     let dialect = catalog.dialect();
-    let is_filtered = match &reference.decision.rows {
-        RowFilter::Everything => false,
-        RowFilter::Nothing | RowFilter::Where(_) => true,
+    let is_filtered = match (&reference.decision.past, &reference.decision.rows) {
+        // Rows of other moments must not make a statement fail.
+        (Some(_), _) => true,
+        (None, RowFilter::Everything) => false,
+        (None, RowFilter::Nothing | RowFilter::Where(_)) => true,
     };
     let fenced = is_fenced && is_filtered;
     let mut projection: Vec<SelectItem> = Vec::new();
