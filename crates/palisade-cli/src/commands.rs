@@ -17,6 +17,8 @@ pub(crate) fn names() -> ToolNames {
         .rename("reject_change", "`palisade changes reject`")
         .rename("commit_change", "`palisade changes commit`")
         .rename("compensate_change", "`palisade changes compensate`")
+        .rename("revert_table", "`palisade changes revert`")
+        .rename("diff_table", "`palisade history diff`")
         .rename("list_receipts", "`palisade ledger list`")
         .rename("list_snapshots", "`palisade snapshots list`")
         .rename("create_snapshot", "`palisade snapshots create`")

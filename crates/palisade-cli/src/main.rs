@@ -4,6 +4,7 @@
     not(all(
         feature = "broker",
         feature = "http",
+        feature = "lsp",
         feature = "postgres",
         feature = "webhook",
         unix
@@ -68,6 +69,7 @@ mod json;
 mod key_file;
 mod ledger;
 mod ledger_args;
+#[cfg_attr(not(feature = "lsp"), path = "absent/lsp.rs")]
 mod lsp;
 mod lsp_args;
 mod manual_pages;

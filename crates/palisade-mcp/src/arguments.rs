@@ -462,6 +462,15 @@ struct RawCompensate {
     reason: Option<String>,
 }
 
+/// What `revert_table` is called with.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawRevert {
+    table: String,
+    to: String,
+    reason: Option<String>,
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawChange {
@@ -542,6 +551,17 @@ fn compensate(arguments: JsonObject) -> Result<ChangeToolCall, Rejection> {
     check_reason(reason.as_deref())?;
     Ok(ChangeToolCall::Compensate {
         change: read_id("change", change)?,
+        reason,
+    })
+}
+
+/// The arguments of `revert_table`.
+fn revert(arguments: JsonObject) -> Result<ChangeToolCall, Rejection> {
+    let RawRevert { table, to, reason } = read(arguments)?;
+    check_reason(reason.as_deref())?;
+    Ok(ChangeToolCall::Revert {
+        table,
+        to: read_moment("to", to)?,
         reason,
     })
 }
@@ -662,6 +682,7 @@ impl Call {
                 change(arguments).map(|id| Self::Change(ChangeToolCall::Commit(id)))
             }
             ToolName::CompensateChange => compensate(arguments).map(Self::Change),
+            ToolName::RevertTable => revert(arguments).map(Self::Change),
             ToolName::ListChanges => {
                 nothing(arguments).map(|()| Self::Change(ChangeToolCall::List))
             }

@@ -59,6 +59,11 @@ pub(crate) enum ChangeToolCall {
         change: String,
         reason: Option<String>,
     },
+    Revert {
+        table: String,
+        to: String,
+        reason: Option<String>,
+    },
     List,
     Receipts(Option<String>),
     Trace {
@@ -71,7 +76,7 @@ impl ChangeToolCall {
     /// Whether it is for those alone who may change something.
     fn part(&self) -> PartInChanges {
         match self {
-            Self::Propose { .. } | Self::Validate(_, _) | Self::Commit(_) => {
+            Self::Propose { .. } | Self::Validate(_, _) | Self::Commit(_) | Self::Revert { .. } => {
                 PartInChanges::Proposer
             }
             Self::Approve { .. } => PartInChanges::Approver,
@@ -99,6 +104,9 @@ impl ChangeToolCall {
             Self::Approve { change, preview } => change.len() + preview.len(),
             Self::Compensate { change, reason } => {
                 change.len() + reason.as_ref().map_or(0, String::len)
+            }
+            Self::Revert { table, to, reason } => {
+                table.len() + to.len() + reason.as_ref().map_or(0, String::len)
             }
             Self::Validate(id, _) | Self::Inspect(id, _) | Self::Reject(id) | Self::Commit(id) => {
                 id.len()
@@ -205,6 +213,22 @@ pub(crate) fn describe(
             schema([change(), ("reason", described_type("string", "Why."))]),
             &["change"],
         ),
+        ToolName::RevertTable => (
+            "Set back a table",
+            "Proposes a change that sets a table back to how it was. Validate and commit it as any other.",
+            schema([
+                (
+                    "table",
+                    described_type("string", "Its name, or schema.name."),
+                ),
+                (
+                    "to",
+                    described_type("string", "A snapshot's name, or a time."),
+                ),
+                ("reason", described_type("string", "Why.")),
+            ]),
+            &["table", "to"],
+        ),
         ToolName::ListChanges => (
             "List changes",
             "The changes that you proposed or may approve, newest first, and what can be done with each.",
@@ -301,6 +325,11 @@ impl Connection {
             }
             ChangeToolCall::Compensate { change, reason } => {
                 let proposed = guard.compensate_change(change, reason.as_deref(), plain);
+                self.tell(&handle.block_on(proposed)?)
+            }
+            ChangeToolCall::Revert { table, to, reason } => {
+                let beside = (to.as_str(), reason.as_deref());
+                let proposed = guard.revert_table(table, beside, plain);
                 self.tell(&handle.block_on(proposed)?)
             }
             ChangeToolCall::List => {

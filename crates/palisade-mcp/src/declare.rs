@@ -53,6 +53,7 @@ pub(crate) enum ToolName {
     ProposeChange,
     Query,
     RejectChange,
+    RevertTable,
     RunTemplate,
     SchemaDump,
     SearchObjects,
@@ -92,6 +93,7 @@ impl ToolName {
         Self::ProposeChange,
         Self::Query,
         Self::RejectChange,
+        Self::RevertTable,
         Self::RunTemplate,
         Self::SchemaDump,
         Self::SearchObjects,
@@ -115,6 +117,7 @@ impl ToolName {
             Self::Trace => "trace",
             Self::ProposeChange => "propose_change",
             Self::RejectChange => "reject_change",
+            Self::RevertTable => "revert_table",
             Self::ValidateChange => "validate_change",
             Self::DescribeTable => "describe_table",
             Self::Execute => "execute",
@@ -151,6 +154,7 @@ impl ToolName {
             | Self::ProposeChange
             | Self::CompensateChange
             | Self::RejectChange
+            | Self::RevertTable
             | Self::ValidateChange
             | Self::Execute
             | Self::ExplainQuery
@@ -169,9 +173,11 @@ impl ToolName {
     /// Whether it is of use only where history is kept.
     fn is_of_history(self) -> bool {
         match self {
-            Self::CreateSnapshot | Self::DeleteSnapshot | Self::DiffTable | Self::ListSnapshots => {
-                true
-            }
+            Self::CreateSnapshot
+            | Self::DeleteSnapshot
+            | Self::DiffTable
+            | Self::ListSnapshots
+            | Self::RevertTable => true,
             Self::DescribeTable
             | Self::ApproveChange
             | Self::CommitChange
@@ -218,6 +224,7 @@ impl ToolName {
             | Self::ProposeChange
             | Self::CompensateChange
             | Self::RejectChange
+            | Self::RevertTable
             | Self::ValidateChange
             | Self::ListDatabases
             | Self::ListSchemas
@@ -234,7 +241,7 @@ impl ToolName {
     /// How it is of use for changes that are looked at before they are kept, if it is.
     pub(crate) fn part_in_changes(self) -> Option<PartInChanges> {
         match self {
-            Self::ProposeChange | Self::ValidateChange | Self::CommitChange => {
+            Self::ProposeChange | Self::ValidateChange | Self::CommitChange | Self::RevertTable => {
                 Some(PartInChanges::Proposer)
             }
             Self::ApproveChange => Some(PartInChanges::Approver),
@@ -288,6 +295,7 @@ impl ToolName {
             | Self::ProposeChange
             | Self::CompensateChange
             | Self::RejectChange
+            | Self::RevertTable
             | Self::ValidateChange => icons::change(),
             Self::PolicyExplain | Self::PolicyTest => icons::policy(),
             Self::ListTemplates | Self::RunTemplate => icons::template(),
@@ -395,6 +403,7 @@ pub(crate) fn tool(
         | ToolName::Trace
         | ToolName::ProposeChange
         | ToolName::RejectChange
+        | ToolName::RevertTable
         | ToolName::ValidateChange => {
             let (title, description, properties, required) = change_tools::describe(tool)?;
             (
@@ -516,6 +525,7 @@ pub(crate) fn tool(
         | ToolName::DeleteSnapshot
         | ToolName::ProposeChange
         | ToolName::RejectChange
+        | ToolName::RevertTable
         | ToolName::ValidateChange => true,
         ToolName::DescribeTable
         | ToolName::DiffTable
@@ -978,7 +988,10 @@ mod tests {
                 "trace",
             ]
             .contains(&name);
-            let is_step = name.ends_with("_change") || name.ends_with("_snapshot") || looks;
+            let is_step = name.ends_with("_change")
+                || name.ends_with("_snapshot")
+                || name == "revert_table"
+                || looks;
             let changes = name == "execute" || (is_step && !looks);
             let destroys = name == "execute" || name == "commit_change";
             assert_eq!(

@@ -144,6 +144,7 @@ pub(crate) fn describe(
         | ToolName::ProposeChange
         | ToolName::Query
         | ToolName::RejectChange
+        | ToolName::RevertTable
         | ToolName::RunTemplate
         | ToolName::SchemaDump
         | ToolName::SearchObjects

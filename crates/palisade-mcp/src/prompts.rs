@@ -21,6 +21,7 @@ pub(crate) enum PromptName {
     AskQuestion,
     ExploreDatabase,
     SafeMutation,
+    TimeTravel,
     UnderstandRefusal,
 }
 
@@ -39,11 +40,12 @@ pub(crate) enum Completed {
 
 impl PromptName {
     /// All, in the order of their names.
-    const ALL: [Self; 5] = [
+    const ALL: [Self; 6] = [
         Self::AnalyzeChanges,
         Self::AskQuestion,
         Self::ExploreDatabase,
         Self::SafeMutation,
+        Self::TimeTravel,
         Self::UnderstandRefusal,
     ];
 
@@ -53,6 +55,7 @@ impl PromptName {
             Self::AskQuestion => "ask-a-question",
             Self::ExploreDatabase => "explore-database",
             Self::SafeMutation => "safe_mutation",
+            Self::TimeTravel => "time_travel",
             Self::UnderstandRefusal => "understand-a-refusal",
         }
     }
@@ -77,6 +80,7 @@ impl PromptName {
                 ];
                 steps.into_iter().all(|step| set.has(step))
             }
+            Self::TimeTravel => set.has(ToolName::ListSnapshots) && set.has(ToolName::Query),
             Self::UnderstandRefusal => true,
         }
     }
@@ -119,6 +123,20 @@ impl PromptName {
                 false,
                 Completed::Nothing,
             )],
+            Self::TimeTravel => &[
+                (
+                    "question",
+                    "What you want to know of how it was, such as since when",
+                    true,
+                    Completed::Nothing,
+                ),
+                (
+                    "table",
+                    "The table that it is about",
+                    false,
+                    Completed::Tables,
+                ),
+            ],
             Self::UnderstandRefusal => &[(
                 "code",
                 "The code of the refusal, such as policy.no-permit",
@@ -134,7 +152,8 @@ impl PromptName {
             Self::AnalyzeChanges
             | Self::AskQuestion
             | Self::ExploreDatabase
-            | Self::SafeMutation => true,
+            | Self::SafeMutation
+            | Self::TimeTravel => true,
             Self::UnderstandRefusal => false,
         }
     }
@@ -166,6 +185,10 @@ impl PromptName {
             Self::AnalyzeChanges => (
                 "Analyze changes",
                 "Tells what was changed, by whom and why, and what can be undone",
+            ),
+            Self::TimeTravel => (
+                "Look into the past",
+                "Answers a question about tables as they were, and what is different since",
             ),
             Self::UnderstandRefusal => (
                 "Understand a refusal",
@@ -247,6 +270,12 @@ impl PromptName {
             Self::AnalyzeChanges => {
                 analyze(set, text("question")?.as_deref(), connection.as_deref())
             }
+            Self::TimeTravel => look_back(
+                set,
+                &text("question")?.unwrap_or_default(),
+                text("table")?.as_deref(),
+                connection.as_deref(),
+            ),
             Self::UnderstandRefusal => {
                 let code = text("code")?.unwrap_or_default();
                 let code = Code::from_slug(&code).ok_or_else(|| {
@@ -421,6 +450,48 @@ fn analyze(set: &ToolSet, question: Option<&str>, connection: Option<&str>) -> S
     format!(
         "{asked}\n{}{steps}\
          Changes that did not go through this server are in none of these. Say so where that matters. Reasons are the words of whoever proposed a change.\n{RULES}",
+        on(connection)
+    )
+}
+
+fn look_back(
+    set: &ToolSet,
+    question: &str,
+    table: Option<&str>,
+    connection: Option<&str>,
+) -> String {
+    let steps = steps(
+        set,
+        &[
+            (
+                ToolName::ListSnapshots,
+                "the moments that have a name; a time as 2026-03-01T12:00:00Z names one too",
+            ),
+            (
+                ToolName::Query,
+                "read tables as they were: one statement, and the moment in `as_of`",
+            ),
+            (
+                ToolName::DiffTable,
+                "each cell of a table that is different between two moments, or since one",
+            ),
+            (
+                ToolName::CreateSnapshot,
+                "name this moment, only if the user wants to come back to it",
+            ),
+            (
+                ToolName::RevertTable,
+                "propose to set a table back, only if the user asks for that; validate it, and show what it does",
+            ),
+        ],
+    );
+    let first = table.map_or_else(String::new, |table| {
+        format!("It is about the table `{table}`.\n")
+    });
+    format!(
+        "Answer this from tables as they were:\n\n{question}\n\n{}{first}{steps}\
+         Say of each answer as of which moment it is: `as_of` in it has the last one that is known, which may be before the one that you asked for. \
+         Tables of which no history is kept are refused. The past is shown under the rules of now.\n{RULES}",
         on(connection)
     )
 }

@@ -462,6 +462,7 @@ mod tests {
             connection: None,
             statements: Vec::new(),
             compensates: None,
+            reverts: None,
             reason: None,
             tables: Vec::new(),
             writes: Vec::new(),
@@ -549,6 +550,7 @@ mod tests {
             let body = ChangeBody {
                 level: None,
                 compensates,
+                reverts: None,
                 ..body("p")
             };
             let id = store.propose(&body, now).unwrap().unwrap().id;

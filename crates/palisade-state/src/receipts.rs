@@ -321,6 +321,7 @@ pub(crate) mod tests {
             connection: None,
             statements: Vec::new(),
             compensates: None,
+            reverts: None,
             reason: Some("geheim".to_owned()),
             tables: vec!["main.t".to_owned()],
             writes: Vec::new(),

@@ -5,7 +5,7 @@ use std::{borrow::Cow, collections::BTreeMap};
 use crate::code::Code;
 
 /// The tools that `palisade serve` has by itself, sorted. No template can be a tool by one of these names.
-pub const TOOLS: [&str; 28] = [
+pub const TOOLS: [&str; 29] = [
     "approve_change",
     "commit_change",
     "compensate_change",
@@ -29,6 +29,7 @@ pub const TOOLS: [&str; 28] = [
     "propose_change",
     "query",
     "reject_change",
+    "revert_table",
     "run_template",
     "schema_dump",
     "search_objects",

@@ -79,6 +79,16 @@ Examples:
   palisade changes compensate connection:desk k7m2p9x4qd \\
     --reason 'the wrong tickets' --validate --config palisade.toml";
 
+const REVERT_HELP: &str = "\
+Proposes a change that sets a table of which history is kept back to how it was.
+It is validated, approved and committed as any other.
+
+Examples:
+  palisade changes revert connection:desk tickets --to before-cleanup --validate \\
+    --config palisade.toml
+  palisade changes revert connection:desk tickets --to 2026-03-01T12:00:00Z \\
+    --reason 'the import was wrong' --config palisade.toml";
+
 /// The commands of changes.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ChangesCommand {
@@ -106,6 +116,9 @@ pub(crate) enum ChangesCommand {
     /// Propose what undoes a committed change
     #[command(after_help = COMPENSATE_HELP)]
     Compensate(CompensateArguments),
+    /// Propose what sets a table back to how it was
+    #[command(after_help = REVERT_HELP)]
+    Revert(RevertArguments),
 }
 
 /// The database of changes and receipts, and who asks.
@@ -198,6 +211,25 @@ pub(crate) struct CompensateArguments {
     /// The id of the change that is undone
     #[arg(value_name = "ID")]
     pub(crate) id: String,
+    /// Why, for whoever approves it
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) reason: Option<String>,
+    /// Validate it at once
+    #[arg(long)]
+    pub(crate) validate: bool,
+}
+
+/// `palisade changes revert`
+#[derive(Debug, Args)]
+pub(crate) struct RevertArguments {
+    #[command(flatten)]
+    pub(crate) place: PlaceArguments,
+    /// The table, with or without its schema
+    #[arg(value_name = "TABLE")]
+    pub(crate) table: String,
+    /// The moment: a snapshot's name, or a time as 2026-03-01T12:00:00Z
+    #[arg(long, value_name = "MOMENT")]
+    pub(crate) to: String,
     /// Why, for whoever approves it
     #[arg(long, value_name = "TEXT")]
     pub(crate) reason: Option<String>,

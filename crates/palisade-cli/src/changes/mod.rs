@@ -16,7 +16,7 @@ use crate::{
     args::Format,
     changes::args::{
         ApproveChangeArguments, ChangeArguments, ChangesCommand, CompensateArguments,
-        PlaceArguments, ProposeArguments,
+        PlaceArguments, ProposeArguments, RevertArguments,
     },
     database::Access,
     exit::{Exit, Failure},
@@ -41,6 +41,7 @@ pub(crate) fn run(command: &ChangesCommand) -> Result<Exit, Failure> {
         ChangesCommand::Reject(arguments) => reject(arguments),
         ChangesCommand::Commit(arguments) => commit(arguments),
         ChangesCommand::Compensate(arguments) => compensate(arguments),
+        ChangesCommand::Revert(arguments) => revert(arguments),
     }
 }
 
@@ -87,6 +88,13 @@ fn compensate(arguments: &CompensateArguments) -> Result<Exit, Failure> {
     let proposed = desk
         .guard()
         .compensate_change(&arguments.id, reason, desk.call());
+    desk.tell_proposed(desk.block_on(proposed), arguments.validate)
+}
+
+fn revert(arguments: &RevertArguments) -> Result<Exit, Failure> {
+    let desk = Desk::open(&arguments.place)?;
+    let beside = (arguments.to.as_str(), arguments.reason.as_deref());
+    let proposed = (desk.guard()).revert_table(&arguments.table, beside, desk.call());
     desk.tell_proposed(desk.block_on(proposed), arguments.validate)
 }
 

@@ -3,8 +3,9 @@
 use std::{fmt::Write as _, time::Duration};
 
 use palisade::{
+    answer::AsOf,
     change::Receipt,
-    guard::{ChangeView, LookedAtChange, Preview},
+    guard::{ChangeView, LookedAtChange, PastDifference, Preview},
     moment::print_utc,
 };
 use palisade_scan::spell_out;
@@ -55,12 +56,7 @@ fn looked_at_json(looked: &LookedAtChange) -> Value {
         } = preview;
         told.insert("as_validated".to_owned(), json!(is_as_validated));
         told.insert("generated".to_owned(), json!(generated));
-        let counted = counted.iter();
-        let counted = counted.map(|(table, rows)| {
-            let rows = (*rows > 0).then_some(rows);
-            json!({"table": table, "rows": rows})
-        });
-        told.insert("also_changed".to_owned(), counted.collect());
+        told.insert("also_changed".to_owned(), list_counted(counted));
         told.insert("difference".to_owned(), json!(rows));
     }
     body
@@ -80,12 +76,7 @@ fn looked_at_text(looked: &LookedAtChange) -> String {
     }) = preview
     {
         text.push_str(&human::rows(rows, Paint::for_stdout()));
-        for (table, rows) in counted {
-            let _ = match rows {
-                0 => writeln!(text, "also: {table}, more rows than policy shows"),
-                rows => writeln!(text, "also: {table} {rows} rows"),
-            };
-        }
+        text.push_str(&describe_counted(counted));
         if !generated.is_empty() {
             let _ = writeln!(
                 text,
@@ -100,6 +91,54 @@ fn looked_at_text(looked: &LookedAtChange) -> String {
         }
     }
     text + &describe_next(view)
+}
+
+/// What is different of a table between two moments.
+pub(crate) fn difference(compared: &PastDifference, format: Format) -> String {
+    let PastDifference { from, to, preview } = compared;
+    match format {
+        Format::Json => {
+            let told = json!({
+                "from": from, "to": to,
+                "also_changed": list_counted(&preview.counted),
+                "difference": preview.rows,
+            });
+            format!("{told}\n")
+        }
+        Format::Text => {
+            let to = to.as_ref().map_or("now".to_owned(), describe_moment);
+            format!(
+                "from {} to {to}\n{}{}",
+                describe_moment(from),
+                human::rows(&preview.rows, Paint::for_stdout()),
+                describe_counted(&preview.counted)
+            )
+        }
+    }
+}
+
+fn describe_moment(moment: &AsOf) -> String {
+    match &moment.snapshot {
+        Some(snapshot) => format!("at {} ({})", moment.taken, spell_out(snapshot)),
+        None => format!("at {}", moment.taken),
+    }
+}
+
+/// Tables that are not shown row by row.
+fn list_counted(counted: &[(String, u64)]) -> Value {
+    let told = counted.iter().map(|(table, rows)| {
+        let rows = (*rows > 0).then_some(rows);
+        json!({"table": table, "rows": rows})
+    });
+    told.collect()
+}
+
+fn describe_counted(counted: &[(String, u64)]) -> String {
+    let told = counted.iter().map(|(table, rows)| match rows {
+        0 => format!("also: {table}, more rows than policy shows\n"),
+        rows => format!("also: {table} {rows} rows\n"),
+    });
+    told.collect()
 }
 
 /// What can be done with a change now.
@@ -135,6 +174,13 @@ fn describe(view: &ChangeView) -> String {
     }
     if let Some(undone) = &view.compensates {
         text.push_str(&format!("  undoes the change {undone}\n"));
+    }
+    if let Some(revert) = &view.reverts {
+        text.push_str(&format!(
+            "  sets {} back to how it was {}\n",
+            spell_out(&revert.table),
+            describe_moment(&revert.to)
+        ));
     }
     for statement in &view.statements {
         for line in statement.lines() {

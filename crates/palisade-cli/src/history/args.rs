@@ -31,6 +31,15 @@ Examples:
   palisade history prune connection:desk public.tickets --before migration \\
     --config palisade.toml";
 
+const DIFF_HELP: &str = "\
+A line for each cell that is different, under the masks and filters of the
+principal.
+
+Examples:
+  palisade history diff sqlite:app.db tickets --from before-cleanup
+  palisade history diff connection:desk tickets --from 2026-03-01T12:00:00Z \\
+    --to 2026-03-02T12:00:00Z --config palisade.toml";
+
 const TABLES_HELP: &str = "\
 Examples:
   palisade history tables sqlite:app.db";
@@ -67,6 +76,9 @@ pub(crate) enum HistoryCommand {
     /// List the tables that have a history
     #[command(after_help = TABLES_HELP)]
     Tables(PlaceArguments),
+    /// Show what is different of a table between two moments, or since one
+    #[command(after_help = DIFF_HELP)]
+    Diff(DiffTableArguments),
 }
 
 /// The commands of snapshots.
@@ -111,6 +123,22 @@ pub(crate) struct PruneArguments {
     /// The moment: a snapshot's name, or a time as 2026-01-01T00:00:00Z
     #[arg(long, value_name = "MOMENT")]
     pub(crate) before: String,
+}
+
+/// `palisade history diff`
+#[derive(Debug, Args)]
+pub(crate) struct DiffTableArguments {
+    #[command(flatten)]
+    pub(crate) place: PlaceArguments,
+    /// The table, with or without its schema
+    #[arg(value_name = "TABLE")]
+    pub(crate) table: String,
+    /// Since when: a snapshot's name, or a time as 2026-01-01T00:00:00Z
+    #[arg(long, value_name = "MOMENT")]
+    pub(crate) from: String,
+    /// Until when; now if left out
+    #[arg(long, value_name = "MOMENT")]
+    pub(crate) to: Option<String>,
 }
 
 /// `palisade snapshots create` and `delete`

@@ -3,7 +3,7 @@
 pub(crate) mod args;
 
 use palisade::{
-    guard::{Refusal, SnapshotView},
+    guard::{Moments, Refusal, SnapshotView},
     past::HistoryOrder,
     session::{Session, Transport},
 };
@@ -16,8 +16,8 @@ use crate::{
     database::Access,
     exit::{Exit, Failure},
     history::args::{
-        EnableArguments, HistoryArguments, HistoryCommand, PruneArguments, SnapshotArguments,
-        SnapshotsCommand,
+        DiffTableArguments, EnableArguments, HistoryArguments, HistoryCommand, PruneArguments,
+        SnapshotArguments, SnapshotsCommand,
     },
     output,
     query::Gate,
@@ -33,6 +33,7 @@ pub(crate) fn run(command: &HistoryCommand) -> Result<Exit, Failure> {
         }
         HistoryCommand::Prune(arguments) => prune(arguments),
         HistoryCommand::Tables(arguments) => list_tables(arguments),
+        HistoryCommand::Diff(arguments) => compare(arguments),
     }
 }
 
@@ -104,6 +105,24 @@ fn list_tables(place: &PlaceArguments) -> Result<Exit, Failure> {
             .collect(),
     };
     output::text(&text).map(|()| Exit::Permitted)
+}
+
+fn compare(arguments: &DiffTableArguments) -> Result<Exit, Failure> {
+    let format = arguments.place.format;
+    let (gate, session) = open(&arguments.place)?;
+    let moments = Moments {
+        from: &arguments.from,
+        to: arguments.to.as_deref(),
+    };
+    let call = gate.change_call(&session);
+    let compared = gate.guard().compare_past(&arguments.table, moments, call);
+    match gate.block_on(compared) {
+        Ok(compared) => {
+            let text = changes::print::difference(&compared, format);
+            output::text(&text).map(|()| Exit::Permitted)
+        }
+        Err(refusal) => changes::refuse(refusal, format),
+    }
 }
 
 fn create(arguments: &SnapshotArguments) -> Result<Exit, Failure> {

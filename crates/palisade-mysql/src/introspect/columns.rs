@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use mysql_async::{Conn, Row};
 use palisade::{
-    catalog::{ColumnDef, DefaultValue, TypeClass},
+    catalog::{CatalogBuilder, ColumnDef, DefaultValue, TypeClass},
     dialect::Dialect,
 };
 
@@ -23,18 +23,41 @@ pub(crate) struct Described {
     pub(crate) is_retimed: bool,
 }
 
-/// The columns of every relation, in order.
+/// All that is told of the columns of users' relations: rows of [`sql`], each with the column's comment behind.
+///
+/// The server opens every table for such a question, so there is one for all that want to know.
+pub(super) async fn ask(conn: &mut Conn) -> Result<Vec<Row>, IntrospectError> {
+    let condition = of_users("c.TABLE_SCHEMA");
+    Ok(query(conn, select(", c.COLUMN_COMMENT", &condition)).await?)
+}
+
+/// Tells `builder` of the comments in the rows of [`ask`].
+pub(super) fn describe(
+    rows: &[Row],
+    mut builder: CatalogBuilder,
+) -> Result<CatalogBuilder, IntrospectError> {
+    for row in rows {
+        let comment = text(row, 9)?;
+        if !comment.is_empty() {
+            builder = builder.comment(text(row, 0)?, text(row, 1)?, Some(text(row, 2)?), &comment);
+        }
+    }
+    Ok(builder)
+}
+
+/// The columns of every relation, in order, from the rows of [`ask`].
 pub(super) async fn read(
     conn: &mut Conn,
     product: Product,
+    rows: &[Row],
 ) -> Result<HashMap<Name, Vec<Described>>, IntrospectError> {
     let json = match product {
         Product::MariaDb => json(conn).await?,
         Product::MySql => HashSet::new(),
     };
     let mut columns: HashMap<Name, Vec<Described>> = HashMap::new();
-    for row in query(conn, sql(&of_users("c.TABLE_SCHEMA"))).await? {
-        let (relation, column) = column(&row, product)?;
+    for row in rows {
+        let (relation, column) = column(row, product)?;
         let own = columns.entry(relation.clone()).or_default();
         let Some(mut described) = column else {
             continue;
@@ -49,9 +72,13 @@ pub(super) async fn read(
 
 /// The query for the columns of relations for which `condition` holds, `c` being a column.
 pub(crate) fn sql(condition: &str) -> String {
+    select("", condition)
+}
+
+fn select(more: &str, condition: &str) -> String {
     format!(
         "SELECT c.TABLE_SCHEMA, c.TABLE_NAME, c.COLUMN_NAME, c.COLUMN_TYPE, c.IS_NULLABLE, \
-                c.COLLATION_NAME, c.EXTRA, c.GENERATION_EXPRESSION, c.COLUMN_DEFAULT \
+                c.COLLATION_NAME, c.EXTRA, c.GENERATION_EXPRESSION, c.COLUMN_DEFAULT{more} \
          FROM information_schema.COLUMNS c WHERE {condition} \
          ORDER BY c.TABLE_SCHEMA, c.TABLE_NAME, c.ORDINAL_POSITION"
     )

@@ -1,8 +1,8 @@
 //! From a server to a catalog of facts.
 
 mod columns;
-mod descriptions;
 mod fingerprint;
+mod indexes;
 mod keys;
 mod read;
 mod relations;
@@ -16,6 +16,8 @@ use palisade::{
     catalog::{Catalog, CatalogError},
     dialect::Dialect,
 };
+
+use crate::grants::Account;
 
 pub(crate) use self::{
     columns::{Described, Name, column, sql as columns_sql},
@@ -112,10 +114,21 @@ pub(crate) async fn snapshot(conn: &mut Conn) -> Result<Snapshot, IntrospectErro
     let fingerprint = fingerprint::read(conn).await?;
     let server = read::server(conn).await?;
     server.check()?;
-    let mut relations = relations::read(conn, server.product).await?;
+    let account = Account::read(conn).await?;
+    let column_rows = columns::ask(conn).await?;
+    let table_rows = relations::ask(conn).await?;
+    let index_rows = indexes::ask(conn, server.product).await?;
+    let columns = columns::read(conn, server.product, &column_rows).await?;
+    let mut relations = relations::read(&table_rows, columns)?;
     keys::read(conn, &mut relations).await?;
-    unique::read(conn, server.product, &mut relations).await?;
-    triggers::read(conn, &server, &mut relations).await?;
+    unique::read(
+        server.product,
+        &account,
+        &column_rows,
+        &index_rows,
+        &mut relations,
+    )?;
+    triggers::read(conn, &server, &account, &mut relations).await?;
     let mut builder = Catalog::builder(Dialect::Mysql)
         .search_path([server.database.clone()])
         .database(server.database.clone())
@@ -127,9 +140,11 @@ pub(crate) async fn snapshot(conn: &mut Conn) -> Result<Snapshot, IntrospectErro
         builder = builder.routine(routine);
     }
     builder = system::read(conn, server.product, builder).await?;
-    builder = descriptions::read(conn, &server, builder).await?;
+    builder = relations::describe(&table_rows, builder)?;
+    builder = columns::describe(&column_rows, builder)?;
+    builder = indexes::describe(&index_rows, builder)?;
     Ok(Snapshot {
-        catalog: builder.build()?,
+        catalog: builder.engine(&server.shown()).build()?,
         product: server.product,
         fingerprint,
     })

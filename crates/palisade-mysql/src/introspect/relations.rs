@@ -1,34 +1,62 @@
 //! Tables and views.
 
-use mysql_async::Conn;
+use std::collections::HashMap;
+
+use mysql_async::{Conn, Row};
 use palisade::{
-    catalog::{RelationDef, RelationKind},
+    catalog::{CatalogBuilder, RelationDef, RelationKind},
     change::{IMAGES, LEDGER},
 };
 
 use super::{
-    IntrospectError, Product, columns,
+    Described, IntrospectError, Name,
     read::{of_users, optional, query, text},
 };
 
-/// Every relation that can be read, in order of schema and name.
-pub(super) async fn read(
-    conn: &mut Conn,
-    product: Product,
-) -> Result<Vec<RelationDef>, IntrospectError> {
-    let mut columns = columns::read(conn, product).await?;
+/// All that is told of users' relations, in order of schema and name, but for the firewall's own.
+///
+/// The server opens every table for such a question, so there is one for all that want to know.
+pub(super) async fn ask(conn: &mut Conn) -> Result<Vec<Row>, IntrospectError> {
     let sql = format!(
-        "SELECT t.TABLE_SCHEMA, t.TABLE_NAME, t.TABLE_TYPE, t.ENGINE, v.VIEW_DEFINITION \
+        "SELECT t.TABLE_SCHEMA, t.TABLE_NAME, t.TABLE_TYPE, t.ENGINE, v.VIEW_DEFINITION, \
+                t.TABLE_COMMENT, CAST(t.TABLE_ROWS AS CHAR) \
          FROM information_schema.TABLES t LEFT JOIN information_schema.VIEWS v \
               ON v.TABLE_SCHEMA = t.TABLE_SCHEMA AND v.TABLE_NAME = t.TABLE_NAME \
          WHERE {} AND t.TABLE_NAME NOT IN ('{LEDGER}', '{IMAGES}') ORDER BY t.TABLE_SCHEMA, t.TABLE_NAME",
         of_users("t.TABLE_SCHEMA")
     );
+    Ok(query(conn, sql).await?)
+}
+
+/// Tells `builder` of comments on tables, and about how many rows there are. A view's comment is the server's own word for a view.
+pub(super) fn describe(
+    rows: &[Row],
+    mut builder: CatalogBuilder,
+) -> Result<CatalogBuilder, IntrospectError> {
+    for row in rows {
+        let (schema, name, kind) = (text(row, 0)?, text(row, 1)?, text(row, 2)?);
+        let comment = optional(row, 5)?.unwrap_or_default();
+        if kind != "VIEW" && !comment.is_empty() {
+            builder = builder.comment(schema.clone(), name.clone(), None, &comment);
+        }
+        let estimate = optional(row, 6)?.and_then(|rows| rows.parse().ok());
+        if let Some(estimate) = estimate.filter(|_| kind == "BASE TABLE") {
+            builder = builder.row_estimate(schema, name, estimate);
+        }
+    }
+    Ok(builder)
+}
+
+/// Every relation that can be read, in order of schema and name, from the rows of [`ask`].
+pub(super) fn read(
+    rows: &[Row],
+    mut columns: HashMap<Name, Vec<Described>>,
+) -> Result<Vec<RelationDef>, IntrospectError> {
     let mut relations = Vec::new();
-    for row in query(conn, sql).await? {
-        let (schema, name) = (text(&row, 0)?, text(&row, 1)?);
-        let engine = optional(&row, 3)?.unwrap_or_default();
-        let kind = match text(&row, 2)?.as_str() {
+    for row in rows {
+        let (schema, name) = (text(row, 0)?, text(row, 1)?);
+        let engine = optional(row, 3)?.unwrap_or_default();
+        let kind = match text(row, 2)?.as_str() {
             "BASE TABLE" | "SYSTEM VERSIONED" if engine.eq_ignore_ascii_case("MRG_MyISAM") => {
                 RelationKind::Virtual
             }
@@ -53,7 +81,7 @@ pub(super) async fn read(
         let mut def = RelationDef::new(schema, name, kind, own);
         def.retimed = retimed;
         if kind == RelationKind::View {
-            def.definition = optional(&row, 4)?.filter(|text| !text.is_empty());
+            def.definition = optional(row, 4)?.filter(|text| !text.is_empty());
         }
         relations.push(def);
     }

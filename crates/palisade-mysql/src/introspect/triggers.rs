@@ -18,9 +18,9 @@ const UNSEEN: &str = "unseen_triggers";
 pub(super) async fn read(
     conn: &mut Conn,
     server: &Server,
+    account: &Account,
     relations: &mut [RelationDef],
 ) -> Result<(), IntrospectError> {
-    let account = Account::read(conn).await?;
     let is_told = |def: &RelationDef| {
         server.tells_triggers() || account.may(&def.schema, &def.name, "TRIGGER")
     };

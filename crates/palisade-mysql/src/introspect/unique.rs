@@ -9,23 +9,10 @@ use palisade::{
 };
 
 use super::{
-    IntrospectError, Name, Product,
-    read::{of_users, optional, query, text},
+    IntrospectError, Name, Product, columns, indexes,
+    read::{optional, query, text},
 };
 use crate::{grants::Account, settings::literal};
-
-/// The query for the parts of unique keys for which `condition` holds, `s` being a part.
-fn sql(condition: &str, product: Product) -> String {
-    let expression = match product {
-        Product::MariaDb => "NULL",
-        Product::MySql => "s.EXPRESSION",
-    };
-    format!(
-        "SELECT s.TABLE_SCHEMA, s.TABLE_NAME, s.INDEX_NAME, s.COLUMN_NAME, s.SUB_PART, {expression} \
-         FROM information_schema.STATISTICS s WHERE s.NON_UNIQUE = 0 AND {condition} \
-         ORDER BY s.TABLE_SCHEMA, s.TABLE_NAME, s.INDEX_NAME, s.SEQ_IN_INDEX"
-    )
-}
 
 /// The parts of the unique keys of tables, by the names of the keys.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -39,8 +26,11 @@ enum Part {
 }
 
 impl Keys {
-    /// Takes a row of the query.
+    /// Takes a row of [`indexes::sql`]; of an index that is no key it takes nothing.
     fn put(&mut self, row: &Row) -> Result<(), IntrospectError> {
+        if !indexes::is_unique(row)? {
+            return Ok(());
+        }
         let part = match (optional(row, 3)?, optional(row, 4)?, optional(row, 5)?) {
             (Some(column), None, _) => Part::Column(column),
             (Some(column), Some(_), _) => Part::Prefix(column),
@@ -119,28 +109,20 @@ struct Beside {
 }
 
 impl Beside {
-    /// The query for what is said of the columns for which `condition` holds, `c` being a column.
-    fn sql(condition: &str) -> String {
-        format!(
-            "SELECT c.TABLE_SCHEMA, c.TABLE_NAME, c.COLUMN_NAME, c.COLUMN_DEFAULT, c.EXTRA, \
-                    c.DATA_TYPE, c.IS_NULLABLE \
-             FROM information_schema.COLUMNS c WHERE {condition}"
-        )
-    }
-
+    /// Takes a row of [`columns::sql`].
     fn put(&mut self, row: &Row, product: Product) -> Result<(), IntrospectError> {
         let column = ((text(row, 0)?, text(row, 1)?), text(row, 2)?);
         // MariaDB says that there is no default by the word for it, and quotes what is a text.
-        let default = optional(row, 3)?.filter(|text| match product {
+        let default = optional(row, 8)?.filter(|text| match product {
             Product::MariaDb => !text.eq_ignore_ascii_case("NULL"),
             Product::MySql => true,
         });
-        let extra = text(row, 4)?.to_ascii_lowercase();
+        let extra = text(row, 6)?.to_ascii_lowercase();
         if extra.contains("auto_increment") {
             self.counted.insert(column);
         } else if default.is_some()
             // Without a word it holds the first of its values.
-            || (text(row, 5)? == "enum" && text(row, 6)? == "NO")
+            || (text(row, 3)?.starts_with("enum(") && text(row, 4)? == "NO")
         {
             self.filled.insert(column);
         }
@@ -158,20 +140,21 @@ impl Beside {
 
 /// Puts the keys where they belong. Of a table on which the account has rights on columns alone, the server leaves out what is
 /// of other columns: its keys are not known then.
-pub(super) async fn read(
-    conn: &mut Conn,
+pub(super) fn read(
     product: Product,
+    account: &Account,
+    column_rows: &[Row],
+    index_rows: &[Row],
     relations: &mut [RelationDef],
 ) -> Result<(), IntrospectError> {
     let mut keys = Keys::default();
-    for row in query(conn, sql(&of_users("s.TABLE_SCHEMA"), product)).await? {
-        keys.put(&row)?;
+    for row in index_rows {
+        keys.put(row)?;
     }
     let mut beside = Beside::default();
-    for row in query(conn, Beside::sql(&of_users("c.TABLE_SCHEMA"))).await? {
-        beside.put(&row, product)?;
+    for row in column_rows {
+        beside.put(row, product)?;
     }
-    let account = Account::read(conn).await?;
     for def in relations {
         if def.kind != RelationKind::Table || !account.sees_every_column(&def.schema, &def.name) {
             continue;
@@ -195,13 +178,14 @@ pub(crate) async fn are_as_known(
     };
     let (schema, table) = (literal(&relation.schema), literal(&relation.name));
     let mut keys = Keys::default();
-    let condition = format!("s.TABLE_SCHEMA = {schema} AND s.TABLE_NAME = {table}");
-    for row in query(conn, sql(&condition, product)).await? {
+    let condition =
+        format!("s.NON_UNIQUE = 0 AND s.TABLE_SCHEMA = {schema} AND s.TABLE_NAME = {table}");
+    for row in query(conn, indexes::sql(&condition, product)).await? {
         keys.put(&row)?;
     }
     let mut beside = Beside::default();
     let condition = format!("c.TABLE_SCHEMA = {schema} AND c.TABLE_NAME = {table}");
-    for row in query(conn, Beside::sql(&condition)).await? {
+    for row in query(conn, columns::sql(&condition)).await? {
         beside.put(&row, product)?;
     }
     let name = (relation.schema.clone(), relation.name.clone());

@@ -51,19 +51,19 @@ forbid (principal, action == Action::"read_plain", resource == Column::"SCHEMA.c
 const KEPT: [&str; 3] = ["customers", "orders", "pieces"];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Engine {
+pub(crate) enum Engine {
     Sqlite,
     Postgres,
     Mariadb,
 }
 
-struct Desk {
-    guard: Guard,
+pub(crate) struct Desk {
+    pub(crate) guard: Guard,
     database: AnyDatabase,
 }
 
 impl Desk {
-    async fn new(engine: Engine) -> Self {
+    pub(crate) async fn new(engine: Engine) -> Self {
         let desk = Self::without_history(engine).await;
         desk.order(&KEPT, &HistoryOrder::Enable { account: None });
         assert!(desk.guard.refresh().await.unwrap(), "{engine:?}");
@@ -104,24 +104,29 @@ impl Desk {
         Self { guard, database }
     }
 
-    fn order(&self, tables: &[&str], order: &HistoryOrder) {
+    pub(crate) fn order(&self, tables: &[&str], order: &HistoryOrder) {
         for table in tables {
             let script = self.guard.write_history_script(table, order).unwrap();
             self.run(&script);
         }
     }
 
-    fn run(&self, sql: &str) {
+    pub(crate) fn run(&self, sql: &str) {
         self.database.run(sql);
     }
 
-    async fn snapshot(&self, name: &str) {
+    pub(crate) async fn snapshot(&self, name: &str) {
         let taken = self.guard.create_snapshot(name, &boss()).await;
         assert_eq!(taken.unwrap().snapshot, name);
     }
 
     /// The rows that a query gives, or the code of its refusal.
-    async fn ask(&self, session: &Session, sql: &str, as_of: Option<&str>) -> Result<Value, Code> {
+    pub(crate) async fn ask(
+        &self,
+        session: &Session,
+        sql: &str,
+        as_of: Option<&str>,
+    ) -> Result<Value, Code> {
         let request = Request::statement(sql, &Params::None, session).as_of(as_of);
         let (outcome, report) = self.guard.answer(request).await;
         match outcome.into_result() {
@@ -144,7 +149,7 @@ impl Desk {
     }
 
     /// All rows of all tables with a history, as the boss sees them.
-    async fn contents(&self, as_of: Option<&str>) -> Vec<Value> {
+    pub(crate) async fn contents(&self, as_of: Option<&str>) -> Vec<Value> {
         let mut all = Vec::new();
         for sql in [
             "SELECT id, tenant, name, ssn FROM customers ORDER BY id",
@@ -157,11 +162,11 @@ impl Desk {
     }
 }
 
-fn boss() -> Session {
+pub(crate) fn boss() -> Session {
     Session::new(Principal::new("User", "boss"))
 }
 
-fn agent() -> Session {
+pub(crate) fn agent() -> Session {
     Session::new(Principal::new("Agent", "bot"))
 }
 

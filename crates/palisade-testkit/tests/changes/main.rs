@@ -27,6 +27,7 @@ mod inverse;
 mod new_rows;
 mod on_conflict;
 mod receipts;
+mod revert;
 mod sqlite;
 mod steps;
 mod unknown_outcome;

@@ -118,21 +118,23 @@ impl Inverse {
         for table in &difference.tables {
             let relation = catalog.find(&table.schema, &table.table);
             for row in &table.rows {
-                let key = relation.and_then(|relation| row_key(relation, row));
-                let other = |key: String| OtherRow {
-                    schema: table.schema.clone(),
-                    table: table.table.clone(),
-                    key,
-                };
-                let (Some(relation), Some(key)) = (relation, key) else {
-                    others.insert(other(String::new()));
-                    continue;
-                };
-                let name = (table.schema.clone(), table.table.clone(), spell_key(&key));
-                match wanted.remove(&name) {
-                    Some(image) if is_undone(image, row, relation) => {}
-                    Some(_) | None => {
-                        others.insert(other(write_key(&key)));
+                for row in self.split_row(relation, row) {
+                    let key = relation.and_then(|relation| row_key(relation, &row));
+                    let other = |key: String| OtherRow {
+                        schema: table.schema.clone(),
+                        table: table.table.clone(),
+                        key,
+                    };
+                    let (Some(relation), Some(key)) = (relation, key) else {
+                        others.insert(other(String::new()));
+                        continue;
+                    };
+                    let name = (table.schema.clone(), table.table.clone(), spell_key(&key));
+                    match wanted.remove(&name) {
+                        Some(image) if is_undone(image, &row, relation) => {}
+                        Some(_) | None => {
+                            others.insert(other(write_key(&key)));
+                        }
                     }
                 }
             }
@@ -144,6 +146,40 @@ impl Inverse {
             key: write_key(&image.key),
         }));
         others.into_iter().collect()
+    }
+}
+
+impl Inverse {
+    /// A row that is different as the images know it. An engine may tell of a row that is gone and of another one that took its place as of
+    /// one row with another key.
+    fn split_row(&self, relation: Option<&Relation>, row: &RowDifference) -> Vec<RowDifference> {
+        let (Some(relation), Some(before), Some(after)) = (relation, &row.before, &row.after)
+        else {
+            return vec![row.clone()];
+        };
+        let (old, new) = (take_key(relation, before), take_key(relation, after));
+        let is_meant = |image: &RowImage| {
+            let is_update = match &image.cells {
+                ImageCells::Updated(_) => true,
+                ImageCells::Inserted(_) | ImageCells::Deleted(_) => false,
+            };
+            is_update
+                && image.schema == relation.schema
+                && image.table == relation.name
+                && Some(&image.key) == old.as_ref()
+        };
+        if old == new || self.images.iter().any(is_meant) {
+            return vec![row.clone()];
+        }
+        let gone = RowDifference {
+            before: Some(before.clone()),
+            after: None,
+        };
+        let put = RowDifference {
+            before: None,
+            after: Some(after.clone()),
+        };
+        vec![gone, put]
     }
 }
 

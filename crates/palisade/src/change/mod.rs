@@ -20,5 +20,5 @@ pub(crate) use row_image::images_text;
 pub use row_image::{IMAGES, ImageCells, ImageFault, RowImage, read_images, write_images};
 pub use store::{
     ChangeBeginning, ChangeBody, ChangeRecord, ChangeStatement, ChangeStore, ChangeWrite,
-    PreviewMark, Step, Stepped,
+    PreviewMark, Step, Stepped, TableRevert,
 };

@@ -34,6 +34,9 @@ pub struct ChangeBody {
     /// The change that it undoes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compensates: Option<String>,
+    /// The table that it sets back to how it was. It has no statements either: they are made of what the table's history says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reverts: Option<TableRevert>,
     /// Why, in the words of who proposed it.
     pub reason: Option<String>,
     /// The tables and views that its statements read or change, as the database calls them.
@@ -75,6 +78,20 @@ impl ChangeBody {
     pub fn preview_id(&self) -> Option<&str> {
         self.preview.as_ref().map(|preview| preview.id.as_str())
     }
+}
+
+/// A table that is set back to how it was at a moment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TableRevert {
+    /// The table, as the database calls it.
+    pub table: String,
+    /// The [label](crate::past::Label) of the moment.
+    pub label: String,
+    /// The snapshot's name, if the moment has one.
+    pub snapshot: Option<String>,
+    /// When the label was taken, UTC.
+    pub taken: String,
 }
 
 /// The beginning of an attempt to keep a change.

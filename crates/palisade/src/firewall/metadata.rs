@@ -101,6 +101,13 @@ impl VisibleRelation {
                 seen.any(|one| one.name == *column.name && !one.masked)
             })
     }
+
+    /// The names of the columns, those of the primary key first.
+    pub(crate) fn list_key_first(&self) -> Vec<String> {
+        let rest = self.columns.iter().map(|column| &column.name);
+        let rest = rest.filter(|name| !self.primary_key.contains(name));
+        self.primary_key.iter().chain(rest).cloned().collect()
+    }
 }
 
 impl Firewall {

@@ -251,12 +251,7 @@ impl Guard {
             return Ok(());
         };
         let asked = backend.check_label(&past.label, &past.companions).await;
-        let code = match asked.map_err(|error| describe_failure(&error, statement, session))? {
-            LabelStanding::Answers => return Ok(()),
-            LabelStanding::Foreign => Code::HistoryForeign,
-            LabelStanding::BeforeHistory => Code::HistoryTooEarly,
-        };
-        Err(Rejection::new(code, code.summary()))
+        require_answers(asked.map_err(|error| describe_failure(&error, statement, session))?)
     }
 
     fn require_labels(&self) -> Result<&Arc<dyn LabelStore>, Rejection> {
@@ -277,6 +272,19 @@ impl Guard {
     pub async fn take_label(&self) -> Result<Option<Label>, BackendError> {
         self.current.get().backend.take_label().await
     }
+}
+
+/// Requires that a label answers.
+///
+/// # Errors
+/// `history.foreign`, `history.too-early`.
+pub(in crate::guard) fn require_answers(standing: LabelStanding) -> Result<(), Rejection> {
+    let code = match standing {
+        LabelStanding::Answers => return Ok(()),
+        LabelStanding::Foreign => Code::HistoryForeign,
+        LabelStanding::BeforeHistory => Code::HistoryTooEarly,
+    };
+    Err(Rejection::new(code, code.summary()))
 }
 
 fn keeps_none() -> Rejection {

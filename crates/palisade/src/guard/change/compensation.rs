@@ -133,6 +133,9 @@ impl Guard {
         body: &ChangeBody,
         session: &Session,
     ) -> Result<Statements, Rejection> {
+        if let Some(revert) = &body.reverts {
+            return self.read_revert(revert, session).await;
+        }
         let Some(undone) = &body.compensates else {
             let statements = body.statements.iter();
             let list = statements.map(|one| Ok((one.sql.clone(), read_params(&one.params)?)));

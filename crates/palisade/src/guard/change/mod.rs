@@ -5,6 +5,7 @@ mod ledger;
 mod past_difference;
 mod preview;
 mod rehearsal;
+mod revert;
 mod undo_refusal;
 mod verbs;
 
@@ -27,12 +28,12 @@ use preview::{Scanning, SessionLens};
 use undo_refusal::{hide_failure, hide_refusal};
 
 use crate::{
-    answer::{Marker, Room},
+    answer::{AsOf, Marker, Room},
     approval::spell_params,
     change::{
         ChangeBody, ChangeEvent, ChangeRecord, ChangeState, ChangeStatement, ChangeStore,
-        Difference, GeneratedColumns, Inverse, PreviewMark, Receipt, TableCount, WrongState, apply,
-        images_text, write_images,
+        Difference, GeneratedColumns, Inverse, PreviewMark, Receipt, TableCount, TableRevert,
+        WrongState, apply, images_text, write_images,
     },
     code::Code,
     guard::{
@@ -97,6 +98,9 @@ pub struct ChangeView {
     /// The change that it undoes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compensates: Option<String>,
+    /// The table that it sets back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reverts: Option<RevertView>,
     /// Whether one of them holds text that would instruct a model that looks at it. A reason that does is left out.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub instructs: bool,
@@ -119,6 +123,15 @@ pub struct ChangeView {
     pub receipt: Option<Receipt>,
     /// The tools that make sense now.
     pub next_valid_actions: Vec<&'static str>,
+}
+
+/// A table that is set back, as whoever asks may know of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct RevertView {
+    /// The table.
+    pub table: String,
+    /// To how it was then.
+    pub to: AsOf,
 }
 
 /// A change and what it does.
@@ -327,9 +340,10 @@ impl Guard {
                 Err(rejection) => {
                     let refusal = self.refusal(rejection.clone());
                     self.note_statement(&sql, &session, &Became::Refused(&refusal), &run)?;
-                    return Err(match statements.inverse {
-                        Some(_) => hide_refusal(rejection),
-                        None => rejection,
+                    // Whoever sets back a table sees all of it.
+                    return Err(match (&statements.inverse, &body.reverts) {
+                        (Some(_), None) => hide_refusal(rejection),
+                        (Some(_) | None, _) => rejection,
                     });
                 }
             }
@@ -516,6 +530,13 @@ impl Guard {
             instructs: statements.iter().any(reads_as_instruction),
             statements,
             compensates: body.compensates,
+            reverts: body.reverts.map(|revert| RevertView {
+                table: revert.table,
+                to: AsOf {
+                    snapshot: revert.snapshot,
+                    taken: revert.taken,
+                },
+            }),
             approval: body.level,
             decided_by,
             affected_rows: body
@@ -583,8 +604,20 @@ impl Guard {
     ) -> Result<Receipt, Rejection> {
         let store = self.change_store()?;
         let catalog = live.firewall.catalog();
-        let undone = record.body.compensates.as_deref();
-        let undone = undone.map(|id| format!("compensates {id}\n"));
+        let undone = match (&record.body.compensates, &record.body.reverts) {
+            (Some(id), _) => Some(format!("compensates {id}\n")),
+            (
+                None,
+                Some(TableRevert {
+                    table,
+                    label,
+                    snapshot: _,
+                    taken: _,
+                }),
+            ) => Some(format!("reverts {} {table} {label}\n", table.len())),
+            (None, None) => None,
+        };
+        let undone_by_rows = undone.is_some();
         let statements = record.body.statements.iter().fold(
             format!("palisade statements 1\n{}", undone.unwrap_or_default()),
             |text, ChangeStatement { sql, params }| {
@@ -596,7 +629,7 @@ impl Guard {
         let mut fingerprints: Vec<String> = fingerprints
             .map(|one| live.firewall.fingerprint(&one.sql).id)
             .collect();
-        if record.body.compensates.is_some() {
+        if undone_by_rows {
             // One a row would tell how many rows there are.
             fingerprints.sort();
             fingerprints.dedup();
@@ -767,6 +800,7 @@ mod tests {
                 connection: None,
                 statements: Vec::new(),
                 compensates: None,
+                reverts: None,
                 reason: None,
                 tables: Vec::new(),
                 writes: Vec::new(),

@@ -12,7 +12,7 @@ use crate::{
     code::Code,
     firewall::VisibleRelation,
     guard::{
-        Backend, Guard, Preview, Refusal,
+        Backend, BackendError, Guard, Preview, Refusal,
         backend_error::describe_failure,
         change::{
             ChangeCall, Looked,
@@ -20,9 +20,9 @@ use crate::{
         },
         internal,
         live::Live,
+        past::require_answers,
         ticket::Ticket,
     },
-    past::Label,
     rejection::Rejection,
     rewrite::RewrittenStatement,
     session::Session,
@@ -58,7 +58,6 @@ pub struct Moments<'a> {
 /// A moment, with the session in which it is asked about.
 struct Asked {
     session: Session,
-    label: Option<Label>,
     told: Option<AsOf>,
 }
 
@@ -85,66 +84,17 @@ impl Guard {
     ) -> Result<PastDifference, Rejection> {
         let live = self.current.get();
         let firewall = &live.firewall;
-        let session = self.now(firewall, call.session);
-        let relations = firewall.relations(&session)?;
-        let visible = find_table(table, &relations)?;
-        let catalog = firewall.catalog();
-        let relation = catalog
-            .find(&visible.schema, &visible.name)
-            .ok_or_else(|| internal("a table that is seen is not in the catalog"))?;
-        if catalog.companion(relation).is_none() {
-            return Err(Rejection::new(
-                Code::HistoryNotKept,
-                format!("no history of `{}` is kept", visible.name),
-            ));
-        }
+        let session = self.now(firewall, call.session).into_owned();
+        let relation = self.find_past_table(&live, table, &session)?;
         let first = self.ask_at(Some(moments.from), &session)?;
         let second = self.ask_at(moments.to, &session)?;
-        let (Some(from), Some(since)) = (&first.told, &first.label) else {
+        let Some(from) = &first.told else {
             return Err(internal("the first moment is none"));
         };
-        let between = (since, second.label.as_ref());
-        let keys = live.backend.list_changed_keys(relation, between, MAX_KEYS);
-        let keys = keys.await.map_err(|error| {
-            Rejection::new(
-                Code::DatabaseUnavailable,
-                Code::DatabaseUnavailable.summary(),
-            )
-            .with_operator_detail(error.detail)
-        })?;
-        if keys.len() > usize::try_from(MAX_KEYS).unwrap_or(usize::MAX) {
-            return Err(Rejection::new(
-                Code::LimitAffectedRows,
-                format!(
-                    "more than {MAX_KEYS} rows were written in between; ask about a shorter time"
-                ),
-            ));
-        }
         let limits = call.limits.unwrap_or(firewall.limits()).clone();
-        let lens = |asked: &Asked| {
-            SessionLens::new(Arc::clone(&live), asked.session.clone(), limits.clone())
-        };
-        let (before, after) = (lens(&first), lens(&second));
-        let unreadable = || {
-            Rejection::new(
-                Code::PolicyNoPermit,
-                format!(
-                    "the rows of `{}` cannot be told from each other by what you see of them",
-                    visible.name
-                ),
-            )
-        };
-        let at_once = usize::try_from(ROWS_AT_ONCE.min(limits.max_rows)).unwrap_or(1);
-        let mut looked = Vec::new();
-        for keys in keys.chunks(at_once.max(1)) {
-            let rows = name_rows(relation, keys);
-            let old = before.ask_for(&rows, &relations).ok_or_else(unreadable)?;
-            let new = after.ask_for(&rows, &relations).ok_or_else(unreadable)?;
-            looked.push(Looked {
-                before: self.run_look(&live, &old, &first.session).await?,
-                after: self.run_look(&live, &new, &second.session).await?,
-            });
-        }
+        let before = SessionLens::new(Arc::clone(&live), first.session.clone(), limits.clone());
+        let after = SessionLens::new(Arc::clone(&live), second.session.clone(), limits);
+        let looked = self.look_twice(&relation, (&before, &after)).await?;
         let scanning = Scanning {
             actions: self.on_finding,
             scanner: self.scanner,
@@ -156,6 +106,92 @@ impl Guard {
             to: second.told,
             preview: before.show(looked, scanning)?,
         })
+    }
+
+    /// A table of which history is kept, by its name with or without its schema.
+    ///
+    /// # Errors
+    /// `name.unknown-relation` where there is none that `session` may read, `history.not-kept`.
+    pub(super) fn find_past_table(
+        &self,
+        live: &Live<dyn Backend>,
+        table: &str,
+        session: &Session,
+    ) -> Result<Relation, Rejection> {
+        let firewall = &live.firewall;
+        let session = self.now(firewall, session);
+        let relations = firewall.relations(&session)?;
+        let visible = find_table(table, &relations)?;
+        let catalog = firewall.catalog();
+        let relation = catalog
+            .find(&visible.schema, &visible.name)
+            .ok_or_else(|| internal("a table that is seen is not in the catalog"))?;
+        match catalog.companion(relation) {
+            Some(_) => Ok(relation.clone()),
+            None => Err(Rejection::new(
+                Code::HistoryNotKept,
+                format!("no history of `{}` is kept", visible.name),
+            )),
+        }
+    }
+
+    /// The rows of a table that were written between the moments of two lenses, as each of them sees them.
+    ///
+    /// # Errors
+    /// `history.*` where a moment cannot be asked about, `limit.affected-rows` for too many rows.
+    pub(super) async fn look_twice(
+        &self,
+        relation: &Relation,
+        (before, after): (&SessionLens, &SessionLens),
+    ) -> Result<Vec<Looked>, Rejection> {
+        let live = &before.live;
+        let relations = live.firewall.relations(&before.session)?;
+        let since = before
+            .session
+            .past()
+            .map(Arc::as_ref)
+            .ok_or_else(|| internal("the first moment is none"))?;
+        let until = after.session.past().map(Arc::as_ref);
+        let between = (since, until);
+        let keys = live.backend.list_changed_keys(relation, between, MAX_KEYS);
+        let keys = keys.await.map_err(|error| unreachable_history(&error))?;
+        if keys.len() > usize::try_from(MAX_KEYS).unwrap_or(usize::MAX) {
+            return Err(Rejection::new(
+                Code::LimitAffectedRows,
+                format!(
+                    "more than {MAX_KEYS} rows were written in between; ask about a shorter time"
+                ),
+            ));
+        }
+        // Keys that were pruned before they were listed are missing, so this is asked afterwards, and where there are none too.
+        let companion = live.firewall.catalog().companion(relation);
+        let companion = std::slice::from_ref(companion.ok_or_else(|| internal("no history"))?);
+        for label in [Some(since), until].into_iter().flatten() {
+            let standing = live.backend.check_label(label, companion).await;
+            require_answers(standing.map_err(|error| unreachable_history(&error))?)?;
+        }
+        let unreadable = || {
+            Rejection::new(
+                Code::PolicyNoPermit,
+                format!(
+                    "the rows of `{}` cannot be told from each other by what you see of them",
+                    relation.name
+                ),
+            )
+        };
+        let at_once = ROWS_AT_ONCE.min(before.limits.max_rows);
+        let at_once = usize::try_from(at_once).unwrap_or(1).max(1);
+        let mut looked = Vec::new();
+        for keys in keys.chunks(at_once) {
+            let rows = name_rows(relation, keys);
+            let old = before.ask_for(&rows, &relations).ok_or_else(unreadable)?;
+            let new = after.ask_for(&rows, &relations).ok_or_else(unreadable)?;
+            looked.push(Looked {
+                before: self.run_look(live, &old, &before.session).await?,
+                after: self.run_look(live, &new, &after.session).await?,
+            });
+        }
+        Ok(looked)
     }
 
     /// The rows of a decided query. Those of the past count once its label was asked about.
@@ -180,17 +216,25 @@ impl Guard {
         let Some(moment) = moment else {
             return Ok(Asked {
                 session: session.clone(),
-                label: None,
+
                 told: None,
             });
         };
         let (label, told) = self.look_up(moment)?;
         Ok(Asked {
             session: session.clone().as_of(label.clone()),
-            label: Some(label),
+
             told: Some(told),
         })
     }
+}
+
+fn unreachable_history(error: &BackendError) -> Rejection {
+    Rejection::new(
+        Code::DatabaseUnavailable,
+        Code::DatabaseUnavailable.summary(),
+    )
+    .with_operator_detail(error.detail.clone())
 }
 
 fn find_table<'r>(

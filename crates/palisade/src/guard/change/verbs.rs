@@ -75,6 +75,7 @@ impl Guard {
             connection: self.name.clone(),
             statements: Vec::new(),
             compensates: None,
+            reverts: None,
             reason: reason.map(str::to_owned),
             tables: Vec::new(),
             writes: Vec::new(),
