@@ -1,6 +1,10 @@
 //! The MySQL side of the gate.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use mysql_async::Conn;
 use palisade::{
@@ -40,7 +44,8 @@ pub struct MysqlBackend {
     config: Arc<MysqlConfig>,
     product: Product,
     catalog: Arc<Catalog>,
-    fingerprint: Arc<str>,
+    /// What the catalog was made from. It takes the server as long as the rest, so it is asked when the schema is first looked at again.
+    fingerprint: Arc<OnceLock<String>>,
     known: Arc<Known>,
 }
 
@@ -67,7 +72,7 @@ impl MysqlBackend {
             config: Arc::new(config),
             product: snapshot.product,
             catalog: Arc::new(snapshot.catalog),
-            fingerprint: snapshot.fingerprint.into(),
+            fingerprint: Arc::default(),
             known: Arc::default(),
         })
     }
@@ -94,17 +99,20 @@ impl MysqlBackend {
     /// If the catalog cannot be read any more.
     pub async fn refresh(&self) -> Result<Option<Self>, ConnectError> {
         let mut lease = self.pool.lease().await?;
+        // First: what changes while the rest is read has another fingerprint afterwards.
+        let fingerprint =
+            wait_for_schema(introspect::fingerprint(lease.session()?.ready().await?)).await?;
         let snapshot = read(lease.session()?.ready().await?).await?;
         lease.give_back().await;
         if snapshot.catalog.version() == self.catalog.version()
-            && *snapshot.fingerprint == *self.fingerprint
+            && *self.fingerprint.get_or_init(|| fingerprint.clone()) == fingerprint
         {
             return Ok(None);
         }
         Ok(Some(Self {
             product: snapshot.product,
             catalog: Arc::new(snapshot.catalog),
-            fingerprint: snapshot.fingerprint.into(),
+            fingerprint: Arc::new(OnceLock::from(fingerprint)),
             // What was found to be another catalog's.
             known: Arc::default(),
             ..self.clone()
@@ -193,10 +201,13 @@ impl Backend for MysqlBackend {
 
     fn is_current(&self) -> BackendFuture<'_, bool> {
         Box::pin(async move {
+            let Some(known) = self.fingerprint.get() else {
+                return Ok(false);
+            };
             let look =
                 async |session: &mut Session| introspect::fingerprint(session.ready().await?).await;
             let read = self.pool.look(CATALOG_TIME, look).await?;
-            Ok(*read == *self.fingerprint)
+            Ok(read == *known)
         })
     }
 
@@ -303,7 +314,14 @@ impl fmt::Debug for MysqlBackend {
 }
 
 async fn read(conn: &mut Conn) -> Result<Snapshot, ConnectError> {
-    Ok(timeout(CATALOG_TIME, introspect::snapshot(conn))
+    wait_for_schema(introspect::snapshot(conn)).await
+}
+
+/// Waits for what is asked of the schema as long as that may take.
+async fn wait_for_schema<T>(
+    answer: impl Future<Output = Result<T, IntrospectError>>,
+) -> Result<T, ConnectError> {
+    Ok(timeout(CATALOG_TIME, answer)
         .await
         .map_err(|_| IntrospectError::Inconsistent("no answer within a minute".to_owned()))??)
 }

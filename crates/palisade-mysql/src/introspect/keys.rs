@@ -20,7 +20,6 @@ pub(super) async fn read(
         .enumerate()
         .map(|(index, def)| ((def.schema.clone(), def.name.clone()), index))
         .collect();
-    let actions = actions(conn).await?;
     let sql = format!(
         "SELECT k.TABLE_SCHEMA, k.TABLE_NAME, k.CONSTRAINT_NAME, k.COLUMN_NAME, \
                 k.REFERENCED_TABLE_NAME, k.REFERENCED_COLUMN_NAME, k.REFERENCED_TABLE_SCHEMA \
@@ -30,7 +29,16 @@ pub(super) async fn read(
         of_users("k.TABLE_SCHEMA")
     );
     let mut last = None;
-    for row in query(conn, sql).await? {
+    let rows = query(conn, sql).await?;
+    let mut actions = HashMap::new();
+    if rows
+        .iter()
+        .map(|row| optional(row, 4))
+        .any(|table| !matches!(table, Ok(None)))
+    {
+        actions = read_actions(conn).await?;
+    }
+    for row in rows {
         let name = (text(&row, 0)?, text(&row, 1)?);
         let Some(def) = by_name.get(&name).and_then(|i| relations.get_mut(*i)) else {
             continue;
@@ -65,7 +73,7 @@ pub(super) async fn read(
 }
 
 /// What each foreign key does on deletes and updates, by its table and name.
-async fn actions(
+async fn read_actions(
     conn: &mut Conn,
 ) -> Result<HashMap<(Name, String), (ReferenceAction, ReferenceAction)>, IntrospectError> {
     let sql = format!(

@@ -105,18 +105,16 @@ pub async fn tells_triggers(conn: &mut Conn) -> Result<bool, IntrospectError> {
 pub(crate) struct Snapshot {
     pub(crate) catalog: Catalog,
     pub(crate) product: Product,
-    pub(crate) fingerprint: String,
 }
 
 /// Reads everything.
 pub(crate) async fn snapshot(conn: &mut Conn) -> Result<Snapshot, IntrospectError> {
-    // First: what changes while the rest is read has another fingerprint afterwards.
-    let fingerprint = fingerprint::read(conn).await?;
     let server = read::server(conn).await?;
     server.check()?;
     let account = Account::read(conn).await?;
     let column_rows = columns::ask(conn).await?;
     let table_rows = relations::ask(conn).await?;
+    let estimates = relations::ask_estimates(conn, table_rows.len()).await?;
     let index_rows = indexes::ask(conn, server.product).await?;
     let columns = columns::read(conn, server.product, &column_rows).await?;
     let mut relations = relations::read(&table_rows, columns)?;
@@ -140,12 +138,11 @@ pub(crate) async fn snapshot(conn: &mut Conn) -> Result<Snapshot, IntrospectErro
         builder = builder.routine(routine);
     }
     builder = system::read(conn, server.product, builder).await?;
-    builder = relations::describe(&table_rows, builder)?;
+    builder = relations::describe(&table_rows, &estimates, builder)?;
     builder = columns::describe(&column_rows, builder)?;
     builder = indexes::describe(&index_rows, builder)?;
     Ok(Snapshot {
         catalog: builder.engine(&server.shown()).build()?,
         product: server.product,
-        fingerprint,
     })
 }

@@ -13,13 +13,16 @@ use super::{
     read::{of_users, optional, query, text},
 };
 
+/// Of so many relations it is asked how many rows they have.
+const MAX_ESTIMATED: usize = 2_000;
+
 /// All that is told of users' relations, in order of schema and name, but for the firewall's own.
 ///
 /// The server opens every table for such a question, so there is one for all that want to know.
 pub(super) async fn ask(conn: &mut Conn) -> Result<Vec<Row>, IntrospectError> {
     let sql = format!(
         "SELECT t.TABLE_SCHEMA, t.TABLE_NAME, t.TABLE_TYPE, t.ENGINE, v.VIEW_DEFINITION, \
-                t.TABLE_COMMENT, CAST(t.TABLE_ROWS AS CHAR) \
+                t.TABLE_COMMENT \
          FROM information_schema.TABLES t LEFT JOIN information_schema.VIEWS v \
               ON v.TABLE_SCHEMA = t.TABLE_SCHEMA AND v.TABLE_NAME = t.TABLE_NAME \
          WHERE {} AND t.TABLE_NAME NOT IN ('{LEDGER}', '{IMAGES}') ORDER BY t.TABLE_SCHEMA, t.TABLE_NAME",
@@ -28,20 +31,40 @@ pub(super) async fn ask(conn: &mut Conn) -> Result<Vec<Row>, IntrospectError> {
     Ok(query(conn, sql).await?)
 }
 
+/// About how many rows tables have, of `relations` in all. Of very many none is told: the server opens the data of each for this, which takes
+/// it longer than all else that is asked.
+pub(super) async fn ask_estimates(
+    conn: &mut Conn,
+    relations: usize,
+) -> Result<Vec<Row>, IntrospectError> {
+    if relations > MAX_ESTIMATED {
+        return Ok(Vec::new());
+    }
+    let sql = format!(
+        "SELECT t.TABLE_SCHEMA, t.TABLE_NAME, CAST(t.TABLE_ROWS AS CHAR) FROM information_schema.TABLES t \
+         WHERE t.TABLE_TYPE = 'BASE TABLE' AND {}",
+        of_users("t.TABLE_SCHEMA")
+    );
+    Ok(query(conn, sql).await?)
+}
+
 /// Tells `builder` of comments on tables, and about how many rows there are. A view's comment is the server's own word for a view.
 pub(super) fn describe(
     rows: &[Row],
+    estimates: &[Row],
     mut builder: CatalogBuilder,
 ) -> Result<CatalogBuilder, IntrospectError> {
     for row in rows {
         let (schema, name, kind) = (text(row, 0)?, text(row, 1)?, text(row, 2)?);
         let comment = optional(row, 5)?.unwrap_or_default();
         if kind != "VIEW" && !comment.is_empty() {
-            builder = builder.comment(schema.clone(), name.clone(), None, &comment);
+            builder = builder.comment(schema, name, None, &comment);
         }
-        let estimate = optional(row, 6)?.and_then(|rows| rows.parse().ok());
-        if let Some(estimate) = estimate.filter(|_| kind == "BASE TABLE") {
-            builder = builder.row_estimate(schema, name, estimate);
+    }
+    for row in estimates {
+        let estimate = optional(row, 2)?.and_then(|rows| rows.parse().ok());
+        if let Some(estimate) = estimate {
+            builder = builder.row_estimate(text(row, 0)?, text(row, 1)?, estimate);
         }
     }
     Ok(builder)
