@@ -8,15 +8,14 @@ use crate::{desk::Desk, serve::Client};
 
 const CONFIG: [&str; 2] = ["--config", "palisade.toml"];
 
+const CONFIGURATION: &str = "policies = \"p\"\naudit = \"audit.jsonl\"\n[approvals]\nstate = \"state.db\"\n[history]\nevery = \"1s\"\n\
+    [connections.desk]\nurl = \"sqlite:demo.db\"\n";
+
 /// A desk of whose tickets history is kept.
 fn desk() -> Desk {
     let desk = Desk::new();
     desk.policy("permit (principal, action, resource);");
-    desk.write(
-        "palisade.toml",
-        "policies = \"p\"\naudit = \"audit.jsonl\"\n[approvals]\nstate = \"state.db\"\n[history]\nevery = \"1s\"\n\
-         [connections.desk]\nurl = \"sqlite:demo.db\"\n",
-    );
+    desk.write("palisade.toml", CONFIGURATION);
     keep_history(&desk, &["history", "enable", "connection:desk", "tickets"]);
     desk
 }
@@ -90,6 +89,48 @@ fn a_snapshot_is_read_and_forgotten() {
 }
 
 #[test]
+fn a_table_is_compared_with_its_past_and_set_back() {
+    let desk = desk();
+    let run = |command: &[&str]| desk.run(&[command, &CONFIG].concat());
+    let first = subject(&desk, &[]);
+    run(&["snapshots", "create", "connection:desk", "before"]).expect_exit(0);
+    change(&desk, "UPDATE tickets SET subject = 'later' WHERE id = 1");
+    let diff = ["history", "diff", "connection:desk", "tickets", "--from"];
+    let told = run(&[&diff[..], &["before"]].concat()).expect_exit(0);
+    assert!(told.out.contains("(before) to now"), "{}", told.out);
+    assert!(told.out.contains("later"), "{}", told.out);
+    let json = ["before", "--to", "before", "--format", "json"];
+    let told = run(&[&diff[..], &json].concat()).expect_exit(0).out;
+    let told: Value = serde_json::from_str(&told).unwrap();
+    assert_eq!(told["difference"]["rows"], json!([]), "{told}");
+    assert_eq!(told["to"]["snapshot"], "before");
+    let refused = run(&[&diff[..], &["nosuch"]].concat()).expect_exit(1);
+    assert!(
+        refused.err.contains("palisade snapshots list"),
+        "{}",
+        refused.err
+    );
+    desk.write(
+        "palisade.toml",
+        &format!("{CONFIGURATION}writable = true\n"),
+    );
+    let revert = ["changes", "revert", "connection:desk", "tickets", "--to"];
+    let told = run(&[&revert[..], &["before", "--validate"]].concat()).expect_exit(0);
+    for word in [
+        "sets main.tickets back to how it was at",
+        "(before)",
+        "later",
+    ] {
+        assert!(told.out.contains(word), "{word}: {}", told.out);
+    }
+    let id = told.out.split_whitespace().next().unwrap();
+    run(&["changes", "commit", "connection:desk", id]).expect_exit(0);
+    assert_eq!(subject(&desk, &[]), first);
+    let again = run(&[&revert[..], &["before"]].concat()).expect_exit(1);
+    assert!(again.err.contains("as it was"), "{}", again.err);
+}
+
+#[test]
 fn what_cannot_have_a_history_is_told_why() {
     let desk = desk();
     change(
@@ -120,6 +161,14 @@ fn a_server_notes_moments_by_itself() {
     ] {
         assert!(tools.contains(tool), "{tool}");
     }
+    // Nothing may be changed here.
+    assert!(!tools.contains("revert_table"));
+    let question = json!({"name": "time_travel", "arguments": {"question": "Since when?", "table": "tickets"}});
+    let prompt = client.ask("prompts/get", &question).to_string();
+    for word in ["Since when?", "`list_snapshots`", "`diff_table`", "as_of"] {
+        assert!(prompt.contains(word), "{word}: {prompt}");
+    }
+    assert!(!prompt.contains("revert_table"), "{prompt}");
     let sql = "SELECT subject FROM tickets WHERE id = 1";
     let mut ask = |as_of: Option<&str>| {
         let arguments = json!({"sql": sql, "format": "json", "as_of": as_of});

@@ -59,7 +59,7 @@ pub(crate) enum Engine {
 
 pub(crate) struct Desk {
     pub(crate) guard: Guard,
-    database: AnyDatabase,
+    pub(crate) database: AnyDatabase,
 }
 
 impl Desk {

@@ -26,6 +26,7 @@ mod insert_select;
 mod inverse;
 mod new_rows;
 mod on_conflict;
+mod past_model;
 mod receipts;
 mod revert;
 mod sqlite;
