@@ -171,7 +171,7 @@ impl ToolName {
     }
 
     /// Whether it is of use only where history is kept.
-    fn is_of_history(self) -> bool {
+    pub(crate) fn is_of_history(self) -> bool {
         match self {
             Self::CreateSnapshot
             | Self::DeleteSnapshot

@@ -309,12 +309,13 @@ impl PalisadeServer {
         tools
     }
 
-    /// The tools that prompts can name to a caller: those of changes only where it is offered them.
+    /// The tools that prompts can name to a caller: those of changes and of the past only where it is offered them.
     pub(crate) fn nameable_tools(&self, request: &Extensions) -> ToolSet {
         let offered = self.list_offered(request);
         self.tools().only_where(|name| {
-            let part = ToolName::from_name(name).and_then(ToolName::part_in_changes);
-            part.is_none() || offered.iter().any(|tool| tool.name == name)
+            let is_for_all = ToolName::from_name(name)
+                .is_none_or(|tool| tool.part_in_changes().is_none() && !tool.is_of_history());
+            is_for_all || offered.iter().any(|tool| tool.name == name)
         })
     }
 

@@ -110,10 +110,7 @@ fn a_table_is_compared_with_its_past_and_set_back() {
         "{}",
         refused.err
     );
-    desk.write(
-        "palisade.toml",
-        &format!("{CONFIGURATION}writable = true\n"),
-    );
+    desk.write("palisade.toml", format!("{CONFIGURATION}writable = true\n"));
     let revert = ["changes", "revert", "connection:desk", "tickets", "--to"];
     let told = run(&[&revert[..], &["before", "--validate"]].concat()).expect_exit(0);
     for word in [

@@ -173,7 +173,7 @@ async fn whoever_sees_a_part_sets_nothing_back(engine: Engine) {
         assert_eq!(refused.code(), expected, "{hidden}: {refused:?}");
         assert!(!refused.message().contains("SECRET"), "{refused:?}");
     }
-    // Whether there is anything to set back depends on policy alone: a table that nobody wrote is refused alike.
+    // Whether there is anything to set back depends on policy alone: a table that is as it was is refused alike.
     set_back(&desk, "customers", "before").await;
     let refused = propose(&desk, &agent(), "customers", "before").await;
     assert_eq!(refused.unwrap_err().code(), Code::ChangeNotCompensable);

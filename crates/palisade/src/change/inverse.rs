@@ -150,8 +150,8 @@ impl Inverse {
 }
 
 impl Inverse {
-    /// A row that is different as the images know it. An engine may tell of a row that is gone and of another one that took its place as of
-    /// one row with another key.
+    /// A row that is different, as the images know it. Where one row takes the place of another, an engine may tell of a single row whose key
+    /// has changed.
     fn split_row(&self, relation: Option<&Relation>, row: &RowDifference) -> Vec<RowDifference> {
         let (Some(relation), Some(before), Some(after)) = (relation, &row.before, &row.after)
         else {
