@@ -17,6 +17,8 @@ use palisade::{
     dialect::Dialect,
 };
 
+use crate::history;
+
 pub(crate) use self::{
     columns::{Described, Name, column, sql as columns_sql},
     fingerprint::read as fingerprint,
@@ -67,6 +69,7 @@ pub(crate) enum Product {
 /// * Sequences are left out. A table that shows other tables' rows (engine `MRG_MyISAM`) is
 ///   [`Virtual`](palisade::catalog::RelationKind::Virtual).
 /// * Invisible columns are left out, for `*` does not list them: no statement can name one.
+/// * What keeps [history](palisade::past) is left out: it is read in the place of tables as they were, and in no other way.
 /// * A view's definition names every relation with its database. Without the privilege `SHOW VIEW` the server
 ///   does not tell it; then it is unknown.
 /// * A column's collation is empty if its values are compared as numbers, times or bytes.
@@ -113,6 +116,7 @@ pub(crate) async fn snapshot(conn: &mut Conn) -> Result<Snapshot, IntrospectErro
     let server = read::server(conn).await?;
     server.check()?;
     let mut relations = relations::read(conn, server.product).await?;
+    let companions = history::take_companions(&mut relations, &server.database);
     keys::read(conn, &mut relations).await?;
     unique::read(conn, server.product, &mut relations).await?;
     triggers::read(conn, &server, &mut relations).await?;
@@ -122,6 +126,9 @@ pub(crate) async fn snapshot(conn: &mut Conn) -> Result<Snapshot, IntrospectErro
         .case_sensitive_relations(server.case_sensitive_relations);
     for relation in relations {
         builder = builder.relation(relation);
+    }
+    for (schema, table, companion) in companions {
+        builder = builder.companion(schema, table, companion);
     }
     for routine in routines::read(conn).await? {
         builder = builder.routine(routine);
