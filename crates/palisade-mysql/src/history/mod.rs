@@ -151,7 +151,8 @@ pub(crate) fn take_companions(
         .filter(|def| def.schema == own && def.kind == RelationKind::Table)
         .filter_map(|table| {
             let name = companion_name(&table.name);
-            let columns = (table.columns.iter().map(|column| column.name.as_str())).chain([FROM, TO]);
+            let columns =
+                (table.columns.iter().map(|column| column.name.as_str())).chain([FROM, TO]);
             let view = kept.iter().find(|def| {
                 def.schema == own && def.name == name && def.kind == RelationKind::View
             })?;
@@ -360,10 +361,13 @@ fn print_seen(column: &str, label: &Label) -> String {
     }
 }
 
-/// The connection's database, if it keeps history as far as the account may know.
+/// The connection's database, if it has a companion that the account may read.
 pub(crate) async fn find_keeping(conn: &mut Conn) -> Result<Option<String>, Error> {
+    let first = companion_name("");
     let sql = format!(
-        "SELECT TABLE_SCHEMA FROM information_schema.TABLES WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = '{SPANS}'"
+        "SELECT t.TABLE_SCHEMA FROM information_schema.TABLES t WHERE t.TABLE_SCHEMA = DATABASE() \
+         AND LEFT(t.TABLE_NAME, {}) = '{first}' LIMIT 1",
+        first.len()
     );
     conn.query_first(sql).await
 }

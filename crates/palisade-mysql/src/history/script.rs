@@ -45,7 +45,9 @@ pub(crate) enum HistoryFault {
     #[error("history needs the name of its column `{0}`: rename that first")]
     ReservedColumn(String),
     /// The companion's name would be too long.
-    #[error("with `palisade_history_` before it, its name has more than 64 characters: rename it first")]
+    #[error(
+        "with `palisade_history_` before it, its name has more than 64 characters: rename it first"
+    )]
     LongName,
     /// InnoDB's list of tables has it by a name that is not known here.
     #[error(
@@ -92,15 +94,22 @@ pub(crate) fn enable_script(
         is_table("c", table)
     );
     let choice = [
-        ("t.ENGINE <> 'InnoDB'".to_owned(), signal("only InnoDB knows transactions: ALTER TABLE ... ENGINE=InnoDB first")),
+        (
+            "t.ENGINE <> 'InnoDB'".to_owned(),
+            signal("only InnoDB knows transactions: ALTER TABLE ... ENGINE=InnoDB first"),
+        ),
         (
             "t.CREATE_OPTIONS LIKE '%partitioned%'".to_owned(),
-            signal("what is done to partitions leaves no trace: ALTER TABLE ... REMOVE PARTITIONING first"),
+            signal(
+                "what is done to partitions leaves no trace: ALTER TABLE ... REMOVE PARTITIONING first",
+            ),
         ),
         (is_ours, literal("DO 0")),
         (
             "t.TABLE_TYPE = 'SYSTEM VERSIONED'".to_owned(),
-            signal("the table has versions of another kind: ALTER TABLE ... DROP SYSTEM VERSIONING first"),
+            signal(
+                "the table has versions of another kind: ALTER TABLE ... DROP SYSTEM VERSIONING first",
+            ),
         ),
     ];
     let mut script = format!(
@@ -126,7 +135,7 @@ pub(crate) fn enable_script(
     script += &run_choice(table, &choice, &literal(&alter));
     script += &format!(
         "CREATE OR REPLACE ALGORITHM = MERGE SQL SECURITY DEFINER VIEW {companion} AS\n  \
-         SELECT {} FROM {relation} FOR SYSTEM_TIME ALL;\n{}",
+         SELECT {} FROM {relation} FOR SYSTEM_TIME ALL;\n{};\n",
         columns.join(", "),
         register(table, &spans)
     );
@@ -190,14 +199,17 @@ pub(crate) fn prune_script(
         "-- Deletes all past rows of {}, and begins its history anew. MariaDB cannot delete some of them exactly: if one ended after\n\
          -- the moment, none is deleted.\n\
          START TRANSACTION;\n\
-         SET @palisade_statement = (SELECT IF(COUNT(*) > 0, {}, {}) FROM {companion}\n  \
-           WHERE {TO} < {} AND ({TO} >= {next}{late}));\n\
-         EXECUTE IMMEDIATE @palisade_statement;\n{}COMMIT;\n",
+         SET @palisade_late = (SELECT COUNT(*) FROM {companion} WHERE {TO} < {} AND ({TO} >= {next}{late}));\n\
+         EXECUTE IMMEDIATE IF(@palisade_late > 0,\n  {},\n  {});\n\
+         -- Clients that go on after errors change nothing either.\n\
+         EXECUTE IMMEDIATE IF(@palisade_late > 0, 'DO 0',\n  {});\nCOMMIT;\n",
         print_comment(&format!("{}.{}", table.schema, table.table)),
-        signal("rows ended after that moment, and MariaDB deletes all past rows or none: prune before a moment of now"),
-        literal(&format!("DELETE HISTORY FROM {relation}")),
         u64::MAX,
-        register(table, &spans),
+        signal(
+            "rows ended after that moment, and MariaDB deletes all past rows or none: prune before a moment of now"
+        ),
+        literal(&format!("DELETE HISTORY FROM {relation}")),
+        literal(&register(table, &spans)),
     ))
 }
 
@@ -281,7 +293,7 @@ fn check_table(table: &HistoryTable<'_>) -> Result<(), HistoryFault> {
 fn register(table: &HistoryTable<'_>, spans: &str) -> String {
     format!(
         "INSERT INTO {spans} (table_name, mark, table_id)\n  VALUES ({}, {MARK}, {})\n  \
-         ON DUPLICATE KEY UPDATE mark = VALUES(mark), table_id = VALUES(table_id);\n",
+         ON DUPLICATE KEY UPDATE mark = VALUES(mark), table_id = VALUES(table_id)",
         literal(table.table),
         table_id(table.schema, table.table),
     )

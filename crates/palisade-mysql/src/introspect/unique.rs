@@ -76,7 +76,8 @@ impl Keys {
             for part in parts {
                 match part {
                     // By it, past rows are told apart, and no present ones.
-                    Part::Column(column) if column.eq_ignore_ascii_case(TO) && !is_column(column) => {}
+                    Part::Column(column)
+                        if column.eq_ignore_ascii_case(TO) && !is_column(column) => {}
                     Part::Column(column) => {
                         is_counted |= !is_column(column) && beside.is_counted(name, column);
                         key.columns.push(column.clone());

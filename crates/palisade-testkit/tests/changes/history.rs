@@ -115,16 +115,21 @@ impl Desk {
 
     /// The statements by which a table of the desk's database has a history or not.
     pub(crate) fn write_script(&self, table: &str, order: &HistoryOrder) -> Result<String, String> {
-        // Tests share servers, on which all databases are seen.
-        let table = match &self.database {
+        let table = self.name_table(table);
+        self.guard.write_history_script(&table, order)
+    }
+
+    /// What a table of the desk's database is called where it is the only one by its name: tests share servers, and MariaDB shows all
+    /// databases.
+    fn name_table(&self, table: &str) -> String {
+        match &self.database {
             AnyDatabase::Server(database)
                 if self.guard.firewall().catalog().dialect() == Dialect::Mysql =>
             {
                 format!("{}.{table}", database.name())
             }
             AnyDatabase::Server(_) | AnyDatabase::File(_) => table.to_owned(),
-        };
-        self.guard.write_history_script(&table, order)
+        }
     }
 
     pub(crate) fn run(&self, sql: &str) {
@@ -137,7 +142,12 @@ impl Desk {
     }
 
     /// The rows that a query gives, or the code of its refusal.
-    pub(crate) async fn ask(&self, session: &Session, sql: &str, as_of: Option<&str>) -> Result<Value, Code> {
+    pub(crate) async fn ask(
+        &self,
+        session: &Session,
+        sql: &str,
+        as_of: Option<&str>,
+    ) -> Result<Value, Code> {
         let request = Request::statement(sql, &Params::None, session).as_of(as_of);
         let (outcome, report) = self.guard.answer(request).await;
         match outcome.into_result() {
@@ -313,7 +323,7 @@ async fn every_state_is_read_as_it_was(engine: Engine) {
         }
     };
     let replace = match engine {
-        Engine::Sqlite | Engine::Mariadb => "REPLACE INTO customers VALUES (2, 'a', 'Cyd', 'x')",
+        Engine::Sqlite | Engine::Mariadb => "REPLACE INTO customers VALUES (2, 'a', 'Dan', 'x')",
         Engine::Postgres => "DELETE FROM customers WHERE id = 2",
     };
     let steps = [
@@ -513,11 +523,12 @@ async fn differences_are_those_that_the_session_sees(engine: Engine) {
     desk.run("UPDATE customers SET name = 'Cydney' WHERE id = 3");
     desk.snapshot("second").await;
     desk.run("DELETE FROM customers WHERE id = 1");
+    let table = desk.name_table("customers");
     let compare = async |session: &Session, from: &str, to: Option<&str>| {
         let moments = Moments { from, to };
         let compared = desk
             .guard
-            .compare_past("customers", moments, ChangeCall::new(session))
+            .compare_past(&table, moments, ChangeCall::new(session))
             .await;
         let compared = compared
             .map_err(|refusal| refusal.rejection.code())
@@ -567,7 +578,7 @@ async fn differences_are_those_that_the_session_sees(engine: Engine) {
         let moments = Moments { from, to: None };
         let refused = desk
             .guard
-            .compare_past(table, moments, ChangeCall::new(&boss()))
+            .compare_past(&desk.name_table(table), moments, ChangeCall::new(&boss()))
             .await;
         assert_eq!(refused.unwrap_err().rejection.code(), code, "{table}");
     }
@@ -718,9 +729,7 @@ async fn rows_of_other_moments_make_nothing_fail(engine: Engine) {
     desk.run("UPDATE orders SET total = 0");
     desk.run("UPDATE orders SET total = 65 + id");
     desk.run(match engine {
-        Engine::Sqlite | Engine::Postgres => {
-            "UPDATE customers SET name = '' || id, ssn = '' || id"
-        }
+        Engine::Sqlite | Engine::Postgres => "UPDATE customers SET name = '' || id, ssn = '' || id",
         Engine::Mariadb => "UPDATE customers SET name = id, ssn = id",
     });
     desk.snapshot("first").await;
