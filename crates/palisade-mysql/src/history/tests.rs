@@ -3,15 +3,16 @@
 use palisade::{
     catalog::{ColumnDef, DefaultValue, RelationDef, RelationKind, TypeClass},
     dialect::Dialect,
-    past::Label,
+    past::{HistoryOrder, Label},
 };
 
 use super::{
     LastLabel, Sealed, print_seen,
     script::*,
     status::{Committed, read_label, read_status},
-    take_companions,
+    take_companions, write_script,
 };
+use crate::introspect::Product;
 
 fn names(names: &[&str]) -> Vec<String> {
     names.iter().map(|name| (*name).to_owned()).collect()
@@ -68,6 +69,28 @@ fn scripts_are_refused_with_what_to_do() {
     for account in ["agent", "@%", "agent@", "a\\b@%", "a\n@%"] {
         let fault = enable_script(&base, Some(account)).unwrap_err();
         assert_eq!(fault, HistoryFault::BadAccount(account.to_owned()));
+    }
+}
+
+#[test]
+fn history_is_of_the_connections_database_on_mariadb() {
+    let catalog = palisade_ddl::mysql("CREATE TABLE t (id int PRIMARY KEY)", "shop").unwrap();
+    let relation = catalog.find("shop", "t").unwrap();
+    let enable = HistoryOrder::Enable { account: None };
+    let write = |product, own| write_script(product, own, relation, &enable);
+    assert!(write(Product::MariaDb, "shop").is_ok());
+    let refused = write(Product::MySql, "shop").unwrap_err();
+    assert!(refused.starts_with("no history can be kept on MySQL: "));
+    let refused = write(Product::MariaDb, "desk").unwrap_err();
+    assert!(refused.contains("name a connection to `shop`"), "{refused}");
+    for (dialect, text, is_written) in [
+        (Dialect::Mysql, "e:9:3", true),
+        (Dialect::Sqlite, "1:2", false),
+    ] {
+        let label = Label::parse(dialect, text).unwrap();
+        let order = HistoryOrder::Prune(label);
+        let script = write_script(Product::MariaDb, "shop", relation, &order);
+        assert_eq!(script.is_ok(), is_written, "{text}");
     }
 }
 
