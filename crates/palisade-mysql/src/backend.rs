@@ -8,13 +8,15 @@ use std::{
 
 use mysql_async::Conn;
 use palisade::{
-    catalog::Catalog,
+    catalog::{Catalog, Companion, Relation},
     change::LedgerEntry,
     dialect::Dialect,
     guard::{
         Backend, BackendError, BackendFuture, ChangeEnd, ChangeOrder, Completion, GivenEstimates,
         OpenTicket, RowSink, Ticket,
     },
+    past::{HistoryOrder, Label, LabelStanding},
+    value::Value,
 };
 use palisade_pool::{Ended, Failed, Pool, Statement, Task, Work};
 use tokio::{runtime::Handle, time::timeout};
@@ -23,6 +25,7 @@ use crate::{
     config::MysqlConfig,
     connect::{ConnectError, Connector, Session},
     execute::{self, Facts},
+    history::{self, LastLabel},
     introspect::{self, IntrospectError, Product, Snapshot},
     ledger, rehearse,
     schema_change::Known,
@@ -47,6 +50,7 @@ pub struct MysqlBackend {
     /// What the catalog was made from. It takes the server as long as the rest, so it is asked when the schema is first looked at again.
     fingerprint: Arc<OnceLock<String>>,
     known: Arc<Known>,
+    last_label: Arc<LastLabel>,
 }
 
 impl MysqlBackend {
@@ -74,6 +78,7 @@ impl MysqlBackend {
             catalog: Arc::new(snapshot.catalog),
             fingerprint: Arc::default(),
             known: Arc::default(),
+            last_label: Arc::default(),
         })
     }
 
@@ -282,6 +287,65 @@ impl Backend for MysqlBackend {
             };
             self.pool.look(CATALOG_TIME, look).await?
         })
+    }
+
+    fn take_label(&self) -> BackendFuture<'_, Option<Label>> {
+        Box::pin(async move {
+            if !self.catalog.has_history() {
+                return Ok(None);
+            }
+            let own = self.catalog.default_schema();
+            let look = async |session: &mut Session| {
+                let conn = session.ready().await?;
+                let taken = history::take_label(conn, own, &self.last_label).await;
+                Ok::<_, mysql_async::Error>(taken.map(Some))
+            };
+            self.pool.look(CATALOG_TIME, look).await?
+        })
+    }
+
+    fn check_label<'a>(
+        &'a self,
+        label: &'a Label,
+        companions: &'a [Companion],
+    ) -> BackendFuture<'a, LabelStanding> {
+        Box::pin(async move {
+            let own = self.catalog.default_schema();
+            let look = async |session: &mut Session| {
+                let conn = session.ready().await?;
+                let checked = history::check_label(conn, own, label, companions).await;
+                Ok::<_, mysql_async::Error>(checked)
+            };
+            self.pool.look(CATALOG_TIME, look).await?
+        })
+    }
+
+    fn list_changed_keys<'a>(
+        &'a self,
+        relation: &'a Relation,
+        between: (&'a Label, Option<&'a Label>),
+        most: u32,
+    ) -> BackendFuture<'a, Vec<Vec<Value>>> {
+        Box::pin(async move {
+            let Some(companion) = self.catalog.companion(relation) else {
+                return Ok(Vec::new());
+            };
+            let look = async |session: &mut Session| {
+                let conn = session.ready().await?;
+                let listed = history::list_changed_keys(conn, relation, companion, between, most);
+                Ok::<_, mysql_async::Error>(listed.await)
+            };
+            self.pool.look(CATALOG_TIME, look).await?
+        })
+    }
+
+    fn write_history_script(
+        &self,
+        relation: &Relation,
+        order: &HistoryOrder,
+    ) -> Result<String, String> {
+        let own = self.catalog.default_schema();
+        history::write_script(self.product, own, relation, order)
     }
 
     fn previews_changes(&self) -> bool {

@@ -100,6 +100,8 @@ impl MysqlConfig {
 
     /// Starts even if the account may read and write the server's files (`FILE`) or administer the server
     /// (`SUPER` and its like), whom hardly one of the server's own locks stops. Never in production.
+    ///
+    /// `PROCESS` of an account that may read a [history](palisade::past) is accepted without it: moments are noted by it.
     #[must_use]
     pub fn accept_powerful(mut self) -> Self {
         self.accepts_powerful = true;

@@ -14,6 +14,7 @@ mod estimate;
 mod execute;
 mod fault;
 mod grants;
+mod history;
 pub mod introspect;
 mod ledger;
 mod origin;

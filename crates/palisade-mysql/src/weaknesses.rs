@@ -10,7 +10,9 @@ use mysql_async::Conn;
 use crate::{
     config::is_local,
     grants::{Account, Grant},
+    history,
     introspect::{IntrospectError, Product, product, query, text},
+    settings::identifier,
 };
 
 /// The newest major versions that the tests have run against.
@@ -77,6 +79,7 @@ pub async fn examine_beside(
         grants,
         ..
     } = Account::read(conn).await?;
+    let noting = list_noting(conn).await?;
     let mut found: Vec<Weakness> = Vec::new();
     for grant in &grants {
         for privilege in &grant.privileges {
@@ -84,7 +87,8 @@ pub async fn examine_beside(
                 continue;
             };
             let object = grant.object.clone().unwrap_or_default();
-            if meant.contains(&(privilege.clone(), object)) {
+            let right = (privilege.clone(), object);
+            if meant.contains(&right) || noting.contains(&right) {
                 continue;
             }
             let (on, from) = match &grant.object {
@@ -119,14 +123,31 @@ pub async fn examine_beside(
 /// The privileges beyond tables that the account holds, if any.
 pub(crate) async fn powerful(conn: &mut Conn) -> Result<Option<String>, IntrospectError> {
     let account = Account::read(conn).await?;
+    let noting = list_noting(conn).await?;
+    let is_for_noting = |privilege: &String, grant: &Grant| {
+        let object = grant.object.clone().unwrap_or_default();
+        noting.contains(&(privilege.clone(), object))
+    };
     let held: Vec<&str> = account
         .grants
         .iter()
         .flat_map(|grant| grant.privileges.iter().map(move |p| (p, grant)))
         .filter(|(privilege, grant)| kind(privilege, grant) == Some(WeaknessKind::Powerful))
+        .filter(|(privilege, grant)| !is_for_noting(privilege, grant))
         .map(|(privilege, _)| privilege.as_str())
         .collect();
     Ok((!held.is_empty()).then(|| held.join(", ")))
+}
+
+/// What an account needs to note moments, where the connection's database keeps history: each in capitals, on what it is `ON`.
+async fn list_noting(conn: &mut Conn) -> Result<BTreeSet<(String, String)>, IntrospectError> {
+    let Some(database) = history::find_keeping(conn).await? else {
+        return Ok(BTreeSet::new());
+    };
+    let seal = format!("{}.{}", identifier(&database), identifier(history::SEAL));
+    Ok([("PROCESS", "*.*".to_owned()), ("UPDATE", seal)]
+        .map(|(privilege, object)| (privilege.to_owned(), object))
+        .into())
 }
 
 /// What a privilege is that reading does not need.

@@ -110,7 +110,7 @@ pub(crate) struct HistoryArguments {
 pub(crate) struct EnableArguments {
     #[command(flatten)]
     pub(crate) tables: HistoryArguments,
-    /// The account by which the firewall reads, which gets the grants that it needs
+    /// The account by which the firewall reads, which gets the grants that it needs; NAME@HOST on MariaDB
     #[arg(long, value_name = "NAME")]
     pub(crate) account: Option<String>,
 }

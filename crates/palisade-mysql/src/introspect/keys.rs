@@ -3,7 +3,10 @@
 use std::collections::HashMap;
 
 use mysql_async::Conn;
-use palisade::catalog::{ForeignKey, ReferenceAction, RelationDef};
+use palisade::{
+    catalog::{ColumnDef, ForeignKey, ReferenceAction, RelationDef},
+    past::TO,
+};
 
 use super::{
     IntrospectError, Name,
@@ -45,7 +48,9 @@ pub(super) async fn read(
         };
         let column = text(&row, 3)?;
         let (Some(table), Some(referenced)) = (optional(&row, 4)?, optional(&row, 5)?) else {
-            def.primary_key.push(column);
+            if !is_end_of_row(&column, &def.columns) {
+                def.primary_key.push(column);
+            }
             continue;
         };
         let constraint = (name, text(&row, 2)?);
@@ -70,6 +75,12 @@ pub(super) async fn read(
         last = Some(constraint);
     }
     Ok(())
+}
+
+/// Whether a column of a key is the one by which past rows are told apart: the server puts it last into each unique key of a table
+/// with history. No statement can name it.
+pub(super) fn is_end_of_row(column: &str, columns: &[ColumnDef]) -> bool {
+    column.eq_ignore_ascii_case(TO) && !columns.iter().any(|one| one.name.eq_ignore_ascii_case(TO))
 }
 
 /// What each foreign key does on deletes and updates, by its table and name.

@@ -17,7 +17,7 @@ use palisade::{
     dialect::Dialect,
 };
 
-use crate::grants::Account;
+use crate::{grants::Account, history};
 
 pub(crate) use self::{
     columns::{Described, Name, column, sql as columns_sql},
@@ -69,6 +69,7 @@ pub(crate) enum Product {
 /// * Sequences are left out. A table that shows other tables' rows (engine `MRG_MyISAM`) is
 ///   [`Virtual`](palisade::catalog::RelationKind::Virtual).
 /// * Invisible columns are left out, for `*` does not list them: no statement can name one.
+/// * What keeps [history](palisade::past) is left out: it is read in the place of tables as they were, and in no other way.
 /// * A view's definition names every relation with its database. Without the privilege `SHOW VIEW` the server
 ///   does not tell it; then it is unknown.
 /// * A column's collation is empty if its values are compared as numbers, times or bytes.
@@ -118,6 +119,7 @@ pub(crate) async fn snapshot(conn: &mut Conn) -> Result<Snapshot, IntrospectErro
     let index_rows = indexes::ask(conn, server.product).await?;
     let columns = columns::read(conn, server.product, &column_rows).await?;
     let mut relations = relations::read(&table_rows, columns)?;
+    let companions = history::take_companions(&mut relations, &server.database);
     keys::read(conn, &mut relations).await?;
     unique::read(
         server.product,
@@ -133,6 +135,9 @@ pub(crate) async fn snapshot(conn: &mut Conn) -> Result<Snapshot, IntrospectErro
         .case_sensitive_relations(server.case_sensitive_relations);
     for relation in relations {
         builder = builder.relation(relation);
+    }
+    for (schema, table, companion) in companions {
+        builder = builder.companion(schema, table, companion);
     }
     for routine in routines::read(conn).await? {
         builder = builder.routine(routine);

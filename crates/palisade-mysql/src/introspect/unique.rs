@@ -6,6 +6,7 @@ use mysql_async::{Conn, Row};
 use palisade::{
     catalog::{Relation, RelationDef, RelationKind, UniqueKeyDef, may_name},
     dialect::Dialect,
+    past::TO,
 };
 
 use super::{
@@ -64,6 +65,9 @@ impl Keys {
             let mut is_counted = false;
             for part in parts {
                 match part {
+                    // By it, past rows are told apart, and no present ones.
+                    Part::Column(column)
+                        if column.eq_ignore_ascii_case(TO) && !is_column(column) => {}
                     Part::Column(column) => {
                         is_counted |= !is_column(column) && beside.is_counted(name, column);
                         key.columns.push(column.clone());

@@ -3,8 +3,10 @@
 
 use std::collections::BTreeMap;
 
+use mysql_async::prelude::Queryable as _;
 use palisade::{
     code::Code,
+    dialect::Dialect,
     guard::{ChangeCall, Moments},
     past::HistoryOrder,
     rejection::Rejection,
@@ -24,13 +26,13 @@ use crate::{
 
 const TABLE: &str =
     "CREATE TABLE stock (id integer NOT NULL PRIMARY KEY, kind varchar(9), amount integer);
-INSERT INTO stock VALUES (1, 'pen', 10), (2, 'ink', 20), (3, NULL, 30);";
+INSERT INTO stock VALUES (1, 'pen', 10), (2, 'ink', 20), (3, NULL, 30), (500, 'end', 0);";
 
 /// How many sequences are tried on an engine, and how long one is.
 const CASES: u32 = 12;
 const MOST_STEPS: usize = 24;
 
-/// Where the keys begin of rows that a writer commits late.
+/// Where the keys begin of rows that a writer commits late. The row before them ends what others' statements look at, and lock.
 const LATE: i64 = 1_000;
 
 type Cells = (Option<String>, Option<i64>);
@@ -69,11 +71,35 @@ struct Kept {
     is_undone: bool,
 }
 
+/// A session of a writer beside the firewall.
+enum Writer {
+    Postgres(tokio_postgres::Client),
+    Mariadb(mysql_async::Conn),
+}
+
+impl Writer {
+    async fn run(&mut self, sql: &str) -> Result<(), String> {
+        match self {
+            Self::Postgres(client) => {
+                let ran = client.batch_execute(sql).await;
+                ran.map_err(|error| error.to_string())
+            }
+            Self::Mariadb(conn) => {
+                for one in sql.split("; ") {
+                    let ran = conn.query_drop(one).await;
+                    ran.map_err(|error| error.to_string())?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
 struct Model {
     now: State,
     snapshots: Vec<State>,
     kept: Vec<Kept>,
-    late: Option<(tokio_postgres::Client, i64)>,
+    late: Option<(Writer, i64)>,
     next_late: i64,
 }
 
@@ -255,11 +281,8 @@ impl Model {
             Step::Revert(at) => self.revert(desk, *at).await?,
             Step::Late => self.begin_late(desk).await?,
         }
-        if let Some((client, id)) = ends {
-            client
-                .batch_execute("COMMIT")
-                .await
-                .map_err(|error| error.to_string())?;
+        if let Some((mut writer, id)) = ends {
+            writer.run("COMMIT").await?;
             self.now.insert(id, (Some("late".to_owned()), None));
         }
         same(&read(desk, None).await?, &self.now, step)
@@ -288,7 +311,10 @@ impl Model {
             to: names.1.as_deref(),
         };
         let call = ChangeCall::new(&session);
-        let compared = desk.guard.compare_past("stock", moments, call).await;
+        let compared = desk
+            .guard
+            .compare_past(&desk.name_table("stock"), moments, call)
+            .await;
         let compared = compared.map_err(|refusal| told(&refusal.rejection))?;
         let rows = serde_json::to_value(&compared.preview.rows).unwrap()["rows"].take();
         let rows = rows.as_array().unwrap().iter();
@@ -350,10 +376,10 @@ impl Model {
         };
         let session = boss();
         let beside = (format!("s{at}"), None);
-        let call = ChangeCall::new(&session);
+        let (call, table) = (ChangeCall::new(&session), desk.name_table("stock"));
         let reverted = desk
             .guard
-            .revert_table("stock", (&beside.0, beside.1), call)
+            .revert_table(&table, (&beside.0, beside.1), call)
             .await;
         let reverted = match reverted.map_err(|refusal| refusal.rejection) {
             Ok(view) => keep(desk, &view.change).await.map(|()| view.change),
@@ -375,15 +401,18 @@ impl Model {
         let AnyDatabase::Server(database) = &desk.database else {
             return Ok(());
         };
-        let client = database.postgres_client().await;
+        let mut writer = match desk.guard.firewall().catalog().dialect() {
+            Dialect::Postgres => Writer::Postgres(database.postgres_client().await),
+            Dialect::Mysql | Dialect::Sqlite => Writer::Mariadb(database.mysql_client().await),
+        };
         let id = self.next_late;
         self.next_late += 1;
-        let sql = format!("BEGIN; INSERT INTO stock VALUES ({id}, 'late', NULL)");
-        client
-            .batch_execute(&sql)
-            .await
-            .map_err(|error| error.to_string())?;
-        self.late = Some((client, id));
+        writer
+            .run(&format!(
+                "BEGIN; INSERT INTO stock VALUES ({id}, 'late', NULL)"
+            ))
+            .await?;
+        self.late = Some((writer, id));
         Ok(())
     }
 }
@@ -456,7 +485,7 @@ fn step() -> impl Strategy<Value = Step> {
 fn check(engine: Engine) {
     let config = Config {
         cases: CASES,
-        max_shrink_iters: 200,
+        max_shrink_iters: 0,
         failure_persistence: None,
         ..Config::default()
     };
@@ -500,4 +529,9 @@ fn sqlite_is_as_the_model() {
 #[test]
 fn postgres_is_as_the_model() {
     check(Engine::Postgres);
+}
+
+#[test]
+fn mariadb_is_as_the_model() {
+    check(Engine::Mariadb);
 }

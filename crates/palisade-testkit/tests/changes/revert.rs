@@ -16,6 +16,7 @@ macro_rules! on_every_engine {
     ($($name:ident)*) => {
         mod sqlite { $(#[tokio::test] async fn $name() { super::$name(super::Engine::Sqlite).await; })* }
         mod postgres { $(#[tokio::test] async fn $name() { super::$name(super::Engine::Postgres).await; })* }
+        mod mariadb { $(#[tokio::test] async fn $name() { super::$name(super::Engine::Mariadb).await; })* }
     };
 }
 
@@ -36,9 +37,10 @@ async fn propose(
     to: &str,
 ) -> Result<ChangeView, Rejection> {
     let beside = (to, Some("it was better"));
+    let table = desk.name_table(table);
     let proposed = desk
         .guard
-        .revert_table(table, beside, ChangeCall::new(session));
+        .revert_table(&table, beside, ChangeCall::new(session));
     proposed.await.map_err(|refusal| refusal.rejection)
 }
 
@@ -201,9 +203,10 @@ async fn what_was_pruned_is_refused_whole(engine: Engine) {
         from: "before",
         to: Some("after"),
     };
+    let orders = desk.name_table("orders");
     let compared = desk
         .guard
-        .compare_past("orders", moments, ChangeCall::new(&session))
+        .compare_past(&orders, moments, ChangeCall::new(&session))
         .await;
     let refused = compared.unwrap_err().rejection;
     assert_eq!(refused.code(), Code::HistoryTooEarly, "{refused:?}");
@@ -220,7 +223,14 @@ async fn every_type_comes_back_as_it_was(engine: Engine) {
             "CREATE TABLE odd (id integer PRIMARY KEY, a, b real, c text, d blob, e integer GENERATED ALWAYS AS (id * 2) VIRTUAL)",
             "INSERT INTO odd (id, a, b, c, d) VALUES (1, x'00ff', 1e300, 'it''s', x''), (2, 9223372036854775807, -0.5, '', NULL), (3, 1.0, NULL, NULL, x'27')",
         ),
-        Engine::Postgres | Engine::Mariadb => (
+        Engine::Mariadb => (
+            "CREATE TABLE odd (id integer PRIMARY KEY, a decimal(30,10), b double, c text, d blob, e datetime(6), f bigint unsigned, g bit(9), h enum('x', 'y'), i time(3), e2 integer AS (id * 2) STORED)",
+            "INSERT INTO odd (id, a, b, c, d, e, f, g, h, i) VALUES
+               (1, 12345678901234567890.0123456789, 1e-300, 'it''s \\\\', x'00ff', '2026-03-01 12:00:00.123456', 18446744073709551615, b'101010101', 'y', '-12:34:56.789'),
+               (2, -0.5, -1e300, '', x'', '1000-01-01 00:00:00', 0, b'0', 'x', '838:59:59'),
+               (3, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)",
+        ),
+        Engine::Postgres => (
             "CREATE TABLE odd (id integer PRIMARY KEY, a numeric(30,10), b double precision, c jsonb, d bytea, e int[], f timestamptz, g uuid, h interval, i bool, j date, e2 integer GENERATED ALWAYS AS (id * 2) STORED)",
             "INSERT INTO odd (id, a, b, c, d, e, f, g, h, i, j) VALUES
                (1, 12345678901234567890.0123456789, 1e-300, '{\"b\": [1, null], \"a\": 1.50}', '\\x00ff', '{1,NULL,3}', '2026-03-01 12:00:00.123456+02', 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11', '1 year 2 days 03:04:05.6', true, '0044-03-15 BC'),
