@@ -44,7 +44,11 @@ pub(crate) fn read_label(before: &str, after: &str, connection: u64) -> Option<C
     let mut own = (listed.iter()).filter(|one| one.connection == Some(connection));
     let (first, second) = (own.next()?, own.next());
     let lowest = committed.active.first().copied().unwrap_or(next);
-    let is_own = second.is_none() && first.id.is_none() && first.view == Some((next, lowest));
+    // Where all ids from the lowest one on are open, the server writes a view that ends there.
+    let open = u64::try_from(committed.active.len()).ok()?;
+    let ends = [Some(next), (next - lowest == open).then_some(lowest)];
+    let is_view = |view: (u64, u64)| view.1 == lowest && ends.contains(&Some(view.0));
+    let is_own = second.is_none() && first.id.is_none() && first.view.is_some_and(is_view);
     is_own.then_some(committed)
 }
 

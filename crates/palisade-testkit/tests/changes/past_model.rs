@@ -244,8 +244,12 @@ fn bare(value: &Value) -> String {
 
 impl Model {
     async fn take(&mut self, desk: &Desk, step: &Step) -> Result<(), String> {
-        // The next step but one sees what was committed late.
-        let ends = self.late.take();
+        let mut ends = self.late.take();
+        // MariaDB's previews wait for all writers of a table.
+        let locks = matches!(step, Step::Through(_) | Step::Undo(_) | Step::Revert(_));
+        if locks && desk.guard.firewall().catalog().dialect() == Dialect::Mysql {
+            self.end_late(ends.take()).await?;
+        }
         match step {
             Step::Beside(write) => {
                 if let Some(next) = write.apply(&self.now) {
@@ -281,11 +285,16 @@ impl Model {
             Step::Revert(at) => self.revert(desk, *at).await?,
             Step::Late => self.begin_late(desk).await?,
         }
-        if let Some((mut writer, id)) = ends {
+        self.end_late(ends).await?;
+        same(&read(desk, None).await?, &self.now, step)
+    }
+
+    async fn end_late(&mut self, late: Option<(Writer, i64)>) -> Result<(), String> {
+        if let Some((mut writer, id)) = late {
             writer.run("COMMIT").await?;
             self.now.insert(id, (Some("late".to_owned()), None));
         }
-        same(&read(desk, None).await?, &self.now, step)
+        Ok(())
     }
 
     fn note(&mut self, id: String, next: State) {
