@@ -134,7 +134,7 @@ pub(crate) fn write_script(
     script.map_err(|fault| format!("`{name}`: {fault}"))
 }
 
-/// Whether a relation is one that history needs, which no catalog has.
+/// Whether history needs a relation of this name, which no catalog has.
 fn is_own(name: &str) -> bool {
     Dialect::Mysql.fold(name).starts_with(PREFIX)
 }

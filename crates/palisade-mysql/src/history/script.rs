@@ -1,6 +1,6 @@
 //! History of MariaDB tables: the SQL by which an operator has it kept.
 //!
-//! A table with history is versioned by transaction: each row has the id of the transaction that wrote it, and of the one that ended it.
+//! A table with history is versioned by transaction: each row has the ids of the transactions by which it began and ended.
 //! `AS OF` of the server stays unused: it consults `mysql.transaction_registry`, which loses transactions.
 //!
 //! What only the server knows of a table is looked at when the script runs. A condition chooses the statement that is run then, or an

@@ -363,7 +363,7 @@ async fn history_of_a_table_that_was_altered_begins_anew() {
     assert_eq!(server_of(&desk).query(left).trim(), "0");
 }
 
-/// Tables of which the server could keep no history tell so when the script runs, and what is known before does so then.
+/// What is known of a table refuses the script, and what only the server knows stops it as it runs.
 #[tokio::test]
 async fn tables_that_can_have_no_history_are_refused() {
     let desk = Desk::without_history(Engine::Mariadb).await;
