@@ -345,4 +345,17 @@ fn a_label_needs_two_statuses_and_the_sessions_view_to_agree() {
     }
     let other = whole.replace("---TRANSACTION 213", "---TRANSACTION 212");
     assert_eq!(label(&other, &whole, 10), None);
+    // The server ends the view at the first open id, where all from there on are open.
+    let full = whole.replace("---TRANSACTION 211", "---TRANSACTION 212");
+    for (view, expected) in [
+        ("id >= 214, sees < 212", Some((214, vec![212, 213]))),
+        ("id >= 212, sees < 212", Some((214, vec![212, 213]))),
+        ("id >= 213, sees < 212", None),
+        ("id >= 212, sees < 211", None),
+    ] {
+        let full = full.replace("id >= 214, sees < 211", view);
+        assert_eq!(label(&full, &full, 10), expected, "{view}");
+    }
+    let partly = whole.replace("id >= 214, sees < 211", "id >= 211, sees < 211");
+    assert_eq!(label(&partly, &partly, 10), None);
 }
