@@ -203,6 +203,17 @@ pub(crate) struct ApproveChangeArguments {
     pub(crate) preview: String,
 }
 
+/// What is said beside a change that the firewall writes.
+#[derive(Debug, Args)]
+pub(crate) struct ProposalArguments {
+    /// Why, for whoever approves it
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) reason: Option<String>,
+    /// Validate it at once
+    #[arg(long)]
+    pub(crate) validate: bool,
+}
+
 /// `palisade changes compensate`
 #[derive(Debug, Args)]
 pub(crate) struct CompensateArguments {
@@ -211,12 +222,8 @@ pub(crate) struct CompensateArguments {
     /// The id of the change that is undone
     #[arg(value_name = "ID")]
     pub(crate) id: String,
-    /// Why, for whoever approves it
-    #[arg(long, value_name = "TEXT")]
-    pub(crate) reason: Option<String>,
-    /// Validate it at once
-    #[arg(long)]
-    pub(crate) validate: bool,
+    #[command(flatten)]
+    pub(crate) beside: ProposalArguments,
 }
 
 /// `palisade changes revert`
@@ -230,10 +237,6 @@ pub(crate) struct RevertArguments {
     /// The moment: a snapshot's name, or a time as 2026-03-01T12:00:00Z
     #[arg(long, value_name = "MOMENT")]
     pub(crate) to: String,
-    /// Why, for whoever approves it
-    #[arg(long, value_name = "TEXT")]
-    pub(crate) reason: Option<String>,
-    /// Validate it at once
-    #[arg(long)]
-    pub(crate) validate: bool,
+    #[command(flatten)]
+    pub(crate) beside: ProposalArguments,
 }

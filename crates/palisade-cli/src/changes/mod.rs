@@ -84,18 +84,18 @@ fn commit(arguments: &ChangeArguments) -> Result<Exit, Failure> {
 
 fn compensate(arguments: &CompensateArguments) -> Result<Exit, Failure> {
     let desk = Desk::open(&arguments.place)?;
-    let reason = arguments.reason.as_deref();
+    let reason = arguments.beside.reason.as_deref();
     let proposed = desk
         .guard()
         .compensate_change(&arguments.id, reason, desk.call());
-    desk.tell_proposed(desk.block_on(proposed), arguments.validate)
+    desk.tell_proposed(desk.block_on(proposed), arguments.beside.validate)
 }
 
 fn revert(arguments: &RevertArguments) -> Result<Exit, Failure> {
     let desk = Desk::open(&arguments.place)?;
-    let beside = (arguments.to.as_str(), arguments.reason.as_deref());
+    let beside = (arguments.to.as_str(), arguments.beside.reason.as_deref());
     let proposed = (desk.guard()).revert_table(&arguments.table, beside, desk.call());
-    desk.tell_proposed(desk.block_on(proposed), arguments.validate)
+    desk.tell_proposed(desk.block_on(proposed), arguments.beside.validate)
 }
 
 /// A database, and who does something with changes of it.

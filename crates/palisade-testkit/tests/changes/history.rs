@@ -199,6 +199,7 @@ macro_rules! on_every_engine {
         mod mariadb { $(#[tokio::test] async fn $name() { super::$name(super::Engine::Mariadb).await; })* }
     };
 }
+pub(crate) use on_every_engine;
 
 on_every_engine! {
     every_state_is_read_as_it_was

@@ -10,15 +10,7 @@ use palisade::{
 };
 use serde_json::Value;
 
-use crate::history::{Desk, Engine, agent, boss};
-
-macro_rules! on_every_engine {
-    ($($name:ident)*) => {
-        mod sqlite { $(#[tokio::test] async fn $name() { super::$name(super::Engine::Sqlite).await; })* }
-        mod postgres { $(#[tokio::test] async fn $name() { super::$name(super::Engine::Postgres).await; })* }
-        mod mariadb { $(#[tokio::test] async fn $name() { super::$name(super::Engine::Mariadb).await; })* }
-    };
-}
+use crate::history::{Desk, Engine, agent, boss, on_every_engine};
 
 on_every_engine! {
     a_table_is_set_back_and_that_is_undone
