@@ -19,6 +19,7 @@ pub(crate) fn names() -> ToolNames {
         .rename("compensate_change", "`palisade changes compensate`")
         .rename("revert_table", "`palisade changes revert`")
         .rename("diff_table", "`palisade history diff`")
+        .rename("list_history", "`palisade history list`")
         .rename("list_receipts", "`palisade ledger list`")
         .rename("list_snapshots", "`palisade snapshots list`")
         .rename("create_snapshot", "`palisade snapshots create`")

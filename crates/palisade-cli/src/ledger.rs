@@ -7,7 +7,6 @@ use palisade::{
     moment::print_utc,
     session::{Session, Transport},
     token::Lifetime,
-    value::Params,
 };
 use palisade_scan::spell_out;
 use palisade_state::VerifyFault;
@@ -22,7 +21,7 @@ use crate::{
     output,
     query::Gate,
     setup::Setup,
-    statements::read_params,
+    statements::read_key,
 };
 
 /// Runs the command.
@@ -63,12 +62,7 @@ fn show(arguments: &LedgerShowArguments) -> Result<Exit, Failure> {
 }
 
 fn trace(arguments: &LedgerTraceArguments) -> Result<Exit, Failure> {
-    let Params::Named(key) = read_params(Some(&arguments.key))? else {
-        return Err(Failure::Usage(
-            "the key is no JSON object\n  help: write the columns of the primary key and their values, '{\"id\": 1}'"
-                .to_owned(),
-        ));
-    };
+    let key = read_key(&arguments.key)?;
     let (setup, database) = arguments.place.setup()?;
     let (gate, session) = open(&setup, &database)?;
     let row = TracedRow {

@@ -187,6 +187,10 @@ impl Approvals for TellingStore {
 }
 
 impl ChangeStore for TellingStore {
+    fn read_version(&self) -> Result<u64, String> {
+        ChangeStore::read_version(&*self.store)
+    }
+
     fn propose(&self, body: &ChangeBody, now: Duration) -> Result<Option<ChangeRecord>, String> {
         self.store.propose(body, now)
     }

@@ -1,6 +1,7 @@
 //! What `query`, `check` and `explain` share: one statement or a batch, as text or as JSON.
 
 use std::{
+    collections::BTreeMap,
     fs::File,
     io::{BufRead, BufReader, Read as _, Write as _},
     path::Path,
@@ -11,7 +12,7 @@ use palisade::{
     firewall::Firewall,
     limits::Limits,
     session::{Session, Transport},
-    value::Params,
+    value::{Params, Value},
 };
 
 use crate::{
@@ -94,6 +95,17 @@ pub(crate) fn read_params(text: Option<&str>) -> Result<Params, Failure> {
         .map_err(|error| error.to_string())
         .and_then(|json: serde_json::Value| Params::from_json(&json))
         .map_err(|why| Failure::Usage(format!("parameters: {why}")))
+}
+
+/// The primary key of a row, as a JSON object.
+pub(crate) fn read_key(text: &str) -> Result<BTreeMap<String, Value>, Failure> {
+    match read_params(Some(text)) {
+        Ok(Params::Named(key)) => Ok(key),
+        Ok(Params::None | Params::Positional(_)) | Err(_) => Err(Failure::Usage(
+            "the key is no JSON object\n  help: write the columns of the primary key and their values, '{\"id\": 1}'"
+                .to_owned(),
+        )),
+    }
 }
 
 /// Says on standard error, before an answer for people, that the starter policies decide.

@@ -517,6 +517,18 @@ struct RawDiff {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
+struct RawHistory {
+    table: String,
+    #[serde(default)]
+    key: Option<JsonObject>,
+    #[serde(default)]
+    from: Option<String>,
+    #[serde(default)]
+    format: RawForm,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct RawApprove {
     change: String,
     preview: String,
@@ -597,8 +609,14 @@ fn receipts(arguments: JsonObject) -> Result<ChangeToolCall, Rejection> {
 /// The arguments of `trace`.
 fn trace(arguments: JsonObject) -> Result<ChangeToolCall, Rejection> {
     let RawTrace { table, key } = read(arguments)?;
+    let key = read_key(key)?;
+    Ok(ChangeToolCall::Trace { table, key })
+}
+
+/// The primary key of a row.
+fn read_key(key: JsonObject) -> Result<BTreeMap<String, palisade::value::Value>, Rejection> {
     match params(&Value::Object(key))? {
-        Params::Named(key) => Ok(ChangeToolCall::Trace { table, key }),
+        Params::Named(key) => Ok(key),
         Params::None | Params::Positional(_) => Err(invalid(
             "`key` must be an object with each column of the primary key".to_owned(),
         )),
@@ -623,6 +641,22 @@ fn diff(arguments: JsonObject) -> Result<PastToolCall, Rejection> {
         table,
         from: read_moment("from", from)?,
         to: to.map(|to| read_moment("to", to)).transpose()?,
+        form: format.into(),
+    })
+}
+
+/// The arguments of `list_history`.
+fn history(arguments: JsonObject) -> Result<PastToolCall, Rejection> {
+    let RawHistory {
+        table,
+        key,
+        from,
+        format,
+    } = read(arguments)?;
+    Ok(PastToolCall::History {
+        table,
+        key: key.map(read_key).transpose()?,
+        from: from.map(|from| read_moment("from", from)).transpose()?,
         form: format.into(),
     })
 }
@@ -696,6 +730,7 @@ impl Call {
             }
             ToolName::ListSnapshots => nothing(arguments).map(|()| Self::Past(PastToolCall::List)),
             ToolName::DiffTable => diff(arguments).map(Self::Past),
+            ToolName::ListHistory => history(arguments).map(Self::Past),
         }
     }
 
@@ -769,7 +804,7 @@ impl Call {
             Self::Query(call) => call.sql.len() + values(&call.params),
             Self::Execute(call) => call.sql.len() + values(&call.params),
             Self::Change(call) => call.bytes(values),
-            Self::Past(call) => call.bytes(),
+            Self::Past(call) => call.bytes(values),
         }
     }
 }

@@ -254,6 +254,7 @@ pub(crate) fn describe(
         | ToolName::CreateSnapshot
         | ToolName::DeleteSnapshot
         | ToolName::DiffTable
+        | ToolName::ListHistory
         | ToolName::ListSnapshots
         | ToolName::Execute
         | ToolName::ExplainQuery

@@ -55,6 +55,7 @@ impl Wanted {
                     "table" => Some(Self::Table {
                         schema: find_argument(request, "schema"),
                     }),
+                    "change" | "receipt" => Some(Self::Nothing),
                     _ => None,
                 }
             }

@@ -42,6 +42,7 @@ pub(crate) enum ToolName {
     InspectChange,
     ListChanges,
     ListDatabases,
+    ListHistory,
     ListReceipts,
     ListSchemas,
     ListSnapshots,
@@ -82,6 +83,7 @@ impl ToolName {
         Self::InspectChange,
         Self::ListChanges,
         Self::ListDatabases,
+        Self::ListHistory,
         Self::ListReceipts,
         Self::ListSchemas,
         Self::ListSnapshots,
@@ -110,6 +112,7 @@ impl ToolName {
             Self::CreateSnapshot => "create_snapshot",
             Self::DeleteSnapshot => "delete_snapshot",
             Self::DiffTable => "diff_table",
+            Self::ListHistory => "list_history",
             Self::ListSnapshots => "list_snapshots",
             Self::InspectChange => "inspect_change",
             Self::ListChanges => "list_changes",
@@ -144,6 +147,7 @@ impl ToolName {
             | Self::CreateSnapshot
             | Self::DeleteSnapshot
             | Self::DiffTable
+            | Self::ListHistory
             | Self::ListSnapshots
             | Self::ApproveChange
             | Self::CommitChange
@@ -176,6 +180,7 @@ impl ToolName {
             Self::CreateSnapshot
             | Self::DeleteSnapshot
             | Self::DiffTable
+            | Self::ListHistory
             | Self::ListSnapshots
             | Self::RevertTable => true,
             Self::DescribeTable
@@ -215,6 +220,7 @@ impl ToolName {
             | Self::CreateSnapshot
             | Self::DeleteSnapshot
             | Self::DiffTable
+            | Self::ListHistory
             | Self::ListSnapshots
             | Self::ApproveChange
             | Self::InspectChange
@@ -255,6 +261,7 @@ impl ToolName {
             | Self::CreateSnapshot
             | Self::DeleteSnapshot
             | Self::DiffTable
+            | Self::ListHistory
             | Self::ListSnapshots
             | Self::Execute
             | Self::ExplainQuery
@@ -280,9 +287,11 @@ impl ToolName {
             | Self::ListTables
             | Self::ListViews
             | Self::SchemaDump => icons::catalog(),
-            Self::CreateSnapshot | Self::DeleteSnapshot | Self::DiffTable | Self::ListSnapshots => {
-                icons::past()
-            }
+            Self::CreateSnapshot
+            | Self::DeleteSnapshot
+            | Self::DiffTable
+            | Self::ListHistory
+            | Self::ListSnapshots => icons::past(),
             Self::SearchObjects => icons::search(),
             Self::ExplainQuery | Self::Query => icons::statement(),
             Self::Execute
@@ -416,6 +425,7 @@ pub(crate) fn tool(
         ToolName::CreateSnapshot
         | ToolName::DeleteSnapshot
         | ToolName::DiffTable
+        | ToolName::ListHistory
         | ToolName::ListSnapshots => {
             let (title, description, properties, required) = past_tools::describe(tool)?;
             (
@@ -529,6 +539,7 @@ pub(crate) fn tool(
         | ToolName::ValidateChange => true,
         ToolName::DescribeTable
         | ToolName::DiffTable
+        | ToolName::ListHistory
         | ToolName::ListSnapshots
         | ToolName::InspectChange
         | ToolName::ListChanges
@@ -983,6 +994,7 @@ mod tests {
                 "diff_table",
                 "inspect_change",
                 "list_changes",
+                "list_history",
                 "list_receipts",
                 "list_snapshots",
                 "trace",

@@ -1,11 +1,14 @@
 //! The tools of tables as they were: snapshots, and what is different since.
 
+use std::collections::BTreeMap;
+
 use palisade::{
     answer::Form,
     code::Code,
-    guard::{ChangeCall, Moments, PastDifference, Refusal},
+    guard::{ChangeCall, Moments, PastDifference, PastHistory, PastRows, Preview, Refusal},
     limits::Limits,
     rejection::Rejection,
+    value::{Params, Value as Cell},
 };
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject};
 use serde_json::{Value, json};
@@ -34,11 +37,18 @@ pub(crate) enum PastToolCall {
         to: Option<String>,
         form: Form,
     },
+    History {
+        table: String,
+        /// Of one row; of all where there is none.
+        key: Option<BTreeMap<String, Cell>>,
+        from: Option<String>,
+        form: Form,
+    },
 }
 
 impl PastToolCall {
-    /// About what it takes while it waits.
-    pub(crate) fn bytes(&self) -> usize {
+    /// About what it takes while it waits, with what its parameters take.
+    pub(crate) fn bytes(&self, values: impl Fn(&Params) -> usize) -> usize {
         match self {
             Self::Create(name) | Self::Delete(name) => name.len(),
             Self::List => 0,
@@ -48,6 +58,15 @@ impl PastToolCall {
                 to,
                 form: _,
             } => table.len() + from.len() + to.as_ref().map_or(0, String::len),
+            Self::History {
+                table,
+                key,
+                from,
+                form: _,
+            } => {
+                let key = key.clone().map_or(Params::None, Params::Named);
+                table.len() + from.as_ref().map_or(0, String::len) + values(&key)
+            }
         }
     }
 }
@@ -125,6 +144,26 @@ pub(crate) fn describe(
             ]),
             &["table", "from"],
         ),
+        ToolName::ListHistory => (
+            "List what became of a table or a row",
+            "Each cell of a table, or of one row of it, that became different, newest first.",
+            schema([
+                (
+                    "table",
+                    described_type("string", "Its name, or schema.name."),
+                ),
+                (
+                    "key",
+                    described_type("object", "A row's primary key; all rows if left out."),
+                ),
+                (
+                    "from",
+                    described_type("string", "Since when: a snapshot's name, or a time."),
+                ),
+                ("format", format()),
+            ]),
+            &["table"],
+        ),
         ToolName::ApproveChange
         | ToolName::CommitChange
         | ToolName::CompensateChange
@@ -153,6 +192,16 @@ pub(crate) fn describe(
     })
 }
 
+/// How a call reads rows that it answers in this form.
+fn read_within<'a>(asked: &'a Asked, limits: &'a Limits, form: Form) -> ChangeCall<'a> {
+    ChangeCall {
+        limits: Some(limits),
+        room: Some(asked.size.room(form, true)),
+        cancel: Some(&asked.cancel),
+        ..ChangeCall::new(&asked.session)
+    }
+}
+
 impl Connection {
     /// Runs a call of a tool of the past, blocking.
     pub(crate) fn call_past(
@@ -179,27 +228,39 @@ impl Connection {
                     from,
                     to: to.as_deref(),
                 };
-                let within = ChangeCall {
-                    limits: Some(limits),
-                    room: Some(asked.size.room(*form, true)),
-                    cancel: Some(&asked.cancel),
-                    ..ChangeCall::new(session)
-                };
+                let within = read_within(asked, limits, *form);
                 let compared = handle.block_on(guard.compare_past(table, moments, within))?;
-                self.show_difference(&compared, *form)
+                let PastDifference { from, to, preview } = compared;
+                let told = json!({"from": from, "to": to});
+                self.show_cells(told, ("difference", &preview), *form)
+            }
+            PastToolCall::History {
+                table,
+                key,
+                from,
+                form,
+            } => {
+                let rows = PastRows {
+                    table,
+                    key: key.as_ref(),
+                };
+                let within = read_within(asked, limits, *form);
+                let listed = guard.list_history(rows, from.as_deref(), within);
+                let PastHistory { from, preview } = handle.block_on(listed)?;
+                let told = from.map_or_else(|| json!({}), |from| json!({"from": from}));
+                self.show_cells(told, ("history", &preview), *form)
             }
         }
     }
 
-    /// Between which moments, and behind it the cells that are different.
-    fn show_difference(
+    /// What is `told`, and behind it the cells that are different, which have a name.
+    fn show_cells(
         &self,
-        compared: &PastDifference,
+        mut told: Value,
+        (name, preview): (&str, &Preview),
         form: Form,
     ) -> Result<CallToolResult, Refusal> {
-        let PastDifference { from, to, preview } = compared;
         let counted: Vec<Value> = preview.counted.iter().map(answer::count_changed).collect();
-        let mut told = json!({"from": from, "to": to});
         if let (Value::Object(told), false) = (&mut told, counted.is_empty()) {
             told.insert("also_changed".to_owned(), Value::Array(counted));
         }
@@ -214,7 +275,7 @@ impl Connection {
                 let rows = serde_json::to_value(preview.rows.for_model());
                 let rows = rows.map_err(|error| refusal(answer::unwritten(&error)))?;
                 if let Some(Value::Object(body)) = &mut result.structured_content {
-                    body.insert("difference".to_owned(), rows);
+                    body.insert(name.to_owned(), rows);
                 }
                 let rows = ContentBlock::text(preview.rows.delimited_text());
                 result.content.push(rows);

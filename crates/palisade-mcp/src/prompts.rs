@@ -476,6 +476,10 @@ fn look_back(
                 "each cell of a table that is different between two moments, or since one",
             ),
             (
+                ToolName::ListHistory,
+                "what became of a table, or of one row by its `key`, newest first",
+            ),
+            (
                 ToolName::CreateSnapshot,
                 "name this moment, only if the user wants to come back to it",
             ),

@@ -30,7 +30,7 @@ use crate::{
     resources::{self, Address},
     server::{LOOK, PalisadeServer, TTL_MS},
     tool_set::ToolSet,
-    watch::{Fingerprint, MAX_WATCHED, News, Seen, Watched, fingerprint},
+    watch::{Fingerprint, MAX_WATCHED, News, Seen, Watched, fingerprint, fingerprint_answer},
 };
 
 /// What stands for a resource that there is not.
@@ -44,7 +44,10 @@ impl PalisadeServer {
         context: RequestContext<RoleServer>,
     ) -> Result<Value, ErrorData> {
         let only = self.connections.only();
-        let call = Address::parse(uri).and_then(|at| at.call(only, &self.tools()));
+        // Which tools there are is known of databases that are open.
+        self.settle().await;
+        let tools = self.nameable_tools(&context.extensions);
+        let call = Address::parse(uri).and_then(|at| at.call(only, &tools));
         self.ask_tool(call.ok_or_else(|| resources::not_found(uri))?, context)
             .await
     }
@@ -87,7 +90,8 @@ impl PalisadeServer {
         // A cursor is that of `list_tables`, and says of which connection it is.
         let (cursor, at) = match &cursor {
             None => {
-                listed = resources::list_fixed(connections.names().into_iter(), &self.tools());
+                let tools = self.nameable_tools(&context.extensions);
+                listed = resources::list_fixed(connections.names().into_iter(), &tools);
                 (None, 0)
             }
             Some(cursor) => {
@@ -134,7 +138,7 @@ impl PalisadeServer {
         request: CompleteRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CompleteResult, ErrorData> {
-        let wanted = Wanted::read(&request, &self.tools())
+        let wanted = Wanted::read(&request, &self.nameable_tools(&context.extensions))
             .ok_or_else(|| invalid("there is no such prompt, template or argument"))?;
         let begun = request.argument.value.as_str();
         let connections = &self.connections;
@@ -171,7 +175,7 @@ impl PalisadeServer {
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
         let answer = self.resource(uri, context).await?;
-        if self.watched.add(uri, fingerprint(&answer.to_string())) {
+        if self.watched.add(uri, fingerprint_answer(&answer)) {
             return Ok(());
         }
         Err(invalid(format!(
@@ -216,10 +220,10 @@ impl PalisadeServer {
         let mut seen = self.begin_watch(&request.extensions);
         for uri in accepted.resource_subscriptions.iter().flatten() {
             let said = match self.resource(uri, request.clone()).await {
-                Ok(answer) => answer.to_string(),
-                Err(error) => code_of(&error).unwrap_or(NOTHING).to_owned(),
+                Ok(answer) => fingerprint_answer(&answer),
+                Err(error) => fingerprint(code_of(&error).unwrap_or(NOTHING)),
             };
-            watched.add(uri, fingerprint(&said));
+            watched.add(uri, said);
         }
         loop {
             let news = self.look(&request.extensions, &mut seen, &watched).await;
@@ -252,6 +256,7 @@ impl PalisadeServer {
             set: self.nameable_tools(request),
             tables: None,
             firewalls: Vec::new(),
+            kept: Vec::new(),
             read: (Instant::now(), Duration::ZERO),
         }
     }
@@ -267,20 +272,24 @@ impl PalisadeServer {
         news.prompts = set != seen.set && list(&set) != list(&seen.set);
         let opened = self.connections.opened();
         let firewalls = opened.iter().map(|one| one.guard.firewall()).collect();
-        if !seen.may_differ(firewalls) && set == seen.set {
+        let kept = opened
+            .iter()
+            .map(|one| one.guard.read_state_version())
+            .collect();
+        if !seen.may_differ(firewalls, kept) && set == seen.set {
             return news;
         }
         let began = Instant::now();
         let (server, request, watched) = (self.clone(), request.clone(), watched.clone());
-        let handle = Handle::current();
+        let (handle, now) = (Handle::current(), seen.set.clone());
         // Names are decided about one by one, while others want answers.
         let job = spawn_blocking(move || {
             let updated = watched.uris().into_iter().filter(|uri| {
-                let now = server.glance(uri, &request, &handle);
-                watched.has_changed(uri, fingerprint(&now))
+                let said = server.glance(uri, (&request, &now), &handle);
+                watched.has_changed(uri, said)
             });
             let updated = updated.collect();
-            (server.tables(&request, &handle), updated)
+            (server.tables((&request, &now), &handle), updated)
         });
         let told = job.await;
         seen.read = (Instant::now(), began.elapsed());
@@ -292,21 +301,26 @@ impl PalisadeServer {
         news
     }
 
-    /// What a resource says by now, without a record: what the client is told of it is that it is other.
-    fn glance(&self, uri: &str, request: &Extensions, handle: &Handle) -> String {
-        self.try_glance(uri, request, handle)
-            .unwrap_or_else(|| NOTHING.to_owned())
+    /// The fingerprint of what a resource says by now, without a record: what the client is told of it is that it is other.
+    fn glance(&self, uri: &str, by: (&Extensions, &ToolSet), handle: &Handle) -> Fingerprint {
+        self.try_glance(uri, by, handle)
+            .unwrap_or_else(|| fingerprint(NOTHING))
     }
 
-    fn try_glance(&self, uri: &str, request: &Extensions, handle: &Handle) -> Option<String> {
+    fn try_glance(
+        &self,
+        uri: &str,
+        (request, tools): (&Extensions, &ToolSet),
+        handle: &Handle,
+    ) -> Option<Fingerprint> {
         let connections = &self.connections;
         let at = Address::parse(uri)?;
-        let call = at.call(connections.only(), &self.tools())?;
+        let call = at.call(connections.only(), tools)?;
         let connection = match &at {
             Address::Databases => {
                 let databases = connections.databases(request);
                 let answer = answer::metadata(&metadata::databases(&databases), None).ok()?;
-                return answer.structured_content.map(|json| json.to_string());
+                return answer.structured_content.as_ref().map(fingerprint_answer);
             }
             Address::Of { connection, .. } => connection,
         };
@@ -317,19 +331,18 @@ impl PalisadeServer {
         let call = Call::read(ToolName::from_name(&call.name)?, arguments).ok()?;
         let asked = self.who_asks(connection, request)?;
         match connection.call(&call, &asked, (TRIAL, false), handle) {
-            Ok(result) => result.structured_content.map(|json| json.to_string()),
-            Err(refusal) => Some(refusal.rejection.code().slug().to_owned()),
+            Ok(result) => result.structured_content.as_ref().map(fingerprint_answer),
+            Err(refusal) => Some(fingerprint(refusal.rejection.code().slug())),
         }
     }
 
     /// What tells one list of tables from another, of all connections that are open.
-    fn tables(&self, request: &Extensions, handle: &Handle) -> Fingerprint {
-        let tools = self.tools();
+    fn tables(&self, (request, tools): (&Extensions, &ToolSet), handle: &Handle) -> Fingerprint {
         // Resources come and go with the tools that say the same.
         let names = self.connections.names().into_iter();
-        let fixed = resources::list_fixed(names, &tools);
+        let fixed = resources::list_fixed(names, tools);
         let has_tables = tools.has(ToolName::ListTables);
-        let mut text = format!("{fixed:?}{:?}{has_tables}\n", resources::templates(&tools));
+        let mut text = format!("{fixed:?}{:?}{has_tables}\n", resources::templates(tools));
         for connection in self.connections.opened() {
             let session = connection.session(request);
             let relations = session.map(|session| connection.relations(&session, handle));

@@ -30,12 +30,97 @@ const PLAIN: &AsciiSet = &NON_ALPHANUMERIC
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Of {
     Schemas,
-    Tables { schema: String },
-    Table { schema: String, table: String },
+    Tables {
+        schema: String,
+    },
+    Table {
+        schema: String,
+        table: String,
+    },
     Policy,
+    Snapshots,
+    /// What became of a table.
+    History {
+        schema: String,
+        table: String,
+    },
+    Changes,
+    Change {
+        id: String,
+    },
+    Receipts,
+    Receipt {
+        id: String,
+    },
 }
 
 impl Of {
+    /// The resource of a connection that the parts of a path name.
+    fn parse(parts: &[&str]) -> Option<Self> {
+        let own = |text: &str| text.to_owned();
+        Some(match parts {
+            ["schemas"] => Self::Schemas,
+            ["policy"] => Self::Policy,
+            ["snapshots"] => Self::Snapshots,
+            ["changes"] => Self::Changes,
+            ["changes", id] => Self::Change { id: own(id) },
+            ["receipts"] => Self::Receipts,
+            ["receipts", id] => Self::Receipt { id: own(id) },
+            ["schemas", schema, "tables"] => Self::Tables {
+                schema: own(schema),
+            },
+            ["schemas", schema, "tables", table] => Self::Table {
+                schema: own(schema),
+                table: own(table),
+            },
+            ["schemas", schema, "tables", table, "history"] => Self::History {
+                schema: own(schema),
+                table: own(table),
+            },
+            _ => return None,
+        })
+    }
+
+    /// The parts of its path.
+    fn parts(&self) -> Vec<&str> {
+        match self {
+            Self::Schemas => vec!["schemas"],
+            Self::Policy => vec!["policy"],
+            Self::Snapshots => vec!["snapshots"],
+            Self::Changes => vec!["changes"],
+            Self::Change { id } => vec!["changes", id],
+            Self::Receipts => vec!["receipts"],
+            Self::Receipt { id } => vec!["receipts", id],
+            Self::Tables { schema } => vec!["schemas", schema, "tables"],
+            Self::Table { schema, table } => vec!["schemas", schema, "tables", table],
+            Self::History { schema, table } => {
+                vec!["schemas", schema, "tables", table, "history"]
+            }
+        }
+    }
+
+    /// Whether it comes in pages.
+    fn has_pages(&self) -> bool {
+        match self {
+            Self::Schemas
+            | Self::Policy
+            | Self::Tables { schema: _ }
+            | Self::Table {
+                schema: _,
+                table: _,
+            } => true,
+            Self::Snapshots
+            | Self::History {
+                schema: _,
+                table: _,
+            }
+            | Self::Changes
+            | Self::Change { id: _ }
+            | Self::Receipts
+            | Self::Receipt { id: _ } => false,
+        }
+    }
+
     /// The tool that says the same.
     fn tool(&self) -> ToolName {
         match self {
@@ -46,6 +131,31 @@ impl Of {
                 table: _,
             } => ToolName::DescribeTable,
             Self::Policy => ToolName::PolicyExplain,
+            Self::Snapshots => ToolName::ListSnapshots,
+            Self::History {
+                schema: _,
+                table: _,
+            } => ToolName::ListHistory,
+            Self::Changes => ToolName::ListChanges,
+            Self::Change { id: _ } => ToolName::InspectChange,
+            Self::Receipts | Self::Receipt { id: _ } => ToolName::ListReceipts,
+        }
+    }
+
+    /// With what that tool is called.
+    fn arguments(&self) -> Vec<(&'static str, String)> {
+        // A resource is JSON.
+        let json = ("format", "json".to_owned());
+        let qualified = |schema: &str, table: &str| ("table", ident::qualify([schema, table]));
+        match self {
+            Self::Schemas | Self::Policy | Self::Snapshots | Self::Changes | Self::Receipts => {
+                Vec::new()
+            }
+            Self::Tables { schema } => vec![("schema", schema.clone())],
+            Self::Table { schema, table } => vec![qualified(schema, table)],
+            Self::History { schema, table } => vec![("table", format!("{schema}.{table}")), json],
+            Self::Change { id } => vec![("change", id.clone()), json],
+            Self::Receipt { id } => vec![("receipt", id.clone())],
         }
     }
 }
@@ -82,24 +192,11 @@ impl Address {
             .map(decode)
             .collect::<Option<_>>()?;
         let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
-        let (connection, of) = match parts.as_slice() {
-            [connection, "schemas"] => (connection, Of::Schemas),
-            [connection, "policy"] => (connection, Of::Policy),
-            [connection, "schemas", schema, "tables"] => (
-                connection,
-                Of::Tables {
-                    schema: (*schema).to_owned(),
-                },
-            ),
-            [connection, "schemas", schema, "tables", table] => (
-                connection,
-                Of::Table {
-                    schema: (*schema).to_owned(),
-                    table: (*table).to_owned(),
-                },
-            ),
-            _ => return None,
-        };
+        let (connection, rest) = parts.split_first()?;
+        let of = Of::parse(rest)?;
+        if cursor.is_some() && !of.has_pages() {
+            return None;
+        }
         Some(Self::Of {
             connection: (*connection).to_owned(),
             of,
@@ -117,16 +214,9 @@ impl Address {
                 of,
                 cursor: _,
             } => {
-                let base = format!("{ROOT}/{}", encode(connection));
-                match of {
-                    Of::Schemas => format!("{base}/schemas"),
-                    Of::Policy => format!("{base}/policy"),
-                    Of::Tables { schema } => format!("{base}/schemas/{}/tables", encode(schema)),
-                    Of::Table { schema, table } => {
-                        let (schema, table) = (encode(schema), encode(table));
-                        format!("{base}/schemas/{schema}/tables/{table}")
-                    }
-                }
+                let parts = std::iter::once(connection.as_str()).chain(of.parts());
+                let parts: Vec<String> = parts.map(encode).collect();
+                format!("{ROOT}/{}", parts.join("/"))
             }
         }
     }
@@ -153,17 +243,9 @@ impl Address {
         } = self
         {
             name_connection(&mut arguments, only, connection)?;
-            let mut add = |key: &str, value: String| arguments.insert(key.to_owned(), value.into());
-            match of {
-                Of::Schemas | Of::Policy => {}
-                Of::Tables { schema } => drop(add("schema", schema.clone())),
-                Of::Table { schema, table } => {
-                    let name = ident::qualify([schema.as_str(), table.as_str()]);
-                    drop(add("table", name));
-                }
-            }
-            if let Some(cursor) = cursor {
-                add("cursor", cursor.clone());
+            let cursor = cursor.iter().map(|cursor| ("cursor", cursor.clone()));
+            for (key, value) in of.arguments().into_iter().chain(cursor) {
+                arguments.insert(key.to_owned(), value.into());
             }
         }
         Some(call_of(tool, arguments))
@@ -270,6 +352,42 @@ pub(crate) fn templates(set: &ToolSet) -> Vec<ResourceTemplate> {
             "policy",
             "What you may do: tables to read, masked columns, changes, limits",
         ),
+        (
+            ToolName::ListSnapshots,
+            "/{connection}/snapshots",
+            "snapshots",
+            "The moments with a name, as of which tables can be read",
+        ),
+        (
+            ToolName::ListHistory,
+            "/{connection}/schemas/{schema}/tables/{table}/history",
+            "history",
+            "Each cell of a table that became different, newest first",
+        ),
+        (
+            ToolName::ListChanges,
+            "/{connection}/changes",
+            "changes",
+            "The changes that you may know of",
+        ),
+        (
+            ToolName::InspectChange,
+            "/{connection}/changes/{change}",
+            "change",
+            "What a change does, and where it stands",
+        ),
+        (
+            ToolName::ListReceipts,
+            "/{connection}/receipts",
+            "receipts",
+            "Receipts of committed changes that you may know of",
+        ),
+        (
+            ToolName::ListReceipts,
+            "/{connection}/receipts/{receipt}",
+            "receipt",
+            "One of these receipts",
+        ),
     ];
     let offered = all.into_iter().filter(|(tool, ..)| set.has(*tool));
     offered
@@ -303,6 +421,16 @@ pub(crate) fn list_fixed<'a>(names: impl Iterator<Item = &'a str>, set: &ToolSet
             of(name, Of::Policy),
             format!("{name}: policy"),
             "What you may do here",
+        ));
+        all.push((
+            of(name, Of::Snapshots),
+            format!("{name}: snapshots"),
+            "The moments as of which tables can be read",
+        ));
+        all.push((
+            of(name, Of::Changes),
+            format!("{name}: changes"),
+            "The changes that you may know of",
         ));
     }
     let offered = all.into_iter().filter(|(at, ..)| set.has(at.tool()));
@@ -358,6 +486,19 @@ mod tests {
                 schema: "main".to_owned(),
                 table: "é \"x\"/..".to_owned(),
             },
+            Of::History {
+                schema: "main".to_owned(),
+                table: "history".to_owned(),
+            },
+            Of::Snapshots,
+            Of::Changes,
+            Of::Change {
+                id: "a1".to_owned(),
+            },
+            Of::Receipts,
+            Of::Receipt {
+                id: "a1".to_owned(),
+            },
         ] {
             let at = Address::Of {
                 connection: "my db#1".to_owned(),
@@ -378,6 +519,8 @@ mod tests {
             "palisade://databases/x/schemas/y",
             "palisade://databases/x/schemas/y/tables/z/w",
             "palisade://databases/x/policy?limit=1",
+            "palisade://databases/x/changes?cursor=1f.ab",
+            "palisade://databases/x/schemas/y/tables/z/future",
             "palisade://databases/x/policy?cursor=",
             "palisade://databases/%ff/policy",
             "palisade://databasesx/x/policy",

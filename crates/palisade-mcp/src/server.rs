@@ -621,10 +621,10 @@ impl ServerHandler for PalisadeServer {
     async fn list_resource_templates(
         &self,
         request: Option<PaginatedRequestParams>,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
         only_page(request)?;
-        let templates = resources::templates(&self.tools());
+        let templates = resources::templates(&self.nameable_tools(&context.extensions));
         Ok(ListResourceTemplatesResult::with_all_items(templates)
             .with_ttl_ms(TTL_MS)
             .with_cache_scope(CacheScope::Private))

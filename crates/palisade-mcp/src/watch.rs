@@ -7,6 +7,7 @@ use std::{
 };
 
 use palisade::firewall::Firewall;
+use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
@@ -15,7 +16,7 @@ use crate::tool_set::ToolSet;
 /// Resources that a client may watch at once.
 pub(crate) const MAX_WATCHED: usize = 100;
 
-/// How often resources are read again where policies look at the time: nothing else says when they say something else.
+/// How often resources are read again, at most, where policies look at the time, or something is written through the firewall.
 const TIMED_LOOK: Duration = Duration::from_secs(2);
 
 /// At most so much of the time is spent on that: a part in so many.
@@ -27,6 +28,24 @@ pub(crate) type Fingerprint = [u8; 32];
 /// The fingerprint of `text`.
 pub(crate) fn fingerprint(text: &str) -> Fingerprint {
     Sha256::digest(text).into()
+}
+
+/// The fingerprint of what a resource says. The words around rows are others each time, and say nothing of them.
+pub(crate) fn fingerprint_answer(answer: &Value) -> Fingerprint {
+    let mut answer = answer.clone();
+    drop_frames(&mut answer);
+    fingerprint(&answer.to_string())
+}
+
+fn drop_frames(answer: &mut Value) {
+    if let Value::Object(entries) = answer {
+        for frame in ["before_rows", "rows_end"] {
+            entries.remove(frame);
+        }
+        // Rows have no frames in them, whatever their columns are called.
+        let parts = entries.iter_mut().filter(|(key, _)| *key != "rows");
+        parts.for_each(|(_, part)| drop_frames(part));
+    }
 }
 
 /// The resources that a client watches, and what each said when it was last looked at. Clones share them.
@@ -72,23 +91,31 @@ pub(crate) struct Seen {
     pub(crate) set: ToolSet,
     /// The tables that are listed as resources.
     pub(crate) tables: Option<Fingerprint>,
-    /// By what resources were decided. Nothing else changes what they say, the time aside.
+    /// By what resources were decided.
     pub(crate) firewalls: Vec<Arc<Firewall>>,
+    /// What was kept of changes, labels and receipts. Nothing else changes what resources say, the time aside.
+    pub(crate) kept: Vec<Option<u64>>,
     /// When they were read last, and how long that took.
     pub(crate) read: (Instant, Duration),
 }
 
 impl Seen {
-    /// Whether resources may say something else by `now`, which is remembered.
-    pub(crate) fn may_differ(&mut self, now: Vec<Arc<Firewall>>) -> bool {
+    /// Whether resources may say something else by `now`, and where this of changes, labels and receipts is `kept`. Both are remembered.
+    pub(crate) fn may_differ(&mut self, now: Vec<Arc<Firewall>>, kept: Vec<Option<u64>>) -> bool {
         let same = |(one, other): (&Arc<Firewall>, &Arc<Firewall>)| Arc::ptr_eq(one, other);
         let is_same =
             self.firewalls.len() == now.len() && self.firewalls.iter().zip(&now).all(same);
         let looks_at_time = now.iter().any(|one| one.policies().looks_at_time());
         let (read, took) = self.read;
         let pause = TIMED_LOOK.max(took.saturating_mul(TIMED_SHARE));
+        let is_time = read.elapsed() >= pause;
         self.firewalls = now;
-        !is_same || (looks_at_time && read.elapsed() >= pause)
+        let may_differ = !is_same || (is_time && (looks_at_time || self.kept != kept));
+        if may_differ {
+            // Before that, what was written meanwhile is news still.
+            self.kept = kept;
+        }
+        may_differ
     }
 }
 

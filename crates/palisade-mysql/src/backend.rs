@@ -339,6 +339,25 @@ impl Backend for MysqlBackend {
         })
     }
 
+    fn list_writes<'a>(
+        &'a self,
+        relation: &'a Relation,
+        key: Option<&'a [Value]>,
+        most: u32,
+    ) -> BackendFuture<'a, Vec<u64>> {
+        Box::pin(async move {
+            let Some(companion) = self.catalog.companion(relation) else {
+                return Ok(Vec::new());
+            };
+            let look = async |session: &mut Session| {
+                let conn = session.ready().await?;
+                let listed = history::list_writes(conn, relation, companion, key, most);
+                Ok::<_, mysql_async::Error>(listed.await)
+            };
+            self.pool.look(CATALOG_TIME, look).await?
+        })
+    }
+
     fn write_history_script(
         &self,
         relation: &Relation,

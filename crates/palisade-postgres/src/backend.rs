@@ -378,6 +378,25 @@ impl Backend for PostgresBackend {
         })
     }
 
+    fn list_writes<'a>(
+        &'a self,
+        relation: &'a Relation,
+        key: Option<&'a [Value]>,
+        most: u32,
+    ) -> BackendFuture<'a, Vec<u64>> {
+        Box::pin(async move {
+            let Some(companion) = self.catalog.companion(relation) else {
+                return Ok(Vec::new());
+            };
+            let look = async |session: &mut Session| {
+                let client = &session.client;
+                let listed = history::list_writes(client, relation, companion, key, most);
+                Ok::<_, BackendError>(listed.await)
+            };
+            self.pool.look(CATALOG_TIME, look).await?
+        })
+    }
+
     fn write_history_script(
         &self,
         relation: &Relation,

@@ -434,6 +434,25 @@ impl Backend for SqliteBackend {
         })
     }
 
+    fn list_writes<'a>(
+        &'a self,
+        relation: &'a Relation,
+        key: Option<&'a [Value]>,
+        most: u32,
+    ) -> BackendFuture<'a, Vec<u64>> {
+        let (this, relation) = (self.clone(), relation.clone());
+        let key = key.map(<[Value]>::to_vec);
+        Box::pin(async move {
+            let list = move || {
+                this.source.with(Access::Read, |conn| {
+                    history::list_writes(conn, &relation, key.as_deref(), most)
+                })
+            };
+            let listed = worker::run(list).await?;
+            listed.map_err(|error| explain_open_error(&error))?
+        })
+    }
+
     fn write_history_script(
         &self,
         relation: &Relation,

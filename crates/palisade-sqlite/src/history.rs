@@ -414,6 +414,40 @@ pub(crate) fn list_changed_keys(
     rows.collect()
 }
 
+/// The changes by which a row of `relation`, or any of its rows, came to another state: the newest `most`, newest first.
+pub(crate) fn list_writes(
+    conn: &Connection,
+    relation: &Relation,
+    key: Option<&[Value]>,
+    most: u32,
+) -> Result<Vec<u64>, BackendError> {
+    let Ok(table) = Kept::read(relation) else {
+        return Ok(Vec::new());
+    };
+    let companion = quote(&table.companion);
+    let is_row = match key {
+        Some(_) => {
+            let each = (1..).zip(&table.keys);
+            let each = each.map(|(number, name)| format!("{name} = ?{number}"));
+            each.collect::<Vec<_>>().join(" AND ")
+        }
+        None => "TRUE".to_owned(),
+    };
+    let sql = format!(
+        "SELECT {FROM} FROM main.{companion} WHERE {is_row} \
+         UNION SELECT {TO} FROM main.{companion} WHERE {TO} IS NOT NULL AND {is_row} ORDER BY 1 DESC LIMIT {most}"
+    );
+    let mut query = conn.prepare(&sql).map_err(|e| execute::engine(&e))?;
+    execute::bind(&mut query, key.unwrap_or_default())?;
+    let rows = query.raw_query().mapped(|row| row.get::<_, i64>(0));
+    let ids: rusqlite::Result<Vec<i64>> = rows.collect();
+    let ids = ids.map_err(|e| execute::engine(&e))?;
+    Ok(ids
+        .into_iter()
+        .filter_map(|id| u64::try_from(id).ok())
+        .collect())
+}
+
 /// Writes into the companion of `relation` what has changed since it was last written, where triggers were off.
 pub(crate) fn catch_up(conn: &Connection, relation: &Relation) -> Result<(), BackendError> {
     // What history cannot follow is not done.

@@ -323,6 +323,10 @@ impl ApprovalStore {
 }
 
 impl ChangeStore for ApprovalStore {
+    fn read_version(&self) -> Result<u64, String> {
+        self.read_writes()
+    }
+
     fn propose(&self, body: &ChangeBody, now: Duration) -> Result<Option<ChangeRecord>, String> {
         let mut connection = self.lock();
         let transaction = connection

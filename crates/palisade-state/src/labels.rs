@@ -45,6 +45,10 @@ fn to_signed(milliseconds: u64) -> i64 {
 }
 
 impl LabelStore for ApprovalStore {
+    fn read_version(&self) -> Result<u64, String> {
+        self.read_writes()
+    }
+
     fn keep_label(&self, database: &str, kept: &KeptLabel) -> Result<LabelKeeping, String> {
         let mut connection = self.lock();
         let transaction = connection
@@ -127,7 +131,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
-    use crate::store::ApprovalOptions;
+    use crate::{seal::StateSecret, store::ApprovalOptions};
 
     fn label(name: Option<&str>, label: &str, taken_ms: u64) -> KeptLabel {
         KeptLabel {
@@ -157,6 +161,32 @@ mod tests {
         assert_eq!(at(1_999).as_deref(), Some("1:1"));
         assert_eq!(at(9_000).as_deref(), Some("3:3"));
         assert_eq!(store.find_label_at("other", 9_000), Ok(None));
+    }
+
+    #[test]
+    fn whatever_is_written_makes_another_version() {
+        let folder = std::env::temp_dir().join(format!("palisade-version-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let open = || {
+            let secret = StateSecret::new(*b"secret");
+            ApprovalStore::open(
+                &folder.join("state.db"),
+                &secret,
+                ApprovalOptions::default(),
+            )
+        };
+        let (store, other) = (open().unwrap(), open().unwrap());
+        let mut seen = vec![store.read_version().unwrap()];
+        for (number, writer) in (0..).zip([&store, &other, &other, &store]) {
+            writer
+                .keep_label("desk", &label(None, "1:1", number))
+                .unwrap();
+            let now = store.read_version().unwrap();
+            assert!(!seen.contains(&now), "{number}");
+            assert_eq!(store.read_version().unwrap(), now);
+            seen.push(now);
+        }
+        std::fs::remove_dir_all(folder).unwrap();
     }
 
     #[test]

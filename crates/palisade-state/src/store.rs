@@ -360,6 +360,19 @@ impl ApprovalStore {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// A number that is another one once this process or another has written something. SQLite counts the writes of others
+    /// (<https://www.sqlite.org/pragma.html#pragma_data_version>) and those of a connection apart.
+    pub(crate) fn read_writes(&self) -> Result<u64, String> {
+        let connection = self.lock();
+        let read = connection.query_row(
+            "SELECT data_version, total_changes() FROM pragma_data_version",
+            [],
+            |row| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?)),
+        );
+        let (others, own) = read.map_err(|error| error.to_string())?;
+        Ok(others.cast_unsigned().rotate_left(32) ^ own.cast_unsigned())
+    }
+
     /// What a request waits as, if it may.
     fn wait(
         &self,

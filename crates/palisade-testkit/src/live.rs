@@ -81,8 +81,17 @@ pub fn still_gate<B: Backend>(backend: B, schema: &str) -> Guard {
 
 /// A gate through which `policies` may permit changes, with a clock that stands still.
 pub fn changing_gate<B: Backend>(backend: B, policies: PolicySources) -> Guard {
+    changing_gate_on(backend, policies, Still)
+}
+
+/// As [`changing_gate`], on a host of its own.
+pub fn changing_gate_on<B: Backend>(
+    backend: B,
+    policies: PolicySources,
+    host: impl Host + 'static,
+) -> Guard {
     let firewall = Firewall::builder(backend.catalog().clone(), policies);
-    guard(firewall.allow_changes(), backend, Still)
+    guard(firewall.allow_changes(), backend, host)
 }
 
 fn guard<B: Backend>(firewall: FirewallBuilder, backend: B, host: impl Host + 'static) -> Guard {

@@ -115,6 +115,39 @@ impl Label {
     }
 }
 
+impl CommittedState {
+    /// Whether a transaction, or a change on SQLite, is among those of this state. Of one of another epoch it says nothing.
+    #[must_use]
+    pub fn has_seen(&self, transaction: u64) -> bool {
+        match self {
+            Self::Sequence { last, mark: _ } => {
+                i64::try_from(transaction).is_ok_and(|change| change <= *last)
+            }
+            Self::Snapshot { epoch: _, snapshot } => snapshot_sees(snapshot, transaction),
+            Self::Counter {
+                epoch: _,
+                next,
+                active,
+            } => transaction < *next && active.binary_search(&transaction).is_err(),
+        }
+    }
+
+    /// What tells the database of this state from others, and from itself before it was restored. SQLite has no such thing that a
+    /// label knows: it is asked.
+    #[must_use]
+    pub fn epoch(&self) -> &str {
+        match self {
+            Self::Sequence { last: _, mark: _ } => "",
+            Self::Snapshot { epoch, snapshot: _ } => epoch,
+            Self::Counter {
+                epoch,
+                next: _,
+                active: _,
+            } => epoch,
+        }
+    }
+}
+
 impl fmt::Display for Label {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
@@ -172,6 +205,12 @@ pub enum LabelKeeping {
 
 /// Where labels are kept, by the names of their databases.
 pub trait LabelStore: Send + Sync {
+    /// A number that is another one once anything was written, by whoever.
+    ///
+    /// # Errors
+    /// A text for the operator.
+    fn read_version(&self) -> Result<u64, String>;
+
     /// Keeps a label.
     ///
     /// # Errors
@@ -231,6 +270,18 @@ fn is_snapshot(text: &str) -> bool {
     xmin <= xmax && open.iter().all(|xid| (xmin..xmax).contains(xid))
 }
 
+/// Whether the text of a snapshot sees a transaction: one before `xmax` that was not open.
+fn snapshot_sees(snapshot: &str, transaction: u64) -> bool {
+    let mut parts = snapshot.split(':').skip(1);
+    let (Some(xmax), Some(open)) = (
+        parts.next().and_then(read_id),
+        parts.next().and_then(read_ids),
+    ) else {
+        return false;
+    };
+    transaction < xmax && !open.contains(&transaction)
+}
+
 fn read_id(text: &str) -> Option<u64> {
     // `parse` takes a sign.
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -246,7 +297,24 @@ fn read_ids(text: &str) -> Option<Vec<u64>> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
     use super::*;
+
+    #[test]
+    fn a_state_has_seen_what_had_committed() {
+        for (dialect, text, seen) in [
+            (Dialect::Sqlite, "12:-77", [true, true, false]),
+            (Dialect::Postgres, "7.1:11:13:11", [true, false, false]),
+            (Dialect::Postgres, "7.1:14:14:", [true, true, true]),
+            (Dialect::Mysql, "a.9:13:11", [true, false, false]),
+            (Dialect::Mysql, "a.9:12:", [true, true, false]),
+        ] {
+            let label = Label::parse(dialect, text).unwrap();
+            let found = [10, 11, 13].map(|id| label.state().has_seen(id));
+            assert_eq!(found, seen, "{text}");
+        }
+    }
 
     #[test]
     fn labels_are_read_strictly() {

@@ -5,7 +5,7 @@ use std::{borrow::Cow, collections::BTreeMap};
 use crate::code::Code;
 
 /// The tools that `palisade serve` has by itself, sorted. No template can be a tool by one of these names.
-pub const TOOLS: [&str; 29] = [
+pub const TOOLS: [&str; 30] = [
     "approve_change",
     "commit_change",
     "compensate_change",
@@ -18,6 +18,7 @@ pub const TOOLS: [&str; 29] = [
     "inspect_change",
     "list_changes",
     "list_databases",
+    "list_history",
     "list_receipts",
     "list_schemas",
     "list_snapshots",

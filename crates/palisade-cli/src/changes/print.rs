@@ -5,7 +5,7 @@ use std::{fmt::Write as _, time::Duration};
 use palisade::{
     answer::AsOf,
     change::Receipt,
-    guard::{ChangeView, LookedAtChange, PastDifference, Preview},
+    guard::{ChangeView, LookedAtChange, PastDifference, PastHistory, Preview},
     moment::print_utc,
 };
 use palisade_scan::spell_out;
@@ -110,6 +110,31 @@ pub(crate) fn difference(compared: &PastDifference, format: Format) -> String {
             format!(
                 "from {} to {to}\n{}{}",
                 describe_moment(from),
+                human::rows(&preview.rows, Paint::for_stdout()),
+                describe_counted(&preview.counted)
+            )
+        }
+    }
+}
+
+/// What became of rows.
+pub(crate) fn history(listed: &PastHistory, format: Format) -> String {
+    let PastHistory { from, preview } = listed;
+    match format {
+        Format::Json => {
+            let told = json!({
+                "from": from,
+                "also_changed": list_counted(&preview.counted),
+                "history": preview.rows,
+            });
+            format!("{told}\n")
+        }
+        Format::Text => {
+            let from = from.as_ref();
+            let from = from.map(|from| format!("from {}\n", describe_moment(from)));
+            format!(
+                "{}{}{}",
+                from.unwrap_or_default(),
                 human::rows(&preview.rows, Paint::for_stdout()),
                 describe_counted(&preview.counted)
             )

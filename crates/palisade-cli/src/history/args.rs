@@ -40,6 +40,17 @@ Examples:
   palisade history diff connection:desk tickets --from 2026-03-01T12:00:00Z \\
     --to 2026-03-02T12:00:00Z --config palisade.toml";
 
+const LIST_HELP: &str = "\
+A line for each cell that became different, newest first, under the masks and
+filters of the principal. Beside it stands the first moment that was noted after
+the write. It goes back over the last hundred transactions that wrote the table,
+or the row.
+
+Examples:
+  palisade history list sqlite:app.db tickets --key '{\"id\": 1}'
+  palisade history list connection:desk tickets --from before-cleanup \\
+    --config palisade.toml";
+
 const TABLES_HELP: &str = "\
 Examples:
   palisade history tables sqlite:app.db";
@@ -76,6 +87,9 @@ pub(crate) enum HistoryCommand {
     /// List the tables that have a history
     #[command(after_help = TABLES_HELP)]
     Tables(PlaceArguments),
+    /// List what became of a table's rows, or of one of them, newest first
+    #[command(after_help = LIST_HELP)]
+    List(ListHistoryArguments),
     /// Show what is different of a table between two moments, or since one
     #[command(after_help = DIFF_HELP)]
     Diff(DiffTableArguments),
@@ -139,6 +153,22 @@ pub(crate) struct DiffTableArguments {
     /// Until when; now if left out
     #[arg(long, value_name = "MOMENT")]
     pub(crate) to: Option<String>,
+}
+
+/// `palisade history list`
+#[derive(Debug, Args)]
+pub(crate) struct ListHistoryArguments {
+    #[command(flatten)]
+    pub(crate) place: PlaceArguments,
+    /// The table, with or without its schema
+    #[arg(value_name = "TABLE")]
+    pub(crate) table: String,
+    /// A row's primary key, a JSON object; all rows if left out
+    #[arg(long, value_name = "KEY")]
+    pub(crate) key: Option<String>,
+    /// Since when: a snapshot's name, or a time as 2026-01-01T00:00:00Z
+    #[arg(long, value_name = "MOMENT")]
+    pub(crate) from: Option<String>,
 }
 
 /// `palisade snapshots create` and `delete`

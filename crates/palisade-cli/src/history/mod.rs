@@ -3,7 +3,7 @@
 pub(crate) mod args;
 
 use palisade::{
-    guard::{Moments, Refusal, SnapshotView},
+    guard::{Moments, PastRows, Refusal, SnapshotView},
     past::HistoryOrder,
     session::{Session, Transport},
 };
@@ -16,11 +16,12 @@ use crate::{
     database::Access,
     exit::{Exit, Failure},
     history::args::{
-        DiffTableArguments, EnableArguments, HistoryArguments, HistoryCommand, PruneArguments,
-        SnapshotArguments, SnapshotsCommand,
+        DiffTableArguments, EnableArguments, HistoryArguments, HistoryCommand,
+        ListHistoryArguments, PruneArguments, SnapshotArguments, SnapshotsCommand,
     },
     output,
     query::Gate,
+    statements::read_key,
 };
 
 /// Runs a command of histories.
@@ -33,6 +34,7 @@ pub(crate) fn run(command: &HistoryCommand) -> Result<Exit, Failure> {
         }
         HistoryCommand::Prune(arguments) => prune(arguments),
         HistoryCommand::Tables(arguments) => list_tables(arguments),
+        HistoryCommand::List(arguments) => list_history(arguments),
         HistoryCommand::Diff(arguments) => compare(arguments),
     }
 }
@@ -119,6 +121,27 @@ fn compare(arguments: &DiffTableArguments) -> Result<Exit, Failure> {
     match gate.block_on(compared) {
         Ok(compared) => {
             let text = changes::print::difference(&compared, format);
+            output::text(&text).map(|()| Exit::Permitted)
+        }
+        Err(refusal) => changes::refuse(refusal, format),
+    }
+}
+
+fn list_history(arguments: &ListHistoryArguments) -> Result<Exit, Failure> {
+    let format = arguments.place.format;
+    let key = arguments.key.as_deref().map(read_key).transpose()?;
+    let (gate, session) = open(&arguments.place)?;
+    let rows = PastRows {
+        table: &arguments.table,
+        key: key.as_ref(),
+    };
+    let call = gate.change_call(&session);
+    let listed = gate
+        .guard()
+        .list_history(rows, arguments.from.as_deref(), call);
+    match gate.block_on(listed) {
+        Ok(listed) => {
+            let text = changes::print::history(&listed, format);
             output::text(&text).map(|()| Exit::Permitted)
         }
         Err(refusal) => changes::refuse(refusal, format),

@@ -128,6 +128,38 @@ fn a_table_is_compared_with_its_past_and_set_back() {
 }
 
 #[test]
+fn what_became_of_a_row_is_listed() {
+    let desk = desk();
+    let run = |command: &[&str]| desk.run(&[command, &CONFIG].concat());
+    run(&["snapshots", "create", "connection:desk", "first"]).expect_exit(0);
+    let old = subject(&desk, &[]);
+    change(&desk, "UPDATE tickets SET subject = 'second' WHERE id = 1");
+    run(&["snapshots", "create", "connection:desk", "then"]).expect_exit(0);
+    change(&desk, "UPDATE tickets SET subject = 'third' WHERE id = 1");
+    let list = ["history", "list", "connection:desk", "tickets"];
+    let of_row = [&list[..], &["--key", r#"{"id": 1}"#]].concat();
+    let told = run(&of_row).expect_exit(0).out;
+    let place = |word: &str| told.find(word).unwrap_or_else(|| panic!("{word}: {told}"));
+    assert!(place("now") < place("third") && place("third") < place(old.as_str().unwrap()));
+    let json = [&of_row[..], &["--from", "then", "--format", "json"]].concat();
+    let told: Value = serde_json::from_str(&run(&json).expect_exit(0).out).unwrap();
+    assert_eq!(told["from"]["snapshot"], "then");
+    let rows = &told["history"]["rows"];
+    assert_eq!(rows.as_array().unwrap().len(), 1, "{told}");
+    assert_eq!(
+        (&rows[0]["before"], &rows[0]["after"]),
+        (&json!("second"), &json!("third"))
+    );
+    let other = [&list[..], &["--key", r#"{"id": 77}"#]].concat();
+    run(&other).expect_exit(0);
+    let no_key = [&list[..], &["--key", "7"]].concat();
+    run(&no_key).fails(2, &["the key is no JSON object"]);
+    let wrong = [&list[..], &["--key", r#"{"subject": "third"}"#]].concat();
+    let refused = run(&wrong).expect_exit(1);
+    assert!(refused.err.contains("primary key"), "{}", refused.err);
+}
+
+#[test]
 fn what_cannot_have_a_history_is_told_why() {
     let desk = desk();
     change(
@@ -153,6 +185,7 @@ fn a_server_notes_moments_by_itself() {
         "create_snapshot",
         "delete_snapshot",
         "diff_table",
+        "list_history",
         "list_snapshots",
         "as_of",
     ] {
@@ -162,7 +195,13 @@ fn a_server_notes_moments_by_itself() {
     assert!(!tools.contains("revert_table"));
     let question = json!({"name": "time_travel", "arguments": {"question": "Since when?", "table": "tickets"}});
     let prompt = client.ask("prompts/get", &question).to_string();
-    for word in ["Since when?", "`list_snapshots`", "`diff_table`", "as_of"] {
+    for word in [
+        "Since when?",
+        "`list_snapshots`",
+        "`diff_table`",
+        "`list_history`",
+        "as_of",
+    ] {
         assert!(prompt.contains(word), "{word}: {prompt}");
     }
     assert!(!prompt.contains("revert_table"), "{prompt}");

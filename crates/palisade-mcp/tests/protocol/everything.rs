@@ -5,18 +5,23 @@
 use std::sync::Arc;
 
 use palisade::{
+    change::ChangeStore,
     firewall::Firewall,
-    guard::Guard,
+    guard::{Backend as _, Guard},
+    host::Host,
+    past::{HistoryOrder, LabelStore},
     policy::{PolicyFile, PolicySources},
     session::Principal,
+    tool_names::TOOLS,
 };
 use palisade_mcp::{PalisadeServer, ServeOptions};
 use palisade_sqlite::SqliteBackend;
+use palisade_state::{ApprovalOptions, ApprovalStore};
 use serde_json::{Value, json};
 
 use crate::{Client, Records, TestHost};
 
-const SEEN: &str = "
+pub(crate) const SEEN: &str = "
 CREATE TABLE customers (id INTEGER PRIMARY KEY, fullname TEXT NOT NULL);
 INSERT INTO customers VALUES (1, 'Ada Lovelace');
 ";
@@ -33,7 +38,7 @@ permit (principal == Agent::"default", action in Action::"read", resource in Tab
 permit (principal == Agent::"default", action in [Action::"insert", Action::"delete"], resource == Table::"main.customers");
 permit (principal == Agent::"default", action == Action::"write", resource in Table::"main.customers");
 permit (principal == Agent::"default", action in [Action::"see", Action::"change", Action::"add"], resource);
-permit (principal == Agent::"default", action == Action::"run", resource);
+permit (principal == Agent::"default", action in [Action::"run", Action::"approve"], resource);
 "#;
 
 const TEMPLATES: &str = r#"
@@ -67,17 +72,44 @@ fn sources(more: &str) -> PolicySources {
     }
 }
 
+/// `script` with the history of each table that it makes.
+fn with_history(script: &str) -> String {
+    let backend = SqliteBackend::in_memory(script, "desk").unwrap();
+    // None is kept of the engine's own tables.
+    let tables = backend.catalog().relations().iter();
+    let enable = HistoryOrder::Enable { account: None };
+    let scripts = tables.filter_map(|table| backend.write_history_script(table, &enable).ok());
+    format!("{script}{}", scripts.collect::<String>())
+}
+
 fn served(script: &str, principal: &str) -> (Arc<Guard>, PalisadeServer) {
-    let backend = SqliteBackend::in_memory(script, "desk").unwrap().writable();
+    served_on(script, principal, TestHost::default())
+}
+
+/// A server for a principal, on a host of its own.
+pub(crate) fn served_on(
+    script: &str,
+    principal: &str,
+    host: impl Host + 'static,
+) -> (Arc<Guard>, PalisadeServer) {
+    let script = with_history(script);
+    let backend = SqliteBackend::in_memory(&script, "desk")
+        .unwrap()
+        .writable();
+    let store = Arc::new(ApprovalStore::in_memory(ApprovalOptions::default()).unwrap());
     let firewall = Firewall::builder(backend.catalog().clone(), sources(""))
         .allow_changes()
         .build();
-    let guard = Arc::new(Guard::new(
+    let guard = Guard::new(
         Arc::new(firewall.unwrap()),
         backend,
-        Arc::new(TestHost::default()),
+        Arc::new(host),
         Arc::new(Records::default()),
-    ));
+    );
+    let guard = guard
+        .with_labels(Arc::clone(&store) as Arc<dyn LabelStore>)
+        .with_changes(store as Arc<dyn ChangeStore>);
+    let guard = Arc::new(guard);
     let options = ServeOptions {
         transport: palisade::session::Transport::Stdio,
         principal: Principal::new("Agent", principal).into(),
@@ -92,7 +124,16 @@ fn served(script: &str, principal: &str) -> (Arc<Guard>, PalisadeServer) {
 fn call_of(tool: &str) -> Value {
     let sql = "SELECT id FROM vault";
     match tool {
-        "describe_table" => json!({"table": "vault"}),
+        "describe_table" | "list_history" => json!({"table": "vault"}),
+        "approve_change" => json!({"change": "c", "preview": "p"}),
+        "commit_change" | "compensate_change" | "inspect_change" | "reject_change"
+        | "validate_change" => json!({"change": "c"}),
+        "propose_change" => json!({"statements": [{"sql": "DELETE FROM vault"}]}),
+        "list_changes" | "list_receipts" | "list_snapshots" => json!({}),
+        "create_snapshot" | "delete_snapshot" => json!({"name": "then"}),
+        "diff_table" => json!({"table": "vault", "from": "then"}),
+        "revert_table" => json!({"table": "vault", "to": "then"}),
+        "trace" => json!({"table": "vault", "key": {"id": 1}}),
         "execute" => json!({"sql": "DELETE FROM vault"}),
         "explain_query" | "policy_test" | "query" => json!({"sql": sql}),
         "list_databases" | "list_schemas" | "policy_explain" | "list_templates" => json!({}),
@@ -111,10 +152,18 @@ fn uri_of(template: &str) -> String {
         "palisade://databases/{connection}/schemas{?cursor}"
         | "palisade://databases/{connection}/schemas/{schema}/tables{?cursor}"
         | "palisade://databases/{connection}/schemas/{schema}/tables/{table}{?cursor}"
-        | "palisade://databases/{connection}/policy{?cursor}" => template
+        | "palisade://databases/{connection}/policy{?cursor}"
+        | "palisade://databases/{connection}/schemas/{schema}/tables/{table}/history"
+        | "palisade://databases/{connection}/snapshots"
+        | "palisade://databases/{connection}/changes"
+        | "palisade://databases/{connection}/changes/{change}"
+        | "palisade://databases/{connection}/receipts"
+        | "palisade://databases/{connection}/receipts/{receipt}" => template
             .replace("{connection}", "desk")
             .replace("{schema}", "main")
             .replace("{table}", "vault")
+            .replace("{change}", "c")
+            .replace("{receipt}", "r")
             .replace("{?cursor}", ""),
         other => panic!("the resource template `{other}` is new: write down how it is read"),
     }
@@ -159,8 +208,12 @@ async fn requests() -> Vec<(&'static str, Value)> {
     ] {
         all.push((method, json!({})));
     }
-    for tool in items(&client.request("tools/list", json!({})).await, "tools") {
-        let name = text(&tool["name"]);
+    let tools = items(&client.request("tools/list", json!({})).await, "tools");
+    let tools: Vec<String> = tools.iter().map(|tool| text(&tool["name"])).collect();
+    let is_missing = |name: &&&str| !tools.iter().any(|tool| tool == *name);
+    let missing: Vec<&&str> = TOOLS.iter().filter(is_missing).collect();
+    assert!(missing.is_empty(), "not tried: {missing:?}");
+    for name in tools {
         let arguments = call_of(&name);
         all.push(("tools/call", json!({"name": name, "arguments": arguments})));
     }
@@ -177,7 +230,7 @@ async fn requests() -> Vec<(&'static str, Value)> {
     for template in items(&listed, "resourceTemplates") {
         let template = text(&template["uriTemplate"]);
         uris.push(uri_of(&template));
-        for variable in ["connection", "schema", "table"] {
+        for variable in ["connection", "schema", "table", "change", "receipt"] {
             if template.contains(&format!("{{{variable}}}")) {
                 for begun in ["", "v", "c"] {
                     all.push((

@@ -10,6 +10,7 @@
 
 mod approvals;
 mod cancel;
+mod change_news;
 mod changes;
 mod connections;
 mod crowd;

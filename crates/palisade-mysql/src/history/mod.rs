@@ -29,6 +29,7 @@ use crate::{
     cells::Reading,
     execute, fault,
     introspect::{Product, query, text},
+    params,
     settings::identifier,
 };
 
@@ -334,6 +335,43 @@ pub(crate) async fn list_changed_keys(
         execute::cells(row, &readings)
     };
     rows.into_iter().map(read).collect()
+}
+
+/// The transactions by which a row of `relation`, or any of its rows, came to another state: the newest `most`, newest first.
+pub(crate) async fn list_writes(
+    conn: &mut Conn,
+    relation: &Relation,
+    companion: &Companion,
+    key: Option<&[Value]>,
+    most: u32,
+) -> Result<Vec<u64>, BackendError> {
+    let table = format!(
+        "{}.{}",
+        identifier(&companion.schema),
+        identifier(&companion.name)
+    );
+    let columns = (relation.primary_key.iter()).filter_map(|index| relation.column(*index));
+    let is_row = match key {
+        Some(_) => {
+            let each = columns.map(|column| format!("{} = ?", identifier(&column.name)));
+            each.collect::<Vec<_>>().join(" AND ")
+        }
+        None => "TRUE".to_owned(),
+    };
+    let sql = format!(
+        "SELECT {FROM} FROM {table} WHERE {is_row} UNION SELECT {TO} FROM {table} WHERE {TO} < {} AND {is_row} \
+         ORDER BY 1 DESC LIMIT {most}",
+        u64::MAX
+    );
+    execute::check_text(&sql)?;
+    let statement = conn.prep(&sql).await.map_err(|e| fault::engine(&e))?;
+    // It stands in both of the queries.
+    let key = key.unwrap_or_default();
+    let values: Vec<Value> = key.iter().chain(key).cloned().collect();
+    let bound = params::bind(statement.num_params(), &values)?;
+    conn.exec(&statement, bound)
+        .await
+        .map_err(|e| fault::engine(&e))
 }
 
 fn read_columns(columns: &[Column]) -> Vec<Reading> {

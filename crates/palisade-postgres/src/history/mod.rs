@@ -19,7 +19,7 @@ use tokio_postgres::{Client, SimpleQueryMessage};
 use self::script::{
     HistoryTable, LABEL_QUERY, POSITION_QUERY, SCHEMA, SETTLED_QUERY, standing_query,
 };
-use crate::fault;
+use crate::{fault, params};
 
 /// How often it is looked whether the log is on disk, and how many times.
 const LOOK: Duration = Duration::from_millis(20);
@@ -234,6 +234,50 @@ pub(crate) async fn list_changed_keys(
         }
     }
     Ok(all)
+}
+
+/// The transactions by which a row of `relation`, or any of its rows, came to another state: the newest `most`, newest first.
+pub(crate) async fn list_writes(
+    client: &Client,
+    relation: &Relation,
+    companion: &Companion,
+    key: Option<&[Value]>,
+    most: u32,
+) -> Result<Vec<u64>, BackendError> {
+    let quote = |name: &str| Dialect::Postgres.identifier(name);
+    let table = format!("{}.{}", quote(&companion.schema), quote(&companion.name));
+    let columns = relation
+        .primary_key
+        .iter()
+        .filter_map(|index| relation.column(*index));
+    let is_row = match key {
+        Some(_) => {
+            let each = (1..).zip(columns);
+            let each = each.map(|(number, column)| format!("{} = ${number}", quote(&column.name)));
+            each.collect::<Vec<_>>().join(" AND ")
+        }
+        None => "true".to_owned(),
+    };
+    // Numbers of transactions fit, as those of the server do.
+    let number = |column: &str| format!("{column}::pg_catalog.text::pg_catalog.int8");
+    let sql = format!(
+        "SELECT {from} FROM {table} WHERE {is_row} UNION SELECT {to} FROM {table} WHERE {TO} IS NOT NULL AND {is_row} \
+         ORDER BY 1 DESC LIMIT {most}",
+        from = number(FROM),
+        to = number(TO),
+    );
+    let statement = client.prepare(&sql).await.map_err(|e| fault::engine(&e))?;
+    let bound = params::bind(statement.params(), key.unwrap_or_default())?;
+    let bound: Vec<_> = bound.iter().map(|(value, _)| value as _).collect();
+    let rows = client.query(&statement, &bound);
+    let rows = rows.await.map_err(|e| fault::engine(&e))?;
+    let ids = rows.iter().map(|row| row.try_get::<_, i64>(0));
+    let ids: Result<Vec<i64>, _> = ids.collect();
+    let ids = ids.map_err(|e| fault::engine(&e))?;
+    Ok(ids
+        .into_iter()
+        .filter_map(|id| u64::try_from(id).ok())
+        .collect())
 }
 
 /// A value of a key, as decided queries bind it.

@@ -17,7 +17,11 @@ use palisade::{
 };
 use palisade_sqlite::SqliteBackend;
 use palisade_state::{ApprovalOptions, ApprovalStore};
-use palisade_testkit::{fixture::policy_sources, live::changing_gate};
+use palisade_testkit::{
+    fixture::policy_sources,
+    host::Ticking,
+    live::{changing_gate, changing_gate_on},
+};
 use serde_json::Value;
 
 use crate::{
@@ -81,13 +85,17 @@ impl Desk {
             Engine::Sqlite => {
                 let file = TestFile::new(&script);
                 (
-                    changing_gate(file.backend(), policies("main")),
+                    changing_gate_on(file.backend(), policies("main"), Ticking::default()),
                     AnyDatabase::File(file),
                 )
             }
             Engine::Postgres => {
                 let database = TestDatabase::postgres("past", &script);
-                let gate = changing_gate(database.postgres_backend().await, policies("public"));
+                let gate = changing_gate_on(
+                    database.postgres_backend().await,
+                    policies("public"),
+                    Ticking::default(),
+                );
                 (gate, AnyDatabase::Server(database))
             }
             Engine::Mariadb => {
@@ -95,7 +103,8 @@ impl Desk {
                 // As servers have it, and those of tests have not.
                 database.load("SET GLOBAL innodb_flush_log_at_trx_commit = 1");
                 let policies = policies(database.name());
-                let gate = changing_gate(database.mysql_backend().await, policies);
+                let gate =
+                    changing_gate_on(database.mysql_backend().await, policies, Ticking::default());
                 (gate, AnyDatabase::Server(database))
             }
         };

@@ -58,6 +58,10 @@ struct Falling {
 }
 
 impl ChangeStore for Falling {
+    fn read_version(&self) -> Result<u64, String> {
+        ChangeStore::read_version(&self.store)
+    }
+
     fn propose(&self, body: &ChangeBody, now: Duration) -> Result<Option<ChangeRecord>, String> {
         ChangeStore::propose(&self.store, body, now)
     }

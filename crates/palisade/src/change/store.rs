@@ -189,6 +189,12 @@ pub enum Stepped {
 
 /// Where changes wait.
 pub trait ChangeStore: Send + Sync {
+    /// A number that is another one once anything was written, by whoever.
+    ///
+    /// # Errors
+    /// A text for the operator.
+    fn read_version(&self) -> Result<u64, String>;
+
     /// Keeps a new change. None if as many of the principal's wait as may.
     ///
     /// # Errors

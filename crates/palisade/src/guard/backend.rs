@@ -104,6 +104,22 @@ pub trait Backend: Send + Sync + 'static {
         })
     }
 
+    /// The transactions, or changes on SQLite, by which a row of `relation` came to another state, by the primary key of the row; of any
+    /// row where there is none. The newest `most`, each once, newest first.
+    fn list_writes<'a>(
+        &'a self,
+        relation: &'a Relation,
+        key: Option<&'a [Value]>,
+        most: u32,
+    ) -> BackendFuture<'a, Vec<u64>> {
+        let _ = (relation, key, most);
+        Box::pin(async {
+            Err(BackendError::unavailable(
+                "no history is kept on this database",
+            ))
+        })
+    }
+
     /// The statements by which the database's owner does to the history of `relation` what is ordered.
     ///
     /// # Errors

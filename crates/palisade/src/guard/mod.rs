@@ -29,8 +29,8 @@ pub use budget::{Allowance, Budgets};
 pub use cancel::Cancel;
 pub use change::{
     ChangeCall, ChangeEnd, ChangeOrder, ChangeRun, ChangeView, Expectation, LedgerFault, Lens,
-    Looked, LookedAtChange, MAX_CHANGE_STATEMENTS, Moments, PastDifference, Preview, Purpose,
-    ReceiptView, TracedRow, Traces,
+    Looked, LookedAtChange, MAX_CHANGE_STATEMENTS, Moments, PastDifference, PastHistory, PastRows,
+    Preview, Purpose, ReceiptView, TracedRow, Traces,
 };
 pub use checks::{Check, Checks, CountCheck, EstimateCheck, PlanText, ReadyText, RowCheck};
 pub use dry_run::DryRun;

@@ -206,6 +206,12 @@ impl Guard {
 
     /// The label of a moment, and what is told of it.
     pub(in crate::guard) fn look_up(&self, as_of: &str) -> Result<(Label, AsOf), Rejection> {
+        let kept = self.find_kept(as_of)?;
+        self.read_kept(kept)
+    }
+
+    /// The label of a moment, as it is kept.
+    pub(in crate::guard) fn find_kept(&self, as_of: &str) -> Result<KeptLabel, Rejection> {
         let labels = self.require_labels()?;
         let database = self.database_name();
         let time = since_1970(as_of);
@@ -220,19 +226,34 @@ impl Guard {
             }
         };
         let found = found.map_err(|why| internal(&why))?;
-        let found = found.ok_or_else(|| {
+        found.ok_or_else(|| {
             let told = match time {
                 Some(_) => format!("no moment at or before {as_of} is kept"),
                 None => format!("there is no snapshot `{as_of}`"),
             };
             Rejection::new(Code::HistoryUnknown, told)
-        })?;
+        })
+    }
+
+    /// The last label that was kept at a time or before, in milliseconds since 1970.
+    pub(in crate::guard) fn find_kept_at(
+        &self,
+        at_ms: u64,
+    ) -> Result<Option<KeptLabel>, Rejection> {
+        let found = self
+            .require_labels()?
+            .find_label_at(&self.database_name(), at_ms);
+        found.map_err(|why| internal(&why))
+    }
+
+    /// A label that is kept, and what is told of it.
+    pub(in crate::guard) fn read_kept(&self, kept: KeptLabel) -> Result<(Label, AsOf), Rejection> {
         let dialect = self.firewall().catalog().dialect();
-        let label = Label::parse(dialect, &found.label)
+        let label = Label::parse(dialect, &kept.label)
             .ok_or_else(|| internal("a label that is kept cannot be read"))?;
         let told = AsOf {
-            taken: print_utc(Duration::from_millis(found.taken_ms)),
-            snapshot: found.name,
+            taken: print_utc(Duration::from_millis(kept.taken_ms)),
+            snapshot: kept.name,
         };
         Ok((label, told))
     }
@@ -252,6 +273,20 @@ impl Guard {
         };
         let asked = backend.check_label(&past.label, &past.companions).await;
         require_answers(asked.map_err(|error| describe_failure(&error, statement, session))?)
+    }
+
+    /// A number that is another one once a change, a receipt or a label was written, by this process or another. None where none are kept,
+    /// or where it cannot be told.
+    #[must_use]
+    pub fn read_state_version(&self) -> Option<u64> {
+        let labels = self.labels.as_ref().map(|store| store.read_version());
+        let changes = self.changes.as_ref().map(|store| store.read_version());
+        let versions = [labels, changes].into_iter().flatten();
+        let versions: Vec<u64> = versions.collect::<Result<_, _>>().ok()?;
+        // Both only grow, or are of one store.
+        let mut versions = versions.into_iter();
+        let first = versions.next()?;
+        Some(versions.fold(first, u64::wrapping_add))
     }
 
     fn require_labels(&self) -> Result<&Arc<dyn LabelStore>, Rejection> {

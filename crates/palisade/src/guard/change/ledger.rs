@@ -69,6 +69,29 @@ pub enum LedgerFault {
     Unchained(String),
 }
 
+/// The values of `key`, in the order of the table's primary key.
+///
+/// # Errors
+/// `request.invalid` unless it has each of these columns and no other.
+pub(super) fn read_key(
+    primary_key: &[String],
+    key: &BTreeMap<String, Value>,
+) -> Result<Vec<Value>, Rejection> {
+    let values: Vec<Value> = (primary_key.iter())
+        .filter_map(|name| key.get(name).cloned())
+        .collect();
+    if values.len() == primary_key.len() && values.len() == key.len() {
+        return Ok(values);
+    }
+    Err(Rejection::new(
+        Code::RequestInvalid,
+        format!(
+            "`key` gives each column of the primary key and no other: {}",
+            primary_key.join(", ")
+        ),
+    ))
+}
+
 impl Guard {
     /// Compares the database's table of receipts with `links`, which is the whole chain of the store. None if it has no table.
     ///
@@ -183,18 +206,7 @@ impl Guard {
         let Some(relation) = relation else {
             return Ok(None);
         };
-        let key: Vec<Value> = (visible.primary_key.iter())
-            .filter_map(|name| row.key.get(name).cloned())
-            .collect();
-        if key.len() != visible.primary_key.len() || key.len() != row.key.len() {
-            return Err(Rejection::new(
-                Code::RequestInvalid,
-                format!(
-                    "`key` gives each column of the primary key and no other: {}",
-                    visible.primary_key.join(", ")
-                ),
-            ));
-        }
+        let key = read_key(&visible.primary_key, row.key)?;
         let view = firewall.policies().session(&session);
         let sees_all = view
             .relation(relation.id)

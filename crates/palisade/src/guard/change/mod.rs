@@ -1,6 +1,7 @@
 //! Changes in steps: proposed, validated, approved, committed. Each statement is decided, checked and run as `execute` does it.
 
 mod compensation;
+mod history_list;
 mod ledger;
 mod past_difference;
 mod preview;
@@ -17,6 +18,7 @@ use std::{
 
 use serde::Serialize;
 
+pub use history_list::{PastHistory, PastRows};
 pub use ledger::{LedgerFault, ReceiptView, TracedRow};
 pub use past_difference::{Moments, PastDifference};
 pub use preview::Preview;

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use crate::{
-    answer::{AsOf, Marker},
+    answer::{AsOf, Marker, Room},
     catalog::Relation,
     change::{RowDifference, TableDifference},
     code::Code,
@@ -95,16 +95,24 @@ impl Guard {
         let before = SessionLens::new(Arc::clone(&live), first.session.clone(), limits.clone());
         let after = SessionLens::new(Arc::clone(&live), second.session.clone(), limits);
         let looked = self.look_twice(&relation, (&before, &after)).await?;
-        let scanning = Scanning {
-            actions: self.on_finding,
-            scanner: self.scanner,
-            marker: Marker::from_bytes(self.host.random().map_err(|why| internal(&why))?),
-            room: call.room,
-        };
+        let scanning = self.scanning(call.room)?;
         Ok(PastDifference {
             from: from.clone(),
             to: second.told,
             preview: before.show(looked, scanning)?,
+        })
+    }
+
+    /// How the cells of an answer about the past are searched, in this room.
+    ///
+    /// # Errors
+    /// `internal` where the host has no random bytes.
+    pub(super) fn scanning(&self, room: Option<Room>) -> Result<Scanning, Rejection> {
+        Ok(Scanning {
+            actions: self.on_finding,
+            scanner: self.scanner,
+            marker: Marker::from_bytes(self.host.random().map_err(|why| internal(&why))?),
+            room,
         })
     }
 
@@ -144,16 +152,16 @@ impl Guard {
         relation: &Relation,
         (before, after): (&SessionLens, &SessionLens),
     ) -> Result<Vec<Looked>, Rejection> {
-        let live = &before.live;
-        let relations = live.firewall.relations(&before.session)?;
         let since = before
             .session
             .past()
             .map(Arc::as_ref)
             .ok_or_else(|| internal("the first moment is none"))?;
-        let until = after.session.past().map(Arc::as_ref);
-        let between = (since, until);
-        let keys = live.backend.list_changed_keys(relation, between, MAX_KEYS);
+        let between = (since, after.session.past().map(Arc::as_ref));
+        let keys = before
+            .live
+            .backend
+            .list_changed_keys(relation, between, MAX_KEYS);
         let keys = keys.await.map_err(|error| unreachable_history(&error))?;
         if keys.len() > usize::try_from(MAX_KEYS).unwrap_or(usize::MAX) {
             return Err(Rejection::new(
@@ -163,22 +171,32 @@ impl Guard {
                 ),
             ));
         }
+        self.look_at_rows(relation, &keys, (before, after)).await
+    }
+
+    /// The rows of a table with these keys, as each of two lenses sees them.
+    ///
+    /// # Errors
+    /// `history.*` where a moment cannot be asked about.
+    pub(super) async fn look_at_rows(
+        &self,
+        relation: &Relation,
+        keys: &[Vec<Value>],
+        (before, after): (&SessionLens, &SessionLens),
+    ) -> Result<Vec<Looked>, Rejection> {
+        let live = &before.live;
+        let relations = live.firewall.relations(&before.session)?;
         // Keys that were pruned before they were listed are missing, so this is asked afterwards, and where there are none too.
         let companion = live.firewall.catalog().companion(relation);
         let companion = std::slice::from_ref(companion.ok_or_else(|| internal("no history"))?);
-        for label in [Some(since), until].into_iter().flatten() {
+        for label in [before, after]
+            .into_iter()
+            .filter_map(|lens| lens.session.past())
+        {
             let standing = live.backend.check_label(label, companion).await;
             require_answers(standing.map_err(|error| unreachable_history(&error))?)?;
         }
-        let unreadable = || {
-            Rejection::new(
-                Code::PolicyNoPermit,
-                format!(
-                    "the rows of `{}` cannot be told from each other by what you see of them",
-                    relation.name
-                ),
-            )
-        };
+        let unreadable = || unreadable(relation);
         let at_once = ROWS_AT_ONCE.min(before.limits.max_rows);
         let at_once = usize::try_from(at_once).unwrap_or(1).max(1);
         let mut looked = Vec::new();
@@ -216,20 +234,29 @@ impl Guard {
         let Some(moment) = moment else {
             return Ok(Asked {
                 session: session.clone(),
-
                 told: None,
             });
         };
         let (label, told) = self.look_up(moment)?;
         Ok(Asked {
             session: session.clone().as_of(label.clone()),
-
             told: Some(told),
         })
     }
 }
 
-fn unreachable_history(error: &BackendError) -> Rejection {
+/// Why no rows of a table are compared.
+pub(super) fn unreadable(relation: &Relation) -> Rejection {
+    Rejection::new(
+        Code::PolicyNoPermit,
+        format!(
+            "the rows of `{}` cannot be told from each other by what you see of them",
+            relation.name
+        ),
+    )
+}
+
+pub(super) fn unreachable_history(error: &BackendError) -> Rejection {
     Rejection::new(
         Code::DatabaseUnavailable,
         Code::DatabaseUnavailable.summary(),
@@ -259,7 +286,7 @@ fn find_table<'r>(
 }
 
 /// Rows of which nothing but the key is known.
-fn name_rows(relation: &Relation, keys: &[Vec<Value>]) -> TableDifference {
+pub(super) fn name_rows(relation: &Relation, keys: &[Vec<Value>]) -> TableDifference {
     let row = |key: &Vec<Value>| {
         let mut cells = vec![Value::Null; relation.columns.len()];
         for (index, value) in relation.primary_key.iter().zip(key) {

@@ -233,65 +233,58 @@ impl SessionLens {
         looked: Vec<Looked>,
         scanning: Scanning,
     ) -> Result<Preview, Rejection> {
+        let mut shown = Shown::new(&self.limits, &COLUMNS, scanning);
+        self.add_rows(looked, None, &mut shown)?;
+        shown.finish()
+    }
+
+    /// Adds what the queries gave to what is shown, behind the `moment` where there is a column for it.
+    ///
+    /// # Errors
+    /// `output.blocked` if something in it reads as instructions, and such answers are blocked.
+    pub(in crate::guard) fn add_rows(
+        &self,
+        looked: Vec<Looked>,
+        moment: Option<&str>,
+        shown: &mut Shown,
+    ) -> Result<(), Rejection> {
         let found = std::mem::take(&mut *self.lock_found());
-        let mut plan = ScanPlan {
-            columns: COLUMNS
-                .map(|(name, type_name)| OutputColumn {
-                    name: name.into(),
-                    type_name: type_name.into(),
-                    masked: false,
-                })
-                .to_vec(),
-            max_rows: self.limits.max_rows,
-            row_bound: RowBound::Limit,
-            max_result_bytes: self.limits.max_result_bytes,
-            max_cell_bytes: self.limits.max_cell_bytes,
-            if_empty: EmptyReason::NoMatchOrFiltered,
-            masked_uses: Vec::new(),
-            identities: Vec::new(),
-            tokens: Vec::new(),
-        };
-        let mut rows = Vec::new();
-        let mut counted = found.counted;
+        shown.counted.extend(found.counted);
         for (look, looked) in found.looks.iter().zip(looked) {
             let of_table = look.statement.scan_plan();
-            let before = take(of_table, looked.before, scanning)?;
-            let after = take(of_table, looked.after, scanning)?;
+            let before = take(of_table, looked.before, shown.scanning)?;
+            let after = take(of_table, looked.after, shown.scanning)?;
             let is_cut = before.truncation().is_some() || after.truncation().is_some();
             if is_cut {
                 // Of a part it would not be known which rows are new. How many there are is more than policy shows.
-                counted.push((look.table.clone(), 0));
+                shown.counted.push((look.table.clone(), 0));
                 continue;
             }
             let is_masked = of_table.columns.iter().any(|column| column.masked);
-            for column in plan.columns.iter_mut().skip(COLUMNS.len() - 2) {
+            for column in shown.plan.columns.iter_mut().rev().take(VALUES) {
                 column.masked |= is_masked;
             }
-            plan.masked_uses
-                .extend(of_table.masked_uses.iter().cloned());
+            for used in &of_table.masked_uses {
+                if !shown.plan.masked_uses.contains(used) {
+                    shown.plan.masked_uses.push(used.clone());
+                }
+            }
             let names: Vec<&str> = of_table.columns.iter().map(|c| &*c.name).collect();
+            let mut rows = Vec::new();
             compare(
                 look,
                 &names,
                 (before.into_values(), after.into_values()),
                 &mut rows,
             );
-        }
-        let mut scan =
-            ScanSession::with_scanner(&plan, scanning.actions, scanning.scanner, scanning.marker);
-        if let Some(room) = scanning.room {
-            scan = scan.keep_within(room);
-        }
-        for row in rows {
-            if scan.push(row).is_break() {
-                break;
+            if let Some(moment) = moment {
+                for row in &mut rows {
+                    row.insert(0, Value::text(moment));
+                }
             }
+            shown.rows.extend(rows);
         }
-        Ok(Preview {
-            rows: Envelope::new(scan.finish()?),
-            counted,
-            generated: Vec::new(),
-        })
+        Ok(())
     }
 
     /// The names of these columns, of those that the session may see.
@@ -313,6 +306,86 @@ impl SessionLens {
         self.found.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+/// Differences that are collected to be shown.
+pub(in crate::guard) struct Shown {
+    plan: ScanPlan,
+    rows: Vec<Vec<Value>>,
+    counted: Vec<(String, u64)>,
+    scanning: Scanning,
+}
+
+impl Shown {
+    /// Nothing yet, under `columns`, each with its type. The last two are a value before and after.
+    pub(in crate::guard) fn new(
+        limits: &Limits,
+        columns: &[(&str, &str)],
+        scanning: Scanning,
+    ) -> Self {
+        let columns = columns.iter().map(|(name, type_name)| OutputColumn {
+            name: (*name).into(),
+            type_name: (*type_name).into(),
+            masked: false,
+        });
+        Self {
+            plan: ScanPlan {
+                columns: columns.collect(),
+                max_rows: limits.max_rows,
+                row_bound: RowBound::Limit,
+                max_result_bytes: limits.max_result_bytes,
+                max_cell_bytes: limits.max_cell_bytes,
+                if_empty: EmptyReason::NoMatchOrFiltered,
+                masked_uses: Vec::new(),
+                identities: Vec::new(),
+                tokens: Vec::new(),
+            },
+            rows: Vec::new(),
+            counted: Vec::new(),
+            scanning,
+        }
+    }
+
+    /// How many rows it has.
+    pub(in crate::guard) fn count_rows(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Whether no more rows would be shown.
+    pub(in crate::guard) fn is_full(&self) -> bool {
+        u64::try_from(self.rows.len()).is_ok_and(|count| count > self.plan.max_rows)
+    }
+
+    /// The answer.
+    ///
+    /// # Errors
+    /// `output.blocked`.
+    pub(in crate::guard) fn finish(self) -> Result<Preview, Rejection> {
+        let Self {
+            plan,
+            rows,
+            counted,
+            scanning,
+        } = self;
+        let mut scan =
+            ScanSession::with_scanner(&plan, scanning.actions, scanning.scanner, scanning.marker);
+        if let Some(room) = scanning.room {
+            scan = scan.keep_within(room);
+        }
+        for row in rows {
+            if scan.push(row).is_break() {
+                break;
+            }
+        }
+        Ok(Preview {
+            rows: Envelope::new(scan.finish()?),
+            counted,
+            generated: Vec::new(),
+        })
+    }
+}
+
+/// How many of the columns of what is shown, the last ones, are values.
+const VALUES: usize = 2;
 
 /// The columns of what is shown.
 const COLUMNS: [(&str, &str); 6] = [

@@ -1,0 +1,295 @@
+//! What became of a table's rows, or of one row, from moment to moment.
+//!
+//! The database tells which transactions wrote them. Rows are then compared between the last moment before each and the first one after it,
+//! as any two moments are: under the masks and filters of whoever asks.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use super::{
+    ChangeCall,
+    ledger::read_key,
+    past_difference::{name_rows, unreachable_history, unreadable},
+    preview::{Preview, SessionLens, Shown},
+};
+use crate::{
+    answer::AsOf,
+    catalog::Relation,
+    code::Code,
+    firewall::VisibleRelation,
+    guard::{
+        Backend, BackendError, BackendErrorKind, Guard, Refusal, internal, live::Live,
+        past::require_answers,
+    },
+    past::{KeptLabel, Label},
+    rejection::Rejection,
+    session::Session,
+    value::Value,
+};
+
+/// The most transactions of which a list tells.
+const MAX_WRITES: u32 = 100;
+
+/// The columns of a list.
+const COLUMNS: [(&str, &str); 7] = [
+    ("moment", "TEXT"),
+    ("table", "TEXT"),
+    ("key", "TEXT"),
+    ("change", "TEXT"),
+    ("column", "TEXT"),
+    ("before", ""),
+    ("after", ""),
+];
+
+/// What stands for the moment of what is newer than all that are kept.
+const NOW: &str = "now";
+
+/// Rows, to ask for their history.
+#[derive(Debug, Clone, Copy)]
+pub struct PastRows<'a> {
+    /// Their table, with or without the schema.
+    pub table: &'a str,
+    /// One of its rows, by the values of all columns of the primary key; all rows where there is none.
+    pub key: Option<&'a BTreeMap<String, Value>>,
+}
+
+/// What became of rows.
+#[derive(Debug)]
+pub struct PastHistory {
+    /// The moment at which the list begins; none where it goes back as far as the history does.
+    pub from: Option<AsOf>,
+    /// The cells that became different, newest first, each with the first moment at which it was so.
+    pub preview: Preview,
+}
+
+/// Two moments that follow one another, between which rows were written.
+struct Step {
+    before: KeptLabel,
+    /// None for now.
+    after: Option<KeptLabel>,
+}
+
+impl Guard {
+    /// What became of the rows of a table, or of one of them, newest first: since a moment, or as far back as history goes.
+    ///
+    /// It tells of the last hundred transactions that wrote them, by whoever, and of ten thousand cells. Where there are more, `from` is
+    /// later than was asked.
+    ///
+    /// # Errors
+    /// `history.*` where a moment cannot be asked about, `request.invalid` for a key that is not the table's.
+    pub async fn list_history(
+        &self,
+        rows: PastRows<'_>,
+        since: Option<&str>,
+        call: ChangeCall<'_>,
+    ) -> Result<PastHistory, Refusal> {
+        let listed = self.list_past(rows, since, call).await;
+        listed.map_err(|rejection| self.refusal(rejection))
+    }
+
+    async fn list_past(
+        &self,
+        rows: PastRows<'_>,
+        since: Option<&str>,
+        call: ChangeCall<'_>,
+    ) -> Result<PastHistory, Rejection> {
+        let live = self.current.get();
+        let firewall = &live.firewall;
+        let session = self.now(firewall, call.session).into_owned();
+        let relation = self.find_past_table(&live, rows.table, &session)?;
+        let relations = firewall.relations(&session)?;
+        let visible = find_visible(&relation, &relations)?;
+        let key = match rows.key {
+            Some(key) => Some(read_key(&visible.primary_key, key)?),
+            None => None,
+        };
+        let since = match since {
+            Some(moment) => Some(self.find_kept(moment)?),
+            None => None,
+        };
+        if let Some(since) = &since {
+            let (label, _) = self.read_kept(since.clone())?;
+            require_reach(&live, &relation, &label).await?;
+        }
+        let newest = self.find_newest()?;
+        let limits = call.limits.unwrap_or(firewall.limits()).clone();
+        let lens = |session: Session| SessionLens::new(Arc::clone(&live), session, limits.clone());
+        // Whether they may be asked for is told before it is known whether there is anything.
+        let (label, _) = self.read_kept(newest.clone())?;
+        let keys = vec![
+            key.clone()
+                .unwrap_or_else(|| vec![Value::Null; visible.primary_key.len()]),
+        ];
+        lens(session.clone().as_of(label))
+            .ask_for(&name_rows(&relation, &keys), &relations)
+            .ok_or_else(|| unreadable(&relation))?;
+        let key = key.as_deref();
+        let writes = live.backend.list_writes(&relation, key, MAX_WRITES + 1);
+        let mut writes = writes.await.map_err(|error| explain(&error, key))?;
+        let is_cut = u32::try_from(writes.len()).is_ok_and(|count| count > MAX_WRITES);
+        if is_cut {
+            writes.pop();
+        }
+        let mut shown = Shown::new(&limits, &COLUMNS, self.scanning(call.room)?);
+        let mut reached = None;
+        let mut is_part = is_cut;
+        for step in self.list_steps(newest, &writes)? {
+            let is_older = |since: &KeptLabel| {
+                let until = step.after.as_ref();
+                until.is_some_and(|until| until.taken_ms <= since.taken_ms)
+            };
+            if since.as_ref().is_some_and(is_older) {
+                // All that is cut is older still.
+                is_part = false;
+                break;
+            }
+            if shown.is_full() {
+                is_part = true;
+                break;
+            }
+            let lens =
+                |session: Session| SessionLens::new(Arc::clone(&live), session, limits.clone());
+            let (label, told) = self.read_kept(step.before)?;
+            let before = lens(session.clone().as_of(label));
+            let (after, moment) = match step.after {
+                Some(after) => {
+                    let (label, told) = self.read_kept(after)?;
+                    (lens(session.clone().as_of(label)), told.taken)
+                }
+                None => (lens(session.clone()), NOW.to_owned()),
+            };
+            let looked = match key {
+                Some(_) => self.look_at_rows(&relation, &keys, (&before, &after)).await,
+                None => self.look_twice(&relation, (&before, &after)).await,
+            };
+            let looked = match looked {
+                Ok(looked) => looked,
+                Err(rejection) if since.is_none() && begins_later(&rejection) => {
+                    is_part = false;
+                    break;
+                }
+                Err(rejection) => return Err(rejection),
+            };
+            before.add_rows(looked, Some(&moment), &mut shown)?;
+            reached = Some(told);
+        }
+        let from = match since {
+            // Where nothing of them is seen, it is not told that there was something.
+            Some(_) | None if is_part && shown.count_rows() > 0 => reached,
+            Some(since) => Some(self.read_kept(since)?.1),
+            None => None,
+        };
+        let preview = shown.finish()?;
+        Ok(PastHistory { from, preview })
+    }
+
+    /// The last moment that is kept.
+    ///
+    /// # Errors
+    /// `history.unknown-snapshot` where there is none.
+    fn find_newest(&self) -> Result<KeptLabel, Rejection> {
+        self.find_kept_at(u64::MAX)?.ok_or_else(|| {
+            Rejection::new(
+                Code::HistoryUnknown,
+                "no moment of this database is kept yet; take a snapshot, and what is written from then on is known",
+            )
+        })
+    }
+
+    /// Between which moments these transactions committed, which are told newest first; each two moments once.
+    fn list_steps(&self, newest: KeptLabel, writes: &[u64]) -> Result<Vec<Step>, Rejection> {
+        let (label, _) = self.read_kept(newest.clone())?;
+        let epoch = label.state().epoch().to_owned();
+        let sees = |kept: &KeptLabel, transaction: u64| -> Result<bool, Rejection> {
+            let (label, _) = self.read_kept(kept.clone())?;
+            let state = label.state();
+            Ok(state.epoch() == epoch && state.has_seen(transaction))
+        };
+        let mut steps: Vec<Step> = Vec::new();
+        for transaction in writes {
+            if !sees(&newest, *transaction)? {
+                if steps.is_empty() {
+                    steps.push(Step {
+                        before: newest.clone(),
+                        after: None,
+                    });
+                }
+                continue;
+            }
+            // The first moment that sees it: those before it do not, those after it do.
+            let (mut first, mut low) = (newest.clone(), 0);
+            while low < first.taken_ms {
+                let middle = low + (first.taken_ms - low) / 2;
+                match self.find_kept_at(middle)? {
+                    Some(kept) if sees(&kept, *transaction)? => first = kept,
+                    Some(_) | None => low = middle + 1,
+                }
+            }
+            let is_known = |step: &Step| {
+                let after = step.after.as_ref();
+                after.is_some_and(|after| after.taken_ms == first.taken_ms)
+            };
+            if steps.iter().any(is_known) {
+                continue;
+            }
+            let before = match first.taken_ms.checked_sub(1) {
+                Some(earlier) => self.find_kept_at(earlier)?,
+                None => None,
+            };
+            if let Some(before) = before {
+                steps.push(Step {
+                    before,
+                    after: Some(first),
+                });
+            }
+        }
+        Ok(steps)
+    }
+}
+
+/// Requires that a table's history answers for a moment.
+async fn require_reach(
+    live: &Live<dyn Backend>,
+    relation: &Relation,
+    label: &Label,
+) -> Result<(), Rejection> {
+    let companion = live.firewall.catalog().companion(relation);
+    let companion = std::slice::from_ref(companion.ok_or_else(|| internal("no history"))?);
+    let standing = live.backend.check_label(label, companion).await;
+    require_answers(standing.map_err(|error| unreachable_history(&error))?)
+}
+
+/// What whoever asks sees of a table, if its rows can be told from each other by that.
+fn find_visible<'r>(
+    relation: &Relation,
+    relations: &'r [VisibleRelation],
+) -> Result<&'r VisibleRelation, Rejection> {
+    let mut all = relations.iter();
+    let visible = all.find(|one| one.schema == relation.schema && one.name == relation.name);
+    let has_key = |one: &&VisibleRelation| {
+        let is_plain = |name: &String| {
+            let mut columns = one.columns.iter();
+            columns.any(|column| column.name == *name && !column.masked)
+        };
+        !one.primary_key.is_empty() && one.primary_key.iter().all(is_plain)
+    };
+    visible.filter(has_key).ok_or_else(|| unreadable(relation))
+}
+
+/// Whether a moment is before all that history knows.
+fn begins_later(rejection: &Rejection) -> bool {
+    matches!(
+        rejection.code(),
+        Code::HistoryTooEarly | Code::HistoryForeign
+    )
+}
+
+/// Why the transactions that wrote rows are not known.
+fn explain(error: &BackendError, key: Option<&[Value]>) -> Rejection {
+    if error.kind == BackendErrorKind::Rejected && key.is_some() {
+        return Rejection::new(
+            Code::RequestInvalid,
+            "`key` has a value that is not of its column's type",
+        );
+    }
+    unreachable_history(error)
+}
