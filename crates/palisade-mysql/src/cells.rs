@@ -228,6 +228,14 @@ mod tests {
             Cell::Date(2026, 1, 2, 3, 4, 5, 60_000),
             Value::text("2026-01-02 03:04:05.060"),
         );
+        // How many digits there are is not known of what is computed from text.
+        for (micros, text) in [(0, "03:04:05"), (60_000, "03:04:05.060000")] {
+            check(
+                column(Type::MYSQL_TYPE_TIME).with_decimals(31),
+                Cell::Time(false, 0, 3, 4, 5, micros),
+                Value::text(text),
+            );
+        }
         check(
             column(Type::MYSQL_TYPE_TIME),
             Cell::Time(true, 34, 22, 59, 58, 0),

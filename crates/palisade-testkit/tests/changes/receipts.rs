@@ -256,6 +256,26 @@ async fn on_mariadb() {
     releases_what_was_not_kept(&falling, &|| of_server(&database)).await;
 }
 
+/// A table of receipts that is made later says nothing of a change that began without one: it may have been kept.
+#[tokio::test]
+async fn what_began_without_receipts_is_not_released_by_them() {
+    let (notes, receipts) = TABLES.split_at(TABLES.find("CREATE TABLE palisade").unwrap());
+    let file = TestFile::new(notes);
+    let (guard, clock) = guard(file.backend(), ChangeEvent::Keep);
+    let agent = Session::new(Principal::new("Agent", "bot"));
+    let call = ChangeCall::new(&agent);
+    let id = validated(&guard, &agent).await;
+    guard.commit_change(&id, call).await.unwrap_err();
+    file.open_bare().execute_batch(receipts).unwrap();
+    assert!(guard.refresh().await.unwrap());
+    clock.0.store(600, Ordering::Relaxed);
+    assert_eq!(of_file(&file), ("secret".to_owned(), "0".to_owned()));
+    let looked = guard.inspect_change(&id, call).await.unwrap();
+    assert_ne!(looked.view.state, ChangeState::Proposed);
+    let again = guard.commit_change(&id, call).await.unwrap_err();
+    assert_eq!(again.rejection.code(), Code::ChangeWrongState);
+}
+
 /// What somebody does to the database's table is found beside the chain.
 async fn finds_what_was_done_to_receipts(backend: impl Backend, run: &dyn Fn(&str)) {
     let policies = policy_sources("permit (principal, action, resource);");

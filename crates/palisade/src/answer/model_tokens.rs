@@ -118,6 +118,7 @@ mod tests {
             // Without vowels, with capitals inside, and too long for a word: letters of a key.
             ("xkcdqz", 4),
             ("cuStomer", 5),
+            ("aBcDeF", 5),
             ("aeiouaeiouaeio", 3),
             ("aeiouaeiouaeiou", 10),
             ("customer customer", 4),

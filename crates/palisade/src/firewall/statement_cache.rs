@@ -137,8 +137,47 @@ impl Weighter<StatementKey, Arc<Prepared>> for Weight {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
     use super::*;
-    use crate::session::Principal;
+    use crate::{
+        catalog::test_ddl,
+        firewall::Firewall,
+        policy::{PolicyFile, PolicySources},
+        session::Principal,
+        value::Params,
+    };
+
+    #[test]
+    fn what_was_permitted_is_kept() {
+        let catalog = test_ddl::postgres("CREATE TABLE t (id integer PRIMARY KEY);", "main");
+        let file = PolicyFile {
+            name: "p.cedar".to_owned(),
+            text: "permit(principal, action, resource);".to_owned(),
+        };
+        let sources = PolicySources {
+            policies: vec![file],
+            ..PolicySources::default()
+        };
+        let firewall = Firewall::builder(catalog.unwrap(), sources)
+            .build()
+            .unwrap();
+        let session = Session::new(Principal::new("Agent", "ana"));
+        let sql = "SELECT id FROM t";
+        let find = || firewall.statements.find(&session, &Limits::default(), sql);
+        assert!(find().is_none());
+        let check = |sql| drop(firewall.check(sql, &Params::None, &session).unwrap());
+        // Refusals are not kept.
+        check("SELECT nosuch FROM t");
+        check(sql);
+        let kept = find().unwrap();
+        check(sql);
+        assert!(Arc::ptr_eq(&kept, &find().unwrap()));
+        assert_eq!(
+            format!("{:?}", firewall.statements),
+            "StatementCache(Some(1))"
+        );
+    }
 
     /// Whether texts hash to one number is chance, so that what is found is compared.
     #[test]

@@ -747,6 +747,39 @@ fn columns_are_shown_as_they_come() {
     }
 }
 
+/// What a mask makes of a column is said of that column, whatever stands beside it, and what it compares is of the column's type.
+#[test]
+fn a_masked_column_is_typed_as_its_own_mask_says() {
+    let schema = "CREATE TABLE notes (id integer PRIMARY KEY, note varchar(9));
+        CREATE TABLE people (id integer PRIMARY KEY, born date);";
+    let text = "permit(principal, action, resource);\n\
+        @mask(\"expr(CASE WHEN value IN ('2026-01-31', '2026-02-28') THEN 'end' ELSE 'other' END)\") \
+        forbid(principal, action == Action::\"read_plain\", resource == Column::\"public.people.born\");";
+    let sources = PolicySources {
+        policies: vec![PolicyFile {
+            name: "p.cedar".to_owned(),
+            text: text.to_owned(),
+        }],
+        ..PolicySources::default()
+    };
+    let catalog = crate::catalog::test_ddl::postgres(schema, "main").unwrap();
+    let firewall = Firewall::builder(catalog, sources).build().unwrap();
+    let session = Session::new(Principal::new("Agent", "a"));
+    let sql = "SELECT n.note, p.born FROM notes n JOIN people p ON p.id = n.id";
+    let decision = firewall.check(sql, &Params::None, &session).unwrap();
+    let Decision::Allow(statement) = decision else {
+        panic!("refused")
+    };
+    let columns = statement.scan_plan().columns.iter();
+    let types: Vec<&str> = columns.map(|column| &*column.type_name).collect();
+    assert_eq!(types, ["character varying(9)", "text"]);
+    let printed = crate::danger::parts(&statement).sql;
+    assert!(
+        printed.contains("IN (CAST('2026-01-31' AS DATE), "),
+        "{printed}"
+    );
+}
+
 /// The keys that are read to find dependent rows are those of relations whose dependents a policy filters.
 #[test]
 fn keys_are_looked_at_where_dependent_rows_are_filtered() {

@@ -551,7 +551,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        catalog::functions,
+        catalog::{Change, functions},
         code::Code,
         dialect::Dialect,
         policy::tests::fixture::{READ_ALL, agent, decision, relation_id, set},
@@ -566,6 +566,20 @@ mod tests {
         let listed = set.session(&agent("bot")).discoverable().unwrap();
         let names: Vec<_> = listed.iter().map(|(id, _)| *id).collect();
         assert_eq!(names, ["customers", "tickets", "contacts"].map(relation_id));
+    }
+
+    #[test]
+    fn nothing_but_tables_may_be_changed() {
+        let set = set("permit(principal, action, resource);");
+        let view = set.session(&agent("bot"));
+        for (name, changes) in [
+            ("tickets", true),
+            ("contacts", false),
+            ("sqlite_schema", false),
+        ] {
+            let write = view.write(relation_id(name)).unwrap();
+            assert_eq!(write.action(Change::Delete).permitted, changes, "{name}");
+        }
     }
 
     #[test]

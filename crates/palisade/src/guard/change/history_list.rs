@@ -17,9 +17,10 @@ use crate::{
     code::Code,
     firewall::VisibleRelation,
     guard::{
-        Backend, BackendError, BackendErrorKind, Guard, Refusal, internal, live::Live,
-        past::require_answers,
+        Backend, BackendError, BackendErrorKind, Cancel, Guard, Looked, Refusal, internal,
+        live::Live, past::require_answers,
     },
+    limits::Limits,
     past::{KeptLabel, Label},
     rejection::Rejection,
     session::Session,
@@ -68,11 +69,29 @@ struct Step {
     after: Option<KeptLabel>,
 }
 
+impl Step {
+    /// Whether what was written in it is not newer than a moment.
+    fn is_before(&self, since: &KeptLabel) -> bool {
+        let until = self.after.as_ref();
+        until.is_some_and(|until| until.taken_ms <= since.taken_ms)
+    }
+}
+
+/// What is asked for, and by whom.
+struct Asked {
+    live: Arc<Live<dyn Backend>>,
+    relation: Relation,
+    /// The key of the only row; all rows where there is none.
+    row: Option<Vec<Vec<Value>>>,
+    session: Session,
+    limits: Limits,
+}
+
 impl Guard {
     /// What became of the rows of a table, or of one of them, newest first: since a moment, or as far back as history goes.
     ///
-    /// It tells of the last hundred transactions that wrote them, by whoever, and of ten thousand cells. Where there are more, `from` is
-    /// later than was asked.
+    /// It tells of the last hundred transactions that wrote them, by whoever, and of as many cells as rows may be given, within the time of
+    /// one statement. Where there are more, `from` is later than was asked.
     ///
     /// # Errors
     /// `history.*` where a moment cannot be asked about, `request.invalid` for a key that is not the table's.
@@ -122,64 +141,94 @@ impl Guard {
         lens(session.clone().as_of(label))
             .ask_for(&name_rows(&relation, &keys), &relations)
             .ok_or_else(|| unreadable(&relation))?;
-        let key = key.as_deref();
-        let writes = live.backend.list_writes(&relation, key, MAX_WRITES + 1);
+        let asked = Asked {
+            live: Arc::clone(&live),
+            relation,
+            row: key.map(|key| vec![key]),
+            session,
+            limits,
+        };
+        let key = asked.row.as_ref().and_then(|row| row.first());
+        let key = key.map(Vec::as_slice);
+        let writes = live
+            .backend
+            .list_writes(&asked.relation, key, MAX_WRITES + 1);
         let mut writes = writes.await.map_err(|error| explain(&error, key))?;
         let is_cut = u32::try_from(writes.len()).is_ok_and(|count| count > MAX_WRITES);
         if is_cut {
             writes.pop();
         }
-        let mut shown = Shown::new(&limits, &COLUMNS, self.scanning(call.room)?);
-        let mut reached = None;
-        let mut is_part = is_cut;
+        let mut shown = Shown::new(&asked.limits, &COLUMNS, self.scanning(call.room)?);
+        let began = self.host.monotonic();
+        let (mut reached, mut is_part, mut is_seen) = (None, is_cut, asked.row.is_none());
         for step in self.list_steps(newest, &writes)? {
-            let is_older = |since: &KeptLabel| {
-                let until = step.after.as_ref();
-                until.is_some_and(|until| until.taken_ms <= since.taken_ms)
-            };
-            if since.as_ref().is_some_and(is_older) {
+            if since.as_ref().is_some_and(|since| step.is_before(since)) {
                 // All that is cut is older still.
                 is_part = false;
                 break;
             }
-            if shown.is_full() {
+            if call.cancel.is_some_and(Cancel::is_set) {
+                let code = Code::LimitCancelled;
+                return Err(Rejection::new(code, code.summary()));
+            }
+            let took = self.host.monotonic().saturating_sub(began);
+            if shown.is_full() || took > asked.limits.statement_timeout() {
+                if reached.is_none() {
+                    return Err(Rejection::new(Code::LimitTime, Code::LimitTime.summary()));
+                }
                 is_part = true;
                 break;
             }
-            let lens =
-                |session: Session| SessionLens::new(Arc::clone(&live), session, limits.clone());
-            let (label, told) = self.read_kept(step.before)?;
-            let before = lens(session.clone().as_of(label));
-            let (after, moment) = match step.after {
-                Some(after) => {
-                    let (label, told) = self.read_kept(after)?;
-                    (lens(session.clone().as_of(label)), told.taken)
+            match self.look_at_step(&asked, step, &mut shown).await {
+                Ok((told, has_rows)) => {
+                    reached = Some(told);
+                    is_seen |= has_rows;
                 }
-                None => (lens(session.clone()), NOW.to_owned()),
-            };
-            let looked = match key {
-                Some(_) => self.look_at_rows(&relation, &keys, (&before, &after)).await,
-                None => self.look_twice(&relation, (&before, &after)).await,
-            };
-            let looked = match looked {
-                Ok(looked) => looked,
                 Err(rejection) if since.is_none() && begins_later(&rejection) => {
                     is_part = false;
                     break;
                 }
                 Err(rejection) => return Err(rejection),
-            };
-            before.add_rows(looked, Some(&moment), &mut shown)?;
-            reached = Some(told);
+            }
         }
         let from = match since {
-            // Where nothing of them is seen, it is not told that there was something.
-            Some(_) | None if is_part && shown.count_rows() > 0 => reached,
+            // Of a row that is never seen, it is not told that it was written.
+            Some(_) | None if is_part && is_seen => reached,
             Some(since) => Some(self.read_kept(since)?.1),
             None => None,
         };
         let preview = shown.finish()?;
         Ok(PastHistory { from, preview })
+    }
+
+    /// Adds to `shown` what became different in a step: the moment before it, and whether any row was seen.
+    async fn look_at_step(
+        &self,
+        asked: &Asked,
+        step: Step,
+        shown: &mut Shown,
+    ) -> Result<(AsOf, bool), Rejection> {
+        let lens = |session: Session| {
+            SessionLens::new(Arc::clone(&asked.live), session, asked.limits.clone())
+        };
+        let (label, told) = self.read_kept(step.before)?;
+        let before = lens(asked.session.clone().as_of(label));
+        let (after, moment) = match step.after {
+            Some(after) => {
+                let (label, told) = self.read_kept(after)?;
+                (lens(asked.session.clone().as_of(label)), told.taken)
+            }
+            None => (lens(asked.session.clone()), NOW.to_owned()),
+        };
+        let lenses = (&before, &after);
+        let looked = match &asked.row {
+            Some(row) => self.look_at_rows(&asked.relation, row, lenses).await?,
+            None => self.look_twice(&asked.relation, lenses).await?,
+        };
+        let has_rows = |one: &Looked| !one.before.is_empty() || !one.after.is_empty();
+        let has_rows = looked.iter().any(has_rows);
+        before.add_rows(looked, Some(&moment), shown)?;
+        Ok((told, has_rows))
     }
 
     /// The last moment that is kept.

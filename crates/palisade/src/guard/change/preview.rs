@@ -345,11 +345,6 @@ impl Shown {
         }
     }
 
-    /// How many rows it has.
-    pub(in crate::guard) fn count_rows(&self) -> usize {
-        self.rows.len()
-    }
-
     /// Whether no more rows would be shown.
     pub(in crate::guard) fn is_full(&self) -> bool {
         u64::try_from(self.rows.len()).is_ok_and(|count| count > self.plan.max_rows)

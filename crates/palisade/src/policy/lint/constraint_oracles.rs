@@ -312,3 +312,58 @@ fn equality((predicate, holds): Demand<'_>) -> Option<(u16, &Literal)> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use std::sync::Arc;
+
+    use crate::{
+        catalog::test_ddl,
+        policy::{ColumnFlow, Lint, PolicyFile, PolicySet, PolicySources},
+    };
+
+    const SCHEMA: &str = "
+        CREATE TABLE people (tenant text NOT NULL, mail text NOT NULL, secret text UNIQUE, UNIQUE (tenant, mail));
+        CREATE TABLE visits (id integer PRIMARY KEY, secret text REFERENCES people (secret));";
+
+    /// The keys of which it is warned that they tell of rows or values that are hidden.
+    fn told(policies: &str) -> Vec<String> {
+        let sources = PolicySources {
+            policies: vec![PolicyFile {
+                name: "base.cedar".to_owned(),
+                text: format!("permit(principal, action, resource);\n{policies}"),
+            }],
+            ..PolicySources::default()
+        };
+        let catalog = Arc::new(test_ddl::postgres(SCHEMA, "main").unwrap());
+        let flow = ColumnFlow::default();
+        let set = PolicySet::load_and_lint(&sources, &catalog, &flow, Lint::EveryRelation).unwrap();
+        let warnings = set.warnings().iter();
+        let told = warnings.filter_map(|warning| warning.message.split_once(" that are hidden"));
+        told.map(|(key, _)| key.replace("public.", "")).collect()
+    }
+
+    #[test]
+    fn a_key_tells_of_rows_unless_it_is_apart_from_them() {
+        let hides = r#"forbid(principal, action == Action::"see", resource is row::public::people) unless { resource.tenant == "a" };"#;
+        let apart = r#"forbid(principal, action == Action::"add", resource is row::public::people) unless { resource.tenant == "a" };"#;
+        let (secret, both, reference) = (
+            "`people (secret)` is a unique key over rows",
+            "`people (tenant, mail)` is a unique key over rows",
+            "`visits (secret)` is a foreign key to rows",
+        );
+        assert_eq!(told(""), Vec::<String>::new());
+        assert_eq!(told(hides), [secret, both, reference]);
+        assert_eq!(told(&format!("{hides}\n{apart}")), [secret, reference]);
+    }
+
+    #[test]
+    fn a_reference_tells_of_values_that_are_not_read() {
+        let hides = r#"forbid(principal, action == Action::"read_plain", resource == Column::"public.people.secret");"#;
+        let told = told(hides);
+        let of_values = "`visits (secret)` is a foreign key to values".to_owned();
+        assert!(told.contains(&of_values), "{told:?}");
+    }
+}

@@ -65,7 +65,6 @@ impl Resolver<'_> {
                 self.user_operator(&op.to_string(), operand);
                 Ok(())
             }
-            UnaryOperator::BangNot if self.catalog.dialect() == Dialect::Mysql => Ok(()),
             UnaryOperator::AtDashAt
             | UnaryOperator::DoubleAt
             | UnaryOperator::Hash
@@ -89,6 +88,7 @@ impl Resolver<'_> {
             | UnaryOperator::PGSquareRoot
             | UnaryOperator::QuestionDash
             | UnaryOperator::QuestionPipe
+            // MySQL's is parsed as NOT.
             | UnaryOperator::BangNot
             | UnaryOperator::PGPostfixFactorial
             | UnaryOperator::PGPrefixFactorial => Err(refuse_unsupported("an operator of another engine")),

@@ -508,6 +508,19 @@ mod tests {
         }
     }
 
+    #[test]
+    fn digits_are_those_that_are_declared() {
+        for (type_name, digits) in [
+            ("decimal(10,2)", Some((10, 2))),
+            ("numeric( 7 , -1 )", Some((7, -1))),
+            ("decimal(5) unsigned", Some((5, 0))),
+            ("decimal", None),
+            ("decimal(a)", None),
+        ] {
+            assert_eq!(declared_digits(type_name), digits, "{type_name}");
+        }
+    }
+
     fn stored_text_of(dialect: Dialect, type_name: &str, text: &str) -> StoredValue {
         let column = column(TypeClass::from_name(dialect, type_name), type_name);
         let parsed = match dialect {

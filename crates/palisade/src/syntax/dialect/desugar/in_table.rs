@@ -40,3 +40,32 @@ pub(in crate::syntax) fn spelt_out(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithS
     }
     edits.apply(tokens)
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use sqlparser::{dialect::SQLiteDialect, tokenizer::Tokenizer};
+
+    use super::*;
+
+    #[test]
+    fn a_name_or_a_call_after_in_is_a_query() {
+        for (sql, query) in [
+            ("a IN t", "a IN (SELECT * FROM t)"),
+            ("a IN main.t AND b", "a IN (SELECT * FROM main.t) AND b"),
+            (
+                "a IN f('x', (1)) OR b",
+                "a IN (SELECT * FROM f('x', (1))) OR b",
+            ),
+            ("a IN (1, 2)", "a IN (1, 2)"),
+            ("a IN f(1", "a IN f(1"),
+        ] {
+            let dialect = SQLiteDialect {};
+            let tokens = Tokenizer::new(&dialect, sql).tokenize_with_location();
+            let tokens = spelt_out(tokens.unwrap());
+            let text: String = tokens.iter().map(|token| token.token.to_string()).collect();
+            assert_eq!(text.replace(' ', ""), query.replace(' ', ""), "{sql}");
+        }
+    }
+}
