@@ -17,9 +17,12 @@ use toml::Spanned;
 use crate::{
     audit_config::AuditSetup,
     config::{Grants, Reader},
+    database_name::Source,
     exit::Failure,
     key_file::{self, SECRET_BYTES},
+    postgres,
     secret::Secret,
+    target::{Engine, Target},
     webhook_config::{Webhook, WebhookSetup},
 };
 
@@ -33,16 +36,21 @@ pub(crate) const STATE_LINE: &str = "`state = \"approvals.db\"` under `[approval
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Approvals {
-    /// The file in which requests wait. Without it, `palisade.state.db` beside the audit log. Without an audit log, they wait in the memory of
-    /// `palisade serve`, where `palisade approve` does not reach them.
-    state: Option<PathBuf>,
+    /// The file in which requests wait; or a PostgreSQL database, `"postgres://USER@HOST:PORT/DATABASE"`, which several servers share. Without it,
+    /// `palisade.state.db` beside the audit log. Without an audit log, they wait in the memory of `palisade serve`, where `palisade approve` does
+    /// not reach them.
+    state: Option<Spanned<String>>,
+    /// The environment variable that holds the password of that database. `[grants]` must name it.
+    state_password_env: Option<Spanned<String>>,
+    /// The file that holds this password, instead of a variable. `[grants]` must name it.
+    state_password_file: Option<Spanned<PathBuf>>,
     /// Minutes until a request expires, and until an approval does: 1 to 1440. Without it, 15.
     expire_minutes: Option<Spanned<u64>>,
     /// The public half of the operator's key, as `palisade approvals --new-key` prints it. Without it, nothing that needs an operator can be
     /// approved.
     operator_key: Option<Spanned<String>>,
-    /// The environment variable that holds the secret of the file's seals, at least 32 bytes. `[grants]` must name it. Without a secret, one
-    /// is made in a file beside, with `.key` at the end of its name.
+    /// The environment variable that holds the secret of the seals, at least 32 bytes. `[grants]` must name it. Without a secret, one is made in
+    /// a file beside the state file, with `.key` at the end of its name. All servers over one database have the same.
     secret_env: Option<Spanned<String>>,
     /// The file that holds this secret, instead of a variable. `[grants]` must name it.
     secret_file: Option<Spanned<PathBuf>>,
@@ -54,7 +62,7 @@ pub(crate) struct Approvals {
 }
 
 /// Where requests wait.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default)]
 enum Place {
     /// In the memory of a server.
     #[default]
@@ -63,6 +71,8 @@ enum Place {
     Beside(PathBuf),
     /// In the file that the operator names.
     Named(PathBuf),
+    /// In a database that the operator names.
+    Server(Box<Target>),
 }
 
 /// What the operator decides about approvals.
@@ -105,23 +115,39 @@ impl ApprovalSetup {
     /// The file in which requests wait, if it is in one.
     pub(crate) fn file(&self) -> Option<&Path> {
         match &self.place {
-            Place::Memory => None,
+            Place::Memory | Place::Server(_) => None,
             Place::Beside(path) | Place::Named(path) => Some(path),
         }
     }
 
-    /// Whether the operator named the file.
+    /// What tells one store that outlives a process from another.
+    pub(crate) fn name_store(&self) -> Option<String> {
+        match &self.place {
+            Place::Memory => None,
+            Place::Beside(path) | Place::Named(path) => Some(path.display().to_string()),
+            Place::Server(target) => Some(target.url().to_owned()),
+        }
+    }
+
+    /// Whether the operator named the file, or the database.
     pub(crate) fn is_named(&self) -> bool {
         match &self.place {
-            Place::Named(_) => true,
+            Place::Named(_) | Place::Server(_) => true,
             Place::Memory | Place::Beside(_) => false,
         }
     }
 
-    /// The store, if there is a file for it. A file that is not named is none where its folder cannot be written.
+    /// The store, if there is a file or a database for it. A file that is not named is none where its folder cannot be written.
     pub(crate) fn open(&self) -> Result<Option<ApprovalStore>, Failure> {
         let path = match &self.place {
             Place::Memory => return Ok(None),
+            Place::Server(target) => {
+                let secret = self.secret.as_ref().ok_or_else(|| {
+                    Failure::Internal("a database of state without a secret".to_owned())
+                })?;
+                let secret = read_secret(secret)?;
+                return postgres::open_state(target, &secret, self.options()).map(Some);
+            }
             Place::Beside(path) if !can_be_made(path) => return Ok(None),
             Place::Beside(path) | Place::Named(path) => path,
         };
@@ -203,6 +229,64 @@ fn secret_beside(state: &Path) -> Result<StateSecret, Failure> {
 }
 
 impl Reader<'_> {
+    /// Where requests wait, by what `state` says.
+    fn place(
+        &self,
+        state: Option<Spanned<String>>,
+        (env, file): (Option<Spanned<String>>, Option<Spanned<PathBuf>>),
+        (grants, has_secret): (&Grants, bool),
+    ) -> Result<Place, Failure> {
+        let named = (env.as_ref().map(Spanned::span)).or(file.as_ref().map(Spanned::span));
+        let keys = (
+            "the password of the state's database",
+            "`state_password_env` and `state_password_file`",
+        );
+        let password = self.secret((env, file), keys)?;
+        let is_server = (state.as_ref()).is_some_and(|state| state.get_ref().contains("://"));
+        let state = match (state, named) {
+            (Some(state), _) if is_server => state,
+            (Some(_) | None, Some(span)) => {
+                let help = "leave it out, or write the URL of a PostgreSQL database as `state`";
+                return Err(self.fault("a file has no password", Some(span), help));
+            }
+            (Some(path), None) => return Ok(Place::Named(self.folder.join(path.get_ref()))),
+            (None, None) => return Ok(Place::Memory),
+        };
+        let url = match Source::parse(state.get_ref()) {
+            Ok(Source::Server(Engine::Postgres, url)) => url,
+            Ok(Source::Server(Engine::Mysql, _) | Source::Sqlite(_) | Source::Connection(_))
+            | Err(_) => {
+                return Err(self.error_without_source(
+                    "`state` is neither a file nor a PostgreSQL database",
+                    state.span(),
+                    "write a path, or `postgres://USER@HOST:PORT/DATABASE`",
+                ));
+            }
+        };
+        let target = Target::parse(Engine::Postgres, &url, password);
+        let target = target.map_err(|problem| {
+            self.error_without_source(&problem.message, state.span(), &problem.help)
+        })?;
+        let at_state =
+            |message: &str, help: &str| Err(self.fault(message, Some(state.span()), help));
+        if let Some(path) = target.tls().relative() {
+            return at_state(
+                &format!("`{}` means another file in another folder", path.display()),
+                "in a configuration, write files of the URL from the root, `/…`",
+            );
+        }
+        if let Some((message, help)) = grants.refusal(&target) {
+            return at_state(&message, &help);
+        }
+        if !has_secret {
+            return at_state(
+                "what is kept in a database is sealed, and no secret is named",
+                "name one that all servers have, by `secret_env` or `secret_file`; make one by `openssl rand -hex 32`",
+            );
+        }
+        Ok(Place::Server(Box::new(target)))
+    }
+
     /// Where requests wait for a person.
     pub(crate) fn approvals(
         &self,
@@ -211,6 +295,8 @@ impl Reader<'_> {
     ) -> Result<ApprovalSetup, Failure> {
         let Approvals {
             state,
+            state_password_env,
+            state_password_file,
             expire_minutes,
             operator_key,
             secret_env,
@@ -228,6 +314,8 @@ impl Reader<'_> {
         if let Some((message, help)) = refused {
             return Err(self.fault(&message, span, &help));
         }
+        let password = (state_password_env, state_password_file);
+        let place = self.place(state, password, (grants, secret.is_some()))?;
         let expire_after = expire_minutes.map(|minutes| match *minutes.get_ref() {
             within @ 1..=1440 => Ok(Duration::from_secs(60 * within)),
             other => Err(self.fault(
@@ -250,10 +338,7 @@ impl Reader<'_> {
         });
         Ok(ApprovalSetup {
             page: page.transpose()?,
-            place: match state {
-                Some(path) => Place::Named(self.folder.join(path)),
-                None => Place::Memory,
-            },
+            place,
             secret,
             expire_after: expire_after.transpose()?,
             operator_key: operator_key.transpose()?,

@@ -398,7 +398,8 @@ impl ConfigFile {
         let mut all: Vec<ApprovalSetup> = Vec::new();
         let of_connections = (self.connections.values()).map(|(config, _)| &config.approvals);
         for setup in std::iter::once(&self.defaults.approvals).chain(of_connections) {
-            if setup.file().is_some() && !all.iter().any(|other| other.file() == setup.file()) {
+            let name = setup.name_store();
+            if name.is_some() && !all.iter().any(|other| other.name_store() == name) {
                 all.push(setup.clone());
             }
         }
@@ -450,7 +451,7 @@ impl ConfigFile {
 
 impl Grants {
     /// What `target` would reach that is not granted, and what grants it.
-    fn refusal(&self, target: &Target) -> Option<(String, String)> {
+    pub(crate) fn refusal(&self, target: &Target) -> Option<(String, String)> {
         for endpoint in target.endpoints() {
             if !self.has_host(endpoint) {
                 return Some((

@@ -2,7 +2,6 @@
 
 use std::{
     collections::BTreeMap,
-    path::PathBuf,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -24,10 +23,11 @@ struct Inner {
     stores: Mutex<Stores>,
 }
 
-/// Where requests wait: connections can share a file.
+/// Where requests wait: connections can share a store.
 #[derive(Debug, Default)]
 struct Stores {
-    files: BTreeMap<PathBuf, Arc<ApprovalStore>>,
+    /// By what tells one from another.
+    shared: BTreeMap<String, Arc<ApprovalStore>>,
     in_memory: Vec<Arc<ApprovalStore>>,
 }
 
@@ -50,11 +50,11 @@ impl Counts {
         })
     }
 
-    /// Counts what waits in `store`, which is in `file` if it is in one.
-    pub(crate) fn add_store(&self, file: Option<PathBuf>, store: &Arc<ApprovalStore>) {
+    /// Counts what waits in `store`, which has a `name` if others share it.
+    pub(crate) fn add_store(&self, name: Option<String>, store: &Arc<ApprovalStore>) {
         let mut stores = self.0.stores.lock().unwrap_or_else(PoisonError::into_inner);
-        match file {
-            Some(file) => drop(stores.files.insert(file, Arc::clone(store))),
+        match name {
+            Some(name) => drop(stores.shared.insert(name, Arc::clone(store))),
             None => stores.in_memory.push(Arc::clone(store)),
         }
     }
@@ -64,7 +64,7 @@ impl Counts {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let now = now.unwrap_or(Duration::ZERO);
         let stores = self.0.stores.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut all = stores.files.values().chain(&stores.in_memory);
+        let mut all = stores.shared.values().chain(&stores.in_memory);
         all.try_fold(0_u64, |sum, store| {
             Some(sum.saturating_add(store.count_waiting(now).ok()?))
         })

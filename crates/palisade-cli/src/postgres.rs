@@ -11,6 +11,7 @@ use palisade::{catalog::Catalog, guard::Backend};
 use palisade_postgres::{
     ConnectError, PostgresBackend, PostgresConfig, Weakness, WeaknessKind, examine,
 };
+use palisade_state::{ApprovalOptions, ApprovalStore, StateSecret};
 use percent_encoding::percent_decode_str;
 use tokio::time::timeout;
 use tokio_postgres::{Client, config::Host};
@@ -111,6 +112,23 @@ pub(crate) async fn open(target: &Target, access: Access) -> Result<Arc<dyn Back
         .await
         .map_err(|error| unavailable(target, &error))?;
     Ok(Arc::new(opened))
+}
+
+/// The store in the database of `target`. The account writes there, and no statement of anybody's is run.
+pub(crate) fn open_state(
+    target: &Target,
+    secret: &StateSecret,
+    options: ApprovalOptions,
+) -> Result<ApprovalStore, Failure> {
+    let config = PostgresConfig::from_url(&login(target)?)
+        .map_err(|error| unavailable(target, &error.into()))?;
+    ApprovalStore::open_postgres(config, secret, options).map_err(|error| {
+        Failure::Usage(format!(
+            "{error}\n  help: look whether the server runs, and whether `{}` may log in to `{}` and make the schema `palisade_state` there, or owns it",
+            target.user(),
+            target.database()
+        ))
+    })
 }
 
 /// What the database holds.

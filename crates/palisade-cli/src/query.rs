@@ -162,8 +162,8 @@ pub(crate) fn open_store(
 pub(crate) fn keep_waiting(guard: Guard, store: ApprovalStore, setup: &Setup) -> Guard {
     let store = Arc::new(store);
     let guard = guard.with_labels(Arc::clone(&store) as Arc<dyn LabelStore>);
-    let file = setup.approvals.file().filter(|_| store.is_in_file());
-    setup.counts.add_store(file.map(Path::to_owned), &store);
+    let name = setup.approvals.name_store().filter(|_| store.is_shared());
+    setup.counts.add_store(name, &store);
     if let Some(webhook) = &setup.webhook {
         let store = Arc::new(TellingStore::new(
             store,

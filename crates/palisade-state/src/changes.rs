@@ -9,9 +9,9 @@ use palisade::{
     },
     policy::ApprovalLevel,
 };
-use rusqlite::{OptionalExtension as _, Transaction, TransactionBehavior, params};
 
 use crate::{
+    database::{DatabaseFault, StateRow, StateTransaction},
     operator_key::OperatorKey,
     receipts,
     seal::hex,
@@ -57,30 +57,30 @@ struct Opened {
     signature: Option<Vec<u8>>,
 }
 
-fn read_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<Row> {
+fn read_row(row: &StateRow) -> Result<Row, DatabaseFault> {
     Ok(Row {
-        id: row.get(0)?,
-        state: row.get(1)?,
-        created_ms: row.get(2)?,
-        expires_ms: row.get(3)?,
-        sealed: row.get(4)?,
-        decided_by: row.get(5)?,
-        signature: row.get(6)?,
+        id: row.text(0)?,
+        state: row.text(1)?,
+        created_ms: row.integer(2)?,
+        expires_ms: row.integer(3)?,
+        sealed: row.bytes(4)?,
+        decided_by: row.find_text(5)?,
+        signature: row.find_bytes(6)?,
     })
 }
 
-fn find_row(transaction: &Transaction<'_>, id: &str) -> rusqlite::Result<Option<Row>> {
+fn find_row(
+    transaction: &mut StateTransaction<'_>,
+    id: &str,
+) -> Result<Option<Row>, DatabaseFault> {
     let query = format!("SELECT {COLUMNS} FROM changes WHERE id = ?1");
-    transaction.query_row(&query, [id], read_row).optional()
+    let row = transaction.find(&query, &[id.into()])?;
+    row.as_ref().map(read_row).transpose()
 }
 
 /// What an operator signs of a change.
 fn signed_text(id: &str, expires_ms: i64, body: &str) -> String {
     format!("palisade change 1\n{id}\n{expires_ms}\n{body}")
-}
-
-fn text(error: rusqlite::Error) -> String {
-    error.to_string()
 }
 
 impl ApprovalStore {
@@ -129,10 +129,10 @@ impl ApprovalStore {
     /// Takes a step in a transaction that is under way.
     fn step_within(
         &self,
-        transaction: &Transaction<'_>,
+        transaction: &mut StateTransaction<'_>,
         step: Step<'_>,
         key: Option<&OperatorKey>,
-    ) -> Result<Stepped, String> {
+    ) -> Result<Stepped, DatabaseFault> {
         let Step {
             id,
             event,
@@ -141,7 +141,7 @@ impl ApprovalStore {
             by,
             now,
         } = step;
-        let Some(row) = find_row(transaction, id).map_err(text)? else {
+        let Some(row) = find_row(transaction, id)? else {
             return Ok(Stepped::Unknown);
         };
         let Some(opened) = self.open_row(row, now) else {
@@ -153,12 +153,10 @@ impl ApprovalStore {
             && !self.is_approved(&opened)
         {
             // Whoever wrote that approved nothing: the change waits as before.
-            transaction
-                .execute(
-                    "UPDATE changes SET state = 'validated', decided_by = NULL, signature = NULL WHERE id = ?1",
-                    [id],
-                )
-                .map_err(text)?;
+            transaction.execute(
+                "UPDATE changes SET state = 'validated', decided_by = NULL, signature = NULL WHERE id = ?1",
+                &[id.into()],
+            )?;
             return Ok(Stepped::WrongState(ChangeState::Validated));
         }
         if event == ChangeEvent::BeginUnapproved && record.body.approval_level().is_some() {
@@ -205,16 +203,22 @@ impl ApprovalStore {
             | ChangeEvent::Expire
             | ChangeEvent::Compensate => (record.decided_by.clone(), opened.signature.clone()),
         };
-        transaction
-            .execute(
-                "UPDATE changes SET state = ?2, expires_ms = ?3, decided_by = ?4, signature = ?5,
-                 sealed = coalesce(?6, sealed) WHERE id = ?1",
-                params![id, to.word(), expires, decided_by, signature, sealed],
-            )
-            .map_err(text)?;
-        let row = find_row(transaction, id).map_err(text)?;
+        transaction.execute(
+            "UPDATE changes SET state = ?2, expires_ms = ?3, decided_by = ?4, signature = ?5,
+             sealed = coalesce(?6, sealed) WHERE id = ?1",
+            &[
+                id.into(),
+                to.word().into(),
+                expires.into(),
+                decided_by.as_ref().into(),
+                signature.into(),
+                sealed.into(),
+            ],
+        )?;
+        let row = find_row(transaction, id)?;
         let taken = row.and_then(|row| self.open_row(row, now));
-        let taken = taken.ok_or("a change that was written cannot be read")?;
+        let unread = || DatabaseFault("a change that was written cannot be read".to_owned());
+        let taken = taken.ok_or_else(unread)?;
         match event {
             ChangeEvent::Keep => {
                 self.chain(transaction, &taken.record)?;
@@ -237,10 +241,10 @@ impl ApprovalStore {
     /// Notes that the change which `kept` undoes is undone.
     fn note_undone(
         &self,
-        transaction: &Transaction<'_>,
+        transaction: &mut StateTransaction<'_>,
         kept: &ChangeRecord,
         now: Duration,
-    ) -> Result<(), String> {
+    ) -> Result<(), DatabaseFault> {
         let Some(undone) = &kept.body.compensates else {
             return Ok(());
         };
@@ -272,12 +276,18 @@ impl ApprovalStore {
         by: &str,
         key: Option<&OperatorKey>,
     ) -> Result<ChangeRecord, ApproveError> {
-        let store = ApproveError::Store;
-        let mut connection = self.lock();
-        let transaction = connection
-            .transaction_with_behavior(TransactionBehavior::Immediate)
-            .map_err(|error| store(text(error)))?;
-        let row = find_row(&transaction, id).map_err(|error| store(text(error)))?;
+        self.database
+            .write(|transaction| self.decide_within(transaction, (id, event), (now, by), key))
+    }
+
+    fn decide_within(
+        &self,
+        transaction: &mut StateTransaction<'_>,
+        (id, event): (&str, ChangeEvent),
+        (now, by): (Duration, &str),
+        key: Option<&OperatorKey>,
+    ) -> Result<ChangeRecord, ApproveError> {
+        let row = find_row(transaction, id)?;
         let row = row.ok_or_else(|| ApproveError::Unknown(id.to_owned()))?;
         let opened = self.open_row(row, now);
         let record = opened
@@ -307,12 +317,8 @@ impl ApprovalStore {
             now,
         };
         let key = key.filter(|_| record.body.approval_level() == Some(ApprovalLevel::Operator));
-        let taken = self.step_within(&transaction, step, key).map_err(store)?;
-        match taken {
-            Stepped::Taken(record) => {
-                transaction.commit().map_err(|error| store(text(error)))?;
-                Ok(*record)
-            }
+        match self.step_within(transaction, step, key)? {
+            Stepped::Taken(record) => Ok(*record),
             Stepped::WrongState(state) => Err(ApproveError::ChangeStands {
                 id: id.to_owned(),
                 state: state.word(),
@@ -324,92 +330,81 @@ impl ApprovalStore {
 
 impl ChangeStore for ApprovalStore {
     fn read_version(&self) -> Result<u64, String> {
-        self.read_writes()
+        Ok(self.database.read_writes()?)
     }
 
     fn propose(&self, body: &ChangeBody, now: Duration) -> Result<Option<ChangeRecord>, String> {
-        let mut connection = self.lock();
-        let transaction = connection
-            .transaction_with_behavior(TransactionBehavior::Immediate)
-            .map_err(text)?;
-        // What is being kept, or was when something fell, is for a person to look at. What was kept can be undone for longer.
-        transaction
-            .execute(
+        let proposed = self.database.write(|transaction| {
+            // What is being kept, or was when something fell, is for a person to look at. What was kept can be undone for longer.
+            transaction.execute(
                 "DELETE FROM changes WHERE expires_ms < ?1 AND state NOT IN ('committing', 'committed')
                  OR expires_ms < ?2 AND state = 'committed'",
-                params![
-                    millis(now).saturating_sub(millis(KEPT)),
-                    millis(now).saturating_sub(millis(UNDOABLE))
+                &[
+                    millis(now).saturating_sub(millis(KEPT)).into(),
+                    millis(now).saturating_sub(millis(UNDOABLE)).into(),
                 ],
-            )
-            .map_err(text)?;
-        let waiting: u32 = transaction
-            .query_row(
+            )?;
+            let waiting = transaction.count(
                 "SELECT count(*) FROM changes WHERE principal = ?1 AND expires_ms > ?2
                  AND state IN ('proposed', 'validated', 'approved')",
-                params![body.principal, millis(now)],
-                |row| row.get(0),
-            )
-            .map_err(text)?;
-        if waiting >= MAX_WAITING {
-            return Ok(None);
-        }
-        let id = new_id()?;
-        let spelled = serde_json::to_string(body).map_err(|error| error.to_string())?;
-        let expires = now.saturating_add(self.options.expire_after);
-        transaction
-            .execute(
+                &[(&body.principal).into(), millis(now).into()],
+            )?;
+            if waiting >= MAX_WAITING.into() {
+                return Ok(None);
+            }
+            let id = new_id()?;
+            let spelled = serde_json::to_string(body).map_err(|error| error.to_string())?;
+            let expires = now.saturating_add(self.options.expire_after);
+            transaction.execute(
                 "INSERT INTO changes (id, principal, state, created_ms, expires_ms, sealed)
                  VALUES (?1, ?2, 'proposed', ?3, ?4, ?5)",
-                params![
-                    id,
-                    body.principal,
-                    millis(now),
-                    millis(expires),
-                    self.keys.seal(&id, &spelled)?
+                &[
+                    (&id).into(),
+                    (&body.principal).into(),
+                    millis(now).into(),
+                    millis(expires).into(),
+                    self.keys.seal(&id, &spelled)?.into(),
                 ],
-            )
-            .map_err(text)?;
-        transaction.commit().map_err(text)?;
-        Ok(Some(ChangeRecord {
-            id,
-            state: ChangeState::Proposed,
-            created: now,
-            expires,
-            body: body.clone(),
-            decided_by: None,
-        }))
+            )?;
+            Ok(Some(ChangeRecord {
+                id,
+                state: ChangeState::Proposed,
+                created: now,
+                expires,
+                body: body.clone(),
+                decided_by: None,
+            }))
+        });
+        proposed.map_err(|fault: DatabaseFault| fault.0)
     }
 
     fn find(&self, id: &str, now: Duration) -> Result<Option<ChangeRecord>, String> {
-        let mut connection = self.lock();
-        let transaction = connection.transaction().map_err(text)?;
-        let row = find_row(&transaction, id).map_err(text)?;
+        let row = self
+            .database
+            .read(|transaction| find_row(transaction, id))?;
         let opened = row.and_then(|row| self.open_row(row, now));
         Ok(opened.map(|opened| opened.record))
     }
 
     fn list(&self, now: Duration) -> Result<Vec<ChangeRecord>, String> {
-        let connection = self.lock();
         let query = format!(
             "SELECT {COLUMNS} FROM changes WHERE state <> 'committed' OR expires_ms >= ?1
              ORDER BY created_ms DESC, id"
         );
-        let mut query = connection.prepare(&query).map_err(text)?;
         let since = millis(now).saturating_sub(millis(KEPT));
-        let rows = query.query_map([since], read_row).map_err(text)?;
-        let rows: Vec<Row> = rows.collect::<rusqlite::Result<_>>().map_err(text)?;
+        let rows = self.database.read(|transaction| {
+            let rows = transaction.query(&query, &[since.into()])?;
+            let rows = rows.iter().map(read_row);
+            rows.collect::<Result<Vec<Row>, DatabaseFault>>()
+        })?;
         let opened = rows.into_iter().filter_map(|row| self.open_row(row, now));
         Ok(opened.map(|opened| opened.record).collect())
     }
 
     fn step(&self, step: Step<'_>) -> Result<Stepped, String> {
-        let mut connection = self.lock();
-        let transaction = connection
-            .transaction_with_behavior(TransactionBehavior::Immediate)
-            .map_err(text)?;
-        let stepped = self.step_within(&transaction, step, None)?;
-        transaction.commit().map_err(text)?;
+        let stepped = self
+            .database
+            .write(|transaction| self.step_within(transaction, step, None))?;
         Ok(stepped)
     }
 

@@ -1,9 +1,11 @@
 //! Moments as of which tables can be read: one table of the store.
 
 use palisade::past::{KeptLabel, LabelKeeping, LabelStore};
-use rusqlite::{OptionalExtension as _, TransactionBehavior, params};
 
-use crate::store::ApprovalStore;
+use crate::{
+    database::{DatabaseFault, StateRow, StateValue},
+    store::ApprovalStore,
+};
 
 /// The table, which the fourth form of the store has.
 pub(crate) const TABLE: &str = "
@@ -20,78 +22,84 @@ pub(crate) const TABLE: &str = "
 ";
 
 /// The most snapshots of one principal.
-const MAX_SNAPSHOTS: u32 = 100;
+const MAX_SNAPSHOTS: u64 = 100;
 
 /// How long a label without a name is kept, in milliseconds: ninety days.
 const KEPT_MS: i64 = 90 * 24 * 60 * 60 * 1000;
 
 const COLUMNS: &str = "name, label, taken_ms, taken_by";
 
-fn read_label(row: &rusqlite::Row<'_>) -> rusqlite::Result<KeptLabel> {
+fn read_label(row: &StateRow) -> Result<KeptLabel, DatabaseFault> {
     Ok(KeptLabel {
-        name: row.get(0)?,
-        label: row.get(1)?,
-        taken_ms: u64::try_from(row.get::<_, i64>(2)?).unwrap_or_default(),
-        taken_by: row.get(3)?,
+        name: row.find_text(0)?,
+        label: row.text(1)?,
+        taken_ms: u64::try_from(row.integer(2)?).unwrap_or_default(),
+        taken_by: row.find_text(3)?,
     })
-}
-
-fn text(error: rusqlite::Error) -> String {
-    error.to_string()
 }
 
 fn to_signed(milliseconds: u64) -> i64 {
     i64::try_from(milliseconds).unwrap_or(i64::MAX)
 }
 
+impl ApprovalStore {
+    /// The first label that a query gives.
+    fn find_label(&self, query: &str, values: &[StateValue]) -> Result<Option<KeptLabel>, String> {
+        let found = self.database.read(|transaction| {
+            let row = transaction.find(query, values)?;
+            row.as_ref().map(read_label).transpose()
+        });
+        found.map_err(|fault: DatabaseFault| fault.0)
+    }
+}
+
 impl LabelStore for ApprovalStore {
     fn read_version(&self) -> Result<u64, String> {
-        self.read_writes()
+        Ok(self.database.read_writes()?)
     }
 
     fn keep_label(&self, database: &str, kept: &KeptLabel) -> Result<LabelKeeping, String> {
-        let mut connection = self.lock();
-        let transaction = connection
-            .transaction_with_behavior(TransactionBehavior::Immediate)
-            .map_err(text)?;
         let taken_ms = to_signed(kept.taken_ms);
-        if let Some(name) = &kept.name {
-            let (is_taken, own): (bool, u32) = transaction
-                .query_row(
-                    "SELECT count(*) FILTER (WHERE name = ?2) > 0, count(*) FILTER (WHERE taken_by IS ?3)
-                     FROM labels WHERE database = ?1 AND name IS NOT NULL",
-                    params![database, name, kept.taken_by],
-                    |row| Ok((row.get(0)?, row.get(1)?)),
-                )
-                .map_err(text)?;
-            match (is_taken, own >= MAX_SNAPSHOTS) {
-                (true, _) => return Ok(LabelKeeping::NameTaken),
-                (false, true) => return Ok(LabelKeeping::TooMany),
-                (false, false) => {}
-            }
-        } else {
-            transaction
-                .execute(
+        let taken_by: StateValue = kept.taken_by.as_ref().into();
+        let keeping = self.database.write(|transaction| {
+            if let Some(name) = &kept.name {
+                let same = transaction.count(
+                    "SELECT count(*) FROM labels WHERE database = ?1 AND name = ?2",
+                    &[database.into(), name.into()],
+                )?;
+                let own = transaction.count(
+                    "SELECT count(*) FROM labels WHERE database = ?1 AND name IS NOT NULL AND taken_by = ?2",
+                    &[database.into(), taken_by.clone()],
+                )?;
+                match (same > 0, own >= MAX_SNAPSHOTS) {
+                    (true, _) => return Ok(LabelKeeping::NameTaken),
+                    (false, true) => return Ok(LabelKeeping::TooMany),
+                    (false, false) => {}
+                }
+            } else {
+                transaction.execute(
                     "DELETE FROM labels WHERE database = ?1 AND name IS NULL AND taken_ms < ?2",
-                    params![database, taken_ms.saturating_sub(KEPT_MS)],
-                )
-                .map_err(text)?;
-        }
-        transaction
-            .execute(
+                    &[database.into(), taken_ms.saturating_sub(KEPT_MS).into()],
+                )?;
+            }
+            transaction.execute(
                 "INSERT INTO labels (database, name, label, taken_ms, taken_by) VALUES (?1, ?2, ?3, ?4, ?5)",
-                params![database, kept.name, kept.label, taken_ms, kept.taken_by],
-            )
-            .map_err(text)?;
-        transaction.commit().map_err(text)?;
-        Ok(LabelKeeping::Kept)
+                &[
+                    database.into(),
+                    kept.name.as_ref().into(),
+                    (&kept.label).into(),
+                    taken_ms.into(),
+                    taken_by,
+                ],
+            )?;
+            Ok(LabelKeeping::Kept)
+        });
+        keeping.map_err(|fault: DatabaseFault| fault.0)
     }
 
     fn find_snapshot(&self, database: &str, name: &str) -> Result<Option<KeptLabel>, String> {
         let query = format!("SELECT {COLUMNS} FROM labels WHERE database = ?1 AND name = ?2");
-        let connection = self.lock();
-        let found = connection.query_row(&query, [database, name], read_label);
-        found.optional().map_err(text)
+        self.find_label(&query, &[database.into(), name.into()])
     }
 
     fn find_label_at(&self, database: &str, taken_ms: u64) -> Result<Option<KeptLabel>, String> {
@@ -99,10 +107,7 @@ impl LabelStore for ApprovalStore {
             "SELECT {COLUMNS} FROM labels WHERE database = ?1 AND taken_ms <= ?2
              ORDER BY taken_ms DESC, id DESC LIMIT 1"
         );
-        let connection = self.lock();
-        let found =
-            connection.query_row(&query, params![database, to_signed(taken_ms)], read_label);
-        found.optional().map_err(text)
+        self.find_label(&query, &[database.into(), to_signed(taken_ms).into()])
     }
 
     fn list_snapshots(&self, database: &str) -> Result<Vec<KeptLabel>, String> {
@@ -110,19 +115,22 @@ impl LabelStore for ApprovalStore {
             "SELECT {COLUMNS} FROM labels WHERE database = ?1 AND name IS NOT NULL
              ORDER BY taken_ms DESC, id DESC"
         );
-        let connection = self.lock();
-        let mut query = connection.prepare(&query).map_err(text)?;
-        let rows = query.query_map([database], read_label).map_err(text)?;
-        rows.collect::<rusqlite::Result<_>>().map_err(text)
+        let listed = self.database.read(|transaction| {
+            let rows = transaction.query(&query, &[database.into()])?;
+            rows.iter().map(read_label).collect()
+        });
+        listed.map_err(|fault: DatabaseFault| fault.0)
     }
 
     fn delete_snapshot(&self, database: &str, name: &str) -> Result<bool, String> {
-        let connection = self.lock();
-        let changed = connection.execute(
-            "UPDATE labels SET name = NULL, taken_by = NULL WHERE database = ?1 AND name = ?2",
-            [database, name],
-        );
-        changed.map(|count| count > 0).map_err(text)
+        let changed = self.database.write(|transaction| {
+            transaction.execute(
+                "UPDATE labels SET name = NULL, taken_by = NULL WHERE database = ?1 AND name = ?2",
+                &[database.into(), name.into()],
+            )
+        });
+        let changed = changed.map_err(|fault: DatabaseFault| fault.0);
+        changed.map(|count| count > 0)
     }
 }
 
@@ -204,7 +212,7 @@ mod tests {
         assert_eq!(store.list_snapshots("desk"), Ok(Vec::new()));
         // The moment stays one.
         assert!(store.find_label_at("desk", 1_000).unwrap().is_some());
-        for number in 0..u64::from(MAX_SNAPSHOTS) {
+        for number in 0..MAX_SNAPSHOTS {
             let kept = label(Some(&format!("s{number}")), "1:1", number);
             assert_eq!(store.keep_label("desk", &kept), Ok(LabelKeeping::Kept));
         }

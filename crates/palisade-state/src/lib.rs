@@ -2,7 +2,7 @@
 //! before they are kept.
 //!
 //! [`ApprovalStore`] is the [`Approvals`](palisade::approval::Approvals) of a gate, and its [`ChangeStore`](palisade::change::ChangeStore). It is a SQLite file, which several processes may
-//! share, or lives in memory. Statements and parameters are sealed in it, and found again by digests under a key.
+//! share, a schema of a PostgreSQL database, for several servers, or lives in memory. Statements and parameters are sealed in it, and found again by digests under a key.
 //!
 //! | type | is |
 //! |---|---|
@@ -12,8 +12,11 @@
 //! | [`OperatorKey`], [`OperatorPublicKey`] | by which an operator signs, and by which the gate knows the signature |
 
 mod changes;
+mod database;
 mod labels;
 mod operator_key;
+#[cfg(feature = "postgres")]
+mod postgres_database;
 mod receipts;
 mod seal;
 mod store;

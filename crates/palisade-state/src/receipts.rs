@@ -6,9 +6,12 @@
 use std::collections::BTreeSet;
 
 use palisade::change::{ChainFault, ChainedReceipt, ChainedReceiptBody, ChangeRecord};
-use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehavior, params};
 
-use crate::{seal::hex, store::ApprovalStore};
+use crate::{
+    database::{DatabaseFault, StateTransaction, StateValue},
+    seal::hex,
+    store::ApprovalStore,
+};
 
 /// The tables, which the third form of the store has. Of `receipt_rows`, those without a number are of changes that are not kept yet.
 pub(crate) const TABLES: &str = "
@@ -32,10 +35,6 @@ pub(crate) const TABLES: &str = "
 /// Beside what the note of the last receipt is sealed.
 const HEAD: &str = "the last receipt";
 
-fn text(error: rusqlite::Error) -> String {
-    error.to_string()
-}
-
 /// Beside what a receipt is sealed.
 fn place(number: u64) -> String {
     format!("receipt {number}")
@@ -52,48 +51,49 @@ fn spell_marks(marks: &BTreeSet<String>) -> String {
 }
 
 fn read_marks(
-    connection: &Connection,
+    transaction: &mut StateTransaction<'_>,
     condition: &str,
-    parameter: impl rusqlite::ToSql,
-) -> Result<BTreeSet<String>, String> {
+    value: StateValue,
+) -> Result<BTreeSet<String>, DatabaseFault> {
     let query = format!("SELECT mark FROM receipt_rows WHERE {condition}");
-    let mut query = connection.prepare(&query).map_err(text)?;
-    let rows = query.query_map([parameter], |row| row.get(0));
-    rows.and_then(Iterator::collect).map_err(text)
+    let rows = transaction.query(&query, &[value])?;
+    rows.iter().map(|row| row.text(0)).collect()
 }
 
 impl ApprovalStore {
     /// Notes the rows of a change that is about to be kept.
     pub(crate) fn hold(&self, change: &str, marks: &[String]) -> Result<(), String> {
-        let mut connection = self.lock();
-        let transaction = connection
-            .transaction_with_behavior(TransactionBehavior::Immediate)
-            .map_err(text)?;
-        release(&transaction, change)?;
-        for mark in marks {
-            transaction
-                .execute(
+        let held = self.database.write(|transaction| {
+            release(transaction, change)?;
+            for mark in marks {
+                transaction.execute(
                     "INSERT INTO receipt_rows (change, mark) VALUES (?1, ?2)",
-                    [change, mark.as_str()],
-                )
-                .map_err(text)?;
-        }
-        transaction.commit().map_err(text)
+                    &[change.into(), mark.into()],
+                )?;
+            }
+            Ok(())
+        });
+        held.map_err(|fault: DatabaseFault| fault.0)
     }
 
     /// Chains the receipt of a change that was kept, if it has one.
     pub(crate) fn chain(
         &self,
-        transaction: &Transaction<'_>,
+        transaction: &mut StateTransaction<'_>,
         record: &ChangeRecord,
-    ) -> Result<(), String> {
+    ) -> Result<(), DatabaseFault> {
         let Some(receipt) = record.body.receipt.clone() else {
             return Ok(());
         };
         let head = self.read_head(transaction);
-        let (last, previous) = head.map_err(|why| why.to_string())?.unwrap_or_default();
+        let head = head.map_err(|why| DatabaseFault(why.to_string()))?;
+        let (last, previous) = head.unwrap_or_default();
         let number = last.saturating_add(1);
-        let marks = read_marks(transaction, "change = ?1 AND number IS NULL", &record.id)?;
+        let marks = read_marks(
+            transaction,
+            "change = ?1 AND number IS NULL",
+            (&record.id).into(),
+        )?;
         let body = ChainedReceiptBody {
             version: 1,
             number,
@@ -109,25 +109,23 @@ impl ApprovalStore {
             receipt,
         };
         let body = serde_json::to_string(&body).map_err(|error| error.to_string())?;
-        transaction
-            .execute(
-                "INSERT INTO receipts (number, sealed) VALUES (?1, ?2)",
-                params![to_integer(number), self.keys.seal(&place(number), &body)?],
-            )
-            .map_err(text)?;
-        transaction
-            .execute(
-                "UPDATE receipt_rows SET number = ?2 WHERE change = ?1 AND number IS NULL",
-                params![record.id, to_integer(number)],
-            )
-            .map_err(text)?;
+        transaction.execute(
+            "INSERT INTO receipts (number, sealed) VALUES (?1, ?2)",
+            &[
+                to_integer(number).into(),
+                self.keys.seal(&place(number), &body)?.into(),
+            ],
+        )?;
+        transaction.execute(
+            "UPDATE receipt_rows SET number = ?2 WHERE change = ?1 AND number IS NULL",
+            &[(&record.id).into(), to_integer(number).into()],
+        )?;
         let head = format!("{number} {}", self.digest_link(&body));
-        transaction
-            .execute(
-                "INSERT OR REPLACE INTO receipt_head (one, sealed) VALUES (1, ?1)",
-                params![self.keys.seal(HEAD, &head)?],
-            )
-            .map_err(text)?;
+        transaction.execute(
+            "INSERT INTO receipt_head (one, sealed) VALUES (1, ?1)
+             ON CONFLICT (one) DO UPDATE SET sealed = excluded.sealed",
+            &[self.keys.seal(HEAD, &head)?.into()],
+        )?;
         Ok(())
     }
 
@@ -136,20 +134,18 @@ impl ApprovalStore {
     }
 
     /// The number and digest of the last receipt, if there are any.
-    fn read_head(&self, connection: &Connection) -> Result<Option<(u64, String)>, VerifyFault> {
-        let sealed: Option<Vec<u8>> = connection
-            .query_row("SELECT sealed FROM receipt_head", [], |row| row.get(0))
-            .optional()
-            .map_err(|error| VerifyFault::Store(text(error)))?;
-        let Some(sealed) = sealed else {
-            let first: Option<i64> = connection
-                .query_row("SELECT min(number) FROM receipts", [], |row| row.get(0))
-                .map_err(|error| VerifyFault::Store(text(error)))?;
-            return match first {
-                None => Ok(None),
-                Some(_) => Err(ChainFault::NoHead.into()),
+    fn read_head(
+        &self,
+        transaction: &mut StateTransaction<'_>,
+    ) -> Result<Option<(u64, String)>, VerifyFault> {
+        let Some(row) = transaction.find("SELECT sealed FROM receipt_head", &[])? else {
+            let count = transaction.count("SELECT count(*) FROM receipts", &[])?;
+            return match count {
+                0 => Ok(None),
+                1.. => Err(ChainFault::NoHead.into()),
             };
         };
+        let sealed = row.bytes(0)?;
         let head = self.keys.open(HEAD, &sealed);
         let head = head.as_deref().and_then(|head| head.split_once(' '));
         let head =
@@ -160,15 +156,12 @@ impl ApprovalStore {
     /// The receipts that stand in the file, oldest first; none in the place of a receipt that does not open.
     fn read_links(
         &self,
-        connection: &Connection,
-    ) -> Result<Vec<(u64, Option<ChainedReceipt>)>, String> {
-        let mut query = connection
-            .prepare("SELECT number, sealed FROM receipts ORDER BY number")
-            .map_err(text)?;
-        let rows = query.query_map([], |row| {
-            Ok((row.get::<_, i64>(0)?, row.get::<_, Vec<u8>>(1)?))
-        });
-        let rows: Vec<(i64, Vec<u8>)> = rows.and_then(Iterator::collect).map_err(text)?;
+        transaction: &mut StateTransaction<'_>,
+    ) -> Result<Vec<(u64, Option<ChainedReceipt>)>, DatabaseFault> {
+        let rows = transaction.query("SELECT number, sealed FROM receipts ORDER BY number", &[])?;
+        let rows: Vec<(i64, Vec<u8>)> = (rows.iter())
+            .map(|row| Ok((row.integer(0)?, row.bytes(1)?)))
+            .collect::<Result<_, DatabaseFault>>()?;
         let opened = rows.into_iter().map(|(number, sealed)| {
             let number = u64::try_from(number).unwrap_or_default();
             let link = self.keys.open(&place(number), &sealed).and_then(|body| {
@@ -184,8 +177,9 @@ impl ApprovalStore {
 
     /// All receipts, newest first. What does not open is left out: [`verify_receipts`](Self::verify_receipts) tells of it.
     pub(crate) fn read_receipts(&self) -> Result<Vec<ChainedReceipt>, String> {
-        let connection = self.lock();
-        let links = self.read_links(&connection)?;
+        let links = self
+            .database
+            .read(|transaction| self.read_links(transaction))?;
         Ok(links
             .into_iter()
             .rev()
@@ -195,16 +189,16 @@ impl ApprovalStore {
 
     /// The numbers of receipts about the row with this mark.
     pub(crate) fn find_numbers(&self, mark: &str) -> Result<Vec<u64>, String> {
-        let connection = self.lock();
-        let mut query = connection
-            .prepare(
-                "SELECT DISTINCT number FROM receipt_rows WHERE mark = ?1 AND number IS NOT NULL",
-            )
-            .map_err(text)?;
-        let rows = query.query_map([mark], |row| row.get::<_, i64>(0));
-        let rows: Vec<i64> = rows.and_then(Iterator::collect).map_err(text)?;
-        Ok(rows
-            .into_iter()
+        let numbers = self.database.read(|transaction| {
+            let rows = transaction.query(
+                "SELECT DISTINCT number FROM receipt_rows WHERE mark = ?1 AND number IS NOT NULL ORDER BY number",
+                &[mark.into()],
+            )?;
+            let numbers = rows.iter().map(|row| row.integer(0));
+            numbers.collect::<Result<Vec<i64>, DatabaseFault>>()
+        })?;
+        let numbers = numbers.into_iter();
+        Ok(numbers
             .filter_map(|number| u64::try_from(number).ok())
             .collect())
     }
@@ -214,13 +208,16 @@ impl ApprovalStore {
     /// # Errors
     /// At the first that is not as it was written.
     pub fn verify_receipts(&self) -> Result<Vec<ChainedReceipt>, VerifyFault> {
-        let mut connection = self.lock();
-        let transaction = connection
-            .transaction()
-            .map_err(|error| VerifyFault::Store(text(error)))?;
+        self.database.read(|transaction| self.verify(transaction))
+    }
+
+    fn verify(
+        &self,
+        transaction: &mut StateTransaction<'_>,
+    ) -> Result<Vec<ChainedReceipt>, VerifyFault> {
         let mut links = Vec::new();
         let (mut expected, mut previous) = (1_u64, String::new());
-        for (number, link) in self.read_links(&transaction).map_err(VerifyFault::Store)? {
+        for (number, link) in self.read_links(transaction)? {
             if number != expected {
                 return Err(ChainFault::Missing(expected).into());
             }
@@ -228,8 +225,7 @@ impl ApprovalStore {
             if link.body.previous != previous || link.body.number != number {
                 return Err(ChainFault::Altered(number).into());
             }
-            let marks = read_marks(&transaction, "number = ?1", to_integer(number));
-            let marks = marks.map_err(VerifyFault::Store)?;
+            let marks = read_marks(transaction, "number = ?1", to_integer(number).into())?;
             if hex(&self.keys.digest(&spell_marks(&marks))) != link.body.marks {
                 return Err(ChainFault::OtherRows(number).into());
             }
@@ -237,7 +233,7 @@ impl ApprovalStore {
             expected = number.saturating_add(1);
             links.push(link);
         }
-        let head = self.read_head(&transaction)?;
+        let head = self.read_head(transaction)?;
         match head {
             None if links.is_empty() => Ok(links),
             Some((last, digest)) if last.saturating_add(1) == expected && digest == previous => {
@@ -250,12 +246,15 @@ impl ApprovalStore {
 }
 
 /// Forgets the rows of a change that was not kept.
-pub(crate) fn release(transaction: &Transaction<'_>, change: &str) -> Result<(), String> {
+pub(crate) fn release(
+    transaction: &mut StateTransaction<'_>,
+    change: &str,
+) -> Result<(), DatabaseFault> {
     let released = transaction.execute(
         "DELETE FROM receipt_rows WHERE change = ?1 AND number IS NULL",
-        [change],
+        &[change.into()],
     );
-    released.map(drop).map_err(text)
+    released.map(drop)
 }
 
 /// Why receipts are not verified.
@@ -269,11 +268,19 @@ pub enum VerifyFault {
     Store(String),
 }
 
+impl From<DatabaseFault> for VerifyFault {
+    fn from(fault: DatabaseFault) -> Self {
+        Self::Store(fault.0)
+    }
+}
+
 #[cfg(test)]
 pub(crate) mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use std::{path::Path, time::Duration};
+
+    use rusqlite::Connection;
 
     use palisade::change::{ChangeBody, ChangeEvent, ChangeStore as _, Receipt, Step};
 
@@ -428,14 +435,12 @@ pub(crate) mod tests {
         store.hold_rows("x", &["a".to_owned()]).unwrap();
         store.hold_rows("x", &["b".to_owned()]).unwrap();
         assert_eq!(store.trace_row("b").unwrap(), [] as [u64; 0]);
-        let mut connection = store.lock();
-        let transaction = connection.transaction().unwrap();
-        let marks = read_marks(&transaction, "change = ?1", "x").unwrap();
-        assert_eq!(marks, BTreeSet::from(["b".to_owned()]));
-        release(&transaction, "x").unwrap();
-        assert_eq!(
-            read_marks(&transaction, "change = ?1", "x").unwrap(),
-            BTreeSet::new()
-        );
+        let marks = store.database.write(|transaction| {
+            let marks = read_marks(transaction, "change = ?1", "x".into())?;
+            release(transaction, "x")?;
+            Ok::<_, DatabaseFault>((marks, read_marks(transaction, "change = ?1", "x".into())?))
+        });
+        let held = BTreeSet::from(["b".to_owned()]);
+        assert_eq!(marks, Ok((held, BTreeSet::new())));
     }
 }

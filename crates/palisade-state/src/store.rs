@@ -1,9 +1,8 @@
-//! The store of requests and approvals: one SQLite table.
+//! The store of requests and approvals: one table.
 
 use std::{
     fmt,
     path::{Path, PathBuf},
-    sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -14,10 +13,16 @@ use palisade::{
     },
     policy::ApprovalLevel,
 };
-use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehavior, params};
+#[cfg(feature = "postgres")]
+use palisade_postgres::PostgresConfig;
+use rusqlite::{Connection, TransactionBehavior};
 
+#[cfg(feature = "postgres")]
+use crate::postgres_database::PostgresDatabase;
 use crate::{
-    changes, labels,
+    changes,
+    database::{DatabaseFault, PATIENCE, StateDatabase, StateRow, StateTransaction},
+    labels,
     operator_key::{OperatorKey, OperatorPublicKey},
     receipts,
     seal::{Keys, StateSecret, random},
@@ -25,9 +30,6 @@ use crate::{
 
 /// How many requests of one principal may wait at once.
 pub const MAX_WAITING: u32 = 20;
-
-/// How long a process waits for another one's transaction.
-const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How long what is over is kept, so that a person who comes late is told what became of it.
 pub(crate) const KEPT: Duration = Duration::from_secs(24 * 60 * 60);
@@ -65,6 +67,9 @@ pub enum StateError {
         /// What is wrong.
         why: String,
     },
+    /// The server of a PostgreSQL database.
+    #[error("cannot use the state's database: {0}")]
+    Server(String),
     /// Anything else.
     #[error("the store of approvals does not work: {0}")]
     Other(String),
@@ -149,9 +154,15 @@ pub struct WaitingRequest {
     pub request: Option<BoundRequest>,
 }
 
+impl From<DatabaseFault> for ApproveError {
+    fn from(fault: DatabaseFault) -> Self {
+        Self::Store(fault.0)
+    }
+}
+
 /// Requests that wait for a person, and approvals.
 pub struct ApprovalStore {
-    connection: Mutex<Connection>,
+    pub(crate) database: StateDatabase,
     pub(crate) keys: Keys,
     pub(crate) options: ApprovalOptions,
     pub(crate) is_shared: bool,
@@ -186,7 +197,30 @@ impl ApprovalStore {
         std::os::unix::fs::OpenOptionsExt::mode(&mut file, 0o600);
         file.open(path).map_err(|error| fault(error.to_string()))?;
         let connection = Connection::open(path).map_err(|error| fault(error.to_string()))?;
-        Self::over(connection, secret, options, true).map_err(fault)
+        Self::over_sqlite(connection, secret, options, true).map_err(fault)
+    }
+
+    /// The store in the PostgreSQL database of `config`, which servers on several machines may share. Its tables stand in the schema
+    /// `palisade_state`, and are made where they are not there yet.
+    ///
+    /// # Errors
+    /// If the database cannot be reached, or its tables are a later version's.
+    #[cfg(feature = "postgres")]
+    pub fn open_postgres(
+        config: PostgresConfig,
+        secret: &StateSecret,
+        options: ApprovalOptions,
+    ) -> Result<Self, StateError> {
+        let tables = [TABLES, changes::TABLE, receipts::TABLES, labels::TABLE];
+        let database = PostgresDatabase::open(config, &tables, VERSION);
+        let database = database.map_err(|why| StateError::Server(why.0))?;
+        Self::over(
+            StateDatabase::over_postgres(database),
+            secret,
+            options,
+            true,
+        )
+        .map_err(StateError::Other)
     }
 
     /// A store that is gone with the process. Only the agent's client can approve in it.
@@ -197,27 +231,36 @@ impl ApprovalStore {
         let secret = StateSecret::random().map_err(StateError::Other)?;
         let connection = Connection::open_in_memory();
         let connection = connection.map_err(|error| StateError::Other(error.to_string()))?;
-        Self::over(connection, &secret, options, false).map_err(StateError::Other)
+        Self::over_sqlite(connection, &secret, options, false).map_err(StateError::Other)
     }
 
-    fn over(
+    fn over_sqlite(
         mut connection: Connection,
         secret: &StateSecret,
         options: ApprovalOptions,
         is_shared: bool,
     ) -> Result<Self, String> {
         prepare(&mut connection)?;
+        Self::over(StateDatabase::over(connection), secret, options, is_shared)
+    }
+
+    fn over(
+        database: StateDatabase,
+        secret: &StateSecret,
+        options: ApprovalOptions,
+        is_shared: bool,
+    ) -> Result<Self, String> {
         Ok(Self {
-            connection: Mutex::new(connection),
+            database,
             keys: Keys::derive(secret)?,
             options,
             is_shared,
         })
     }
 
-    /// Whether it outlives the process.
+    /// Whether it outlives the process, and others share it.
     #[must_use]
-    pub fn is_in_file(&self) -> bool {
+    pub fn is_shared(&self) -> bool {
         self.is_shared
     }
 
@@ -226,25 +269,25 @@ impl ApprovalStore {
     /// # Errors
     /// A text for the operator.
     pub fn list(&self, now: Duration) -> Result<Vec<WaitingRequest>, String> {
-        let connection = self.lock();
-        let mut query = connection
-            .prepare(
+        let rows = self.database.read(|transaction| {
+            transaction.query(
                 "SELECT id, created_ms, expires_ms, sealed FROM approvals
                  WHERE state = 'pending' AND expires_ms > ?1 ORDER BY created_ms, id",
+                &[millis(now).into()],
             )
-            .map_err(|error| error.to_string())?;
-        let rows = query.query_map([millis(now)], |row| {
-            let (id, sealed): (String, Vec<u8>) = (row.get(0)?, row.get(3)?);
+        })?;
+        let waiting = rows.iter().map(|row| {
+            let (id, sealed) = (row.text(0)?, row.bytes(3)?);
             let (request, _) = self.unseal(&id, &sealed).unzip();
             Ok(WaitingRequest {
                 id,
-                created: time(row.get(1)?),
-                expires: time(row.get(2)?),
+                created: time(row.integer(1)?),
+                expires: time(row.integer(2)?),
                 request,
             })
         });
-        rows.and_then(Iterator::collect)
-            .map_err(|error| error.to_string())
+        let waiting: Result<_, DatabaseFault> = waiting.collect();
+        Ok(waiting?)
     }
 
     /// How many requests wait at `now`.
@@ -252,13 +295,13 @@ impl ApprovalStore {
     /// # Errors
     /// A text for the operator.
     pub fn count_waiting(&self, now: Duration) -> Result<u64, String> {
-        let count = self.lock().query_row(
-            "SELECT count(*) FROM approvals WHERE state = 'pending' AND expires_ms > ?1",
-            [millis(now)],
-            |row| row.get::<_, i64>(0),
-        );
-        let count = count.map_err(|error| error.to_string())?;
-        Ok(u64::try_from(count).unwrap_or_default())
+        let count = self.database.read(|transaction| {
+            transaction.count(
+                "SELECT count(*) FROM approvals WHERE state = 'pending' AND expires_ms > ?1",
+                &[millis(now).into()],
+            )
+        })?;
+        Ok(count)
     }
 
     /// Approves the request called `id`, once; `by` says who. Where an operator's approval is demanded, `key` has to sign it.
@@ -287,13 +330,11 @@ impl ApprovalStore {
                     Some(key.sign(&signed_text(id, expires, bound)))
                 }
             };
-            transaction
-                .execute(
-                    "UPDATE approvals SET state = 'approved', expires_ms = ?2, given_by = ?3, signature = ?4
-                     WHERE id = ?1",
-                    params![id, expires, by, signature],
-                )
-                .map_err(|error| ApproveError::Store(error.to_string()))?;
+            transaction.execute(
+                "UPDATE approvals SET state = 'approved', expires_ms = ?2, given_by = ?3, signature = ?4
+                 WHERE id = ?1",
+                &[id.into(), expires.into(), by.into(), signature.into()],
+            )?;
             Ok(())
         })
     }
@@ -304,12 +345,10 @@ impl ApprovalStore {
     /// If it does not wait.
     pub fn reject(&self, id: &str, now: Duration, by: &str) -> Result<BoundRequest, ApproveError> {
         self.decide(id, now, |_, _, transaction| {
-            transaction
-                .execute(
-                    "UPDATE approvals SET state = 'rejected', given_by = ?2 WHERE id = ?1",
-                    params![id, by],
-                )
-                .map_err(|error| ApproveError::Store(error.to_string()))?;
+            transaction.execute(
+                "UPDATE approvals SET state = 'rejected', given_by = ?2 WHERE id = ?1",
+                &[id.into(), by.into()],
+            )?;
             Ok(())
         })
     }
@@ -319,33 +358,29 @@ impl ApprovalStore {
         &self,
         id: &str,
         now: Duration,
-        step: impl FnOnce(&Row, &str, &Transaction<'_>) -> Result<(), ApproveError>,
+        step: impl FnOnce(&Row, &str, &mut StateTransaction<'_>) -> Result<(), ApproveError>,
     ) -> Result<BoundRequest, ApproveError> {
-        let store = |error: rusqlite::Error| ApproveError::Store(error.to_string());
-        let mut connection = self.lock();
-        let transaction = connection
-            .transaction_with_behavior(TransactionBehavior::Immediate)
-            .map_err(store)?;
-        let row = find(&transaction, id).map_err(store)?;
-        let row = row.ok_or_else(|| ApproveError::Unknown(id.to_owned()))?;
-        let over = |became| ApproveError::Over {
-            id: id.to_owned(),
-            became,
-        };
-        match row.state.as_str() {
-            "pending" if row.expires_ms > millis(now) => {}
-            "pending" => return Err(over("has expired")),
-            "approved" => return Err(over("is approved already")),
-            "rejected" => return Err(over("was rejected")),
-            _ => return Err(over("was approved and has run")),
-        }
-        let (request, bound) = self
-            .unseal(id, &row.sealed)
-            .filter(|(_, bound)| self.keys.digest(bound) == row.digest)
-            .ok_or_else(|| ApproveError::Sealed(id.to_owned()))?;
-        step(&row, &bound, &transaction)?;
-        transaction.commit().map_err(store)?;
-        Ok(request)
+        self.database.write(|transaction| {
+            let row = find(transaction, id)?;
+            let row = row.ok_or_else(|| ApproveError::Unknown(id.to_owned()))?;
+            let over = |became| ApproveError::Over {
+                id: id.to_owned(),
+                became,
+            };
+            match row.state.as_str() {
+                "pending" if row.expires_ms > millis(now) => {}
+                "pending" => return Err(over("has expired")),
+                "approved" => return Err(over("is approved already")),
+                "rejected" => return Err(over("was rejected")),
+                _ => return Err(over("was approved and has run")),
+            }
+            let (request, bound) = self
+                .unseal(id, &row.sealed)
+                .filter(|(_, bound)| self.keys.digest(bound) == row.digest)
+                .ok_or_else(|| ApproveError::Sealed(id.to_owned()))?;
+            step(&row, &bound, transaction)?;
+            Ok(request)
+        })
     }
 
     fn unseal(&self, id: &str, sealed: &[u8]) -> Option<(BoundRequest, String)> {
@@ -353,64 +388,92 @@ impl ApprovalStore {
         Some((serde_json::from_str(&bound).ok()?, bound))
     }
 
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Connection> {
-        // A transaction that a panic left behind was rolled back.
-        self.connection
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// A number that is another one once this process or another has written something. SQLite counts the writes of others
-    /// (<https://www.sqlite.org/pragma.html#pragma_data_version>) and those of a connection apart.
-    pub(crate) fn read_writes(&self) -> Result<u64, String> {
-        let connection = self.lock();
-        let read = connection.query_row(
-            "SELECT data_version, total_changes() FROM pragma_data_version",
-            [],
-            |row| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?)),
-        );
-        let (others, own) = read.map_err(|error| error.to_string())?;
-        Ok(others.cast_unsigned().rotate_left(32) ^ own.cast_unsigned())
-    }
-
     /// What a request waits as, if it may.
     fn wait(
         &self,
         request: &ApprovalRequest,
         digest: &[u8],
-        transaction: &Transaction<'_>,
-    ) -> Result<Redemption, String> {
-        let text = |error: rusqlite::Error| error.to_string();
+        transaction: &mut StateTransaction<'_>,
+    ) -> Result<Redemption, DatabaseFault> {
         let now = millis(request.now);
-        let waiting: u32 = transaction
-            .query_row(
-                "SELECT count(*) FROM approvals
-                 WHERE principal = ?1 AND state = 'pending' AND expires_ms > ?2",
-                params![request.principal, now],
-                |row| row.get(0),
-            )
-            .map_err(text)?;
-        if waiting >= MAX_WAITING {
+        let waiting = transaction.count(
+            "SELECT count(*) FROM approvals
+             WHERE principal = ?1 AND state = 'pending' AND expires_ms > ?2",
+            &[(&request.principal).into(), now.into()],
+        )?;
+        if waiting >= MAX_WAITING.into() {
             return Ok(Redemption::TooMany);
         }
         let id = new_id()?;
         let expires = request.now.saturating_add(self.options.expire_after);
-        transaction
-            .execute(
-                "INSERT INTO approvals (id, digest, principal, level, state, created_ms, expires_ms, sealed)
-                 VALUES (?1, ?2, ?3, ?4, 'pending', ?5, ?6, ?7)",
-                params![
-                    id,
-                    digest,
-                    request.principal,
-                    request.level.word(),
-                    now,
-                    millis(expires),
-                    self.keys.seal(&id, &request.bound)?,
-                ],
-            )
-            .map_err(text)?;
+        transaction.execute(
+            "INSERT INTO approvals (id, digest, principal, level, state, created_ms, expires_ms, sealed)
+             VALUES (?1, ?2, ?3, ?4, 'pending', ?5, ?6, ?7)",
+            &[
+                (&id).into(),
+                digest.into(),
+                (&request.principal).into(),
+                request.level.word().into(),
+                now.into(),
+                millis(expires).into(),
+                self.keys.seal(&id, &request.bound)?.into(),
+            ],
+        )?;
         Ok(self.pending(id, request.level, expires))
+    }
+
+    fn redeem_within(
+        &self,
+        request: &ApprovalRequest,
+        transaction: &mut StateTransaction<'_>,
+    ) -> Result<Redemption, DatabaseFault> {
+        let (now, digest) = (millis(request.now), self.keys.digest(&request.bound));
+        transaction.execute(
+            "DELETE FROM approvals WHERE expires_ms < ?1",
+            &[now.saturating_sub(millis(KEPT)).into()],
+        )?;
+        let mut waiting = None;
+        for row in find_live(transaction, &digest, now)? {
+            match row.state.as_str() {
+                "approved" => {
+                    let signed = signed_text(&row.id, row.expires_ms, &request.bound);
+                    let is_good = match (request.level, &self.options.operator_key) {
+                        (ApprovalLevel::Required, _) => true,
+                        (ApprovalLevel::Operator, Some(key)) => {
+                            let signature = row.signature.as_deref().unwrap_or_default();
+                            key.verifies(&signed, signature)
+                        }
+                        (ApprovalLevel::Operator, None) => false,
+                    };
+                    if !is_good {
+                        // Whoever wrote that is no operator: the request waits as before.
+                        transaction.execute(
+                            "UPDATE approvals SET state = 'pending', given_by = NULL, signature = NULL
+                             WHERE id = ?1",
+                            &[(&row.id).into()],
+                        )?;
+                        waiting = Some((row.id, row.expires_ms));
+                        continue;
+                    }
+                    transaction.execute(
+                        "UPDATE approvals SET state = 'used' WHERE id = ?1",
+                        &[(&row.id).into()],
+                    )?;
+                    return Ok(Redemption::Approved(GivenApproval {
+                        id: row.id,
+                        by: row.given_by.unwrap_or_default(),
+                    }));
+                }
+                "rejected" => return Ok(Redemption::Rejected { id: row.id }),
+                "pending" => waiting = Some((row.id, row.expires_ms)),
+                // Used.
+                _ => {}
+            }
+        }
+        match waiting {
+            Some((id, expires)) => Ok(self.pending(id, request.level, time(expires))),
+            None => self.wait(request, &digest, transaction),
+        }
     }
 
     fn pending(&self, id: String, level: ApprovalLevel, expires: Duration) -> Redemption {
@@ -438,109 +501,41 @@ impl Approvals for ApprovalStore {
                 ));
             }
         }
-        let text = |error: rusqlite::Error| error.to_string();
-        let (now, digest) = (millis(request.now), self.keys.digest(&request.bound));
-        let mut connection = self.lock();
-        // Of several that redeem one approval, one is first.
-        let transaction = connection
-            .transaction_with_behavior(TransactionBehavior::Immediate)
-            .map_err(text)?;
-        transaction
-            .execute(
-                "DELETE FROM approvals WHERE expires_ms < ?1",
-                [now.saturating_sub(millis(KEPT))],
-            )
-            .map_err(text)?;
-        let rows = find_live(&transaction, &digest, now).map_err(text)?;
-        let mut waiting = None;
-        for row in rows {
-            match row.state.as_str() {
-                "approved" => {
-                    let signed = signed_text(&row.id, row.expires_ms, &request.bound);
-                    let is_good = match (request.level, &self.options.operator_key) {
-                        (ApprovalLevel::Required, _) => true,
-                        (ApprovalLevel::Operator, Some(key)) => {
-                            let signature = row.signature.as_deref().unwrap_or_default();
-                            key.verifies(&signed, signature)
-                        }
-                        (ApprovalLevel::Operator, None) => false,
-                    };
-                    if !is_good {
-                        // Whoever wrote that is no operator: the request waits as before.
-                        transaction
-                            .execute(
-                                "UPDATE approvals SET state = 'pending', given_by = NULL, signature = NULL
-                                 WHERE id = ?1",
-                                [&row.id],
-                            )
-                            .map_err(text)?;
-                        waiting = Some((row.id, row.expires_ms));
-                        continue;
-                    }
-                    transaction
-                        .execute(
-                            "UPDATE approvals SET state = 'used' WHERE id = ?1",
-                            [&row.id],
-                        )
-                        .map_err(text)?;
-                    // On the disk before anything runs.
-                    transaction.commit().map_err(text)?;
-                    return Ok(Redemption::Approved(GivenApproval {
-                        id: row.id,
-                        by: row.given_by.unwrap_or_default(),
-                    }));
-                }
-                "rejected" => return Ok(Redemption::Rejected { id: row.id }),
-                "pending" => waiting = Some((row.id, row.expires_ms)),
-                // Used.
-                _ => {}
-            }
-        }
-        let redeemed = match waiting {
-            Some((id, expires)) => self.pending(id, request.level, time(expires)),
-            None => self.wait(request, &digest, &transaction)?,
-        };
-        transaction.commit().map_err(text)?;
-        Ok(redeemed)
+        // Of several that redeem one approval, one is first. It is on the disk before anything runs.
+        let redeemed = self
+            .database
+            .write(|transaction| self.redeem_within(request, transaction));
+        redeemed.map_err(|fault: DatabaseFault| fault.0)
     }
 
     fn confirm(&self, id: &str, principal: &str, now: Duration) -> Result<Confirmation, String> {
-        let text = |error: rusqlite::Error| error.to_string();
-        let mut connection = self.lock();
-        let transaction = connection
-            .transaction_with_behavior(TransactionBehavior::Immediate)
-            .map_err(text)?;
-        let row = find(&transaction, id).map_err(text)?;
-        let confirmation = match row {
-            Some(row) if row.principal == principal && row.expires_ms > millis(now) => {
-                match (row.level, row.state.as_str()) {
-                    (ApprovalLevel::Operator, _) => Confirmation::NeedsOperator,
-                    (ApprovalLevel::Required, "pending") => {
-                        let expires = now.saturating_add(self.options.expire_after);
-                        transaction
-                            .execute(
+        let confirmed = self.database.write(|transaction| {
+            let row = find(transaction, id)?;
+            Ok(match row {
+                Some(row) if row.principal == principal && row.expires_ms > millis(now) => {
+                    match (row.level, row.state.as_str()) {
+                        (ApprovalLevel::Operator, _) => Confirmation::NeedsOperator,
+                        (ApprovalLevel::Required, "pending") => {
+                            let expires = now.saturating_add(self.options.expire_after);
+                            transaction.execute(
                                 "UPDATE approvals SET state = 'approved', expires_ms = ?2,
-                                     given_by = 'the agent''s client' WHERE id = ?1",
-                                params![id, millis(expires)],
-                            )
-                            .map_err(text)?;
-                        Confirmation::Approved
+                                 given_by = 'the agent''s client' WHERE id = ?1",
+                                &[id.into(), millis(expires).into()],
+                            )?;
+                            Confirmation::Approved
+                        }
+                        (ApprovalLevel::Required, "approved") => Confirmation::Approved,
+                        (ApprovalLevel::Required, _) => Confirmation::NotPending,
                     }
-                    (ApprovalLevel::Required, "approved") => Confirmation::Approved,
-                    (ApprovalLevel::Required, _) => Confirmation::NotPending,
                 }
-            }
-            Some(_) | None => Confirmation::NotPending,
-        };
-        transaction.commit().map_err(text)?;
-        Ok(confirmation)
+                Some(_) | None => Confirmation::NotPending,
+            })
+        });
+        confirmed.map_err(|fault: DatabaseFault| fault.0)
     }
 
     fn waits(&self, id: &str, principal: &str, now: Duration) -> Result<bool, String> {
-        let text = |error: rusqlite::Error| error.to_string();
-        let mut connection = self.lock();
-        let transaction = connection.transaction().map_err(text)?;
-        let row = find(&transaction, id).map_err(text)?;
+        let row = self.database.read(|transaction| find(transaction, id))?;
         Ok(row.is_some_and(|row| {
             row.principal == principal && row.state == "pending" && row.expires_ms > millis(now)
         }))
@@ -563,34 +558,39 @@ struct Row {
 const COLUMNS: &str =
     "id, digest, principal, level, state, expires_ms, sealed, given_by, signature";
 
-fn read_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<Row> {
-    let level: String = row.get(3)?;
+fn read_row(row: &StateRow) -> Result<Row, DatabaseFault> {
+    let level = row.text(3)?;
     Ok(Row {
-        id: row.get(0)?,
-        digest: row.get(1)?,
-        principal: row.get(2)?,
+        id: row.text(0)?,
+        digest: row.bytes(1)?,
+        principal: row.text(2)?,
         // What is not known is the strictest.
         level: ApprovalLevel::parse(&level).unwrap_or(ApprovalLevel::Operator),
-        state: row.get(4)?,
-        expires_ms: row.get(5)?,
-        sealed: row.get(6)?,
-        given_by: row.get(7)?,
-        signature: row.get(8)?,
+        state: row.text(4)?,
+        expires_ms: row.integer(5)?,
+        sealed: row.bytes(6)?,
+        given_by: row.find_text(7)?,
+        signature: row.find_bytes(8)?,
     })
 }
 
-fn find(transaction: &Transaction<'_>, id: &str) -> rusqlite::Result<Option<Row>> {
+fn find(transaction: &mut StateTransaction<'_>, id: &str) -> Result<Option<Row>, DatabaseFault> {
     let query = format!("SELECT {COLUMNS} FROM approvals WHERE id = ?1");
-    transaction.query_row(&query, [id], read_row).optional()
+    let row = transaction.find(&query, &[id.into()])?;
+    row.as_ref().map(read_row).transpose()
 }
 
 /// The rows of a digest that have not expired, approved ones first.
-fn find_live(transaction: &Transaction<'_>, digest: &[u8], now: i64) -> rusqlite::Result<Vec<Row>> {
+fn find_live(
+    transaction: &mut StateTransaction<'_>,
+    digest: &[u8],
+    now: i64,
+) -> Result<Vec<Row>, DatabaseFault> {
     let query = format!(
         "SELECT {COLUMNS} FROM approvals WHERE digest = ?1 AND expires_ms > ?2 ORDER BY state, id"
     );
-    let mut query = transaction.prepare(&query)?;
-    query.query_map(params![digest, now], read_row)?.collect()
+    let rows = transaction.query(&query, &[digest.into(), now.into()])?;
+    rows.iter().map(read_row).collect()
 }
 
 /// What an operator signs.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use palisade::{catalog::Catalog, guard::Backend};
+use palisade_state::{ApprovalOptions, ApprovalStore, StateSecret};
 
 use crate::{
     absent::absent,
@@ -30,6 +31,14 @@ pub(crate) fn parse(_: &str) -> Result<Parts, Problem> {
 }
 
 pub(crate) async fn open(_: &Target, _: Access) -> Result<Arc<dyn Backend>, Failure> {
+    Err(absent(NAME).into())
+}
+
+pub(crate) fn open_state(
+    _: &Target,
+    _: &StateSecret,
+    _: ApprovalOptions,
+) -> Result<ApprovalStore, Failure> {
     Err(absent(NAME).into())
 }
 

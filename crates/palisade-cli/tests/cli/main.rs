@@ -64,6 +64,7 @@ mod postgres;
 mod probe;
 mod scan;
 mod serve;
+mod shared_state;
 mod shop;
 mod starter;
 mod startup;

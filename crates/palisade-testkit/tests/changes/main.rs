@@ -31,6 +31,7 @@ mod on_conflict;
 mod past_model;
 mod receipts;
 mod revert;
+mod shared_state;
 mod sqlite;
 mod steps;
 mod unknown_outcome;

@@ -1,0 +1,144 @@
+//! Servers on two machines over one store in a PostgreSQL database.
+
+use palisade_testkit::servers::{PostgresServer, Server};
+use serde_json::{Value, json};
+
+use crate::{desk::Desk, serve::Client};
+
+const POLICIES: &str = r#"
+permit (principal, action in [Action::"select", Action::"see", Action::"read", Action::"write"], resource);
+permit (principal, action in [Action::"change", Action::"add"], resource);
+@id("with-approval") @approval("required")
+permit (principal, action == Action::"update", resource);
+"#;
+
+const CONFIG: [&str; 2] = ["--config", "palisade.toml"];
+
+const CLOSE: &str = "UPDATE notes SET text = 'done' WHERE id = 1";
+
+/// A machine whose server asks the database `name`, and keeps its state where the lines say.
+fn machine(server: &Server, name: &str, approvals: &str) -> Desk {
+    let desk = Desk::empty();
+    desk.policy(POLICIES);
+    desk.write(
+        "state.key",
+        "a secret that is the same on each of the machines\n",
+    );
+    let key = desk.path("state.key");
+    let private = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+    std::fs::set_permissions(key, private).unwrap();
+    let url = server.url(name);
+    desk.write(
+        "palisade.toml",
+        format!(
+            "policies = \"p\"\naudit = \"audit.jsonl\"\n[grants]\nhosts = [\"127.0.0.1:{}\"]\nfiles = [\"state.key\"]\n\
+             [approvals]\n{approvals}\n[connections.desk]\nurl = \"{url}\"\nwritable = true\nacknowledge_superuser = true\n",
+            server.port()
+        ),
+    );
+    desk
+}
+
+fn body(answer: &Value) -> &Value {
+    &answer["structuredContent"]
+}
+
+#[test]
+fn what_waits_at_one_machine_is_approved_and_run_at_another() {
+    let server = PostgresServer::start_shared().unwrap();
+    let name = server.fresh_database("fleet").unwrap();
+    let script = "CREATE TABLE notes (id integer PRIMARY KEY, text text); INSERT INTO notes VALUES (1, 'open'), (2, 'open');";
+    server.load(&name, script).unwrap().clean().unwrap();
+    let state = server.url(&server.fresh_database("state").unwrap());
+    let lines = format!("state = \"{state}\"\nsecret_file = \"state.key\"");
+    let machines = [0, 1].map(|_| machine(server, &name, &lines));
+    let [mut one, mut two] = [0, 1].map(|at: usize| Client::new(&machines[at], &CONFIG));
+    let execute = json!({"sql": CLOSE, "format": "json"});
+    let refused = one.call("execute", &execute);
+    assert_eq!(body(&refused)["code"], "approval.required", "{refused}");
+    // The same request is known at the other machine, and waits once.
+    let again = two.call("execute", &execute);
+    assert_eq!(body(&again)["message"], body(&refused)["message"]);
+    let list = [&["approvals", "--format", "json"][..], &CONFIG].concat();
+    let waiting = machines[1].run(&list).expect_exit(0).lines();
+    assert_eq!(waiting.len(), 1, "{waiting:?}");
+    let id = waiting[0]["id"].as_str().unwrap();
+    let approve = |id: &str| {
+        let approve = [&["approve", id][..], &CONFIG].concat();
+        machines[1].run(&approve).expect_exit(0);
+    };
+    approve(id);
+    let ran = two.call("execute", &execute);
+    assert_eq!(body(&ran)["affected_rows"], 1, "{ran}");
+    let used = one.call("execute", &execute);
+    assert_eq!(body(&used)["code"], "approval.required", "{used}");
+    // A change: proposed at the one, validated at the other, approved outside, kept at the one.
+    let sql = "UPDATE notes SET text = 'seen' WHERE id = 2";
+    let proposed = one.call("propose_change", &json!({"statements": [{"sql": sql}]}));
+    let id = body(&proposed)["change"].as_str().unwrap().to_owned();
+    let change = json!({"change": id});
+    let validated = two.call("validate_change", &json!({"change": id, "format": "json"}));
+    assert_eq!(body(&validated)["state"], "validated", "{validated}");
+    let pending = one.call("commit_change", &change);
+    assert_eq!(body(&pending)["code"], "approval.required", "{pending}");
+    approve(&id);
+    let kept = one.call("commit_change", &change);
+    assert_eq!(body(&kept)["state"], "committed", "{kept}");
+    let listed = two.call("list_receipts", &json!({}));
+    assert_eq!(body(&listed)["receipts"][0]["change"], id, "{listed}");
+    let verify = [&["ledger", "verify", "connection:desk"][..], &CONFIG].concat();
+    machines[1].run(&verify).expect_exit(0);
+    let texts = server.query(&name, "SELECT string_agg(text, ',' ORDER BY id) FROM notes");
+    assert_eq!(texts.unwrap(), "done,seen");
+    // Nothing of it stands in files beside.
+    assert!(!machines[0].path("palisade.state.db").exists());
+}
+
+#[test]
+fn a_database_of_state_is_granted_sealed_and_there() {
+    let server = PostgresServer::start_shared().unwrap();
+    let name = server.fresh_database("fleet").unwrap();
+    let state = server.url(&server.fresh_database("state").unwrap());
+    let other = state.replace("127.0.0.1", "127.0.0.2");
+    for (lines, told) in [
+        (
+            format!("state = \"{state}\""),
+            ["no secret is named", "openssl rand -hex 32"],
+        ),
+        (
+            format!("state = \"{other}\"\nsecret_file = \"state.key\""),
+            ["is not granted", "hosts = "],
+        ),
+        (
+            "state = \"mysql://a@127.0.0.1:3306/s\"\nsecret_file = \"state.key\"".to_owned(),
+            ["neither a file nor a PostgreSQL database", "postgres://"],
+        ),
+        (
+            "state = \"a.db\"\nstate_password_file = \"state.key\"".to_owned(),
+            ["a file has no password", "leave it out"],
+        ),
+        (
+            format!(
+                "state = \"{}\"\nsecret_file = \"state.key\"",
+                state.replace('@', ":pw@")
+            ),
+            ["holds a password", "password"],
+        ),
+    ] {
+        let desk = machine(server, &name, &lines);
+        let refused = desk.run(&["config", "check", "palisade.toml"]);
+        let all = format!("{}{}", refused.out, refused.err);
+        assert_ne!(refused.exit, 0, "{lines}: {all}");
+        assert!(told.iter().all(|told| all.contains(told)), "{lines}: {all}");
+    }
+    let nowhere = format!("127.0.0.1:{}", server.port());
+    let lines = format!(
+        "state = \"{}\"\nsecret_file = \"state.key\"",
+        state.replace("/state", "/nosuch")
+    );
+    assert!(state.contains(&nowhere));
+    let desk = machine(server, &name, &lines);
+    let run = [&["changes", "list", "connection:desk"][..], &CONFIG].concat();
+    desk.run(&run)
+        .fails(2, &["cannot use the state's database", "palisade_state"]);
+}
