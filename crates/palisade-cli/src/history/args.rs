@@ -21,6 +21,17 @@ Prints SQL for the database's owner to run. What was kept is deleted.
 Examples:
   palisade history disable sqlite:app.db tickets | sqlite3 app.db";
 
+const REBASE_HELP: &str = "\
+Prints SQL for the database's owner to run, after the database was restored from a
+dump or a backup, cloned, or upgraded by a dump: moments from before are refused
+there (`history.foreign`). Histories begin anew with it, and what they kept from
+before is dropped. Without a table it is for all that have a history.
+
+Examples:
+  palisade history rebase sqlite:app.db | sqlite3 app.db
+  palisade history rebase connection:desk public.tickets \\
+    --account palisade_reader --config palisade.toml";
+
 const PRUNE_HELP: &str = "\
 Prints SQL for the database's owner to run. It deletes what had ended at a moment;
 nothing can be read as of an earlier one then.
@@ -81,6 +92,9 @@ pub(crate) enum HistoryCommand {
     /// Print the SQL that ends the history of a table
     #[command(after_help = DISABLE_HELP)]
     Disable(HistoryArguments),
+    /// Print the SQL that begins histories anew in a database that was restored
+    #[command(after_help = REBASE_HELP)]
+    Rebase(RebaseArguments),
     /// Print the SQL that deletes the history of a table before a moment
     #[command(after_help = PRUNE_HELP)]
     Prune(PruneArguments),
@@ -124,6 +138,19 @@ pub(crate) struct HistoryArguments {
 pub(crate) struct EnableArguments {
     #[command(flatten)]
     pub(crate) tables: HistoryArguments,
+    /// The account by which the firewall reads, which gets the grants that it needs; NAME@HOST on MariaDB
+    #[arg(long, value_name = "NAME")]
+    pub(crate) account: Option<String>,
+}
+
+/// `palisade history rebase`
+#[derive(Debug, Args)]
+pub(crate) struct RebaseArguments {
+    #[command(flatten)]
+    pub(crate) place: PlaceArguments,
+    /// The tables, with or without the schema; all that have a history if left out
+    #[arg(value_name = "TABLE")]
+    pub(crate) tables: Vec<String>,
     /// The account by which the firewall reads, which gets the grants that it needs; NAME@HOST on MariaDB
     #[arg(long, value_name = "NAME")]
     pub(crate) account: Option<String>,

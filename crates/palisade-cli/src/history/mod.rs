@@ -17,7 +17,7 @@ use crate::{
     exit::{Exit, Failure},
     history::args::{
         DiffTableArguments, EnableArguments, HistoryArguments, HistoryCommand,
-        ListHistoryArguments, PruneArguments, SnapshotArguments, SnapshotsCommand,
+        ListHistoryArguments, PruneArguments, RebaseArguments, SnapshotArguments, SnapshotsCommand,
     },
     output,
     query::Gate,
@@ -30,8 +30,10 @@ pub(crate) fn run(command: &HistoryCommand) -> Result<Exit, Failure> {
         HistoryCommand::Enable(arguments) => enable(arguments),
         HistoryCommand::Disable(arguments) => {
             let (gate, _) = open(&arguments.place)?;
-            print_scripts(&gate, arguments, &HistoryOrder::Disable)
+            let order = HistoryOrder::Disable;
+            print_scripts(&gate, &arguments.tables, &order, arguments.place.format)
         }
+        HistoryCommand::Rebase(arguments) => rebase(arguments),
         HistoryCommand::Prune(arguments) => prune(arguments),
         HistoryCommand::Tables(arguments) => list_tables(arguments),
         HistoryCommand::List(arguments) => list_history(arguments),
@@ -59,42 +61,74 @@ fn open(place: &PlaceArguments) -> Result<(Gate, Session), Failure> {
 
 fn enable(arguments: &EnableArguments) -> Result<Exit, Failure> {
     let (gate, _) = open(&arguments.tables.place)?;
-    let account = arguments.account.clone();
-    print_scripts(&gate, &arguments.tables, &HistoryOrder::Enable { account })
+    let order = HistoryOrder::Enable {
+        account: arguments.account.clone(),
+    };
+    let HistoryArguments { place, tables } = &arguments.tables;
+    print_scripts(&gate, tables, &order, place.format)
+}
+
+/// A history that is kept again begins anew.
+fn rebase(arguments: &RebaseArguments) -> Result<Exit, Failure> {
+    let (gate, _) = open(&arguments.place)?;
+    let tables = match arguments.tables.is_empty() {
+        true => name_kept(&gate),
+        false => arguments.tables.clone(),
+    };
+    if tables.is_empty() {
+        return Err(Failure::Usage(
+            "no table has a history\n  help: `palisade history enable` prints the SQL that keeps one"
+                .to_owned(),
+        ));
+    }
+    let order = HistoryOrder::Enable {
+        account: arguments.account.clone(),
+    };
+    print_scripts(&gate, &tables, &order, arguments.place.format)
 }
 
 fn prune(arguments: &PruneArguments) -> Result<Exit, Failure> {
     let (gate, _) = open(&arguments.tables.place)?;
     match gate.guard().find_label(&arguments.before) {
-        Ok((label, _)) => print_scripts(&gate, &arguments.tables, &HistoryOrder::Prune(label)),
+        Ok((label, _)) => {
+            let order = HistoryOrder::Prune(label);
+            let HistoryArguments { place, tables } = &arguments.tables;
+            print_scripts(&gate, tables, &order, place.format)
+        }
         Err(refusal) => changes::refuse(refusal, arguments.tables.place.format),
     }
 }
 
 fn print_scripts(
     gate: &Gate,
-    arguments: &HistoryArguments,
+    tables: &[String],
     order: &HistoryOrder,
+    format: Format,
 ) -> Result<Exit, Failure> {
-    let mut scripts = Vec::with_capacity(arguments.tables.len());
-    for table in &arguments.tables {
+    let mut scripts = Vec::with_capacity(tables.len());
+    for table in tables {
         let script = gate.guard().write_history_script(table, order);
         scripts.push(script.map_err(Failure::Usage)?);
     }
-    let text = match arguments.place.format {
+    let text = match format {
         Format::Text => scripts.join("\n"),
         Format::Json => format!("{}\n", json!({"sql": scripts})),
     };
     output::text(&text).map(|()| Exit::Permitted)
 }
 
-fn list_tables(place: &PlaceArguments) -> Result<Exit, Failure> {
-    let (gate, _) = open(place)?;
+/// The tables that have a history.
+fn name_kept(gate: &Gate) -> Vec<String> {
     let firewall = gate.firewall();
     let catalog = firewall.catalog();
     let kept = catalog.relations().iter();
     let kept = kept.filter(|relation| catalog.companion(relation).is_some());
-    let names: Vec<String> = kept.map(|relation| relation.database_name()).collect();
+    kept.map(|relation| relation.database_name()).collect()
+}
+
+fn list_tables(place: &PlaceArguments) -> Result<Exit, Failure> {
+    let (gate, _) = open(place)?;
+    let names = name_kept(&gate);
     let text = match place.format {
         Format::Json => format!("{}\n", json!({"tables": names})),
         Format::Text if names.is_empty() => {

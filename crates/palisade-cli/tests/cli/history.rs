@@ -159,6 +159,41 @@ fn what_became_of_a_row_is_listed() {
     assert!(refused.err.contains("primary key"), "{}", refused.err);
 }
 
+/// A backup that was put back and written on is another database, until its histories begin anew.
+#[test]
+fn a_backup_that_was_put_back_has_a_history_of_its_own() {
+    let desk = desk();
+    let run = |command: &[&str]| desk.run(&[command, &CONFIG].concat());
+    let backup = desk.path("backup.db");
+    std::fs::copy(desk.path("demo.db"), &backup).unwrap();
+    change(&desk, "UPDATE tickets SET subject = 'later' WHERE id = 1");
+    run(&["snapshots", "create", "connection:desk", "later"]).expect_exit(0);
+    std::fs::copy(&backup, desk.path("demo.db")).unwrap();
+    change(&desk, "UPDATE tickets SET subject = 'other' WHERE id = 1");
+    let sql = "SELECT subject FROM tickets WHERE id = 1";
+    let as_of = |moment: &str| {
+        let query = ["query", "connection:desk", sql, "--as-of", moment];
+        run(&query).out
+    };
+    assert!(
+        as_of("later").contains("history.foreign"),
+        "{}",
+        as_of("later")
+    );
+    keep_history(&desk, &["history", "rebase", "connection:desk"]);
+    run(&["snapshots", "create", "connection:desk", "again"]).expect_exit(0);
+    change(&desk, "UPDATE tickets SET subject = 'last' WHERE id = 1");
+    assert!(as_of("again").contains("other"), "{}", as_of("again"));
+    assert!(
+        as_of("later").contains("history.foreign"),
+        "{}",
+        as_of("later")
+    );
+    keep_history(&desk, &["history", "disable", "connection:desk", "tickets"]);
+    let rebase = ["history", "rebase", "connection:desk"];
+    run(&rebase).fails(2, &["no table has a history", "palisade history enable"]);
+}
+
 #[test]
 fn what_cannot_have_a_history_is_told_why() {
     let desk = desk();

@@ -11,7 +11,7 @@ use palisade::{
         Backend, BackendFuture, ChangeCall, Completion, GivenEstimates, Guard, Moments, Request,
         RowSink, Ticket,
     },
-    past::{HistoryOrder, Label, LabelStanding, LabelStore},
+    past::{HistoryOrder, KeptLabel, Label, LabelStanding, LabelStore},
     session::{Principal, Session},
     value::Params,
 };
@@ -21,6 +21,7 @@ use palisade_testkit::{
     fixture::policy_sources,
     host::Ticking,
     live::{changing_gate, changing_gate_on},
+    servers::PostgresServer,
 };
 use serde_json::Value;
 
@@ -523,6 +524,64 @@ async fn labels_of_another_time_are_refused(engine: Engine) {
             "{as_of}"
         );
     }
+}
+
+/// In a server into which a dump was restored no moment counts until history begins anew, and none from before then. The servers of these
+/// tests are copies of one, whose identifier they share: another's would be foreign.
+#[tokio::test]
+async fn a_restored_dump_has_a_history_of_its_own() {
+    let desk = Desk::new(Engine::Postgres).await;
+    desk.snapshot("first").await;
+    desk.run("DELETE FROM customers WHERE id = 3");
+    let AnyDatabase::Server(original) = &desk.database else {
+        panic!("it is on a server");
+    };
+    let client = original.server().client("postgres", original.name());
+    let dump = std::path::Path::new(client.get_program()).with_file_name("pg_dump");
+    let dumped = std::process::Command::new(dump)
+        .args(["--dbname", &original.url()])
+        .output()
+        .unwrap();
+    assert!(dumped.status.success(), "{dumped:?}");
+    let script = String::from_utf8(dumped.stdout).unwrap();
+    let server = PostgresServer::start().unwrap();
+    let database = TestDatabase::on(&server, "restored", &script);
+    let label = desk.guard.find_label("first").unwrap().0;
+    let store = Arc::new(ApprovalStore::in_memory(ApprovalOptions::default()).unwrap());
+    let first = KeptLabel {
+        name: Some("first".to_owned()),
+        label: label.as_text().to_owned(),
+        taken_ms: 1,
+        taken_by: None,
+    };
+    let backend = database.postgres_backend().await;
+    store.keep_label(database.name(), &first).unwrap();
+    let policies = policy_sources(POLICIES.replace("SCHEMA", "public"));
+    let restored = changing_gate_on(backend, policies, Ticking::default());
+    let restored = restored.with_labels(store as Arc<dyn LabelStore>);
+    let count = async |as_of: &str| {
+        let sql = "SELECT count(*) AS n FROM customers";
+        let session = boss();
+        let request = Request::statement(sql, &Params::None, &session).as_of(Some(as_of));
+        let (outcome, _) = restored.answer(request).await;
+        match outcome.into_result() {
+            Ok(envelope) => Ok(serde_json::to_value(&envelope).unwrap()["rows"][0]["n"].take()),
+            Err(refusal) => Err(refusal.rejection.code()),
+        }
+    };
+    assert_eq!(count("first").await, Err(Code::HistoryTooEarly));
+    restored.create_snapshot("second", &boss()).await.unwrap();
+    assert_eq!(count("second").await, Err(Code::HistoryTooEarly));
+    for table in KEPT {
+        let enable = HistoryOrder::Enable { account: None };
+        database.load(&restored.write_history_script(table, &enable).unwrap());
+    }
+    restored.refresh().await.unwrap();
+    restored.create_snapshot("third", &boss()).await.unwrap();
+    database.load("DELETE FROM customers");
+    assert_eq!(count("first").await, Err(Code::HistoryTooEarly));
+    assert_eq!(count("second").await, Err(Code::HistoryTooEarly));
+    assert_eq!(count("third").await, Ok(serde_json::json!(2)));
 }
 
 async fn differences_are_those_that_the_session_sees(engine: Engine) {
