@@ -7,6 +7,7 @@ use palisade::{
     catalog::{Catalog, Change, Relation, RelationKind},
     dialect::Dialect,
     firewall::{Firewall, NeededReads, PermittedChange, VisibleRelation},
+    past::{FROM, TO},
     policy::PolicySources,
     session::Principal,
 };
@@ -22,6 +23,8 @@ pub(crate) struct Needs {
     pub(crate) views: BTreeSet<(String, String)>,
     /// What to read of the server's own relations, in the same form. Of many, every account may.
     pub(crate) system: BTreeMap<(String, String), BTreeSet<String>>,
+    /// What to read where history is kept: companions of relations, in the same form.
+    pub(crate) past: BTreeMap<(String, String), BTreeSet<String>>,
     /// What to change, by schema and name; nothing where the database is opened for reading.
     pub(crate) changes: BTreeMap<(String, String), Changes>,
     /// Tables and views to do away with, by schema and name.
@@ -314,6 +317,25 @@ impl Needs {
             None => &mut self.relations,
         };
         granted.entry(key).or_default().extend(columns);
+    }
+
+    /// Adds what is read of the past of relations: the columns that are read of them, their keys, and since and until when rows were so.
+    pub(crate) fn read_past(&mut self, catalog: &Catalog) {
+        for relation in catalog.relations() {
+            let key = (relation.schema.clone(), relation.name.clone());
+            let Some((companion, columns)) =
+                catalog.companion(relation).zip(self.relations.get(&key))
+            else {
+                continue;
+            };
+            let keys = (relation.primary_key.iter())
+                .filter_map(|index| relation.column(*index))
+                .map(|column| column.name.to_string());
+            let own = [FROM, TO].map(str::to_owned);
+            let columns = columns.iter().cloned().chain(keys).chain(own);
+            let name = (companion.schema.clone(), companion.name.clone());
+            self.past.insert(name, columns.collect());
+        }
     }
 
     /// Gives relations of which no column is read one all the same: servers count no rows for whom they let

@@ -9,6 +9,7 @@ use palisade::{
     catalog::{Cascade, Catalog, Change, Relation, RelationKind},
     dialect::Dialect,
     ident,
+    past::TO,
     policy::PolicySources,
     session::Principal,
 };
@@ -33,6 +34,10 @@ use crate::{
     target::Target,
     weakness::{Weak, missing, missing_changes},
 };
+
+/// The tables of a database that keep its histories: since when each is whole, and what is written after a moment is noted.
+const SPANS: &str = "palisade_history.spans";
+const SEAL: &str = "palisade_history.seal";
 
 /// Looks at the account that `target` logs in as.
 pub(crate) async fn look(
@@ -168,6 +173,7 @@ async fn of_server(
     let mut needs = needs(&firewall, principals, &invoker)?;
     needs.read_upserted();
     needs.read_reached(firewall.catalog());
+    needs.read_past(firewall.catalog());
     Ok((catalog, needs))
 }
 
@@ -413,6 +419,11 @@ fn script(
             }
             // The server tells a view's definition only to who may read all of it.
             _ if is_view && plan.needs.views.contains(&key) => "SELECT, SHOW VIEW".to_owned(),
+            // Plain queries of an account with rights on columns fail without the one that says until when a row is so.
+            Some(columns) if catalog.companion(found).is_some() => {
+                let until = BTreeSet::from([TO.to_owned()]);
+                format!("{}, REFERENCES", select(&(columns | &until)))
+            }
             Some(columns) => format!("{}, REFERENCES", select(columns)),
             None => "REFERENCES".to_owned(),
         };
@@ -435,6 +446,22 @@ fn script(
             out,
             "GRANT {privileges} ON {} TO {account};",
             relation(&found.schema, &found.name)
+        );
+    }
+    for ((schema, name), columns) in &plan.needs.past {
+        let (columns, companion) = (select(columns), relation(schema, name));
+        let _ = writeln!(
+            out,
+            "GRANT {columns}, REFERENCES ON {companion} TO {account};"
+        );
+    }
+    let own = plan.needs.past.keys().map(|(schema, _)| schema);
+    for schema in own.collect::<BTreeSet<_>>() {
+        let (spans, seal) = (relation(schema, SPANS), relation(schema, SEAL));
+        let _ = write!(
+            out,
+            "-- Moments are read off the transactions that InnoDB lists, which takes PROCESS: it shows the statements of all sessions.\n\
+             GRANT SELECT ON {spans} TO {account};\nGRANT SELECT, UPDATE (n) ON {seal} TO {account};\nGRANT PROCESS ON *.* TO {account};\n"
         );
     }
     for ((schema, name), columns) in grantable(plan.needs) {

@@ -31,6 +31,18 @@ const STATEMENT_TIMEOUT_MS: u64 = 10_000;
 /// Milliseconds that a transaction of the account may wait for its client.
 const IDLE_TIMEOUT_MS: u64 = 10_000;
 
+/// The schema of histories.
+const HISTORY: &str = "palisade_history";
+
+/// The columns of the table there that says since when each is whole.
+const SPANS: [&str; 5] = [
+    "relation",
+    "since",
+    "companion",
+    "system_identifier",
+    "pruned",
+];
+
 /// Looks at the account that `target` logs in as.
 pub(crate) async fn look(
     setup: &Setup,
@@ -122,7 +134,13 @@ async fn of_database(
         .await
         .map_err(|error| Failure::Unavailable(format!("cannot read the views: {error}")))?;
     let firewall = setup.firewall(catalog, access)?;
-    needs(&firewall, principals, &invoker)
+    let mut needs = needs(&firewall, principals, &invoker)?;
+    needs.read_past(firewall.catalog());
+    if !needs.past.is_empty() {
+        let spans = (HISTORY.to_owned(), "spans".to_owned());
+        needs.past.insert(spans, SPANS.map(str::to_owned).into());
+    }
+    Ok(needs)
 }
 
 /// Views that read with the rights of whoever asks.
@@ -146,6 +164,7 @@ async fn lacking(
     needs: &Needs,
 ) -> Result<Vec<Weak>, tokio_postgres::Error> {
     let wanted = needs.relations.iter().chain(&needs.system);
+    let wanted = wanted.chain(&needs.past);
     let lacking = unreadable(client, "current_user", wanted).await?;
     let role = ident::quote(user);
     Ok(lacking
@@ -351,6 +370,7 @@ fn script(
     let (read, changed) = (plan.needs.relations.keys(), plan.needs.changes.keys());
     let steps = plan.needs.steps.iter();
     let schemas: BTreeSet<&String> = read
+        .chain(plan.needs.past.keys())
         .chain(changed)
         .chain(sequences)
         .chain(steps.clone().flat_map(|steps| &steps.whole))
@@ -365,7 +385,8 @@ fn script(
         );
     }
     // By column: a grant on a table would hold for columns that are added later, too.
-    for ((schema, name), columns) in plan.needs.relations.iter().chain(kept) {
+    let read = plan.needs.relations.iter().chain(&plan.needs.past);
+    for ((schema, name), columns) in read.chain(kept) {
         let _ = writeln!(out, "{}", grant(schema, name, columns, &role));
     }
     if !plan.needs.system.is_empty() {

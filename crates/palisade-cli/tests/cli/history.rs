@@ -4,7 +4,11 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::{desk::Desk, serve::Client};
+use crate::{
+    desk::Desk,
+    serve::Client,
+    shop::{BOT, Shop},
+};
 
 const CONFIG: [&str; 2] = ["--config", "palisade.toml"];
 
@@ -157,6 +161,90 @@ fn what_became_of_a_row_is_listed() {
     let wrong = [&list[..], &["--key", r#"{"subject": "third"}"#]].concat();
     let refused = run(&wrong).expect_exit(1);
     assert!(refused.err.contains("primary key"), "{}", refused.err);
+}
+
+/// The account that `setup-sql` prints reads the past of what it reads, and no more; of another, `doctor` says what it lacks.
+fn an_account_of_its_own_reads_the_past(shop: &Shop, superuser: &str) {
+    let url = shop.url();
+    let enable = ["history", "enable", &url, "tickets", "--policies", "p"];
+    let script = shop.desk.run(&enable).expect_exit(0).out;
+    shop.load(&script);
+    let role = format!("keeper_{}", shop.database);
+    let owner = shop.url_as(superuser);
+    let setup = ["setup-sql", &owner, "--role", &role, "--policies", "p"];
+    let script = shop.desk.run(&setup).expect_exit(0).out;
+    shop.load(&script);
+    if superuser == "root" {
+        shop.ask(&format!("ALTER USER {role}@'127.0.0.1' ACCOUNT UNLOCK"));
+    }
+    let port = shop.server.port();
+    shop.desk.write(
+        "palisade.toml",
+        format!(
+            "policies = \"p\"\nprincipal = '{BOT}'\naudit = \"audit.jsonl\"\n[grants]\nhosts = [\"127.0.0.1:{port}\"]\n\
+             [connections.desk]\nurl = \"{}\"\n",
+            shop.url_as(&role)
+        ),
+    );
+    let run = |command: &[&str]| shop.desk.run(&[command, &CONFIG].concat());
+    run(&["snapshots", "create", "connection:desk", "then"]).expect_exit(0);
+    shop.ask("UPDATE tickets SET subject = 'later', note = 'n9' WHERE id = 1");
+    let sql = "SELECT subject FROM tickets ORDER BY id";
+    let of = ["query", "connection:desk", sql, "--format", "json"];
+    let then = run(&[&of[..], &["--as-of", "then"]].concat())
+        .expect_exit(0)
+        .json();
+    assert_eq!(
+        then["rows"],
+        json!([{"subject": "printer"}, {"subject": "screen"}])
+    );
+    let now = run(&of).expect_exit(0).json();
+    assert_eq!(
+        now["rows"],
+        json!([{"subject": "later"}, {"subject": "screen"}])
+    );
+    // The note is read by no principal, and not by the account.
+    let list = ["history", "list", "connection:desk", "tickets"];
+    let told = run(&[&list[..], &["--format", "json"]].concat())
+        .expect_exit(0)
+        .json();
+    let rows = told["history"]["rows"].as_array().unwrap();
+    assert_eq!(
+        (rows.len(), &rows[0]["column"]),
+        (1, &json!("subject")),
+        "{told}"
+    );
+    let examined = run(&["doctor", "connection:desk"]);
+    assert!(
+        !examined.out.contains("palisade_history"),
+        "{}",
+        examined.out
+    );
+}
+
+#[test]
+fn an_account_of_postgres_reads_the_past() {
+    let shop = Shop::new("past");
+    an_account_of_its_own_reads_the_past(&shop, "postgres");
+    let lacking = shop.url();
+    let told = shop.desk.run(&["doctor", &lacking, "--policies", "p"]).out;
+    assert!(
+        told.contains("GRANT USAGE ON SCHEMA \"palisade_history\""),
+        "{told}"
+    );
+    let hidden = format!(
+        "SELECT has_column_privilege('keeper_{}', 'palisade_history.\"public.tickets\"', 'note', 'SELECT')",
+        shop.database
+    );
+    assert_eq!(shop.ask(&hidden), "f");
+}
+
+#[test]
+fn an_account_of_mariadb_reads_the_past() {
+    let shop = Shop::mariadb("past");
+    // As servers have it, and those of tests have not.
+    shop.ask("SET GLOBAL innodb_flush_log_at_trx_commit = 1");
+    an_account_of_its_own_reads_the_past(&shop, "root");
 }
 
 /// A backup that was put back and written on is another database, until its histories begin anew.
