@@ -21,6 +21,9 @@ pub(crate) trait Bare {
     /// Runs one statement.
     async fn run(&mut self, sql: &str) -> Result<Printed, String>;
 
+    /// Runs all statements of a script.
+    async fn load(&mut self, script: &str);
+
     /// Makes the tables hold what they held at first.
     async fn restore(&mut self);
 
@@ -70,6 +73,12 @@ impl Bare for SqliteFile {
         Ok(printed)
     }
 
+    async fn load(&mut self, script: &str) {
+        let conn = rusqlite::Connection::open(&self.path).unwrap();
+        add_keyed_hash(&conn).unwrap();
+        conn.execute_batch(script).unwrap();
+    }
+
     async fn restore(&mut self) {
         fs::write(&self.path, &self.bytes).unwrap();
     }
@@ -109,9 +118,13 @@ impl Bare for PostgresSession {
         Ok(printed)
     }
 
+    async fn load(&mut self, script: &str) {
+        self.client.batch_execute(script).await.unwrap();
+    }
+
     async fn restore(&mut self) {
         let script = self.fill.join(";\n");
-        self.client.batch_execute(&script).await.unwrap();
+        self.load(&script).await;
     }
 
     async fn leave(&mut self) {}
@@ -159,6 +172,10 @@ impl Bare for MysqlSession {
             printed.rows.push(cells.collect());
         }
         Ok(printed)
+    }
+
+    async fn load(&mut self, script: &str) {
+        self.conn.query_drop(script).await.unwrap();
     }
 
     async fn restore(&mut self) {

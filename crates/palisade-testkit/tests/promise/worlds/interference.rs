@@ -254,7 +254,7 @@ fn report(world: &World, spoken: &Spoken, why: &str, ran: &str) -> String {
 }
 
 /// Two databases of one world.
-async fn stands<E: Engine>(engine: &E, world: &World) -> [Stand<E::Bare>; 2] {
+pub(crate) async fn stands<E: Engine>(engine: &E, world: &World) -> [Stand<E::Bare>; 2] {
     [
         engine.stand(world, 0, Policies::World).await,
         engine.stand(world, 1, Policies::World).await,
@@ -263,7 +263,7 @@ async fn stands<E: Engine>(engine: &E, world: &World) -> [Stand<E::Bare>; 2] {
 
 /// Whether the statement orders a forged token among texts. A token that a statement writes into a plain column is a text
 /// too. Their order depends on the hash, and each database has its own tokens.
-fn orders_texts<D: Bare>(stand: &Stand<D>, statement: &Statement) -> bool {
+pub(crate) fn orders_texts<D: Bare>(stand: &Stand<D>, statement: &Statement) -> bool {
     let orders = |sql: &str| {
         [">=", "<"]
             .iter()
@@ -364,7 +364,7 @@ const SHRINKS: usize = 400;
 
 impl Tally {
     /// What came of each shape of statements.
-    fn print(&self) {
+    pub(crate) fn print(&self) {
         println!(
             "{} statements, {} read, {} changes run, {} effective; refused: {:?}",
             self.statements, self.read, self.changed, self.effective, self.refused
@@ -489,7 +489,7 @@ async fn run_worlds<E: Engine>(
     tally
 }
 
-fn world_of(dialect: Dialect, crowded: bool, numbers: &[u16]) -> World {
+pub(crate) fn world_of(dialect: Dialect, crowded: bool, numbers: &[u16]) -> World {
     let mut choices = Choices::new(numbers);
     match crowded {
         false => World::new(dialect, &mut choices),

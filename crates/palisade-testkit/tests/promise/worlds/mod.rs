@@ -12,6 +12,7 @@ mod faults;
 mod grammar;
 mod interference;
 mod mutants;
+mod past;
 mod preservation;
 mod stand;
 mod tokens;

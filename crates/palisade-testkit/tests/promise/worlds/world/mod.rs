@@ -293,6 +293,22 @@ impl World {
         out
     }
 
+    /// The same with a key for each table whose rows all have an id of their own.
+    pub(crate) fn with_keys(mut self) -> Self {
+        for (index, table) in self.tables.iter_mut().enumerate() {
+            let has_ids = |rows: &Vec<Row>| {
+                let ids: BTreeSet<&Cell> = rows.iter().map(|row| &row[0]).collect();
+                ids.len() == rows.len() && !ids.contains(&Cell::Null)
+            };
+            // Triggers write what they like into the journal.
+            if index != JOURNAL && self.rows.iter().all(|tables| has_ids(&tables[index])) {
+                table.keyed = true;
+                table.columns[0].nullable = false;
+            }
+        }
+        self
+    }
+
     /// The statements that make the schema.
     pub(crate) fn schema(&self) -> Vec<String> {
         let mut out = Vec::new();
