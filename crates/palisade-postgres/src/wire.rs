@@ -23,6 +23,7 @@ use tokio_postgres::{
     config::Host,
     tls::{ChannelBinding, TlsConnect, TlsStream},
 };
+use tokio_util::either::Either;
 
 /// Bytes of the largest message that is read.
 pub(crate) const MAX_MESSAGE_BYTES: usize = 64 * 1024 * 1024;
@@ -30,52 +31,8 @@ pub(crate) const MAX_MESSAGE_BYTES: usize = 64 * 1024 * 1024;
 /// The port of a server that does not say.
 const PORT: u16 = 5432;
 
-/// A connection below TLS.
-pub(crate) enum Wire {
-    Tcp(TcpStream),
-    /// A socket of the file system.
-    Unix(UnixStream),
-}
-
-impl AsyncRead for Wire {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Tcp(stream) => Pin::new(stream).poll_read(cx, buffer),
-            Self::Unix(stream) => Pin::new(stream).poll_read(cx, buffer),
-        }
-    }
-}
-
-impl AsyncWrite for Wire {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        match self.get_mut() {
-            Self::Tcp(stream) => Pin::new(stream).poll_write(cx, bytes),
-            Self::Unix(stream) => Pin::new(stream).poll_write(cx, bytes),
-        }
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Tcp(stream) => Pin::new(stream).poll_flush(cx),
-            Self::Unix(stream) => Pin::new(stream).poll_flush(cx),
-        }
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
-            Self::Unix(stream) => Pin::new(stream).poll_shutdown(cx),
-        }
-    }
-}
+/// A connection below TLS: over TCP, or by a socket of the file system.
+pub(crate) type Wire = Either<TcpStream, UnixStream>;
 
 /// Where a server is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -126,7 +83,7 @@ impl Place {
         let stream = match (&self.host, self.address) {
             (Host::Unix(folder), None) => {
                 let socket = folder.join(format!(".s.PGSQL.{}", self.port));
-                return Ok(Wire::Unix(UnixStream::connect(socket).await?));
+                return Ok(Either::Right(UnixStream::connect(socket).await?));
             }
             (Host::Tcp(_) | Host::Unix(_), Some(address)) => {
                 TcpStream::connect((address, self.port)).await?
@@ -134,7 +91,7 @@ impl Place {
             (Host::Tcp(name), None) => TcpStream::connect((name.as_str(), self.port)).await?,
         };
         stream.set_nodelay(true)?;
-        Ok(Wire::Tcp(stream))
+        Ok(Either::Left(stream))
     }
 }
 
@@ -274,7 +231,26 @@ where
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, duplex};
+
     use super::*;
+
+    /// What is written arrives, and so does the end.
+    #[tokio::test]
+    async fn an_end_is_passed_on() {
+        let (own, mut server) = duplex(64);
+        let mut limited = Limited::new(own, Excess::default());
+        limited.write_all(b"X").await.unwrap();
+        limited.flush().await.unwrap();
+        limited.shutdown().await.unwrap();
+        let mut read = Vec::new();
+        let all = server.read_to_end(&mut read);
+        let late = std::time::Duration::from_secs(10);
+        tokio::time::timeout(late, all).await.unwrap().unwrap();
+        assert_eq!(read, b"X");
+    }
 
     #[test]
     fn messages_are_followed_however_they_are_cut() {

@@ -747,14 +747,75 @@ fn columns_are_shown_as_they_come() {
     }
 }
 
+/// What a policy decides alone is counted over all principals; what another decides alike is not.
+#[test]
+fn cells_that_a_policy_decides_alone_are_counted() {
+    let text = "@id(\"read\") permit(principal, action in [Action::\"select\", Action::\"see\", Action::\"read\"], resource);\n\
+        @id(\"again\") permit(principal == Agent::\"a\", action == Action::\"select\", resource == Table::\"public.t\");\n\
+        @id(\"hides\") forbid(principal, action in Action::\"read\", resource == Column::\"public.t.b\");";
+    let entities = r#"[{"uid": {"type": "Agent", "id": "a"}, "attrs": {}, "parents": []},
+        {"uid": {"type": "Agent", "id": "b"}, "attrs": {}, "parents": []}]"#;
+    let sources = PolicySources {
+        policies: vec![PolicyFile {
+            name: "p.cedar".to_owned(),
+            text: text.to_owned(),
+        }],
+        entities: Some(entities.to_owned()),
+        ..PolicySources::default()
+    };
+    let schema = "CREATE TABLE t (a integer PRIMARY KEY, b integer);";
+    let catalog = crate::catalog::test_ddl::postgres(schema, "main").unwrap();
+    let firewall = Firewall::builder(catalog, sources).build().unwrap();
+    let cells = firewall.count_sole_cells(|| true).unwrap().unwrap();
+    let count = |policy: &str| match cells.get(policy) {
+        Some(SoleCells::Count(count)) => *count,
+        other => panic!("{policy}: {other:?}"),
+    };
+    assert_eq!(count("again"), 0);
+    // Of each principal one column, in each of its uses.
+    let hidden = count("hides");
+    assert!(hidden >= 2 && hidden % 2 == 0, "{hidden}");
+    assert!(count("read") > hidden);
+    assert_eq!(firewall.count_sole_cells(|| false).unwrap(), None);
+}
+
+/// A key is counted up, or a trigger's: its default is not taken for what a new row holds. Another column's is.
+#[test]
+fn the_default_of_a_key_is_not_what_a_new_row_holds() {
+    for (column, permitted) in [("id", false), ("kind", true)] {
+        let schema = "CREATE TABLE t (id integer DEFAULT 5 PRIMARY KEY, kind integer NOT NULL DEFAULT 5, n integer);";
+        let text = format!(
+            "permit(principal, action, resource);\n\
+             forbid(principal, action == Action::\"add\", resource is row::public::t) unless {{ resource.{column} == 5 }};"
+        );
+        let sources = PolicySources {
+            policies: vec![PolicyFile {
+                name: "p.cedar".to_owned(),
+                text,
+            }],
+            ..PolicySources::default()
+        };
+        let catalog = crate::catalog::test_ddl::postgres(schema, "main").unwrap();
+        let builder = Firewall::builder(catalog, sources).allow_changes();
+        let firewall = builder.build().unwrap();
+        let session = Session::new(Principal::new("Agent", "a"));
+        let sql = "INSERT INTO t (n) VALUES (1)";
+        let decision = firewall.check(sql, &Params::None, &session).unwrap();
+        let is_permitted = matches!(decision, Decision::Allow(_));
+        assert_eq!(is_permitted, permitted, "{column}: {decision:?}");
+    }
+}
+
 /// What a mask makes of a column is said of that column, whatever stands beside it, and what it compares is of the column's type.
 #[test]
 fn a_masked_column_is_typed_as_its_own_mask_says() {
     let schema = "CREATE TABLE notes (id integer PRIMARY KEY, note varchar(9));
-        CREATE TABLE people (id integer PRIMARY KEY, born date);";
+        CREATE TABLE people (id integer PRIMARY KEY, born date, died date);";
     let text = "permit(principal, action, resource);\n\
         @mask(\"expr(CASE WHEN value IN ('2026-01-31', '2026-02-28') THEN 'end' ELSE 'other' END)\") \
-        forbid(principal, action == Action::\"read_plain\", resource == Column::\"public.people.born\");";
+        forbid(principal, action == Action::\"read_plain\", resource == Column::\"public.people.born\");\n\
+        @mask(\"expr(CASE value WHEN '2026-01-31' THEN 'end' ELSE 'other' END)\") \
+        forbid(principal, action == Action::\"read_plain\", resource == Column::\"public.people.died\");";
     let sources = PolicySources {
         policies: vec![PolicyFile {
             name: "p.cedar".to_owned(),
@@ -765,15 +826,19 @@ fn a_masked_column_is_typed_as_its_own_mask_says() {
     let catalog = crate::catalog::test_ddl::postgres(schema, "main").unwrap();
     let firewall = Firewall::builder(catalog, sources).build().unwrap();
     let session = Session::new(Principal::new("Agent", "a"));
-    let sql = "SELECT n.note, p.born FROM notes n JOIN people p ON p.id = n.id";
+    let sql = "SELECT n.note, p.born, p.died FROM notes n JOIN people p ON p.id = n.id";
     let decision = firewall.check(sql, &Params::None, &session).unwrap();
     let Decision::Allow(statement) = decision else {
         panic!("refused")
     };
     let columns = statement.scan_plan().columns.iter();
     let types: Vec<&str> = columns.map(|column| &*column.type_name).collect();
-    assert_eq!(types, ["character varying(9)", "text"]);
+    assert_eq!(types, ["character varying(9)", "text", "text"]);
     let printed = crate::danger::parts(&statement).sql;
+    assert!(
+        printed.contains("WHEN CAST('2026-01-31' AS DATE) THEN"),
+        "{printed}"
+    );
     assert!(
         printed.contains("IN (CAST('2026-01-31' AS DATE), "),
         "{printed}"

@@ -58,6 +58,7 @@ mod tests {
                 "a IN f('x', (1)) OR b",
                 "a IN (SELECT * FROM f('x', (1))) OR b",
             ),
+            ("a IN f(b) OR c", "a IN (SELECT * FROM f(b)) OR c"),
             ("a IN (1, 2)", "a IN (1, 2)"),
             ("a IN f(1", "a IN f(1"),
         ] {
