@@ -4,11 +4,11 @@ use tokio_postgres::Client;
 
 use super::IntrospectError;
 
-/// The schemas that hold what people made; history is the firewall's own. The prefix `pg_` is the system's
+/// The schemas that hold what people made; history, and what waits for approval, are the firewall's own. The prefix `pg_` is the system's
 /// (<https://www.postgresql.org/docs/current/ddl-schemas.html#DDL-SCHEMAS-CATALOG>).
 ///
 /// Spliced into queries where `n` is `pg_namespace`.
-pub(crate) const USER_SCHEMA: &str = "(n.nspname NOT IN ('information_schema', 'palisade_history') AND NOT starts_with(n.nspname::text, 'pg_'))";
+pub(crate) const USER_SCHEMA: &str = "(n.nspname NOT IN ('information_schema', 'palisade_history', 'palisade_state') AND NOT starts_with(n.nspname::text, 'pg_'))";
 
 /// The database as a whole.
 pub(super) struct Database {

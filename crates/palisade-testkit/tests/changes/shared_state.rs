@@ -85,7 +85,20 @@ async fn a_change_is_approved_at_one_server_and_kept_at_another() {
     for store in &stores {
         assert_eq!(store.verify_receipts().unwrap().len(), 1);
     }
-    // No value stands in the store.
+    // No statement reaches the store, though it stands in the same database and policy permits everything.
+    for sql in [
+        "SELECT * FROM palisade_state.changes",
+        "UPDATE palisade_state.approvals SET state = 'approved' WHERE id <> ''",
+        "DELETE FROM palisade_state.receipts WHERE number > 0",
+    ] {
+        let told = one.execute(sql, &Params::None, &other).await.into_result();
+        assert_eq!(
+            told.unwrap_err().rejection.code(),
+            Code::NameUnknownRelation,
+            "{sql}"
+        );
+    }
+    // No value stands in it.
     let stored = database
         .query("SELECT string_agg(encode(sealed, 'escape'), '') FROM palisade_state.changes");
     assert!(!stored.contains("spelling") && !stored.contains("new"));
