@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use palisade::{
     code::Code,
-    guard::{ChangeCall, PastRows},
+    guard::{ChangeCall, Moments, PastRows},
     past::HistoryOrder,
     session::Session,
     value::Value as Cell,
@@ -137,6 +137,27 @@ async fn what_is_hidden_by_now_is_in_no_list(engine: Engine) {
     for key in [1, 3, 77] {
         assert_eq!(told(Some(key)).await, nothing, "{engine:?} {key}");
     }
+    // To the byte, and so is what is different between two moments.
+    let bot = agent();
+    let call = || ChangeCall::new(&bot);
+    let table = desk.name_table("customers");
+    let mut answers = Vec::new();
+    for key in [1, 3, 77].map(key_of) {
+        let rows = PastRows {
+            table: &table,
+            key: Some(&key),
+        };
+        let listed = desk.guard.list_history(rows, None, call()).await.unwrap();
+        answers.push(serde_json::to_string(&listed.preview.rows).unwrap());
+    }
+    for (from, to) in [("s1", "s2"), ("s3", "s3")] {
+        let moments = Moments { from, to: Some(to) };
+        let compared = desk.guard.compare_past(&table, moments, call()).await;
+        answers.push(serde_json::to_string(&compared.unwrap().preview.rows).unwrap());
+    }
+    assert_eq!(answers[0], answers[2], "a masked value was written");
+    assert_eq!(answers[1], answers[2], "a hidden row was written");
+    assert_eq!(answers[3], answers[4], "hidden rows were written");
     // What came back into sight has no past there.
     let back = [
         "s3 id=2 insert tenant: null -> a",

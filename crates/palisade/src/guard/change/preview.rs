@@ -260,6 +260,18 @@ impl SessionLens {
                 shown.counted.push((look.table.clone(), 0));
                 continue;
             }
+            let names: Vec<&str> = of_table.columns.iter().map(|c| &*c.name).collect();
+            let mut rows = Vec::new();
+            compare(
+                look,
+                &names,
+                (before.into_values(), after.into_values()),
+                &mut rows,
+            );
+            // Of rows that are not seen, and of values that are not, nothing is said, as if they had not become others.
+            if rows.is_empty() {
+                continue;
+            }
             let is_masked = of_table.columns.iter().any(|column| column.masked);
             for column in shown.plan.columns.iter_mut().rev().take(VALUES) {
                 column.masked |= is_masked;
@@ -269,14 +281,6 @@ impl SessionLens {
                     shown.plan.masked_uses.push(used.clone());
                 }
             }
-            let names: Vec<&str> = of_table.columns.iter().map(|c| &*c.name).collect();
-            let mut rows = Vec::new();
-            compare(
-                look,
-                &names,
-                (before.into_values(), after.into_values()),
-                &mut rows,
-            );
             if let Some(moment) = moment {
                 for row in &mut rows {
                     row.insert(0, Value::text(moment));
