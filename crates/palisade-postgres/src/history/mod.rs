@@ -150,7 +150,11 @@ pub(crate) async fn check_label(
     let now = one_text(client, LABEL_QUERY).await?;
     let now = now.and_then(|text| Label::parse(Dialect::Postgres, &text));
     match now.as_ref().map(Label::state) {
-        Some(CommittedState::Snapshot { epoch: ours, .. }) if ours == epoch => {}
+        // A server whose files are older than the label has not given out its numbers yet.
+        Some(CommittedState::Snapshot {
+            epoch: ours,
+            snapshot: last,
+        }) if ours == epoch && read_end(snapshot) <= read_end(last) => {}
         Some(_) | None => return Ok(LabelStanding::Foreign),
     }
     let system = epoch.split('.').next().unwrap_or_default();
@@ -168,6 +172,11 @@ pub(crate) async fn check_label(
         }
     }
     Ok(LabelStanding::Answers)
+}
+
+/// The first transaction that a snapshot has not seen begin.
+fn read_end(snapshot: &str) -> Option<u64> {
+    snapshot.split(':').nth(1)?.parse().ok()
 }
 
 /// The keys of rows of `relation` whose state at the second label, or by now, is not that of the first.

@@ -527,10 +527,13 @@ async fn labels_of_another_time_are_refused(engine: Engine) {
 }
 
 /// In a server into which a dump was restored no moment counts until history begins anew, and none from before then. The servers of these
-/// tests are copies of one, whose identifier they share: another's would be foreign.
+/// tests are copies of one, whose identifier they share: another's would be foreign in any case.
 #[tokio::test]
 async fn a_restored_dump_has_a_history_of_its_own() {
     let desk = Desk::new(Engine::Postgres).await;
+    // The numbers of its transactions run ahead of those of the other.
+    let many = "SELECT pg_current_xact_id(); COMMIT; BEGIN; ".repeat(500);
+    desk.run(&format!("BEGIN; {many} COMMIT"));
     desk.snapshot("first").await;
     desk.run("DELETE FROM customers WHERE id = 3");
     let AnyDatabase::Server(original) = &desk.database else {
@@ -569,7 +572,8 @@ async fn a_restored_dump_has_a_history_of_its_own() {
             Err(refusal) => Err(refusal.rejection.code()),
         }
     };
-    assert_eq!(count("first").await, Err(Code::HistoryTooEarly));
+    let is_refused = |counted| matches!(counted, Err(Code::HistoryForeign | Code::HistoryTooEarly));
+    assert!(is_refused(count("first").await));
     restored.create_snapshot("second", &boss()).await.unwrap();
     assert_eq!(count("second").await, Err(Code::HistoryTooEarly));
     for table in KEPT {
@@ -579,7 +583,7 @@ async fn a_restored_dump_has_a_history_of_its_own() {
     restored.refresh().await.unwrap();
     restored.create_snapshot("third", &boss()).await.unwrap();
     database.load("DELETE FROM customers");
-    assert_eq!(count("first").await, Err(Code::HistoryTooEarly));
+    assert!(is_refused(count("first").await));
     assert_eq!(count("second").await, Err(Code::HistoryTooEarly));
     assert_eq!(count("third").await, Ok(serde_json::json!(2)));
 }
