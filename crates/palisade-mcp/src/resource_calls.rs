@@ -1,6 +1,6 @@
 //! Resources, completion and news of a server, by calls of its tools.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use palisade::code::Code;
 use rmcp::{
@@ -30,7 +30,9 @@ use crate::{
     resources::{self, Address},
     server::{LOOK, PalisadeServer, TTL_MS},
     tool_set::ToolSet,
-    watch::{Fingerprint, MAX_WATCHED, News, Seen, Watched, fingerprint, fingerprint_answer},
+    watch::{
+        Fingerprint, MAX_WATCHED, News, Seen, TIMED_LOOK, Watched, fingerprint, fingerprint_answer,
+    },
 };
 
 /// What stands for a resource that there is not.
@@ -257,6 +259,7 @@ impl PalisadeServer {
             tables: None,
             firewalls: Vec::new(),
             kept: Vec::new(),
+            asked: Instant::now(),
             read: (Instant::now(), Duration::ZERO),
         }
     }
@@ -272,10 +275,14 @@ impl PalisadeServer {
         news.prompts = set != seen.set && list(&set) != list(&seen.set);
         let opened = self.connections.opened();
         let firewalls = opened.iter().map(|one| one.guard.firewall()).collect();
-        let kept = opened
-            .iter()
-            .map(|one| one.guard.read_state_version())
-            .collect();
+        let mut kept = seen.kept.clone();
+        if !watched.is_empty() && seen.asked.elapsed() >= TIMED_LOOK {
+            seen.asked = Instant::now();
+            // It may stand on another machine.
+            let guards: Vec<_> = opened.iter().map(|one| Arc::clone(&one.guard)).collect();
+            let read = move || guards.iter().map(|one| one.read_state_version()).collect();
+            kept = spawn_blocking(read).await.unwrap_or(kept);
+        }
         if !seen.may_differ(firewalls, kept) && set == seen.set {
             return news;
         }

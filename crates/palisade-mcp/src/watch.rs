@@ -17,7 +17,7 @@ use crate::tool_set::ToolSet;
 pub(crate) const MAX_WATCHED: usize = 100;
 
 /// How often resources are read again, at most, where policies look at the time, or something is written through the firewall.
-const TIMED_LOOK: Duration = Duration::from_secs(2);
+pub(crate) const TIMED_LOOK: Duration = Duration::from_secs(2);
 
 /// At most so much of the time is spent on that: a part in so many.
 const TIMED_SHARE: u32 = 20;
@@ -69,6 +69,12 @@ impl Watched {
         all.remove(uri);
     }
 
+    /// Whether nothing is watched.
+    pub(crate) fn is_empty(&self) -> bool {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.is_empty()
+    }
+
     /// The URIs of all.
     pub(crate) fn uris(&self) -> Vec<String> {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -95,6 +101,8 @@ pub(crate) struct Seen {
     pub(crate) firewalls: Vec<Arc<Firewall>>,
     /// What was kept of changes, labels and receipts. Nothing else changes what resources say, the time aside.
     pub(crate) kept: Vec<Option<u64>>,
+    /// When that was asked last: it is where somebody watches, and no oftener than resources are read again.
+    pub(crate) asked: Instant,
     /// When they were read last, and how long that took.
     pub(crate) read: (Instant, Duration),
 }

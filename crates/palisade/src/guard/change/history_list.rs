@@ -9,7 +9,7 @@ use super::{
     ChangeCall,
     ledger::read_key,
     past_difference::{name_rows, unreachable_history, unreadable},
-    preview::{Preview, SessionLens, Shown},
+    preview::{COLUMNS, Preview, SessionLens, Shown},
 };
 use crate::{
     answer::AsOf,
@@ -30,16 +30,8 @@ use crate::{
 /// The most transactions of which a list tells.
 const MAX_WRITES: u32 = 100;
 
-/// The columns of a list.
-const COLUMNS: [(&str, &str); 7] = [
-    ("moment", "TEXT"),
-    ("table", "TEXT"),
-    ("key", "TEXT"),
-    ("change", "TEXT"),
-    ("column", "TEXT"),
-    ("before", ""),
-    ("after", ""),
-];
+/// The column that a list has in front of those of a difference.
+const MOMENT: (&str, &str) = ("moment", "TEXT");
 
 /// What stands for the moment of what is newer than all that are kept.
 const NOW: &str = "now";
@@ -158,7 +150,8 @@ impl Guard {
         if is_cut {
             writes.pop();
         }
-        let mut shown = Shown::new(&asked.limits, &COLUMNS, self.scanning(call.room)?);
+        let columns: Vec<_> = std::iter::once(MOMENT).chain(COLUMNS).collect();
+        let mut shown = Shown::new(&asked.limits, &columns, self.scanning(call.room)?);
         let began = self.host.monotonic();
         let (mut reached, mut is_part, mut is_seen) = (None, is_cut, asked.row.is_none());
         for step in self.list_steps(newest, &writes)? {

@@ -387,7 +387,7 @@ impl Shown {
 const VALUES: usize = 2;
 
 /// The columns of what is shown.
-const COLUMNS: [(&str, &str); 6] = [
+pub(super) const COLUMNS: [(&str, &str); 6] = [
     ("table", "TEXT"),
     ("key", "TEXT"),
     ("change", "TEXT"),
