@@ -103,7 +103,7 @@ fn compare(engine: &str, programs: &[Program], database: &Database) {
     let mut clients: Vec<Client> = programs.iter().map(Client::start).collect();
     for client in &mut clients {
         client.ask(&one(), &["1"]);
-        client.ask(&all_rows(), &database.last_of_all());
+        client.ask_rows(&all_rows(), &database.last_of_all());
     }
     for _ in 0..ROUNDS {
         for (client, figures) in clients.iter_mut().zip(&mut figures) {
@@ -116,7 +116,9 @@ fn compare(engine: &str, programs: &[Program], database: &Database) {
             }
             for _ in 0..LONG_CALLS {
                 let last = database.last_of_all();
-                figures.rows.push(time(|| client.ask(&all_rows(), &last)));
+                figures
+                    .rows
+                    .push(time(|| client.ask_rows(&all_rows(), &last)));
             }
             let calls: Vec<(String, String)> = keys.by_ref().take(FLIGHT_CALLS).collect();
             let start = Instant::now();

@@ -13,7 +13,7 @@ pub(crate) struct Program {
     pub(crate) arguments: Vec<String>,
     pub(crate) environment: Vec<(String, String)>,
     pub(crate) tool: &'static str,
-    /// What the tool takes beside the statement.
+    /// What the tool takes beside a statement that gives many rows.
     pub(crate) extra: Value,
 }
 

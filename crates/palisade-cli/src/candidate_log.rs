@@ -30,4 +30,8 @@ impl AuditSink for CandidateLog {
         }
         self.sink.record(record)
     }
+
+    fn records_at_once(&self) -> bool {
+        self.sink.records_at_once()
+    }
 }

@@ -87,4 +87,8 @@ impl AuditSink for CountedSink {
         count.fetch_add(1, Ordering::Relaxed);
         kept
     }
+
+    fn records_at_once(&self) -> bool {
+        self.sink.records_at_once()
+    }
 }

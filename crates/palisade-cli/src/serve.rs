@@ -154,6 +154,8 @@ fn serve(arguments: &ServeArguments, mut door: Door) -> Result<Exit, Failure> {
                 // There is no reader if this fails.
                 let _ = write!(std::io::stderr(), "{}", greet(std::env::args()));
             }
+            // One client, on a thread with such a stack.
+            let server = server.with_queries_in_place();
             let served = serve_streams_until(server, streams, start.wait_for_end());
             let served = runtime.block_on(served);
             // A client that went at once does not take away what the start found.

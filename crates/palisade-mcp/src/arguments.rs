@@ -773,6 +773,26 @@ impl Call {
         }
     }
 
+    /// Whether it runs one query over the rows of now: neither a file nor a store is asked for it.
+    pub(crate) fn reads_now(&self) -> bool {
+        match self {
+            Self::Query(call) => call.as_of.is_none(),
+            Self::RunTemplate(_) => true,
+            Self::Execute(_)
+            | Self::Change(_)
+            | Self::Past(_)
+            | Self::ListSchemas(_)
+            | Self::ListTables(_)
+            | Self::SearchObjects(_)
+            | Self::PolicyExplain(_)
+            | Self::DescribeTable(_)
+            | Self::ExplainQuery(_)
+            | Self::PolicyTest(_)
+            | Self::SchemaDump(_)
+            | Self::ListTemplates(_) => false,
+        }
+    }
+
     /// About what it takes while it waits.
     pub(crate) fn bytes(&self) -> usize {
         let values = |params: &Params| match params {

@@ -17,7 +17,11 @@ use palisade::{
 use rmcp::model::CallToolResult;
 use serde::Serialize;
 use serde_json::Value;
-use tokio::{runtime::Handle, task::spawn_blocking, time::Instant};
+use tokio::{
+    runtime::Handle,
+    task::{spawn, spawn_blocking},
+    time::Instant,
+};
 use tracing::{Instrument as _, Span};
 
 use crate::{
@@ -54,6 +58,8 @@ pub(crate) struct Asked {
     pub(crate) door: u64,
     /// How large the answer may be.
     pub(crate) size: AnswerSize,
+    /// Where it runs.
+    pub(crate) work: WorkPlace,
     /// Which tools there are, for what a refusal names.
     pub(crate) tools: Arc<ToolSet>,
     /// Whether there are tools for templates.
@@ -129,8 +135,21 @@ pub(crate) async fn record(
         .map_err(|_| refusal(internal("a record panicked")))?
 }
 
-/// Runs `call` on a blocking thread: backends may block, deciding takes the processor, and a panic there ends that
-/// thread's work and nothing else. How many run at once, and so how many are decided, is the queue's to say.
+/// Where calls run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WorkPlace {
+    /// On a blocking thread: deciding takes the processor, and what is kept in files blocks.
+    Aside,
+    /// Small queries on the thread that reads and answers messages, which spares handing each of their steps from thread to
+    /// thread; the rest aside.
+    Here,
+}
+
+/// Bytes of a statement and its values that are decided where messages are read: deciding more could keep others waiting.
+const SMALL: usize = 4 * 1024;
+
+/// Runs `call`, where a panic ends its work and nothing else. How many run at once, and so how many are decided, is the queue's to
+/// say.
 pub(crate) async fn run_on(
     connection: &Arc<Connection>,
     call: &Arc<Call>,
@@ -164,15 +183,20 @@ pub(crate) async fn run_on(
         };
         let is_trial = kind == Kind::Trial && TRIAL < timeout;
         let (theirs, call, asked) = (Arc::clone(connection), Arc::clone(call), Arc::clone(asked));
-        let handle = Handle::current();
         let running = asked.running.begin();
-        let span = Span::current();
-        let job = spawn_blocking(move || {
-            let _entered = span.enter();
-            let result = theirs.call(&call, &asked, (time, is_trial), &handle);
+        let runs_here = theirs.runs_here(&call, &asked);
+        let work = async move {
+            let result = theirs.call(&call, &asked, (time, is_trial)).await;
             drop((place, running));
             result
-        });
+        };
+        let work = work.instrument(Span::current());
+        let job = if runs_here {
+            spawn(work)
+        } else {
+            let handle = Handle::current();
+            spawn_blocking(move || handle.block_on(work))
+        };
         let result = job
             .await
             .map_err(|_| refusal(internal("a tool panicked")))?;
@@ -211,18 +235,27 @@ fn left(timeout: Duration, waited: Duration, deadline: Instant) -> Duration {
 }
 
 impl Connection {
-    /// Runs `call`, blocking; a statement of it for so long at most, and whether it is only tried.
-    pub(crate) fn call(
+    /// Whether `call` keeps nobody waiting who has messages to read: it is small, and nothing of it blocks.
+    fn runs_here(&self, call: &Call, asked: &Asked) -> bool {
+        asked.work == WorkPlace::Here
+            && call.reads_now()
+            && call.bytes() <= SMALL
+            && self.guard.records_at_once()
+            && !self.guard.firewall().reads_may_wait(&asked.session)
+    }
+
+    /// Runs `call`; a statement of it for so long at most, and whether it is only tried. Most of it takes the processor, and what
+    /// is kept in files blocks.
+    pub(crate) async fn call(
         &self,
         call: &Call,
         asked: &Asked,
         (time, is_trial): (Duration, bool),
-        handle: &Handle,
     ) -> Result<CallToolResult, Refusal> {
         let session = &asked.session;
         match call {
             Call::ListSchemas(call) => {
-                let relations = self.relations(session, handle)?;
+                let relations = self.relations(session).await?;
                 let paged = self
                     .page("list_schemas", call, lists::digest(&relations), asked)
                     .map_err(refusal)?;
@@ -230,7 +263,7 @@ impl Connection {
                 self.tell(&list.map_err(refusal)?)
             }
             Call::ListTables(call) => {
-                let relations = self.relations(session, handle)?;
+                let relations = self.relations(session).await?;
                 let paged = self
                     .page("list_tables", call, lists::digest(&relations), asked)
                     .map_err(refusal)?;
@@ -238,7 +271,7 @@ impl Connection {
                 self.tell(&list.map_err(refusal)?)
             }
             Call::SearchObjects(call) => {
-                let relations = self.relations(session, handle)?;
+                let relations = self.relations(session).await?;
                 let paged = self
                     .page("search_objects", call, lists::digest(&relations), asked)
                     .map_err(refusal)?;
@@ -246,7 +279,7 @@ impl Connection {
                 self.tell(&list.map_err(refusal)?)
             }
             Call::PolicyExplain(call) => {
-                let relations = self.relations(session, handle)?;
+                let relations = self.relations(session).await?;
                 let changes = self.changes(asked)?;
                 let limits = self.guard.firewall().limits().clone();
                 let limits = ShownLimits {
@@ -274,7 +307,7 @@ impl Connection {
                 self.tell(&told.map_err(refusal)?)
             }
             Call::DescribeTable(call) => {
-                let relations = self.relations(session, handle)?;
+                let relations = self.relations(session).await?;
                 let firewall = self.guard.firewall();
                 let catalog = firewall.catalog();
                 let (dialect, path) = (catalog.dialect(), catalog.search_path());
@@ -297,7 +330,7 @@ impl Connection {
                 self.tell(&described.map_err(refusal)?)
             }
             Call::SchemaDump(call) => {
-                let relations = self.relations(session, handle)?;
+                let relations = self.relations(session).await?;
                 let dialect = self.guard.firewall().catalog().dialect();
                 let paged = self
                     .page("schema_dump", call, lists::digest(&relations), asked)
@@ -323,7 +356,7 @@ impl Connection {
                     true => request.allow_changes(),
                     false => request,
                 };
-                match handle.block_on(self.guard.dry_run(request)) {
+                match self.guard.dry_run(request).await {
                     Ok(run) => self.tell(&policy_test::describe_permitted(&run)),
                     // Of what is not the statement's there is nothing to say of it.
                     Err(refusal) if refusal.incident.is_some() => Err(refusal),
@@ -336,18 +369,14 @@ impl Connection {
                 let limits = self.limits(MAX_ROWS, time);
                 let request = Request::plan(&call.sql, &call.params, session);
                 let request = try_first(request.with_limits(&limits), is_trial);
-                self.rows(request, call.form, (asked, true), handle)
+                self.rows(request, call.form, (asked, true)).await
             }
             Call::RunTemplate(call) => {
                 let limits = self.limits(call.limit, time);
                 let request = Request::template(&call.template, &call.arguments, session);
                 let request = try_first(request.with_limits(&limits), is_trial);
-                self.rows(
-                    request,
-                    call.form,
-                    (asked, self.is_most(call.limit)),
-                    handle,
-                )
+                let asked = (asked, self.is_most(call.limit));
+                self.rows(request, call.form, asked).await
             }
             Call::Query(call) => {
                 let time = call
@@ -357,20 +386,16 @@ impl Connection {
                 let request = Request::statement(&call.sql, &call.params, session);
                 let request = request.as_of(call.as_of.as_deref());
                 let request = try_first(request.with_limits(&limits), is_trial);
-                self.rows(
-                    request,
-                    call.form,
-                    (asked, self.is_most(call.limit)),
-                    handle,
-                )
+                let asked = (asked, self.is_most(call.limit));
+                self.rows(request, call.form, asked).await
             }
             Call::Change(call) => {
                 let limits = self.limits(MAX_ROWS, time);
-                self.call_changes(call, asked, &limits, handle)
+                self.call_changes(call, asked, &limits).await
             }
             Call::Past(call) => {
                 let limits = self.limits(MAX_ROWS, time);
-                self.call_past(call, asked, &limits, handle)
+                self.call_past(call, asked, &limits).await
             }
             Call::Execute(call) => {
                 if !asked.is_changeable {
@@ -383,7 +408,7 @@ impl Connection {
                 };
                 let request = Request::statement(&call.sql, &call.params, session);
                 let request = request.with_limits(&limits).allow_changes();
-                self.rows(request, call.form, (asked, true), handle)
+                self.rows(request, call.form, (asked, true)).await
             }
         }
     }
@@ -455,17 +480,16 @@ impl Connection {
     }
 
     /// The result of a statement.
-    fn rows(
+    async fn rows(
         &self,
         request: Request<'_>,
         form: Form,
         (asked, has_most_rows): (&Asked, bool),
-        handle: &Handle,
     ) -> Result<CallToolResult, Refusal> {
         let room = asked.size.room(form, has_most_rows);
         let request = request.with_room(room).cancelled_by(&asked.cancel);
         let start = asked.notes.elapsed();
-        let (outcome, report) = handle.block_on(self.guard.answer(request));
+        let (outcome, report) = self.guard.answer(request).await;
         asked.notes.note_stages(start, &report.stages);
         let envelope = outcome.into_result()?;
         let answer = envelope.answer();
@@ -489,12 +513,11 @@ impl Connection {
 
     /// The relations that exist for the session by now. Where the database cannot be looked at, those that it
     /// had.
-    pub(crate) fn relations(
+    pub(crate) async fn relations(
         &self,
         session: &Session,
-        handle: &Handle,
     ) -> Result<Vec<VisibleRelation>, Refusal> {
-        if let Err(error) = handle.block_on(self.guard.refresh_if_due()) {
+        if let Err(error) = self.guard.refresh_if_due().await {
             tracing::warn!(
                 connection = self.name,
                 "the schema may be out of date: {error}"

@@ -12,7 +12,6 @@ use palisade::{
 };
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject};
 use serde_json::{Value, json};
-use tokio::runtime::Handle;
 
 use crate::{
     answer,
@@ -273,13 +272,12 @@ pub(crate) fn describe(
 }
 
 impl Connection {
-    /// Runs a call of a tool of changes, blocking.
-    pub(crate) fn call_changes(
+    /// Runs a call of a tool of changes. It reads and writes the state, which blocks.
+    pub(crate) async fn call_changes(
         &self,
         call: &ChangeToolCall,
         asked: &Asked,
         limits: &Limits,
-        handle: &Handle,
     ) -> Result<CallToolResult, Refusal> {
         let may = match call.part() {
             PartInChanges::Proposer => asked.is_changeable,
@@ -305,33 +303,33 @@ impl Connection {
             } => {
                 let beside = (reason.as_deref(), *max_affected_rows);
                 let proposed = guard.propose_change(statements, beside, plain);
-                self.tell(&handle.block_on(proposed)?)
+                self.tell(&proposed.await?)
             }
             ChangeToolCall::Validate(id, form) => {
                 let validated = guard.validate_change(id, within(*form));
-                self.show(&handle.block_on(validated)?, *form)
+                self.show(&validated.await?, *form)
             }
             ChangeToolCall::Inspect(id, form) => {
                 let inspected = guard.inspect_change(id, within(*form));
-                self.show(&handle.block_on(inspected)?, *form)
+                self.show(&inspected.await?, *form)
             }
             ChangeToolCall::Approve { change, preview } => {
                 let approved = guard.approve_change((change, preview), plain);
-                self.tell(&handle.block_on(approved)?)
+                self.tell(&approved.await?)
             }
             ChangeToolCall::Reject(id) => self.tell(&guard.reject_change(id, &asked.session)?),
             ChangeToolCall::Commit(id) => {
                 let committed = guard.commit_change(id, plain);
-                self.tell(&handle.block_on(committed)?)
+                self.tell(&committed.await?)
             }
             ChangeToolCall::Compensate { change, reason } => {
                 let proposed = guard.compensate_change(change, reason.as_deref(), plain);
-                self.tell(&handle.block_on(proposed)?)
+                self.tell(&proposed.await?)
             }
             ChangeToolCall::Revert { table, to, reason } => {
                 let beside = (to.as_str(), reason.as_deref());
                 let proposed = guard.revert_table(table, beside, plain);
-                self.tell(&handle.block_on(proposed)?)
+                self.tell(&proposed.await?)
             }
             ChangeToolCall::List => {
                 let changes = guard.list_changes(&asked.session)?;

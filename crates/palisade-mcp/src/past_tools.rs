@@ -12,7 +12,6 @@ use palisade::{
 };
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject};
 use serde_json::{Value, json};
-use tokio::runtime::Handle;
 
 use crate::{
     answer,
@@ -203,19 +202,16 @@ fn read_within<'a>(asked: &'a Asked, limits: &'a Limits, form: Form) -> ChangeCa
 }
 
 impl Connection {
-    /// Runs a call of a tool of the past, blocking.
-    pub(crate) fn call_past(
+    /// Runs a call of a tool of the past. It reads and writes the state, which blocks.
+    pub(crate) async fn call_past(
         &self,
         call: &PastToolCall,
         asked: &Asked,
         limits: &Limits,
-        handle: &Handle,
     ) -> Result<CallToolResult, Refusal> {
         let (guard, session) = (&self.guard, &asked.session);
         match call {
-            PastToolCall::Create(name) => {
-                self.tell(&handle.block_on(guard.create_snapshot(name, session))?)
-            }
+            PastToolCall::Create(name) => self.tell(&guard.create_snapshot(name, session).await?),
             PastToolCall::Delete(name) => self.tell(&guard.delete_snapshot(name, session)?),
             PastToolCall::List => self.tell(&json!({"snapshots": guard.list_snapshots(session)?})),
             PastToolCall::Diff {
@@ -229,7 +225,7 @@ impl Connection {
                     to: to.as_deref(),
                 };
                 let within = read_within(asked, limits, *form);
-                let compared = handle.block_on(guard.compare_past(table, moments, within))?;
+                let compared = guard.compare_past(table, moments, within).await?;
                 let PastDifference { from, to, preview } = compared;
                 let told = json!({"from": from, "to": to});
                 self.show_cells(told, ("difference", &preview), *form)
@@ -246,7 +242,7 @@ impl Connection {
                 };
                 let within = read_within(asked, limits, *form);
                 let listed = guard.list_history(rows, from.as_deref(), within);
-                let PastHistory { from, preview } = handle.block_on(listed)?;
+                let PastHistory { from, preview } = listed.await?;
                 let told = from.map_or_else(|| json!({}), |from| json!({"from": from}));
                 self.show_cells(told, ("history", &preview), *form)
             }

@@ -337,7 +337,7 @@ impl PalisadeServer {
         arguments.remove(ARGUMENT);
         let call = Call::read(ToolName::from_name(&call.name)?, arguments).ok()?;
         let asked = self.who_asks(connection, request)?;
-        match connection.call(&call, &asked, (TRIAL, false), handle) {
+        match handle.block_on(connection.call(&call, &asked, (TRIAL, false))) {
             Ok(result) => result.structured_content.as_ref().map(fingerprint_answer),
             Err(refusal) => Some(fingerprint(refusal.rejection.code().slug())),
         }
@@ -352,7 +352,7 @@ impl PalisadeServer {
         let mut text = format!("{fixed:?}{:?}{has_tables}\n", resources::templates(tools));
         for connection in self.connections.opened() {
             let session = connection.session(request);
-            let relations = session.map(|session| connection.relations(&session, handle));
+            let relations = session.map(|session| handle.block_on(connection.relations(&session)));
             for relation in relations.and_then(Result::ok).iter().flatten() {
                 let named = (&connection.name, &relation.schema, &relation.name);
                 text.push_str(&format!("{named:?}{}\n", relation.kind));

@@ -41,8 +41,9 @@ use crate::{
     types, write,
 };
 
-/// Rows of the first batch, before their size is known. The server works a batch out as a whole before it sends any of it.
-const FIRST_BATCH: u32 = 64;
+/// Rows of the first batch, before their size is known: with those of an answer of usual size the session is cleaned at once. The
+/// server works a batch out as a whole before it sends any of it.
+const FIRST_BATCH: u32 = 128;
 
 /// The most rows that are asked for at a time.
 const MAX_BATCH: u32 = 5000;

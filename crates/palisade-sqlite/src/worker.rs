@@ -98,7 +98,8 @@ impl Drop for StopOnDrop {
 /// What a worker tells.
 enum Message<T> {
     Rows(Batch),
-    Done(T),
+    /// With what is left of the rows. What the sink says of them changes nothing any more.
+    Done(Batch, T),
     Panicked(Box<dyn Any + Send>),
 }
 
@@ -149,13 +150,9 @@ pub(crate) async fn feed<T: Send + 'static>(
         stop: stop.0.clone(),
     };
     start(Box::new(move || {
-        let result = catch_unwind(AssertUnwindSafe(|| {
-            let result = work(&mut rows);
-            rows.send_last();
-            result
-        }));
+        let result = catch_unwind(AssertUnwindSafe(|| work(&mut rows)));
         let message = match result {
-            Ok(result) => Message::Done(result),
+            Ok(result) => Message::Done(mem::take(&mut rows.batch), result),
             Err(payload) => Message::Panicked(payload),
         };
         // A caller that waits no more is not told.
@@ -179,7 +176,12 @@ async fn receive<T>(
                 // Room for one, and each is taken before the next batch.
                 let _ = answers.try_send(verdict);
             }
-            Ok(Message::Done(result)) => return Ok(result),
+            Ok(Message::Done(batch, result)) => {
+                if let Some(sink) = &mut sink {
+                    let _ = take(batch, *sink);
+                }
+                return Ok(result);
+            }
             Ok(Message::Panicked(payload)) => resume_unwind(payload),
             Err(_) => {
                 return Err(BackendError::new(
@@ -258,14 +260,6 @@ impl<T> RowSender<T> {
         match self.messages.send_blocking(Message::Rows(batch)) {
             Ok(()) => self.verdicts.recv().unwrap_or(ControlFlow::Break(())),
             Err(_) => ControlFlow::Break(()),
-        }
-    }
-
-    /// Sends what is left. What the sink says of it changes nothing any more.
-    fn send_last(&mut self) {
-        if self.batch.names.is_some() || !self.batch.rows.is_empty() {
-            let batch = mem::take(&mut self.batch);
-            let _ = self.messages.send_blocking(Message::Rows(batch));
         }
     }
 }

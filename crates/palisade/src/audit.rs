@@ -121,6 +121,12 @@ pub trait AuditSink: Send + Sync {
     /// # Errors
     /// A text for the operator. A statement that cannot be recorded is not answered.
     fn record(&self, record: &AuditRecord) -> Result<(), String>;
+
+    /// Whether [`record`](Self::record) waits for nothing that can take long, such as a disk that has to confirm what was written.
+    /// Then it may be called where others wait for the thread.
+    fn records_at_once(&self) -> bool {
+        false
+    }
 }
 
 /// Keeps nothing: for tests and for embedders with records of their own.
@@ -130,5 +136,9 @@ pub struct NoAudit;
 impl AuditSink for NoAudit {
     fn record(&self, _: &AuditRecord) -> Result<(), String> {
         Ok(())
+    }
+
+    fn records_at_once(&self) -> bool {
+        true
     }
 }

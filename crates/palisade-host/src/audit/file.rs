@@ -251,6 +251,16 @@ impl AuditSink for AuditFile {
                 .map_err(|error| format!("cannot write the audit log: {error}")),
         }
     }
+
+    fn records_at_once(&self) -> bool {
+        match &self.sink {
+            Sink::Chain(chain) => match chain.options.sync {
+                AuditSync::Record => false,
+                AuditSync::Anchor => true,
+            },
+            Sink::Plain(_) => true,
+        }
+    }
 }
 
 /// Starts a thread that writes anchors while no line does.

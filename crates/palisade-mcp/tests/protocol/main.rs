@@ -21,6 +21,7 @@ mod late;
 mod lifecycle;
 mod lists;
 mod marks;
+mod place;
 mod resources;
 mod schema;
 mod spans;

@@ -196,7 +196,7 @@ async fn time_is_up_on_the_server() {
 async fn a_statement_that_lifts_the_time_out_is_cancelled() {
     let shop = Shop::new("lifted").await;
     let lifting = "SELECT set_config('statement_timeout', '0', true), set_config('idle_in_transaction_session_timeout', '0', true), pg_sleep(0)
-         FROM generate_series(1, 100) UNION ALL SELECT '', '', pg_sleep(20)";
+         FROM generate_series(1, 1000) UNION ALL SELECT '', '', pg_sleep(20)";
     let start = Instant::now();
     let error = shop.query(lifting).within_ms(500).fails().await;
     assert_eq!(error.kind, Kind::Timeout, "{error}");
@@ -300,7 +300,7 @@ async fn a_statement_that_fails_in_the_middle_leaves_a_session() {
     let query = shop.query(sql);
     let error = query.run_into(&mut rows).await.unwrap_err();
     assert!(error.detail.starts_with("22012"), "{error}");
-    assert_eq!(rows.rows.len(), 64);
+    assert_eq!(rows.rows.len(), 128);
     let left =
         "SELECT (SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'), pg_backend_pid()";
     let found = shop.query(left).run().await.unwrap();

@@ -141,7 +141,7 @@ async fn connections_are_what_the_url_says_or_none() {
             "{options}"
         );
         let slow = super::Query {
-            sql: "SELECT set_config('statement_timeout', '0', true), pg_sleep(0) FROM generate_series(1, 100) UNION ALL SELECT '', pg_sleep(20)"
+            sql: "SELECT set_config('statement_timeout', '0', true), pg_sleep(0) FROM generate_series(1, 1000) UNION ALL SELECT '', pg_sleep(20)"
                 .to_owned(),
             ..query
         };

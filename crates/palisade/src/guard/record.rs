@@ -90,6 +90,12 @@ impl Guard {
         }
     }
 
+    /// Whether records are kept at once, so that statements may be asked about where others wait for the thread.
+    #[must_use]
+    pub fn records_at_once(&self) -> bool {
+        self.audit.records_at_once()
+    }
+
     /// The record of a statement.
     pub(in crate::guard) fn record(
         &self,

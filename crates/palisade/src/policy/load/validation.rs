@@ -67,7 +67,17 @@ impl<'a> Validation<'a> {
             self.report_errors(&policies, problems);
         }
         for list in [problems, warnings] {
-            list.sort_by_key(|problem| (problem.file.clone(), problem.line, problem.column));
+            // Cedar tells several of one place in another order each time.
+            list.sort_by_cached_key(|problem| {
+                let PolicyProblem {
+                    file,
+                    line,
+                    column,
+                    message,
+                    ..
+                } = problem;
+                (file.clone(), *line, *column, message.clone())
+            });
         }
     }
 

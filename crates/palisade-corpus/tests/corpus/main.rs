@@ -8,6 +8,8 @@
     reason = "tests"
 )]
 
+mod transcript;
+
 use std::{collections::BTreeSet, fs, path::PathBuf};
 
 use palisade::{code::Code, dialect::Dialect};
