@@ -17,8 +17,9 @@ use std::{
 
 use palisade::{
     danger,
+    dialect::Dialect,
     firewall::{Decision, Firewall},
-    policy::PolicySources,
+    policy::{self, PolicyEffect, PolicySet, PolicySources},
     session::Session,
 };
 use palisade_corpus::{Case, Corpus, Runner};
@@ -139,6 +140,14 @@ fn tell_case(runner: &Runner, case: &Case) -> String {
         Ok(decision) => writeln!(told, "{}", tell_decision(&decision)).unwrap(),
         Err(error) => writeln!(told, "{error}").unwrap(),
     }
+    writeln!(told, "{:?}", firewall.fingerprint(&case.sql)).unwrap();
+    // What is there decides too, where it can be run here; its clock and its random numbers do not.
+    if case.dialect == Dialect::Sqlite && !tells_another_time(&case.sql) {
+        writeln!(told, "{:?}", runner.run(case).answer).unwrap();
+    }
+    if let Ok((_, trace)) = firewall.explain(&case.sql, &case.params, &session) {
+        writeln!(told, "{:?}", firewall.condition_values(&trace, &session)).unwrap();
+    }
     let mut tell = |sql: &str, session: &Session| {
         told.push_str(&tell_statement(firewall, case, sql, session));
     };
@@ -156,6 +165,14 @@ fn tell_case(runner: &Runner, case: &Case) -> String {
         tell(&change(&tokens, Random(seed)), &session);
     }
     told
+}
+
+/// Whether `sql` may give something else each time that it is run.
+fn tells_another_time(sql: &str) -> bool {
+    let sql = sql.to_lowercase();
+    ["random", "now", "current_", "date(", "time("]
+        .iter()
+        .any(|word| sql.contains(word))
 }
 
 /// All that a decision says, in words that do not depend on how it is held.
@@ -230,12 +247,35 @@ fn tell_policies(firewall: &Firewall) -> String {
             firewall.may_approve(&session),
         );
         writeln!(told, "{may_wait:?}").unwrap();
+        let templates = firewall.templates(&session);
+        for template in templates.iter().flatten() {
+            let waits = firewall.template_waits(template, &session);
+            writeln!(told, "{template:?} {waits}").unwrap();
+            match firewall.run(&template.name, &BTreeMap::new(), &session) {
+                Ok(decision) => writeln!(told, "{}", tell_decision(&decision)).unwrap(),
+                Err(error) => writeln!(told, "{error}").unwrap(),
+            }
+        }
+        writeln!(told, "{:?}", templates.map(|all| all.len())).unwrap();
     }
+    told.push_str(&tell_outline(firewall));
     let known = firewall.known_principals();
     writeln!(told, "{:?}", firewall.access_classes(&known)).unwrap();
+    // What takes long is told on one engine: policies are the same on others.
+    if firewall.catalog().dialect() != Dialect::Sqlite {
+        return told;
+    }
     // It tries each policy against all others.
     if firewall.policies().ids().len() <= DEEP {
         writeln!(told, "{:?}", firewall.check_deeply()).unwrap();
+        for principal in firewall.known_principals().iter().take(OTHERS) {
+            writeln!(told, "{:?}", firewall.access_places(principal)).unwrap();
+            for session in firewall.prospect().unwrap().sessions(principal) {
+                let needs = (session.is_most_permissive(), session.changes());
+                let relations = session.relations().map(|all| all.len());
+                writeln!(told, "{needs:?} {relations:?}").unwrap();
+            }
+        }
     }
     let sources = firewall.sources();
     let mut number = 0;
@@ -244,21 +284,57 @@ fn tell_policies(firewall: &Firewall) -> String {
         for (place, policy) in policies.iter().enumerate() {
             number += 1;
             let (from, to) = TURNS[number % TURNS.len()];
-            for changed in [String::new(), policy.replacen(from, to, 1)] {
-                if changed == *policy {
-                    continue;
-                }
-                let mut text = policies.clone();
-                text[place] = &changed;
-                let mut sources: PolicySources = sources.clone();
-                sources.policies[at].text = text.concat();
-                writeln!(told, "== {}: {from} {place}", file.name).unwrap();
-                match firewall.renewed(firewall.catalog().clone(), sources) {
-                    Ok(renewed) => told.push_str(&tell_loaded(&renewed)),
-                    Err(error) => writeln!(told, "{error}").unwrap(),
-                }
+            let turned = policy.replacen(from, to, 1);
+            let (changed, how) = match number % 2 {
+                0 => (String::new(), "left out"),
+                _ => (turned, from),
+            };
+            let mut text = policies.clone();
+            text[place] = &changed;
+            let mut sources: PolicySources = sources.clone();
+            sources.policies[at].text = text.concat();
+            writeln!(told, "== {}: {how} {place}", file.name).unwrap();
+            match firewall.renewed(firewall.catalog().clone(), sources) {
+                Ok(renewed) => told.push_str(&tell_loaded(&renewed)),
+                Err(error) => writeln!(told, "{error}").unwrap(),
             }
         }
+    }
+    told
+}
+
+/// What is said of the policies by themselves.
+fn tell_outline(firewall: &Firewall) -> String {
+    let (policies, sources) = (firewall.policies(), firewall.sources());
+    let mut told = format!(
+        "{:?}\n{:?}\n{:?}\n{}\n",
+        policy::outline(sources),
+        firewall.known_columns(),
+        (
+            policies.entity_names(),
+            policies.demands_vary(),
+            policies.demands_approval(),
+            policies.looks_at_time(),
+            policies.policies_beyond_tables(),
+        ),
+        PolicySet::schema_text(firewall.catalog()),
+    );
+    for id in policies.ids() {
+        let about = (
+            policies.effect(&id).map(PolicyEffect::name),
+            policies.looks_at_circumstances(&id),
+            policies.asks_for_approval(&id),
+            policies.actions_beyond_tables(&id),
+            policies.tables_named_by(&id),
+            firewall.why_not_enumerated(&id),
+        );
+        writeln!(told, "{id} {about:?}").unwrap();
+    }
+    for mutant in policy::mutate(sources) {
+        writeln!(told, "{}", mutant.describe()).unwrap();
+    }
+    for file in &sources.policies {
+        writeln!(told, "{:?}", policy::format_policies(file)).unwrap();
     }
     told
 }
