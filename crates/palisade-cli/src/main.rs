@@ -112,6 +112,7 @@ mod secret;
 mod serve;
 #[cfg_attr(not(feature = "http"), path = "absent/serve_http.rs")]
 mod serve_http;
+mod server_statements;
 mod setup;
 mod setup_sql;
 mod snippet;

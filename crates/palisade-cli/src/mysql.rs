@@ -12,6 +12,7 @@ use tokio::time::timeout;
 use crate::{
     database::Access,
     exit::Failure,
+    server_statements::{CountedStatement, CountedStatements},
     target::{LOOK_WHETHER_IT_RUNS, Parts, Problem, Target, TlsFiles},
     weakness::{Excess, Weak},
 };
@@ -91,6 +92,42 @@ pub(crate) async fn catalog(target: &Target, conn: &mut Conn) -> Result<Catalog,
 /// What the database of `target` holds.
 pub(crate) async fn read_catalog(target: &Target) -> Result<Catalog, Failure> {
     catalog(target, &mut connection(target).await?).await
+}
+
+/// The statements that the server has counted, of all accounts as one.
+pub(crate) async fn read_statements(target: &Target) -> Result<CountedStatements, Failure> {
+    let mut conn = connection(target).await?;
+    let found = palisade_mysql::read_digests(&mut conn).await.map_err(|error| {
+        Failure::Unavailable(format!(
+            "the server does not tell which statements it has counted: {error}\n  help: let the account read them: `GRANT SELECT \
+             ON performance_schema.* TO …`"
+        ))
+    })?;
+    let Some(found) = found else {
+        return Err(Failure::Usage(
+            "the server counts no statements\n  help: write `performance_schema = ON` into its configuration, restart it, and let \
+             it count for as long as its work repeats itself"
+                .to_owned(),
+        ));
+    };
+    let mut unseen = vec!["Statements of all accounts are counted as one.".to_owned()];
+    if found.lost > 0 {
+        unseen.push(format!(
+            "Of {} calls the server kept no text: `performance_schema_digests_size` is too small for them.",
+            found.lost
+        ));
+    }
+    let statements = found.digests.into_iter().map(|digest| CountedStatement {
+        account: None,
+        text: digest.text,
+        calls: digest.calls,
+        first: digest.first,
+        last: digest.last,
+    });
+    Ok(CountedStatements {
+        statements: statements.collect(),
+        unseen,
+    })
 }
 
 /// A connection for what the operator asks about the database itself.

@@ -6,17 +6,20 @@ use palisade::{
     moment,
     policy::{PolicyOutline, outline},
 };
-use palisade_corpus::{LearnError, Learned, PolicyTests};
+use palisade_corpus::{AskedStatement, LearnError, Learned, PolicyTests};
 use serde_json::json;
 
 use crate::{
-    args::Format,
+    args::{Format, PolicyArguments},
     asked_statements::{self, AskedInLog},
+    database_name::Source,
     exit::{Exit, Failure},
     human, output,
     policies::Policies,
     policy_diff::choose_catalog,
     policy_test::{not_loaded, not_run},
+    server_statements::{self, Whose},
+    setup::Setup,
     workbench_args::LearnArguments,
 };
 
@@ -24,13 +27,22 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Runs the command.
 pub(crate) fn run(arguments: &LearnArguments) -> Result<Exit, Failure> {
-    let log = match (&arguments.audit, &arguments.statements) {
-        (Some(path), _) => asked_statements::read_audit(path)?,
-        (None, Some(path)) => AskedInLog {
+    let mut unseen = Vec::new();
+    let log = match (&arguments.audit, &arguments.statements, &arguments.counted) {
+        (Some(path), _, _) => asked_statements::read_audit(path)?,
+        (None, Some(path), _) => AskedInLog {
             statements: asked_statements::read_statements(path)?,
             ..AskedInLog::default()
         },
-        (None, None) => {
+        (None, None, Some(database)) => {
+            let (statements, sentences) = read_counted(database, arguments)?;
+            unseen = sentences;
+            AskedInLog {
+                statements,
+                ..AskedInLog::default()
+            }
+        }
+        (None, None, None) => {
             return Err(Failure::Usage("name a log: `--audit FILE`".to_owned()));
         }
     };
@@ -50,18 +62,25 @@ pub(crate) fn run(arguments: &LearnArguments) -> Result<Exit, Failure> {
             write(folder, &learned)?;
             output::text(&format!(
                 "{}`{}` and `{}` were written\n",
-                summarize(&learned),
+                summarize(&learned, &unseen),
                 folder.join("learned.cedar").display(),
                 folder.join("tests/learned.toml").display()
             ))?;
         }
         None => output::text(&match arguments.format {
             Format::Json => {
-                let text = serde_json::to_string(&learned)
+                let mut told = serde_json::to_value(&learned)
                     .map_err(|error| Failure::Internal(error.to_string()))?;
-                text + "\n"
+                if let serde_json::Value::Object(told) = &mut told {
+                    told.insert("unseen".to_owned(), json!(unseen));
+                }
+                format!("{told}\n")
             }
-            Format::Text => format!("{}\n{}", learned.policies, comment(&summarize(&learned))),
+            Format::Text => format!(
+                "{}\n{}",
+                learned.policies,
+                comment(&summarize(&learned, &unseen))
+            ),
         })?,
     }
     Ok(match learned.left.is_empty() {
@@ -70,8 +89,27 @@ pub(crate) fn run(arguments: &LearnArguments) -> Result<Exit, Failure> {
     })
 }
 
+/// The statements that the server of `database` has counted, and what cannot be seen there.
+fn read_counted(
+    database: &str,
+    arguments: &LearnArguments,
+) -> Result<(Vec<AskedStatement>, Vec<String>), Failure> {
+    let nobody = PolicyArguments {
+        principal: None,
+        policies: None,
+        config: None,
+    };
+    let source = Source::argument(database)?;
+    let (_, database) = Setup::over(source, &arguments.secret, &nobody, None)?;
+    let whose = Whose {
+        accounts: &arguments.account,
+        principal: arguments.principal.as_ref(),
+    };
+    server_statements::read(&database, whose)
+}
+
 /// What was learned from, and what was not.
-fn summarize(learned: &Learned) -> String {
+fn summarize(learned: &Learned, unseen: &[String]) -> String {
     let window = match &learned.window {
         Some((first, last)) => format!(", asked from {first} to {last}"),
         None => String::new(),
@@ -80,6 +118,9 @@ fn summarize(learned: &Learned) -> String {
         "Learned from {} statements{window}. What was not asked then is not seen.\n",
         learned.permitted
     );
+    for sentence in unseen {
+        let _ = writeln!(out, "{sentence}");
+    }
     for (sql, why) in &learned.left {
         let _ = writeln!(out, "Not learned from, {why}: {}", human::printable(sql));
     }

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use palisade::{catalog::Catalog, guard::Backend};
+use palisade::{catalog::Catalog, guard::Backend, ident};
 use palisade_postgres::{
     ConnectError, PostgresBackend, PostgresConfig, Weakness, WeaknessKind, examine,
 };
@@ -20,6 +20,7 @@ use crate::{
     database::Access,
     exit::Failure,
     secret::Password,
+    server_statements::{CountedStatement, CountedStatements},
     target::{LOOK_WHETHER_IT_RUNS, NAME_THE_PASSWORD, Parts, Problem, Target, TlsFiles},
     weakness::{Excess, Weak},
 };
@@ -143,6 +144,93 @@ pub(crate) async fn catalog(target: &Target, client: &Client) -> Result<Catalog,
 pub(crate) async fn read_catalog(target: &Target) -> Result<Catalog, Failure> {
     catalog(target, &client(target).await?).await
 }
+
+/// The statements that the server has counted by its extension `pg_stat_statements`.
+pub(crate) async fn read_statements(target: &Target) -> Result<CountedStatements, Failure> {
+    let client = client(target).await?;
+    let fault = |error: tokio_postgres::Error| {
+        let told = error
+            .as_db_error()
+            .map_or_else(|| error.to_string(), |told| told.message().to_owned());
+        Failure::Unavailable(format!(
+            "the server does not tell which statements it has counted: {told}\n  help: {COUNT_STATEMENTS}"
+        ))
+    };
+    let sql = "SELECT /* palisade */ n.nspname::text FROM pg_catalog.pg_extension e \
+               JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = 'pg_stat_statements'";
+    let found = client.query_typed(sql, &[]).await.map_err(fault)?;
+    let Some(row) = found.first() else {
+        return Err(Failure::Usage(format!(
+            "the database has no extension `pg_stat_statements`\n  help: {COUNT_STATEMENTS}"
+        )));
+    };
+    let schema: String = row.try_get(0).map_err(fault)?;
+    let of = |name: &str| ident::qualify([schema.as_str(), name]);
+    let ms = "pg_catalog.extract('epoch', {}) OPERATOR(pg_catalog.*) 1000";
+    let sql = format!(
+        "SELECT /* palisade */ i.dealloc, ({})::pg_catalog.int8, ({})::pg_catalog.int8 FROM {} i",
+        ms.replace("{}", "i.stats_reset"),
+        ms.replace("{}", "pg_catalog.now()"),
+        of("pg_stat_statements_info")
+    );
+    let rows = client.query_typed(&sql, &[]).await.map_err(fault)?;
+    let row = rows
+        .first()
+        .ok_or_else(|| Failure::Internal("no row of statistics".to_owned()))?;
+    let dropped: i64 = row.try_get(0).map_err(fault)?;
+    let moment = |at| -> Result<Duration, tokio_postgres::Error> {
+        let ms: i64 = row.try_get(at)?;
+        Ok(Duration::from_millis(ms.unsigned_abs()))
+    };
+    let (first, last) = (moment(1).map_err(fault)?, moment(2).map_err(fault)?);
+    let sql = format!(
+        "SELECT /* palisade */ r.rolname::pg_catalog.text, s.query, s.calls FROM {} s \
+         JOIN pg_catalog.pg_roles r ON r.oid = s.userid \
+         JOIN pg_catalog.pg_database d ON d.oid = s.dbid \
+         WHERE d.datname = pg_catalog.current_database() AND s.toplevel ORDER BY s.calls DESC, s.query",
+        of("pg_stat_statements")
+    );
+    let mut counted = CountedStatements::default();
+    let mut hidden = 0_i64;
+    for row in client.query_typed(&sql, &[]).await.map_err(fault)? {
+        let text: Option<String> = row.try_get(1).map_err(fault)?;
+        let calls: i64 = row.try_get(2).map_err(fault)?;
+        match text {
+            // Our own, by which this was asked before.
+            Some(text) if text.starts_with(OWN) => {}
+            Some(text) if text != HIDDEN => counted.statements.push(CountedStatement {
+                account: Some(row.try_get(0).map_err(fault)?),
+                text,
+                calls: calls.unsigned_abs(),
+                first,
+                last,
+            }),
+            Some(_) | None => hidden += calls,
+        }
+    }
+    if hidden > 0 {
+        counted.unseen.push(format!(
+            "Of {hidden} calls of other accounts the text is hidden from `{}`: grant it `pg_read_all_stats`.",
+            target.user()
+        ));
+    }
+    if dropped > 0 {
+        counted.unseen.push(format!(
+            "{dropped} times the server forgot what was asked seldom: `pg_stat_statements.max` is too small."
+        ));
+    }
+    Ok(counted)
+}
+
+/// How our own questions about statements begin: the server keeps comments.
+const OWN: &str = "SELECT /* palisade */";
+
+/// What `pg_stat_statements` tells in the place of a text that the account may not read.
+const HIDDEN: &str = "<insufficient privilege>";
+
+/// How a server comes to count statements.
+const COUNT_STATEMENTS: &str = "write `shared_preload_libraries = 'pg_stat_statements'` into `postgresql.conf`, restart the server, and run \
+     `CREATE EXTENSION pg_stat_statements` in the database";
 
 /// A connection for what the operator asks about the database itself.
 pub(crate) async fn client(target: &Target) -> Result<Client, Failure> {

@@ -366,6 +366,10 @@ Examples (after `palisade demo`):
   palisade policy learn demo-policies --audit audit.jsonl
   palisade policy learn demo-policies --audit audit.jsonl --unused 90
 
+With a server that counts statements:
+  palisade policy learn policies --counted postgres://reader@db.internal/shop \\
+    --account support_app --as 'Agent::\"support-bot\"'
+
 Exit code 1: nothing was learned from some of the statements.";
 
 /// `palisade policy learn`
@@ -375,12 +379,26 @@ pub(crate) struct LearnArguments {
     #[arg(value_name = "DIR", default_value = "policies")]
     pub(crate) dir: PathBuf,
     /// Learn from an audit log
-    #[arg(long, value_name = "FILE", required_unless_present = "statements")]
+    #[arg(long, value_name = "FILE", required_unless_present_any = ["statements", "counted"])]
     pub(crate) audit: Option<PathBuf>,
     /// Learn from statements that a person marked: JSON lines
     /// {"sql", "params"?, "as"}
     #[arg(long, value_name = "FILE", conflicts_with = "audit")]
     pub(crate) statements: Option<PathBuf>,
+    /// Learn from what this server has counted: `pg_stat_statements` of
+    /// PostgreSQL, `performance_schema` of MySQL and MariaDB
+    #[arg(long, value_name = "DATABASE", conflicts_with_all = ["audit", "statements", "unused"])]
+    pub(crate) counted: Option<String>,
+    /// Of that, the statements of this account alone (PostgreSQL); can be
+    /// repeated
+    #[arg(long, value_name = "NAME", requires = "counted")]
+    pub(crate) account: Vec<String>,
+    /// For whom policies are learned from it, in place of each account's own
+    /// 'Agent::"ACCOUNT"'
+    #[arg(long = "as", value_name = "PRINCIPAL", value_parser = Principal::parse, requires = "counted")]
+    pub(crate) principal: Option<Principal>,
+    #[command(flatten)]
+    pub(crate) secret: SecretArguments,
     /// The tables of the statements, a catalog in the tests of DIR
     #[arg(long, value_name = "NAME")]
     pub(crate) catalog: Option<String>,

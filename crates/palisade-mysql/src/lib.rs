@@ -10,6 +10,7 @@ mod cascade_count;
 mod cells;
 mod config;
 mod connect;
+mod digests;
 mod estimate;
 mod execute;
 mod fault;
@@ -32,6 +33,7 @@ pub use backend::MysqlBackend;
 pub use cascade_count::columns_read;
 pub use config::MysqlConfig;
 pub use connect::{ConnectError, Obstacle, connect};
+pub use digests::{Digest, Digests, read_digests};
 pub use introspect::{IntrospectError, catalog};
 /// The driver whose connections this crate takes.
 pub use mysql_async;

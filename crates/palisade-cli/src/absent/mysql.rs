@@ -9,6 +9,7 @@ use crate::{
     account::{Account, Asked},
     database::Access,
     exit::Failure,
+    server_statements::CountedStatements,
     setup::Setup,
     target::{Parts, Problem, Target},
 };
@@ -24,6 +25,10 @@ pub(crate) async fn open(_: &Target, _: Access) -> Result<Arc<dyn Backend>, Fail
 }
 
 pub(crate) async fn read_catalog(_: &Target) -> Result<Catalog, Failure> {
+    Err(absent(NAME).into())
+}
+
+pub(crate) async fn read_statements(_: &Target) -> Result<CountedStatements, Failure> {
     Err(absent(NAME).into())
 }
 

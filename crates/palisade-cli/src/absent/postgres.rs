@@ -10,6 +10,7 @@ use crate::{
     account::{Account, Asked},
     database::Access,
     exit::Failure,
+    server_statements::CountedStatements,
     setup::Setup,
     target::{Parts, Problem, Target},
 };
@@ -43,6 +44,10 @@ pub(crate) fn open_state(
 }
 
 pub(crate) async fn read_catalog(_: &Target) -> Result<Catalog, Failure> {
+    Err(absent(NAME).into())
+}
+
+pub(crate) async fn read_statements(_: &Target) -> Result<CountedStatements, Failure> {
     Err(absent(NAME).into())
 }
 

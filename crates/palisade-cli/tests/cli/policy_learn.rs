@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use palisade_testkit::servers::{MariaDbServer, PostgresServer, Server};
 use serde_json::json;
 
 use crate::desk::{BOT, Desk};
@@ -280,4 +281,153 @@ fn a_refusal_becomes_a_request_for_the_least_permits() {
     // Where rows are not permitted either, they are asked for.
     let told = request(&["--as", "Agent::\"eve\"", "SELECT count(*) FROM tickets"]);
     assert!(told.expect_exit(0).out.contains("Action::\"see\""));
+}
+
+/// A folder without policies over the tables of a shop on a server.
+fn shop(dialect: &str) -> Desk {
+    let desk = Desk::empty();
+    desk.policy("");
+    desk.write(&format!("p/tests/shop.{dialect}.sql"), TABLES);
+    desk
+}
+
+const TABLES: &str = "CREATE TABLE customers (id integer PRIMARY KEY, name varchar(40), city varchar(40), salary integer);\n\
+                      CREATE TABLE orders (id integer PRIMARY KEY, customer integer, total integer);\n";
+
+const ASKED: [&str; 6] = [
+    "SELECT name FROM customers WHERE id = 1",
+    "SELECT name FROM customers WHERE id = 2",
+    "SELECT city, count(*) FROM customers WHERE name IN ('a', 'b') GROUP BY city",
+    "UPDATE orders SET total = 5 WHERE id = 7",
+    "INSERT INTO orders (id, customer, total) VALUES (1, 2, 3), (2, 2, 4)",
+    "START TRANSACTION",
+];
+
+fn learned_from(told: &str, schema: &str) {
+    for text in [
+        "Column::\"DB.customers.name\"",
+        "Column::\"DB.customers.city\"",
+        "Action::\"select\"",
+        "Action::\"update\"",
+        "Action::\"insert\"",
+        "Column::\"DB.orders.total\"",
+        " calls were neither queries nor changes of rows",
+        "A server does not know in which sessions an agent read instructions to it",
+    ] {
+        let text = text.replace("DB", schema);
+        assert!(told.contains(&text), "{text}\n{told}");
+    }
+    assert!(
+        !told.contains("salary") && !told.contains("Not learned from"),
+        "{told}"
+    );
+}
+
+#[test]
+fn policies_are_learned_from_what_postgresql_has_counted() {
+    let preload = ["shared_preload_libraries=pg_stat_statements"];
+    let server = PostgresServer::start_with(&preload).unwrap();
+    let load = |name: &str, script: &str| server.load(name, script).unwrap().clean().unwrap();
+    load(
+        "postgres",
+        "CREATE ROLE app LOGIN; CREATE ROLE other LOGIN; CREATE DATABASE shop; CREATE DATABASE bare;",
+    );
+    load("shop", TABLES);
+    load(
+        "shop",
+        "CREATE SCHEMA extensions; CREATE EXTENSION pg_stat_statements SCHEMA extensions; \
+         GRANT USAGE ON SCHEMA extensions TO PUBLIC; \
+         GRANT SELECT, UPDATE, INSERT ON customers, orders TO app, other;",
+    );
+    for sql in ASKED {
+        server.query_as("app", "shop", sql).unwrap();
+    }
+    server
+        .query_as("other", "shop", "SELECT salary FROM customers")
+        .unwrap();
+    let desk = shop("postgres");
+    let url = server.url("shop");
+    let learn = ["policy", "learn", "p", "--counted", &url];
+    let told = desk
+        .run(&[&learn[..], &["--account", "app"]].concat())
+        .expect_exit(0)
+        .out;
+    learned_from(&told, "public");
+    assert!(told.contains("asked 2 times by Agent::\"app\""), "{told}");
+    // For whom they are learned is the operator's to say; others' statements are learned from unless they are left out.
+    let told = desk.run(&[&learn[..], &["--as", BOT]].concat()).out;
+    assert!(
+        told.contains(BOT) && told.contains("salary") && !told.contains("Agent::\"app\""),
+        "{told}"
+    );
+    // Texts of other accounts are not everybody's.
+    let theirs = server.url_as("other", "shop");
+    let json = desk.run(&[
+        "policy",
+        "learn",
+        "p",
+        "--counted",
+        &theirs,
+        "--format",
+        "json",
+    ]);
+    let unseen = json.expect_exit(0).json()["unseen"].to_string();
+    assert!(
+        unseen.contains("is hidden from `other`: grant it `pg_read_all_stats`"),
+        "{unseen}"
+    );
+    let bare = server.url("bare");
+    desk.run(&["policy", "learn", "p", "--counted", &bare])
+        .fails(
+            2,
+            &["has no extension `pg_stat_statements`", "CREATE EXTENSION"],
+        );
+    desk.run(&["policy", "learn", "p", "--counted", "sqlite:demo.db"])
+        .fails(2, &["SQLite counts no statements", "--audit FILE"]);
+}
+
+#[test]
+fn policies_are_learned_from_what_mariadb_has_counted() {
+    let server = MariaDbServer::start_with(&["--performance-schema=ON"]).unwrap();
+    ask_mariadb(&server);
+    let desk = shop("mysql");
+    let url = server.url("shop");
+    let learn = ["policy", "learn", "p", "--counted", &url];
+    desk.run(&learn)
+        .fails(2, &["the statements of all accounts as one", "--as"]);
+    let told = desk
+        .run(&[&learn[..], &["--as", BOT]].concat())
+        .expect_exit(0)
+        .out;
+    learned_from(&told, "main");
+    assert!(
+        told.contains("Statements of all accounts are counted as one."),
+        "{told}"
+    );
+    let silent = MariaDbServer::start_shared().unwrap();
+    let name = silent.fresh_database("uncounted").unwrap();
+    desk.run(&[
+        "policy",
+        "learn",
+        "p",
+        "--counted",
+        &silent.url(&name),
+        "--as",
+        BOT,
+    ])
+    .fails(
+        2,
+        &["the server counts no statements", "performance_schema = ON"],
+    );
+}
+
+/// Has a server count the statements, and no others of its database.
+fn ask_mariadb(server: &Server) {
+    server.create_database("shop").unwrap();
+    server.load("shop", TABLES).unwrap().clean().unwrap();
+    let empty = "TRUNCATE performance_schema.events_statements_summary_by_digest";
+    server.query("mysql", empty).unwrap();
+    for sql in ASKED {
+        server.query("shop", sql).unwrap();
+    }
 }

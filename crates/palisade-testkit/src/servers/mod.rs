@@ -59,7 +59,15 @@ impl PostgresServer {
     /// # Errors
     /// If PostgreSQL is not installed or does not start.
     pub fn start() -> Result<Self, ServerError> {
-        Server::start(postgres::engine(Kind::Postgres)?).map(Self)
+        Self::start_with(&[])
+    }
+
+    /// Starts a server of its own with more settings, such as `shared_preload_libraries=pg_stat_statements`.
+    ///
+    /// # Errors
+    /// As [`PostgresServer::start`]; a setting that the server does not know is among the reasons.
+    pub fn start_with(settings: &[&str]) -> Result<Self, ServerError> {
+        Server::start(postgres::engine(Kind::Postgres, settings)?).map(Self)
     }
 
     /// Starts PostgreSQL 18, which is optional: see [the module](self).
@@ -67,7 +75,7 @@ impl PostgresServer {
     /// # Errors
     /// If it was not fetched or does not start.
     pub fn start_second() -> Result<Self, ServerError> {
-        Server::start(postgres::engine(Kind::SecondPostgres)?).map(Self)
+        Server::start(postgres::engine(Kind::SecondPostgres, &[])?).map(Self)
     }
 
     /// The server that all tests of this binary share; it ends with the process.

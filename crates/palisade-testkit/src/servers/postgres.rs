@@ -10,9 +10,12 @@ use super::{
 };
 
 /// The PostgreSQL of this machine, else the PostgreSQL that xtask unpacked; or the second version.
-pub(super) fn engine(kind: Kind) -> Result<Box<dyn Engine>, ServerError> {
+pub(super) fn engine(kind: Kind, settings: &[&str]) -> Result<Box<dyn Engine>, ServerError> {
     match kind.find() {
-        Some(programs) => Ok(Box::new(Postgres { programs })),
+        Some(programs) => Ok(Box::new(Postgres {
+            programs,
+            settings: settings.iter().map(|one| (*one).to_owned()).collect(),
+        })),
         None => Err(ServerError::Missing {
             name: kind.name(),
             command: kind.command(),
@@ -23,6 +26,8 @@ pub(super) fn engine(kind: Kind) -> Result<Box<dyn Engine>, ServerError> {
 #[derive(Debug)]
 struct Postgres {
     programs: Programs,
+    /// More of them, `name=value`.
+    settings: Vec<String>,
 }
 
 impl Engine for Postgres {
@@ -69,6 +74,9 @@ impl Engine for Postgres {
             // In the data folder, which is removed, rather than in /dev/shm, which stays.
             "dynamic_shared_memory_type=mmap",
         ] {
+            command.arg("-c").arg(setting);
+        }
+        for setting in &self.settings {
             command.arg("-c").arg(setting);
         }
         command
