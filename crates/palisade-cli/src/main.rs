@@ -89,6 +89,7 @@ mod policy;
 mod policy_access;
 mod policy_check;
 mod policy_diff;
+mod policy_diff_rows;
 mod policy_fix;
 mod policy_fmt;
 mod policy_generate;

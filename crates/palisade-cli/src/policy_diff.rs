@@ -2,12 +2,14 @@
 
 use std::{fmt::Write as _, path::Path};
 
-use palisade_corpus::{AskedStatement, PolicyChange, PolicyTests};
+use palisade_corpus::{AskedStatement, PolicyChange, PolicyTests, Replay};
+use serde::Serialize;
 
 use crate::{
     asked_statements,
     exit::{Exit, Failure},
     human, output,
+    policy_diff_rows::{self, RowChange},
     policy_test::{not_loaded, not_run},
     workbench_args::{DiffArguments, DiffFormat, FailOnDiff},
 };
@@ -61,6 +63,15 @@ fn read_asked(arguments: &DiffArguments) -> Result<Option<Vec<AskedStatement>>, 
     }
 }
 
+/// What is printed as JSON.
+#[derive(Serialize)]
+struct Told<'a> {
+    #[serde(flatten)]
+    replay: &'a Replay,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rows: Option<&'a [RowChange]>,
+}
+
 /// Compares what becomes of statements that were asked.
 fn replay(
     arguments: &DiffArguments,
@@ -71,6 +82,10 @@ fn replay(
     let replay = new
         .replay(old, &catalog, asked)
         .map_err(|error| not_run(&error, &arguments.new))?;
+    let rows = match &arguments.rows {
+        Some(database) => Some(policy_diff_rows::compare(arguments, database, asked)?),
+        None => None,
+    };
     let percent = replay.undecided_percent();
     let mut counts = format!(
         "{} statements: {} change, {} stay as they are, {} undecided ({percent:.1} %), {} not replayable\n",
@@ -91,8 +106,15 @@ fn replay(
             let _ = writeln!(counts, "  {why}: {}", human::printable(sql));
         }
     }
+    if let Some(rows) = &rows {
+        counts.push_str("rows:\n");
+        counts.push_str(&policy_diff_rows::describe(rows));
+    }
     output::text(&match arguments.format {
-        DiffFormat::Json => print_json(&replay)?,
+        DiffFormat::Json => print_json(&Told {
+            replay: &replay,
+            rows: rows.as_deref(),
+        })?,
         DiffFormat::Text => describe(&replay.changes) + &counts,
         DiffFormat::Markdown => format!("{}\n```text\n{counts}```\n", table(&replay.changes)),
     })?;

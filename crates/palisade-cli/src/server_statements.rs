@@ -61,7 +61,7 @@ pub(crate) fn read(
     let CountedStatements {
         statements,
         mut unseen,
-    } = host::runtime()?.block_on(counted(target))?;
+    } = host::runtime()?.block_on(ask_server(target))?;
     let mut asked: Vec<AskedStatement> = Vec::new();
     let mut others = 0_u64;
     for statement in statements {
@@ -90,7 +90,7 @@ pub(crate) fn read(
     Ok((asked, unseen))
 }
 
-async fn counted(target: &Target) -> Result<CountedStatements, Failure> {
+async fn ask_server(target: &Target) -> Result<CountedStatements, Failure> {
     match target.engine() {
         Engine::Postgres => postgres::read_statements(target).await,
         Engine::Mysql => mysql::read_statements(target).await,

@@ -510,6 +510,10 @@ Examples (after `palisade demo`):
   palisade policy diff demo-policies demo-policies
   palisade policy diff demo-policies demo-policies --format markdown
 
+With statements that are asked, and a replica:
+  palisade policy diff old new --statements asked.jsonl \\
+    --rows postgres://reader@replica.internal/shop
+
 Exit code 1: something is wider, or as `--fail-on` says.";
 
 /// `palisade policy diff`
@@ -530,6 +534,12 @@ pub(crate) struct DiffArguments {
     /// The tables of the statements, a catalog in the tests of NEW
     #[arg(long, value_name = "NAME")]
     pub(crate) catalog: Option<String>,
+    /// Run the statements on this database too, a replica: how many rows come
+    /// and go, never a value
+    #[arg(long, value_name = "DATABASE", requires = "statements")]
+    pub(crate) rows: Option<String>,
+    #[command(flatten)]
+    pub(crate) secret: SecretArguments,
     /// How many statements in a hundred may stay undecided
     #[arg(long, value_name = "PERCENT", default_value = "100")]
     pub(crate) max_undecided: u8,

@@ -235,7 +235,7 @@ fn left(timeout: Duration, waited: Duration, deadline: Instant) -> Duration {
 }
 
 impl Connection {
-    /// Whether `call` keeps nobody waiting who has messages to read: it is small, and nothing of it blocks.
+    /// Whether `call` may run where messages are read: it is small, and nothing of it blocks.
     fn runs_here(&self, call: &Call, asked: &Asked) -> bool {
         asked.work == WorkPlace::Here
             && call.reads_now()

@@ -168,3 +168,67 @@ fn what_cannot_be_replayed_is_counted_apart() {
     diff(&desk, &["--audit", "audit.jsonl", "--catalog", "coffee"])
         .fails(2, &["there is no catalog `coffee`"]);
 }
+
+/// How many rows come and go is counted on a database, and no value is told.
+#[test]
+fn rows_that_come_and_go_are_counted() {
+    let desk = desk(&[MASK], &[ROWS]);
+    palisade_sqlite::create_database(desk.path("tea.db"), TABLES).unwrap();
+    let all = "SELECT name FROM tea";
+    let statements = [
+        (all, "ann"),
+        ("SELECT price FROM tea WHERE id = 1", "ann"),
+        ("SELECT count(*) FROM tea WHERE price < 5", "ann"),
+        ("SELECT name FROM tea WHERE id = 1", "bob"),
+        ("SELECT name FROM tea WHERE id = 1", "ann"),
+        ("DELETE FROM tea", "ann"),
+    ];
+    let lines = statements
+        .map(|(sql, who)| json!({"sql": sql, "as": format!("Agent::\"{who}\"")}).to_string());
+    desk.write("asked.jsonl", lines.join("\n"));
+    let rows = [
+        "--statements",
+        "asked.jsonl",
+        "--rows",
+        "sqlite:tea.db",
+        "--fail-on",
+        "nothing",
+    ];
+    let bare = |sql: &str| count_rows(&desk, sql);
+    let (everything, cheap) = (bare(all), bare("SELECT name FROM tea WHERE price < 5"));
+    assert!(cheap > 0 && cheap < everything, "{cheap} of {everything}");
+    let told = diff(&desk, &rows).expect_exit(0).out;
+    let gone = everything - cheap;
+    for text in [
+        format!("Agent::\"ann\": {all}: 0 rows come, {gone} go ({everything} before, {cheap} now)"),
+        "SELECT price FROM tea WHERE id = 1: 1 rows come, 1 go (1 before, 1 now)".to_owned(),
+        // The mask was compared, so that none was found.
+        "SELECT count(*) FROM tea WHERE price < 5: 1 rows come, 1 go".to_owned(),
+    ] {
+        assert!(told.contains(&text), "{text}\n{told}");
+    }
+    let counted = told.split("rows:\n").nth(1).unwrap();
+    assert_eq!(counted.lines().count(), 3, "{told}");
+    for value in ["Assam", "null"] {
+        assert!(!counted.contains(value), "{told}");
+    }
+    let json = diff(&desk, &[&rows[..], &["--format", "json"]].concat()).json();
+    assert_eq!(json["rows"][0]["go"], gone, "{json}");
+    diff(&desk, &["--rows", "sqlite:tea.db"]).fails(2, &["--statements"]);
+}
+
+/// How many rows there are where nothing is masked or filtered.
+fn count_rows(desk: &Desk, sql: &str) -> usize {
+    let told = desk.run(&[
+        "query",
+        "sqlite:tea.db",
+        sql,
+        "--policies",
+        "p",
+        "--as",
+        "Agent::\"ann\"",
+        "--format",
+        "json",
+    ]);
+    told.expect_exit(0).json()["rows"].as_array().unwrap().len()
+}
