@@ -20,7 +20,7 @@ use palisade::{
     dialect::Dialect,
     firewall::{Decision, Firewall},
     policy::{self, PolicyEffect, PolicySet, PolicySources},
-    session::Session,
+    session::{Principal, Session},
 };
 use palisade_corpus::{Case, Corpus, Runner};
 
@@ -47,9 +47,47 @@ const FRAMES: [(&str, &str); 6] = [
 ];
 
 /// Tokens that are put in the place of others.
-const TOKENS: [&str; 24] = [
-    "NOT", "DISTINCT", "ALL", "NULL", "*", "(", ")", ",", "OR", "AND", "1", "''", "LATERAL", "=",
-    "<", ".", "AS", "IN", "IS", "LIMIT", "SELECT", "FROM", "id", "JOIN",
+const TOKENS: [&str; 40] = [
+    "NOT",
+    "DISTINCT",
+    "ALL",
+    "NULL",
+    "*",
+    "(",
+    ")",
+    ",",
+    "OR",
+    "AND",
+    "1",
+    "''",
+    "LATERAL",
+    "=",
+    "<",
+    ".",
+    "AS",
+    "IN",
+    "IS",
+    "LIMIT",
+    "SELECT",
+    "FROM",
+    "id",
+    "JOIN",
+    "LIKE",
+    "NOT LIKE",
+    "NOT IN",
+    "BETWEEN",
+    "<>",
+    ">=",
+    "||",
+    "-",
+    "IS NOT",
+    "LEFT JOIN",
+    "USING",
+    "ON",
+    "'a%'",
+    "-1",
+    "GROUP BY",
+    "ORDER BY",
 ];
 
 /// What turns a policy round.
@@ -191,7 +229,10 @@ fn tell_statement(firewall: &Firewall, case: &Case, sql: &str, session: &Session
 fn tell_decision(decision: &Decision) -> String {
     let statement = match decision {
         Decision::Allow(statement) => statement,
-        Decision::Reject(rejection) => return format!("{rejection:?}"),
+        Decision::Reject(rejection) => {
+            let body = serde_json::to_string(&rejection.for_agent()).unwrap();
+            return format!("{rejection:?} {body}");
+        }
     };
     let parts = danger::parts(statement);
     let effects = (
@@ -329,6 +370,15 @@ fn tell_outline(firewall: &Firewall) -> String {
             firewall.why_not_enumerated(&id),
         );
         writeln!(told, "{id} {about:?}").unwrap();
+    }
+    let names = policies.entity_names();
+    let parsed: Vec<Principal> = (names.iter())
+        .filter_map(|name| Principal::parse(name).ok())
+        .collect();
+    for one in &parsed {
+        let groups = parsed.iter().filter(|group| firewall.is_in(one, group));
+        let groups: Vec<String> = groups.map(ToString::to_string).collect();
+        writeln!(told, "{one} in {groups:?}").unwrap();
     }
     for mutant in policy::mutate(sources) {
         writeln!(told, "{}", mutant.describe()).unwrap();
