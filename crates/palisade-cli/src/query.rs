@@ -11,7 +11,7 @@ use palisade::{
     approval::Approvals,
     error::Error,
     firewall::Firewall,
-    guard::{self, Backend, ChangeCall, Guard, Outcome, Refusal, Report},
+    guard::{self, Backend, BudgetStore, ChangeCall, Guard, Outcome, Refusal, Report},
     limits::Limits,
     past::LabelStore,
     policy::{PolicySources, template::Template},
@@ -162,6 +162,10 @@ pub(crate) fn open_store(
 pub(crate) fn keep_waiting(guard: Guard, store: ApprovalStore, setup: &Setup) -> Guard {
     let store = Arc::new(store);
     let guard = guard.with_labels(Arc::clone(&store) as Arc<dyn LabelStore>);
+    let guard = match store.is_shared() {
+        true => guard.with_budget_store(Arc::clone(&store) as Arc<dyn BudgetStore>),
+        false => guard,
+    };
     let name = setup.approvals.name_store().filter(|_| store.is_shared());
     setup.counts.add_store(name, &store);
     if let Some(webhook) = &setup.webhook {

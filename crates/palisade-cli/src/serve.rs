@@ -519,6 +519,9 @@ fn gate(
         name.clone(),
         setup.heartbeat,
     ));
+    if guard.shares_budgets() {
+        driver.spawn(watch::budgets(Arc::clone(&guard), name.clone()));
+    }
     let (transport, principal) = askers.source(setup);
     let options = ServeOptions {
         transport,

@@ -115,7 +115,16 @@ fn to_asked(
 ) -> Result<AskedStatement, Failure> {
     let principal = match (whose.principal, &statement.account) {
         (Some(principal), _) => principal.clone(),
-        (None, Some(account)) => Principal::new("Agent", account),
+        // A name of an account may hold what would end the text of a policy.
+        (None, Some(account)) => {
+            let name = format!("Agent::\"{account}\"");
+            Principal::parse(&name).map_err(|_| {
+                Failure::Usage(format!(
+                    "the account {account:?} cannot be the name of a principal\n  help: say for whom policies are learned from its \
+                     statements, `--account` and `--as`, or leave it out"
+                ))
+            })?
+        }
         (None, None) => {
             return Err(Failure::Usage(
                 "the server counts the statements of all accounts as one\n  help: say for whom policies are learned: `--as \

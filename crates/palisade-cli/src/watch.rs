@@ -19,6 +19,9 @@ const POLICIES: Duration = Duration::from_secs(1);
 /// there is looked for at once.
 const SCHEMA: Duration = Duration::from_secs(15);
 
+/// How often other servers are told what was taken of budgets.
+const BUDGETS: Duration = Duration::from_secs(1);
+
 /// Loads the policies of the folder that `policies` were read from whenever they change, and at once on a
 /// hangup signal. `folders` says where others are that apply in their place. A set that is wrong changes nothing, and the log says
 /// where it is wrong. Runs for ever.
@@ -143,6 +146,28 @@ pub(crate) async fn moments(guard: Arc<Guard>, connection: String, period: Durat
         // Once is enough, however long it lasts.
         if !now.is_empty() && now != told {
             tracing::error!(connection, "the moment cannot be noted: {now}");
+        }
+        told = now;
+    }
+}
+
+/// Tells other servers each second what principals have taken of their budgets, where anything was. Runs for ever.
+pub(crate) async fn budgets(guard: Arc<Guard>, connection: String) {
+    let mut ticks = every(BUDGETS);
+    let mut told = String::new();
+    loop {
+        ticks.tick().await;
+        let guard = Arc::clone(&guard);
+        let Ok(exchanged) = spawn_blocking(move || guard.exchange_budgets()).await else {
+            continue;
+        };
+        let now = exchanged.err().unwrap_or_default();
+        // Once is enough, however long it lasts.
+        if !now.is_empty() && now != told {
+            tracing::error!(
+                connection,
+                "budgets count for this server alone until its state can be reached: {now}"
+            );
         }
         told = now;
     }

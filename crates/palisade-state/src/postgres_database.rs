@@ -68,13 +68,15 @@ enum Answer {
 }
 
 impl PostgresDatabase {
-    /// The database of `config`, whose tables are made where they are not there yet, in the form `version`.
+    /// The database of `config`, whose tables are made where they are not there yet, in the form `version`: `tables`, and the table
+    /// `newest`, which the form before has not.
     ///
     /// # Errors
     /// If it cannot be reached, or has tables of another form.
     pub(crate) fn open(
         config: PostgresConfig,
         tables: &[&str],
+        newest: &str,
         version: i64,
     ) -> Result<Self, DatabaseFault> {
         let (jobs, waiting) = unbounded_channel();
@@ -86,11 +88,16 @@ impl PostgresDatabase {
             .spawn(drive)
             .map_err(|error| DatabaseFault(error.to_string()))?;
         let mut this = Self { jobs };
-        this.prepare(tables, version)?;
+        this.prepare(tables, newest, version)?;
         Ok(this)
     }
 
-    fn prepare(&mut self, tables: &[&str], version: i64) -> Result<(), DatabaseFault> {
+    fn prepare(
+        &mut self,
+        tables: &[&str],
+        newest: &str,
+        version: i64,
+    ) -> Result<(), DatabaseFault> {
         self.begin(true)?;
         let has = "SELECT CAST(count(*) AS bigint) FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
              WHERE n.nspname = ?1 AND c.relname = 'form'";
@@ -107,13 +114,20 @@ impl PostgresDatabase {
                 script.push_str(&format!("CREATE SCHEMA {SCHEMA};"));
             }
             script.push_str(OWN_TABLES);
-            script.extend(tables.iter().map(|table| translate_tables(table)));
+            let tables = tables.iter().chain([&newest]);
+            script.extend(tables.map(|table| translate_tables(table)));
             script.push_str(&format!("INSERT INTO form VALUES ({version});"));
             self.ask(Task::Batch(script))?;
             return self.end(true);
         }
         let known = self.query("SELECT version FROM form", &[])?;
         let known = known.first().map(|row| row.integer(0)).transpose()?;
+        if known == Some(version - 1) {
+            let mut script = translate_tables(newest);
+            script.push_str(&format!("UPDATE form SET version = {version};"));
+            self.ask(Task::Batch(script))?;
+            return self.end(true);
+        }
         self.end(false)?;
         match known {
             Some(known) if known == version => Ok(()),

@@ -20,7 +20,7 @@ use rusqlite::{Connection, TransactionBehavior};
 #[cfg(feature = "postgres")]
 use crate::postgres_database::PostgresDatabase;
 use crate::{
-    changes,
+    budgets, changes,
     database::{DatabaseFault, PATIENCE, StateDatabase, StateRow, StateTransaction},
     labels,
     operator_key::{OperatorKey, OperatorPublicKey},
@@ -35,7 +35,7 @@ pub const MAX_WAITING: u32 = 20;
 pub(crate) const KEPT: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The form of the tables; a file of a later one is refused.
-const VERSION: i64 = 4;
+const VERSION: i64 = 5;
 
 /// Marks the file as one of these: `PLSA`.
 pub(crate) const APPLICATION: i64 = 0x504c_5341;
@@ -212,7 +212,7 @@ impl ApprovalStore {
         options: ApprovalOptions,
     ) -> Result<Self, StateError> {
         let tables = [TABLES, changes::TABLE, receipts::TABLES, labels::TABLE];
-        let database = PostgresDatabase::open(config, &tables, VERSION);
+        let database = PostgresDatabase::open(config, &tables, budgets::TABLE, VERSION);
         let database = database.map_err(|why| StateError::Server(why.0))?;
         Self::over(
             StateDatabase::over_postgres(database),
@@ -621,6 +621,7 @@ fn prepare(connection: &mut Connection) -> Result<(), String> {
             transaction.execute_batch(changes::TABLE).map_err(text)?;
             transaction.execute_batch(receipts::TABLES).map_err(text)?;
             transaction.execute_batch(labels::TABLE).map_err(text)?;
+            transaction.execute_batch(budgets::TABLE).map_err(text)?;
             transaction
                 .pragma_update(None, "application_id", APPLICATION)
                 .map_err(text)?;
@@ -629,15 +630,18 @@ fn prepare(connection: &mut Connection) -> Result<(), String> {
                 .map_err(text)?;
             transaction.commit().map_err(text)
         }
-        // The first form had no changes, the second no receipts of its own, the third no labels.
-        (APPLICATION, version @ (1..=3)) => {
+        // The first form had no changes, the second no receipts of its own, the third no labels, the fourth no budgets.
+        (APPLICATION, version @ (1..=4)) => {
             if version == 1 {
                 transaction.execute_batch(changes::TABLE).map_err(text)?;
             }
             if version < 3 {
                 transaction.execute_batch(receipts::TABLES).map_err(text)?;
             }
-            transaction.execute_batch(labels::TABLE).map_err(text)?;
+            if version < 4 {
+                transaction.execute_batch(labels::TABLE).map_err(text)?;
+            }
+            transaction.execute_batch(budgets::TABLE).map_err(text)?;
             transaction
                 .pragma_update(None, "user_version", VERSION)
                 .map_err(text)?;

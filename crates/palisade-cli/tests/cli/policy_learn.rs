@@ -376,6 +376,18 @@ fn policies_are_learned_from_what_postgresql_has_counted() {
         unseen.contains("is hidden from `other`: grant it `pg_read_all_stats`"),
         "{unseen}"
     );
+    // The name of an account is no place for a policy.
+    let odd = "a\"\npermit (principal, action, resource); //";
+    let role = format!("CREATE ROLE \"{}\" LOGIN", odd.replace('"', "\"\""));
+    server.query("shop", &role).unwrap();
+    server
+        .query("shop", "GRANT SELECT ON customers TO PUBLIC")
+        .unwrap();
+    server
+        .query_as(odd, "shop", "SELECT name FROM customers WHERE id = 3")
+        .unwrap();
+    desk.run(&learn)
+        .fails(2, &["cannot be the name of a principal", "--account"]);
     let bare = server.url("bare");
     desk.run(&["policy", "learn", "p", "--counted", &bare])
         .fails(

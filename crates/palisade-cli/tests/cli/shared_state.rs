@@ -94,6 +94,60 @@ fn what_waits_at_one_machine_is_approved_and_run_at_another() {
     assert!(!machines[0].path("palisade.state.db").exists());
 }
 
+/// What a principal takes at one server is gone at the other within a second or two, also where the state is a form older.
+#[test]
+fn budgets_count_at_all_servers_together() {
+    let server = PostgresServer::start_shared().unwrap();
+    let name = server.fresh_database("fleet").unwrap();
+    let kept = server.fresh_database("state").unwrap();
+    let state = server.url(&kept);
+    let budgets = "[budgets.minute]\nrows = 1000000\n[budgets.day]\nstatements = 4";
+    let lines = format!("state = \"{state}\"\nsecret_file = \"state.key\"\n{budgets}");
+    let machines = [0, 1].map(|_| machine(server, &name, &lines));
+    machines[0]
+        .run(&[&["approvals"][..], &CONFIG].concat())
+        .expect_exit(0);
+    let older = "DROP TABLE palisade_state.budgets; UPDATE palisade_state.form SET version = 4";
+    server.query(&kept, older).unwrap();
+    let [mut one, mut two] = [0, 1].map(|at: usize| Client::new(&machines[at], &CONFIG));
+    let query = json!({"sql": "SELECT 1 AS one", "format": "json"});
+    for _ in 0..3 {
+        let answer = one.call("query", &query);
+        assert_eq!(body(&answer)["row_count"], 1, "{answer}");
+    }
+    // That there are others is heard after the first statement.
+    let answer = two.call("query", &query);
+    assert_eq!(body(&answer)["row_count"], 1, "{answer}");
+    let sum = "SELECT sum(day_statements) FROM palisade_state.budgets";
+    let start = std::time::Instant::now();
+    while server.query(&kept, sum).unwrap() != "4" {
+        assert!(
+            start.elapsed().as_secs() < 20,
+            "{:?}",
+            server.query(&kept, sum)
+        );
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    // The one has told; it hears of the other when it is asked again, a second later at most.
+    for client in [&mut two, &mut one] {
+        let mut refused = client.call("query", &query);
+        let asked = std::time::Instant::now();
+        while body(&refused)["code"] != "limit.budget" {
+            assert!(asked.elapsed().as_secs() < 10, "{refused}");
+            std::thread::sleep(std::time::Duration::from_millis(300));
+            refused = client.call("query", &query);
+        }
+        let message = body(&refused)["message"].as_str().unwrap();
+        assert!(
+            message.contains("4 statements a day is used up"),
+            "{refused}"
+        );
+    }
+    // Each was let through once or twice after that at most.
+    let taken: u64 = server.query(&kept, sum).unwrap().parse().unwrap();
+    assert!((4..=12).contains(&taken), "{taken}");
+}
+
 #[test]
 fn a_database_of_state_is_granted_sealed_and_there() {
     let server = PostgresServer::start_shared().unwrap();

@@ -2,7 +2,7 @@
 
 use std::{
     collections::HashMap,
-    sync::{Mutex, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -27,22 +27,67 @@ pub struct Allowance {
     pub seconds: Option<u64>,
 }
 
+/// What was taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Spending {
+    /// Statements asked.
+    pub statements: u64,
+    /// Rows answered.
+    pub rows: u64,
+    /// Cells answered.
+    pub cells: u64,
+    /// How long the statements took.
+    pub time: Duration,
+}
+
+impl Spending {
+    /// Both together.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            statements: self.statements.saturating_add(other.statements),
+            rows: self.rows.saturating_add(other.rows),
+            cells: self.cells.saturating_add(other.cells),
+            time: self.time.saturating_add(other.time),
+        }
+    }
+}
+
+/// What was taken since a span began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SpanSpending {
+    /// When it began, since 1970-01-01 UTC.
+    pub since: Duration,
+    /// What was taken since then, by whichever server.
+    pub spending: Spending,
+}
+
+/// Where several servers count together.
+pub trait BudgetStore: Send + Sync {
+    /// Adds what was `taken` here to what all have taken, and tells that of each of these principals: in a span of each of these
+    /// lengths, of which one that is over by `now`, the time since 1970-01-01 UTC, begins anew.
+    ///
+    /// # Errors
+    /// A text for the operator. Then nothing was added.
+    fn exchange_spending(
+        &self,
+        taken: &[(Principal, Spending)],
+        lengths: [Duration; 2],
+        now: Duration,
+    ) -> Result<Vec<(Principal, [SpanSpending; 2])>, String>;
+}
+
 /// What each principal may take, and what was taken so far. Gates that share one count together.
 ///
 /// A span begins with a principal's first statement, and the next begins with the first one after its end. What begins within the
 /// budget is answered whole, so the last statements can go beyond it: as many as run at once, each by its own limits.
+///
+/// Servers that [exchange](crate::guard::Guard::exchange_budgets) what they count know of each other's from then on. What a principal
+/// takes at several of them between two exchanges goes beyond its budget.
 #[derive(Debug)]
 pub struct Budgets {
     spans: [(Span, Allowance); 2],
-    spent: Mutex<HashMap<Principal, [Spent; 2]>>,
-}
-
-/// What a statement took.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(in crate::guard) struct Taken {
-    pub(in crate::guard) rows: u64,
-    pub(in crate::guard) cells: u64,
-    pub(in crate::guard) time: Duration,
+    counted: Mutex<HashMap<Principal, Counted>>,
 }
 
 /// A span of time, and what it is called.
@@ -52,27 +97,36 @@ struct Span {
     length: Duration,
 }
 
-/// What was taken since a span began.
+/// What is counted of a principal.
+#[derive(Debug, Clone, Copy)]
+struct Counted {
+    spans: [Spent; 2],
+    /// What others have not been told of.
+    untold: Spending,
+    /// Whether it has asked since others were last asked about it.
+    is_asking: bool,
+}
+
+/// What was taken in a span.
 #[derive(Debug, Clone, Copy)]
 struct Spent {
-    since: Duration,
-    statements: u64,
-    taken: Taken,
+    /// By the clock of this machine, as all times here.
+    until: Duration,
+    spending: Spending,
 }
 
 impl Spent {
-    fn from(since: Duration) -> Self {
+    fn begin(span: Span, now: Duration) -> Self {
         Self {
-            since,
-            statements: 0,
-            taken: Taken::default(),
+            until: now.saturating_add(span.length),
+            spending: Spending::default(),
         }
     }
 
     /// Begins a new span where this one is over.
     fn renew(&mut self, span: Span, now: Duration) {
-        if now.saturating_sub(self.since) >= span.length {
-            *self = Self::from(now);
+        if now >= self.until {
+            *self = Self::begin(span, now);
         }
     }
 
@@ -84,11 +138,12 @@ impl Spent {
             cells,
             seconds,
         } = allowance;
+        let spending = self.spending;
         [
-            ("statements", self.statements, statements),
-            ("rows", self.taken.rows, rows),
-            ("cells", self.taken.cells, cells),
-            ("seconds", self.taken.time.as_secs(), seconds),
+            ("statements", spending.statements, statements),
+            ("rows", spending.rows, rows),
+            ("cells", spending.cells, cells),
+            ("seconds", spending.time.as_secs(), seconds),
         ]
         .into_iter()
         .find_map(|(what, used, most)| most.filter(|most| used >= *most).map(|most| (what, most)))
@@ -111,7 +166,7 @@ impl Budgets {
         );
         Self {
             spans: [(minute_span, minute), (day_span, day)],
-            spent: Mutex::default(),
+            counted: Mutex::default(),
         }
     }
 
@@ -124,12 +179,13 @@ impl Budgets {
         principal: &Principal,
         now: Duration,
     ) -> Result<(), Rejection> {
-        let mut all = self.spent.lock().unwrap_or_else(PoisonError::into_inner);
-        let spent = find(&mut all, principal, now);
-        for ((span, allowance), spent) in self.spans.iter().zip(spent.iter_mut()) {
+        let mut all = self.lock();
+        let counted = self.find(&mut all, principal, now);
+        counted.is_asking = true;
+        for ((span, allowance), spent) in self.spans.iter().zip(counted.spans.iter_mut()) {
             spent.renew(*span, now);
             if let Some((what, most)) = spent.find_exhausted(*allowance) {
-                let left = span.length.saturating_sub(now.saturating_sub(spent.since));
+                let left = spent.until.saturating_sub(now);
                 return Err(Rejection::new(
                     Code::LimitBudget,
                     format!(
@@ -141,43 +197,118 @@ impl Budgets {
                 .with_retry_after(left));
             }
         }
-        for spent in spent {
-            spent.statements = spent.statements.saturating_add(1);
-        }
+        counted.add(Spending {
+            statements: 1,
+            ..Spending::default()
+        });
         Ok(())
     }
 
     /// Counts what a statement of `principal` took.
-    pub(in crate::guard) fn spend(&self, principal: &Principal, taken: Taken, now: Duration) {
-        let mut all = self.spent.lock().unwrap_or_else(PoisonError::into_inner);
-        let spent = find(&mut all, principal, now);
-        for ((span, _), spent) in self.spans.iter().zip(spent.iter_mut()) {
+    pub(in crate::guard) fn spend(&self, principal: &Principal, taken: Spending, now: Duration) {
+        let mut all = self.lock();
+        let counted = self.find(&mut all, principal, now);
+        for ((span, _), spent) in self.spans.iter().zip(counted.spans.iter_mut()) {
             spent.renew(*span, now);
-            let so_far = &mut spent.taken;
-            so_far.rows = so_far.rows.saturating_add(taken.rows);
-            so_far.cells = so_far.cells.saturating_add(taken.cells);
-            so_far.time = so_far.time.saturating_add(taken.time);
         }
+        counted.add(taken);
+    }
+
+    /// Tells `store` what was taken since it was last told, and hears what all have taken. `now` is the time of this machine's clock,
+    /// and since 1970-01-01 UTC.
+    ///
+    /// # Errors
+    /// As [`BudgetStore::exchange_spending`]; it is told the next time.
+    pub(in crate::guard) fn exchange(
+        &self,
+        store: &dyn BudgetStore,
+        (now, unix): (Duration, Duration),
+    ) -> Result<(), String> {
+        let mut told = Vec::new();
+        for (principal, counted) in self.lock().iter_mut() {
+            if std::mem::take(&mut counted.is_asking) || counted.untold != Spending::default() {
+                told.push((principal.clone(), std::mem::take(&mut counted.untold)));
+            }
+        }
+        if told.is_empty() {
+            return Ok(());
+        }
+        let lengths = self.spans.map(|(span, _)| span.length);
+        let heard = store.exchange_spending(&told, lengths, unix);
+        let mut all = self.lock();
+        match heard {
+            Ok(heard) => {
+                for (principal, spans) in heard {
+                    let Some(counted) = all.get_mut(&principal) else {
+                        continue;
+                    };
+                    let untold = counted.untold;
+                    for ((spent, length), by_all) in
+                        counted.spans.iter_mut().zip(lengths).zip(spans)
+                    {
+                        let left = by_all
+                            .since
+                            .saturating_add(length)
+                            .saturating_sub(unix)
+                            .min(length);
+                        spent.until = now.saturating_add(left);
+                        spent.spending = by_all.spending.plus(untold);
+                    }
+                }
+                Ok(())
+            }
+            Err(why) => {
+                for (principal, taken) in told {
+                    let counted = self.find(&mut all, &principal, now);
+                    counted.is_asking = true;
+                    counted.untold = counted.untold.plus(taken);
+                }
+                Err(why)
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Principal, Counted>> {
+        self.counted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What `principal` has spent. Where too many are counted, those whose day is over are forgotten, or the one whose day ends
+    /// first.
+    fn find<'a>(
+        &self,
+        all: &'a mut HashMap<Principal, Counted>,
+        principal: &Principal,
+        now: Duration,
+    ) -> &'a mut Counted {
+        if all.len() >= PRINCIPALS && !all.contains_key(principal) {
+            all.retain(|_, counted| now < counted.day_end());
+            let first = all.iter().min_by_key(|(_, counted)| counted.day_end());
+            if all.len() >= PRINCIPALS
+                && let Some(first) = first.map(|(principal, _)| principal.clone())
+            {
+                all.remove(&first);
+            }
+        }
+        all.entry(principal.clone()).or_insert_with(|| Counted {
+            spans: self.spans.map(|(span, _)| Spent::begin(span, now)),
+            untold: Spending::default(),
+            is_asking: false,
+        })
     }
 }
 
-/// What `principal` has spent. Where too many are counted, those whose day is over are forgotten, or the one whose day is oldest.
-fn find<'a>(
-    all: &'a mut HashMap<Principal, [Spent; 2]>,
-    principal: &Principal,
-    now: Duration,
-) -> &'a mut [Spent; 2] {
-    if all.len() >= PRINCIPALS && !all.contains_key(principal) {
-        all.retain(|_, [_, day]| now.saturating_sub(day.since) < DAY);
-        let oldest = all.iter().min_by_key(|(_, [_, day])| day.since);
-        if all.len() >= PRINCIPALS
-            && let Some(oldest) = oldest.map(|(principal, _)| principal.clone())
-        {
-            all.remove(&oldest);
+impl Counted {
+    fn add(&mut self, taken: Spending) {
+        for spent in &mut self.spans {
+            spent.spending = spent.spending.plus(taken);
         }
+        self.untold = self.untold.plus(taken);
     }
-    all.entry(principal.clone())
-        .or_insert_with(|| [Spent::from(now); 2])
+
+    fn day_end(&self) -> Duration {
+        let [_, day] = self.spans;
+        day.until
+    }
 }
 
 /// A time as people say it.
@@ -200,8 +331,9 @@ mod tests {
         Principal::new("Agent", format!("a{id}"))
     }
 
-    fn taken(rows: u64, cells: u64, ms: u64) -> Taken {
-        Taken {
+    fn taken(rows: u64, cells: u64, ms: u64) -> Spending {
+        Spending {
+            statements: 0,
             rows,
             cells,
             time: Duration::from_millis(ms),
@@ -287,6 +419,6 @@ mod tests {
             let now = Duration::from_millis(u64::try_from(id).unwrap());
             budgets.admit(&principal(id), now).unwrap();
         }
-        assert_eq!(budgets.spent.lock().unwrap().len(), PRINCIPALS);
+        assert_eq!(budgets.lock().len(), PRINCIPALS);
     }
 }

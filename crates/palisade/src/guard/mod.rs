@@ -25,7 +25,7 @@ use std::{borrow::Cow, sync::Arc, time::Duration};
 pub use crate::limits::Estimate;
 pub use backend::{Backend, BackendFuture, Completion, GivenEstimates};
 pub use backend_error::{BackendError, BackendErrorKind};
-pub use budget::{Allowance, Budgets};
+pub use budget::{Allowance, BudgetStore, Budgets, SpanSpending, Spending};
 pub use cancel::Cancel;
 pub use change::{
     ChangeCall, ChangeEnd, ChangeOrder, ChangeRun, ChangeView, Expectation, LedgerFault, Lens,
@@ -44,7 +44,6 @@ pub use stages::{GateStage, StageTime};
 pub use ticket::{OpenTicket, Ticket};
 
 use backend_error::describe_failure;
-use budget::Taken;
 use candidate::{Candidate, Made};
 use failure_quota::Failures;
 use live::{Current, Live};
@@ -152,6 +151,7 @@ pub struct Guard {
     name: Option<String>,
     failures: Failures,
     budgets: Option<Arc<Budgets>>,
+    budget_store: Option<Arc<dyn BudgetStore>>,
 }
 
 impl std::fmt::Debug for Guard {
@@ -195,6 +195,7 @@ impl Guard {
             name: None,
             failures: Failures::default(),
             budgets: None,
+            budget_store: None,
         }
     }
 
@@ -204,6 +205,37 @@ impl Guard {
         Self {
             budgets: Some(budgets),
             ..self
+        }
+    }
+
+    /// The same, where what principals take counts at other servers too that have this store, once it was
+    /// [exchanged](Self::exchange_budgets).
+    #[must_use]
+    pub fn with_budget_store(self, store: Arc<dyn BudgetStore>) -> Self {
+        Self {
+            budget_store: Some(store),
+            ..self
+        }
+    }
+
+    /// Whether there are budgets, and other servers to tell.
+    #[must_use]
+    pub fn shares_budgets(&self) -> bool {
+        self.budgets.is_some() && self.budget_store.is_some()
+    }
+
+    /// Tells other servers what principals have taken here, and hears what they have taken there. It blocks while the store answers;
+    /// nothing is asked where no principal has asked anything.
+    ///
+    /// # Errors
+    /// A text for the operator. What was taken is told the next time.
+    pub fn exchange_budgets(&self) -> Result<(), String> {
+        match (&self.budgets, &self.budget_store) {
+            (Some(budgets), Some(store)) => {
+                let now = (self.host.monotonic(), self.host.unix_time());
+                budgets.exchange(&**store, now)
+            }
+            (Some(_) | None, None) | (None, Some(_)) => Ok(()),
         }
     }
 
@@ -433,7 +465,8 @@ impl Guard {
             let answer = envelope.answer();
             (count(answer.row_count()), count(answer.columns().len()))
         });
-        let taken = Taken {
+        let taken = Spending {
+            statements: 0,
             rows,
             cells: rows.saturating_mul(columns),
             time,
