@@ -64,8 +64,8 @@ pub struct SpanSpending {
 
 /// Where several servers count together.
 pub trait BudgetStore: Send + Sync {
-    /// Adds what was `taken` here to what all have taken, and tells that of each of these principals: in a span of each of these
-    /// lengths, of which one that is over by `now`, the time since 1970-01-01 UTC, begins anew.
+    /// Adds what was `taken` here to what all have taken, and tells that of each of these principals, in a span of each of these
+    /// lengths. `now` is the time since 1970-01-01 UTC. A span that is over by then begins anew.
     ///
     /// # Errors
     /// A text for the operator. Then nothing was added.
