@@ -36,7 +36,7 @@ pub enum ServeError {
 /// error from here on; [`ProtocolStreams::take`] and [`serve_streams`] do the same in two steps.
 ///
 /// It must be polled on a Tokio runtime with IO and time enabled; one of a single thread is enough.
-/// Statements run on the runtime's blocking threads.
+/// Statements run on the runtime's blocking threads, or [small ones in place](PalisadeServer::with_queries_in_place).
 ///
 /// # Errors
 /// If the client does not speak MCP, or the loop breaks. A client that goes away is no error.
