@@ -18,9 +18,8 @@ use palisade::{
 use palisade_corpus::PolicyTests;
 
 use crate::{
-    args::{PolicyArguments, SecretArguments},
+    args::SecretArguments,
     database::{Access, Database},
-    database_name::Source,
     exit::{Exit, Failure},
     human, output,
     policies::{self, STARTER},
@@ -34,20 +33,12 @@ const FIRST: usize = 40;
 
 /// Runs the command.
 pub(crate) fn run(arguments: &InitArguments) -> Result<Exit, Failure> {
-    let source = Source::argument(&arguments.source)?;
-    if let Source::Connection(_) = source {
-        return Err(Failure::Usage(
-            "a connection of a configuration has one already\n  help: name the database itself, \
-             for example `palisade init sqlite:demo.db`"
-                .to_owned(),
-        ));
-    }
-    let nobody = PolicyArguments {
-        principal: None,
-        policies: None,
-        config: None,
-    };
-    let (setup, database) = Setup::over(source, &arguments.secret, &nobody, None)?;
+    let (setup, database) = Setup::without_configuration(
+        &arguments.source,
+        &arguments.secret,
+        None,
+        "palisade init sqlite:demo.db",
+    )?;
     let catalog = database.catalog()?;
     let firewall = setup.firewall(catalog, Access::Write)?;
     let place = Place::new(&arguments.dir, &database);

@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use palisade::{
     audit::NoAudit,
+    code::{Code, Fault, Stage},
     firewall::Firewall,
     guard::{Guard, Request},
     limits::Limits,
@@ -15,9 +16,7 @@ use serde::Serialize;
 use tokio::runtime::Runtime;
 
 use crate::{
-    args::PolicyArguments,
     database::Access,
-    database_name::Source,
     exit::Failure,
     host::{self, Driver},
     human,
@@ -44,6 +43,8 @@ pub(crate) struct RowChange {
     pub(crate) go: u64,
     /// Whether there may be more, beyond what is compared.
     pub(crate) is_cut: bool,
+    /// Why rows could not be counted: the code of what failed.
+    pub(crate) not_counted: Option<&'static str>,
 }
 
 /// What the statements of `asked` give of the rows in the database `name` by either folder, where it is not the same.
@@ -52,16 +53,11 @@ pub(crate) fn compare(
     name: &str,
     asked: &[AskedStatement],
 ) -> Result<Vec<RowChange>, Failure> {
-    let folder = |path: &std::path::Path| PolicyArguments {
-        principal: None,
-        policies: Some(path.to_owned()),
-        config: None,
-    };
-    let (setup, database) = Setup::over(
-        Source::argument(name)?,
+    let (setup, database) = Setup::without_configuration(
+        name,
         &arguments.secret,
-        &folder(&arguments.old),
-        None,
+        Some(&arguments.old),
+        "palisade policy diff old new --statements asked.jsonl --rows sqlite:demo.db",
     )?;
     let runtime = host::runtime()?;
     let backend = database.open(Access::Read, Driver::Own(&runtime))?;
@@ -85,27 +81,51 @@ pub(crate) fn compare(
     let (old, new) = (guard(old), guard(new));
     let mut changes = Vec::new();
     for statement in asked {
-        let (before, after) = (
-            read(&old, &runtime, statement)?,
-            read(&new, &runtime, statement)?,
-        );
+        let answers = [&old, &new].map(|guard| read(guard, &runtime, statement));
+        let [before, after] = answers;
+        let (before, after) = (before?, after?);
+        let (was, is) = (before.rows(), after.rows());
         let change = RowChange {
             principal: statement.principal.to_string(),
             sql: statement.sql.clone(),
-            old: before.as_ref().map(Rows::count),
-            new: after.as_ref().map(Rows::count),
-            come: Rows::count_beyond(after.as_ref(), before.as_ref()),
-            go: Rows::count_beyond(before.as_ref(), after.as_ref()),
-            is_cut: [&before, &after]
-                .into_iter()
-                .flatten()
-                .any(|rows| rows.is_cut),
+            old: was.map(Rows::count),
+            new: is.map(Rows::count),
+            come: Rows::count_beyond(is, was),
+            go: Rows::count_beyond(was, is),
+            is_cut: [was, is].into_iter().flatten().any(|rows| rows.is_cut),
+            not_counted: before.failure().or(after.failure()),
         };
-        if change.come + change.go > 0 || change.old.is_some() != change.new.is_some() {
+        let differs = change.come + change.go > 0 || was.is_some() != is.is_some();
+        if differs || change.not_counted.is_some() {
             changes.push(change);
         }
     }
     Ok(changes)
+}
+
+/// What a gate gives for a statement.
+enum Counted {
+    Rows(Rows),
+    /// It refuses the statement.
+    Refused,
+    /// It ran out of time, or failed in the database: this tells nothing of policies.
+    Failed(Code),
+}
+
+impl Counted {
+    fn rows(&self) -> Option<&Rows> {
+        match self {
+            Self::Rows(rows) => Some(rows),
+            Self::Refused | Self::Failed(_) => None,
+        }
+    }
+
+    fn failure(&self) -> Option<&'static str> {
+        match self {
+            Self::Rows(_) | Self::Refused => None,
+            Self::Failed(code) => Some(code.slug()),
+        }
+    }
 }
 
 /// How often each row of an answer is in it.
@@ -130,21 +150,23 @@ impl Rows {
     }
 }
 
-/// The rows that a gate gives for `asked`; none where it refuses.
-fn read(guard: &Guard, runtime: &Runtime, asked: &AskedStatement) -> Result<Option<Rows>, Failure> {
+/// What a gate gives for `asked`.
+fn read(guard: &Guard, runtime: &Runtime, asked: &AskedStatement) -> Result<Counted, Failure> {
     let session = Session::new(asked.principal.clone());
     let request = Request::statement(&asked.sql, &asked.params, &session);
     let (outcome, _) = runtime.block_on(guard.answer(request));
     let envelope = match outcome.into_result() {
         Ok(envelope) => envelope,
-        Err(refusal) if refusal.incident.is_some() => {
-            return Err(Failure::Unavailable(format!(
-                "the database does not answer `{}`: {}",
-                human::printable(&asked.sql),
-                refusal.rejection
-            )));
+        Err(refusal) => {
+            let code = refusal.rejection.code();
+            return Ok(match (code.fault(), code.stage()) {
+                (Fault::Statement, Stage::Decision) => Counted::Refused,
+                (
+                    Fault::Statement | Fault::Database | Fault::Configuration | Fault::Internal,
+                    Stage::Decision | Stage::Execution,
+                ) => Counted::Failed(code),
+            });
         }
-        Err(_) => return Ok(None),
     };
     let answer = serde_json::to_value(envelope.answer())
         .map_err(|error| Failure::Internal(error.to_string()))?;
@@ -153,7 +175,7 @@ fn read(guard: &Guard, runtime: &Runtime, asked: &AskedStatement) -> Result<Opti
     for row in found.into_iter().flatten() {
         *rows.entry(row.to_string()).or_default() += 1;
     }
-    Ok(Some(Rows {
+    Ok(Counted::Rows(Rows {
         rows,
         is_cut: envelope.answer().truncation().is_some(),
     }))
@@ -166,6 +188,11 @@ pub(crate) fn describe(changes: &[RowChange]) -> String {
     }
     let mut out = String::new();
     for change in changes {
+        if let Some(code) = change.not_counted {
+            let told = format!("{}: {}: not counted, {code}", change.principal, change.sql);
+            out.push_str(&format!("  {}\n", human::printable(&told)));
+            continue;
+        }
         let counted = match (change.old, change.new) {
             (None, Some(new)) => format!("permitted now, {new} rows"),
             (Some(old), None) => format!("refused now, {old} rows before"),

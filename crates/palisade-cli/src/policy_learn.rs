@@ -10,9 +10,8 @@ use palisade_corpus::{AskedStatement, LearnError, Learned, PolicyTests};
 use serde_json::json;
 
 use crate::{
-    args::{Format, PolicyArguments},
+    args::Format,
     asked_statements::{self, AskedInLog},
-    database_name::Source,
     exit::{Exit, Failure},
     human, output,
     policies::Policies,
@@ -94,13 +93,12 @@ fn read_counted(
     database: &str,
     arguments: &LearnArguments,
 ) -> Result<(Vec<AskedStatement>, Vec<String>), Failure> {
-    let nobody = PolicyArguments {
-        principal: None,
-        policies: None,
-        config: None,
-    };
-    let source = Source::argument(database)?;
-    let (_, database) = Setup::over(source, &arguments.secret, &nobody, None)?;
+    let (_, database) = Setup::without_configuration(
+        database,
+        &arguments.secret,
+        None,
+        "palisade policy learn --counted postgres://reader@db.internal/shop",
+    )?;
     let whose = Whose {
         accounts: &arguments.account,
         principal: arguments.principal.as_ref(),

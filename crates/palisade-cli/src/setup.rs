@@ -108,6 +108,29 @@ impl Setup {
         ))
     }
 
+    /// As [`over`](Self::over), for a database that is named itself, by the policies of a folder or by the built-in ones, where there is
+    /// no configuration. `example` is a command that names one.
+    pub(crate) fn without_configuration(
+        source: &str,
+        secret: &SecretArguments,
+        policies: Option<&Path>,
+        example: &str,
+    ) -> Result<(Self, Database), Failure> {
+        let source = Source::argument(source)?;
+        if let Source::Connection(_) = source {
+            return Err(Failure::Usage(format!(
+                "a connection of a configuration cannot be named here\n  help: name the database itself, for example \
+                 `{example}`"
+            )));
+        }
+        let arguments = PolicyArguments {
+            principal: None,
+            policies: policies.map(Path::to_owned),
+            config: None,
+        };
+        Self::over(source, secret, &arguments, None)
+    }
+
     /// As [`over`](Self::over), for a database in memory that the statements of `schema` fill.
     pub(crate) fn in_memory(
         schema: Option<&Path>,

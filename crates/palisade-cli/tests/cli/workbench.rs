@@ -990,7 +990,7 @@ fn a_folder_for_a_database_is_made_once_and_kept() {
         "permit (principal, action, resource);"
     );
     desk.run(&["init", "connection:shop"])
-        .fails(2, &["has one already"]);
+        .fails(2, &["cannot be named here"]);
     desk.run(&["init", "sqlite:nowhere.db"])
         .fails(4, &["nowhere.db"]);
     desk.write(

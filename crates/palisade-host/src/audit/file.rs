@@ -256,7 +256,8 @@ impl AuditSink for AuditFile {
         match &self.sink {
             Sink::Chain(chain) => match chain.options.sync {
                 AuditSync::Record => false,
-                AuditSync::Anchor => true,
+                // Before an anchor is written, the disk confirms what it names.
+                AuditSync::Anchor => !chain.has_anchors(),
             },
             Sink::Plain(_) => true,
         }

@@ -2,7 +2,7 @@
 
 use std::{
     collections::HashMap,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError, TryLockError},
     time::Duration,
 };
 
@@ -88,6 +88,8 @@ pub trait BudgetStore: Send + Sync {
 pub struct Budgets {
     spans: [(Span, Allowance); 2],
     counted: Mutex<HashMap<Principal, Counted>>,
+    /// Held while others are told. What is heard by two at a time could come in the wrong order.
+    telling: Mutex<()>,
 }
 
 /// A span of time, and what it is called.
@@ -167,6 +169,7 @@ impl Budgets {
         Self {
             spans: [(minute_span, minute), (day_span, day)],
             counted: Mutex::default(),
+            telling: Mutex::default(),
         }
     }
 
@@ -214,7 +217,7 @@ impl Budgets {
         counted.add(taken);
     }
 
-    /// Tells `store` what was taken since it was last told, and hears what all have taken. `now` is the time of this machine's clock,
+    /// Tells `store` what was taken since it was last told, and hears what all have taken; nothing while another does. `now` is the time of this machine's clock,
     /// and since 1970-01-01 UTC.
     ///
     /// # Errors
@@ -224,6 +227,11 @@ impl Budgets {
         store: &dyn BudgetStore,
         (now, unix): (Duration, Duration),
     ) -> Result<(), String> {
+        let _telling = match self.telling.try_lock() {
+            Ok(telling) => telling,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return Ok(()),
+        };
         let mut told = Vec::new();
         for (principal, counted) in self.lock().iter_mut() {
             if std::mem::take(&mut counted.is_asking) || counted.untold != Spending::default() {
