@@ -5,6 +5,7 @@ use std::{
     env, fs,
     path::{Path, PathBuf},
     process::{Command, Stdio},
+    thread,
     time::{Duration, Instant},
 };
 
@@ -39,6 +40,9 @@ Examples:
 
 /// Tells cargo whether it keeps parts of what it compiled.
 const INCREMENTAL: &str = "CARGO_INCREMENTAL";
+
+/// Tells a test program how many tests run at once.
+const THREADS: &str = "RUST_TEST_THREADS";
 
 /// Whether nothing but this program was built here.
 fn is_fresh() -> bool {
@@ -314,6 +318,16 @@ fn choose<'a>(binaries: &'a [Binary], part: &'a Part) -> Vec<Chosen<'a>> {
         .collect()
 }
 
+/// Test programs that wait for clocks and other programs more than they compute: two of their tests share a core.
+const WAITING: &[&str] = &["cli", "protocol"];
+
+/// How many tests of `binary` run at once, where it is not as many as there are cores.
+fn threads(binary: &Binary) -> Option<String> {
+    let cores = thread::available_parallelism().ok()?.get();
+    let waits = WAITING.contains(&binary.name.as_str()) && env::var_os(THREADS).is_none();
+    waits.then(|| (2 * cores).to_string())
+}
+
 fn run_binaries(progress: &mut Progress, chosen: &[Chosen<'_>]) -> Result {
     let key = |chosen: &Chosen<'_>| format!("{} {}", chosen.binary.package, chosen.binary.name);
     progress.expect(chosen.iter().map(key));
@@ -322,7 +336,8 @@ fn run_binaries(progress: &mut Progress, chosen: &[Chosen<'_>]) -> Result {
             run(Command::new(&one.binary.program)
                 .args(one.words)
                 .current_dir(&one.binary.folder)
-                .env("CARGO_MANIFEST_DIR", &one.binary.folder))
+                .env("CARGO_MANIFEST_DIR", &one.binary.folder)
+                .envs(threads(one.binary).map(|threads| (THREADS, threads))))
         })?;
     }
     progress.end();

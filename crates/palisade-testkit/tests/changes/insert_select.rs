@@ -1,5 +1,7 @@
 //! REPLACE, ON DUPLICATE KEY UPDATE and INSERT IGNORE of a query's rows, over row policies: the first two are refused.
 
+use std::collections::BTreeMap;
+
 use palisade::{
     guard::{Backend, Guard},
     session::{Principal, Session},
@@ -54,13 +56,20 @@ async fn changed(gate: &Guard, sql: &str) -> Done {
     }
 }
 
-/// `HIDDEN` are the rows that are not seen, which two databases have otherwise but for their keys.
-const THINGS: &str = "
+const TABLES: &str = "
 CREATE TABLE things (id INTEGER PRIMARY KEY, tenant INTEGER NOT NULL, code varchar(12) UNIQUE, name varchar(12) NOT NULL, n INTEGER DEFAULT 0);
-INSERT INTO things (id, tenant, code, name, n) VALUES (1, 1, 'one', 'a', 1), (2, 1, 'two', 'b', 1), (4, 1, 'four', 'kept', 1), HIDDEN;
 CREATE TABLE news (id INTEGER PRIMARY KEY, code varchar(20), word varchar(20), ratio double, flag INTEGER);
-INSERT INTO news (id, code, word, ratio, flag) VALUES (1, 'One', '2', 2.4, 0), (2, 'new', '90', 3.4, 1), (3, 'three', 'x', 90.0, 2), (90, 'newer', '91', 91.0, 3), (91, NULL, NULL, NULL, 1);
 ";
+
+/// What the tables hold at first: `hidden` is not seen, and two databases have otherwise there but for their keys.
+fn rows(hidden: &str) -> String {
+    format!(
+        "DELETE FROM things;
+        DELETE FROM news;
+        INSERT INTO things (id, tenant, code, name, n) VALUES (1, 1, 'one', 'a', 1), (2, 1, 'two', 'b', 1), (4, 1, 'four', 'kept', 1), {hidden};
+        INSERT INTO news (id, code, word, ratio, flag) VALUES (1, 'One', '2', 2.4, 0), (2, 'new', '90', 3.4, 1), (3, 'three', 'x', 90.0, 2), (90, 'newer', '91', 91.0, 3), (91, NULL, NULL, NULL, 1);"
+    )
+}
 
 const HIDDEN: [&str; 2] = [
     "(3, 2, 'Three', 'c', 1), (5, 2, NULL, 'd', 1)",
@@ -169,6 +178,14 @@ const QUERIES: &[(&str, &str)] = &[
 ];
 
 async fn leaves_hidden_rows(server: &'static Server) {
+    let mut twins = Vec::new();
+    for hidden in HIDDEN {
+        let database = TestDatabase::on(server, "queried", TABLES);
+        let guard =
+            async |policies: &str| gate(database.mysql_backend().await, database.name(), policies);
+        let guards = BTreeMap::from([(TENANT, guard(TENANT).await), (KEPT, guard(KEPT).await)]);
+        twins.push((database, rows(hidden), guards));
+    }
     for (policies, rows) in QUERIES {
         for sql in [
             format!("REPLACE INTO things {rows}"),
@@ -177,12 +194,10 @@ async fn leaves_hidden_rows(server: &'static Server) {
             ),
         ] {
             let mut left = Vec::new();
-            for hidden in HIDDEN {
-                let script = THINGS.replace("HIDDEN", hidden);
-                let database = TestDatabase::on(server, "queried", &script);
+            for (database, first, guards) in &twins {
+                database.load(first);
                 let before = database.query(UNSEEN);
-                let backend = database.mysql_backend().await;
-                let found = changed(&gate(backend, database.name(), policies), &sql).await;
+                let found = changed(&guards[policies], &sql).await;
                 assert!([UNSOUGHT, REFUSED].contains(&found), "{sql}: {found:?}");
                 assert_eq!(database.query(UNSEEN), before, "{sql}");
                 left.push((found, database.query(SEEN)));
@@ -301,7 +316,7 @@ async fn what_mysql_9_stores_is_what_is_looked_for() {
 /// What IGNORE changes is not what policy looked at.
 #[tokio::test]
 async fn mariadb_ignores_what_a_query_gives() {
-    for (rows, expected) in [
+    for (query, expected) in [
         // Those that are left out do not count.
         ("SELECT id, 1, 'x' FROM news", Ok(2)),
         ("SELECT id, 2, 'x' FROM news", REFUSED),
@@ -310,12 +325,12 @@ async fn mariadb_ignores_what_a_query_gives() {
         ("SELECT 80, '1', 'x'", Ok(1)),
         ("SELECT 80, 1, NULL", Ok(1)),
     ] {
-        let script = THINGS.replace("HIDDEN", "(3, 2, 'Three', 'c', 1)");
+        let script = format!("{TABLES}{}", rows("(3, 2, 'Three', 'c', 1)"));
         let database = TestDatabase::mariadb("ignored", &script);
         let before = database.query(UNSEEN);
         let backend = database.mysql_backend().await;
         let gate = gate(backend, database.name(), TENANT);
-        let sql = format!("INSERT IGNORE INTO things (id, tenant, name) {rows}");
+        let sql = format!("INSERT IGNORE INTO things (id, tenant, name) {query}");
         let seen = database.query(SEEN).lines().count();
         assert_eq!(changed(&gate, &sql).await, expected, "{sql}");
         assert_eq!(database.query(UNSEEN), before, "{sql}");
