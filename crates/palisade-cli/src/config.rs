@@ -259,6 +259,8 @@ struct Connection {
     hand_principal: Option<Spanned<String>>,
     /// PostgreSQL: how a pooler before the server gives out sessions.
     pooled: Option<Spanned<Pooled>>,
+    /// Servers: how old the data of a standby may be that is read, for example `"10s"`; from `"1s"` to `"24h"`.
+    max_lag: Option<Spanned<String>>,
     /// Lets the connection start on an account that administers the server. Without it, `false`.
     #[serde(default)]
     acknowledge_superuser: bool,
@@ -597,6 +599,7 @@ impl Reader<'_> {
             password_file,
             hand_principal,
             pooled,
+            max_lag,
             acknowledge_superuser,
             acknowledge_write,
             policies,
@@ -635,11 +638,17 @@ impl Reader<'_> {
             Some(Pooled::Transaction) => true,
             None => false,
         };
+        let lag_span = max_lag.as_ref().map(Spanned::span);
+        let max_lag = self.period(max_lag, "max_lag")?;
         let at_url = |message: &str, help: &str| self.fault(message, Some(url.span()), help);
         let database = match Source::parse(url.get_ref()) {
             Ok(Source::Sqlite(path)) => {
                 if let Some(span) = named.into_iter().flatten().next() {
                     return Err(self.fault("a file has no password", Some(span), "leave it out"));
+                }
+                if let Some(span) = lag_span {
+                    let message = "a file follows no other: `max_lag` is for servers";
+                    return Err(self.fault(message, Some(span), "leave it out"));
                 }
                 if acknowledge_superuser || acknowledge_write {
                     return Err(at_url(
@@ -673,7 +682,8 @@ impl Reader<'_> {
                     target
                         .acknowledging(acknowledged)
                         .handing(handed)
-                        .pooled(is_pooled),
+                        .pooled(is_pooled)
+                        .lagging(max_lag),
                 )
             }
             Ok(Source::Connection(_)) => {

@@ -23,14 +23,21 @@ impl Reader<'_> {
     /// How often a moment is noted.
     pub(crate) fn heartbeat(&self, table: HistoryTable) -> Result<Option<Duration>, Failure> {
         let HistoryTable { every } = table;
-        let Some(every) = every else {
-            return Ok(None);
-        };
-        match read_period(every.get_ref()) {
+        self.period(every, "every")
+    }
+
+    /// The period that `key` has, if it is there.
+    pub(crate) fn period(
+        &self,
+        text: Option<Spanned<String>>,
+        key: &str,
+    ) -> Result<Option<Duration>, Failure> {
+        let Some(text) = text else { return Ok(None) };
+        match read_period(text.get_ref()) {
             Some(period) => Ok(Some(period)),
             None => Err(self.fault(
-                &format!("`every` cannot be `{}`", every.get_ref()),
-                Some(every.span()),
+                &format!("`{key}` cannot be `{}`", text.get_ref()),
+                Some(text.span()),
                 "write seconds, minutes or hours, from `\"1s\"` to `\"24h\"`",
             )),
         }

@@ -1,11 +1,11 @@
 //! A MySQL or MariaDB database: how its URL is read, its account let in.
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, path::Path, sync::Arc, time::Duration};
 
 use palisade::{catalog::Catalog, guard::Backend};
 use palisade_mysql::{
     ConfigError, Conn, ConnectError, IntrospectError, MysqlBackend, MysqlConfig, Obstacle,
-    Weakness, WeaknessKind, examine,
+    Weakness, WeaknessKind, examine_beside,
 };
 use tokio::time::timeout;
 
@@ -51,7 +51,7 @@ pub(crate) fn parse(url: &str) -> Result<Parts, Problem> {
     Ok(Parts {
         user: user.to_owned(),
         database: config.database().to_owned(),
-        endpoints: vec![config.endpoint()],
+        endpoints: config.endpoints(),
         tls: TlsFiles {
             certificates: config.certificates().map(Path::to_owned).collect(),
             keys: config.key().map(Path::to_owned).into_iter().collect(),
@@ -63,7 +63,7 @@ pub(crate) fn parse(url: &str) -> Result<Parts, Problem> {
 pub(crate) async fn open(target: &Target, access: Access) -> Result<Arc<dyn Backend>, Failure> {
     let mut config = config(target)?;
     let mut conn = open_connection(target, &config).await?;
-    let found = examine(&mut conn)
+    let found = examine_beside(&mut conn, &lag_rights(target))
         .await
         .map_err(|error| unavailable(target, &error.into()))?;
     drop(conn);
@@ -75,10 +75,21 @@ pub(crate) async fn open(target: &Target, access: Access) -> Result<Arc<dyn Back
     if access == Access::Write {
         config = config.writable();
     }
+    if let Some(lag) = target.max_lag() {
+        config = config.max_lag(lag);
+    }
     let opened = MysqlBackend::connect(config)
         .await
         .map_err(|error| unavailable(target, &error))?;
     Ok(Arc::new(opened))
+}
+
+/// Privileges by which the account of `target` is told how old the data of a standby are, where that matters.
+pub(crate) fn lag_rights(target: &Target) -> BTreeSet<(String, String)> {
+    match target.max_lag() {
+        Some(_) => palisade_mysql::lag_privileges(),
+        None => BTreeSet::new(),
+    }
 }
 
 /// What the server holds, as far as the account sees it.

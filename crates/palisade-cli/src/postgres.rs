@@ -41,7 +41,7 @@ const FORM: &str = "write `postgres://USER@HOST:PORT/DATABASE`";
 
 /// Reads a URL as the driver will.
 pub(crate) fn parse(url: &str) -> Result<Parts, Problem> {
-    let (plain, tls) = without_tls(url);
+    let (plain, tls) = without_own_options(url);
     let server = tokio_postgres::Config::from_str(&plain).map_err(|error| {
         let why = std::error::Error::source(&error)
             .map_or_else(|| error.to_string(), ToString::to_string);
@@ -105,6 +105,9 @@ pub(crate) async fn open(target: &Target, access: Access) -> Result<Arc<dyn Back
     }
     if target.is_pooled() {
         config = config.pooled_by_transaction();
+    }
+    if let Some(lag) = target.max_lag() {
+        config = config.max_lag(lag);
     }
     if let Some(name) = target.handed() {
         config = config.hand_principal(name.clone());
@@ -338,8 +341,9 @@ const TLS_MODES: &str = "without `sslmode`, connections that leave this machine 
      verified; `sslrootcert=FILE` names the authority, `sslcert` and `sslkey` our own certificate; weaker are \
      `sslmode=verify-ca`, `sslmode=require` and `sslmode=disable`";
 
-/// `url` without what it says of TLS, which the driver alone does not know, and the files named in that.
-fn without_tls(url: &str) -> (String, TlsFiles) {
+/// `url` without what it says of TLS and of which server is wanted, which is not the driver's to read, and the files
+/// named in that.
+fn without_own_options(url: &str) -> (String, TlsFiles) {
     let mut files = TlsFiles::default();
     let Some((base, query)) = url.split_once('?') else {
         return (url.to_owned(), files);
@@ -349,7 +353,7 @@ fn without_tls(url: &str) -> (String, TlsFiles) {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
         let decoded = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
         match decoded(name).as_str() {
-            "sslmode" => {}
+            "sslmode" | "target_session_attrs" => {}
             "sslrootcert" | "sslcert" => files.certificates.push(decoded(value).into()),
             "sslkey" => files.keys.push(decoded(value).into()),
             _ => rest.push(pair),
@@ -377,8 +381,8 @@ fn with_password(url: &str, password: &Password) -> Option<String> {
         }
     }
     let (before, after) = (
-        tokio_postgres::Config::from_str(&without_tls(url).0).ok()?,
-        tokio_postgres::Config::from_str(&without_tls(&whole).0).ok()?,
+        tokio_postgres::Config::from_str(&without_own_options(url).0).ok()?,
+        tokio_postgres::Config::from_str(&without_own_options(&whole).0).ok()?,
     );
     let same = before.get_hosts() == after.get_hosts()
         && before.get_hostaddrs() == after.get_hostaddrs()
@@ -473,7 +477,7 @@ mod tests {
             "postgres://u@a.example/d?sslmode=verify-full&sslrootcert=system",
         ] {
             let whole = with_password(url, &password).unwrap();
-            let read = tokio_postgres::Config::from_str(&without_tls(&whole).0).unwrap();
+            let read = tokio_postgres::Config::from_str(&without_own_options(&whole).0).unwrap();
             assert_eq!(
                 read.get_password(),
                 Some(password.reveal().as_bytes()),

@@ -4,6 +4,7 @@ use std::{
     fmt,
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
 use palisade::{catalog::Catalog, dialect::Dialect, guard::Backend};
@@ -45,13 +46,14 @@ pub(crate) struct Target {
     user: String,
     database: String,
     endpoints: Vec<String>,
-    tls: TlsFiles,
+    tls: Box<TlsFiles>,
     secret: Option<Secret>,
     /// A password that is tried before it is stored.
     typed: Option<Box<Password>>,
     acknowledged: Acknowledged,
     handed: Option<SettingName>,
     is_pooled: bool,
+    max_lag: Option<Duration>,
 }
 
 /// What the reading of a URL gives.
@@ -161,12 +163,13 @@ impl Target {
             user,
             database,
             endpoints,
-            tls,
+            tls: Box::new(tls),
             secret,
             typed: None,
             acknowledged: Acknowledged::default(),
             handed: None,
             is_pooled: false,
+            max_lag: None,
         })
     }
 
@@ -199,6 +202,16 @@ impl Target {
     /// Whether each transaction has a session of its own.
     pub(crate) fn is_pooled(&self) -> bool {
         self.is_pooled
+    }
+
+    /// Reads from a standby only as long as its data are at most that old.
+    pub(crate) fn lagging(self, max_lag: Option<Duration>) -> Self {
+        Self { max_lag, ..self }
+    }
+
+    /// How old the data of a standby may be.
+    pub(crate) fn max_lag(&self) -> Option<Duration> {
+        self.max_lag
     }
 
     /// The setting in which the server is told for whom a statement is.

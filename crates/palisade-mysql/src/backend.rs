@@ -44,6 +44,8 @@ const CATALOG_TIME: Duration = Duration::from_secs(60);
 #[derive(Clone)]
 pub struct MysqlBackend {
     pool: Pool<Connector>,
+    /// For changes, and for what must be as the last one left it: the pool, unless that may be of a standby.
+    primary: Pool<Connector>,
     config: Arc<MysqlConfig>,
     product: Product,
     catalog: Arc<Catalog>,
@@ -62,10 +64,18 @@ impl MysqlBackend {
     /// [`accept_powerful`](MysqlConfig::accept_powerful) does not admit, or the catalog cannot be read.
     pub async fn connect(config: MysqlConfig) -> Result<Self, ConnectError> {
         let pool = Pool::new(Connector::new(&config)?, config.size, Handle::current());
+        let primary = match config.is_spread() {
+            true => Pool::new(
+                Connector::for_changes(&config)?,
+                config.size,
+                Handle::current(),
+            ),
+            false => pool.clone(),
+        };
         let mut lease = pool.lease().await?;
         let conn = lease.session()?.ready().await?;
         if !config.accepts_powerful
-            && let Some(privileges) = weaknesses::powerful(conn).await?
+            && let Some(privileges) = weaknesses::powerful(conn, &config.meant()).await?
         {
             return Err(ConnectError::Powerful(privileges));
         }
@@ -73,6 +83,7 @@ impl MysqlBackend {
         lease.give_back().await;
         Ok(Self {
             pool,
+            primary,
             config: Arc::new(config),
             product: snapshot.product,
             catalog: Arc::new(snapshot.catalog),
@@ -145,7 +156,11 @@ impl MysqlBackend {
             completion: Completion::default(),
         };
         let time = task.limits.statement_timeout();
-        match (self.pool.run(time, task.cancel, &mut run).await, task.work) {
+        let pool = match task.needs_primary() {
+            true => &self.primary,
+            false => &self.pool,
+        };
+        match (pool.run(time, task.cancel, &mut run).await, task.work) {
             (Ok(()), _) => Ok(run.completion),
             // What the server commits as it runs may be there by now.
             (Err(error), Work::Define)
@@ -253,7 +268,7 @@ impl Backend for MysqlBackend {
                 let conn = session.ready().await?;
                 Ok::<_, mysql_async::Error>(ledger::find_receipt(conn, &self.catalog, change).await)
             };
-            self.pool.look(CATALOG_TIME, look).await?
+            self.primary.look(CATALOG_TIME, look).await?
         })
     }
 
@@ -263,7 +278,7 @@ impl Backend for MysqlBackend {
                 let conn = session.ready().await?;
                 Ok::<_, mysql_async::Error>(ledger::list_receipts(conn, &self.catalog).await)
             };
-            self.pool.look(CATALOG_TIME, look).await?
+            self.primary.look(CATALOG_TIME, look).await?
         })
     }
 
@@ -274,7 +289,7 @@ impl Backend for MysqlBackend {
                 let read = ledger::read_images(conn, &self.catalog, change).await;
                 Ok::<_, mysql_async::Error>(read)
             };
-            self.pool.look(CATALOG_TIME, look).await?
+            self.primary.look(CATALOG_TIME, look).await?
         })
     }
 
@@ -285,7 +300,7 @@ impl Backend for MysqlBackend {
                 let pruned = ledger::prune_images(conn, &self.catalog, kept_ms).await;
                 Ok::<_, mysql_async::Error>(pruned)
             };
-            self.pool.look(CATALOG_TIME, look).await?
+            self.primary.look(CATALOG_TIME, look).await?
         })
     }
 
@@ -300,7 +315,7 @@ impl Backend for MysqlBackend {
                 let taken = history::take_label(conn, own, &self.last_label).await;
                 Ok::<_, mysql_async::Error>(taken.map(Some))
             };
-            self.pool.look(CATALOG_TIME, look).await?
+            self.primary.look(CATALOG_TIME, look).await?
         })
     }
 
@@ -316,7 +331,7 @@ impl Backend for MysqlBackend {
                 let checked = history::check_label(conn, own, label, companions).await;
                 Ok::<_, mysql_async::Error>(checked)
             };
-            self.pool.look(CATALOG_TIME, look).await?
+            self.primary.look(CATALOG_TIME, look).await?
         })
     }
 
@@ -335,7 +350,7 @@ impl Backend for MysqlBackend {
                 let listed = history::list_changed_keys(conn, relation, companion, between, most);
                 Ok::<_, mysql_async::Error>(listed.await)
             };
-            self.pool.look(CATALOG_TIME, look).await?
+            self.primary.look(CATALOG_TIME, look).await?
         })
     }
 
@@ -354,7 +369,7 @@ impl Backend for MysqlBackend {
                 let listed = history::list_writes(conn, relation, companion, key, most);
                 Ok::<_, mysql_async::Error>(listed.await)
             };
-            self.pool.look(CATALOG_TIME, look).await?
+            self.primary.look(CATALOG_TIME, look).await?
         })
     }
 
@@ -382,7 +397,7 @@ impl Backend for MysqlBackend {
             let tickets = tickets.into_iter().map(|ticket| ticket.open(&self.catalog));
             let tickets: Vec<OpenTicket> = tickets.collect::<Result<_, _>>()?;
             let tasks = Task::admit_change(&tickets, self.config.is_writable)?;
-            rehearse::run_change(&self.pool, self.facts(), &tasks, &purpose).await
+            rehearse::run_change(&self.primary, self.facts(), &tasks, &purpose).await
         })
     }
 }

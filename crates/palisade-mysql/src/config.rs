@@ -1,6 +1,7 @@
 //! How to reach a server, and how much of it to use.
 
 use std::{
+    collections::BTreeSet,
     fmt,
     net::{IpAddr, SocketAddr},
     path::{Path, PathBuf},
@@ -8,23 +9,30 @@ use std::{
 };
 
 use mysql_async::{Opts, OptsBuilder};
-use palisade_pool::{CONNECT_TIMEOUT, CertificateFiles, ConfigError, PoolSize};
+use palisade_pool::{
+    CONNECT_TIMEOUT, CertificateFiles, ConfigError, PoolSize, TARGET_OPTION, TARGETS, Wanted,
+};
 use percent_encoding::percent_decode_str;
 
 use crate::{
     settings,
     tls::{SslMode, TlsOptions},
+    weaknesses::lag_privileges,
 };
 
 /// How to reach a server, and how much of it to use.
 #[derive(Clone)]
 pub struct MysqlConfig {
-    server: Opts,
+    /// At least one; they differ in host and port.
+    servers: Vec<Opts>,
     tls: TlsOptions,
     pub(crate) size: PoolSize,
     pub(crate) connect_timeout: Duration,
     pub(crate) accepts_powerful: bool,
     pub(crate) is_writable: bool,
+    /// What servers must be for sessions that read.
+    pub(crate) wanted: Wanted,
+    pub(crate) max_lag: Option<Duration>,
 }
 
 impl MysqlConfig {
@@ -38,6 +46,11 @@ impl MysqlConfig {
     /// Without `ssl-mode` the server's name is verified, except where the connection does not leave the
     /// machine: there it is plain. The mode `PREFERRED`, which gives way, does not exist.
     ///
+    /// Where the URL names several hosts, `a:3306,b:3306`, a session is with the first that can be reached and is what
+    /// `target_session_attrs` says: `any`, `read-write`, `read-only`, `primary`, `standby` or `prefer-standby`. A server
+    /// is a standby if its `read_only` is on. A node of a cluster that is not ready is passed over. Changes and what belongs
+    /// to them are done on the primary, whatever it says.
+    ///
     /// # Errors
     /// If `url` is no such URL, or has options that are not understood.
     pub fn from_url(url: &str) -> Result<Self, ConfigError> {
@@ -49,26 +62,39 @@ impl MysqlConfig {
             }
             Some(_) | None => base.to_owned(),
         };
-        let server = Opts::from_url(&base).map_err(|error| ConfigError::Url(error.to_string()))?;
-        if server.db_name().is_none_or(str::is_empty) {
-            return Err(ConfigError::Url("it names no database".to_owned()));
+        let mut servers = Vec::new();
+        for url in split_hosts(&base) {
+            let server =
+                Opts::from_url(&url).map_err(|error| ConfigError::Url(error.to_string()))?;
+            if server.db_name().is_none_or(str::is_empty) {
+                return Err(ConfigError::Url("it names no database".to_owned()));
+            }
+            servers.push(server);
         }
-        let tls = given.tls(is_local(&server), given.socket.is_some())?;
-        let server = OptsBuilder::from_opts(server)
-            .socket(given.socket)
-            // Otherwise the driver leaves the address it was given where the server has a socket.
-            .prefer_socket(false)
-            .init(Vec::<String>::new())
-            .setup(vec![settings::SETUP])
-            .stmt_cache_size(0)
-            .into();
+        if servers.len() > 1 && given.socket.is_some() {
+            let reason = "the URL names several hosts";
+            return Err(ConfigError::option("socket", reason));
+        }
+        let tls = given.tls(servers.iter().all(is_local), given.socket.is_some())?;
+        let with_ours = |server| -> Opts {
+            OptsBuilder::from_opts(server)
+                .socket(given.socket.clone())
+                // Otherwise the driver leaves the address it was given where the server has a socket.
+                .prefer_socket(false)
+                .init(Vec::<String>::new())
+                .setup(vec![settings::SETUP])
+                .stmt_cache_size(0)
+                .into()
+        };
         Ok(Self {
-            server,
+            servers: servers.into_iter().map(with_ours).collect(),
             tls,
             size: PoolSize::default(),
             connect_timeout: CONNECT_TIMEOUT,
             accepts_powerful: false,
             is_writable: false,
+            wanted: given.wanted,
+            max_lag: None,
         })
     }
 
@@ -111,41 +137,63 @@ impl MysqlConfig {
     /// Logs in with this password, whatever the URL says.
     #[must_use]
     pub fn password(mut self, password: &str) -> Self {
-        self.server = OptsBuilder::from_opts(self.server)
-            .pass(Some(password))
-            .into();
+        for server in &mut self.servers {
+            *server = OptsBuilder::from_opts(server.clone())
+                .pass(Some(password))
+                .into();
+        }
         self
+    }
+
+    /// Reads from a standby only as long as it is at most this far behind, and else from the next server. The server's own
+    /// word counts (`Seconds_Behind_Master`), in whole seconds. The account needs `SLAVE MONITOR` on MariaDB and
+    /// `REPLICATION CLIENT` on MySQL to be told.
+    #[must_use]
+    pub fn max_lag(mut self, lag: Duration) -> Self {
+        self.max_lag = Some(lag);
+        self
+    }
+
+    /// Whether sessions that read may be with another server than those that change.
+    pub(crate) fn is_spread(&self) -> bool {
+        self.servers.len() > 1 && self.wanted != Wanted::Primary
+    }
+
+    /// Privileges that no table has and that it is for the account to have.
+    pub(crate) fn meant(&self) -> BTreeSet<(String, String)> {
+        match self.max_lag {
+            Some(_) => lag_privileges(),
+            None => BTreeSet::new(),
+        }
+    }
+
+    /// What holds for all servers.
+    fn first(&self) -> Option<&Opts> {
+        self.servers.first()
     }
 
     /// Whether there is a password.
     #[must_use]
     pub fn has_password(&self) -> bool {
-        self.server.pass().is_some()
+        self.first().is_some_and(|server| server.pass().is_some())
     }
 
     /// The account's name, if the URL says one.
     #[must_use]
     pub fn user(&self) -> Option<&str> {
-        self.server.user()
+        self.first().and_then(Opts::user)
     }
 
     /// The database's name.
     #[must_use]
     pub fn database(&self) -> &str {
-        self.server.db_name().unwrap_or_default()
+        self.first().and_then(Opts::db_name).unwrap_or_default()
     }
 
-    /// Where connections go: `host:port`, or the path of a socket.
+    /// Where connections go, in the order of the URL: `host:port`, or the path of a socket.
     #[must_use]
-    pub fn endpoint(&self) -> String {
-        if let Some(socket) = self.server.socket() {
-            return socket.to_owned();
-        }
-        let (host, port) = (host(&self.server), self.server.tcp_port());
-        match host.parse::<IpAddr>() {
-            Ok(address) => SocketAddr::new(address, port).to_string(),
-            Err(_) => format!("{}:{port}", host.to_ascii_lowercase()),
-        }
+    pub fn endpoints(&self) -> Vec<String> {
+        self.servers.iter().map(endpoint).collect()
     }
 
     /// What must be true of connections.
@@ -166,23 +214,56 @@ impl MysqlConfig {
         self.tls.identity.as_ref().map(|(_, key)| key.as_path())
     }
 
-    /// What the driver is told, with the contents of files.
-    pub(crate) fn opts(&self) -> Result<Opts, ConfigError> {
-        Ok(OptsBuilder::from_opts(self.server.clone())
-            .ssl_opts(self.tls.load()?)
-            .into())
+    /// What the driver is told of each server, with the contents of files.
+    pub(crate) fn opts(&self) -> Result<Vec<Opts>, ConfigError> {
+        let tls = self.tls.load()?;
+        let with_tls = |server: &Opts| {
+            OptsBuilder::from_opts(server.clone())
+                .ssl_opts(tls.clone())
+                .into()
+        };
+        Ok(self.servers.iter().map(with_tls).collect())
     }
 }
 
 impl fmt::Debug for MysqlConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("MysqlConfig")
-            .field("endpoint", &self.endpoint())
+            .field("endpoints", &self.endpoints())
             .field("database", &self.database())
             .field("user", &self.user())
             .field("ssl_mode", &self.tls.mode)
             .field("size", &self.size)
             .finish_non_exhaustive()
+    }
+}
+
+/// A URL for each host of `url`, which may name several between commas.
+fn split_hosts(url: &str) -> Vec<String> {
+    let Some((scheme, rest)) = url.split_once("://") else {
+        return vec![url.to_owned()];
+    };
+    let (authority, path) = match rest.find('/') {
+        Some(at) => rest.split_at(at),
+        None => (rest, ""),
+    };
+    let (account, hosts) = match authority.rfind('@') {
+        Some(at) => authority.split_at(at + 1),
+        None => ("", authority),
+    };
+    let whole = |host| format!("{scheme}://{account}{host}{path}");
+    hosts.split(',').map(whole).collect()
+}
+
+/// Where the connections of one server go.
+fn endpoint(server: &Opts) -> String {
+    if let Some(socket) = server.socket() {
+        return socket.to_owned();
+    }
+    let (host, port) = (host(server), server.tcp_port());
+    match host.parse::<IpAddr>() {
+        Ok(address) => SocketAddr::new(address, port).to_string(),
+        Err(_) => format!("{}:{port}", host.to_ascii_lowercase()),
     }
 }
 
@@ -208,6 +289,7 @@ struct Given {
     socket: Option<String>,
     mode: Option<SslMode>,
     files: CertificateFiles,
+    wanted: Wanted,
 }
 
 impl Given {
@@ -234,10 +316,14 @@ impl Given {
                 "ssl-ca" => given.files.authorities = Some(value.into()),
                 "ssl-cert" => given.files.certificate = Some(value.into()),
                 "ssl-key" => given.files.key = Some(value.into()),
+                TARGET_OPTION => {
+                    given.wanted = Wanted::from_name(&value)
+                        .ok_or_else(|| ConfigError::option(TARGET_OPTION, TARGETS))?;
+                }
                 _ => {
                     return Err(ConfigError::option(
                         &name,
-                        "there are `ssl-mode`, `ssl-ca`, `ssl-cert`, `ssl-key` and `socket`",
+                        "there are `ssl-mode`, `ssl-ca`, `ssl-cert`, `ssl-key`, `socket` and `target_session_attrs`",
                     ));
                 }
             }
@@ -313,6 +399,16 @@ mod tests {
                 "10.0.0.1:3306",
             ),
             (
+                "mysql://u:a%2Cb@[::1],LOCALHOST:2,127.0.0.1/d?target_session_attrs=prefer-standby",
+                SslMode::Disabled,
+                "[::1]:3306,localhost:2,127.0.0.1:3306",
+            ),
+            (
+                "mariadb://u@localhost,db.example:1/d",
+                SslMode::VerifyIdentity,
+                "localhost:3306,db.example:1",
+            ),
+            (
                 "mysql://u@127.0.0.1/d?ssl-mode=verify_identity",
                 SslMode::VerifyIdentity,
                 "127.0.0.1:3306",
@@ -335,7 +431,7 @@ mod tests {
         ] {
             let config = MysqlConfig::from_url(url).unwrap();
             assert_eq!(
-                (config.ssl_mode(), config.endpoint().as_str()),
+                (config.ssl_mode(), config.endpoints().join(",").as_str()),
                 (mode, endpoint),
                 "{url}"
             );
@@ -371,6 +467,12 @@ mod tests {
                 "has no TLS",
             ),
             ("mysql://u:geheim@h/d?socket=s", "from the root"),
+            ("mysql://u:geheim@h,i/d?socket=/s", "several hosts"),
+            ("mysql://u:geheim@h,/d", "cannot be read"),
+            (
+                "mysql://u:geheim@h,i/d?target_session_attrs=master",
+                "`prefer-standby`",
+            ),
         ] {
             let error = MysqlConfig::from_url(url).unwrap_err().to_string();
             assert!(error.contains(expected), "{url}: {error}");

@@ -1,15 +1,21 @@
 //! Connecting.
 
-use std::time::Duration;
+use std::{
+    collections::BTreeSet,
+    time::{Duration, Instant},
+};
 
 use mysql_async::{
     Conn, DriverError, Error, IoError, Opts, OptsBuilder, Row, prelude::Queryable as _,
 };
 use palisade::guard::BackendError;
-use palisade_pool::{ConfigError, PATIENCE, PoolError};
+use palisade_pool::{
+    ConfigError, Found, NoServer, Opener, PATIENCE, PoolError, STOPGAP_AGE, Servers, Standing,
+    Trial, Wanted,
+};
 use tokio::{runtime::Handle, time::timeout};
 
-use crate::{config::MysqlConfig, introspect::IntrospectError, settings::SETUP};
+use crate::{config::MysqlConfig, introspect::IntrospectError, settings::SETUP, weaknesses};
 
 /// Why there is no connection, or no backend over it.
 #[derive(Debug, thiserror::Error)]
@@ -23,6 +29,9 @@ pub enum ConnectError {
     /// The server took too long.
     #[error("cannot connect: no answer within {0:?}")]
     Late(Duration),
+    /// The servers that let us in are not what the URL wants.
+    #[error("cannot connect: {0}")]
+    Unfit(Wanted),
     /// The catalog cannot be read.
     #[error(transparent)]
     Introspect(#[from] IntrospectError),
@@ -63,6 +72,7 @@ impl ConnectError {
         match self {
             Self::Engine(error) => Some(obstacle(error)),
             Self::Late(_) => Some(Obstacle::Silence),
+            Self::Unfit(_) => Some(Obstacle::Server),
             Self::Config(_) | Self::Introspect(_) | Self::Powerful(_) | Self::Refused(_) => None,
         }
     }
@@ -103,6 +113,16 @@ impl From<PoolError<Self>> for ConnectError {
     }
 }
 
+impl From<NoServer<Self>> for ConnectError {
+    fn from(error: NoServer<Self>) -> Self {
+        match error {
+            NoServer::Failed(error) => error,
+            NoServer::Late(time) => Self::Late(time),
+            NoServer::Unfit(wanted) => Self::Unfit(wanted),
+        }
+    }
+}
+
 impl From<BackendError> for ConnectError {
     fn from(error: BackendError) -> Self {
         Self::Refused(error.detail)
@@ -115,8 +135,11 @@ impl From<BackendError> for ConnectError {
 /// # Errors
 /// If a file that `config` names cannot be used, or the server does not let us in.
 pub async fn connect(config: &MysqlConfig) -> Result<Conn, ConnectError> {
-    let connector = Connector::new(config)?;
-    connector.open(&connector.server).await
+    // Whoever looks at an account may find that it is.
+    let connector = Connector::new(&config.clone().accept_powerful())?;
+    let mut session = connector.open().await?;
+    session.ready().await?;
+    Ok(session.conn)
 }
 
 /// A connection that is set up when it is used, and not before. A new connection and a reset connection have the
@@ -124,16 +147,27 @@ pub async fn connect(config: &MysqlConfig) -> Result<Conn, ConnectError> {
 pub(crate) struct Session {
     conn: Conn,
     is_set_up: bool,
+    /// Of a connection that only ends another.
+    bare: Opts,
+    /// Until when its standby is recent enough for sure, where that is asked for.
+    recent_until: Option<Instant>,
+    /// When it ends since a better server may have come.
+    ends: Option<Instant>,
 }
 
-impl Session {
-    fn new(conn: Conn) -> Self {
-        Self {
-            conn,
-            is_set_up: false,
-        }
-    }
+/// What a server says of itself. A node of a cluster that is not ready refuses what reads tables.
+const STANDING: &str = "SELECT UPPER(CAST(@@global.read_only AS CHAR)) NOT IN ('0', 'OFF'); SHOW STATUS LIKE 'wsrep_ready'";
 
+/// What replicates to a server, of each product: the column that says how far behind it is has the same place in neither.
+const REPLICA: [&str; 2] = ["SHOW ALL SLAVES STATUS", "SHOW REPLICA STATUS"];
+
+/// The columns that say how many seconds a server is behind.
+const BEHIND: [&str; 2] = ["Seconds_Behind_Master", "Seconds_Behind_Source"];
+
+/// The code of a server that does not understand a statement.
+const SYNTAX: u16 = 1064;
+
+impl Session {
     /// The connection with our settings.
     pub(crate) async fn ready(&mut self) -> Result<&mut Conn, Error> {
         if !self.is_set_up {
@@ -161,38 +195,202 @@ impl Session {
     }
 }
 
-/// Makes sessions.
+/// Makes sessions, which are set up when they are used.
 pub(crate) struct Connector {
-    server: Opts,
-    /// For a connection that is set up when it is used, or that only ends another.
-    bare: Opts,
-    time: Duration,
+    servers: Servers<Opts>,
+    /// How far behind a standby may be.
+    max_lag: Option<Duration>,
+    /// Whether a server is asked what it is.
+    asks: bool,
+    /// Whether it is asked before each use, for changes.
+    changes: bool,
+    /// Whether the account may hold privileges that no lock stops, whichever server it is of.
+    accepts_powerful: bool,
+    /// Those that it may hold in any case.
+    meant: BTreeSet<(String, String)>,
 }
 
 impl Connector {
+    /// Sessions for reading, with servers as the URL wants them.
     pub(crate) fn new(config: &MysqlConfig) -> Result<Self, ConfigError> {
-        let server = config.opts()?;
-        let bare = OptsBuilder::from_opts(server.clone()).setup(Vec::<String>::new());
+        Self::with(config, config.wanted, config.max_lag)
+    }
+
+    /// Sessions for changes: with the primary, where the URL names several servers.
+    pub(crate) fn for_changes(config: &MysqlConfig) -> Result<Self, ConfigError> {
+        match config.is_spread() {
+            true => Self::with(config, Wanted::Primary, None),
+            false => Self::with(config, config.wanted, None),
+        }
+    }
+
+    fn with(
+        config: &MysqlConfig,
+        wanted: Wanted,
+        max_lag: Option<Duration>,
+    ) -> Result<Self, ConfigError> {
+        let bare = |server| OptsBuilder::from_opts(server).setup(Vec::<String>::new());
+        let servers: Vec<Opts> = config.opts()?.into_iter().map(|o| bare(o).into()).collect();
         Ok(Self {
-            server,
-            bare: bare.into(),
-            time: config.connect_timeout,
+            changes: servers.len() > 1 && wanted == Wanted::Primary,
+            asks: servers.len() > 1 || !wanted.is_any() || max_lag.is_some(),
+            servers: Servers::new(servers, wanted, config.connect_timeout),
+            max_lag,
+            accepts_powerful: config.accepts_powerful,
+            meant: config.meant(),
         })
     }
 
     /// A new connection.
-    async fn open(&self, opts: &Opts) -> Result<Conn, ConnectError> {
-        Ok(timeout(self.time, Conn::new(opts.clone()))
-            .await
-            .map_err(|_| ConnectError::Late(self.time))??)
+    async fn open(&self) -> Result<Session, ConnectError> {
+        let Found {
+            mut session,
+            is_stopgap,
+        } = self.servers.find(self).await?;
+        session.ends = is_stopgap.then(|| Instant::now() + STOPGAP_AGE);
+        Ok(session)
     }
 
-    /// Ends the session with this id on the server, whatever it is doing. Ids are not used again, so that a late call
+    /// What the server of `session` is, asked where it matters.
+    async fn look(&self, session: &mut Session) -> Result<Standing, ConnectError> {
+        if !self.asks {
+            return Ok(Standing {
+                is_standby: false,
+                is_read_only: false,
+                is_late: false,
+            });
+        }
+        let rows = ask(&mut session.conn, STANDING).await?;
+        let mut rows = rows.into_iter();
+        let is_read_only: bool = rows.next().and_then(|row| row.get(0)).unwrap_or(true);
+        let is_ready = match rows.next().and_then(|row| row.get::<String, _>(1)) {
+            Some(ready) => ready.eq_ignore_ascii_case("ON"),
+            // It is no node of a cluster; outside of one MariaDB says so too.
+            None => true,
+        };
+        if !is_ready && is_clustered(&mut session.conn).await? {
+            return Err(ConnectError::Refused(
+                "the node of the cluster is not ready".to_owned(),
+            ));
+        }
+        let is_late = match self.max_lag {
+            Some(most) if is_read_only => self.is_late(session, most).await?,
+            Some(_) | None => false,
+        };
+        Ok(Standing {
+            is_standby: is_read_only,
+            is_read_only,
+            is_late,
+        })
+    }
+
+    /// Refuses an account that no lock stops, where there are several servers: each has accounts of its own.
+    async fn refuse_powerful(&self, session: &mut Session) -> Result<(), ConnectError> {
+        if !self.asks || self.accepts_powerful {
+            return Ok(());
+        }
+        match weaknesses::powerful(session.ready().await?, &self.meant).await? {
+            Some(privileges) => Err(ConnectError::Powerful(privileges)),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether the standby of `session` is further behind than `most`, or does not follow.
+    async fn is_late(&self, session: &mut Session, most: Duration) -> Result<bool, ConnectError> {
+        let asked = Instant::now();
+        let behind = read_lag(&mut session.conn).await?;
+        // A standby falls behind no faster than time goes.
+        let left = behind.and_then(|behind| most.checked_sub(behind));
+        session.recent_until = left.and_then(|left| asked.checked_add(left));
+        Ok(left.is_none())
+    }
+
+    /// Ends the session with this id on its server, whatever it is doing. Ids are not used again, so that a late call
     /// hits no other session.
-    async fn kill(&self, id: u32) -> Result<(), mysql_async::Error> {
-        let mut conn = Conn::new(self.bare.clone()).await?;
+    async fn kill(bare: &Opts, id: u32) -> Result<(), mysql_async::Error> {
+        let mut conn = Conn::new(bare.clone()).await?;
         conn.query_drop(format!("KILL CONNECTION {id}")).await?;
         conn.disconnect().await
+    }
+}
+
+impl Opener<Opts> for Connector {
+    type Session = Session;
+    type Error = ConnectError;
+
+    async fn open(&self, place: &Opts) -> Result<(Session, Standing), Trial<ConnectError>> {
+        let conn = Conn::new(place.clone()).await;
+        let conn = conn.map_err(|error| trial(ConnectError::Engine(error)))?;
+        let mut session = Session {
+            conn,
+            is_set_up: false,
+            bare: place.clone(),
+            recent_until: None,
+            ends: None,
+        };
+        let standing = self.look(&mut session).await.map_err(trial)?;
+        self.refuse_powerful(&mut session).await.map_err(trial)?;
+        Ok((session, standing))
+    }
+}
+
+/// The rows of all statements of `sql`.
+async fn ask(conn: &mut Conn, sql: &str) -> Result<Vec<Row>, Error> {
+    let mut result = conn.query_iter(sql).await?;
+    let mut rows = Vec::new();
+    while !result.is_empty() {
+        rows.extend(result.collect::<Row>().await?);
+    }
+    Ok(rows)
+}
+
+/// Whether the server is a node of a cluster: all others have nothing that makes them one.
+async fn is_clustered(conn: &mut Conn) -> Result<bool, Error> {
+    let rows = ask(conn, "SHOW VARIABLES LIKE 'wsrep_on'").await?;
+    let value = rows.first().and_then(|row| row.get::<String, _>(1));
+    Ok(value.is_some_and(|value| value.eq_ignore_ascii_case("ON")))
+}
+
+/// How far behind the server is; none if it follows no other, or does not know.
+async fn read_lag(conn: &mut Conn) -> Result<Option<Duration>, Error> {
+    for sql in REPLICA {
+        match ask(conn, sql).await {
+            Ok(rows) => {
+                let behind = |row: &Row| {
+                    let named = |name: &&str| row.get_opt::<Option<u64>, _>(*name);
+                    let told = BEHIND.iter().find_map(named);
+                    told.and_then(Result::ok).flatten()
+                };
+                // Of several that it follows, the slowest counts; one of whom it does not know counts more.
+                let each: Option<Vec<u64>> = rows.iter().map(behind).collect();
+                let most = each.and_then(|each| each.into_iter().max());
+                return Ok(most.map(Duration::from_secs));
+            }
+            Err(Error::Server(error)) if error.code == SYNTAX => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(None)
+}
+
+/// Whether another server may let us in where one does not: only an account, a password or a database that is refused
+/// is the same everywhere, and so is what the account may not ask.
+fn trial(error: ConnectError) -> Trial<ConnectError> {
+    let is_ours = match &error {
+        ConnectError::Engine(Error::Server(server)) => {
+            [1044, 1045, 1049, 1130, 1227, 1698, 1862, 3118, 4151].contains(&server.code)
+        }
+        ConnectError::Engine(_)
+        | ConnectError::Refused(_)
+        | ConnectError::Late(_)
+        | ConnectError::Unfit(_)
+        | ConnectError::Introspect(_)
+        | ConnectError::Powerful(_)
+        | ConnectError::Config(_) => false,
+    };
+    match is_ours {
+        true => Trial::Last(error),
+        false => Trial::Next(error),
     }
 }
 
@@ -201,11 +399,22 @@ impl palisade_pool::Connector for Connector {
     type Error = ConnectError;
 
     async fn connect(&self, _: &Handle) -> Result<Session, ConnectError> {
-        Ok(Session::new(self.open(&self.bare).await?))
+        self.open().await
     }
 
     fn is_usable(&self, session: &Session) -> bool {
-        !session.conn.is_disconnected()
+        let is_over = session.ends.is_some_and(|end| end <= Instant::now());
+        !is_over && !session.conn.is_disconnected()
+    }
+
+    async fn may_stay(&self, session: &mut Session) -> bool {
+        let is_recent = |until: Option<Instant>| until.is_none_or(|until| Instant::now() < until);
+        // A primary becomes a standby under its sessions.
+        if !self.changes && (self.max_lag.is_none() || is_recent(session.recent_until)) {
+            return true;
+        }
+        let standing = timeout(PATIENCE, self.look(session)).await;
+        matches!(standing, Ok(Ok(standing)) if self.servers.admits(standing))
     }
 
     /// The reset rolls back, frees locks, prepared statements, temporary tables and variables; our settings too, which
@@ -218,7 +427,7 @@ impl palisade_pool::Connector for Connector {
     async fn end(&self, session: Session) {
         // Closing the socket alone would not do: the server looks at it when it has something to send, and
         // the driver would read what is still on its way.
-        let _ = timeout(PATIENCE, self.kill(session.conn.id())).await;
+        let _ = timeout(PATIENCE, Self::kill(&session.bare, session.conn.id())).await;
         drop(session);
     }
 

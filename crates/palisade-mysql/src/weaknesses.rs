@@ -120,20 +120,32 @@ pub async fn examine_beside(
     Ok(found)
 }
 
-/// The privileges beyond tables that the account holds, if any.
-pub(crate) async fn powerful(conn: &mut Conn) -> Result<Option<String>, IntrospectError> {
+/// What an account needs to be told how far behind its server is ([`max_lag`](crate::MysqlConfig::max_lag)), by either product:
+/// each on what it is `ON`, to go without notice with [`examine_beside`].
+#[must_use]
+pub fn lag_privileges() -> BTreeSet<(String, String)> {
+    ["SLAVE MONITOR", "REPLICA MONITOR", "REPLICATION CLIENT"]
+        .map(|privilege| (privilege.to_owned(), "*.*".to_owned()))
+        .into()
+}
+
+/// The privileges beyond tables that the account holds, if any, but for those that it is `meant` to have.
+pub(crate) async fn powerful(
+    conn: &mut Conn,
+    meant: &BTreeSet<(String, String)>,
+) -> Result<Option<String>, IntrospectError> {
     let account = Account::read(conn).await?;
     let noting = list_noting(conn).await?;
-    let is_for_noting = |privilege: &String, grant: &Grant| {
-        let object = grant.object.clone().unwrap_or_default();
-        noting.contains(&(privilege.clone(), object))
+    let is_meant = |privilege: &String, grant: &Grant| {
+        let right = (privilege.clone(), grant.object.clone().unwrap_or_default());
+        noting.contains(&right) || meant.contains(&right)
     };
     let held: Vec<&str> = account
         .grants
         .iter()
         .flat_map(|grant| grant.privileges.iter().map(move |p| (p, grant)))
         .filter(|(privilege, grant)| kind(privilege, grant) == Some(WeaknessKind::Powerful))
-        .filter(|(privilege, grant)| !is_for_noting(privilege, grant))
+        .filter(|(privilege, grant)| !is_meant(privilege, grant))
         .map(|(privilege, _)| privilege.as_str())
         .collect();
     Ok((!held.is_empty()).then(|| held.join(", ")))

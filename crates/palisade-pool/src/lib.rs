@@ -5,7 +5,7 @@
 //! abandoned in the middle is ended on the server and closed. It is never given out again, so that a late order to end
 //! it hits nothing else.
 //!
-//! [`Connector`] says how an engine's sessions are made, cleaned and ended; [`Pool::run`] runs a [`Statement`]
+//! [`Servers`] finds the server for a session where there are several. [`Connector`] says how an engine's sessions are made, cleaned and ended; [`Pool::run`] runs a [`Statement`]
 //! in one of them within its time.
 //!
 //! Beside the sessions it has what both servers' backends share: a [`Task`] of a rewritten statement, [`commit()`], and parts of
@@ -14,6 +14,7 @@
 mod config;
 mod deadline;
 mod pool;
+mod servers;
 mod statement_task;
 #[cfg(test)]
 mod tests;
@@ -22,4 +23,7 @@ pub mod tls;
 pub use config::{CONNECT_TIMEOUT, CertificateFiles, ConfigError};
 pub use deadline::{Ended, Failed, Statement};
 pub use pool::{Connector, Lease, PATIENCE, Pool, PoolError, PoolSize};
+pub use servers::{
+    Found, NoServer, Opener, STOPGAP_AGE, Servers, Standing, TARGET_OPTION, TARGETS, Trial, Wanted,
+};
 pub use statement_task::{Changes, Task, Work, commit};

@@ -44,6 +44,9 @@ pub trait Connector: Send + Sync + 'static {
     /// Whether the connection stands, as far as can be told without asking the server.
     fn is_usable(&self, session: &Self::Session) -> bool;
 
+    /// Whether a session that has been used may be used once more, asking its server where that must say.
+    fn may_stay(&self, session: &mut Self::Session) -> impl Future<Output = bool> + Send;
+
     /// Has the server take back whatever a statement left in the session; whether it confirmed that.
     fn clean(&self, session: &mut Self::Session) -> impl Future<Output = bool> + Send;
 
@@ -160,18 +163,28 @@ impl<C: Connector> Pool<C> {
             .acquire_owned()
             .await
             .map_err(closed)?;
-        let permits = Permits {
+        let mut permits = Permits {
             _slot: slot,
             _place: place,
         };
-        let (session, reused) = match shared.usable() {
-            Some(session) => (session, true),
-            None => (shared.fresh().await?, false),
-        };
+        while let Some(aged) = shared.usable() {
+            let mut lease = Lease {
+                held: Some((aged, permits)),
+                shared: Arc::clone(shared),
+                reused: true,
+            };
+            if lease.may_stay().await {
+                return Ok(lease);
+            }
+            match lease.close() {
+                Some(held) => permits = held,
+                None => return Err(PoolError::Closed),
+            }
+        }
         Ok(Lease {
-            held: Some((session, permits)),
+            held: Some((shared.fresh().await?, permits)),
             shared: Arc::clone(shared),
-            reused,
+            reused: false,
         })
     }
 
@@ -225,6 +238,21 @@ impl<C: Connector> Lease<C> {
     #[must_use]
     pub fn is_reused(&self) -> bool {
         self.reused
+    }
+
+    async fn may_stay(&mut self) -> bool {
+        match &mut self.held {
+            Some((aged, _)) => self.shared.connector.may_stay(&mut aged.session).await,
+            None => false,
+        }
+    }
+
+    /// Closes the session, in which nothing runs.
+    fn close(&mut self) -> Option<Permits> {
+        let (aged, permits) = self.held.take()?;
+        let _guard = self.shared.runtime.enter();
+        self.shared.connector.close(aged.session);
+        Some(permits)
     }
 
     /// Puts the session back for others to use, if the server confirms that nothing is left in it; else

@@ -36,6 +36,8 @@ pub struct Task<'a> {
     pub gathers: bool,
     /// What the text is made of, where that is known.
     pub text_facts: Option<&'a TextFacts>,
+    /// Whether it reads tables as they were.
+    pub reads_past: bool,
     /// Whether anybody waits for it.
     pub cancel: &'a Cancel,
     /// What it does.
@@ -83,9 +85,18 @@ impl<'a> From<&'a OpenTicket> for Task<'a> {
             principal: statement.principal(),
             gathers: statement.gathers(),
             text_facts: statement.text_facts(),
+            reads_past: statement.past().is_some(),
             cancel: ticket.cancel(),
             work: Work::from(ticket),
         }
+    }
+}
+
+impl Task<'_> {
+    /// Whether only the primary will do: a standby changes nothing, and may not have been told of a moment of the past.
+    #[must_use]
+    pub fn needs_primary(&self) -> bool {
+        self.reads_past || self.work.is_committed()
     }
 }
 

@@ -28,6 +28,8 @@ struct Server {
     seen: Vec<String>,
     is_gone: bool,
     is_dirty: bool,
+    /// Sessions whose server has fallen behind.
+    late: Vec<u32>,
 }
 
 #[derive(Clone, Default)]
@@ -68,6 +70,10 @@ impl Connector for Numbers {
 
     fn is_usable(&self, _: &u32) -> bool {
         self.with(|server| !server.is_gone)
+    }
+
+    async fn may_stay(&self, session: &mut u32) -> bool {
+        self.with(|server| !server.late.contains(session))
     }
 
     async fn clean(&self, session: &mut u32) -> bool {
@@ -198,6 +204,27 @@ async fn what_is_lost_once_may_be_lost_in_every_idle_session() {
         .unwrap();
     assert_eq!(script.ran_in, [2, 3]);
     assert!(numbers.seen().contains(&"close 1".to_owned()));
+}
+
+#[tokio::test]
+async fn a_session_whose_server_has_fallen_behind_is_closed() {
+    let numbers = Numbers::default();
+    let pool = numbers.pool(2, 0);
+    let (one, two) = (pool.lease().await.unwrap(), pool.lease().await.unwrap());
+    one.give_back().await;
+    two.give_back().await;
+    numbers.with(|server| server.late = vec![1, 2]);
+    let mut lease = pool.lease().await.unwrap();
+    assert_eq!((*lease.session().unwrap(), lease.is_reused()), (3, false));
+    let closed: Vec<String> = numbers.seen().into_iter().skip(2).collect();
+    assert_eq!(closed, ["close 2", "close 1"]);
+    lease.give_back().await;
+    // Nothing of the two is held any more.
+    let both = (pool.lease().await.unwrap(), pool.lease().await.unwrap());
+    assert!(
+        matches!(pool.lease().await, Err(PoolError::Full)),
+        "{both:?}"
+    );
 }
 
 #[tokio::test]

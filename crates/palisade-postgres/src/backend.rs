@@ -50,6 +50,8 @@ const CATALOG_TIME: Duration = Duration::from_secs(60);
 #[derive(Clone)]
 pub struct PostgresBackend {
     pub(crate) pool: Pool<Connector>,
+    /// For changes, and for what must be as the last one left it: the pool, unless that may be of a standby.
+    primary: Pool<Connector>,
     outside: Outside,
     /// For the state before a change that is looked at. Whoever uses it takes one of the pool's after that.
     before: Pool<Connector>,
@@ -73,7 +75,15 @@ impl PostgresBackend {
             connections: 1,
             waiting: config.size.connections,
         };
-        let before = Pool::new(Connector::new(&config), one, Handle::current());
+        let before = Pool::new(Connector::for_changes(&config), one, Handle::current());
+        let primary = match config.is_spread() {
+            true => Pool::new(
+                Connector::for_changes(&config),
+                config.size,
+                Handle::current(),
+            ),
+            false => pool.clone(),
+        };
         let mut lease = pool.lease().await?;
         let client = &lease.session()?.client;
         if !config.accepts_superuser
@@ -86,6 +96,7 @@ impl PostgresBackend {
         lease.give_back().await;
         Ok(Self {
             pool,
+            primary,
             outside,
             before,
             config: Arc::new(config),
@@ -160,7 +171,11 @@ impl PostgresBackend {
             completion: Completion::default(),
         };
         let time = task.limits.statement_timeout();
-        let ran = self.pool.run(time, task.cancel, &mut run).await;
+        let pool = match task.work {
+            Work::Read | Work::Explain => &self.pool,
+            Work::Change(_) | Work::Define => &self.primary,
+        };
+        let ran = pool.run(time, task.cancel, &mut run).await;
         ran.map_err(|error| self.name_grant(error, task))?;
         Ok(run.completion)
     }
@@ -298,7 +313,7 @@ impl Backend for PostgresBackend {
                 let found = ledger::find_receipt(&session.client, &self.catalog, change).await;
                 Ok::<_, BackendError>(found)
             };
-            self.pool.look(CATALOG_TIME, look).await?
+            self.primary.look(CATALOG_TIME, look).await?
         })
     }
 
@@ -308,7 +323,7 @@ impl Backend for PostgresBackend {
                 let listed = ledger::list_receipts(&session.client, &self.catalog).await;
                 Ok::<_, BackendError>(listed)
             };
-            self.pool.look(CATALOG_TIME, look).await?
+            self.primary.look(CATALOG_TIME, look).await?
         })
     }
 
@@ -318,7 +333,7 @@ impl Backend for PostgresBackend {
                 let read = ledger::read_images(&session.client, &self.catalog, change).await;
                 Ok::<_, BackendError>(read)
             };
-            self.pool.look(CATALOG_TIME, look).await?
+            self.primary.look(CATALOG_TIME, look).await?
         })
     }
 
@@ -328,7 +343,7 @@ impl Backend for PostgresBackend {
                 let pruned = ledger::prune_images(&session.client, &self.catalog, kept_ms).await;
                 Ok::<_, BackendError>(pruned)
             };
-            self.pool.look(CATALOG_TIME, look).await?
+            self.primary.look(CATALOG_TIME, look).await?
         })
     }
 
@@ -340,7 +355,7 @@ impl Backend for PostgresBackend {
             let look = async |session: &mut Session| {
                 Ok::<_, BackendError>(history::take_label(&session.client).await)
             };
-            self.pool.look(CATALOG_TIME, look).await?
+            self.primary.look(CATALOG_TIME, look).await?
         })
     }
 
@@ -355,7 +370,7 @@ impl Backend for PostgresBackend {
                 let checked = history::check_label(client, &self.catalog, label, companions);
                 Ok::<_, BackendError>(checked.await)
             };
-            self.pool.look(CATALOG_TIME, look).await?
+            self.primary.look(CATALOG_TIME, look).await?
         })
     }
 
@@ -374,7 +389,7 @@ impl Backend for PostgresBackend {
                 let listed = history::list_changed_keys(client, relation, companion, between, most);
                 Ok::<_, BackendError>(listed.await)
             };
-            self.pool.look(CATALOG_TIME, look).await?
+            self.primary.look(CATALOG_TIME, look).await?
         })
     }
 
@@ -393,7 +408,7 @@ impl Backend for PostgresBackend {
                 let listed = history::list_writes(client, relation, companion, key, most);
                 Ok::<_, BackendError>(listed.await)
             };
-            self.pool.look(CATALOG_TIME, look).await?
+            self.primary.look(CATALOG_TIME, look).await?
         })
     }
 
@@ -420,7 +435,7 @@ impl Backend for PostgresBackend {
             let tickets = tickets.into_iter().map(|ticket| ticket.open(&self.catalog));
             let tickets: Vec<OpenTicket> = tickets.collect::<Result<_, _>>()?;
             let tasks = Task::admit_change(&tickets, self.config.is_writable)?;
-            let sessions = (&self.pool, &self.before);
+            let sessions = (&self.primary, &self.before);
             rehearse::run_change(self.stage(), sessions, &tasks, &purpose).await
         })
     }

@@ -2,9 +2,11 @@
 
 use std::{fmt, net::IpAddr, path::PathBuf, str::FromStr, time::Duration};
 
-use palisade_pool::{CONNECT_TIMEOUT, CertificateFiles, ConfigError, PoolSize};
+use palisade_pool::{
+    CONNECT_TIMEOUT, CertificateFiles, ConfigError, PoolSize, TARGET_OPTION, TARGETS, Wanted,
+};
 use percent_encoding::percent_decode_str;
-use tokio_postgres::config::{Host, LoadBalanceHosts, TargetSessionAttrs};
+use tokio_postgres::config::{Host, LoadBalanceHosts};
 
 use crate::tls::{SslMode, Tls, TlsOptions};
 
@@ -20,6 +22,9 @@ pub struct PostgresConfig {
     pub(crate) is_writable: bool,
     pub(crate) handed: Option<SettingName>,
     pub(crate) is_pooled: bool,
+    /// What servers must be for sessions that read.
+    pub(crate) wanted: Wanted,
+    pub(crate) max_lag: Option<Duration>,
 }
 
 /// The name of a setting that the server keeps for whoever invents it: words of small letters, digits and `_`, with a
@@ -61,6 +66,10 @@ impl PostgresConfig {
     /// Without `sslmode` the server's name is verified, except where the connection does not leave
     /// the machine: there it is plain. The modes `prefer` and `allow`, which give way, do not exist.
     ///
+    /// Where the URL names several hosts, `a:5432,b:5432`, a session is with the first that can be reached and is what
+    /// `target_session_attrs` says: `any`, `read-write`, `read-only`, `primary`, `standby` or `prefer-standby`. Changes and
+    /// what belongs to them are done on the primary, whatever it says.
+    ///
     /// # Errors
     /// If `url` is no such URL, has options that are not understood, or names files that cannot be read.
     pub fn from_url(url: &str) -> Result<Self, ConfigError> {
@@ -69,7 +78,7 @@ impl PostgresConfig {
                 "it does not begin with `postgres://`".to_owned(),
             ));
         }
-        let (url, options) = take_tls_options(url)?;
+        let (url, options, wanted) = take_own_options(url)?;
         let mut server = tokio_postgres::Config::from_str(&url)
             .map_err(|error| ConfigError::Url(crate::introspect::chain(&error)))?;
         let tls = options.complete(is_local(&server))?;
@@ -80,12 +89,6 @@ impl PostgresConfig {
             }
         });
         // What connections of our own making do not do must not be asked for in vain.
-        if server.get_target_session_attrs() != TargetSessionAttrs::Any {
-            return Err(ConfigError::option(
-                "target_session_attrs",
-                "it is not supported",
-            ));
-        }
         if server.get_load_balance_hosts() != LoadBalanceHosts::Disable {
             return Err(ConfigError::option(
                 "load_balance_hosts",
@@ -105,6 +108,8 @@ impl PostgresConfig {
             is_writable: false,
             handed: None,
             is_pooled: false,
+            wanted,
+            max_lag: None,
         })
     }
 
@@ -150,6 +155,25 @@ impl PostgresConfig {
         self
     }
 
+    /// Reads from a standby only as long as its data are at most this old, and else from the next server. A standby whose
+    /// primary writes nothing looks older than it is, unless the account may see the receiver (`pg_read_all_stats`).
+    #[must_use]
+    pub fn max_lag(mut self, lag: Duration) -> Self {
+        self.max_lag = Some(lag);
+        self
+    }
+
+    /// Whether sessions that read may be with another server than those that change.
+    pub(crate) fn is_spread(&self) -> bool {
+        let names_several = self
+            .server
+            .get_hosts()
+            .len()
+            .max(self.server.get_hostaddrs().len())
+            > 1;
+        names_several && self.wanted != Wanted::Primary
+    }
+
     /// Starts even if the account is a superuser, whom hardly one of the server's own locks stops. Never in
     /// production.
     #[must_use]
@@ -191,11 +215,11 @@ struct GivenTls {
     files: CertificateFiles,
 }
 
-/// `url` without its options for TLS, and these.
-fn take_tls_options(url: &str) -> Result<(String, GivenTls), ConfigError> {
-    let mut given = GivenTls::default();
+/// `url` without the options that are ours to read, and these.
+fn take_own_options(url: &str) -> Result<(String, GivenTls, Wanted), ConfigError> {
+    let (mut given, mut wanted) = (GivenTls::default(), Wanted::Any);
     let Some((base, query)) = url.split_once('?') else {
-        return Ok((url.to_owned(), given));
+        return Ok((url.to_owned(), given, wanted));
     };
     let mut rest = Vec::new();
     for pair in query.split('&') {
@@ -215,14 +239,18 @@ fn take_tls_options(url: &str) -> Result<(String, GivenTls), ConfigError> {
             "sslrootcert" => given.files.authorities = Some(PathBuf::from(value.as_ref())),
             "sslcert" => given.files.certificate = Some(PathBuf::from(value.as_ref())),
             "sslkey" => given.files.key = Some(PathBuf::from(value.as_ref())),
+            TARGET_OPTION => {
+                wanted = Wanted::from_name(&value)
+                    .ok_or_else(|| ConfigError::option(TARGET_OPTION, TARGETS))?;
+            }
             // The driver refuses what it does not know.
             _ => rest.push(pair),
         }
     }
     if rest.is_empty() {
-        return Ok((base.to_owned(), given));
+        return Ok((base.to_owned(), given, wanted));
     }
-    Ok((format!("{base}?{}", rest.join("&")), given))
+    Ok((format!("{base}?{}", rest.join("&")), given, wanted))
 }
 
 impl GivenTls {
@@ -301,7 +329,7 @@ mod tests {
                 SslMode::VerifyFull,
             ),
         ] {
-            let (rest, options) = take_tls_options(url).unwrap();
+            let (rest, options, _) = take_own_options(url).unwrap();
             let server = tokio_postgres::Config::from_str(&rest).unwrap();
             assert_eq!(
                 options.complete(is_local(&server)).unwrap().mode,
@@ -323,6 +351,10 @@ mod tests {
             ("postgres://a:s3cret@b/c?sslmode=Require", "`sslmode`"),
             ("postgres://a:s3cret@b/c?sslmod=require", "sslmod"),
             ("postgres://a:s3cret@b/c?sslcrl=x", "sslcrl"),
+            (
+                "postgres://a:s3cret@b,d/c?target_session_attrs=master",
+                "`prefer-standby`",
+            ),
             ("postgres://a:s3cret@b/c?sslcert=x", "go together"),
             (
                 "postgres://a:s3cret@b/c?sslmode=disable&sslrootcert=x",

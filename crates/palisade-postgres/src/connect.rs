@@ -1,11 +1,17 @@
 //! Connecting.
 
-use std::{sync::OnceLock, time::Duration};
+use std::{
+    sync::OnceLock,
+    time::{Duration, Instant},
+};
 
 use palisade::guard::BackendError;
-use palisade_pool::{ConfigError, PATIENCE, PoolError};
+use palisade_pool::{
+    ConfigError, Found, NoServer, Opener, PATIENCE, PoolError, STOPGAP_AGE, Servers, Standing,
+    Trial, Wanted,
+};
 use tokio::{runtime::Handle, task::JoinHandle, time::timeout};
-use tokio_postgres::{Client, NoTls, tls::MakeTlsConnect};
+use tokio_postgres::{Client, NoTls, error::SqlState, tls::MakeTlsConnect};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::{
@@ -31,6 +37,9 @@ pub enum ConnectError {
     /// The server took too long.
     #[error("cannot connect: no answer within {0:?}")]
     Late(Duration),
+    /// The servers that let us in are not what the URL wants.
+    #[error("cannot connect: {0}")]
+    Unfit(Wanted),
     /// The catalog cannot be read.
     #[error(transparent)]
     Introspect(#[from] IntrospectError),
@@ -54,6 +63,16 @@ impl From<PoolError<Self>> for ConnectError {
     }
 }
 
+impl From<NoServer<Self>> for ConnectError {
+    fn from(error: NoServer<Self>) -> Self {
+        match error {
+            NoServer::Failed(error) => error,
+            NoServer::Late(time) => Self::Late(time),
+            NoServer::Unfit(wanted) => Self::Unfit(wanted),
+        }
+    }
+}
+
 impl From<BackendError> for ConnectError {
     fn from(error: BackendError) -> Self {
         Self::Refused(error.detail)
@@ -66,16 +85,17 @@ impl From<BackendError> for ConnectError {
 /// # Errors
 /// If `url` is no connection URL, or the server does not let us in.
 pub async fn connect(url: &str) -> Result<Client, ConnectError> {
-    connect_by(&PostgresConfig::from_url(url)?).await
+    let connector = Connector::new(&PostgresConfig::from_url(url)?);
+    Ok(connector.open(&Handle::current()).await?.client)
 }
 
 /// A connection to the database of `config`, which ends when the client is dropped. It writes: what `config` says of
-/// that is for backends. Runs on the caller's runtime.
+/// that is for backends, and of several servers it is with the primary. Runs on the caller's runtime.
 ///
 /// # Errors
 /// If the server does not let us in.
 pub async fn connect_by(config: &PostgresConfig) -> Result<Client, ConnectError> {
-    let connector = Connector::new(config);
+    let connector = Connector::for_changes(config);
     Ok(connector.open(&Handle::current()).await?.client)
 }
 
@@ -105,47 +125,105 @@ pub(crate) struct Session {
     pub(crate) kept: OnceLock<Kept>,
     /// Whether nothing of a statement is left in it, as the server has said.
     pub(crate) is_clean: bool,
+    /// Until when its standby is recent enough for sure, where that is asked for.
+    recent_until: Option<Instant>,
+    /// When it ends since a better server may have come.
+    ends: Option<Instant>,
 }
+
+/// What a server says of itself, and how old its data are: the last transaction that a standby has is that old. Where the
+/// account may see the receiver, and it has nothing left to replay, they are as old as the last word of the primary. Null
+/// where neither is known.
+const STANDING: &str = "SELECT pg_catalog.pg_is_in_recovery(), \
+     pg_catalog.current_setting('transaction_read_only') OPERATOR(pg_catalog.=) 'on', \
+     CASE WHEN NOT pg_catalog.pg_is_in_recovery() THEN 0 \
+     WHEN a.seconds OPERATOR(pg_catalog.<) 0 THEN 0 ELSE a.seconds END \
+     FROM (SELECT LEAST( \
+         EXTRACT(EPOCH FROM pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) pg_catalog.pg_last_xact_replay_timestamp()), \
+         (SELECT EXTRACT(EPOCH FROM pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) r.last_msg_receipt_time) \
+          FROM pg_catalog.pg_stat_get_wal_receiver() r \
+          WHERE r.status OPERATOR(pg_catalog.=) 'streaming' \
+          AND r.latest_end_lsn OPERATOR(pg_catalog.<=) pg_catalog.pg_last_wal_replay_lsn()))::pg_catalog.float8 \
+     ) a (seconds)";
 
 /// Makes sessions.
 pub(crate) struct Connector {
     server: tokio_postgres::Config,
-    places: Vec<Place>,
+    servers: Servers<Place>,
     tls: Tls,
-    time: Duration,
+    /// How old the data of a standby may be.
+    max_lag: Option<Duration>,
+    /// Whether a server is asked what it is.
+    asks: bool,
     /// Whether a pooler gives each transaction a session, and not each connection.
     is_pooled: bool,
 }
 
 impl Connector {
+    /// Sessions for reading, with servers as the URL wants them.
     pub(crate) fn new(config: &PostgresConfig) -> Self {
+        Self::with(config, config.wanted, config.max_lag)
+    }
+
+    /// Sessions for changes.
+    pub(crate) fn for_changes(config: &PostgresConfig) -> Self {
+        Self::with(config, Wanted::Primary, None)
+    }
+
+    fn with(config: &PostgresConfig, wanted: Wanted, max_lag: Option<Duration>) -> Self {
+        let places = Place::all(&config.server);
         Self {
-            places: Place::all(&config.server),
+            servers: Servers::new(places, wanted, config.connect_timeout),
             server: config.server.clone(),
             tls: config.tls.clone(),
-            time: config.connect_timeout,
+            max_lag,
+            asks: !wanted.is_any() || max_lag.is_some(),
             is_pooled: config.is_pooled,
         }
     }
 
     /// A new session, driven by a task on `runtime`.
     async fn open(&self, runtime: &Handle) -> Result<Session, ConnectError> {
-        // Over all: a server can take the connection and then say nothing.
-        timeout(self.time, self.first(runtime))
-            .await
-            .map_err(|_| ConnectError::Late(self.time))?
+        let opener = LogIn {
+            connector: self,
+            runtime,
+        };
+        let Found {
+            mut session,
+            is_stopgap,
+        } = self.servers.find(&opener).await?;
+        session.ends = is_stopgap.then(|| Instant::now() + STOPGAP_AGE);
+        Ok(session)
     }
 
-    /// A session with the first server that can be reached.
-    async fn first(&self, runtime: &Handle) -> Result<Session, ConnectError> {
-        let mut last = ConnectError::Refused("the connection URL names no host".to_owned());
-        for place in &self.places {
-            match place.open().await {
-                Ok(wire) => return self.log_in(runtime, place, wire).await,
-                Err(why) => last = ConnectError::Network(why),
-            }
+    /// What the server of `session` is, asked where it matters.
+    async fn look(&self, session: &mut Session) -> Result<Standing, tokio_postgres::Error> {
+        if !self.asks {
+            return Ok(Standing {
+                is_standby: false,
+                is_read_only: false,
+                is_late: false,
+            });
         }
-        Err(last)
+        let asked = Instant::now();
+        let rows = session.client.query_typed(STANDING, &[]).await?;
+        let (is_standby, is_read_only, lag): (_, _, Option<f64>) = match rows.first() {
+            Some(row) => (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?),
+            None => (true, true, None),
+        };
+        let left = match self.max_lag {
+            Some(most) if is_standby => lag
+                .and_then(|lag| Duration::try_from_secs_f64(lag).ok())
+                .and_then(|lag| most.checked_sub(lag)),
+            Some(_) | None => Some(Duration::MAX),
+        };
+        // A standby falls behind no faster than time goes.
+        session.recent_until = left.and_then(|left| asked.checked_add(left));
+        Ok(Standing {
+            is_standby,
+            is_read_only,
+            is_late: left.is_none(),
+        })
     }
 
     async fn log_in(
@@ -153,7 +231,7 @@ impl Connector {
         runtime: &Handle,
         place: &Place,
         wire: Wire,
-    ) -> Result<Session, ConnectError> {
+    ) -> Result<Session, tokio_postgres::Error> {
         let excess = Excess::default();
         let (client, driver) = match &self.tls {
             Tls::Plain => {
@@ -174,6 +252,8 @@ impl Connector {
             excess,
             kept: OnceLock::new(),
             is_clean: false,
+            recent_until: None,
+            ends: None,
         })
     }
 
@@ -189,6 +269,27 @@ impl Connector {
     }
 }
 
+/// Logs in with servers, whose sessions are driven by tasks on the runtime.
+struct LogIn<'a> {
+    connector: &'a Connector,
+    runtime: &'a Handle,
+}
+
+impl Opener<Place> for LogIn<'_> {
+    type Session = Session;
+    type Error = ConnectError;
+
+    async fn open(&self, place: &Place) -> Result<(Session, Standing), Trial<ConnectError>> {
+        let wire = place.open().await;
+        let wire = wire.map_err(|why| Trial::Next(ConnectError::Network(why)))?;
+        let session = self.connector.log_in(self.runtime, place, wire).await;
+        let mut session = session.map_err(|error| trial(ConnectError::Engine(error)))?;
+        let standing = self.connector.look(&mut session).await;
+        let standing = standing.map_err(|error| trial(ConnectError::Engine(error)))?;
+        Ok((session, standing))
+    }
+}
+
 impl palisade_pool::Connector for Connector {
     type Session = Session;
     type Error = ConnectError;
@@ -199,7 +300,17 @@ impl palisade_pool::Connector for Connector {
 
     fn is_usable(&self, session: &Session) -> bool {
         // Behind a pooler, what the driver has prepared is somebody else's session's.
-        !self.is_pooled && !session.client.is_closed()
+        let is_over = session.ends.is_some_and(|end| end <= Instant::now());
+        !self.is_pooled && !is_over && !session.client.is_closed()
+    }
+
+    async fn may_stay(&self, session: &mut Session) -> bool {
+        let is_recent = |until: Option<Instant>| until.is_none_or(|until| Instant::now() < until);
+        if self.max_lag.is_none() || is_recent(session.recent_until) {
+            return true;
+        }
+        let standing = timeout(PATIENCE, self.look(session)).await;
+        matches!(standing, Ok(Ok(standing)) if self.servers.admits(standing))
     }
 
     async fn clean(&self, session: &mut Session) -> bool {
@@ -219,6 +330,8 @@ impl palisade_pool::Connector for Connector {
             excess: _,
             kept: _,
             is_clean: _,
+            recent_until: _,
+            ends: _,
         } = session;
         // Closing the socket alone would not do: the server looks at it when it has something to send.
         let _ = timeout(PATIENCE, self.cancel(&client, &place)).await;
@@ -230,6 +343,27 @@ impl palisade_pool::Connector for Connector {
 
     fn close(&self, session: Session) {
         session.driver.abort();
+    }
+}
+
+/// Whether another server may let us in where one does not: only an account, a password or a database that is refused
+/// is the same everywhere.
+fn trial(error: ConnectError) -> Trial<ConnectError> {
+    let ConnectError::Engine(engine) = &error else {
+        return Trial::Next(error);
+    };
+    let is_ours = engine.code().is_some_and(|code| {
+        [
+            SqlState::INVALID_AUTHORIZATION_SPECIFICATION,
+            SqlState::INVALID_PASSWORD,
+            SqlState::INVALID_CATALOG_NAME,
+            SqlState::INSUFFICIENT_PRIVILEGE,
+        ]
+        .contains(code)
+    });
+    match is_ours {
+        true => Trial::Last(error),
+        false => Trial::Next(error),
     }
 }
 

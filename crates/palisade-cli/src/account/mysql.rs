@@ -62,7 +62,8 @@ pub(crate) async fn look(
         beside.chain(of_server)
     });
     let meant = meant.map(|((schema, name), word)| (word.to_owned(), relation(schema, name)));
-    let weaknesses = examine_beside(&mut conn, &meant.collect()).await;
+    let meant = meant.chain(mysql::lag_rights(target)).collect();
+    let weaknesses = examine_beside(&mut conn, &meant).await;
     let weaknesses = weaknesses
         .map_err(silent(target))?
         .into_iter()

@@ -64,6 +64,7 @@ mod postgres;
 mod probe;
 mod scan;
 mod serve;
+mod several_hosts;
 mod shared_state;
 mod shop;
 mod starter;

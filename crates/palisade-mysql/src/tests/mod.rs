@@ -259,6 +259,7 @@ impl Ask for Query {
             principal: &Principal::new("Agent", "test"),
             gathers: false,
             text_facts: Some(&self.text_facts),
+            reads_past: false,
             cancel: &palisade::guard::Cancel::default(),
             work: self.work(),
         };

@@ -255,6 +255,7 @@ impl Ask for Query {
             principal: &self.principal,
             gathers: false,
             text_facts: None,
+            reads_past: false,
             cancel: &palisade::guard::Cancel::default(),
             work: self.work(),
         };

@@ -70,6 +70,14 @@ impl PostgresServer {
         Server::start(postgres::engine(Kind::Postgres, settings)?).map(Self)
     }
 
+    /// Starts a standby of `primary`, which follows it by streaming replication.
+    ///
+    /// # Errors
+    /// As [`PostgresServer::start`]; or if `primary` gives no copy of its data.
+    pub fn start_standby(primary: &Self) -> Result<Self, ServerError> {
+        Server::start(postgres::standby(Kind::Postgres, primary.port())?).map(Self)
+    }
+
     /// Starts PostgreSQL 18, which is optional: see [the module](self).
     ///
     /// # Errors

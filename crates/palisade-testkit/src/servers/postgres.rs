@@ -11,10 +11,24 @@ use super::{
 
 /// The PostgreSQL of this machine, else the PostgreSQL that xtask unpacked; or the second version.
 pub(super) fn engine(kind: Kind, settings: &[&str]) -> Result<Box<dyn Engine>, ServerError> {
+    find(kind, settings, None)
+}
+
+/// As [`engine`], of a standby of the server at the port `primary` of this machine.
+pub(super) fn standby(kind: Kind, primary: u16) -> Result<Box<dyn Engine>, ServerError> {
+    find(kind, &[], Some(primary))
+}
+
+fn find(
+    kind: Kind,
+    settings: &[&str],
+    primary: Option<u16>,
+) -> Result<Box<dyn Engine>, ServerError> {
     match kind.find() {
         Some(programs) => Ok(Box::new(Postgres {
             programs,
             settings: settings.iter().map(|one| (*one).to_owned()).collect(),
+            primary,
         })),
         None => Err(ServerError::Missing {
             name: kind.name(),
@@ -28,6 +42,8 @@ struct Postgres {
     programs: Programs,
     /// More of them, `name=value`.
     settings: Vec<String>,
+    /// The port of the server that it follows.
+    primary: Option<u16>,
 }
 
 impl Engine for Postgres {
@@ -43,7 +59,25 @@ impl Engine for Postgres {
         None
     }
 
+    fn has_template(&self) -> bool {
+        self.primary.is_none()
+    }
+
     fn initialise(&self, home: &Home) -> Command {
+        if let Some(primary) = self.primary {
+            let program = self.programs.initialise.with_file_name("pg_basebackup");
+            let mut command = self.programs.command(&program);
+            command.arg("--pgdata").arg(home.data()).args([
+                "--host=127.0.0.1",
+                "--username=postgres",
+                // What makes it a standby.
+                "--write-recovery-conf",
+                "--checkpoint=fast",
+                "--no-sync",
+            ]);
+            command.arg(format!("--port={primary}"));
+            return command;
+        }
         let mut command = self.programs.command(&self.programs.initialise);
         command.arg("--pgdata").arg(home.data()).args([
             "--username=postgres",

@@ -41,6 +41,11 @@ pub(super) trait Engine: Debug + Send + Sync {
     /// Statements for [`Engine::initialise`] to run, written to [`Home::script`].
     fn script(&self) -> Option<&'static str>;
 
+    /// Whether a data folder that it makes may be copied for the next server.
+    fn has_template(&self) -> bool {
+        true
+    }
+
     /// Makes a data folder in `home/data`.
     fn initialise(&self, home: &Home) -> Command;
 
@@ -359,8 +364,12 @@ fn prepare(engine: &dyn Engine, account: Account) -> Result<Home, ServerError> {
         .map_err(|why| ServerError::system("make a folder in", above, &why))?;
     account.own(folder.path())?;
     let home = Home { folder };
-    let template = Template::new(engine.version(), account.uid());
-    if template.copy_to(&home.data())? {
+    let template = engine
+        .has_template()
+        .then(|| Template::new(engine.version(), account.uid()));
+    if let Some(template) = &template
+        && template.copy_to(&home.data())?
+    {
         return Ok(home);
     }
     if let Some(script) = engine.script() {
@@ -379,7 +388,9 @@ fn prepare(engine: &dyn Engine, account: Account) -> Result<Home, ServerError> {
         text.push_str(&String::from_utf8_lossy(&output.stderr));
         return Err(command_error(&command, output.status.to_string(), text));
     }
-    template.keep(&home.data());
+    if let Some(template) = template {
+        template.keep(&home.data());
+    }
     Ok(home)
 }
 

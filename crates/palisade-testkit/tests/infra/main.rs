@@ -18,3 +18,4 @@ mod plan_cache;
 mod printed_statements;
 mod properties;
 mod servers;
+mod several_servers;
