@@ -1,7 +1,12 @@
 //! The database servers that tests start: PostgreSQL and MariaDB must be there, PostgreSQL 18,
-//! MySQL 9 and PgBouncer are run where they can be had.
+//! MySQL 9, PgBouncer and Galera are run where they can be had.
 
-use std::{fs, os::unix::fs::PermissionsExt as _, path::Path, process::Command};
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use crate::{
     apt::{self, Source},
@@ -111,7 +116,35 @@ fn optional() -> (Vec<&'static str>, Vec<String>) {
             }
         }
     }
+    match find_galera().or_else(|| fetch_galera().ok().and_then(|()| find_galera())) {
+        Some(library) => {
+            println!("\nGalera: {}", library.display());
+            words.push("galera");
+        }
+        None => notes.push("NOT RUN: Galera (it cannot be fetched here)".to_owned()),
+    }
     (words, notes)
+}
+
+/// The library that makes servers of MariaDB a cluster.
+fn find_galera() -> Option<PathBuf> {
+    let fetched = find::tools().join("galera/usr/lib/libgalera_smm.so");
+    let installed = PathBuf::from("/usr/lib/galera/libgalera_smm.so");
+    [fetched, installed]
+        .into_iter()
+        .find(|library| library.is_file())
+}
+
+fn fetch_galera() -> Result {
+    if !apt::is_here() {
+        return Err("there is no apt here".to_owned());
+    }
+    println!("\nGalera is fetched and unpacked under target/tools");
+    apt::unpack(
+        Source::Machine,
+        &["galera-4"],
+        &find::tools().join("galera"),
+    )
 }
 
 fn install(kind: Kind) -> Result {

@@ -17,8 +17,8 @@
 //! ```
 //!
 //! The programs are those of the machine or what `cargo xtask test` fetched; a test that cannot have
-//! its server fails. PostgreSQL 18, MySQL 9 and PgBouncer cannot be had everywhere: a test over them has
-//! `postgres_18`, `mysql_9` or `pgbouncer` in its name and `#[ignore = "needs MySQL 9: cargo xtask test runs it"]`
+//! its server fails. PostgreSQL 18, MySQL 9, PgBouncer and Galera cannot be had everywhere: a test over them has
+//! `postgres_18`, `mysql_9`, `pgbouncer` or `galera` in its name and `#[ignore = "needs MySQL 9: cargo xtask test runs it"]`
 //! or the like. Plain `cargo test` counts it as ignored; `cargo xtask test` runs it where the server
 //! can be had, and prints `NOT RUN` where it cannot.
 //!
@@ -28,6 +28,7 @@
 mod account;
 mod error;
 mod find;
+mod galera;
 mod losing;
 mod mysql;
 mod pgbouncer;
@@ -41,6 +42,7 @@ use std::{ops::Deref, sync::OnceLock};
 use self::find::Kind;
 pub use self::{
     error::ServerError,
+    galera::GaleraCluster,
     losing::LosingProxy,
     server::{Loaded, Script, Server},
 };

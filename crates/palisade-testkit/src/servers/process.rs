@@ -98,6 +98,12 @@ impl Process {
         self.child.id()
     }
 
+    /// Whether it has ended. Until it is waited for, it is a process without memory.
+    pub(super) fn has_ended(&self) -> bool {
+        let memory = std::fs::read_to_string(format!("/proc/{}/statm", self.id()));
+        memory.map_or(true, |text| text.starts_with("0 "))
+    }
+
     /// Waits until `ready`, until the server has ended, or until the time is over.
     pub(super) fn wait_until(&mut self, within: Duration, mut ready: impl FnMut() -> bool) -> Wait {
         let start = Instant::now();

@@ -226,6 +226,12 @@ impl Server {
         self.process.id()
     }
 
+    /// Whether its process has ended, by itself or because it was asked to.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.process.has_ended()
+    }
+
     /// The server's folder, gone when the server is.
     #[must_use]
     pub fn folder(&self) -> &Path {
@@ -435,7 +441,8 @@ fn launch(
     }
 }
 
-fn free_port() -> Result<u16, ServerError> {
+/// A port that nothing listens at.
+pub(super) fn free_port() -> Result<u16, ServerError> {
     TcpListener::bind((HOST, 0))
         .and_then(|listener| listener.local_addr())
         .map(|address| address.port())

@@ -17,7 +17,7 @@ use palisade_postgres::{PostgresBackend, PostgresConfig};
 use palisade_testkit::{
     fixture::policy_sources,
     live::changing_gate,
-    servers::{MariaDbServer, PostgresServer, Server},
+    servers::{GaleraCluster, MariaDbServer, PostgresServer, Server},
 };
 use serde_json::{Value, json};
 
@@ -375,4 +375,53 @@ async fn mariadb_reads_nothing_that_is_too_old() {
     let config = mysql_config("watcher", &both[1..], "any").max_lag(Duration::from_secs(2));
     let error = MysqlBackend::connect(config).await.unwrap_err().to_string();
     assert!(error.contains("recent enough"), "{error}");
+}
+
+#[tokio::test]
+#[ignore = "needs Galera: cargo xtask test runs it"]
+async fn galera_goes_on_with_the_nodes_that_are_left() {
+    let mut cluster = GaleraCluster::start(3).unwrap();
+    cluster.node(0).create_database("main").unwrap();
+    let loaded = cluster.node(0).load("main", SHOP).unwrap();
+    loaded.clean().unwrap();
+    let account = "CREATE USER reader@'127.0.0.1'; GRANT SELECT, UPDATE, TRIGGER ON main.* TO reader@'127.0.0.1'";
+    cluster.node(0).query("mysql", account).unwrap();
+    let names = "SELECT group_concat(name ORDER BY id) FROM items";
+    wait_until(cluster.node(2), "main", names, "ink,pen,canary");
+    let granted = "SELECT count(*) FROM mysql.db WHERE user = 'reader'";
+    wait_until(cluster.node(1), "mysql", granted, "1");
+    let servers = [cluster.node(0), cluster.node(1), cluster.node(2)];
+    let guard = mysql_guard(mysql_config("reader", &servers, "any").writable()).await;
+    let update = "UPDATE items SET name = 'nib' WHERE id > 1";
+    assert_eq!(change(&guard, update).await, Ok(1));
+    wait_until(cluster.node(2), "main", names, "ink,nib,canary");
+
+    // The first node is killed while it answers. Those that are left agree on it, and go on.
+    let slow = async {
+        let begun = Instant::now();
+        let found = ask(&guard, "SELECT sleep(15) FROM items WHERE id = 1").await;
+        (found, begun.elapsed())
+    };
+    let end = async {
+        tokio::time::sleep(Duration::from_millis(700)).await;
+        cluster.kill(0);
+    };
+    let ((found, took), ()) = tokio::join!(slow, end);
+    assert_eq!(found, Err(Code::DatabaseUnavailable));
+    assert!(took < Duration::from_secs(5), "{took:?}");
+    wait_for(&guard, ROWS, &json!([[1, "ink"], [2, "nib"]])).await;
+    let update = "UPDATE items SET name = 'cap' WHERE id > 1";
+    let begun = Instant::now();
+    while change(&guard, update).await != Ok(1) {
+        assert!(begun.elapsed() < Duration::from_secs(20));
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    wait_until(cluster.node(2), "main", names, "ink,cap,canary");
+
+    // A node that is alone does not know what the others do, and is not read.
+    cluster.kill(1);
+    let ready = "SHOW STATUS LIKE 'wsrep_ready'";
+    wait_until(cluster.node(2), "mysql", ready, "wsrep_ready\tOFF");
+    assert_eq!(ask(&guard, ROWS).await, Err(Code::DatabaseUnavailable));
+    assert_eq!(change(&guard, update).await, Err(Code::DatabaseUnavailable));
 }
