@@ -28,6 +28,7 @@ use serde_json::json;
 use tokio::time::timeout;
 
 use crate::{
+    clients::PeerCertificate,
     credential::{Admitted, Credentials},
     metrics::Metrics,
     narrowing::{self, READ_ONLY_PATH},
@@ -65,6 +66,8 @@ pub(crate) fn route(server: &PalisadeServer, options: HttpOptions) -> Router {
         credentials: Credentials {
             tokens: options.tokens,
             verifier: options.oauth.map(Verifier::new),
+            has_clients: (options.certificates.as_ref())
+                .is_some_and(|certificates| certificates.clients().is_some()),
         },
     });
     let metadata = (door.credentials.verifier.as_ref())
@@ -185,7 +188,10 @@ async fn count(State(door): State<Arc<Door>>, request: Request, next: Next) -> R
 /// Lets a request through that brings a token and nothing that is not known.
 async fn admit(
     State(door): State<Arc<Door>>,
-    Extension(Peer(peer)): Extension<Peer>,
+    Extension(Peer {
+        address: peer,
+        certificate,
+    }): Extension<Peer>,
     request: Request,
     next: Next,
 ) -> Response {
@@ -200,9 +206,9 @@ async fn admit(
         Ok(asked) => asked,
         Err(why) => return refuse(StatusCode::BAD_REQUEST, &why),
     };
-    let admitted = door
-        .credentials
-        .authenticate(&parts.headers, parts.uri.path());
+    let admitted =
+        door.credentials
+            .authenticate(&parts.headers, certificate.as_ref(), parts.uri.path());
     let Admitted {
         mut asker,
         account,
@@ -210,7 +216,7 @@ async fn admit(
     } = match admitted.await {
         Ok(admitted) => admitted,
         Err((failure, response)) => {
-            tracing::info!(%peer, "a request without a known token was refused");
+            tracing::info!(%peer, kind = failure.word(), "a request was refused: its credential does not let in");
             if let Some(metrics) = &door.metrics {
                 metrics.count_failure(failure);
             }
@@ -294,8 +300,12 @@ async fn read_body(mut body: Body, most: usize) -> Option<Vec<u8>> {
 }
 
 /// Whose connection it is.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Peer(pub(crate) SocketAddr);
+#[derive(Debug, Clone)]
+pub(crate) struct Peer {
+    pub(crate) address: SocketAddr,
+    /// What the client showed and has the key of. No header says anything of it.
+    pub(crate) certificate: Option<Arc<PeerCertificate>>,
+}
 
 fn slow_down(wait: Duration) -> Response {
     let mut response = refuse(
