@@ -19,6 +19,7 @@ use axum::{
 use http_body_util::BodyExt as _;
 use palisade_mcp::{Narrowing, PalisadeServer};
 use rmcp::{
+    ServerHandler,
     model::Extensions,
     transport::streamable_http_server::{
         StreamableHttpServerConfig, StreamableHttpService, session::never::NeverSessionManager,
@@ -56,9 +57,13 @@ struct Door {
     server: PalisadeServer,
 }
 
-/// The routes of `server`.
-pub(crate) fn route(server: &PalisadeServer, options: HttpOptions) -> Router {
-    let protocol = Protocol::new(server.clone(), &options);
+/// The routes of `server`; the protocol's requests are answered by what `wrap` makes of it.
+pub(crate) fn route<H: ServerHandler + Clone>(
+    server: &PalisadeServer,
+    options: HttpOptions,
+    wrap: fn(PalisadeServer) -> H,
+) -> Router {
+    let protocol = Protocol::new(server.clone(), &options, wrap);
     let door = Arc::new(Door {
         rates: Rates::new(options.requests_per_minute),
         metrics: options.metrics.clone(),
@@ -113,13 +118,13 @@ tokio::task_local! {
 
 /// The protocol without sessions: every request brings its own token and its own narrowing, and nothing of one is left for another.
 #[derive(Clone)]
-struct Protocol {
+struct Protocol<H> {
     server: PalisadeServer,
-    service: StreamableHttpService<PalisadeServer, NeverSessionManager>,
+    service: StreamableHttpService<H, NeverSessionManager>,
 }
 
-impl Protocol {
-    fn new(server: PalisadeServer, options: &HttpOptions) -> Self {
+impl<H: ServerHandler> Protocol<H> {
+    fn new(server: PalisadeServer, options: &HttpOptions, wrap: fn(PalisadeServer) -> H) -> Self {
         let mut config = StreamableHttpServerConfig::default()
             .with_legacy_session_mode(false)
             .with_json_response(true)
@@ -128,7 +133,10 @@ impl Protocol {
             .enforce_origin_validation();
         config.allowed_hosts.extend(options.hosts.iter().cloned());
         // Without a request there is no server.
-        let left = || LEFT.try_with(Clone::clone).map_err(io::Error::other);
+        let left = move || {
+            let left = LEFT.try_with(Clone::clone).map_err(io::Error::other);
+            left.map(wrap)
+        };
         Self {
             server,
             service: StreamableHttpService::new(left, Arc::default(), config),

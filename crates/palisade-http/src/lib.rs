@@ -47,6 +47,9 @@ pub use certificates::{CertificateError, Certificates};
 pub use claim_file::{ClaimFile, ClaimFileError};
 pub use claim_map::{ClaimMap, ClaimMapError};
 pub use clients::{ClientAuthorities, ClientOptions};
+#[cfg(feature = "conformance")]
+#[doc(hidden)]
+pub use listen::serve_beside;
 pub use listen::{HttpError, serve};
 pub use metrics::{MetricSource, Metrics, serve_metrics};
 pub use oauth::{Algorithm, Issuer, IssuerError, LEEWAY, OauthOptions};

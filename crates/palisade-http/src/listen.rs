@@ -18,6 +18,7 @@ use hyper_util::{
     service::TowerToHyperService,
 };
 use palisade_mcp::PalisadeServer;
+use rmcp::ServerHandler;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
@@ -71,6 +72,33 @@ pub async fn serve(
     options: HttpOptions,
     stop: impl Future<Output = ()>,
 ) -> Result<(), HttpError> {
+    serve_wrapped(server, listener, options, stop, |server| server).await
+}
+
+/// The same with a handler around the server, which has what a test suite asks for beside its own. Only the feature `conformance` has it: what
+/// such a handler answers goes through no gate.
+///
+/// # Errors
+/// As [`serve`].
+#[cfg(feature = "conformance")]
+#[doc(hidden)]
+pub async fn serve_beside<H: ServerHandler + Clone>(
+    server: PalisadeServer,
+    listener: TcpListener,
+    options: HttpOptions,
+    stop: impl Future<Output = ()>,
+    wrap: fn(PalisadeServer) -> H,
+) -> Result<(), HttpError> {
+    serve_wrapped(server, listener, options, stop, wrap).await
+}
+
+async fn serve_wrapped<H: ServerHandler + Clone>(
+    server: PalisadeServer,
+    listener: TcpListener,
+    options: HttpOptions,
+    stop: impl Future<Output = ()>,
+    wrap: fn(PalisadeServer) -> H,
+) -> Result<(), HttpError> {
     let address = listener.local_addr()?;
     let is_plain = options.certificates.is_none();
     if is_plain && !address.ip().is_loopback() && options.proxies.is_empty() {
@@ -79,7 +107,7 @@ pub async fn serve(
     let admission = Admission::new(&options);
     let certificates = options.certificates.clone();
     let (proxies, metrics) = (options.proxies.clone(), options.metrics.clone());
-    let router = door::route(&server, options);
+    let router = door::route(&server, options, wrap);
     let graceful = GracefulShutdown::new();
     let mut stop = pin!(stop);
     loop {
