@@ -10,6 +10,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use crate::{
+    clients_config::{ClientsSetup, HttpClients, Surroundings},
     config::Reader,
     exit::Failure,
     metrics_config::HttpMetrics,
@@ -37,6 +38,8 @@ pub(crate) struct Http {
     pub(crate) origins: Vec<String>,
     /// Whose tokens count beside these: those of authorization servers.
     pub(crate) oauth: Option<Oauth>,
+    /// Whose client certificates let in. Without it, none are asked for.
+    pub(crate) clients: Option<HttpClients>,
     /// Where figures for Prometheus are told. Without it, nowhere.
     pub(crate) metrics: Option<HttpMetrics>,
     /// Requests of one access token in a minute: 1 to 1000000. Without it, 600.
@@ -63,6 +66,7 @@ pub(crate) struct HttpSetup {
     pub(crate) hosts: Vec<String>,
     pub(crate) origins: Vec<String>,
     pub(crate) oauth: Option<OauthSetup>,
+    pub(crate) clients: Option<ClientsSetup>,
     /// Where figures are told.
     pub(crate) metrics: Option<SocketAddr>,
     pub(crate) requests_per_minute: Option<u64>,
@@ -80,10 +84,16 @@ impl Reader<'_> {
             hosts,
             origins,
             oauth,
+            clients,
             metrics,
             requests_per_minute,
             connections,
         } = http;
+        let around = Surroundings {
+            is_encrypted: certificate.is_some(),
+            proxy: proxies.first().map(Spanned::span),
+            has_tokens: tokens.is_some() || oauth.is_some(),
+        };
         let certificate = match (certificate, key) {
             (None, None) => None,
             (Some(certificate), Some(key)) => {
@@ -121,6 +131,13 @@ impl Reader<'_> {
                 .number(requests_per_minute, ("requests_per_minute", REQUESTS))?,
             connections: self.number(connections, ("connections", CONNECTIONS))?,
             metrics: metrics.map(|metrics| self.metrics(metrics)).transpose()?,
+            clients: clients
+                .map(|clients| {
+                    clients.read(self.folder, around, |what, span, help| {
+                        self.fault(what, span, help)
+                    })
+                })
+                .transpose()?,
             oauth: oauth
                 .map(|oauth| {
                     oauth.read(self.folder, |what, span, help| self.fault(what, span, help))

@@ -42,6 +42,7 @@ mod candidate_log;
 mod changed_lines;
 mod changes;
 mod check;
+mod clients_config;
 mod commands;
 mod completions;
 mod config;

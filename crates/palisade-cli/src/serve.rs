@@ -194,7 +194,7 @@ enum Door {
     /// Standard input and output, one client.
     Streams(ProtocolStreams),
     /// A network.
-    Http(HttpDoor),
+    Http(Box<HttpDoor>),
     /// A private socket.
     Broker(BrokerDoor),
 }
@@ -204,7 +204,7 @@ impl Door {
     fn open(arguments: &ServeArguments) -> Result<Self, Failure> {
         if let (Some(address), Some(path)) = (&arguments.http, &arguments.policies.config) {
             let config = ConfigFile::read(path)?;
-            return Ok(Self::Http(HttpDoor::open(address, &config)?));
+            return Ok(Self::Http(Box::new(HttpDoor::open(address, &config)?)));
         }
         let streams = ProtocolStreams::take().map_err(|error| {
             Failure::Internal(format!(

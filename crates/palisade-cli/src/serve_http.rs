@@ -5,13 +5,14 @@ use std::{collections::BTreeSet, future::Future, net::SocketAddr, sync::Arc};
 use palisade::session::Principal;
 pub(crate) use palisade_http::principal_source;
 use palisade_http::{
-    Algorithm, Certificates, ClaimFile, ClaimFileError, HttpOptions, Issuer, MetricSource, Metrics,
-    OauthOptions, TokenFile,
+    Algorithm, Certificates, ClaimFile, ClaimFileError, ClientAuthorities, ClientOptions,
+    HttpOptions, Issuer, MetricSource, Metrics, OauthOptions, TokenFile,
 };
 use palisade_mcp::{CallObserver, PalisadeServer};
 use tokio::{net::TcpListener, task::JoinHandle};
 
 use crate::{
+    clients_config::ClientsSetup,
     config::ConfigFile,
     counts::Counts,
     exit::Failure,
@@ -31,6 +32,40 @@ pub(crate) fn check_issuer(address: &str) -> Result<(), String> {
     issuer.map(drop).map_err(|error| error.to_string())
 }
 
+fn wrong(why: String) -> Failure {
+    Failure::Configuration(format!("error: {why}"))
+}
+
+/// Why a file of claims cannot be used, and what it is for where it is missing.
+fn explain_claims(error: &ClaimFileError, by: &str) -> Failure {
+    match error {
+        ClaimFileError::Io { .. } => wrong(format!(
+            "{error}\n  help: this file says who asks, {by}; the manual's page on the network shows one"
+        )),
+        error => wrong(error.to_string()),
+    }
+}
+
+/// Whose client certificates count.
+fn open_clients(setup: ClientsSetup) -> Result<ClientAuthorities, Failure> {
+    let ClientsSetup {
+        authorities,
+        revoked,
+        claims,
+        is_required,
+    } = setup;
+    let claims = ClaimFile::read_for_certificates(claims)
+        .map_err(|error| explain_claims(&error, "by the names in a client certificate"))?;
+    let options = ClientOptions {
+        authorities,
+        revoked,
+        claims,
+        is_required,
+    };
+    ClientAuthorities::read(options)
+        .map_err(|error| wrong(format!("`[http.clients]` cannot be used: {error}")))
+}
+
 /// Whose tokens count beside the server's own.
 fn open_oauth(setup: OauthSetup) -> Result<OauthOptions, Failure> {
     let OauthSetup {
@@ -40,13 +75,8 @@ fn open_oauth(setup: OauthSetup) -> Result<OauthOptions, Failure> {
         scopes,
         issuers,
     } = setup;
-    let wrong = |why: String| Failure::Configuration(format!("error: {why}"));
-    let claims = ClaimFile::read(claims).map_err(|error| match error {
-        ClaimFileError::Io { .. } => wrong(format!(
-            "{error}\n  help: this file says who asks, by what a token claims; the manual's page on the network shows one"
-        )),
-        error => wrong(error.to_string()),
-    })?;
+    let claims = ClaimFile::read(claims)
+        .map_err(|error| explain_claims(&error, "by what a token claims"))?;
     let read = |setup: IssuerSetup| {
         let algorithms = setup
             .algorithms
@@ -74,7 +104,16 @@ pub(crate) struct HttpDoor {
     address: String,
     /// Where figures are told.
     metrics: Option<SocketAddr>,
+    /// Which certificates connections bring, if any are asked for.
+    clients: Option<Clients>,
     options: HttpOptions,
+}
+
+/// Whether connections must bring a certificate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Clients {
+    Required,
+    Optional,
 }
 
 impl HttpDoor {
@@ -87,12 +126,21 @@ impl HttpDoor {
             hosts,
             origins,
             oauth,
+            clients,
             metrics,
             requests_per_minute,
             connections,
         } = config.http().clone();
+        let asked = clients.as_ref().map(|clients| match clients.is_required {
+            true => Clients::Required,
+            false => Clients::Optional,
+        });
+        let clients = clients.map(open_clients).transpose()?;
         let certificates = certificate
-            .map(|(certificate, key)| Certificates::read(certificate, key))
+            .map(|(certificate, key)| match clients {
+                None => Certificates::read(certificate, key),
+                Some(clients) => Certificates::read_with_clients(certificate, key, clients),
+            })
             .transpose()
             .map_err(|error| {
                 Failure::Configuration(format!(
@@ -114,6 +162,7 @@ impl HttpDoor {
         Ok(Self {
             address: address.to_owned(),
             metrics,
+            clients: asked,
             options,
         })
     }
@@ -135,9 +184,15 @@ impl HttpDoor {
     pub(crate) fn principals(&self) -> Result<BTreeSet<Principal>, Failure> {
         let entries = self.options.tokens.entries();
         let entries = entries.map_err(|error| Failure::Configuration(format!("error: {error}")))?;
-        if entries.is_empty() && self.options.oauth.is_none() {
+        let is_only_way = self.options.oauth.is_none() && self.clients.is_none();
+        if entries.is_empty() && is_only_way {
             tracing::warn!(
                 "there is no access token yet, so that every request is refused; make one by `palisade token create`"
+            );
+        }
+        if !entries.is_empty() && self.clients == Some(Clients::Required) {
+            tracing::warn!(
+                "access tokens let in only over a connection with a client certificate; write `required = false` under `[http.clients]` to take them alone"
             );
         }
         let principals = entries
@@ -155,6 +210,7 @@ impl HttpDoor {
         let Self {
             address,
             metrics,
+            clients: _,
             options,
         } = self;
         let listener = TcpListener::bind(&address).await.map_err(|error| {

@@ -1,22 +1,24 @@
 //! The certificate that the server shows, and what becomes of it when its files change.
 
 use std::{
-    fs,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
-    time::{Duration, Instant, SystemTime},
+    time::{Duration, Instant},
 };
 
 use rustls::{
     ServerConfig,
     crypto::ring,
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
+    server::NoServerSessionStorage,
 };
+
+use crate::{clients::ClientAuthorities, file_stamp::FileStamp};
 
 /// How often it is looked whether the files are others.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Why a certificate cannot be shown.
+/// Why a certificate cannot be shown, or why none of clients can be taken.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {why}", path.display())]
 pub struct CertificateError {
@@ -25,7 +27,7 @@ pub struct CertificateError {
 }
 
 impl CertificateError {
-    fn new(path: &Path, why: impl ToString) -> Self {
+    pub(crate) fn new(path: &Path, why: impl ToString) -> Self {
         Self {
             path: path.to_path_buf(),
             why: why.to_string(),
@@ -39,6 +41,7 @@ impl CertificateError {
 pub struct Certificates {
     certificate: PathBuf,
     key: PathBuf,
+    clients: Option<ClientAuthorities>,
     current: Arc<Mutex<Current>>,
 }
 
@@ -49,8 +52,8 @@ struct Current {
     looked: Instant,
 }
 
-/// When the files were written.
-type Stamp = [Option<SystemTime>; 2];
+/// What the files were when they were read.
+type Stamp = [Option<FileStamp>; 2];
 
 impl Certificates {
     /// Reads the certificate, with those that lead to an authority, and its key.
@@ -58,17 +61,43 @@ impl Certificates {
     /// # Errors
     /// If a file cannot be read, or the key is that of another certificate.
     pub fn read(certificate: PathBuf, key: PathBuf) -> Result<Self, CertificateError> {
+        Self::read_for(certificate, key, None)
+    }
+
+    /// The same for clients that show certificates too.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub fn read_with_clients(
+        certificate: PathBuf,
+        key: PathBuf,
+        clients: ClientAuthorities,
+    ) -> Result<Self, CertificateError> {
+        Self::read_for(certificate, key, Some(clients))
+    }
+
+    fn read_for(
+        certificate: PathBuf,
+        key: PathBuf,
+        clients: Option<ClientAuthorities>,
+    ) -> Result<Self, CertificateError> {
         let stamp = stamp(&certificate, &key);
-        let config = read_config(&certificate, &key)?;
+        let config = read_config(&certificate, &key, clients.as_ref())?;
         Ok(Self {
             certificate,
             key,
+            clients,
             current: Arc::new(Mutex::new(Current {
                 config,
                 stamp,
                 looked: Instant::now(),
             })),
         })
+    }
+
+    /// Whose client certificates count, if any do.
+    pub(crate) fn clients(&self) -> Option<&ClientAuthorities> {
+        self.clients.as_ref()
     }
 
     /// What a new connection is shown.
@@ -78,7 +107,7 @@ impl Certificates {
             current.looked = Instant::now();
             let stamp = stamp(&self.certificate, &self.key);
             if stamp != current.stamp {
-                match read_config(&self.certificate, &self.key) {
+                match read_config(&self.certificate, &self.key, self.clients.as_ref()) {
                     Ok(config) => {
                         tracing::info!("the certificate was read again");
                         current.config = config;
@@ -96,11 +125,15 @@ impl Certificates {
 }
 
 fn stamp(certificate: &Path, key: &Path) -> Stamp {
-    [certificate, key].map(|path| fs::metadata(path).and_then(|m| m.modified()).ok())
+    [certificate, key].map(FileStamp::look)
 }
 
 /// TLS 1.3 and 1.2.
-fn read_config(certificate: &Path, key: &Path) -> Result<Arc<ServerConfig>, CertificateError> {
+fn read_config(
+    certificate: &Path,
+    key: &Path,
+    clients: Option<&ClientAuthorities>,
+) -> Result<Arc<ServerConfig>, CertificateError> {
     let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(certificate)
         .and_then(Iterator::collect::<Result<Vec<_>, _>>)
         .map_err(|error| CertificateError::new(certificate, error))?;
@@ -112,12 +145,21 @@ fn read_config(certificate: &Path, key: &Path) -> Result<Arc<ServerConfig>, Cert
     }
     let private =
         PrivateKeyDer::from_pem_file(key).map_err(|error| CertificateError::new(key, error))?;
-    let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+    let builder = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
-        .map_err(|error| CertificateError::new(certificate, error))?
-        .with_no_client_auth()
+        .map_err(|error| CertificateError::new(certificate, error))?;
+    let builder = match clients {
+        None => builder.with_no_client_auth(),
+        Some(clients) => builder.with_client_cert_verifier(clients.handshake_verifier()),
+    };
+    let mut config = builder
         .with_single_cert(chain, private)
         .map_err(|error| CertificateError::new(key, error))?;
+    if clients.is_some() {
+        // A session that goes on would bring the certificate of its beginning, and it would not be asked again.
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        config.send_tls13_tickets = 0;
+    }
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(Arc::new(config))
 }

@@ -1,6 +1,6 @@
 //! The credential of a request: whose it is, and for how long.
 
-use std::time::SystemTime;
+use std::{sync::Arc, time::SystemTime};
 
 use axum::{
     http::{HeaderMap, HeaderValue, StatusCode, header},
@@ -10,6 +10,7 @@ use palisade::session::Principal;
 use palisade_mcp::Asker;
 
 use crate::{
+    clients::{self, Named, PeerCertificate},
     door::refuse,
     oauth::{Bearer, Denied, Verifier, challenge_parameters},
     token::Token,
@@ -31,19 +32,25 @@ pub(crate) enum AuthFailure {
     Scope,
     /// No principal is known of it.
     NoPrincipal,
+    /// It is a client certificate that is not taken.
+    Certificate,
+    /// A token and a certificate are not those of one principal.
+    Conflict,
     /// Whose it is cannot be told now.
     Unavailable,
 }
 
 impl AuthFailure {
     /// All of them.
-    pub(crate) const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::Missing,
         Self::Malformed,
         Self::Unknown,
         Self::Invalid,
         Self::Scope,
         Self::NoPrincipal,
+        Self::Certificate,
+        Self::Conflict,
         Self::Unavailable,
     ];
 
@@ -56,6 +63,8 @@ impl AuthFailure {
             Self::Invalid => "invalid",
             Self::Scope => "scope",
             Self::NoPrincipal => "no_principal",
+            Self::Certificate => "certificate",
+            Self::Conflict => "conflict",
             Self::Unavailable => "unavailable",
         }
     }
@@ -70,6 +79,10 @@ pub(crate) enum Term {
     Listed(TokenFile, Token),
     /// Until then.
     Until(SystemTime),
+    /// As long as the connection's certificate is good, and that principal's.
+    Certified(Arc<PeerCertificate>, Principal),
+    /// As long as both.
+    Both(Box<[Self; 2]>),
 }
 
 impl Term {
@@ -77,6 +90,14 @@ impl Term {
         match self {
             Self::Listed(tokens, token) => !matches!(tokens.find(token), Ok(Some(_))),
             Self::Until(end) => SystemTime::now() >= *end,
+            Self::Certified(certificate, principal) => {
+                !certificate.is_good()
+                    || match certificate.identify() {
+                        Named::One(bearer) => bearer.principal != *principal,
+                        Named::Nobody | Named::Several => true,
+                    }
+            }
+            Self::Both(terms) => terms.iter().any(Self::is_over),
         }
     }
 }
@@ -93,19 +114,55 @@ pub(crate) struct Admitted {
 pub(crate) struct Credentials {
     pub(crate) tokens: TokenFile,
     pub(crate) verifier: Option<Verifier>,
+    /// Whether client certificates count too.
+    pub(crate) has_clients: bool,
 }
 
 impl Credentials {
-    /// Who asks for `path` by these headers, or the answer for who is not let in.
+    /// Who asks for `path` by these headers and the connection's certificate, or the answer for who is not let in.
+    ///
+    /// A certificate that is no good any more refuses the request, whatever comes with it. A certificate that names a principal takes away from
+    /// a token: both must be of that principal.
     pub(crate) async fn authenticate(
         &self,
         headers: &HeaderMap,
+        certificate: Option<&Arc<PeerCertificate>>,
         path: &str,
     ) -> Result<Admitted, Refused> {
+        if certificate.is_some_and(|certificate| !certificate.is_good()) {
+            return Err(refuse_certificate());
+        }
         let mut values = headers.get_all(header::AUTHORIZATION).iter();
-        let (Some(value), None) = (values.next(), values.next()) else {
-            return Err((AuthFailure::Missing, self.challenge(path, None)));
-        };
+        match (values.next(), values.next(), certificate) {
+            (None, None, Some(certificate)) => match certificate.identify() {
+                Named::One(bearer) => Ok(admit_certified(certificate, *bearer)),
+                Named::Nobody | Named::Several => Err(refuse_unnamed()),
+            },
+            (Some(value), None, None) => self.authenticate_bearer(value, path).await,
+            (Some(value), None, Some(certificate)) => {
+                let admitted = self.authenticate_bearer(value, path).await?;
+                match certificate.identify() {
+                    Named::Nobody => Ok(admitted),
+                    Named::One(bearer) if bearer.principal == *admitted.asker.principal() => {
+                        let certified = Term::Certified(Arc::clone(certificate), bearer.principal);
+                        let term = Term::Both(Box::new([admitted.term, certified]));
+                        Ok(Admitted { term, ..admitted })
+                    }
+                    Named::One(_) | Named::Several => Err(refuse_conflict()),
+                }
+            }
+            (None, _, None) | (None, Some(_), Some(_)) | (Some(_), Some(_), _) => {
+                Err((AuthFailure::Missing, self.challenge(path, None)))
+            }
+        }
+    }
+
+    /// Who asks by the value of `Authorization`.
+    async fn authenticate_bearer(
+        &self,
+        value: &HeaderValue,
+        path: &str,
+    ) -> Result<Admitted, Refused> {
         let bearer = value.to_str().ok().and_then(|value| {
             let (scheme, token) = value.split_once(' ')?;
             scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
@@ -184,6 +241,14 @@ impl Credentials {
     fn challenge(&self, path: &str, invalid: Option<&str>) -> Box<Response> {
         let hints = self.hints(path);
         let (value, text) = match (invalid, &self.verifier) {
+            (None, Some(_)) if self.has_clients => (
+                format!("{REALM}{hints}"),
+                "a token or a client certificate is needed: an authorization server gives tokens; `WWW-Authenticate` says where its address is",
+            ),
+            (None, None) if self.has_clients => (
+                REALM.to_owned(),
+                "a token or a client certificate is needed: `Authorization: Bearer palisade_…`, or a certificate of an authority that the operator named",
+            ),
             (None, Some(_)) => (
                 format!("{REALM}{hints}"),
                 "a token is needed: an authorization server gives it; `WWW-Authenticate` says where its address is",
@@ -208,6 +273,45 @@ impl Credentials {
         let hints = verifier.map(|verifier| challenge_parameters(verifier.options(), path));
         hints.unwrap_or_default()
     }
+}
+
+/// Whoever a certificate means.
+fn admit_certified(certificate: &Arc<PeerCertificate>, bearer: clients::Bearer) -> Admitted {
+    let clients::Bearer {
+        principal,
+        identity,
+        name,
+    } = bearer;
+    Admitted {
+        // No token's name has a blank, and no issuer's begins so.
+        account: format!("certificate {} {}", name.kind().claim(), name.text()),
+        term: Term::Certified(Arc::clone(certificate), principal.clone()),
+        asker: Asker::new(principal)
+            .with_identity(identity)
+            .with_client(name.text()),
+    }
+}
+
+/// The answer on a connection whose certificate has ended or was revoked since; the connection ends with it.
+fn refuse_certificate() -> Refused {
+    let text = "the client certificate of this connection is not taken any more; connect anew with one that is good";
+    let mut answer = refuse(StatusCode::FORBIDDEN, text);
+    let close = HeaderValue::from_static("close");
+    answer.headers_mut().insert(header::CONNECTION, close);
+    (AuthFailure::Certificate, answer.into())
+}
+
+fn refuse_unnamed() -> Refused {
+    let text =
+        "no principal is known for this client certificate; its operator maps names to principals";
+    let answer = refuse(StatusCode::FORBIDDEN, text);
+    (AuthFailure::NoPrincipal, answer.into())
+}
+
+fn refuse_conflict() -> Refused {
+    let text = "the token and the client certificate are of two principals; send one of them, or both of the same";
+    let answer = refuse(StatusCode::FORBIDDEN, text);
+    (AuthFailure::Conflict, answer.into())
 }
 
 const REALM: &str = "Bearer realm=\"palisade\"";

@@ -19,6 +19,7 @@ use axum::{
 use http_body_util::BodyExt as _;
 use palisade_mcp::{Narrowing, PalisadeServer};
 use rmcp::{
+    ServerHandler,
     model::Extensions,
     transport::streamable_http_server::{
         StreamableHttpServerConfig, StreamableHttpService, session::never::NeverSessionManager,
@@ -28,6 +29,7 @@ use serde_json::json;
 use tokio::time::timeout;
 
 use crate::{
+    clients::PeerCertificate,
     credential::{Admitted, Credentials},
     metrics::Metrics,
     narrowing::{self, READ_ONLY_PATH},
@@ -55,9 +57,13 @@ struct Door {
     server: PalisadeServer,
 }
 
-/// The routes of `server`.
-pub(crate) fn route(server: &PalisadeServer, options: HttpOptions) -> Router {
-    let protocol = Protocol::new(server.clone(), &options);
+/// The routes of `server`; the protocol's requests are answered by what `wrap` makes of it.
+pub(crate) fn route<H: ServerHandler + Clone>(
+    server: &PalisadeServer,
+    options: HttpOptions,
+    wrap: fn(PalisadeServer) -> H,
+) -> Router {
+    let protocol = Protocol::new(server.clone(), &options, wrap);
     let door = Arc::new(Door {
         rates: Rates::new(options.requests_per_minute),
         metrics: options.metrics.clone(),
@@ -65,6 +71,8 @@ pub(crate) fn route(server: &PalisadeServer, options: HttpOptions) -> Router {
         credentials: Credentials {
             tokens: options.tokens,
             verifier: options.oauth.map(Verifier::new),
+            has_clients: (options.certificates.as_ref())
+                .is_some_and(|certificates| certificates.clients().is_some()),
         },
     });
     let metadata = (door.credentials.verifier.as_ref())
@@ -110,13 +118,13 @@ tokio::task_local! {
 
 /// The protocol without sessions: every request brings its own token and its own narrowing, and nothing of one is left for another.
 #[derive(Clone)]
-struct Protocol {
+struct Protocol<H> {
     server: PalisadeServer,
-    service: StreamableHttpService<PalisadeServer, NeverSessionManager>,
+    service: StreamableHttpService<H, NeverSessionManager>,
 }
 
-impl Protocol {
-    fn new(server: PalisadeServer, options: &HttpOptions) -> Self {
+impl<H: ServerHandler> Protocol<H> {
+    fn new(server: PalisadeServer, options: &HttpOptions, wrap: fn(PalisadeServer) -> H) -> Self {
         let mut config = StreamableHttpServerConfig::default()
             .with_legacy_session_mode(false)
             .with_json_response(true)
@@ -125,7 +133,10 @@ impl Protocol {
             .enforce_origin_validation();
         config.allowed_hosts.extend(options.hosts.iter().cloned());
         // Without a request there is no server.
-        let left = || LEFT.try_with(Clone::clone).map_err(io::Error::other);
+        let left = move || {
+            let left = LEFT.try_with(Clone::clone).map_err(io::Error::other);
+            left.map(wrap)
+        };
         Self {
             server,
             service: StreamableHttpService::new(left, Arc::default(), config),
@@ -185,7 +196,10 @@ async fn count(State(door): State<Arc<Door>>, request: Request, next: Next) -> R
 /// Lets a request through that brings a token and nothing that is not known.
 async fn admit(
     State(door): State<Arc<Door>>,
-    Extension(Peer(peer)): Extension<Peer>,
+    Extension(Peer {
+        address: peer,
+        certificate,
+    }): Extension<Peer>,
     request: Request,
     next: Next,
 ) -> Response {
@@ -200,9 +214,9 @@ async fn admit(
         Ok(asked) => asked,
         Err(why) => return refuse(StatusCode::BAD_REQUEST, &why),
     };
-    let admitted = door
-        .credentials
-        .authenticate(&parts.headers, parts.uri.path());
+    let admitted =
+        door.credentials
+            .authenticate(&parts.headers, certificate.as_ref(), parts.uri.path());
     let Admitted {
         mut asker,
         account,
@@ -210,7 +224,7 @@ async fn admit(
     } = match admitted.await {
         Ok(admitted) => admitted,
         Err((failure, response)) => {
-            tracing::info!(%peer, "a request without a known token was refused");
+            tracing::info!(%peer, kind = failure.word(), "a request was refused: its credential does not let in");
             if let Some(metrics) = &door.metrics {
                 metrics.count_failure(failure);
             }
@@ -294,8 +308,12 @@ async fn read_body(mut body: Body, most: usize) -> Option<Vec<u8>> {
 }
 
 /// Whose connection it is.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Peer(pub(crate) SocketAddr);
+#[derive(Debug, Clone)]
+pub(crate) struct Peer {
+    pub(crate) address: SocketAddr,
+    /// What the client showed and has the key of. No header says anything of it.
+    pub(crate) certificate: Option<Arc<PeerCertificate>>,
+}
 
 fn slow_down(wait: Duration) -> Response {
     let mut response = refuse(

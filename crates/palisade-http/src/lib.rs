@@ -1,4 +1,4 @@
-//! Palisade's MCP server over HTTP, for people who do not share a machine: tokens say who asks, TLS hides what they ask.
+//! Palisade's MCP server over HTTP, for people who do not share a machine: tokens or client certificates say who asks, TLS hides what they ask.
 //!
 //! [`serve`] answers MCP at `/mcp` in both revisions. There are no sessions of the protocol: each request brings its token. `/mcp/readonly` is the same where nothing may be changed. The headers `Palisade-Read-Only`, `Palisade-Databases` and
 //! `Palisade-Tools` take away from what a request could have, and can add nothing. `/healthz` and `/readyz` need no token and tell
@@ -10,10 +10,11 @@
 //! | from a page of a browser whose origin is not listed, or for a host that is not | 403 |
 //! | with a query, with a header `Palisade-…` that is not known, or of which a name is not offered | 400 |
 //! | with a token that lacks a scope, or of whom no principal is known | 403 |
+//! | whose client certificate is no good any more, names no principal, or is not of its token's principal | 403 |
 //! | over the rate of its token | 429, with `Retry-After` |
 //! | whose body is too large, or takes too long to come | 413, 408 |
 //!
-//! Beside its own tokens the server takes those of authorization servers, where [`OauthOptions`] name them. Metadata then say
+//! Beside its own tokens the server takes client certificates, where [`ClientAuthorities`] say whose, and tokens of authorization servers, where [`OauthOptions`] name them. Metadata then say
 //! where a client gets one, and need no token themselves.
 //!
 //! The server's [`PrincipalSource`](palisade_mcp::PrincipalSource) is [`principal_source`], which knows whose token a request brought.
@@ -25,8 +26,12 @@
 
 mod asker;
 mod certificates;
+mod claim_file;
+mod claim_map;
+mod clients;
 mod credential;
 mod door;
+mod file_stamp;
 mod listen;
 mod metrics;
 mod narrowing;
@@ -39,12 +44,15 @@ mod token_file;
 
 pub use asker::principal_source;
 pub use certificates::{CertificateError, Certificates};
+pub use claim_file::{ClaimFile, ClaimFileError};
+pub use claim_map::{ClaimMap, ClaimMapError};
+pub use clients::{ClientAuthorities, ClientOptions};
+#[cfg(feature = "conformance")]
+#[doc(hidden)]
+pub use listen::serve_beside;
 pub use listen::{HttpError, serve};
 pub use metrics::{MetricSource, Metrics, serve_metrics};
-pub use oauth::{
-    Algorithm, ClaimFile, ClaimFileError, ClaimMap, ClaimMapError, Issuer, IssuerError, LEEWAY,
-    OauthOptions,
-};
+pub use oauth::{Algorithm, Issuer, IssuerError, LEEWAY, OauthOptions};
 pub use options::HttpOptions;
 pub use token::{Token, TokenName, TokenNameError};
 pub use token_file::{TokenEntry, TokenFile, TokenFileError};

@@ -18,16 +18,19 @@ use hyper_util::{
     service::TowerToHyperService,
 };
 use palisade_mcp::PalisadeServer;
+use rmcp::ServerHandler;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
     sync::Semaphore,
     time::{sleep, timeout},
 };
-use tokio_rustls::TlsAcceptor;
+use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
 use crate::{
     certificates::Certificates,
+    clients::PeerCertificate,
+    credential::AuthFailure,
     door::{self, Peer},
     metrics::Metrics,
     options::HttpOptions,
@@ -69,6 +72,33 @@ pub async fn serve(
     options: HttpOptions,
     stop: impl Future<Output = ()>,
 ) -> Result<(), HttpError> {
+    serve_wrapped(server, listener, options, stop, |server| server).await
+}
+
+/// The same with a handler around the server, which has what a test suite asks for beside its own. Only the feature `conformance` has it: what
+/// such a handler answers goes through no gate.
+///
+/// # Errors
+/// As [`serve`].
+#[cfg(feature = "conformance")]
+#[doc(hidden)]
+pub async fn serve_beside<H: ServerHandler + Clone>(
+    server: PalisadeServer,
+    listener: TcpListener,
+    options: HttpOptions,
+    stop: impl Future<Output = ()>,
+    wrap: fn(PalisadeServer) -> H,
+) -> Result<(), HttpError> {
+    serve_wrapped(server, listener, options, stop, wrap).await
+}
+
+async fn serve_wrapped<H: ServerHandler + Clone>(
+    server: PalisadeServer,
+    listener: TcpListener,
+    options: HttpOptions,
+    stop: impl Future<Output = ()>,
+    wrap: fn(PalisadeServer) -> H,
+) -> Result<(), HttpError> {
     let address = listener.local_addr()?;
     let is_plain = options.certificates.is_none();
     if is_plain && !address.ip().is_loopback() && options.proxies.is_empty() {
@@ -77,7 +107,7 @@ pub async fn serve(
     let admission = Admission::new(&options);
     let certificates = options.certificates.clone();
     let (proxies, metrics) = (options.proxies.clone(), options.metrics.clone());
-    let router = door::route(&server, options);
+    let router = door::route(&server, options, wrap);
     let graceful = GracefulShutdown::new();
     let mut stop = pin!(stop);
     loop {
@@ -103,20 +133,35 @@ pub async fn serve(
             tracing::warn!(%peer, "too many connections: closed");
             continue;
         };
-        let router = router.clone().layer(Extension(Peer(peer)));
+        let router = router.clone();
         let (certificates, watcher) = (certificates.clone(), graceful.watcher());
+        let counting = metrics.clone();
         let counted = metrics.clone().map(CountedConnection::new);
         tokio::spawn(async move {
             let _place = (place, counted);
             // Answers are small, and each is waited for.
             let _ = stream.set_nodelay(true);
+            let of = |certificate| {
+                router.layer(Extension(Peer {
+                    address: peer,
+                    certificate,
+                }))
+            };
             match certificates {
-                None => answer(TokioIo::new(stream), router, watcher).await,
-                Some(certificates) => {
-                    if let Some(stream) = encrypt(stream, &certificates).await {
-                        answer(TokioIo::new(stream), router, watcher).await;
+                None => answer(TokioIo::new(stream), of(None), watcher).await,
+                Some(certificates) => match encrypt(stream, &certificates).await {
+                    Ok(stream) => {
+                        let certificate = read_certificate(&stream, &certificates);
+                        answer(TokioIo::new(stream), of(certificate), watcher).await;
                     }
-                }
+                    Err(Unencrypted::Certificate(error)) => {
+                        tracing::info!(%peer, "a client's certificate was refused: {error}");
+                        if let Some(metrics) = counting {
+                            metrics.count_failure(AuthFailure::Certificate);
+                        }
+                    }
+                    Err(Unencrypted::Other) => {}
+                },
             }
         });
     }
@@ -130,13 +175,46 @@ pub async fn serve(
 async fn encrypt(
     stream: TcpStream,
     certificates: &Certificates,
-) -> Option<tokio_rustls::server::TlsStream<TcpStream>> {
+) -> Result<TlsStream<TcpStream>, Unencrypted> {
     let acceptor = TlsAcceptor::from(certificates.config());
     match timeout(HANDSHAKE_TIME, acceptor.accept(stream)).await {
-        Ok(Ok(stream)) => Some(stream),
-        // A client that does not trust the certificate, or a scanner of ports.
-        Ok(Err(_)) | Err(_) => None,
+        Ok(Ok(stream)) => Ok(stream),
+        Ok(Err(error)) => Err(Unencrypted::new(&error)),
+        Err(_) => Err(Unencrypted::Other),
     }
+}
+
+/// Why encryption was not agreed on.
+enum Unencrypted {
+    /// The client's certificate is not taken, or it has none and needs one.
+    Certificate(rustls::Error),
+    /// A client that does not trust the server's certificate, or a scanner of ports.
+    Other,
+}
+
+impl Unencrypted {
+    fn new(error: &io::Error) -> Self {
+        let inner = error.get_ref();
+        let error = inner.and_then(|inner| inner.downcast_ref::<rustls::Error>());
+        match error {
+            Some(
+                error @ (rustls::Error::InvalidCertificate(_)
+                | rustls::Error::NoCertificatesPresented),
+            ) => Self::Certificate(error.clone()),
+            Some(_) | None => Self::Other,
+        }
+    }
+}
+
+/// The certificate that the client showed, where such count.
+fn read_certificate(
+    stream: &TlsStream<TcpStream>,
+    certificates: &Certificates,
+) -> Option<Arc<PeerCertificate>> {
+    let authorities = certificates.clients()?;
+    let (_, connection) = stream.get_ref();
+    let chain = connection.peer_certificates()?;
+    Some(Arc::new(PeerCertificate::new(authorities.clone(), chain)))
 }
 
 async fn answer<S>(

@@ -13,7 +13,7 @@ pub struct HttpOptions {
     pub tokens: TokenFile,
     /// Whose tokens count beside these: those of authorization servers.
     pub oauth: Option<OauthOptions>,
-    /// The certificate; without it, connections are not encrypted, which only the machine itself and `proxies` may use.
+    /// The certificate, and whose client certificates count; without it, connections are not encrypted, which only the machine itself and `proxies` may use.
     pub certificates: Option<Certificates>,
     /// Addresses of proxies that encrypt: the only ones beside the machine itself that may connect in plain text.
     pub proxies: Vec<IpAddr>,

@@ -11,7 +11,10 @@ use std::{
 use palisade::session::Principal;
 use serde::{Deserialize, Serialize};
 
-use crate::token::{Token, TokenName};
+use crate::{
+    file_stamp::FileStamp,
+    token::{Token, TokenName},
+};
 
 /// A token as it is kept: its hash, never itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -82,18 +85,10 @@ pub enum TokenFileError {
     Random(#[from] getrandom::Error),
 }
 
-/// What the file was when it was read: another length, time or inode is another file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Stamp {
-    modified: Option<SystemTime>,
-    length: u64,
-    inode: u64,
-}
-
 /// What was read last.
 #[derive(Debug, Default)]
 struct Seen {
-    stamp: Option<Stamp>,
+    stamp: Option<FileStamp>,
     entries: Arc<Vec<TokenEntry>>,
 }
 
@@ -271,13 +266,9 @@ impl TokenFile {
     }
 
     /// What the file is now; `None` where it is not there.
-    fn stamp(&self) -> Result<Option<Stamp>, TokenFileError> {
+    fn stamp(&self) -> Result<Option<FileStamp>, TokenFileError> {
         match fs::metadata(&self.path) {
-            Ok(metadata) => Ok(Some(Stamp {
-                modified: metadata.modified().ok(),
-                length: metadata.len(),
-                inode: inode(&metadata),
-            })),
+            Ok(metadata) => Ok(Some(FileStamp::from_metadata(&metadata))),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(source) => Err(TokenFileError::Io {
                 path: self.path.clone(),
@@ -285,16 +276,6 @@ impl TokenFile {
             }),
         }
     }
-}
-
-#[cfg(unix)]
-fn inode(metadata: &fs::Metadata) -> u64 {
-    std::os::unix::fs::MetadataExt::ino(metadata)
-}
-
-#[cfg(not(unix))]
-fn inode(_: &fs::Metadata) -> u64 {
-    0
 }
 
 /// Opens a file that only its owner may read, and makes it where it is missing.

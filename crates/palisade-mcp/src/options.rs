@@ -106,6 +106,12 @@ impl Asker {
         }
     }
 
+    /// Who asks.
+    #[must_use]
+    pub fn principal(&self) -> &Principal {
+        &self.principal
+    }
+
     /// The same by a credential of this name: the client that was verified, for policies (`context.client`) and records.
     #[must_use]
     pub fn with_client(self, client: impl Into<String>) -> Self {

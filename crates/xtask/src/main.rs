@@ -45,8 +45,8 @@ Tasks:
   mutants [--sample N] [--seed S]
                   changes the deciding code in N places, one at a time: what no test notices is told;
                   `mutants --help` says more
-  conformance     the official MCP conformance suite over HTTP, both revisions; what does not pass is named in
-                  crates/palisade-testkit/clients/conformance/unmet.json, with the reason
+  conformance     the official MCP conformance suite over HTTP, both revisions, with the suite's own tools and without;
+                  what does not pass is named in crates/palisade-testkit/clients/conformance, with the reason
   train DIR       learns the weights of the scanner's score from a folder of texts; `train --help` says more
   measure [BINARY]
                   start to first answer and memory of `palisade serve`; what a relay and the broker add to a call, and

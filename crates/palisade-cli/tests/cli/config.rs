@@ -137,6 +137,7 @@ fn the_schema_and_the_parser_know_the_same_keys() {
         ("Http", "http"),
         ("Oauth", "http.oauth"),
         ("OauthIssuer", "http.oauth.issuers.x"),
+        ("HttpClients", "http.clients"),
         ("HttpMetrics", "http.metrics"),
         ("Broker", "broker"),
         ("BrokerPeer", "broker.users.1"),

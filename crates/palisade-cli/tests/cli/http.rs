@@ -73,7 +73,7 @@ impl Server {
         }
     }
 
-    fn connect(&self) -> TcpStream {
+    pub(crate) fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect(&self.address)
             .unwrap_or_else(|error| panic!("{error}: {}", self.log.lock().unwrap()));
         stream.set_read_timeout(Some(PATIENCE)).unwrap();

@@ -34,6 +34,7 @@ mod explain;
 mod extensions;
 mod history;
 mod http;
+mod http_clients;
 mod http_limits;
 mod http_metrics;
 mod http_narrowing;

@@ -1,7 +1,7 @@
 //! Access tokens of an authorization server: the server over HTTP is a resource server of OAuth 2.1.
 //!
 //! A token is a JWT (RFC 9068) that an issuer of the configuration signed for this server (RFC 8707). What it claims of its bearer
-//! becomes a principal, roles and attributes by a [`ClaimMap`]; a token that no line of it fits has no principal.
+//! becomes a principal, roles and attributes by a [`ClaimMap`](crate::ClaimMap); a token that no line of it fits has no principal.
 //!
 //! | of a token | is asked |
 //! |---|---|
@@ -12,8 +12,6 @@
 //! | `exp`, `nbf`, `iat` | that it has an end, that it is now between them; clocks may differ by [`LEEWAY`] |
 //! | `scope`, `scp` | that it has every scope that the operator demands |
 
-mod claim_file;
-mod claim_map;
 mod discovery;
 mod jwt;
 mod key_source;
@@ -28,13 +26,14 @@ use std::{
 use palisade::session::Principal;
 use palisade_mcp::Asker;
 
-pub use claim_file::{ClaimFile, ClaimFileError};
-pub use claim_map::{ClaimMap, ClaimMapError};
 pub use key_source::{Issuer, IssuerError};
 pub use keys::Algorithm;
 pub(crate) use metadata::{challenge_parameters, describe_resource, metadata_paths};
 
-use crate::oauth::{jwt::Jwt, key_source::KeySource};
+use crate::{
+    claim_file::ClaimFile,
+    oauth::{jwt::Jwt, key_source::KeySource},
+};
 
 /// By how much the clock of an issuer may differ from ours.
 pub const LEEWAY: Duration = Duration::from_secs(60);

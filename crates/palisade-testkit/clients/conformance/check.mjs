@@ -1,47 +1,56 @@
 // The official conformance suite against `palisade serve --http`, of both revisions, check by check.
 //
-// usage: check.mjs BINARY DEMO SUITE, where DEMO is a folder that `palisade demo --dir` made, and SUITE the package's program.
-// `unmet.json` names every check that does not pass, and why. One that fails and is not named there ends this with a status that is
-// not 0, and so does one that is named and passes.
+// usage: check.mjs BINARY FIXTURES DEMO SUITE, where FIXTURES is the example `conformance` of palisade-http, DEMO a folder that
+// `palisade demo --dir` made, and SUITE the package's program.
+//
+// The suite runs twice at once: against BINARY, and against FIXTURES, which has the suite's own tools behind the same door. `unmet.json`
+// names every check that does not pass against FIXTURES, and why. `unmet_without_fixtures.json` does so for BINARY. A check that fails
+// without a name there ends this with a status that is not 0, and so does a named check that passes.
 
 import { execFileSync, spawn } from 'node:child_process';
 import fs from 'node:fs';
 import http from 'node:http';
 import path from 'node:path';
 
-const [binary, demo, suite] = process.argv.slice(2).map((file) => path.resolve(file));
-const unmet = JSON.parse(fs.readFileSync(new URL('unmet.json', import.meta.url), 'utf8'));
+const [binary, fixtures, demo, suite] = process.argv.slice(2).map((file) => path.resolve(file));
 const out = path.join(demo, 'conformance');
+const config = path.join(demo, 'conformance.toml');
+const tokens = path.join(demo, 'conformance-tokens.json');
 
 function fail(what) {
     console.error(`conformance/check.mjs: FAILED: ${what}`);
     process.exit(1);
 }
 
-function startServer() {
-    const config = path.join(demo, 'conformance.toml');
+// A token for the suite, and the configuration that knows it.
+function makeToken() {
     fs.writeFileSync(
         config,
         'policies = "demo-policies"\n[http]\ntokens = "conformance-tokens.json"\nrequests_per_minute = 1000000\n' +
             '[connections.demo]\nurl = "sqlite:demo.db"\n',
     );
-    fs.rmSync(path.join(demo, 'conformance-tokens.json'), { force: true });
+    fs.rmSync(tokens, { force: true });
     const made = execFileSync(binary, ['token', 'create', 'suite', '--as', 'Agent::"support-bot"', '--config', config], { encoding: 'utf8' });
-    const server = spawn(binary, ['serve', '--config', config, '--http', '127.0.0.1:0'], { stdio: ['ignore', 'ignore', 'pipe'] });
+    return made.split('\n')[0];
+}
+
+// The port at which a server listens.
+function startServer(program, words) {
+    const server = spawn(program, words, { stdio: ['ignore', 'ignore', 'pipe'] });
     process.on('exit', () => server.kill());
     return new Promise((resolve) => {
         let told = '';
         server.stderr.on('data', (text) => {
             told += text;
             const port = told.match(/127\.0\.0\.1:(\d+)/);
-            if (port) resolve({ port: Number(port[1]), token: made.split('\n')[0] });
+            if (port) resolve(Number(port[1]));
         });
-        server.on('exit', () => fail(`the server ended: ${told}`));
+        server.on('exit', () => fail(`${path.basename(program)} ended: ${told}`));
     });
 }
 
 // The suite knows no tokens of a server's own, so that one is put in between.
-function startProxy({ port, token }) {
+function startProxy(port, token) {
     const proxy = http.createServer((request, response) => {
         const headers = { ...request.headers, authorization: `Bearer ${token}` };
         const options = { host: '127.0.0.1', port, path: request.url, method: request.method, headers };
@@ -56,8 +65,8 @@ function startProxy({ port, token }) {
     return new Promise((resolve) => proxy.listen(0, '127.0.0.1', () => resolve(proxy)));
 }
 
-function runSuite(url, revision) {
-    const words = [suite, 'server', '--url', url, '--requirements', revision, '-o', path.join(out, revision)];
+function runSuite(url, revision, folder) {
+    const words = [suite, 'server', '--url', url, '--requirements', revision, '-o', folder];
     const run = spawn(process.execPath, words, { stdio: ['ignore', 'pipe', 'pipe'] });
     let told = '';
     run.stdout.on('data', (text) => (told += text));
@@ -66,9 +75,8 @@ function runSuite(url, revision) {
 }
 
 // How each check of a revision ended. A scenario that runs twice counts as it ended worse.
-function readChecks(revision) {
+function readChecks(folder) {
     const checks = new Map();
-    const folder = path.join(out, revision);
     for (const entry of fs.existsSync(folder) ? fs.readdirSync(folder) : []) {
         const scenario = entry.replace(/^server-/, '').replace(/-\d{4}-\d{2}-\d{2}T.*$/, '');
         for (const check of JSON.parse(fs.readFileSync(path.join(folder, entry, 'checks.json'), 'utf8'))) {
@@ -80,9 +88,9 @@ function readChecks(revision) {
     return checks;
 }
 
-function compare(revision, checks) {
+function compare(what, unmet, checks) {
     const wanted = new Map();
-    for (const { why, checks: names } of unmet[revision]) {
+    for (const { why, checks: names } of unmet) {
         for (const name of names) wanted.set(name, why);
     }
     const faults = [];
@@ -97,18 +105,29 @@ function compare(revision, checks) {
     for (const name of wanted.keys()) {
         const scenario = name.split('/')[0];
         const failing = [...checks].some(([one, failure]) => failure !== null && (one === name || (name.endsWith('/*') && one.startsWith(`${scenario}/`))));
-        if (!failing) faults.push(`${name} is named in unmet.json, and does not fail`);
+        if (!failing) faults.push(`${name} is named as unmet, and does not fail`);
     }
-    if (faults.length > 0) fail(`${revision}:\n  ${faults.join('\n  ')}`);
-    console.log(`conformance ${revision}: ${passed} checks pass, ${left} ask for what this server has not`);
+    if (faults.length > 0) fail(`${what}:\n  ${faults.join('\n  ')}`);
+    console.log(`conformance ${what}: ${passed} checks pass, ${left} are named as unmet`);
     return passed;
 }
 
-fs.rmSync(out, { recursive: true, force: true });
-const proxy = await startProxy(await startServer());
-for (const revision of Object.keys(unmet)) {
-    const told = await runSuite(`http://127.0.0.1:${proxy.address().port}/mcp`, revision);
-    // A suite that did not run would pass too.
-    if (compare(revision, readChecks(revision)) < 20) fail(`the suite did not run:\n${told.slice(-2000)}`);
+// Both revisions against one server.
+async function check(name, file, program, words) {
+    const unmet = JSON.parse(fs.readFileSync(new URL(file, import.meta.url), 'utf8'));
+    const proxy = await startProxy(await startServer(program, words), token);
+    for (const revision of Object.keys(unmet)) {
+        const folder = path.join(out, name, revision);
+        const told = await runSuite(`http://127.0.0.1:${proxy.address().port}/mcp`, revision, folder);
+        // A suite that did not run would pass too.
+        if (compare(`${name} ${revision}`, unmet[revision], readChecks(folder)) < 20) fail(`the suite did not run:\n${told.slice(-2000)}`);
+    }
 }
+
+fs.rmSync(out, { recursive: true, force: true });
+const token = makeToken();
+await Promise.all([
+    check('with-fixtures', 'unmet.json', fixtures, [path.join(demo, 'demo.db'), tokens]),
+    check('without-fixtures', 'unmet_without_fixtures.json', binary, ['serve', '--config', config, '--http', '127.0.0.1:0']),
+]);
 process.exit(0);

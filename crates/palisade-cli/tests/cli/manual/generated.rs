@@ -23,6 +23,7 @@ const CONFIG: &str = concat!(
     include_str!("../../../src/history_config.rs"),
     include_str!("../../../src/http_config.rs"),
     include_str!("../../../src/oauth_config.rs"),
+    include_str!("../../../src/clients_config.rs"),
     include_str!("../../../src/metrics_config.rs"),
     include_str!("../../../src/telemetry_config.rs"),
     include_str!("../../../src/scan_config.rs")
@@ -71,6 +72,7 @@ pub(super) fn sections() -> Vec<(&'static str, String)> {
         ("http", keys("Http")),
         ("oauth", keys("Oauth")),
         ("oauth-issuer", keys("OauthIssuer")),
+        ("http-clients", keys("HttpClients")),
         ("http-metrics", keys("HttpMetrics")),
         ("broker", keys("Broker")),
         ("broker-peer", keys("BrokerPeer")),
@@ -327,7 +329,7 @@ fn fields<'a>(source: &'a str, name: &str) -> Vec<(&'a str, &'a str, String)> {
 /// What TOML value a field takes.
 fn value(kind: &str) -> &'static str {
     match kind {
-        "Option<PathBuf>" | "Option<Spanned<PathBuf>>" => "path",
+        "Option<PathBuf>" | "Option<Spanned<PathBuf>>" | "Spanned<PathBuf>" => "path",
         "Option<Spanned<String>>" | "Spanned<String>" | "Option<String>" => "text",
         "Vec<Spanned<String>>" | "Vec<String>" | "Option<Spanned<Vec<String>>>" => "list of texts",
         "Option<Audit>" => "path or table",
@@ -336,7 +338,7 @@ fn value(kind: &str) -> &'static str {
         "Vec<PathBuf>" => "list of paths",
         "Vec<ScanRule>" | "Vec<ScanExpected>" => "list of tables",
         "Option<RuleSeverity>" => "`\"low\"`, `\"medium\"`, `\"high\"`",
-        "bool" => "boolean",
+        "bool" | "Option<bool>" => "boolean",
         "Option<OnFinding>" => "`\"flag\"`, `\"redact\"`, `\"withhold\"`, `\"block\"`",
         "Option<ScanFor>" => "`\"strict\"`, `\"balanced\"`, `\"quiet\"`",
         "Option<Spanned<Pooled>>" => "`\"transaction\"`",
@@ -350,6 +352,7 @@ fn value(kind: &str) -> &'static str {
         | "BTreeMap<String, BrokerPeer>"
         | "Telemetry"
         | "Option<Oauth>"
+        | "Option<HttpClients>"
         | "Option<HttpMetrics>"
         | "BTreeMap<String, OauthIssuer>"
         | "Scan"
@@ -409,6 +412,7 @@ pub(super) fn configuration_schema() -> String {
         "Http": object(CONFIG, "Http"),
         "Oauth": object(CONFIG, "Oauth"),
         "OauthIssuer": object(CONFIG, "OauthIssuer"),
+        "HttpClients": object(CONFIG, "HttpClients"),
         "HttpMetrics": object(CONFIG, "HttpMetrics"),
         "Webhook": object(CONFIG, "Webhook"),
         "Broker": object(CONFIG, "Broker"),
@@ -435,7 +439,7 @@ fn object(source: &str, name: &str) -> Value {
         property["description"] = json!(about);
         properties.insert(key.to_owned(), property);
         // What has no other value if it is left out.
-        if kind == "Spanned<String>" {
+        if matches!(kind, "Spanned<String>" | "Spanned<PathBuf>") {
             required.push(key.to_owned());
         }
     }

@@ -1,13 +1,16 @@
-//! The file of claims, read again when it changes.
+//! A file of claims, read again when it changes.
 
 use std::{
     fs, io,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
-    time::{Duration, Instant, SystemTime},
+    time::{Duration, Instant},
 };
 
-use crate::oauth::claim_map::{ClaimMap, ClaimMapError};
+use crate::{
+    claim_map::{ClaimMap, ClaimMapError, Claimant},
+    file_stamp::FileStamp,
+};
 
 /// How often it is looked whether the file is another.
 const LOOK: Duration = Duration::from_secs(1);
@@ -34,34 +37,45 @@ pub enum ClaimFileError {
     },
 }
 
-/// A file that says who asks, by what a token claims. When it changes, later requests are asked by the new one. What cannot be read
+/// A file that says who asks, by what a token or a certificate claims. When it changes, later requests are asked by the new one. What cannot be read
 /// is told in the log, and the old one stays in force. Clones share everything.
 #[derive(Debug, Clone)]
 pub struct ClaimFile {
     path: PathBuf,
+    of: Claimant,
     current: Arc<Mutex<Current>>,
 }
 
 #[derive(Debug)]
 struct Current {
     map: Arc<ClaimMap>,
-    stamp: Stamp,
+    stamp: Option<FileStamp>,
     looked: Instant,
 }
 
-/// What the file was when it was read; none where it was not there.
-type Stamp = Option<(Option<SystemTime>, u64)>;
-
 impl ClaimFile {
-    /// The file at `path`.
+    /// The file at `path`, for tokens of authorization servers.
     ///
     /// # Errors
     /// If it cannot be read, or maps no claims.
     pub fn read(path: PathBuf) -> Result<Self, ClaimFileError> {
-        let stamp = stamp(&path);
-        let map = Arc::new(read_map(&path)?);
+        Self::read_of(path, Claimant::Token)
+    }
+
+    /// The same for client certificates, which claim `uri`, `dns`, `email` and `common_name`.
+    ///
+    /// # Errors
+    /// If it cannot be read, maps no claims, or names what no certificate claims.
+    pub fn read_for_certificates(path: PathBuf) -> Result<Self, ClaimFileError> {
+        Self::read_of(path, Claimant::Certificate)
+    }
+
+    fn read_of(path: PathBuf, of: Claimant) -> Result<Self, ClaimFileError> {
+        let stamp = FileStamp::look(&path);
+        let map = Arc::new(read_map(&path, of)?);
         Ok(Self {
             path,
+            of,
             current: Arc::new(Mutex::new(Current {
                 map,
                 stamp,
@@ -75,9 +89,9 @@ impl ClaimFile {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         if current.looked.elapsed() >= LOOK {
             current.looked = Instant::now();
-            let stamp = stamp(&self.path);
+            let stamp = FileStamp::look(&self.path);
             if stamp != current.stamp {
-                match read_map(&self.path) {
+                match read_map(&self.path, self.of) {
                     Ok(map) => {
                         tracing::info!("{} was read again", self.path.display());
                         current.map = Arc::new(map);
@@ -93,17 +107,12 @@ impl ClaimFile {
     }
 }
 
-fn stamp(path: &Path) -> Stamp {
-    let metadata = fs::metadata(path).ok()?;
-    Some((metadata.modified().ok(), metadata.len()))
-}
-
-fn read_map(path: &Path) -> Result<ClaimMap, ClaimFileError> {
+fn read_map(path: &Path, of: Claimant) -> Result<ClaimMap, ClaimFileError> {
     let text = fs::read_to_string(path).map_err(|source| ClaimFileError::Io {
         path: path.to_owned(),
         source,
     })?;
-    text.parse().map_err(|source| ClaimFileError::Content {
+    ClaimMap::read(&text, of).map_err(|source| ClaimFileError::Content {
         path: path.to_owned(),
         source,
     })

@@ -1,4 +1,4 @@
-//! Who asks, by what a token claims. A file has lines, and the first line that fits names the principal.
+//! Who asks, by what a token or a certificate claims. A file has lines, and the first line that fits names the principal.
 
 use std::{collections::BTreeSet, str::FromStr};
 
@@ -16,7 +16,7 @@ const MAX_CLAIM: usize = 1_024;
 /// The most values of one claim that are looked at.
 const MAX_VALUES: usize = 1_000;
 
-/// Lines that make a principal, roles and attributes of the claims of a token. Without a line of `[[principal]]` that fits there
+/// Lines that make a principal, roles and attributes of the claims of a token or of a certificate. Without a line of `[[principal]]` that fits there
 /// is no principal.
 ///
 /// ```
@@ -44,6 +44,39 @@ pub struct ClaimMap {
     attributes: Vec<AttributeLine>,
 }
 
+/// What claims something of its bearer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Claimant {
+    /// A token of an authorization server, which can claim anything.
+    Token,
+    /// A client certificate, which claims its names.
+    Certificate,
+}
+
+impl Claimant {
+    /// Why a line is none of it, if so.
+    fn check(self, issuer: Option<&str>, claim: &Claim) -> Result<(), String> {
+        match (self, issuer, claim) {
+            (Self::Token, _, _) => Ok(()),
+            (Self::Certificate, Some(_), _) => Err(
+                "`issuer` is of tokens; what certificates count, their authorities say".to_owned(),
+            ),
+            (Self::Certificate, None, Claim::Name(name))
+                if CERTIFICATE_CLAIMS.contains(&&**name) =>
+            {
+                Ok(())
+            }
+            (Self::Certificate, None, Claim::Name(_) | Claim::Path(_)) => Err(format!(
+                "a certificate claims `{}` alone",
+                CERTIFICATE_CLAIMS.join("`, `")
+            )),
+        }
+    }
+}
+
+/// What a certificate claims.
+const CERTIFICATE_CLAIMS: [&str; 4] = ["uri", "dns", "email", "common_name"];
+
 /// Why a file maps no claims. The text says where.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
@@ -56,7 +89,7 @@ struct File {
     #[serde(default)]
     role: Vec<toml::Spanned<LineText>>,
     #[serde(default)]
-    attribute: Vec<AttributeLine>,
+    attribute: Vec<toml::Spanned<AttributeLine>>,
 }
 
 /// A line of `[[principal]]` or `[[role]]`.
@@ -230,33 +263,55 @@ impl FromStr for ClaimMap {
     type Err = ClaimMapError;
 
     fn from_str(text: &str) -> Result<Self, ClaimMapError> {
-        let file: File = toml::from_str(text).map_err(|error| ClaimMapError(error.to_string()))?;
+        Self::read(text, Claimant::Token)
+    }
+}
+
+impl ClaimMap {
+    /// Reads the lines for what `of` claims.
+    pub(crate) fn read(text: &str, of: Claimant) -> Result<Self, ClaimMapError> {
+        let File {
+            principal,
+            role,
+            attribute,
+        } = toml::from_str(text).map_err(|error| ClaimMapError(error.to_string()))?;
+        let fault = |start: usize, why: String| {
+            let before = text.get(..start).unwrap_or_default();
+            let number = before.matches('\n').count().saturating_add(1);
+            ClaimMapError(format!("line {number}: {why}"))
+        };
         let read = |lines: Vec<toml::Spanned<LineText>>| {
             let lines = lines.into_iter().map(|line| {
                 let start = line.span().start;
-                let before = text.get(..start).unwrap_or_default();
-                let number = before.lines().count().max(1);
-                Line::read(line.into_inner())
-                    .map_err(|why| ClaimMapError(format!("line {number}: {why}")))
+                let line = line.into_inner();
+                of.check(line.issuer.as_deref(), &line.claim)
+                    .and_then(|()| Line::read(line))
+                    .map_err(|why| fault(start, why))
             });
             lines.collect::<Result<Vec<Line>, _>>()
         };
-        let (principals, roles) = (read(file.principal)?, read(file.role)?);
+        let (principals, roles) = (read(principal)?, read(role)?);
+        let attributes = attribute.into_iter().map(|line| {
+            let start = line.span().start;
+            let line = line.into_inner();
+            of.check(line.issuer.as_deref(), &line.claim)
+                .map_err(|why| fault(start, why))?;
+            Ok(line)
+        });
+        let attributes = attributes.collect::<Result<_, _>>()?;
         if principals.is_empty() {
             return Err(ClaimMapError(
-                "without `[[principal]]` no token has a principal".to_owned(),
+                "without `[[principal]]` there is no principal".to_owned(),
             ));
         }
         Ok(Self {
             principals,
             roles,
-            attributes: file.attribute,
+            attributes,
         })
     }
-}
 
-impl ClaimMap {
-    /// Who asks with a token of `issuer` that claims this.
+    /// Who asks with a token of `issuer`, or with a certificate, that claims this.
     pub(crate) fn identify(
         &self,
         issuer: &str,
@@ -364,6 +419,34 @@ mod tests {
         let every = "[[principal]]\nclaim = \"a\"\npattern = '(.*)'\nis = 'Agent::\"$1\"'";
         assert_eq!(identify(every, &json!({"a": "x\", \"y"})), None);
         assert_eq!(identify(every, &json!({"a": ""})), None);
+    }
+
+    #[test]
+    fn a_certificate_claims_its_names_alone() {
+        let line = |claim: &str| {
+            format!("[[principal]]\nclaim = {claim}\nvalue = \"b\"\nis = 'Agent::\"x\"'\n")
+        };
+        let read = |text: &str| ClaimMap::read(text, Claimant::Certificate);
+        for claim in CERTIFICATE_CLAIMS {
+            assert!(read(&line(&format!("\"{claim}\""))).is_ok(), "{claim}");
+        }
+        let good = line("\"uri\"");
+        for (text, why) in [
+            (line("\"URI\""), "line 1: a certificate claims `uri`"),
+            (line("[\"uri\"]"), "line 1: a certificate claims"),
+            (format!("{good}issuer = \"a\""), "line 1: `issuer`"),
+            (
+                format!("{good}{}", line("\"san\"").replace("principal", "role")),
+                "line 5: a certificate claims",
+            ),
+            (
+                format!("{good}[[attribute]]\nclaim = \"sub\"\nname = \"s\""),
+                "line 5: a certificate claims",
+            ),
+        ] {
+            let error = read(&text).unwrap_err().to_string();
+            assert!(error.contains(why), "{text}: {error}");
+        }
     }
 
     #[test]
