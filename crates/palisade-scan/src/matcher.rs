@@ -800,6 +800,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+    use crate::pieces::Sizes;
 
     /// What is found in `text` without the score.
     fn ids(text: &str) -> Vec<&'static str> {
@@ -920,6 +921,34 @@ mod tests {
             found += with.0.count_ones();
         }
         assert!(found > 250, "{found}");
+    }
+
+    /// Wherever a long text is cut into parts that overlap as they do, patterns find in the parts what they find in the whole.
+    #[test]
+    fn a_text_in_parts_has_the_findings_of_the_whole() {
+        let filler = "The kettle is blue, and its lid fits well.\n".repeat(60);
+        let mut state = 11_u64;
+        let mut below = |most: usize| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            usize::try_from(state >> 33).unwrap() % most
+        };
+        let mut found = 0;
+        for text in DETECTORS.iter().flat_map(|d| d.positives) {
+            let (before, after) = filler.split_at(below(filler.len()));
+            let text = normalize(&format!("{before}\n{text}\n{after}")).text;
+            let overlap = 1024;
+            let sizes = Sizes::new(overlap + 1 + below(1500), overlap);
+            let [mut whole, mut in_parts] = [Hits::default(), Hits::default()];
+            MATCHER.scan(text.as_bytes(), &mut whole, &mut |_, _, _| {});
+            for part in pieces(text.as_bytes(), sizes) {
+                MATCHER.scan(part, &mut in_parts, &mut |_, _, _| {});
+            }
+            assert_eq!(whole.0, in_parts.0, "{sizes:?} {text}");
+            found += whole.0.count_ones();
+        }
+        assert!(found > 100, "{found}");
     }
 
     #[test]
