@@ -193,13 +193,12 @@ pub(crate) fn by_shape(text: &[u8]) -> Vec<Decoded> {
     }
     let mut found = Vec::new();
     let outline = Outline::measure(text);
-    if outline.has_run() {
-        found.extend(runs(text));
-    }
+    found.extend(runs(text, outline.run_blocks()));
     if outline.may_be_marked() {
         found.push(join_marked(text));
     }
-    if !outline.may_be_spaced() && !outline.may_be_leet() {
+    let may_be_spaced = outline.may_be_spaced() && may_hold_singles(text);
+    if !may_be_spaced && !outline.may_be_leet() {
         return found;
     }
     let shape = Shape::measure(text);
@@ -304,10 +303,60 @@ impl Shape {
     }
 }
 
+/// Whether as many letters as spelled-out words have follow each other with spaces alone between them. Such a run has a byte at a
+/// multiple of its length, so that most bytes are not looked at.
+fn may_hold_singles(text: &[u8]) -> bool {
+    let mut seen = 0;
+    // Letters and spaces, of which no two letters are neighbours.
+    let count = |bytes: &mut dyn Iterator<Item = &u8>, mut after_letter: bool| {
+        let (mut len, mut letters) = (0_usize, 0_usize);
+        for byte in bytes {
+            let is_letter = class(*byte) == LETTER;
+            if !(is_letter && !after_letter || class(*byte) == SPACE) {
+                break;
+            }
+            len += 1;
+            letters += usize::from(is_letter);
+            after_letter = is_letter;
+        }
+        (len, letters)
+    };
+    (0..text.len()).step_by(2 * MIN_SPACED - 1).any(|at| {
+        if at < seen {
+            return false;
+        }
+        let (before, after) = text.split_at_checked(at).unwrap_or_default();
+        let (len, letters) = count(&mut after.iter(), false);
+        if len == 0 {
+            return false;
+        }
+        seen = at + len;
+        let starts_with_letter = after.first().is_some_and(|b| class(*b) == LETTER);
+        let (_, letters_before) = count(&mut before.iter().rev(), starts_with_letter);
+        letters + letters_before >= MIN_SPACED
+    })
+}
+
+/// The runs of characters of Base64 that are long enough. Each fills one of these blocks.
+fn long_runs<'t>(text: &'t [u8], blocks: &[usize]) -> Vec<&'t [u8]> {
+    let mut runs = Vec::new();
+    let mut seen = 0;
+    for at in blocks {
+        if *at < seen {
+            continue;
+        }
+        let (before, after) = text.split_at_checked(*at).unwrap_or_default();
+        let start = at - before.iter().rev().take_while(|b| may_encode(**b)).count();
+        seen = at + after.iter().take_while(|b| may_encode(**b)).count();
+        runs.extend(text.get(start..seen).filter(|run| run.len() >= MIN_RUN));
+    }
+    runs
+}
+
 /// Base64 and hexadecimal runs.
-fn runs(text: &[u8]) -> Vec<Decoded> {
-    text.split(|b| !matches!(class(*b), LETTER | DIGIT | BASE64))
-        .filter(|run| run.len() >= MIN_RUN)
+fn runs(text: &[u8], blocks: &[usize]) -> Vec<Decoded> {
+    long_runs(text, blocks)
+        .into_iter()
         .flat_map(|run| [hex(run), base64(run)])
         .flatten()
         .filter(|bytes| is_text(bytes))

@@ -39,6 +39,7 @@ mod normalize;
 mod numbers;
 mod outline;
 mod pieces;
+mod reach;
 mod required;
 mod rules;
 mod scanner;

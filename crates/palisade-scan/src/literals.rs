@@ -1,8 +1,9 @@
 //! Many literals in one pass, by the hash of their first four bytes.
 //!
-//! An automaton over thousands of literals walks memory that no cache holds. Here most bytes of a text cost a look at two bits,
-//! and only where the first bytes are those of a literal are literals compared. The bits stand twice: for places where a word
-//! begins, and for places inside words, where the literals that begin words need not be looked for.
+//! An automaton over thousands of literals walks memory that no cache holds. Here most bytes of a text cost a look at two flags,
+//! and only where the first bytes are those of a literal are literals compared. A flag says two things: whether a literal may begin
+//! where a word does, and whether one may begin inside of a word. Many words begin as a literal does. So before literals are compared,
+//! their first six bytes are asked for too.
 
 use std::collections::BTreeMap;
 
@@ -19,12 +20,16 @@ pub(crate) struct Found {
 /// What is looked for.
 #[derive(Debug)]
 pub(crate) struct Literals {
-    /// A bit for each key at the beginning of a word, and after those one for each key inside of words.
-    bits: Box<[u64; 2 * WORDS]>,
+    /// For each key [`AT_WORD`] and [`IN_WORD`], if one of its literals may begin there.
+    long: Box<[u8; HASHES]>,
+    short: Box<[u8; SHORT_HASHES]>,
+    /// A bit for the first six bytes of each literal that has them, and for each of three, and after those one for each key with a
+    /// literal of another length.
+    longer: Box<[u64; (BEGINNINGS + KEYS) / 64]>,
     /// For each key where its literals begin in `entries`, and the end of the last.
     starts: Vec<u16>,
     entries: Vec<Entry>,
-    /// What follows the first eight bytes of each.
+    /// What follows the first sixteen bytes of each.
     rests: Vec<Box<[u8]>>,
     /// Those of one byte, which have no key, and what they are.
     single: Vec<(u8, Vec<usize>)>,
@@ -33,31 +38,48 @@ pub(crate) struct Literals {
 /// A literal, in the order of keys.
 #[derive(Debug, Clone, Copy)]
 struct Entry {
-    /// Its first eight bytes, and which of them count.
+    /// Its first eight bytes and the eight after them, and which of their bits count.
     first: u64,
     mask: u64,
+    second: u64,
+    second_mask: u64,
     len: usize,
     literal: usize,
 }
 
-/// Literals of four bytes or more have the hash of four as their key, those of two or three their first two after all hashes.
-const KEYS: usize = HASHES + (1 << 16);
-const HASHES: usize = 1 << 16;
-const WORDS: usize = KEYS / 64;
+/// Literals of four bytes or more have a hash of four as their key, those of two or three a hash of two after all of those.
+const KEYS: usize = HASHES + SHORT_HASHES;
+const HASHES: usize = 1 << 15;
+const SHORT_HASHES: usize = 1 << 12;
+/// Where a literal may begin.
+const AT_WORD: u8 = 1;
+const IN_WORD: u8 = 2;
+/// Bits for beginnings of six bytes and of three.
+const BEGINNINGS: usize = 1 << 16;
 
 /// The key of a literal that begins with these four bytes, the first in the lowest bits.
 fn long_key(four: u32) -> usize {
-    usize::try_from(four.wrapping_mul(0x9E37_79B1) >> 16).unwrap_or(0)
+    usize::try_from(four.wrapping_mul(0x9E37_79B1) >> 17).unwrap_or(0)
 }
 
-/// The key of a literal of two or three bytes.
+/// The key of a literal of two or three bytes, without those of longer ones.
 fn short_key(four: u32) -> usize {
-    usize::try_from(four & 0xFFFF).unwrap_or(0) + HASHES
+    usize::try_from((four << 16).wrapping_mul(0x9E37_79B1) >> 20).unwrap_or(0)
 }
 
-/// For each byte before a place where its words of the table begin.
-static AFTER: [usize; 256] = {
-    let mut after = [0; 256];
+/// The bit of the lowest six of these bytes.
+fn six(eight: u64) -> usize {
+    usize::try_from((eight << 16).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 48).unwrap_or(0)
+}
+
+/// The bit of the lowest three of these bytes.
+fn three(four: u32) -> usize {
+    usize::try_from((four << 8).wrapping_mul(0x9E37_79B1) >> 16).unwrap_or(0)
+}
+
+/// For each byte what a place after it is.
+static AFTER: [u8; 256] = {
+    let mut after = [AT_WORD; 256];
     let mut byte = 0_u8;
     loop {
         #[expect(
@@ -65,7 +87,7 @@ static AFTER: [usize; 256] = {
             reason = "evaluated when compiled, and a byte is in bounds"
         )]
         if byte.is_ascii_alphanumeric() {
-            after[byte as usize] = WORDS;
+            after[byte as usize] = IN_WORD;
         }
         if byte == u8::MAX {
             break after;
@@ -73,12 +95,6 @@ static AFTER: [usize; 256] = {
         byte += 1;
     }
 };
-
-/// The word of the table and the bit in it.
-fn place(key: usize, in_word: bool) -> (usize, u64) {
-    let word = key / 64 + if in_word { WORDS } else { 0 };
-    (word, 1 << (key % 64))
-}
 
 /// Hands over each place of `byte`. Most stretches have none, and are searched many bytes at a time.
 fn find_byte(text: &[u8], byte: u8, mut hand_over: impl FnMut(usize)) {
@@ -89,6 +105,15 @@ fn find_byte(text: &[u8], byte: u8, mut hand_over: impl FnMut(usize)) {
                 hand_over(number * STRETCH + at);
             }
         }
+    }
+}
+
+/// Which bits count of so many bytes, eight at most.
+fn mask_of(bytes: usize) -> u64 {
+    match bytes {
+        0 => 0,
+        1..=7 => (1 << (8 * bytes)) - 1,
+        8.. => u64::MAX,
     }
 }
 
@@ -104,26 +129,30 @@ impl Literals {
     /// Makes a finder of `literals` in lower case; those with `true` are looked for only where no letter or digit of ASCII is
     /// before them. None if there are too many, or one is empty.
     pub(crate) fn new<'a>(literals: impl IntoIterator<Item = (&'a str, bool)>) -> Option<Self> {
-        let mut bits = Box::new([0_u64; 2 * WORDS]);
+        let mut long = Box::new([0_u8; HASHES]);
+        let mut short = Box::new([0_u8; SHORT_HASHES]);
+        let mut longer = Box::new([0_u64; (BEGINNINGS + KEYS) / 64]);
         let mut keyed = Vec::new();
         let mut single: BTreeMap<u8, Vec<usize>> = BTreeMap::new();
         for (literal, (text, at_word)) in literals.into_iter().enumerate() {
             let bytes = text.as_bytes();
-            let key = match *bytes {
+            let (flags, key): (&mut [u8], _) = match *bytes {
                 [] => return None,
                 [one] => {
                     single.entry(one).or_default().push(literal);
                     continue;
                 }
-                [a, b] | [a, b, _] => short_key(u32::from_le_bytes([a, b, 0, 0])),
-                [a, b, c, d, ..] => long_key(u32::from_le_bytes([a, b, c, d])),
+                [a, b] | [a, b, _] => (&mut *short, short_key(u32::from_le_bytes([a, b, 0, 0]))),
+                [a, b, c, d, ..] => (&mut *long, long_key(u32::from_le_bytes([a, b, c, d]))),
             };
-            for in_word in [false, true] {
-                if !(at_word && in_word) {
-                    let (word, bit) = place(key, in_word);
-                    *bits.get_mut(word)? |= bit;
-                }
-            }
+            *flags.get_mut(key)? |= AT_WORD | if at_word { 0 } else { IN_WORD };
+            let key = if bytes.len() < 4 { HASHES + key } else { key };
+            let bit = match *bytes {
+                [a, b, c] => three(u32::from_le_bytes([a, b, c, 0])),
+                [_, _, _, _, _, _, ..] => six(little_endian(bytes)),
+                [..] => BEGINNINGS + key,
+            };
+            *longer.get_mut(bit / 64)? |= 1 << (bit % 64);
             keyed.push((key, literal, bytes));
         }
         keyed.sort_unstable();
@@ -134,11 +163,13 @@ impl Literals {
             *count = count.checked_add(1)?;
             entries.push(Entry {
                 first: little_endian(bytes),
-                mask: u64::MAX >> (64 - 8 * bytes.len().min(8)),
+                mask: mask_of(bytes.len()),
+                second: little_endian(bytes.get(8..).unwrap_or_default()),
+                second_mask: mask_of(bytes.len().saturating_sub(8)),
                 len: bytes.len(),
                 literal,
             });
-            rests.push(bytes.get(8..).unwrap_or_default().into());
+            rests.push(bytes.get(16..).unwrap_or_default().into());
         }
         let mut total = 0_u16;
         for start in &mut starts {
@@ -146,7 +177,9 @@ impl Literals {
             *start = total;
         }
         Some(Self {
-            bits,
+            long,
+            short,
+            longer,
             starts,
             entries,
             rests,
@@ -170,68 +203,73 @@ impl Literals {
         if text.len() < 2 {
             return found;
         }
-        let mut before = 0;
-        let mut look = |start: usize, four: u32| {
-            let bit = |key: usize| {
-                let bits = self.bits.get(key / 64 + before).unwrap_or(&0);
-                bits >> (key % 64) & 1
-            };
-            let (long, short) = (long_key(four), short_key(four));
-            if bit(long) | bit(short) != 0 {
-                self.compare_both(text, start, [long, short], before, &mut found);
-            }
-            let first = usize::from(four.to_le_bytes()[0]);
-            before = AFTER.get(first).copied().unwrap_or(0);
-        };
-        for (start, bytes) in text.windows(4).enumerate() {
-            if let [a, b, c, d] = *bytes {
-                look(start, u32::from_le_bytes([a, b, c, d]));
+        let mut here = AT_WORD;
+        for (start, bytes) in text.windows(8).enumerate() {
+            if let Some(eight) = bytes.first_chunk::<8>() {
+                let eight = u64::from_le_bytes(*eight);
+                self.look(text, start, eight, &mut here, &mut found);
             }
         }
-        // At the end, one of two or three bytes can still begin.
-        for start in text.len().saturating_sub(3)..text.len() - 1 {
-            let at = |n: usize| text.get(start + n).copied().unwrap_or(0);
-            look(start, u32::from_le_bytes([at(0), at(1), at(2), 0]));
+        // At the end, shorter ones can still begin.
+        for start in text.len().saturating_sub(7)..text.len() - 1 {
+            let eight = little_endian(text.get(start..).unwrap_or_default());
+            self.look(text, start, eight, &mut here, &mut found);
         }
         found.sort_unstable();
         found
     }
 
-    /// Compares the literals of those keys whose bits are set.
-    #[inline(never)]
-    fn compare_both(
-        &self,
-        text: &[u8],
-        start: usize,
-        keys: [usize; 2],
-        before: usize,
-        found: &mut Vec<Found>,
-    ) {
-        for key in keys {
-            let bits = self.bits.get(key / 64 + before).unwrap_or(&0);
-            if bits >> (key % 64) & 1 != 0 {
-                self.compare(text, start, key, found);
+    /// Finds what begins with `eight` at `start`. `here` is what that place is, and then what the next one is.
+    #[inline(always)]
+    fn look(&self, text: &[u8], start: usize, eight: u64, here: &mut u8, found: &mut Vec<Found>) {
+        let four = u32::try_from(eight & 0xFFFF_FFFF).unwrap_or(0);
+        let (long, short) = (long_key(four), short_key(four));
+        let has_long = self.long.get(long).unwrap_or(&0) & *here;
+        let has_short = self.short.get(short).unwrap_or(&0) & *here;
+        if has_long | has_short != 0 {
+            if has_long != 0 && self.may_begin(long, six(eight)) {
+                self.compare(text, start, eight, long, found);
+            }
+            let short = HASHES + short;
+            if has_short != 0 && self.may_begin(short, three(four)) {
+                self.compare(text, start, eight, short, found);
             }
         }
+        let first = usize::from(four.to_le_bytes()[0]);
+        *here = AFTER.get(first).copied().unwrap_or(AT_WORD);
     }
 
-    fn compare(&self, text: &[u8], start: usize, key: usize, found: &mut Vec<Found>) {
+    /// Whether a literal with this key may begin as the bytes of `beginning` do.
+    fn may_begin(&self, key: usize, beginning: usize) -> bool {
+        let has = |bit: usize| self.longer.get(bit / 64).unwrap_or(&0) >> (bit % 64);
+        (has(beginning) | has(BEGINNINGS + key)) & 1 != 0
+    }
+
+    /// Compares the literals of a key with what begins at `start`, of which eight bytes are given: zeros are past the end.
+    #[inline(never)]
+    fn compare(&self, text: &[u8], start: usize, eight: u64, key: usize, found: &mut Vec<Found>) {
         let (Some(from), Some(to)) = (self.starts.get(key), self.starts.get(key + 1)) else {
             return;
         };
         let (from, to) = (usize::from(*from), usize::from(*to));
         let rest = text.get(start..).unwrap_or_default();
-        let first = match rest.first_chunk::<8>() {
+        let after = rest.get(8..).unwrap_or_default();
+        let second = match after.first_chunk::<8>() {
             Some(eight) => u64::from_le_bytes(*eight),
-            None => little_endian(rest),
+            None => little_endian(after),
         };
         let entries = self.entries.get(from..to).unwrap_or_default();
         for (entry, index) in entries.iter().zip(from..) {
-            if first & entry.mask != entry.first || entry.len > rest.len() {
+            if (eight & entry.mask ^ entry.first) | (second & entry.second_mask ^ entry.second) != 0
+                || entry.len > rest.len()
+            {
                 continue;
             }
-            let tail = rest.get(8..entry.len).unwrap_or_default();
-            if self.rests.get(index).is_some_and(|rest| **rest == *tail) {
+            let is_equal = entry.len <= 16
+                || self.rests.get(index).is_some_and(|tail| {
+                    rest.get(16..entry.len).is_some_and(|rest| *rest == **tail)
+                });
+            if is_equal {
                 found.push(Found {
                     end: start + entry.len,
                     start,

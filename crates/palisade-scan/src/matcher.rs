@@ -25,7 +25,8 @@ use crate::{
     normalize::normalize,
     numbers::{find_card, find_iban, may_hold_numbers},
     pieces::{DECODED, MATCHED, pieces},
-    required::{self, EDGE, Part},
+    reach::{Reach, surroundings},
+    required::{self, EDGE, Words},
     score::{self, Gatherer, Reader, lexicon::LEXICON, signal::Signal, weights},
 };
 use aho_corasick::AhoCorasick;
@@ -286,9 +287,8 @@ fn scan_layer(
 
 /// Scans `text` with runs of white space as one: a line break if one is in it, else a space. Says which encodings it may be in.
 fn scan_collapsed(text: &[u8], hits: &mut Hits, read: &mut Reader<'_>) -> Encodings {
-    let has_control = count(text, |b| b < b' ') > 0;
     let has_run = count_pairs(text, |a, b| a <= b' ' && b <= b' ') > 0;
-    let is_plain = !has_run && (!has_control || !text.contains(&b'\t') && !text.contains(&b'\r'));
+    let is_plain = !has_run && count(text, |b| (b == b'\t') | (b == b'\r')) == 0;
     let text = if is_plain {
         Cow::Borrowed(text)
     } else {
@@ -405,28 +405,41 @@ pub(crate) fn list_literals() -> BTreeMap<String, Vec<Owner>> {
 /// What each pattern of a detector cannot match without.
 #[derive(Debug, Default)]
 struct Needs {
-    parts: Vec<Part>,
-    /// For each pattern a bit for each of `parts` that it needs.
-    of_patterns: Vec<u64>,
+    parts: Vec<Words>,
+    of_patterns: Vec<Vec<Need>>,
+}
+
+/// A part that a pattern needs.
+#[derive(Debug, Clone, Copy)]
+struct Need {
+    /// Its bit among those of the detector.
+    bit: u64,
+    /// How much of a match is before and after its word at most.
+    before: Reach,
+    after: Reach,
 }
 
 impl Needs {
     fn find(detector: &Detector) -> Self {
         let mut needs = Self::default();
         for pattern in detector.patterns {
-            let mut mask = 0;
+            let mut all = Vec::new();
             for part in required::parts(&expand(pattern)) {
-                let known = needs.parts.iter().position(|p| *p == part);
+                let known = needs.parts.iter().position(|words| *words == part.words);
                 let index = known.unwrap_or(needs.parts.len());
                 // A part without a bit is not asked for.
                 if index < 64 {
-                    mask |= 1 << index;
+                    all.push(Need {
+                        bit: 1 << index,
+                        before: part.before,
+                        after: part.after,
+                    });
                     if known.is_none() {
-                        needs.parts.push(part);
+                        needs.parts.push(part.words);
                     }
                 }
             }
-            needs.of_patterns.push(mask);
+            needs.of_patterns.push(all);
         }
         needs
     }
@@ -479,8 +492,24 @@ struct Pattern {
     text: &'static str,
     /// Compiled when it is first tried: most texts have the words of few patterns, and all of them take a tenth of a second.
     regex: OnceLock<Option<Regex>>,
-    /// A bit for each part of the detector's [`Needs`] that a match has.
-    needs: u64,
+    /// The parts of the detector's [`Needs`] that a match has.
+    needs: Vec<Need>,
+    /// Their bits.
+    mask: u64,
+}
+
+/// A word of a part of a detector's patterns.
+#[derive(Debug)]
+struct PartFound {
+    index: usize,
+    seen: Seen,
+}
+
+/// A word of a part in a text.
+#[derive(Debug, Clone)]
+struct Seen {
+    bit: u64,
+    span: Range<usize>,
 }
 
 impl Pattern {
@@ -497,6 +526,50 @@ impl Pattern {
 
     fn find(&self, text: &[u8]) -> Option<Range<usize>> {
         Some(self.regex()?.find(text)?.range())
+    }
+
+    /// Whether it matches within a stretch in which the words of its parts were seen there. It is tried around those of one part.
+    fn is_match_near(&self, text: &[u8], stretch: &Range<usize>, seen: &[Seen]) -> bool {
+        let Some(upto) = text.get(..stretch.end) else {
+            return false;
+        };
+        let count = |need: &&Need| seen.iter().filter(|s| s.bit == need.bit).count();
+        let bounded = self
+            .needs
+            .iter()
+            .filter(|need| !need.before.is_endless() || !need.after.is_endless());
+        let Some(need) = bounded.min_by_key(count) else {
+            return self.is_match_at(upto, stretch.start);
+        };
+        // What is cut after a window may seem to end a word, so that a match there is no proof.
+        let may_match = |window: &Range<usize>| {
+            let end = window.end.saturating_add(1).min(upto.len());
+            self.is_match_at(upto.get(..end).unwrap_or_default(), window.start)
+        };
+        let mut open: Option<Range<usize>> = None;
+        let mut is_near = false;
+        // Where words are many, their surroundings are more than the stretch.
+        let mut left = stretch.len();
+        for one in seen.iter().filter(|one| one.bit == need.bit) {
+            let next = surroundings(text, stretch, &one.span, need.before, need.after);
+            let Some(rest) = left.checked_sub(next.len()) else {
+                return self.is_match_at(upto, stretch.start);
+            };
+            left = rest;
+            match &mut open {
+                Some(window) if next.start <= window.end => {
+                    window.start = window.start.min(next.start);
+                    window.end = window.end.max(next.end);
+                }
+                Some(window) => {
+                    is_near |= may_match(window);
+                    *window = next;
+                }
+                None => open = Some(next),
+            }
+        }
+        is_near |= open.as_ref().is_some_and(may_match);
+        is_near && self.is_match_at(upto, stretch.start)
     }
 }
 
@@ -519,6 +592,7 @@ impl Matcher {
                         .map(|(text, needs)| Pattern {
                             text,
                             regex: OnceLock::new(),
+                            mask: needs.iter().fold(0, |mask, need| mask | need.bit),
                             needs,
                         })
                         .collect()
@@ -544,8 +618,9 @@ impl Matcher {
         let mut touched = Hits::default();
         let mut gatherer = Gatherer::default();
         let line = in_one_line(text);
-        let found = literals.find(&line);
-        for (at, one) in found.iter().enumerate() {
+        // The words of parts so far.
+        let mut parts: Vec<PartFound> = Vec::new();
+        for one in literals.find(&line) {
             for owner in self.owners.get(one.literal).into_iter().flatten() {
                 match owner {
                     Owner::Detector(index) => {
@@ -558,13 +633,22 @@ impl Matcher {
                         );
                         touched.add(*index);
                         if from > *end {
-                            let known = found.get(..at).unwrap_or_default();
-                            self.try_patterns(text, *index, (*start, *end), known, hits);
+                            self.try_patterns(text, *index, (*start, *end), &parts, hits);
                             *start = from;
                         }
                         *end = to;
                     }
-                    Owner::Part(_, _, _) => {}
+                    Owner::Part(index, bit, edges) => {
+                        if edges.hold(text, &one) {
+                            parts.push(PartFound {
+                                index: *index,
+                                seen: Seen {
+                                    bit: 1 << bit,
+                                    span: one.start..one.end,
+                                },
+                            });
+                        }
+                    }
                     Owner::Decoder(encoding) => encodings.add(*encoding),
                     Owner::Signal(signal, boundary) => {
                         if boundary.holds(&line, one.start, one.end) {
@@ -579,62 +663,49 @@ impl Matcher {
             let index = usize::try_from(touched.0.trailing_zeros()).unwrap_or(0);
             touched.0 &= touched.0 - 1;
             if let Some(stretch) = open.get(index) {
-                self.try_patterns(text, index, *stretch, &found, hits);
+                self.try_patterns(text, index, *stretch, &parts, hits);
             }
         }
         encodings
     }
 
-    /// Adds the detector if it matches within a stretch. `found` has all literals that are in it.
+    /// Adds the detector if it matches within a stretch. `parts` has all words of parts that are in it.
     fn try_patterns(
         &self,
         text: &[u8],
         index: usize,
         (start, end): (usize, usize),
-        found: &[Found],
+        parts: &[PartFound],
         hits: &mut Hits,
     ) {
-        let (Some(patterns), Some(upto)) = (self.patterns.get(index), text.get(..end)) else {
+        let Some(patterns) = self.patterns.get(index) else {
             return;
         };
         if start >= end || hits.has(index) {
             return;
         }
-        let seen = self.parts_within(text, index, start..end, found);
+        let stretch = start..end;
+        let seen = parts_within(index, &stretch, parts);
+        let bits = seen.iter().fold(0, |bits, one| bits | one.bit);
         if patterns
             .iter()
-            .filter(|pattern| pattern.needs & seen == pattern.needs)
-            .any(|pattern| pattern.is_match_at(upto, start))
+            .filter(|pattern| pattern.mask & bits == pattern.mask)
+            .any(|pattern| pattern.is_match_near(text, &stretch, &seen))
         {
             hits.add(index);
         }
     }
+}
 
-    /// A bit for each part of the patterns of a detector that has a word in a stretch.
-    fn parts_within(
-        &self,
-        text: &[u8],
-        index: usize,
-        stretch: Range<usize>,
-        found: &[Found],
-    ) -> u64 {
-        let first = found.partition_point(|f| f.end <= stretch.start);
-        let mut seen = 0;
-        for one in found.get(first..).unwrap_or_default() {
-            if one.end > stretch.end {
-                break;
-            }
-            for owner in self.owners.get(one.literal).into_iter().flatten() {
-                if let Owner::Part(of, bit, edges) = owner
-                    && *of == index
-                    && edges.hold(text, one)
-                {
-                    seen |= 1 << bit;
-                }
-            }
-        }
-        seen
-    }
+/// The words of parts of the patterns of a detector that a stretch has. `parts` is in the order of their ends.
+fn parts_within(index: usize, stretch: &Range<usize>, parts: &[PartFound]) -> Vec<Seen> {
+    let first = parts.partition_point(|part| part.seen.span.end <= stretch.start);
+    let rest = parts.get(first..).unwrap_or_default();
+    rest.iter()
+        .take_while(|part| part.seen.span.end <= stretch.end)
+        .filter(|part| part.index == index)
+        .map(|part| part.seen.clone())
+        .collect()
 }
 
 /// Runs of white space as one: a line break if one is in it, else a space.
@@ -729,6 +800,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+    use crate::pieces::Sizes;
 
     /// What is found in `text` without the score.
     fn ids(text: &str) -> Vec<&'static str> {
@@ -816,7 +888,8 @@ mod tests {
     fn a_pattern_that_is_left_out_would_not_match() {
         let mut every = Matcher::new();
         for pattern in every.patterns.iter_mut().flatten() {
-            pattern.needs = 0;
+            pattern.needs = Vec::new();
+            pattern.mask = 0;
         }
         let texts: Vec<&str> = DETECTORS
             .iter()
@@ -825,8 +898,22 @@ mod tests {
             .collect();
         let neighbours = texts.iter().zip(texts.iter().skip(7));
         let joined = neighbours.map(|(a, b)| format!("{a} {b}").replace('e', "E"));
+        // Words far apart, words in quotes, and words with honest text around them.
+        let filler = "The kettle is blue, and it's lid 'fits' well. ".repeat(6);
+        let changed = texts.iter().flat_map(|text| {
+            [
+                text.replace(' ', " -- '' \n "),
+                text.replace(' ', "' `"),
+                format!("{filler}{text} {filler}{text}. {filler}"),
+            ]
+        });
         let mut found = 0;
-        for text in texts.iter().map(|t| (*t).to_owned()).chain(joined) {
+        for text in texts
+            .iter()
+            .map(|t| (*t).to_owned())
+            .chain(joined)
+            .chain(changed)
+        {
             let [mut with, mut without] = [Hits::default(), Hits::default()];
             MATCHER.scan(text.as_bytes(), &mut with, &mut |_, _, _| {});
             every.scan(text.as_bytes(), &mut without, &mut |_, _, _| {});
@@ -834,6 +921,34 @@ mod tests {
             found += with.0.count_ones();
         }
         assert!(found > 250, "{found}");
+    }
+
+    /// Wherever a long text is cut into parts that overlap as they do, patterns find in the parts what they find in the whole.
+    #[test]
+    fn a_text_in_parts_has_the_findings_of_the_whole() {
+        let filler = "The kettle is blue, and its lid fits well.\n".repeat(60);
+        let mut state = 11_u64;
+        let mut below = |most: usize| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            usize::try_from(state >> 33).unwrap() % most
+        };
+        let mut found = 0;
+        for text in DETECTORS.iter().flat_map(|d| d.positives) {
+            let (before, after) = filler.split_at(below(filler.len()));
+            let text = normalize(&format!("{before}\n{text}\n{after}")).text;
+            let overlap = 1024;
+            let sizes = Sizes::new(overlap + 1 + below(1500), overlap);
+            let [mut whole, mut in_parts] = [Hits::default(), Hits::default()];
+            MATCHER.scan(text.as_bytes(), &mut whole, &mut |_, _, _| {});
+            for part in pieces(text.as_bytes(), sizes) {
+                MATCHER.scan(part, &mut in_parts, &mut |_, _, _| {});
+            }
+            assert_eq!(whole.0, in_parts.0, "{sizes:?} {text}");
+            found += whole.0.count_ones();
+        }
+        assert!(found > 100, "{found}");
     }
 
     #[test]

@@ -3,9 +3,11 @@
 use crate::decode::{MIN_LEET, MIN_MARKED, MIN_RUN, MIN_SPACED};
 
 /// Counts over bytes and the one or two after each.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct Outline {
     digits: usize,
+    /// Digits after something else.
+    numbers: usize,
     /// Letters alone between two spaces.
     spaced: usize,
     /// Letters alone between two marks, as in `i.g.n.o.r.e`.
@@ -14,14 +16,17 @@ pub(crate) struct Outline {
     starts: usize,
     /// Places where a letter and a digit meet, or a sign joins them to what follows.
     joined: usize,
-    /// Whether [`MIN_RUN`] characters of Base64 stand in a row.
-    has_run: bool,
+    /// Where [`RUN_BLOCK`] characters of Base64 stand, at multiples of so many bytes.
+    run_blocks: Vec<usize>,
 }
+
+/// A run of [`MIN_RUN`] characters fills a block of so many bytes.
+pub(crate) const RUN_BLOCK: usize = MIN_RUN / 2;
 
 /// Bytes that are looked at together: few enough for counters of a byte.
 const BLOCK: usize = 128;
 /// Bytes of the next block that are looked at with one.
-const AHEAD: usize = MIN_RUN - 1;
+const AHEAD: usize = 2;
 
 const LETTER: u8 = 1;
 const DIGIT: u8 = 2;
@@ -51,19 +56,15 @@ pub(crate) fn is_mark(byte: u8) -> bool {
     (byte.wrapping_sub(b'*') < 6) | (byte == b'_') | (byte == b'|') | (byte == b'~')
 }
 
-/// Whether a run begins in the block: where so many of its characters stand, and as many after them, twice as many do.
-fn has_run(all: &[u8; BLOCK + AHEAD]) -> bool {
-    let of_run = all.map(|kinds| u8::from(kinds & (LETTER | DIGIT | SIGN) != 0));
-    let both = |of: &[u8; BLOCK + AHEAD], length: usize| {
-        let mut both = [0_u8; BLOCK + AHEAD];
-        let (_, later) = of.split_at(length);
-        for ((both, first), later) in both.iter_mut().zip(of).zip(later) {
-            *both = first & later;
-        }
-        both
-    };
-    let begins = both(&both(&both(&both(&of_run, 1), 2), 4), MIN_RUN / 2);
-    begins.iter().fold(0, |any, begins| any | begins) != 0
+/// Whether all bytes of these kinds are of Base64, in one number.
+fn is_of_run(block: &[u8]) -> bool {
+    const EACH: u64 = 0x0101_0101_0101_0101;
+    let all = block.first_chunk::<RUN_BLOCK>();
+    let kinds = all.map_or(0, |block| u64::from_le_bytes(*block));
+    let of_run = [LETTER, DIGIT, SIGN]
+        .iter()
+        .fold(0, |any, kind| any | kinds >> kind.trailing_zeros());
+    of_run & EACH == EACH
 }
 
 impl Outline {
@@ -71,6 +72,7 @@ impl Outline {
         let mut outline = Self::default();
         let mut all = [0_u8; BLOCK + AHEAD];
         let mut rest = text;
+        let mut at = 0;
         while !rest.is_empty() {
             // What is past the end is nothing.
             all.fill(0);
@@ -78,6 +80,12 @@ impl Outline {
                 *kinds_of = kinds(*byte);
             }
             outline.add(&all);
+            for (block, number) in all.chunks_exact(RUN_BLOCK).take(BLOCK / RUN_BLOCK).zip(0..) {
+                if is_of_run(block) {
+                    outline.run_blocks.push(at + number * RUN_BLOCK);
+                }
+            }
+            at += BLOCK;
             rest = rest.get(BLOCK..).unwrap_or_default();
         }
         outline
@@ -85,13 +93,15 @@ impl Outline {
 
     /// Adds a block whose last bytes belong to the next.
     fn add(&mut self, all: &[u8; BLOCK + AHEAD]) {
-        let (mut digits, mut spaced, mut marked, mut starts, mut joined) =
-            (0_u8, 0_u8, 0_u8, 0_u8, 0_u8);
+        let (mut digits, mut numbers, mut spaced) = (0_u8, 0_u8, 0_u8);
+        let (mut marked, mut starts, mut joined) = (0_u8, 0_u8, 0_u8);
         let (_, second) = all.split_at(1);
         let (_, third) = all.split_at(2);
         for ((a, b), c) in all.iter().take(BLOCK).zip(second).zip(third) {
             let has = |kinds: &u8, kind: u8| kinds & kind != 0;
             digits = digits.wrapping_add(u8::from(has(a, DIGIT)));
+            let is_first = !has(a, DIGIT) & has(b, DIGIT);
+            numbers = numbers.wrapping_add(u8::from(is_first));
             let after_space = has(a, SPACE) & has(b, LETTER);
             starts = starts.wrapping_add(u8::from(after_space));
             spaced = spaced.wrapping_add(u8::from(after_space & has(c, SPACE)));
@@ -103,32 +113,34 @@ impl Outline {
             joined = joined.wrapping_add(u8::from(meet));
         }
         self.digits += usize::from(digits);
+        self.numbers += usize::from(numbers);
         self.spaced += usize::from(spaced);
         self.marked += usize::from(marked);
         self.starts += usize::from(starts);
         self.joined += usize::from(joined);
-        self.has_run |= has_run(all);
     }
 
-    /// Whether there is a run that may be Base64 or hexadecimal.
-    pub(crate) fn has_run(self) -> bool {
-        self.has_run
+    /// Where the blocks are that only runs of Base64 or hexadecimal fill.
+    pub(crate) fn run_blocks(&self) -> &[usize] {
+        &self.run_blocks
     }
 
     /// Whether there are about as many single letters between spaces as spelled-out words have.
-    pub(crate) fn may_be_spaced(self) -> bool {
+    pub(crate) fn may_be_spaced(&self) -> bool {
         // The first and the last have a space on one side alone.
         self.spaced + 2 >= MIN_SPACED
     }
 
     /// Whether enough single letters stand between marks.
-    pub(crate) fn may_be_marked(self) -> bool {
+    pub(crate) fn may_be_marked(&self) -> bool {
         self.marked >= MIN_MARKED
     }
 
     /// Whether as many words may have letters and digits as a text needs in which every third does.
-    pub(crate) fn may_be_leet(self) -> bool {
-        self.digits >= MIN_LEET && self.joined >= MIN_LEET && self.joined * 3 >= self.starts
+    pub(crate) fn may_be_leet(&self) -> bool {
+        // Such a word has the first digit of a number. That of the text has nothing before it.
+        let most = self.joined.min(self.numbers + 1);
+        self.digits >= MIN_LEET && most >= MIN_LEET && most * 3 >= self.starts
     }
 }
 
@@ -145,6 +157,7 @@ mod tests {
             let of = |n: usize| text.get(at + n).map_or(0, |b| kinds(*b));
             let [a, b, c] = [of(0), of(1), of(2)];
             outline.digits += usize::from(text[at].is_ascii_digit());
+            outline.numbers += usize::from(a & DIGIT == 0 && b & DIGIT != 0);
             outline.starts += usize::from(a & SPACE != 0 && b & LETTER != 0);
             outline.spaced += usize::from(a & SPACE != 0 && b & LETTER != 0 && c & SPACE != 0);
             let marked = a & MARK_ENDS != 0 && b & LETTER != 0 && c & MARK_BEGINS != 0;
@@ -153,8 +166,10 @@ mod tests {
                 || a & DIGIT != 0 && b & LETTER != 0
                 || a & SIGN != 0 && b & (LETTER | DIGIT) != 0;
             outline.joined += usize::from(meet);
-            let run = (0..MIN_RUN).all(|n| of(n) & (LETTER | DIGIT | SIGN) != 0);
-            outline.has_run |= run;
+            let is_run = (0..RUN_BLOCK).all(|n| of(n) & (LETTER | DIGIT | SIGN) != 0);
+            if at % RUN_BLOCK == 0 && is_run {
+                outline.run_blocks.push(at);
+            }
         }
         outline
     }
@@ -181,12 +196,13 @@ mod tests {
             let part = &text.as_bytes()[..len];
             assert_eq!(Outline::measure(part), measure_simply(part), "{len}");
         }
-        for before in 0..300 {
+        for before in 0..40 {
             for run in [MIN_RUN - 1, MIN_RUN, MIN_RUN + 1] {
-                let text = format!("{}{}.", "a.".repeat(before), "x".repeat(run));
+                let text = format!("{}{}.", ".".repeat(before), "x1-/".repeat(run));
+                let text = &text[..before + run];
                 let outline = Outline::measure(text.as_bytes());
                 assert_eq!(outline, measure_simply(text.as_bytes()), "{before}");
-                assert_eq!(outline.has_run(), run >= MIN_RUN, "{before}");
+                assert!(run < MIN_RUN || !outline.run_blocks.is_empty(), "{before}");
             }
         }
     }

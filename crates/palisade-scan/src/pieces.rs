@@ -11,6 +11,14 @@ pub(crate) struct Sizes {
     overlap: usize,
 }
 
+#[cfg(test)]
+impl Sizes {
+    /// Parts of another length, for tests.
+    pub(crate) fn new(piece: usize, overlap: usize) -> Self {
+        Self { piece, overlap }
+    }
+}
+
 /// For patterns and passages: they share more than any of those reaches over.
 pub(crate) const MATCHED: Sizes = Sizes {
     piece: 32 << 10,

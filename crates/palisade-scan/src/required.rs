@@ -7,9 +7,38 @@ use std::collections::BTreeSet;
 
 use regex_syntax::hir::{Class, Hir, HirKind, Look};
 
-/// Words one of which is in every match, in lower case, with spaces for control characters. [`EDGE`] stands where a word of letters,
-/// digits and `_` has to begin or end.
-pub(crate) type Part = BTreeSet<String>;
+use crate::reach::Reach;
+
+/// Words in lower case, with spaces for control characters. [`EDGE`] stands where a word of letters, digits and `_` has to begin or
+/// end.
+pub(crate) type Words = BTreeSet<String>;
+
+/// Words one of which is in every match, and how much of the match is before and after it at most.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Part {
+    pub(crate) words: Words,
+    pub(crate) before: Reach,
+    pub(crate) after: Reach,
+}
+
+impl Part {
+    /// Words that are all of a match.
+    fn alone(words: Words) -> Self {
+        Self {
+            words,
+            before: Reach::NOTHING,
+            after: Reach::NOTHING,
+        }
+    }
+
+    fn within(self, before: Reach, after: Reach) -> Self {
+        Self {
+            words: self.words,
+            before: before.and(self.before),
+            after: self.after.and(after),
+        }
+    }
+}
 
 /// What stands at an end of a word of a [`Part`] where no letter may be beyond it.
 pub(crate) const EDGE: char = '\u{1}';
@@ -45,40 +74,57 @@ pub(crate) fn parts(pattern: &str) -> Vec<Part> {
         return Vec::new();
     };
     let mut parts = match read(&hir) {
-        Language::Words(words) => vec![words],
+        Language::Words(words) => vec![Part::alone(words)],
         Language::Parts(parts) => parts,
     };
-    parts.retain(is_telling);
+    parts.retain(|part| is_telling(&part.words));
     for part in &mut parts {
-        let all = part.clone();
-        // A longer word tells nothing that one in it does not.
-        part.retain(|word| {
-            !all.iter().any(|other| {
-                other != word && !other.contains(EDGE) && word.contains(other.as_str())
-            })
-        });
+        drop_longer_words(part);
     }
-    parts.retain(|part| frequency(part) < TOO_FREQUENT);
-    parts.sort_by_key(frequency);
-    parts.dedup();
+    parts.retain(|part| frequency(&part.words) < TOO_FREQUENT);
+    parts.sort_by_key(|part| frequency(&part.words));
+    parts.dedup_by(|part, before| part.words == before.words);
     parts.truncate(MOST_PARTS);
+    if pattern.contains("(?u") {
+        // Letters beyond ASCII can stand for others of more bytes.
+        for part in &mut parts {
+            (part.before, part.after) = (Reach::ENDLESS, Reach::ENDLESS);
+        }
+    }
     parts
+}
+
+/// A longer word tells nothing that one in it does not. Where that stands in it is not known.
+fn drop_longer_words(part: &mut Part) {
+    let all = part.words.clone();
+    let mut longest = 0;
+    part.words.retain(|word| {
+        let is_longer = all
+            .iter()
+            .any(|other| other != word && !other.contains(EDGE) && word.contains(other.as_str()));
+        if is_longer {
+            longest = longest.max(word.len());
+        }
+        !is_longer
+    });
+    let more = Reach::of_bytes(longest);
+    (part.before, part.after) = (part.before.and(more), part.after.and(more));
 }
 
 /// What is known of the matches of a part of a pattern.
 enum Language {
     /// All of them.
-    Words(Part),
+    Words(Words),
     /// Of each of these one word is in every match.
     Parts(Vec<Part>),
 }
 
 fn read(hir: &Hir) -> Language {
     match hir.kind() {
-        HirKind::Look(Look::WordAscii) => Language::Words(Part::from([EDGE.to_string()])),
-        HirKind::Empty | HirKind::Look(_) => Language::Words(Part::from([String::new()])),
+        HirKind::Look(Look::WordAscii) => Language::Words(Words::from([EDGE.to_string()])),
+        HirKind::Empty | HirKind::Look(_) => Language::Words(Words::from([String::new()])),
         HirKind::Literal(literal) => match std::str::from_utf8(&literal.0) {
-            Ok(text) if text.is_ascii() => Language::Words(Part::from([comparable(text)])),
+            Ok(text) if text.is_ascii() => Language::Words(Words::from([comparable(text)])),
             // Upper case beyond ASCII is not undone before words are looked for.
             Ok(_) | Err(_) => Language::Parts(Vec::new()),
         },
@@ -92,8 +138,15 @@ fn read(hir: &Hir) -> Language {
                     Language::Words(words)
                 }
                 (_, 0, _) => Language::Parts(Vec::new()),
-                (Language::Words(words), _, _) => Language::Parts(vec![words]),
-                (parts @ Language::Parts(_), _, _) => parts,
+                // One is in the first of them.
+                (Language::Words(words), _, _) => {
+                    let part = Part::alone(words);
+                    Language::Parts(vec![part.within(Reach::NOTHING, Reach::of(hir))])
+                }
+                (Language::Parts(parts), _, _) => {
+                    let within = |part: Part| part.within(Reach::NOTHING, Reach::of(hir));
+                    Language::Parts(parts.into_iter().map(within).collect())
+                }
             }
         }
         HirKind::Concat(all) => read_sequence(all),
@@ -117,7 +170,7 @@ fn read_class(class: &Class) -> Language {
             .collect::<Option<Vec<_>>>()
             .map(|ranges| ranges.into_iter().flatten().collect()),
     };
-    let words: Option<Part> = bytes.and_then(|bytes| {
+    let words: Option<Words> = bytes.and_then(|bytes| {
         bytes
             .into_iter()
             .map(|b| {
@@ -133,20 +186,28 @@ fn read_class(class: &Class) -> Language {
 }
 
 fn read_sequence(all: &[Hir]) -> Language {
-    let mut parts = Vec::new();
-    let mut run = Part::from([String::new()]);
+    let mut parts: Vec<Part> = Vec::new();
+    let mut run = Words::from([String::new()]);
+    // What is before the run, and what has been read.
+    let (mut before_run, mut read_before) = (Reach::NOTHING, Reach::NOTHING);
     let mut is_all = true;
     // Whether what was read ends with a character that is of no word.
     let mut after_gap = false;
     for hir in all {
+        let reach = Reach::of(hir);
+        for part in &mut parts {
+            part.after = part.after.and(reach);
+        }
         let words = match read(hir) {
             Language::Words(words) => Some(words),
             Language::Parts(more) => {
-                parts.extend(more);
+                let within = |part: Part| part.within(read_before, Reach::NOTHING);
+                parts.extend(more.into_iter().map(within));
                 None
             }
         };
         let gap = is_gap(hir);
+        let read_upto = read_before.and(reach);
         match words {
             Some(next) if run.len() * next.len() <= MOST_WORDS => {
                 run = join(&run, &next);
@@ -156,31 +217,37 @@ fn read_sequence(all: &[Hir]) -> Language {
             words => {
                 is_all = false;
                 if gap {
-                    run = join(&run, &Part::from([EDGE.to_string()]));
+                    run = join(&run, &Words::from([EDGE.to_string()]));
                 }
-                parts.push(run);
+                parts.push(Part::alone(run).within(before_run, reach));
                 after_gap = gap || after_gap && ends_with_gap(hir);
+                before_run = if words.is_some() {
+                    read_before
+                } else {
+                    read_upto
+                };
                 run = words.unwrap_or_else(|| {
                     let start = if after_gap {
                         EDGE.to_string()
                     } else {
                         String::new()
                     };
-                    Part::from([start])
+                    Words::from([start])
                 });
             }
         }
+        read_before = read_upto;
     }
     if is_all {
         return Language::Words(run);
     }
-    parts.push(run);
-    parts.retain(is_telling);
+    parts.push(Part::alone(run).within(before_run, Reach::NOTHING));
+    parts.retain(|part| is_telling(&part.words));
     Language::Parts(parts)
 }
 
 /// Each of `first` with each of `second` after it. Edges are told at the ends alone.
-fn join(first: &Part, second: &Part) -> Part {
+fn join(first: &Words, second: &Words) -> Words {
     let joined = first.iter().flat_map(|first| {
         second.iter().map(move |second| {
             let middle = first.trim_end_matches(EDGE);
@@ -222,33 +289,36 @@ fn ends_with_gap(hir: &Hir) -> bool {
         HirKind::Repetition(repetition) => ends_with_gap(&repetition.sub),
         HirKind::Capture(capture) => ends_with_gap(&capture.sub),
         HirKind::Concat(all) => all.last().is_some_and(is_gap),
-        HirKind::Empty
-        | HirKind::Literal(_)
-        | HirKind::Class(_)
-        | HirKind::Look(_)
-        | HirKind::Alternation(_) => is_gap(hir),
+        HirKind::Alternation(all) => all.iter().all(ends_with_gap),
+        HirKind::Empty | HirKind::Literal(_) | HirKind::Class(_) | HirKind::Look(_) => is_gap(hir),
     }
 }
 
 fn read_choice(all: &[Hir]) -> Language {
-    let mut any = Part::new();
+    let mut any = Part::alone(Words::new());
     let mut is_all = true;
+    let mut add = |part: Part| {
+        any.words.extend(part.words);
+        any.before = any.before.or(part.before);
+        any.after = any.after.or(part.after);
+    };
     for hir in all {
         match read(hir) {
-            Language::Words(words) => any.extend(words),
+            Language::Words(words) => add(Part::alone(words)),
             Language::Parts(parts) => {
                 is_all = false;
-                match parts.into_iter().filter(is_telling).min_by_key(frequency) {
-                    Some(part) => any.extend(part),
+                let telling = parts.into_iter().filter(|part| is_telling(&part.words));
+                match telling.min_by_key(|part| frequency(&part.words)) {
+                    Some(part) => add(part),
                     None => return Language::Parts(Vec::new()),
                 }
             }
         }
     }
-    if any.len() > MOST_WORDS {
+    if any.words.len() > MOST_WORDS {
         Language::Parts(Vec::new())
     } else if is_all {
-        Language::Words(any)
+        Language::Words(any.words)
     } else {
         Language::Parts(vec![any])
     }
@@ -261,18 +331,19 @@ fn comparable(text: &str) -> String {
         .collect()
 }
 
-fn is_telling(part: &Part) -> bool {
+fn is_telling(words: &Words) -> bool {
     let is_word = |word: &String| {
         let edges = word.starts_with(EDGE) && word.len() > 1 && word.ends_with(EDGE);
         let least = if edges { LEAST_WHOLE } else { LEAST_LENGTH };
         word.trim_matches(EDGE).len() >= least
     };
-    !part.is_empty() && part.len() <= MOST_WORDS && part.iter().all(is_word)
+    !words.is_empty() && words.len() <= MOST_WORDS && words.iter().all(is_word)
 }
 
 /// About how often honest text has one of the words.
-fn frequency(part: &Part) -> usize {
-    part.iter()
+fn frequency(words: &Words) -> usize {
+    words
+        .iter()
         .map(|word| word.trim_matches(EDGE).trim())
         .map(|word| match word.len() {
             _ if COMMON.contains(&word) => 100,
@@ -292,7 +363,7 @@ mod tests {
     fn check(pattern: &str, expected: &[&[&str]]) {
         let parts: BTreeSet<Vec<String>> = parts(pattern)
             .into_iter()
-            .map(|part| part.into_iter().collect())
+            .map(|part| part.words.into_iter().collect())
             .collect();
         let expected = expected
             .iter()

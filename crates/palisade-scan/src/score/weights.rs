@@ -48,19 +48,21 @@ fn header(index: usize) -> i32 {
 }
 
 /// The weight of the feature with this hash, none if it was never learned.
+#[inline]
 pub(crate) fn weight(hash: u64) -> Option<i32> {
     let slots = BYTES.get(HEADER..).unwrap_or_default();
     let mask = (slots.len() / 4).checked_sub(1)?;
     let mut slot = slot_of(hash, mask);
-    let tag = tag_of(hash);
+    let [a, b, c] = tag_of(hash);
+    let tag = u32::from_le_bytes([a, b, c, 0]);
     for _ in 0..PROBES {
-        let [a, b, c, weight] = slots.get(slot * 4..slot * 4 + 4)? else {
-            return None;
-        };
-        if [*a, *b, *c] == tag {
-            return Some(i32::from(i8::from_le_bytes([*weight])));
+        let four = slots.get(slot * 4..slot * 4 + 4)?.first_chunk::<4>()?;
+        let found = u32::from_le_bytes(*four);
+        if found & 0x00FF_FFFF == tag {
+            let [_, _, _, weight] = *four;
+            return Some(i32::from(i8::from_le_bytes([weight])));
         }
-        if [*a, *b, *c, *weight] == [0; 4] {
+        if found == 0 {
             return None;
         }
         slot = (slot + 1) & mask;
