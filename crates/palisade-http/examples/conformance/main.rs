@@ -8,6 +8,11 @@
 //! are those of `palisade serve --http`; what the suite asks of its own is in `fixtures`. No program but this one has it: the feature
 //! `conformance` is in no other.
 
+#![expect(
+    clippy::indexing_slicing,
+    reason = "JSON gives null for a field that is not there"
+)]
+
 use std::{error::Error, path::PathBuf, sync::Arc};
 
 use palisade::{
