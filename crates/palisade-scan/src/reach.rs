@@ -31,7 +31,7 @@ impl Reach {
     }
 
     /// What `hir` matches at most, without letters beyond ASCII that a reader of case takes for others.
-    pub(crate) fn of(hir: &Hir) -> Self {
+    pub(crate) fn from_hir(hir: &Hir) -> Self {
         Self {
             bytes: hir.properties().maximum_len(),
             words: most_words(hir),
@@ -186,7 +186,7 @@ mod tests {
             .unicode(false)
             .utf8(false)
             .build();
-        Reach::of(&parser.parse(pattern).unwrap())
+        Reach::from_hir(&parser.parse(pattern).unwrap())
     }
 
     #[test]

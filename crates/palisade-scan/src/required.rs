@@ -23,7 +23,7 @@ pub(crate) struct Part {
 
 impl Part {
     /// Words that are all of a match.
-    fn alone(words: Words) -> Self {
+    fn from_words(words: Words) -> Self {
         Self {
             words,
             before: Reach::NOTHING,
@@ -31,7 +31,7 @@ impl Part {
         }
     }
 
-    fn within(self, before: Reach, after: Reach) -> Self {
+    fn widen(self, before: Reach, after: Reach) -> Self {
         Self {
             words: self.words,
             before: before.and(self.before),
@@ -74,7 +74,7 @@ pub(crate) fn parts(pattern: &str) -> Vec<Part> {
         return Vec::new();
     };
     let mut parts = match read(&hir) {
-        Language::Words(words) => vec![Part::alone(words)],
+        Language::Words(words) => vec![Part::from_words(words)],
         Language::Parts(parts) => parts,
     };
     parts.retain(|part| is_telling(&part.words));
@@ -140,12 +140,12 @@ fn read(hir: &Hir) -> Language {
                 (_, 0, _) => Language::Parts(Vec::new()),
                 // One is in the first of them.
                 (Language::Words(words), _, _) => {
-                    let part = Part::alone(words);
-                    Language::Parts(vec![part.within(Reach::NOTHING, Reach::of(hir))])
+                    let part = Part::from_words(words);
+                    Language::Parts(vec![part.widen(Reach::NOTHING, Reach::from_hir(hir))])
                 }
                 (Language::Parts(parts), _, _) => {
-                    let within = |part: Part| part.within(Reach::NOTHING, Reach::of(hir));
-                    Language::Parts(parts.into_iter().map(within).collect())
+                    let widen = |part: Part| part.widen(Reach::NOTHING, Reach::from_hir(hir));
+                    Language::Parts(parts.into_iter().map(widen).collect())
                 }
             }
         }
@@ -194,15 +194,15 @@ fn read_sequence(all: &[Hir]) -> Language {
     // Whether what was read ends with a character that is of no word.
     let mut after_gap = false;
     for hir in all {
-        let reach = Reach::of(hir);
+        let reach = Reach::from_hir(hir);
         for part in &mut parts {
             part.after = part.after.and(reach);
         }
         let words = match read(hir) {
             Language::Words(words) => Some(words),
             Language::Parts(more) => {
-                let within = |part: Part| part.within(read_before, Reach::NOTHING);
-                parts.extend(more.into_iter().map(within));
+                let widen = |part: Part| part.widen(read_before, Reach::NOTHING);
+                parts.extend(more.into_iter().map(widen));
                 None
             }
         };
@@ -219,7 +219,7 @@ fn read_sequence(all: &[Hir]) -> Language {
                 if gap {
                     run = join(&run, &Words::from([EDGE.to_string()]));
                 }
-                parts.push(Part::alone(run).within(before_run, reach));
+                parts.push(Part::from_words(run).widen(before_run, reach));
                 after_gap = gap || after_gap && ends_with_gap(hir);
                 before_run = if words.is_some() {
                     read_before
@@ -241,7 +241,7 @@ fn read_sequence(all: &[Hir]) -> Language {
     if is_all {
         return Language::Words(run);
     }
-    parts.push(Part::alone(run).within(before_run, Reach::NOTHING));
+    parts.push(Part::from_words(run).widen(before_run, Reach::NOTHING));
     parts.retain(|part| is_telling(&part.words));
     Language::Parts(parts)
 }
@@ -295,7 +295,7 @@ fn ends_with_gap(hir: &Hir) -> bool {
 }
 
 fn read_choice(all: &[Hir]) -> Language {
-    let mut any = Part::alone(Words::new());
+    let mut any = Part::from_words(Words::new());
     let mut is_all = true;
     let mut add = |part: Part| {
         any.words.extend(part.words);
@@ -304,7 +304,7 @@ fn read_choice(all: &[Hir]) -> Language {
     };
     for hir in all {
         match read(hir) {
-            Language::Words(words) => add(Part::alone(words)),
+            Language::Words(words) => add(Part::from_words(words)),
             Language::Parts(parts) => {
                 is_all = false;
                 let telling = parts.into_iter().filter(|part| is_telling(&part.words));
