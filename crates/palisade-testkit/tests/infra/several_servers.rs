@@ -218,40 +218,42 @@ async fn postgres_goes_on_with_the_next_server() {
 
 #[tokio::test]
 async fn postgres_reads_nothing_that_is_too_old() {
+    const LAG: Duration = Duration::from_secs(3);
     let (primary, standby) = postgres_pair();
     let both = [&*primary, &*standby];
     let config = postgres_config(&both, "prefer-standby");
-    let guard = postgres_guard(config.max_lag(Duration::from_secs(1))).await;
-    primary
-        .query("postgres", "UPDATE items SET name = 'nib' WHERE id = 2")
-        .unwrap();
-    wait_until(
-        &standby,
-        "postgres",
-        "SELECT name FROM items WHERE id = 2",
-        "nib",
-    );
-    assert_eq!(ask(&guard, IS_STANDBY).await.unwrap(), json!([[true]]));
+    let write = |name: &str| {
+        let sql = format!("UPDATE items SET name = '{name}' WHERE id = 2");
+        primary.query("postgres", &sql).unwrap();
+    };
+    let name = "SELECT name FROM items WHERE id = 2";
+    // A machine with much to do may take longer than that between two steps.
+    let mut tries = 0;
+    let guard = loop {
+        write("nib");
+        wait_until(&standby, "postgres", name, "nib");
+        let guard = postgres_guard(config.clone().max_lag(LAG)).await;
+        if ask(&guard, IS_STANDBY).await == Ok(json!([[true]])) {
+            break guard;
+        }
+        tries += 1;
+        assert!(tries < 10, "the standby is never read");
+    };
     // It stands still, and the primary does not.
     standby
         .query("postgres", "SELECT pg_wal_replay_pause()")
         .unwrap();
-    primary
-        .query("postgres", "UPDATE items SET name = 'cap' WHERE id = 2")
-        .unwrap();
-    tokio::time::sleep(Duration::from_millis(1500)).await;
+    write("cap");
+    tokio::time::sleep(LAG + Duration::from_millis(500)).await;
     assert_eq!(
         ask(&guard, ROWS).await.unwrap(),
         json!([[1, "ink"], [2, "cap"]])
     );
     assert_eq!(ask(&guard, IS_STANDBY).await.unwrap(), json!([[false]]));
     // Where there is only the standby, nothing is read.
-    let config = postgres_config(&both[1..], "any").max_lag(Duration::from_secs(1));
-    let error = PostgresBackend::connect(config)
-        .await
-        .unwrap_err()
-        .to_string();
-    assert!(error.contains("recent enough"), "{error}");
+    let config = postgres_config(&both[1..], "any").max_lag(LAG);
+    let error = PostgresBackend::connect(config).await.unwrap_err();
+    assert!(error.to_string().contains("recent enough"), "{error}");
 }
 
 /// A primary and its replica, with the shop in the database `main`.
