@@ -1,10 +1,14 @@
 //! `palisade token`: access tokens of the server over HTTP, made, listed and taken back.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use palisade::{host::Host as _, moment, session::Principal, token::Lifetime};
 use palisade_host::Machine;
-use palisade_http::{TokenEntry, TokenFile, TokenFileError, TokenName, TokenNameError};
+use palisade_http::{
+    SharedTokens, TokenEntry, TokenFile, TokenFileError, TokenName, TokenNameError, TokenStore,
+    Tokens,
+};
+use palisade_state::ApprovalStore;
 use serde_json::{Value, json};
 
 use crate::{
@@ -14,6 +18,7 @@ use crate::{
     args::Format,
     config::ConfigFile,
     exit::{Exit, Failure},
+    http_config::TokenPlace,
     output,
 };
 
@@ -47,8 +52,8 @@ fn create(arguments: &CreateArguments) -> Result<String, Failure> {
         Lifetime::Unending => None,
         Lifetime::Span(span) => Some(span),
     };
-    let file = file.open()?;
-    let made = file.create(read_name(name)?, &principal, lifetime);
+    let (tokens, _) = file.open()?;
+    let made = tokens.create(read_name(name)?, &principal, lifetime);
     let (token, entry) = made.map_err(fail)?;
     Ok(match format {
         Format::Text => format!(
@@ -70,8 +75,8 @@ fn create(arguments: &CreateArguments) -> Result<String, Failure> {
 
 fn list(arguments: &ListArguments) -> Result<String, Failure> {
     let ListArguments { file, format } = arguments;
-    let file = file.open()?;
-    let entries = file.entries().map_err(fail)?;
+    let (tokens, place) = file.open()?;
+    let entries = tokens.entries().map_err(fail)?;
     let now = now();
     Ok(match format {
         Format::Json => {
@@ -79,8 +84,7 @@ fn list(arguments: &ListArguments) -> Result<String, Failure> {
             format!("{}\n", json!({"tokens": all}))
         }
         Format::Text if entries.is_empty() => format!(
-            "There is no access token in {}.\nMake one: palisade token create NAME --as 'Agent::\"support-bot\"'\n",
-            file.path().display()
+            "There is no access token in {place}.\nMake one: palisade token create NAME --as 'Agent::\"support-bot\"'\n"
         ),
         Format::Text => {
             let width = entries.iter().map(|entry| entry.name.as_str().len()).max();
@@ -102,27 +106,67 @@ fn list(arguments: &ListArguments) -> Result<String, Failure> {
 
 fn revoke(arguments: &RevokeArguments) -> Result<String, Failure> {
     let RevokeArguments { name, file } = arguments;
-    let entry = file.open()?.revoke(&read_name(name)?).map_err(fail)?;
+    let (tokens, _) = file.open()?;
+    let entry = tokens.revoke(&read_name(name)?).map_err(fail)?;
+    let since = match tokens {
+        Tokens::File(_) => "the next request with it is refused",
+        Tokens::Shared(_) => "every server refuses it within a second",
+    };
     Ok(format!(
-        "The access token `{}` of {} is revoked: the next request with it is refused.\n",
+        "The access token `{}` of {} is revoked: {since}.\n",
         entry.name, entry.principal
     ))
 }
 
 impl TokenFileArguments {
-    /// The file that is meant.
-    fn open(&self) -> Result<TokenFile, Failure> {
+    /// The tokens that are meant, and where they are.
+    fn open(&self) -> Result<(Tokens, String), Failure> {
         match (&self.tokens, &self.config) {
-            (Some(path), _) => Ok(TokenFile::new(path.clone())),
+            (Some(path), _) => Ok((TokenFile::new(path.clone()).into(), path.display().to_string())),
             (None, Some(config)) => {
-                let file = ConfigFile::read(config)?;
-                Ok(TokenFile::new(file.http().tokens.clone()))
+                let config = ConfigFile::read(config)?;
+                let place = &config.http().tokens;
+                let shown = match place {
+                    TokenPlace::File(path) => path.display().to_string(),
+                    TokenPlace::State => "the state of `[approvals]`".to_owned(),
+                };
+                Ok((open_tokens(place, &config)?, shown))
             }
             (None, None) => Err(Failure::Usage(
                 "it is not said where access tokens are\n  help: `--config palisade.toml`, or `--tokens FILE`"
                     .to_owned(),
             )),
         }
+    }
+}
+
+/// The tokens at `place`, as `config` has it; those of a store are read.
+pub(crate) fn open_tokens(place: &TokenPlace, config: &ConfigFile) -> Result<Tokens, Failure> {
+    match place {
+        TokenPlace::File(path) => Ok(TokenFile::new(path.clone()).into()),
+        TokenPlace::State => {
+            let store = config.defaults().approvals.require_store()?;
+            let shared = SharedTokens::new(Arc::new(StateTokens(store)));
+            shared.refresh().map_err(fail)?;
+            Ok(shared.into())
+        }
+    }
+}
+
+/// The state as a store of access tokens.
+struct StateTokens(ApprovalStore);
+
+impl TokenStore for StateTokens {
+    fn list(&self) -> Result<Vec<String>, String> {
+        self.0.list_access_tokens()
+    }
+
+    fn keep(&self, name: &str, text: &str) -> Result<bool, String> {
+        self.0.keep_access_token(name, text)
+    }
+
+    fn delete(&self, name: &str) -> Result<bool, String> {
+        self.0.delete_access_token(name)
     }
 }
 

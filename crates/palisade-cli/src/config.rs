@@ -578,7 +578,7 @@ impl Reader<'_> {
             shown: self.shown.to_owned(),
             defaults,
             grants,
-            http: self.http(http)?,
+            http: self.http(http, &named)?,
             broker: broker.read(self.folder, |what, span, help| self.fault(what, span, help))?,
             connections: checked,
         })

@@ -10,6 +10,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use crate::{
+    approvals_config::{ApprovalSetup, STATE_LINE},
     clients_config::{ClientsSetup, HttpClients, Surroundings},
     config::Reader,
     exit::Failure,
@@ -22,7 +23,9 @@ use crate::{
 #[serde(deny_unknown_fields)]
 pub(crate) struct Http {
     /// The file of access tokens, which `palisade token create` writes. Without it, `access-tokens.json`.
-    pub(crate) tokens: Option<PathBuf>,
+    pub(crate) tokens: Option<Spanned<PathBuf>>,
+    /// Keeps access tokens in the `state` of `[approvals]` and not in a file, so that all servers with it know the same. Without it, `false`.
+    pub(crate) share_tokens: Option<Spanned<bool>>,
     /// The PEM file of the server's certificate, with those that lead to an authority. Without it, connections are not encrypted.
     pub(crate) certificate: Option<Spanned<PathBuf>>,
     /// The PEM file of its key, which only its owner may read.
@@ -56,10 +59,19 @@ const CONNECTIONS: RangeInclusive<u64> = 4..=100_000;
 /// The file of access tokens, beside the configuration.
 const TOKENS: &str = "access-tokens.json";
 
+/// Where access tokens are.
+#[derive(Debug, Clone)]
+pub(crate) enum TokenPlace {
+    /// In this file.
+    File(PathBuf),
+    /// In the state of approvals.
+    State,
+}
+
 /// The same, read; paths are from the folder of the configuration.
 #[derive(Debug, Clone)]
 pub(crate) struct HttpSetup {
-    pub(crate) tokens: PathBuf,
+    pub(crate) tokens: TokenPlace,
     /// The certificate and its key.
     pub(crate) certificate: Option<(PathBuf, PathBuf)>,
     pub(crate) proxies: Vec<IpAddr>,
@@ -74,10 +86,35 @@ pub(crate) struct HttpSetup {
 }
 
 impl Reader<'_> {
+    /// Where access tokens are; in the state only where the operator says where that is.
+    fn token_place(
+        &self,
+        file: Option<Spanned<PathBuf>>,
+        share: Option<Spanned<bool>>,
+        approvals: &ApprovalSetup,
+    ) -> Result<TokenPlace, Failure> {
+        match (file, share.filter(|share| *share.get_ref())) {
+            (None, None) => Ok(TokenPlace::File(self.folder.join(TOKENS))),
+            (Some(file), None) => Ok(TokenPlace::File(self.folder.join(file.into_inner()))),
+            (Some(_), Some(share)) => {
+                let message = "access tokens are either in a file or in the state";
+                let help = "leave `tokens` out, or `share_tokens`";
+                Err(self.fault(message, Some(share.span()), help))
+            }
+            (None, Some(share)) if !approvals.is_named() => {
+                let message = "it is not said where the state is that access tokens are shared in";
+                let help = format!("name it: {STATE_LINE}, or a PostgreSQL database there");
+                Err(self.fault(message, Some(share.span()), &help))
+            }
+            (None, Some(_)) => Ok(TokenPlace::State),
+        }
+    }
+
     /// What the server over HTTP does.
-    pub(crate) fn http(&self, http: Http) -> Result<HttpSetup, Failure> {
+    pub(crate) fn http(&self, http: Http, approvals: &ApprovalSetup) -> Result<HttpSetup, Failure> {
         let Http {
             tokens,
+            share_tokens,
             certificate,
             key,
             proxies,
@@ -92,7 +129,7 @@ impl Reader<'_> {
         let around = Surroundings {
             is_encrypted: certificate.is_some(),
             proxy: proxies.first().map(Spanned::span),
-            has_tokens: tokens.is_some() || oauth.is_some(),
+            has_tokens: tokens.is_some() || share_tokens.is_some() || oauth.is_some(),
         };
         let certificate = match (certificate, key) {
             (None, None) => None,
@@ -117,9 +154,7 @@ impl Reader<'_> {
             })
         };
         Ok(HttpSetup {
-            tokens: self
-                .folder
-                .join(tokens.unwrap_or_else(|| PathBuf::from(TOKENS))),
+            tokens: self.token_place(tokens, share_tokens, approvals)?,
             certificate,
             proxies: proxies
                 .into_iter()

@@ -6,12 +6,13 @@ use palisade::session::Principal;
 pub(crate) use palisade_http::principal_source;
 use palisade_http::{
     Algorithm, Certificates, ClaimFile, ClaimFileError, ClientAuthorities, ClientOptions,
-    HttpOptions, Issuer, MetricSource, Metrics, OauthOptions, TokenFile,
+    HttpOptions, Issuer, MetricSource, Metrics, OauthOptions,
 };
 use palisade_mcp::{CallObserver, PalisadeServer};
 use tokio::{net::TcpListener, task::JoinHandle};
 
 use crate::{
+    access_token::open_tokens,
     clients_config::ClientsSetup,
     config::ConfigFile,
     counts::Counts,
@@ -147,7 +148,7 @@ impl HttpDoor {
                     "error: the certificate of `[http]` cannot be used: {error}"
                 ))
             })?;
-        let mut options = HttpOptions::new(TokenFile::new(tokens));
+        let mut options = HttpOptions::new(open_tokens(&tokens, config)?);
         options.certificates = certificates;
         options.proxies = proxies;
         options.hosts = hosts;

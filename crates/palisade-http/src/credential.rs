@@ -14,7 +14,7 @@ use crate::{
     door::refuse,
     oauth::{Bearer, Denied, Verifier, challenge_parameters},
     token::Token,
-    token_file::TokenFile,
+    tokens::Tokens,
 };
 
 /// Why a credential did not let its bearer in.
@@ -75,8 +75,8 @@ pub(crate) type Refused = (AuthFailure, Box<Response>);
 
 /// For how long a credential lets somebody in.
 pub(crate) enum Term {
-    /// As long as the token is in the file.
-    Listed(TokenFile, Token),
+    /// As long as the token is known.
+    Listed(Tokens, Token),
     /// Until then.
     Until(SystemTime),
     /// As long as the connection's certificate is good, and that principal's.
@@ -112,7 +112,7 @@ pub(crate) struct Admitted {
 
 /// What credentials there are.
 pub(crate) struct Credentials {
-    pub(crate) tokens: TokenFile,
+    pub(crate) tokens: Tokens,
     pub(crate) verifier: Option<Verifier>,
     /// Whether client certificates count too.
     pub(crate) has_clients: bool,

@@ -20,7 +20,8 @@
 //! The server's [`PrincipalSource`](palisade_mcp::PrincipalSource) is [`principal_source`], which knows whose token a request brought.
 //!
 //! A [`TokenFile`] holds hashes of tokens, each with a name, a principal and an end. It is looked at again at each request, so
-//! that what is revoked is not known any more at once. An answer that goes on for long ends with its token.
+//! that what is revoked is not known any more at once. [`SharedTokens`] are in a store of several servers, and known for five seconds at most
+//! where it does not answer. An answer that goes on for long ends with its token.
 
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
@@ -45,6 +46,7 @@ mod rates;
 mod revocation;
 mod token;
 mod token_file;
+mod tokens;
 
 pub use asker::principal_source;
 pub use certificates::{CertificateError, Certificates};
@@ -60,3 +62,4 @@ pub use oauth::{Algorithm, Issuer, IssuerError, LEEWAY, OauthOptions};
 pub use options::HttpOptions;
 pub use token::{Token, TokenName, TokenNameError};
 pub use token_file::{TokenEntry, TokenFile, TokenFileError};
+pub use tokens::{SharedTokens, TokenStore, Tokens};

@@ -23,6 +23,7 @@ use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
     sync::Semaphore,
+    task::JoinSet,
     time::{sleep, timeout},
 };
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
@@ -34,6 +35,7 @@ use crate::{
     door::{self, Peer},
     metrics::Metrics,
     options::HttpOptions,
+    tokens::Tokens,
 };
 
 /// How long the head of a request may take to come, and a connection may be idle.
@@ -107,6 +109,11 @@ async fn serve_wrapped<H: ServerHandler + Clone>(
     let admission = Admission::new(&options);
     let certificates = options.certificates.clone();
     let (proxies, metrics) = (options.proxies.clone(), options.metrics.clone());
+    // It ends with the server.
+    let mut beside = JoinSet::new();
+    if let Tokens::Shared(tokens) = &options.tokens {
+        beside.spawn(tokens.clone().keep_fresh());
+    }
     let router = door::route(&server, options, wrap);
     let graceful = GracefulShutdown::new();
     let mut stop = pin!(stop);

@@ -2,15 +2,13 @@
 
 use std::{net::IpAddr, sync::Arc};
 
-use crate::{
-    certificates::Certificates, metrics::Metrics, oauth::OauthOptions, token_file::TokenFile,
-};
+use crate::{certificates::Certificates, metrics::Metrics, oauth::OauthOptions, tokens::Tokens};
 
 /// What an operator decides about a server over HTTP.
 #[derive(Debug, Clone)]
 pub struct HttpOptions {
     /// Who may ask, by which token.
-    pub tokens: TokenFile,
+    pub tokens: Tokens,
     /// Whose tokens count beside these: those of authorization servers.
     pub oauth: Option<OauthOptions>,
     /// The certificate, and whose client certificates count; without it, connections are not encrypted, which only the machine itself and `proxies` may use.
@@ -32,9 +30,9 @@ pub struct HttpOptions {
 impl HttpOptions {
     /// 600 requests a minute, 1,000 connections, on the machine itself alone.
     #[must_use]
-    pub fn new(tokens: TokenFile) -> Self {
+    pub fn new(tokens: impl Into<Tokens>) -> Self {
         Self {
-            tokens,
+            tokens: tokens.into(),
             oauth: None,
             certificates: None,
             proxies: Vec::new(),

@@ -5,16 +5,12 @@ use std::{
     io::{self, Write as _},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
-    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use palisade::session::Principal;
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    file_stamp::FileStamp,
-    token::{Token, TokenName},
-};
+use crate::{file_stamp::FileStamp, token::TokenName};
 
 /// A token as it is kept: its hash, never itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -80,6 +76,9 @@ pub enum TokenFileError {
     /// There is none.
     #[error("there is no token `{0}`; `palisade token list` names them")]
     Missing(TokenName),
+    /// The store that several servers share does not work, or holds something else.
+    #[error("access tokens cannot be read from the state: {0}")]
+    Store(String),
     /// No random bytes.
     #[error("the machine has no random bytes: {0}")]
     Random(#[from] getrandom::Error),
@@ -131,46 +130,15 @@ impl TokenFile {
         Ok(Arc::clone(&seen.entries))
     }
 
-    /// The entry of `token`, if it is in the file and has not ended.
-    ///
-    /// # Errors
-    /// As [`entries`](Self::entries).
-    pub fn find(&self, token: &Token) -> Result<Option<TokenEntry>, TokenFileError> {
-        let hash = token.hash();
-        let now = now();
-        let entries = self.entries()?;
-        // A hash of a random text tells nothing by how long it takes to compare.
-        let found = entries.iter().find(|entry| entry.sha256 == hash);
-        Ok(found.filter(|entry| !entry.is_expired(now)).cloned())
-    }
-
-    /// Makes a token for `principal` that ends after `lifetime`, and writes its hash.
-    ///
-    /// # Errors
-    /// If there is one of this name, or the file cannot be read or written.
-    pub fn create(
-        &self,
-        name: TokenName,
-        principal: &Principal,
-        lifetime: Option<Duration>,
-    ) -> Result<(Token, TokenEntry), TokenFileError> {
-        let token = Token::generate()?;
-        let created = now();
-        let entry = TokenEntry {
-            name,
-            principal: principal.to_string(),
-            sha256: token.hash(),
-            created,
-            expires: lifetime.map(|lifetime| created.saturating_add(lifetime.as_secs())),
-        };
+    /// Writes the hash of a token.
+    pub(crate) fn add(&self, entry: &TokenEntry) -> Result<(), TokenFileError> {
         self.change(|tokens| match tokens.iter().any(|t| t.name == entry.name) {
             true => Err(TokenFileError::Taken(entry.name.clone())),
             false => {
                 tokens.push(entry.clone());
                 Ok(())
             }
-        })?;
-        Ok((token, entry))
+        })
     }
 
     /// Revokes a token: requests with it are refused from now on.
@@ -287,16 +255,12 @@ fn open_private(path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
-/// Seconds since 1970-01-01 UTC. A clock before that ends every token that ends.
-fn now() -> u64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(u64::MAX, |since| since.as_secs())
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+    use crate::{token::Token, tokens::Tokens};
 
     fn name(text: &str) -> TokenName {
         text.parse().unwrap()
@@ -305,7 +269,8 @@ mod tests {
     #[test]
     fn a_token_is_known_until_it_ends_or_is_revoked() {
         let folder = tempfile::tempdir().unwrap();
-        let file = TokenFile::new(folder.path().join("tokens.json"));
+        let path = folder.path().join("tokens.json");
+        let file = Tokens::from(TokenFile::new(path.clone()));
         let agent = Principal::new("Agent", "a");
         let (token, _) = file.create(name("one"), &agent, None).unwrap();
         let hour = Some(Duration::from_secs(3600));
@@ -322,7 +287,7 @@ mod tests {
         assert_eq!(find(&ended), None);
         let unknown = Token::generate().unwrap();
         assert_eq!(find(&unknown), None);
-        let text = fs::read_to_string(file.path()).unwrap();
+        let text = fs::read_to_string(path).unwrap();
         assert!(!text.contains(token.reveal()), "{text}");
         file.revoke(&name("one")).unwrap();
         assert_eq!(find(&token), None);
@@ -340,11 +305,12 @@ mod tests {
     #[test]
     fn what_is_no_file_of_tokens_knows_none() {
         let folder = tempfile::tempdir().unwrap();
-        let file = TokenFile::new(folder.path().join("tokens.json"));
+        let path = folder.path().join("tokens.json");
+        let file = Tokens::from(TokenFile::new(path.clone()));
         let agent = Principal::new("Agent", "a");
         let (token, entry) = file.create(name("one"), &agent, None).unwrap();
         assert!(file.find(&token).unwrap().is_some());
-        let good = fs::read_to_string(file.path()).unwrap();
+        let good = fs::read_to_string(&path).unwrap();
         let twice = serde_json::to_string(&[&entry, &entry]).unwrap();
         for bad in [
             "{",
@@ -352,18 +318,18 @@ mod tests {
             &good.replace("Agent::\\\"a\\\"", "a"),
             &format!("{{\"tokens\": {twice}}}"),
         ] {
-            fs::write(file.path(), bad).unwrap();
+            fs::write(&path, bad).unwrap();
             assert!(file.find(&token).is_err(), "{bad}");
         }
-        fs::write(file.path(), &good).unwrap();
+        fs::write(&path, &good).unwrap();
         assert!(file.find(&token).unwrap().is_some());
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt as _;
             let open = fs::Permissions::from_mode(0o666);
-            fs::remove_file(file.path()).unwrap();
-            fs::write(file.path(), &good).unwrap();
-            fs::set_permissions(file.path(), open).unwrap();
+            fs::remove_file(&path).unwrap();
+            fs::write(&path, &good).unwrap();
+            fs::set_permissions(&path, open).unwrap();
             assert!(matches!(
                 file.find(&token),
                 Err(TokenFileError::Shared { .. })

@@ -515,7 +515,7 @@ mod tests {
         let version: i64 = first
             .query_row("PRAGMA user_version", [], |row| row.get(0))
             .unwrap();
-        assert_eq!((kept, version), (1, 5));
+        assert_eq!((kept, version), (1, 6));
     }
 
     #[test]

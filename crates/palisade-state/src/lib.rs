@@ -11,6 +11,7 @@
 //! | [`VerifyFault`] | what is wrong with the chain of receipts |
 //! | [`OperatorKey`], [`OperatorPublicKey`] | by which an operator signs, and by which the gate knows the signature |
 
+mod access_tokens;
 mod budgets;
 mod changes;
 mod database;

@@ -30,6 +30,9 @@ const LOCK: i64 = 0x504c_5341;
 /// How long an answer may take: as long as the server lets a statement run, and the way there.
 const LONGEST: Duration = Duration::from_secs(8);
 
+/// The first form that a server had.
+const FIRST: i64 = 4;
+
 /// The tables of this form, and what counts the writes of all servers.
 const OWN_TABLES: &str = "
     CREATE TABLE form (version bigint NOT NULL);
@@ -68,16 +71,14 @@ enum Answer {
 }
 
 impl PostgresDatabase {
-    /// The database of `config`, whose tables are made where they are not there yet, in the form `version`: `tables`, and the table
-    /// `newest`, which the form before has not.
+    /// The database of `config`, whose tables are made where they are not there yet: `tables`, in the order of the forms that were the
+    /// first to have them.
     ///
     /// # Errors
     /// If it cannot be reached, or has tables of another form.
     pub(crate) fn open(
         config: PostgresConfig,
-        tables: &[&str],
-        newest: &str,
-        version: i64,
+        tables: &[(i64, &str)],
     ) -> Result<Self, DatabaseFault> {
         let (jobs, waiting) = unbounded_channel();
         let runtime = Builder::new_current_thread().enable_all().build();
@@ -88,16 +89,12 @@ impl PostgresDatabase {
             .spawn(drive)
             .map_err(|error| DatabaseFault(error.to_string()))?;
         let mut this = Self { jobs };
-        this.prepare(tables, newest, version)?;
+        this.prepare(tables)?;
         Ok(this)
     }
 
-    fn prepare(
-        &mut self,
-        tables: &[&str],
-        newest: &str,
-        version: i64,
-    ) -> Result<(), DatabaseFault> {
+    fn prepare(&mut self, tables: &[(i64, &str)]) -> Result<(), DatabaseFault> {
+        let version = tables.last().map_or(FIRST, |(version, _)| *version);
         self.begin(true)?;
         let has = "SELECT CAST(count(*) AS bigint) FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
              WHERE n.nspname = ?1 AND c.relname = 'form'";
@@ -114,16 +111,16 @@ impl PostgresDatabase {
                 script.push_str(&format!("CREATE SCHEMA {SCHEMA};"));
             }
             script.push_str(OWN_TABLES);
-            let tables = tables.iter().chain([&newest]);
-            script.extend(tables.map(|table| translate_tables(table)));
+            script.extend(tables.iter().map(|(_, table)| translate_tables(table)));
             script.push_str(&format!("INSERT INTO form VALUES ({version});"));
             self.ask(Task::Batch(script))?;
             return self.end(true);
         }
         let known = self.query("SELECT version FROM form", &[])?;
         let known = known.first().map(|row| row.integer(0)).transpose()?;
-        if known == Some(version - 1) {
-            let mut script = translate_tables(newest);
+        if let Some(known) = known.filter(|known| (FIRST..version).contains(known)) {
+            let newer = tables.iter().filter(|(since, _)| *since > known);
+            let mut script: String = newer.map(|(_, table)| translate_tables(table)).collect();
             script.push_str(&format!("UPDATE form SET version = {version};"));
             self.ask(Task::Batch(script))?;
             return self.end(true);

@@ -20,7 +20,7 @@ use rusqlite::{Connection, TransactionBehavior};
 #[cfg(feature = "postgres")]
 use crate::postgres_database::PostgresDatabase;
 use crate::{
-    budgets, changes,
+    access_tokens, budgets, changes,
     database::{DatabaseFault, PATIENCE, StateDatabase, StateRow, StateTransaction},
     labels,
     operator_key::{OperatorKey, OperatorPublicKey},
@@ -35,7 +35,7 @@ pub const MAX_WAITING: u32 = 20;
 pub(crate) const KEPT: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The form of the tables; a file of a later one is refused.
-const VERSION: i64 = 5;
+const VERSION: i64 = 6;
 
 /// Marks the file as one of these: `PLSA`.
 pub(crate) const APPLICATION: i64 = 0x504c_5341;
@@ -55,6 +55,16 @@ pub(crate) const TABLES: &str = "
     ) STRICT;
     CREATE INDEX approvals_by_digest ON approvals (digest);
 ";
+
+/// Tables, each with the form that was the first to have them. The last one is [`VERSION`].
+pub(crate) const ADDED: [(i64, &str); 6] = [
+    (1, TABLES),
+    (2, changes::TABLE),
+    (3, receipts::TABLES),
+    (4, labels::TABLE),
+    (5, budgets::TABLE),
+    (VERSION, access_tokens::TABLE),
+];
 
 /// Why the store cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -211,8 +221,7 @@ impl ApprovalStore {
         secret: &StateSecret,
         options: ApprovalOptions,
     ) -> Result<Self, StateError> {
-        let tables = [TABLES, changes::TABLE, receipts::TABLES, labels::TABLE];
-        let database = PostgresDatabase::open(config, &tables, budgets::TABLE, VERSION);
+        let database = PostgresDatabase::open(config, &ADDED);
         let database = database.map_err(|why| StateError::Server(why.0))?;
         Self::over(
             StateDatabase::over_postgres(database),
@@ -617,11 +626,9 @@ fn prepare(connection: &mut Connection) -> Result<(), String> {
     match (application, version) {
         (APPLICATION, VERSION) => Ok(()),
         (0, 0) if tables == 0 => {
-            transaction.execute_batch(TABLES).map_err(text)?;
-            transaction.execute_batch(changes::TABLE).map_err(text)?;
-            transaction.execute_batch(receipts::TABLES).map_err(text)?;
-            transaction.execute_batch(labels::TABLE).map_err(text)?;
-            transaction.execute_batch(budgets::TABLE).map_err(text)?;
+            for (_, tables) in ADDED {
+                transaction.execute_batch(tables).map_err(text)?;
+            }
             transaction
                 .pragma_update(None, "application_id", APPLICATION)
                 .map_err(text)?;
@@ -630,18 +637,12 @@ fn prepare(connection: &mut Connection) -> Result<(), String> {
                 .map_err(text)?;
             transaction.commit().map_err(text)
         }
-        // The first form had no changes, the second no receipts of its own, the third no labels, the fourth no budgets.
-        (APPLICATION, version @ (1..=4)) => {
-            if version == 1 {
-                transaction.execute_batch(changes::TABLE).map_err(text)?;
+        (APPLICATION, older @ 1..VERSION) => {
+            for (version, tables) in ADDED {
+                if version > older {
+                    transaction.execute_batch(tables).map_err(text)?;
+                }
             }
-            if version < 3 {
-                transaction.execute_batch(receipts::TABLES).map_err(text)?;
-            }
-            if version < 4 {
-                transaction.execute_batch(labels::TABLE).map_err(text)?;
-            }
-            transaction.execute_batch(budgets::TABLE).map_err(text)?;
             transaction
                 .pragma_update(None, "user_version", VERSION)
                 .map_err(text)?;

@@ -3,7 +3,11 @@
 use palisade_testkit::servers::{PostgresServer, Server};
 use serde_json::{Value, json};
 
-use crate::{desk::Desk, serve::Client};
+use crate::{
+    desk::Desk,
+    http::{self, Request},
+    serve::Client,
+};
 
 const POLICIES: &str = r#"
 permit (principal, action in [Action::"select", Action::"see", Action::"read", Action::"write"], resource);
@@ -107,7 +111,7 @@ fn budgets_count_at_all_servers_together() {
     machines[0]
         .run(&[&["approvals"][..], &CONFIG].concat())
         .expect_exit(0);
-    let older = "DROP TABLE palisade_state.budgets; UPDATE palisade_state.form SET version = 4";
+    let older = "DROP TABLE palisade_state.budgets, palisade_state.access_tokens; UPDATE palisade_state.form SET version = 4";
     server.query(&kept, older).unwrap();
     let [mut one, mut two] = [0, 1].map(|at: usize| Client::new(&machines[at], &CONFIG));
     let query = json!({"sql": "SELECT 1 AS one", "format": "json"});
@@ -195,4 +199,71 @@ fn a_database_of_state_is_granted_sealed_and_there() {
     let run = [&["changes", "list", "connection:desk"][..], &CONFIG].concat();
     desk.run(&run)
         .fails(2, &["cannot use the state's database", "palisade_state"]);
+}
+
+/// A token that is made at one machine lets in at all, and no longer once it is taken back at another, or the state is gone.
+#[test]
+fn access_tokens_count_at_all_servers() {
+    let server = PostgresServer::start_shared().unwrap();
+    let name = server.fresh_database("fleet").unwrap();
+    let state = PostgresServer::start().unwrap();
+    let lines = format!(
+        "state = \"{}\"\nsecret_file = \"state.key\"\n[http]\nshare_tokens = true",
+        state.url("postgres")
+    );
+    let machines = [0, 1].map(|_| machine(server, &name, &lines));
+    for machine in &machines {
+        let port = format!("hosts = [\"127.0.0.1:{}\"", server.port());
+        let text = std::fs::read_to_string(machine.path("palisade.toml")).unwrap();
+        let both = format!("{port}, \"127.0.0.1:{}\"", state.port());
+        machine.write("palisade.toml", text.replace(&port, &both));
+    }
+    let token = |machine: &Desk, arguments: &[&str]| {
+        let run = [&["token"][..], arguments, &CONFIG].concat();
+        machine.run(&run).expect_exit(0)
+    };
+    let servers = [0, 1].map(|at: usize| http::Server::start(&machines[at]));
+    let mut made = Vec::new();
+    for kept in ["kept", "lost"] {
+        let create = ["create", kept, "--as", "Agent::\"a\"", "--format", "json"];
+        let told = token(&machines[0], &create).json();
+        made.push(told["token"].as_str().unwrap().to_owned());
+    }
+    let create = ["token", "create", "kept", "--as", "Agent::\"b\""];
+    let again = [&create[..], &CONFIG].concat();
+    machines[1]
+        .run(&again)
+        .fails(2, &["there is a token `kept`"]);
+    let query = Request::call("query", &json!({"sql": "SELECT 1 AS one"}));
+    let becomes = |server: &http::Server, token: &str, status: u16| {
+        let start = std::time::Instant::now();
+        loop {
+            let answer = server.send(&query.clone().bearer(token));
+            if answer.status == status {
+                return start.elapsed();
+            }
+            assert!(start.elapsed() < http::PATIENCE, "{answer:?}");
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
+    };
+    for server in &servers {
+        for token in &made {
+            becomes(server, token, 200);
+        }
+    }
+    token(&machines[1], &["revoke", "lost"]);
+    for server in &servers {
+        let took = becomes(server, &made[1], 401);
+        assert!(took.as_secs() < 5, "{took:?}");
+        becomes(server, &made[0], 200);
+    }
+    let listed = token(&machines[0], &["list", "--format", "json"]).json();
+    assert_eq!(listed["tokens"][0]["name"], "kept", "{listed}");
+    assert_eq!(listed["tokens"].as_array().unwrap().len(), 1, "{listed}");
+    assert!(!machines[0].path("access-tokens.json").exists());
+    // Where nobody can say whether a token was taken back, none lets in.
+    drop(state);
+    for server in &servers {
+        becomes(server, &made[0], 503);
+    }
 }
