@@ -624,6 +624,19 @@ fn other_machines_are_not_served_in_plain_text() {
     serve("127.0.0.1:0").fails(3, &["palisade.toml:2:15", "the certificate has no key"]);
     desk.write("palisade.toml", "[http]\nproxies = [\"proxy\"]\n");
     serve("127.0.0.1:0").fails(3, &["palisade.toml:2:12", "`proxy` is no address"]);
+    desk.write("palisade.toml", "[http]\nshare_tokens = true\n");
+    serve("127.0.0.1:0").fails(
+        3,
+        &["palisade.toml:2:16", "where the state is", "`[approvals]`"],
+    );
+    desk.write(
+        "palisade.toml",
+        "[http]\ntokens = \"t.json\"\nshare_tokens = true\n",
+    );
+    serve("127.0.0.1:0").fails(
+        3,
+        &["palisade.toml:3:16", "either in a file or in the state"],
+    );
 }
 
 /// Who goes away leaves nothing running.

@@ -261,7 +261,7 @@ fn access_tokens_count_at_all_servers() {
     assert_eq!(listed["tokens"][0]["name"], "kept", "{listed}");
     assert_eq!(listed["tokens"].as_array().unwrap().len(), 1, "{listed}");
     assert!(!machines[0].path("access-tokens.json").exists());
-    // Where nobody can say whether a token was taken back, none lets in.
+    // Where it cannot be said whether a token was taken back, none lets in.
     drop(state);
     for server in &servers {
         becomes(server, &made[0], 503);

@@ -338,7 +338,7 @@ fn value(kind: &str) -> &'static str {
         "Vec<PathBuf>" => "list of paths",
         "Vec<ScanRule>" | "Vec<ScanExpected>" => "list of tables",
         "Option<RuleSeverity>" => "`\"low\"`, `\"medium\"`, `\"high\"`",
-        "bool" | "Option<bool>" => "boolean",
+        "bool" | "Option<bool>" | "Option<Spanned<bool>>" => "boolean",
         "Option<OnFinding>" => "`\"flag\"`, `\"redact\"`, `\"withhold\"`, `\"block\"`",
         "Option<ScanFor>" => "`\"strict\"`, `\"balanced\"`, `\"quiet\"`",
         "Option<Spanned<Pooled>>" => "`\"transaction\"`",
