@@ -424,11 +424,17 @@ impl palisade_pool::Connector for Connector {
         matches!(session.conn.reset().await, Ok(true))
     }
 
-    async fn end(&self, session: Session) {
+    async fn end(&self, session: Session) -> bool {
         // Closing the socket alone would not do: the server looks at it when it has something to send, and
         // the driver would read what is still on its way.
-        let _ = timeout(PATIENCE, Self::kill(&session.bare, session.conn.id())).await;
+        let told = timeout(PATIENCE, Self::kill(&session.bare, session.conn.id())).await;
         drop(session);
+        match told {
+            Ok(Ok(())) => true,
+            // Whoever has no such session any more answers too.
+            Ok(Err(error)) => matches!(error, Error::Server(_)),
+            Err(_) => false,
+        }
     }
 
     fn close(&self, session: Session) {

@@ -50,8 +50,8 @@ pub trait Connector: Send + Sync + 'static {
     /// Has the server take back whatever a statement left in the session; whether it confirmed that.
     fn clean(&self, session: &mut Self::Session) -> impl Future<Output = bool> + Send;
 
-    /// Ends what runs in the session, and closes it. Each step takes [`PATIENCE`] at most.
-    fn end(&self, session: Self::Session) -> impl Future<Output = ()> + Send;
+    /// Ends what runs in the session, and closes it; whether the server took the order. Each step takes [`PATIENCE`] at most.
+    fn end(&self, session: Self::Session) -> impl Future<Output = bool> + Send;
 
     /// Closes a session in which nothing runs, within the runtime and without waiting.
     fn close(&self, session: Self::Session);
@@ -180,6 +180,8 @@ impl<C: Connector> Pool<C> {
                 Some(held) => permits = held,
                 None => return Err(PoolError::Closed),
             }
+            // Each would be asked in vain, and wait for that.
+            shared.forget_idle();
         }
         Ok(Lease {
             held: Some((shared.fresh().await?, permits)),
@@ -190,11 +192,7 @@ impl<C: Connector> Pool<C> {
 
     /// Closes the sessions that are not in use: they may be of a server that is no more.
     pub fn forget_idle(&self) {
-        let idle = std::mem::take(&mut *self.shared.lock());
-        let _guard = self.shared.runtime.enter();
-        for aged in idle {
-            self.shared.connector.close(aged.session);
-        }
+        self.shared.forget_idle();
     }
 }
 
@@ -211,6 +209,14 @@ impl<C: Connector> Shared<C> {
             aged.born.elapsed() < MAX_AGE && self.connector.is_usable(&aged.session)
         });
         idle.pop()
+    }
+
+    fn forget_idle(&self) {
+        let idle = std::mem::take(&mut *self.lock());
+        let _guard = self.runtime.enter();
+        for aged in idle {
+            self.connector.close(aged.session);
+        }
     }
 
     async fn fresh(&self) -> Result<Aged<C::Session>, PoolError<C::Error>> {
@@ -282,7 +288,10 @@ impl<C: Connector> Lease<C> {
         let (aged, permits) = self.held.take()?;
         let shared = Arc::clone(&self.shared);
         Some(self.shared.runtime.spawn(async move {
-            shared.connector.end(aged.session).await;
+            if !shared.connector.end(aged.session).await {
+                // A server that is gone without a word has left the others as they are.
+                shared.forget_idle();
+            }
             drop(permits);
         }))
     }

@@ -28,6 +28,7 @@ struct Server {
     seen: Vec<String>,
     is_gone: bool,
     is_dirty: bool,
+    is_silent: bool,
     /// Sessions whose server has fallen behind.
     late: Vec<u32>,
 }
@@ -81,8 +82,9 @@ impl Connector for Numbers {
         self.with(|server| !server.is_dirty)
     }
 
-    async fn end(&self, session: u32) {
+    async fn end(&self, session: u32) -> bool {
         self.see("end", session);
+        self.with(|server| !server.is_silent)
     }
 
     fn close(&self, session: u32) {
@@ -204,6 +206,23 @@ async fn what_is_lost_once_may_be_lost_in_every_idle_session() {
         .unwrap();
     assert_eq!(script.ran_in, [2, 3]);
     assert!(numbers.seen().contains(&"close 1".to_owned()));
+}
+
+#[tokio::test]
+async fn where_a_server_is_silent_no_session_is_kept() {
+    for is_silent in [false, true] {
+        let numbers = Numbers::default();
+        numbers.with(|server| server.is_silent = is_silent);
+        let pool = numbers.pool(2, 0);
+        let (one, two) = (pool.lease().await.unwrap(), pool.lease().await.unwrap());
+        one.give_back().await;
+        two.abandon().await;
+        let mut next = pool.lease().await.unwrap();
+        let expected = if is_silent { 3 } else { 1 };
+        assert_eq!(*next.session().unwrap(), expected);
+        assert_eq!(numbers.seen().contains(&"close 1".to_owned()), is_silent);
+        next.give_back().await;
+    }
 }
 
 #[tokio::test]

@@ -322,7 +322,7 @@ impl palisade_pool::Connector for Connector {
         session.client.batch_execute(sql).await.is_ok()
     }
 
-    async fn end(&self, session: Session) {
+    async fn end(&self, session: Session) -> bool {
         let Session {
             client,
             mut driver,
@@ -334,11 +334,12 @@ impl palisade_pool::Connector for Connector {
             ends: _,
         } = session;
         // Closing the socket alone would not do: the server looks at it when it has something to send.
-        let _ = timeout(PATIENCE, self.cancel(&client, &place)).await;
+        let told = timeout(PATIENCE, self.cancel(&client, &place)).await;
         drop(client);
         if timeout(PATIENCE, &mut driver).await.is_err() {
             driver.abort();
         }
+        matches!(told, Ok(Ok(())))
     }
 
     fn close(&self, session: Session) {
