@@ -7,7 +7,8 @@ use std::{
 
 use palisade::{
     code::Code,
-    guard::{Guard, Outcome},
+    guard::{Guard, Outcome, Request},
+    limits::Limits,
     policy::PolicySources,
     session::{Principal, Session},
     value::Params,
@@ -354,6 +355,46 @@ async fn mariadb_goes_on_with_the_next_server() {
         ask(&guard, ROWS).await.unwrap(),
         json!([[1, "ink"], [2, "pen"]])
     );
+}
+
+/// One whose machine stands still keeps its connections open, and answers nothing.
+#[tokio::test]
+async fn a_server_that_says_nothing_is_left() {
+    let (primary, replica) = mariadb_pair();
+    mark(&primary, "here");
+    let both = [&*primary, &*replica];
+    let guard = mysql_guard(mysql_config("reader", &both, "any")).await;
+    // Several sessions are kept with it.
+    let slow = || ask(&guard, "SELECT sleep(0.2) AS s FROM items WHERE id = 1");
+    let (one, two, three) = tokio::join!(slow(), slow(), slow());
+    assert!(one.is_ok() && two.is_ok() && three.is_ok());
+    let signal = |name: &str| {
+        let id = primary.process_id().to_string();
+        let sent = std::process::Command::new("kill")
+            .args([name, &id])
+            .status();
+        assert!(sent.unwrap().success());
+    };
+    signal("-STOP");
+    let limits = Limits {
+        statement_timeout_ms: 2000,
+        ..Limits::default()
+    };
+    let session = session();
+    let request = Request::statement(ROWS, &Params::None, &session).with_limits(&limits);
+    let (outcome, _) = guard.answer(request).await;
+    assert_eq!(rows(outcome), Err(Code::LimitTime));
+    let begun = Instant::now();
+    assert_eq!(
+        ask(&guard, ROWS).await.unwrap(),
+        json!([[1, "ink"], [2, "pen"]])
+    );
+    assert!(
+        begun.elapsed() < Duration::from_secs(15),
+        "{:?}",
+        begun.elapsed()
+    );
+    signal("-CONT");
 }
 
 #[tokio::test]
