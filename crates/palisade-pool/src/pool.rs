@@ -22,6 +22,9 @@ const MAX_AGE: Duration = Duration::from_secs(30 * 60);
 /// How long cleaning a session may take, and each step of ending it.
 pub const PATIENCE: Duration = Duration::from_secs(2);
 
+/// How long ending a session is waited for: two steps, and a little.
+const ENDING: Duration = Duration::from_millis(4500);
+
 /// Sessions at a time, by default.
 const CONNECTIONS: usize = 8;
 
@@ -277,10 +280,11 @@ impl<C: Connector> Lease<C> {
         }
     }
 
-    /// Ends what runs, closes the session, and waits for that a little.
+    /// Ends what runs, closes the session, and waits for that a little: as long as it takes to find that the server is silent, so
+    /// that the caller's next statement is given no other session with it.
     pub async fn abandon(mut self) {
         if let Some(task) = self.end() {
-            let _ = timeout(PATIENCE, task).await;
+            let _ = timeout(ENDING, task).await;
         }
     }
 
