@@ -274,8 +274,8 @@ impl Connector {
             ));
         }
         let is_late = match self.max_lag {
-            Some(most) if is_read_only => self.is_late(session, most).await?,
-            Some(_) | None => false,
+            Some(most) => self.is_late(session, most, is_read_only).await?,
+            None => false,
         };
         Ok(Standing {
             is_standby: is_read_only,
@@ -295,11 +295,19 @@ impl Connector {
         }
     }
 
-    /// Whether the standby of `session` is further behind than `most`, or does not follow.
-    async fn is_late(&self, session: &mut Session, most: Duration) -> Result<bool, ConnectError> {
+    /// Whether the server of `session` is a standby that is further behind than `most`, or does not follow.
+    async fn is_late(
+        &self,
+        session: &mut Session,
+        most: Duration,
+        is_standby: bool,
+    ) -> Result<bool, ConnectError> {
         let asked = Instant::now();
-        let behind = read_lag(&mut session.conn).await?;
-        // A standby falls behind no faster than time goes.
+        let behind = match is_standby {
+            true => read_lag(&mut session.conn).await?,
+            false => Some(Duration::ZERO),
+        };
+        // A server falls behind no faster than time goes, a primary that becomes a standby too.
         let left = behind.and_then(|behind| most.checked_sub(behind));
         session.recent_until = left.and_then(|left| asked.checked_add(left));
         Ok(left.is_none())

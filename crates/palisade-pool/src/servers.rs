@@ -319,7 +319,7 @@ mod tests {
     }
 
     /// The number of the server that is found, `~` before it for a stopgap; and which were asked.
-    async fn found(servers: &Servers<(usize, Kind)>) -> (String, Vec<usize>) {
+    async fn find_server(servers: &Servers<(usize, Kind)>) -> (String, Vec<usize>) {
         let asked = Asked::default();
         let text = match servers.find(&asked).await {
             Ok(Found {
@@ -365,7 +365,7 @@ mod tests {
             (Wanted::PreferStandby, &[Gone, Primary, Late, Primary], "~1"),
             (Wanted::PreferStandby, &[Late], "no server is a standby"),
         ] {
-            let (text, _) = found(&servers(wanted, kinds)).await;
+            let (text, _) = find_server(&servers(wanted, kinds)).await;
             assert!(text.starts_with(expected), "{wanted:?}: {text}");
         }
     }
@@ -373,14 +373,14 @@ mod tests {
     #[tokio::test]
     async fn a_server_that_failed_is_asked_last_for_a_while() {
         let servers = servers(Wanted::Any, &[Kind::Silent, Kind::Gone, Kind::Primary]);
-        assert_eq!(found(&servers).await, ("2".to_owned(), vec![0, 1, 2]));
-        assert_eq!(found(&servers).await, ("2".to_owned(), vec![2]));
+        assert_eq!(find_server(&servers).await, ("2".to_owned(), vec![0, 1, 2]));
+        assert_eq!(find_server(&servers).await, ("2".to_owned(), vec![2]));
     }
 
     #[tokio::test]
     async fn a_server_that_says_nothing_takes_its_share() {
         let alone = servers(Wanted::Any, &[Kind::Silent]);
-        assert_eq!(found(&alone).await.0, "late");
+        assert_eq!(find_server(&alone).await.0, "late");
         for (count, time, share) in [(1, 5, 5), (2, 6, 3), (4, 2, 1)] {
             let places = vec![(0, Kind::Primary); count];
             let several = Servers::new(places, Wanted::Any, Duration::from_secs(time));

@@ -171,9 +171,9 @@ impl PostgresBackend {
             completion: Completion::default(),
         };
         let time = task.limits.statement_timeout();
-        let pool = match task.work {
-            Work::Read | Work::Explain => &self.pool,
-            Work::Change(_) | Work::Define => &self.primary,
+        let pool = match task.needs_primary() {
+            true => &self.primary,
+            false => &self.pool,
         };
         let ran = pool.run(time, task.cancel, &mut run).await;
         ran.map_err(|error| self.name_grant(error, task))?;

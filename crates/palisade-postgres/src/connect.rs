@@ -165,9 +165,12 @@ impl Connector {
         Self::with(config, config.wanted, config.max_lag)
     }
 
-    /// Sessions for changes.
+    /// Sessions for changes: with the primary, where the URL names several servers.
     pub(crate) fn for_changes(config: &PostgresConfig) -> Self {
-        Self::with(config, Wanted::Primary, None)
+        match config.is_spread() {
+            true => Self::with(config, Wanted::Primary, None),
+            false => Self::with(config, config.wanted, None),
+        }
     }
 
     fn with(config: &PostgresConfig, wanted: Wanted, max_lag: Option<Duration>) -> Self {
@@ -211,18 +214,20 @@ impl Connector {
             Some(row) => (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?),
             None => (true, true, None),
         };
-        let left = match self.max_lag {
-            Some(most) if is_standby => lag
-                .and_then(|lag| Duration::try_from_secs_f64(lag).ok())
-                .and_then(|lag| most.checked_sub(lag)),
-            Some(_) | None => Some(Duration::MAX),
+        let is_late = match self.max_lag {
+            Some(most) => {
+                let lag = lag.and_then(|lag| Duration::try_from_secs_f64(lag).ok());
+                let left = lag.and_then(|lag| most.checked_sub(lag));
+                // A server falls behind no faster than time goes.
+                session.recent_until = left.and_then(|left| asked.checked_add(left));
+                left.is_none()
+            }
+            None => false,
         };
-        // A standby falls behind no faster than time goes.
-        session.recent_until = left.and_then(|left| asked.checked_add(left));
         Ok(Standing {
             is_standby,
             is_read_only,
-            is_late: left.is_none(),
+            is_late,
         })
     }
 

@@ -29,7 +29,11 @@ impl Outside {
             connections: 1,
             waiting: config.size.connections,
         };
-        Self(Pool::new(Connector::new(config), size, Handle::current()))
+        Self(Pool::new(
+            Connector::for_changes(config),
+            size,
+            Handle::current(),
+        ))
     }
 
     /// As [`Schema::verify`], for the transaction of `inside`, which has its locks.

@@ -1,20 +1,24 @@
 //! Databases of several servers: which is read, which is changed, and what happens when one of them ends.
 
 use std::{
+    sync::Arc,
     thread,
     time::{Duration, Instant},
 };
 
 use palisade::{
+    change::{ChangeState, ChangeStore},
     code::Code,
-    guard::{Guard, Outcome, Request},
+    guard::{ChangeCall, Guard, Outcome, Request},
     limits::Limits,
+    past::{HistoryOrder, LabelStore},
     policy::PolicySources,
     session::{Principal, Session},
     value::Params,
 };
 use palisade_mysql::{MysqlBackend, MysqlConfig};
 use palisade_postgres::{PostgresBackend, PostgresConfig};
+use palisade_state::{ApprovalOptions, ApprovalStore};
 use palisade_testkit::{
     fixture::policy_sources,
     live::changing_gate,
@@ -140,13 +144,47 @@ fn postgres_config(servers: &[&Server], target: &str) -> PostgresConfig {
 
 async fn postgres_guard(config: PostgresConfig) -> Guard {
     let backend = PostgresBackend::connect(config).await.unwrap();
-    changing_gate(
-        backend,
-        policies(
-            "public",
-            &["pg_catalog.pg_is_in_recovery", "pg_catalog.pg_sleep"],
-        ),
-    )
+    let functions = ["pg_catalog.pg_is_in_recovery", "pg_catalog.pg_sleep"];
+    with_store(changing_gate(backend, policies("public", &functions)))
+}
+
+/// The same with a place for changes and moments.
+fn with_store(guard: Guard) -> Guard {
+    let store = Arc::new(ApprovalStore::in_memory(ApprovalOptions::default()).unwrap());
+    guard
+        .with_labels(Arc::clone(&store) as Arc<dyn LabelStore>)
+        .with_changes(store as Arc<dyn ChangeStore>)
+}
+
+/// Proposes a change, looks at it and keeps it; how many cells of rows that are there it changes.
+async fn change_in_steps(guard: &Guard, sql: &str) -> usize {
+    let session = session();
+    let call = ChangeCall::new(&session);
+    let statements = [(sql.to_owned(), Params::None)];
+    let proposed = guard.propose_change(&statements, (None, None), call).await;
+    let id = proposed.unwrap_or_else(|why| panic!("{why:?}")).change;
+    let looked = guard.validate_change(&id, call).await;
+    let looked = looked.unwrap_or_else(|why| panic!("{why:?}"));
+    let kept = guard.commit_change(&id, call).await;
+    let kept = kept.unwrap_or_else(|why| panic!("{why:?}"));
+    assert_eq!(kept.state, ChangeState::Committed);
+    let shown = serde_json::to_value(&looked.preview.unwrap().rows).unwrap();
+    shown["rows"].as_array().unwrap().len()
+}
+
+/// A server ends while it answers; the statement says so before its time is up.
+async fn is_told(guard: &Guard, slow: &str, end: impl FnOnce()) {
+    let asked = async {
+        let begun = Instant::now();
+        (ask(guard, slow).await, begun.elapsed())
+    };
+    let ended = async {
+        tokio::time::sleep(Duration::from_millis(700)).await;
+        end();
+    };
+    let ((found, took), ()) = tokio::join!(asked, ended);
+    assert_eq!(found, Err(Code::DatabaseUnavailable));
+    assert!(took < Duration::from_secs(5), "{took:?}");
 }
 
 const IS_STANDBY: &str = "SELECT pg_is_in_recovery() AS s";
@@ -177,6 +215,37 @@ async fn postgres_reads_the_standby_and_changes_the_primary() {
     wait_for(&guard, note, &json!([["new"]])).await;
 }
 
+/// The standby stands still: what only the primary can tell is not asked of it.
+#[tokio::test]
+async fn postgres_asks_the_primary_of_changes_and_of_the_past() {
+    let primary = PostgresServer::start().unwrap();
+    primary.load("postgres", SHOP).unwrap().clean().unwrap();
+    let alone = postgres_guard(postgres_config(&[&primary], "any").writable()).await;
+    let script = alone.write_history_script("items", &HistoryOrder::Enable { account: None });
+    primary.query("postgres", &script.unwrap()).unwrap();
+    let standby = PostgresServer::start_standby(&primary).unwrap();
+    let both = [&*primary, &*standby];
+    let guard = postgres_guard(postgres_config(&both, "prefer-standby").writable()).await;
+    standby
+        .query("postgres", "SELECT pg_wal_replay_pause()")
+        .unwrap();
+    // Rows are looked for before it, and the schema from another session.
+    let sql = "INSERT INTO items (id, tenant, name, price) SELECT id + 10, tenant, name, price FROM items WHERE id = 1";
+    assert_eq!(change(&guard, sql).await, Ok(1));
+    let update = "UPDATE items SET price = 6 WHERE id = 11";
+    assert_eq!(change_in_steps(&guard, update).await, 1);
+    let prices = "SELECT id, price FROM items WHERE id IN (1, 11) ORDER BY id";
+    guard.create_snapshot("then", &session()).await.unwrap();
+    let update = "UPDATE items SET price = 8 WHERE id = 11";
+    assert_eq!(change(&guard, update).await, Ok(1));
+    let session = session();
+    let request = Request::statement(prices, &Params::None, &session).as_of(Some("then"));
+    let (outcome, _) = guard.answer(request).await;
+    assert_eq!(rows(outcome).unwrap(), json!([[1, 5], [11, 6]]));
+    // The standby knows of none of it.
+    assert_eq!(ask(&guard, prices).await.unwrap(), json!([[1, 5]]));
+}
+
 #[tokio::test]
 async fn postgres_goes_on_with_the_next_server() {
     let (primary, standby) = postgres_pair();
@@ -191,18 +260,12 @@ async fn postgres_goes_on_with_the_next_server() {
     );
 
     // The first server ends while it answers.
-    let slow = async {
-        let begun = Instant::now();
-        let found = ask(&other, "SELECT pg_sleep(15) FROM items WHERE id = 1").await;
-        (found, begun.elapsed())
-    };
-    let end = async {
-        tokio::time::sleep(Duration::from_millis(700)).await;
-        drop(primary);
-    };
-    let ((found, took), ()) = tokio::join!(slow, end);
-    assert_eq!(found, Err(Code::DatabaseUnavailable));
-    assert!(took < Duration::from_secs(5), "{took:?}");
+    is_told(
+        &other,
+        "SELECT pg_sleep(15) FROM items WHERE id = 1",
+        || drop(primary),
+    )
+    .await;
     assert_eq!(ask(&other, IS_STANDBY).await.unwrap(), json!([[true]]));
     assert_eq!(
         ask(&guard, ROWS).await.unwrap(),
@@ -293,7 +356,7 @@ fn mysql_config(account: &str, servers: &[&Server], target: &str) -> MysqlConfig
 
 async fn mysql_guard(config: MysqlConfig) -> Guard {
     let backend = MysqlBackend::connect(config).await.unwrap();
-    changing_gate(backend, policies("main", &["sleep"]))
+    with_store(changing_gate(backend, policies("main", &["sleep"])))
 }
 
 /// Gives the row 2 this name behind the back of whatever the server follows, to tell the servers apart.
@@ -318,6 +381,18 @@ async fn mariadb_reads_the_replica_and_changes_the_primary() {
     assert_eq!(primary.query("main", here).unwrap(), "nib,pen,canary");
     wait_for(&guard, ROWS, &json!([[1, "nib"], [2, "there"]])).await;
 
+    // A preview of a row that only the primary has.
+    let added = "SET sql_log_bin = 0; INSERT INTO items VALUES (9, 1, 'lamp', 30)";
+    primary.query("main", added).unwrap();
+    let update = "UPDATE items SET price = 31 WHERE id = 9";
+    assert_eq!(change_in_steps(&guard, update).await, 1);
+    primary
+        .query(
+            "main",
+            "SET sql_log_bin = 0; DELETE FROM items WHERE id = 9",
+        )
+        .unwrap();
+
     // The two change places under open sessions.
     replica
         .query("main", "STOP SLAVE; SET GLOBAL read_only = 0")
@@ -339,18 +414,10 @@ async fn mariadb_goes_on_with_the_next_server() {
         ask(&guard, ROWS).await.unwrap(),
         json!([[1, "ink"], [2, "here"]])
     );
-    let slow = async {
-        let begun = Instant::now();
-        let found = ask(&guard, "SELECT sleep(15) FROM items WHERE id = 1").await;
-        (found, begun.elapsed())
-    };
-    let end = async {
-        tokio::time::sleep(Duration::from_millis(700)).await;
-        drop(primary);
-    };
-    let ((found, took), ()) = tokio::join!(slow, end);
-    assert_eq!(found, Err(Code::DatabaseUnavailable));
-    assert!(took < Duration::from_secs(5), "{took:?}");
+    is_told(&guard, "SELECT sleep(15) FROM items WHERE id = 1", || {
+        drop(primary)
+    })
+    .await;
     assert_eq!(
         ask(&guard, ROWS).await.unwrap(),
         json!([[1, "ink"], [2, "pen"]])
@@ -418,6 +485,13 @@ async fn mariadb_reads_nothing_that_is_too_old() {
     let config = mysql_config("watcher", &both[1..], "any").max_lag(Duration::from_secs(2));
     let error = MysqlBackend::connect(config).await.unwrap_err().to_string();
     assert!(error.contains("recent enough"), "{error}");
+    // A primary that becomes a standby under its sessions is asked too.
+    let config = mysql_config("watcher", &both[..1], "any").max_lag(Duration::from_secs(1));
+    let guard = mysql_guard(config).await;
+    ask(&guard, ROWS).await.unwrap();
+    primary.query("main", "SET GLOBAL read_only = 1").unwrap();
+    tokio::time::sleep(Duration::from_millis(1200)).await;
+    assert_eq!(ask(&guard, ROWS).await, Err(Code::DatabaseUnavailable));
 }
 
 #[tokio::test]
@@ -440,18 +514,10 @@ async fn galera_goes_on_with_the_nodes_that_are_left() {
     wait_until(cluster.node(2), "main", names, "ink,nib,canary");
 
     // The first node is killed while it answers. Those that are left agree on it, and go on.
-    let slow = async {
-        let begun = Instant::now();
-        let found = ask(&guard, "SELECT sleep(15) FROM items WHERE id = 1").await;
-        (found, begun.elapsed())
-    };
-    let end = async {
-        tokio::time::sleep(Duration::from_millis(700)).await;
-        cluster.kill(0);
-    };
-    let ((found, took), ()) = tokio::join!(slow, end);
-    assert_eq!(found, Err(Code::DatabaseUnavailable));
-    assert!(took < Duration::from_secs(5), "{took:?}");
+    is_told(&guard, "SELECT sleep(15) FROM items WHERE id = 1", || {
+        cluster.kill(0)
+    })
+    .await;
     wait_for(&guard, ROWS, &json!([[1, "ink"], [2, "nib"]])).await;
     let update = "UPDATE items SET name = 'cap' WHERE id > 1";
     let begun = Instant::now();
