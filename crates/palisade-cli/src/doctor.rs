@@ -53,6 +53,8 @@ pub(crate) fn run(arguments: &DoctorArguments) -> Result<Exit, Failure> {
         .extend(standing::describe(&firewall, &setup.principal)?);
     let beyond = firewall.policies().permits_beyond_the_database();
     found.notes.extend(beyond.iter().map(ToString::to_string));
+    let expected = setup.describe_expected_without_column(firewall.catalog());
+    found.notes.extend(expected);
     found.notes.extend(note_anchors(arguments)?);
     let text = match arguments.format {
         Format::Json => {

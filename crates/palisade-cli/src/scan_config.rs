@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use palisade::{
     answer::{Action, ExpectedFindings, Severity, SeverityActions},
+    catalog::Catalog,
     did_you_mean,
 };
 use palisade_scan::{Detector, Rule, Rules};
@@ -71,11 +72,20 @@ enum RuleSeverity {
 pub(crate) struct Scanning {
     /// What is looked for beside the detectors, if anything is.
     pub(crate) rules: Option<&'static Rules>,
-    /// Findings that are no news, and of which connection, if not of every one.
-    expected: Vec<(Option<String>, ExpectedFindings)>,
+    expected: Vec<Expected>,
     low: Option<Action>,
     medium: Option<Action>,
     high: Option<Action>,
+}
+
+/// Findings that are no news.
+#[derive(Debug, Clone)]
+struct Expected {
+    /// The connection whose answers they are in; of every one without it.
+    connection: Option<String>,
+    /// Whether it is for a single connection, named or the only one. Its columns have to be there, then.
+    is_for_one: bool,
+    findings: ExpectedFindings,
 }
 
 impl Scanning {
@@ -100,11 +110,44 @@ impl Scanning {
 
     /// What is no news in answers of this connection.
     pub(crate) fn list_expected(&self, connection: Option<&str>) -> Vec<ExpectedFindings> {
-        let of_it = self.expected.iter().filter(|(named, _)| match named {
-            None => true,
-            Some(named) => connection == Some(named.as_str()),
+        let of_it = self.list_expected_of(connection);
+        of_it.map(|one| one.findings.clone()).collect()
+    }
+
+    /// What has no effect because `catalog`, which is of this connection, lacks the column, each as a sentence.
+    pub(crate) fn list_without_column(
+        &self,
+        connection: Option<&str>,
+        catalog: &Catalog,
+    ) -> Vec<String> {
+        let absent = self
+            .list_expected_of(connection)
+            .filter(|one| one.is_for_one && !one.findings.has_column_in(catalog));
+        let mut names: Vec<String> = absent.map(|one| one.findings.name_column()).collect();
+        names.dedup();
+        let columns: Vec<String> = if names.is_empty() {
+            Vec::new()
+        } else {
+            list_columns(catalog)
+        };
+        let told = names.iter().map(|name| {
+            let known = columns.iter().map(String::as_str);
+            let meant = did_you_mean::closest(name, known)
+                .map_or_else(String::new, |close| format!("; did you mean `{close}`?"));
+            format!(
+                "`[[scan.expected]]` names `{name}`, and the database has no such column{meant}"
+            )
         });
-        of_it.map(|(_, expected)| expected.clone()).collect()
+        told.collect()
+    }
+
+    fn list_expected_of(&self, connection: Option<&str>) -> impl Iterator<Item = &Expected> {
+        self.expected
+            .iter()
+            .filter(move |one| match &one.connection {
+                None => true,
+                Some(named) => connection == Some(named.as_str()),
+            })
     }
 }
 
@@ -159,7 +202,11 @@ impl Scan {
                     let what = format!("there is no detector `{unknown}`");
                     return Err((what, at.map(Spanned::span), help));
                 }
-                expected.push((connection.clone(), rule));
+                expected.push(Expected {
+                    is_for_one: connection.is_some() || connections.len() == 1,
+                    connection: connection.clone(),
+                    findings: rule,
+                });
             }
         }
         Ok(Scanning {
@@ -170,6 +217,15 @@ impl Scan {
             high: self.on_high.map(Action::from),
         })
     }
+}
+
+/// All columns, as the configuration names them.
+fn list_columns(catalog: &Catalog) -> Vec<String> {
+    let columns = catalog.relations().iter().flat_map(|relation| {
+        let columns = relation.columns.iter();
+        columns.map(|column| format!("{}.{}.{}", relation.schema, relation.name, column.name))
+    });
+    columns.collect()
 }
 
 fn check_connection(name: Spanned<String>, connections: &[&str]) -> Result<String, ScanFault> {

@@ -79,6 +79,9 @@ pub(crate) fn run_broker(config: &Path, door: BrokerDoor) -> Result<Exit, Failur
 }
 
 fn serve(arguments: &ServeArguments, mut door: Door) -> Result<Exit, Failure> {
+    // While files are read and databases asked. Without the thread, the first load of policies does it.
+    let ahead = std::thread::Builder::new().name("schema".to_owned());
+    let _detached = ahead.spawn(palisade::policy::read_ahead);
     let askers = door.askers()?;
     // Read before what it says is, so that no change in between is missed.
     let path = arguments.policies.config.clone();
@@ -490,6 +493,9 @@ fn gate(
     }
     for warning in guard.firewall().policies().warnings() {
         tracing::warn!(connection = name, "{warning}");
+    }
+    for note in setup.describe_expected_without_column(guard.firewall().catalog()) {
+        tracing::warn!(connection = name, "{note}");
     }
     match askers {
         Askers::Configured => {

@@ -351,6 +351,12 @@ impl Setup {
         self.scanning.list_expected(self.connection.as_deref())
     }
 
+    /// What the configuration expects of columns that `catalog` lacks, each as a sentence.
+    pub(crate) fn describe_expected_without_column(&self, catalog: &Catalog) -> Vec<String> {
+        let connection = self.connection.as_deref();
+        self.scanning.list_without_column(connection, catalog)
+    }
+
     /// What a database is opened for: of a connection of the configuration what that says, of any other what the
     /// command line does.
     pub(crate) fn access(&self, asked: Access) -> Result<Access, Failure> {

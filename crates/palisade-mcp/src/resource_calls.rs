@@ -254,7 +254,8 @@ impl PalisadeServer {
 
     fn begin_watch(&self, request: &Extensions) -> Seen {
         Seen {
-            tools: self.standing(request),
+            outline: self.outline_offered(request),
+            tools: fingerprint(&self.standing(request)),
             set: self.nameable_tools(request),
             tables: None,
             firewalls: Vec::new(),
@@ -267,10 +268,16 @@ impl PalisadeServer {
     /// What is other than `seen`, which becomes what it is now.
     async fn look(&self, request: &Extensions, seen: &mut Seen, watched: &Watched) -> News {
         let mut news = News::default();
-        let tools = self.standing(request);
-        news.tools = std::mem::replace(&mut seen.tools, tools) != seen.tools;
+        // First what they depend on: a change after it is found by the next look.
+        let outline = self.outline_offered(request);
+        let mut set = seen.set.clone();
+        if outline != seen.outline {
+            seen.outline = outline;
+            let tools = fingerprint(&self.standing(request));
+            news.tools = std::mem::replace(&mut seen.tools, tools) != seen.tools;
+            set = std::mem::replace(&mut seen.set, self.nameable_tools(request));
+        }
         let has_choice = self.connections.only().is_none();
-        let set = std::mem::replace(&mut seen.set, self.nameable_tools(request));
         let list = |set: &ToolSet| prompts::list(set, has_choice);
         news.prompts = set != seen.set && list(&set) != list(&seen.set);
         let opened = self.connections.opened();

@@ -324,6 +324,26 @@ impl PalisadeServer {
         tools
     }
 
+    /// What [`Self::list_offered`] depends on, in a form that is only compared. It costs little, while declaring every tool takes about a
+    /// millisecond: too much for each look at whether a client is to be told of something.
+    pub(crate) fn outline_offered(&self, request: &Extensions) -> String {
+        let connections = &self.connections;
+        let templates = self.template_tools(request);
+        format!(
+            "{:?}",
+            (
+                connections.offer(request),
+                connections.have_templates(request),
+                connections.waiting(request),
+                self.tools(),
+                templates
+                    .iter()
+                    .map(TemplateTool::outline)
+                    .collect::<Vec<_>>(),
+            )
+        )
+    }
+
     /// The tools that prompts can name to a caller: those of changes and of the past only where it is offered them.
     pub(crate) fn nameable_tools(&self, request: &Extensions) -> ToolSet {
         let offered = self.list_offered(request);

@@ -50,6 +50,17 @@ impl TemplateTool {
         }
     }
 
+    /// What it is declared from, in a form that is only compared.
+    pub(crate) fn outline(&self) -> String {
+        let Self {
+            name,
+            connection: _,
+            template,
+            waits,
+        } = self;
+        format!("{name:?} {template:?} {waits}")
+    }
+
     /// As clients see it. Its texts are the operator's own.
     pub(crate) fn declare(&self, size: AnswerSize) -> Tool {
         let parameters = self.template.parameters.iter();

@@ -91,8 +91,10 @@ impl Watched {
 
 /// What a client was told last.
 pub(crate) struct Seen {
+    /// What the tools are declared from. As long as it is the same, they are.
+    pub(crate) outline: String,
     /// The tools, as they are listed.
-    pub(crate) tools: String,
+    pub(crate) tools: Fingerprint,
     /// The tools that prompts name.
     pub(crate) set: ToolSet,
     /// The tables that are listed as resources.

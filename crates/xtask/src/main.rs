@@ -40,6 +40,9 @@ Tasks:
                   benches of a decision and of the query path, each beside its baseline, and their ratios;
                   `bench scale [sqlite] [postgres] [mariadb]`: time and memory as tables and policies grow;
                   `bench peers [sqlite] [postgres]`: calls of `palisade serve` beside other MCP servers, from npm
+  load [--minutes N]
+                  calls a second that `palisade serve --http` sustains on PostgreSQL, beside another MCP server, from npm;
+                  then their memory over N minutes (1)
   fuzz [SECONDS]  every fuzz target for SECONDS each (60); needs the nightly toolchain
   eval DIR        the firewall on a folder of public statements, attacks and texts; `eval --help` says more
   mutants [--sample N] [--seed S]
@@ -82,6 +85,7 @@ fn main() -> ExitCode {
         Some("servers") => servers::all(),
         Some("dist") => dist::run_task(&args.collect::<Vec<_>>()),
         Some("docs") => docs::build(&args.collect::<Vec<_>>()),
+        Some("load") => peers::load(&args.collect::<Vec<_>>()),
         Some("bench") => bench(&args.collect::<Vec<_>>()),
         Some("fuzz") => fuzz::run_targets(args.next().as_deref().unwrap_or("60")),
         Some("eval") => eval::run(args),

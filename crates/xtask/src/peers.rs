@@ -1,6 +1,6 @@
 //! Other MCP servers of databases, to measure beside `palisade serve`.
 
-use std::process::Command;
+use std::{path::PathBuf, process::Command};
 
 use crate::run::{FULL, Result, cargo, root, run};
 
@@ -9,8 +9,39 @@ const PACKAGES: [&str; 2] = ["@toolbox-sdk/server@1.12.0", "@bytebase/dbhub@0.21
 
 /// Builds the release binary, installs the peers under `target/peers`, and runs the bench of the named engines.
 pub(crate) fn bench(engines: &[String]) -> Result {
+    run_beside_peers("peers", engines)
+}
+
+/// Builds and installs the same, and runs the bench over HTTP.
+pub(crate) fn load(arguments: &[String]) -> Result {
+    run_beside_peers("load", arguments)
+}
+
+fn run_beside_peers(name: &str, arguments: &[String]) -> Result {
     let release = ["build", "--release", "--package", "palisade-cli"];
     cargo(&[&release[..], &FULL].concat())?;
+    let modules = install()?;
+    let toolbox = modules.join("@toolbox-sdk/server-linux-x64/bin/toolbox");
+    let mut bench = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()));
+    bench
+        .args([
+            "bench",
+            "--package",
+            "palisade-benches",
+            "--bench",
+            name,
+            "--",
+        ])
+        .args(arguments)
+        .env("BENCH_PALISADE", root().join("target/release/palisade"))
+        .env("BENCH_TOOLBOX", toolbox)
+        .env("BENCH_NODE", "node")
+        .env("BENCH_DBHUB", modules.join("@bytebase/dbhub/dist/index.js"));
+    run(&mut bench)
+}
+
+/// The folder of the peers, installed where they are not yet.
+fn install() -> Result<PathBuf> {
     let folder = root().join("target/peers");
     let stamp = folder.join("installed");
     let wanted = PACKAGES.join(" ");
@@ -23,22 +54,5 @@ pub(crate) fn bench(engines: &[String]) -> Result {
         run(install.args(PACKAGES).current_dir(&folder))?;
         std::fs::write(&stamp, &wanted).map_err(|error| format!("{}: {error}", stamp.display()))?;
     }
-    let modules = folder.join("node_modules");
-    let toolbox = modules.join("@toolbox-sdk/server-linux-x64/bin/toolbox");
-    let mut bench = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()));
-    bench
-        .args([
-            "bench",
-            "--package",
-            "palisade-benches",
-            "--bench",
-            "peers",
-            "--",
-        ])
-        .args(engines)
-        .env("BENCH_PALISADE", root().join("target/release/palisade"))
-        .env("BENCH_TOOLBOX", toolbox)
-        .env("BENCH_NODE", "node")
-        .env("BENCH_DBHUB", modules.join("@bytebase/dbhub/dist/index.js"));
-    run(&mut bench)
+    Ok(folder.join("node_modules"))
 }

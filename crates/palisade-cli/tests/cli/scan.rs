@@ -362,6 +362,29 @@ fn expected_findings_are_counted_and_no_more() {
         let answer = desk.run(&words).expect_exit(0).json();
         assert_eq!(answer["rows"][0]["subject"] == ORDER, is_shown, "{answer}");
     }
+    // A column that is not there is told of, where it is of one connection: an expectation without effect looks like one that works.
+    let wrong = list("main.tickets.subjects");
+    let one = format!("{wrong}[connections.desk]\nurl = \"sqlite:demo.db\"\n");
+    let other = "[connections.other]\nurl = \"sqlite:demo.db\"\n";
+    let two = format!("{one}{other}");
+    let named = format!(
+        "{wrong}connection = \"desk\"\n[connections.desk]\nurl = \"sqlite:demo.db\"\n{other}"
+    );
+    let note = "`[[scan.expected]]` names `main.tickets.subjects`, and the database has no such column; did you mean `main.tickets.subject`?";
+    for (written, connection, is_told) in [
+        (&one, "connection:desk", true),
+        (&named, "connection:desk", true),
+        (&named, "connection:other", false),
+        (&two, "connection:desk", false),
+    ] {
+        desk.write("p.toml", format!("{head}{written}"));
+        let words = [
+            "doctor", connection, "--config", "p.toml", "--format", "json",
+        ];
+        let found = desk.run(&words).json();
+        let notes = found["notes"].as_array().unwrap();
+        assert_eq!(notes.iter().any(|one| one == note), is_told, "{found}");
+    }
     for (written, place, help) in [
         (
             list("tickets.subject"),

@@ -109,6 +109,24 @@ impl ExpectedFindings {
         })
     }
 
+    /// Its column as it was named, in lower case.
+    #[must_use]
+    pub fn name_column(&self) -> String {
+        let [schema, table, column] = &self.column;
+        format!("{}.{}.{}", schema.text, table.text, column.text)
+    }
+
+    /// Whether `catalog` has a column that it names. Where it has none, the rule has no effect there.
+    #[must_use]
+    pub fn has_column_in(&self, catalog: &Catalog) -> bool {
+        let [schema, table, column] = &self.column;
+        let mut relations = catalog
+            .relations()
+            .iter()
+            .filter(|relation| schema.fits(&relation.schema) && table.fits(&relation.name));
+        relations.any(|relation| relation.columns.iter().any(|one| column.fits(&one.name)))
+    }
+
     /// Whether any of its names of detectors fits none of `known`, and which.
     #[must_use]
     pub fn find_unknown<'k>(

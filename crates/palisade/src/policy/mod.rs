@@ -40,6 +40,7 @@ pub use action_note::{ACTIONS, ActionNote};
 pub use approval::{ApprovalDemand, ApprovalLevel};
 pub use authorize::Permit;
 pub use cedar::schema::{row_type, schema_text};
+pub use cedar::schema_fragment::read_ahead;
 pub use clause::{Clause, ClauseAbout, PolicyOutline, outline};
 pub(crate) use condition_values::AskedPolicy;
 pub use condition_values::{ConditionPart, ConditionValues};

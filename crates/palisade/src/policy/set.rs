@@ -8,11 +8,7 @@ use std::{
 use cedar_policy::EntityUid;
 
 use crate::policy::{
-    cedar::{
-        by_action::Slices,
-        entities::Store,
-        schema::{PolicyAction, Schemas},
-    },
+    cedar::{by_action::Slices, entities::Store, schema::PolicyAction, schemas::Schemas},
     inheritance::Inheritance,
     load::{
         annotation::Annotations,

@@ -11,3 +11,5 @@ pub(in crate::policy) mod named_relations;
 pub(in crate::policy) mod request;
 pub(in crate::policy) mod residual;
 pub(in crate::policy) mod schema;
+pub(in crate::policy) mod schema_fragment;
+pub(in crate::policy) mod schemas;

@@ -1,21 +1,13 @@
 //! The Cedar schema of a catalog: the fixed types and actions, and one row type a relation.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    fmt::Write as _,
-    sync::{Arc, Mutex, PoisonError},
-};
-
-use cedar_policy::{Schema, SchemaFragment};
+use std::{collections::BTreeMap, fmt::Write as _};
 
 use crate::policy::cedar::{
     attribute_type::{attribute_type, shows_presence},
     context_use::{ESTIMATED_COST, ESTIMATED_ROWS, HAS_WHERE, STATEMENT, TIME, USAGE},
-    failure::Failure,
-    mentioned_rows::MentionedRows,
 };
 use crate::{
-    catalog::{Catalog, Relation, RelationId, RelationKind},
+    catalog::{Catalog, Relation, RelationKind},
     dialect::Dialect,
     ident,
 };
@@ -147,11 +139,6 @@ pub fn schema_text(catalog: &Catalog) -> String {
         .iter()
         .filter(|relation| has_entity(relation))
         .collect();
-    fixed_text(catalog) + &rows_text(catalog, &relations)
-}
-
-/// The types and actions that every catalog has, those of rows aside.
-pub(in crate::policy) fn fixed_text(catalog: &Catalog) -> String {
     let mut out = FIXED.to_owned();
     if let Some(example) = example(catalog.dialect()) {
         let _ = writeln!(
@@ -159,19 +146,30 @@ pub(in crate::policy) fn fixed_text(catalog: &Catalog) -> String {
             "// The server's own relations are named like others, `Table::\"{example}\"`; permits of all tables do not reach them."
         );
     }
-    action(&mut out, &[PolicyAction::Select], "", "Table");
-    action(&mut out, &[PolicyAction::Discover], "", "Table");
-    action(&mut out, &[PolicyAction::Approve], "", "Table");
-    action(&mut out, &TABLE_ACTIONS, "", "Table");
-    action(&mut out, &CONDITIONED_ACTIONS, "", "Table");
-    action(&mut out, &[PolicyAction::Call], "", "Function");
-    action(&mut out, &[PolicyAction::Run], "", "Template");
+    write_fixed_actions(&mut out);
+    out + &rows_text(catalog, &relations)
+}
+
+/// The types and actions that every catalog has, those of rows aside.
+pub(in crate::policy) fn fixed_text() -> String {
+    let mut out = FIXED.to_owned();
+    write_fixed_actions(&mut out);
+    out
+}
+
+fn write_fixed_actions(out: &mut String) {
+    action(out, &[PolicyAction::Select], "", "Table");
+    action(out, &[PolicyAction::Discover], "", "Table");
+    action(out, &[PolicyAction::Approve], "", "Table");
+    action(out, &TABLE_ACTIONS, "", "Table");
+    action(out, &CONDITIONED_ACTIONS, "", "Table");
+    action(out, &[PolicyAction::Call], "", "Function");
+    action(out, &[PolicyAction::Run], "", "Template");
     out.push_str("action \"read\";\n");
     let read = [PolicyAction::ReadPlain, PolicyAction::ReadMasked];
-    action(&mut out, &read, " in [\"read\"]", "Column");
-    action(&mut out, &[PolicyAction::ReadToken], "", "Column");
-    action(&mut out, &[PolicyAction::Write], "", "Column");
-    out
+    action(out, &read, " in [\"read\"]", "Column");
+    action(out, &[PolicyAction::ReadToken], "", "Column");
+    action(out, &[PolicyAction::Write], "", "Column");
 }
 
 /// The types of the rows of `relations`, and the actions on them.
@@ -189,7 +187,7 @@ pub(in crate::policy) fn rows_text(catalog: &Catalog, relations: &[&Relation]) -
     let mut out = String::new();
     // Without a relation there is nothing to see, and Cedar admits no empty list.
     if row_types.is_empty() {
-        out.push_str("action \"see\", \"change\", \"add\";\n");
+        out.push_str(NO_ROW_ACTIONS);
     } else {
         let list = format!("[{}]", row_types.join(", "));
         action(&mut out, &ROW_ACTIONS, "", &list);
@@ -205,89 +203,12 @@ pub(in crate::policy) fn rows_text(catalog: &Catalog, relations: &[&Relation]) -
     out
 }
 
+/// The actions on rows where there is no type of rows.
+pub(in crate::policy) const NO_ROW_ACTIONS: &str = "action \"see\", \"change\", \"add\";\n";
+
 /// The actions on rows.
 pub(in crate::policy) const ROW_ACTIONS: [PolicyAction; 3] =
     [PolicyAction::See, PolicyAction::Change, PolicyAction::Add];
-
-/// What Cedar checks policies and requests against. A schema of every row type of a large catalog takes seconds, so each use
-/// gets the row types that it looks at.
-#[derive(Debug, Clone)]
-pub(in crate::policy) struct Schemas {
-    /// The operator's types and all of the catalog's but those of rows.
-    pub(in crate::policy) fixed: Schema,
-    /// The same, to which row types are added.
-    fragment: SchemaFragment,
-    /// Which other row types the policies of a relation's rows name.
-    mentioned: MentionedRows,
-    /// By the relation whose rows a schema knows.
-    by_relation: Arc<Mutex<HashMap<RelationId, Arc<Schema>>>>,
-}
-
-/// How many relations' schemas are remembered; when more come, all are forgotten.
-const SCHEMAS: usize = 256;
-
-impl Schemas {
-    pub(in crate::policy) fn new(fixed: Schema, fragment: SchemaFragment) -> Self {
-        Self {
-            fixed,
-            fragment,
-            mentioned: MentionedRows::default(),
-            by_relation: Arc::default(),
-        }
-    }
-
-    /// With what policies name, which is known after the types are.
-    pub(in crate::policy) fn with_mentioned(self, mentioned: MentionedRows) -> Self {
-        Self { mentioned, ..self }
-    }
-
-    /// With the row types of `relations`.
-    ///
-    /// # Errors
-    /// If Cedar does not take them beside the operator's, which would be a defect of ours.
-    pub(in crate::policy) fn with_rows(
-        &self,
-        catalog: &Catalog,
-        relations: &[&Relation],
-    ) -> Result<Schema, Failure> {
-        let rows = rows_text(catalog, relations);
-        let (rows, _) = SchemaFragment::from_cedarschema_str(&rows).map_err(Failure::new)?;
-        Schema::from_schema_fragments([self.fragment.clone(), rows]).map_err(Failure::new)
-    }
-
-    /// With the row type of `relation`, and those that policies of its rows name.
-    ///
-    /// # Errors
-    /// As [`with_rows`](Self::with_rows).
-    pub(in crate::policy) fn of_rows(
-        &self,
-        catalog: &Catalog,
-        relation: &Relation,
-    ) -> Result<Arc<Schema>, Failure> {
-        // A poisoned lock guards a map of finished values; the panic was elsewhere.
-        let known = || {
-            self.by_relation
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-        };
-        if let Some(schema) = known().get(&relation.id) {
-            return Ok(Arc::clone(schema));
-        }
-        let relations: Vec<&Relation> = self
-            .mentioned
-            .list_with(relation)
-            .into_iter()
-            .filter_map(|id| catalog.relation(id))
-            .collect();
-        let schema = Arc::new(self.with_rows(catalog, &relations)?);
-        let mut known = known();
-        if known.len() >= SCHEMAS {
-            known.clear();
-        }
-        known.insert(relation.id, Arc::clone(&schema));
-        Ok(schema)
-    }
-}
 
 /// A relation of the engine's own.
 fn example(dialect: Dialect) -> Option<&'static str> {

@@ -17,6 +17,7 @@ use crate::policy::{
         named_relations::NamedRelations,
         schema,
         schema::PolicyAction,
+        schema_fragment,
     },
     load::{
         diagnostic::{PolicyProblem, Source, probably},
@@ -473,13 +474,22 @@ pub(in crate::policy) fn find_declaring_types(
 
 /// The attributes of the principals' types and of the fixed ones.
 fn read_declarations(principals: &Source<'_>) -> BTreeMap<String, Shape> {
-    let text = format!("{}\n{}", principals.text, schema::FIXED);
     // It has been read before, as a part of the whole schema.
-    let json = SchemaFragment::from_cedarschema_str(&text)
-        .ok()
-        .and_then(|(fragment, _)| fragment.to_json_value().ok())
-        .unwrap_or_default();
+    let own = SchemaFragment::from_cedarschema_str(principals.text).ok();
+    let own = own.map(|(fragment, _)| fragment);
     let mut out = BTreeMap::new();
+    for fragment in own
+        .into_iter()
+        .chain(schema_fragment::fixed_types().cloned())
+    {
+        let json = fragment.to_json_value().unwrap_or_default();
+        add_declarations(&json, &mut out);
+    }
+    out
+}
+
+/// The attributes of the types that one fragment of a schema declares.
+fn add_declarations(json: &Value, out: &mut BTreeMap<String, Shape>) {
     for (namespace, declarations) in json.as_object().into_iter().flatten() {
         let types = declarations.get("entityTypes").and_then(Value::as_object);
         for (name, declaration) in types.into_iter().flatten() {
@@ -498,7 +508,6 @@ fn read_declarations(principals: &Source<'_>) -> BTreeMap<String, Shape> {
             out.insert(name, shape);
         }
     }
-    out
 }
 
 /// The attributes of a record type, which may have a name; nothing of what is no record, or not read here.

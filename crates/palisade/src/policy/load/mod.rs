@@ -30,7 +30,8 @@ use crate::policy::{
         mentioned_rows::MentionedRows,
         named_relations::NamedRelations,
         schema,
-        schema::{DEFAULT_PRINCIPALS, PolicyAction, ROW_ACTIONS, ROW_NAMESPACE, Schemas},
+        schema::{DEFAULT_PRINCIPALS, PolicyAction, ROW_ACTIONS, ROW_NAMESPACE},
+        schemas::Schemas,
     },
     inheritance::Inheritance,
     lint::{
@@ -81,7 +82,7 @@ pub(in crate::policy) fn load(
             .as_deref()
             .unwrap_or(DEFAULT_PRINCIPALS),
     };
-    let schemas = cedar_schemas(&principals, catalog, &mut problems);
+    let schemas = cedar_schemas(&principals, &mut problems);
     let classification = sources.classification.as_deref();
     let classification = classification.map(|text| Source {
         name: CLASSIFICATION_FILE,
@@ -373,11 +374,7 @@ fn require_secret(
 }
 
 /// The operator's types and the catalog's.
-fn cedar_schemas(
-    principals: &Source<'_>,
-    catalog: &Catalog,
-    problems: &mut Vec<PolicyProblem>,
-) -> Option<Schemas> {
+fn cedar_schemas(principals: &Source<'_>, problems: &mut Vec<PolicyProblem>) -> Option<Schemas> {
     let (declared, _) = SchemaFragment::from_cedarschema_str(principals.text)
         .map_err(|error| {
             problems.extend(principals.cedar_problems(DetailedError::from(&error), 0, None));
@@ -400,30 +397,38 @@ fn cedar_schemas(
         problems.extend(missing);
         return None;
     }
-    // The operator's text comes first, so that positions in it are those of its file.
-    let fixed = format!("{}\n{}", principals.text, schema::fixed_text(catalog));
-    let text = fixed.clone() + &schema::rows_text(catalog, &[]);
-    let schema = match Schema::from_cedarschema_str(&text) {
-        Ok((schema, _)) => schema,
-        Err(error) => {
-            let found = principals.cedar_problems(DetailedError::from(&error), 0, None);
-            let help = "it must declare the entity types `Agent`, `User` and `Role`, and none of the catalog's";
-            problems.extend(found.into_iter().map(|problem| match problem.help {
-                Some(_) => problem,
-                None => problem.with_help(Some(help)),
-            }));
-            return None;
-        }
+    let Some(schemas) = Schemas::new(declared) else {
+        problems.extend(types_that_do_not_fit(principals));
+        return None;
     };
-    if !schema.is_complete() {
+    if !schemas.fixed.is_complete() {
         problems
             .push(principals.problem_of_file("every type must be declared here, none `external`"));
         return None;
     }
-    let (fragment, _) = SchemaFragment::from_cedarschema_str(&fixed)
-        .map_err(|error| problems.push(principals.problem_of_file(error.to_string())))
-        .ok()?;
-    Some(Schemas::new(schema, fragment))
+    Some(schemas)
+}
+
+/// Why Cedar does not take the operator's types beside the catalog's.
+fn types_that_do_not_fit(principals: &Source<'_>) -> Vec<PolicyProblem> {
+    // The operator's text comes first, so that positions in it are those of its file.
+    let text = format!(
+        "{}\n{}{}",
+        principals.text,
+        schema::fixed_text(),
+        schema::NO_ROW_ACTIONS
+    );
+    let found = match Schema::from_cedarschema_str(&text) {
+        Ok(_) => vec![principals.problem_of_file("its types do not fit the catalog's".to_owned())],
+        Err(error) => principals.cedar_problems(DetailedError::from(&error), 0, None),
+    };
+    let help =
+        "it must declare the entity types `Agent`, `User` and `Role`, and none of the catalog's";
+    let problems = found.into_iter().map(|problem| match problem.help {
+        Some(_) => problem,
+        None => problem.with_help(Some(help)),
+    });
+    problems.collect()
 }
 
 /// A problem for each type of principals that every action is for, and that the operator's schema does not declare. It points

@@ -19,7 +19,8 @@ use crate::policy::{
         by_action::covers,
         failure::Failure,
         named_relations::NamedRelations,
-        schema::{PolicyAction, ROW_ACTIONS, Schemas},
+        schema::{PolicyAction, ROW_ACTIONS},
+        schemas::Schemas,
     },
     lint::attributes,
     load::{

@@ -1,0 +1,110 @@
+//! The schemas that Cedar checks against: each knows the row types that its use looks at.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use cedar_policy::{Schema, SchemaError, SchemaFragment};
+
+use crate::{
+    catalog::{Catalog, Relation, RelationId},
+    policy::cedar::{
+        failure::Failure, mentioned_rows::MentionedRows, schema::rows_text, schema_fragment,
+    },
+};
+
+/// What Cedar checks policies and requests against. A schema of every row type of a large catalog takes seconds, so each use
+/// gets the row types that it looks at.
+#[derive(Debug, Clone)]
+pub(in crate::policy) struct Schemas {
+    /// The operator's types and all of the catalog's but those of rows.
+    pub(in crate::policy) fixed: Schema,
+    /// The operator's types, to which the catalog's are added.
+    principals: SchemaFragment,
+    /// Which other row types the policies of a relation's rows name.
+    mentioned: MentionedRows,
+    /// By the relation whose rows a schema knows.
+    by_relation: Arc<Mutex<HashMap<RelationId, Arc<Schema>>>>,
+}
+
+/// How many relations' schemas are remembered; when more come, all are forgotten.
+const SCHEMAS: usize = 256;
+
+impl Schemas {
+    /// With the operator's types, if Cedar takes them beside the catalog's.
+    pub(in crate::policy) fn new(principals: SchemaFragment) -> Option<Self> {
+        let no_rows = schema_fragment::row_actions()?.clone();
+        let fixed = join(&principals, no_rows)?.ok()?;
+        Some(Self {
+            fixed,
+            principals,
+            mentioned: MentionedRows::default(),
+            by_relation: Arc::default(),
+        })
+    }
+
+    /// With what policies name, which is known after the types are.
+    pub(in crate::policy) fn with_mentioned(self, mentioned: MentionedRows) -> Self {
+        Self { mentioned, ..self }
+    }
+
+    /// With the row types of `relations`.
+    ///
+    /// # Errors
+    /// If Cedar does not take them beside the operator's, which would be a defect of ours.
+    pub(in crate::policy) fn with_rows(
+        &self,
+        catalog: &Catalog,
+        relations: &[&Relation],
+    ) -> Result<Schema, Failure> {
+        let rows = rows_text(catalog, relations);
+        let (rows, _) = SchemaFragment::from_cedarschema_str(&rows).map_err(Failure::new)?;
+        join(&self.principals, rows)
+            .ok_or_else(|| Failure::new("Cedar does not read our types"))?
+            .map_err(Failure::new)
+    }
+
+    /// With the row type of `relation`, and those that policies of its rows name.
+    ///
+    /// # Errors
+    /// As [`with_rows`](Self::with_rows).
+    pub(in crate::policy) fn of_rows(
+        &self,
+        catalog: &Catalog,
+        relation: &Relation,
+    ) -> Result<Arc<Schema>, Failure> {
+        // A poisoned lock guards a map of finished values; the panic was elsewhere.
+        let known = || {
+            self.by_relation
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+        };
+        if let Some(schema) = known().get(&relation.id) {
+            return Ok(Arc::clone(schema));
+        }
+        let relations: Vec<&Relation> = self
+            .mentioned
+            .list_with(relation)
+            .into_iter()
+            .filter_map(|id| catalog.relation(id))
+            .collect();
+        let schema = Arc::new(self.with_rows(catalog, &relations)?);
+        let mut known = known();
+        if known.len() >= SCHEMAS {
+            known.clear();
+        }
+        known.insert(relation.id, Arc::clone(&schema));
+        Ok(schema)
+    }
+}
+
+/// The operator's types, the fixed ones and those of rows as one. None if Cedar does not read ours.
+fn join(principals: &SchemaFragment, rows: SchemaFragment) -> Option<Result<Schema, SchemaError>> {
+    let fixed = schema_fragment::fixed_types()?.clone();
+    Some(Schema::from_schema_fragments([
+        principals.clone(),
+        fixed,
+        rows,
+    ]))
+}
