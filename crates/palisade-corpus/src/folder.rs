@@ -15,6 +15,7 @@ use crate::{
     report::{CaseResult, Report, Status},
     run::{Answer, Ran, RunError, Runner},
     why::Inquiry,
+    wish::Wish,
 };
 
 /// The tests of a policy folder.
@@ -47,6 +48,7 @@ pub struct PolicyTests {
     folder: PathBuf,
     corpus: Corpus,
     chosen: Vec<Case>,
+    wish: Wish,
 }
 
 impl PolicyTests {
@@ -61,22 +63,40 @@ impl PolicyTests {
             folder: folder.to_owned(),
             chosen: corpus.cases.clone(),
             corpus,
+            wish: Wish::default(),
         })
+    }
+
+    /// The tests of `folder` by other policies, and with the texts of open files of tests, by name, in the place of what is
+    /// written: as an editor has them. With it comes everything that is wrong; cases without a fault are there all the same.
+    #[must_use]
+    pub fn load_open(
+        folder: &Path,
+        sources: PolicySources,
+        open: &BTreeMap<String, String>,
+    ) -> (Self, Vec<CorpusError>) {
+        let (corpus, faults) = Corpus::load_tests(folder, sources, open);
+        let tests = Self {
+            folder: folder.to_owned(),
+            chosen: corpus.cases.clone(),
+            corpus,
+            wish: Wish::default(),
+        };
+        (tests, faults)
+    }
+
+    /// The same, whose runs end early once `is_wanted` says no: with [`RunError::Stopped`], or for mutants with those that were
+    /// judged. One thread judges mutants then, so that the machine stays free for a person.
+    #[must_use]
+    pub fn while_wanted(mut self, is_wanted: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        self.wish = Wish::new(is_wanted);
+        self
     }
 
     /// The policy folder.
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder
-    }
-
-    /// The same tests of other policies: those of an editor, before they are written.
-    #[must_use]
-    pub fn with_policies(mut self, sources: PolicySources) -> Self {
-        self.corpus
-            .policies
-            .insert(OWN_POLICIES.to_owned(), sources);
-        self
     }
 
     /// The same without servers: their cases are decided, and do not run.
@@ -91,6 +111,16 @@ impl PolicyTests {
     pub fn filter(mut self, part: &str) -> Self {
         self.chosen.retain(|case| case.id().contains(part));
         self
+    }
+
+    /// Whether the run is still wanted.
+    pub(crate) fn wish(&self) -> &Wish {
+        &self.wish
+    }
+
+    /// Whether the run goes on.
+    pub(crate) fn require_wish(&self) -> Result<(), RunError> {
+        self.wish.is_alive().then_some(()).ok_or(RunError::Stopped)
     }
 
     /// The cases that are run.
@@ -142,9 +172,11 @@ impl PolicyTests {
         };
         let mut found: BTreeMap<&str, Ran> = BTreeMap::new();
         for case in &first.cases {
+            self.require_wish()?;
             found.insert(&case.name, one.run(case));
         }
         for case in &second.cases {
+            self.require_wish()?;
             if let Some(ran) = found.get_mut(case.name.as_str()) {
                 let difference = differ_by_order(ran, other.decide(case));
                 ran.differences.extend(difference);

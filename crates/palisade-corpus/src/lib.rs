@@ -120,7 +120,6 @@ mod row_maker;
 mod row_sets;
 mod run;
 mod schema_name;
-mod scratch;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 mod server;
 mod smallest;
@@ -131,6 +130,7 @@ mod test_rule;
 mod test_server;
 mod update;
 mod why;
+mod wish;
 mod witness;
 mod written;
 
@@ -143,7 +143,7 @@ pub use diff::{Direction, PolicyChange, PolicyDiff};
 pub use folder::PolicyTests;
 pub use generate::{GenerateError, Generated};
 pub use learn::{LearnError, Learned};
-pub use load::{Corpus, CorpusError, catalog_file, policy_sources};
+pub use load::{Corpus, CorpusError, Place, catalog_file, policy_sources};
 pub use lock::Lock;
 pub use mutation::{Fate, MutantResult, MutationReport};
 pub use policy_coverage::{Covered, PolicyCoverage};

@@ -74,6 +74,63 @@ pub enum CorpusError {
     },
 }
 
+/// Where something is wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// The file.
+    pub file: PathBuf,
+    /// Its line, from 1, if that is known.
+    pub line: Option<u32>,
+    /// The line's character, from 1, if that is known.
+    pub column: Option<u32>,
+}
+
+impl Place {
+    /// The place that a text names: `tests/desk.toml:3:7`.
+    fn parse(text: &str) -> Self {
+        let cut = |text: &str| {
+            let (rest, number) = text.rsplit_once(':')?;
+            Some((rest.to_owned(), number.parse::<u32>().ok()?))
+        };
+        let (file, line, column) = match cut(text) {
+            None => (text.to_owned(), None, None),
+            Some((rest, last)) => match cut(&rest) {
+                None => (rest, Some(last), None),
+                Some((file, line)) => (file, Some(line), Some(last)),
+            },
+        };
+        Self {
+            file: file.into(),
+            line,
+            column,
+        }
+    }
+}
+
+impl CorpusError {
+    /// Where it is wrong; none where the policies are.
+    #[must_use]
+    pub fn place(&self) -> Option<Place> {
+        match self {
+            Self::Read { path, .. } | Self::Format { path, .. } | Self::Case { path, .. } => {
+                Some(Place::parse(path))
+            }
+            Self::Policies(_) => None,
+        }
+    }
+
+    /// What is wrong, without the place.
+    #[must_use]
+    pub fn message(&self) -> String {
+        match self {
+            Self::Read { source, .. } => format!("cannot be read: {source}"),
+            Self::Format { message, .. } => message.clone(),
+            Self::Case { case, message, .. } => format!("case `{case}`: {message}"),
+            Self::Policies(error) => error.to_string(),
+        }
+    }
+}
+
 impl Corpus {
     /// Reads the corpus in `folder`.
     ///
@@ -117,58 +174,101 @@ impl Corpus {
     /// At the first thing that is wrong.
     pub fn load_policy_folder(folder: impl AsRef<Path>) -> Result<Self, CorpusError> {
         let folder = folder.as_ref();
-        let read_folder = PolicyFolder::read(folder)?;
-        let tests = folder.join("tests");
+        let sources = PolicyFolder::read(folder)?.sources;
+        let (corpus, faults) = Self::load_tests(folder, sources, &BTreeMap::new());
+        match faults.into_iter().next() {
+            Some(first) => Err(first),
+            None => Ok(corpus),
+        }
+    }
+
+    /// The tests of a policy folder by the policies `sources`, with everything that is wrong. The texts of `open` files, by
+    /// name, are in the place of what is written.
+    pub(crate) fn load_tests(
+        folder: &Path,
+        sources: PolicySources,
+        open: &BTreeMap<String, String>,
+    ) -> (Self, Vec<CorpusError>) {
         let mut corpus = Self {
             catalogs: BTreeMap::new(),
-            policies: BTreeMap::from([(OWN_POLICIES.to_owned(), read_folder.sources)]),
+            policies: BTreeMap::from([(OWN_POLICIES.to_owned(), sources)]),
             techniques: BTreeMap::new(),
             survivors: Vec::new(),
             servers: BTreeMap::new(),
             default_policies: Some(OWN_POLICIES.to_owned()),
             cases: Vec::new(),
         };
-        let (mut files, mut servers) = (Vec::new(), None);
-        for path in test_files(&tests)? {
+        let mut faults = Vec::new();
+        let files = corpus
+            .read_test_files(&folder.join("tests"), open, &mut faults)
+            .unwrap_or_else(|fault| {
+                faults.push(fault);
+                Vec::new()
+            });
+        for (path, text) in files {
+            let text = Text::new(&path, &text);
+            if path.file_stem().is_some_and(|name| name == "servers") {
+                match TestServer::read_all(&text, &corpus.catalogs) {
+                    Ok(servers) => corpus.servers = servers,
+                    Err(fault) => faults.push(fault.into()),
+                }
+                continue;
+            }
+            let cases = corpus.parse_all(Suite::Tests, (&path, &text), &mut faults);
+            corpus.cases.extend(cases);
+        }
+        faults.extend(find_taken_names(&corpus.cases));
+        (corpus, faults)
+    }
+
+    /// Takes up the catalogs of a folder of tests. Its TOML files are given back, that of servers first.
+    fn read_test_files(
+        &mut self,
+        tests: &Path,
+        open: &BTreeMap<String, String>,
+        faults: &mut Vec<CorpusError>,
+    ) -> Result<Vec<(PathBuf, String)>, CorpusError> {
+        let mut files = Vec::new();
+        for path in test_files(tests, open)? {
             let format = |message| CorpusError::Format {
                 path: path.display().to_string(),
                 message,
             };
             let name = stem(&path);
+            let opened = path.file_name().and_then(|name| open.get(name.to_str()?));
+            let text = || opened.map_or_else(|| read(&path), |text| Ok(text.clone()));
             match path.extension().and_then(|extension| extension.to_str()) {
                 Some("sql" | "json") => {
-                    dialect(&name).map_err(format)?;
-                    if corpus.catalogs.insert(name, read(&path)?).is_some() {
-                        let message = "there is `*.sql` and `*.json` of this name";
-                        return Err(format(message.to_owned()));
+                    if let Err(message) = dialect(&name) {
+                        faults.push(format(message));
+                        continue;
+                    }
+                    match text() {
+                        Ok(text) if self.catalogs.contains_key(&name) => {
+                            let message = "there is `*.sql` and `*.json` of this name";
+                            faults.push(format(message.to_owned()));
+                            drop(text);
+                        }
+                        Ok(text) => {
+                            self.catalogs.insert(name, text);
+                        }
+                        Err(fault) => faults.push(fault),
                     }
                 }
-                Some("toml") if name == "servers" => servers = Some(path),
-                Some("toml") => files.push(path),
+                Some("toml") => match text() {
+                    Ok(text) => files.push((path, text)),
+                    Err(fault) => faults.push(fault),
+                },
                 Some("md") => {}
                 Some(_) | None => {
                     let message = "a folder of tests holds `*.toml`, `*.sql`, `*.json` and `*.md`";
-                    return Err(format(message.to_owned()));
+                    faults.push(format(message.to_owned()));
                 }
             }
         }
-        if let Some(path) = servers {
-            let read = TestServer::read_all(&read(&path)?, &corpus.catalogs);
-            corpus.servers = read.map_err(|message| CorpusError::Format {
-                path: path.display().to_string(),
-                message,
-            })?;
-        }
-        for path in files {
-            let text = read(&path)?;
-            let cases = corpus.parse(Suite::Tests, &path, &text)?;
-            corpus.cases.extend(cases);
-            corpus
-                .survivors
-                .extend(read_survivors(&Text::new(&path, &text))?);
-        }
-        require_unique(&corpus.cases)?;
-        Ok(corpus)
+        // Whether a case runs depends on its server.
+        files.sort_by_key(|(path, _)| path.file_stem().is_none_or(|name| name != "servers"));
+        Ok(files)
     }
 
     /// The cases of the text of one file. `path` is for messages and, without folders and extension,
@@ -180,9 +280,43 @@ impl Corpus {
         let text = Text::new(path, text);
         let mut cases = Vec::new();
         for part in read_parts(&text)? {
-            cases.extend(self.cases_of_part(suite, (path, &text), &part)?);
+            let mut faults = Vec::new();
+            cases.extend(self.cases_of_part(suite, (path, &text), &part, &mut faults)?);
+            if let Some(first) = faults.into_iter().next() {
+                return Err(first.into());
+            }
         }
         Ok(cases)
+    }
+
+    /// The cases of the text of one file that have no fault, and its survivors.
+    fn parse_all(
+        &mut self,
+        suite: Suite,
+        (path, text): (&Path, &Text<'_>),
+        faults: &mut Vec<CorpusError>,
+    ) -> Vec<Case> {
+        let mut cases = Vec::new();
+        let parts = match read_parts(text) {
+            Ok(parts) => parts,
+            Err(fault) => {
+                faults.push(fault.into());
+                return cases;
+            }
+        };
+        for part in &parts {
+            let mut found = Vec::new();
+            match self.cases_of_part(suite, (path, text), part, &mut found) {
+                Ok(read) => cases.extend(read),
+                Err(fault) => faults.push(fault),
+            }
+            faults.extend(found.into_iter().map(CorpusError::from));
+        }
+        match read_survivors(text, &parts) {
+            Ok(survivors) => self.survivors.extend(survivors),
+            Err(fault) => faults.push(fault.into()),
+        }
+        cases
     }
 
     fn cases_of_part(
@@ -190,6 +324,7 @@ impl Corpus {
         suite: Suite,
         (path, text): (&Path, &Text<'_>),
         part: &Part,
+        faults: &mut Vec<WrittenError>,
     ) -> Result<Vec<Case>, CorpusError> {
         let format = |span, message| CorpusError::Format {
             path: text.place(span),
@@ -243,7 +378,7 @@ impl Corpus {
             servers: &self.servers,
             policies,
         };
-        Ok(ground.cases()?)
+        Ok(ground.cases(faults))
     }
 
     /// The same corpus with `script` run after the catalog `name`: the same tables with other rows.
@@ -303,30 +438,41 @@ pub fn catalog_file(folder: &Path, catalog: &str) -> PathBuf {
 
 /// Refuses two cases of one name.
 fn require_unique(cases: &[Case]) -> Result<(), CorpusError> {
+    match find_taken_names(cases).into_iter().next() {
+        Some(first) => Err(first),
+        None => Ok(()),
+    }
+}
+
+/// The cases whose name an earlier case has.
+fn find_taken_names(cases: &[Case]) -> Vec<CorpusError> {
     let mut names = BTreeMap::new();
+    let mut faults = Vec::new();
     for case in cases {
         let place = format!("{}:{}", case.file, case.line);
         if let Some(first) = names.insert(case.name.as_str(), place.clone()) {
-            return Err(CorpusError::Case {
+            faults.push(CorpusError::Case {
                 path: place,
                 case: case.name.clone(),
                 message: format!("another case has this name: {first}"),
             });
         }
     }
-    Ok(())
+    faults
 }
 
-/// The files of a folder of tests, sorted; none if there is no such folder.
-fn test_files(folder: &Path) -> Result<Vec<PathBuf>, CorpusError> {
+/// The files of a folder of tests, sorted; none if there is no such folder. TOML files that are `open` are there before they
+/// are written.
+fn test_files(folder: &Path, open: &BTreeMap<String, String>) -> Result<Vec<PathBuf>, CorpusError> {
     let error = |source| CorpusError::Read {
         path: folder.display().to_string(),
         source,
     };
+    let opened = open.keys().filter(|name| name.ends_with(".toml"));
+    let mut paths: Vec<PathBuf> = opened.map(|name| folder.join(name)).collect();
     if !folder.exists() {
-        return Ok(Vec::new());
+        return Ok(paths);
     }
-    let mut paths = Vec::new();
     for entry in fs::read_dir(folder).map_err(error)? {
         let path = entry.map_err(error)?.path();
         let hidden = path
@@ -337,6 +483,7 @@ fn test_files(folder: &Path) -> Result<Vec<PathBuf>, CorpusError> {
         }
     }
     paths.sort();
+    paths.dedup();
     Ok(paths)
 }
 

@@ -20,6 +20,7 @@ use crate::{
     load::{Corpus, OWN_POLICIES},
     run::{Answer, RunError, Runner},
     survivor::Survivor,
+    wish::Wish,
     witness::{Before, Witness},
 };
 
@@ -186,7 +187,7 @@ impl MutationReport {
 
 impl PolicyTests {
     /// Changes each policy in one place at a time, and says which changes no case notices. A case that does not
-    /// hold already notices nothing.
+    /// hold already notices nothing. A run that [ends early](Self::while_wanted) says what became of the mutants until then.
     ///
     /// # Errors
     /// If a catalog or the policies do not load.
@@ -205,31 +206,40 @@ impl PolicyTests {
             before: Before::new(&runner, corpus)?,
             known: cases
                 .into_iter()
+                .take_while(|_| self.wish().is_alive())
                 .filter(|case| runner.run(case).differences.is_empty())
                 .filter_map(|case| Some((case, runner.decide(case).ok()?)))
                 .collect(),
             runner: &runner,
+            wish: self.wish(),
         };
         let mutants = mutate(sources);
         let next = AtomicUsize::new(0);
         let fates = Mutex::new(BTreeMap::new());
-        thread::scope(|scope| {
-            let workers = thread::available_parallelism().map_or(1, NonZero::get);
-            for _ in 0..workers.min(mutants.len()) {
-                scope.spawn(|| {
-                    loop {
-                        let index = next.fetch_add(1, Ordering::Relaxed);
-                        let Some(mutant) = mutants.get(index) else {
-                            return;
-                        };
-                        let fate = court.judge(mutant, sources);
-                        // A poisoned lock guards finished values; the panic was elsewhere.
-                        let mut fates = fates.lock().unwrap_or_else(PoisonError::into_inner);
-                        fates.insert(index, fate);
-                    }
-                });
+        let work = || {
+            loop {
+                let index = next.fetch_add(1, Ordering::Relaxed);
+                let Some(mutant) = mutants.get(index) else {
+                    return;
+                };
+                let Some(fate) = court.judge(mutant, sources) else {
+                    return;
+                };
+                // A poisoned lock guards finished values; the panic was elsewhere.
+                let mut fates = fates.lock().unwrap_or_else(PoisonError::into_inner);
+                fates.insert(index, fate);
             }
-        });
+        };
+        if self.wish().is_bounded() {
+            work();
+        } else {
+            thread::scope(|scope| {
+                let workers = thread::available_parallelism().map_or(1, NonZero::get);
+                for _ in 0..workers.min(mutants.len()) {
+                    scope.spawn(work);
+                }
+            });
+        }
         let mut fates = fates.into_inner().unwrap_or_else(PoisonError::into_inner);
         let results = mutants.into_iter().enumerate();
         let mut results: Vec<MutantResult> = results
@@ -238,7 +248,11 @@ impl PolicyTests {
                 Some(MutantResult { mutant, fate })
             })
             .collect();
-        let problems = name_survivors(&mut results, &corpus.survivors);
+        let mut problems = name_survivors(&mut results, &corpus.survivors);
+        if !self.wish().is_alive() {
+            // What is named may be among those that were not judged.
+            problems.clear();
+        }
         Ok(MutationReport { results, problems })
     }
 }
@@ -289,35 +303,42 @@ struct Court<'c> {
     before: Before,
     /// The cases that hold, and how they are decided.
     known: Vec<(&'c Case, Answer)>,
+    wish: &'c Wish,
 }
 
 impl Court<'_> {
-    fn judge(&self, mutant: &Mutant, sources: &palisade::policy::PolicySources) -> Fate {
+    /// What becomes of a mutant; none where the run ends before that is known.
+    fn judge(&self, mutant: &Mutant, sources: &palisade::policy::PolicySources) -> Option<Fate> {
+        if !self.wish.is_alive() {
+            return None;
+        }
         let Ok(changed) = self
             .runner
             .with_policies(OWN_POLICIES, &mutant.apply(sources))
         else {
-            return Fate::NotLoaded;
+            return Some(Fate::NotLoaded);
         };
-        let noticing = self.known.iter().find(|(case, was)| {
+        for (case, was) in &self.known {
+            if !self.wish.is_alive() {
+                return None;
+            }
             // What is decided alike gives the same rows.
-            !changed
-                .decide(case)
-                .is_ok_and(|is| is_alike(case, was, &is))
+            let is_alike = |is| is_alike(case, was, &is);
+            if !changed.decide(case).is_ok_and(is_alike)
                 && !changed.run(case).differences.is_empty()
-        });
-        if let Some((case, _)) = noticing {
-            return Fate::Noticed(case.name.clone());
+            {
+                return Some(Fate::Noticed(case.name.clone()));
+            }
         }
-        match self
+        let compared = self
             .before
-            .compare(self.runner, &changed, self.corpus, mutant)
-        {
+            .compare(self.runner, &changed, self.corpus, mutant);
+        Some(match compared {
             Ok(None) => Fate::Equivalent,
             Ok(Some(witness)) => Fate::Survived(witness.map(Box::new)),
             // What cannot be compared may differ.
             Err(_) => Fate::Survived(None),
-        }
+        })
     }
 }
 

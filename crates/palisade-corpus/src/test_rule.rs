@@ -136,6 +136,7 @@ impl PolicyTests {
         }
         let mut told = BTreeSet::new();
         for result in &report.results {
+            self.require_wish()?;
             let case = &result.case;
             match result.status {
                 Status::Passed => {}

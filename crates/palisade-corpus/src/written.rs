@@ -121,9 +121,11 @@ pub(crate) fn read_parts(text: &Text<'_>) -> Result<Vec<Part>, WrittenError> {
     read().map_err(|error: toml::de::Error| text.fault(&error))
 }
 
-/// The mutants that a file says may survive.
-pub(crate) fn read_survivors(text: &Text<'_>) -> Result<Vec<Survivor>, WrittenError> {
-    let parts = read_parts(text)?;
+/// The mutants that the parts of a file say may survive.
+pub(crate) fn read_survivors(
+    text: &Text<'_>,
+    parts: &[Part],
+) -> Result<Vec<Survivor>, WrittenError> {
     let written = parts.iter().flat_map(|part| &part.survivor);
     written.map(|survivor| survivor.read(text)).collect()
 }
@@ -276,28 +278,32 @@ pub(crate) struct Ground<'g> {
 }
 
 impl Ground<'_> {
-    /// The cases of the part, on one catalog after the other.
-    pub(crate) fn cases(&self) -> Result<Vec<Case>, WrittenError> {
+    /// The cases of the part that have no fault, on one catalog after the other.
+    pub(crate) fn cases(&self, faults: &mut Vec<WrittenError>) -> Vec<Case> {
         let mut cases = Vec::new();
         for (at, catalog) in self.catalogs.iter().enumerate() {
-            for written in &self.part.case {
-                let fault = |message| self.fault_in(&written.name, message);
-                let mut case = self
-                    .case(catalog, written.name.get_ref(), written.name.span())
-                    .map_err(fault)?;
-                self.fill(&mut case, written).map_err(fault)?;
+            let mut add = |mut case: Case| {
                 self.set_apart(&mut case, at);
                 cases.push(case);
+            };
+            for written in &self.part.case {
+                let name = &written.name;
+                let read = self
+                    .case(catalog, name.get_ref(), name.span())
+                    .and_then(|mut case| self.fill(&mut case, written).map(|()| case));
+                match read {
+                    Ok(case) => add(case),
+                    Err(message) => faults.push(self.fault_in(name, message)),
+                }
             }
             for matrix in &self.part.matrix {
-                let found = matrix.cases(self, catalog)?;
-                cases.extend(found.into_iter().map(|mut case| {
-                    self.set_apart(&mut case, at);
-                    case
-                }));
+                match matrix.cases(self, catalog) {
+                    Ok(found) => found.into_iter().for_each(&mut add),
+                    Err(fault) => faults.push(fault),
+                }
             }
         }
-        Ok(cases)
+        cases
     }
 
     pub(crate) fn fault_in(&self, name: &Spanned<String>, message: String) -> WrittenError {

@@ -1,6 +1,7 @@
 //! What tests, fuzz targets and benches share. Never published.
 
 pub mod ask;
+pub mod desktop;
 pub mod fixture;
 pub mod host;
 pub mod live;

@@ -21,6 +21,7 @@ mod servers;
 mod test;
 mod train;
 mod versions;
+mod workbench;
 
 use std::process::ExitCode;
 
@@ -31,7 +32,7 @@ Tasks:
   test [PART...]  formatting, lints, licences, every test, and real MCP clients; installs what is missing;
                   with a part, or --quick, less: `test --help` lists them
   servers         finds or fetches the database servers of the tests: PostgreSQL, MariaDB, and where
-                  they can be had PostgreSQL 18 and MySQL 9
+                  they can be had PostgreSQL 18, MySQL 9, PgBouncer, Galera, Chromium and Neovim
   dist [OPTION...]
                   what others install, into target/dist: binary, completions, manual pages, bundle, bill of materials,
                   checksums; `dist --help` says more
@@ -54,6 +55,9 @@ Tasks:
   measure [BINARY]
                   start to first answer and memory of `palisade serve`; what a relay and the broker add to a call, and
                   the relay's memory; of a release build, or of BINARY
+  workbench [BINARY]
+                  `policy test` of 10,000 cases, and `policy lock` over 10,000 columns and 50 classes; of a release build,
+                  or of BINARY
   second-opinion  PostgreSQL's own parser beside ours, over the corpus; builds it first, which needs libclang
   versions        builds with the lowest and the newest versions that the manifests admit; needs the nightly toolchain
   functions       brings the tables of functions in step with running servers; says what is new
@@ -93,6 +97,7 @@ fn main() -> ExitCode {
         Some("train") => train::run(args),
         Some("conformance") => clients::conformance(),
         Some("measure") => clients::measure(args.next()),
+        Some("workbench") => workbench::measure(args.next()),
         Some("second-opinion") => second_opinion::run(),
         Some("versions") => versions::check(),
         Some("functions") => functions::run(args.collect()),

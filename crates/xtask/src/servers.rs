@@ -1,5 +1,5 @@
 //! The database servers that tests start: PostgreSQL and MariaDB must be there, PostgreSQL 18,
-//! MySQL 9, PgBouncer and Galera are run where they can be had.
+//! MySQL 9, PgBouncer and Galera are run where they can be had, and so are a browser and an editor.
 
 use std::{
     fs,
@@ -81,7 +81,7 @@ fn install_sandbox() -> Result {
     ))
 }
 
-/// Runs the tests over second versions, which plain `cargo test` leaves out, and says which were
+/// Runs the tests over second versions, and those with a browser or an editor, which plain `cargo test` leaves out, and says which were
 /// not run.
 pub(crate) fn test_optional() -> Result<Vec<String>> {
     let (words, notes) = optional();
@@ -116,35 +116,102 @@ fn optional() -> (Vec<&'static str>, Vec<String>) {
             }
         }
     }
-    match find_galera().or_else(|| fetch_galera().ok().and_then(|()| find_galera())) {
-        Some(library) => {
-            println!("\nGalera: {}", library.display());
-            words.push("galera");
+    for beside in BESIDE {
+        let found = beside.find().or_else(|| {
+            beside.fetch().ok()?;
+            beside.find()
+        });
+        match found {
+            Some(file) => {
+                println!("\n{}: {}", beside.name, file.display());
+                words.push(beside.word);
+            }
+            None => notes.push(format!(
+                "NOT RUN: {} (it cannot be fetched here)",
+                beside.name
+            )),
         }
-        None => notes.push("NOT RUN: Galera (it cannot be fetched here)".to_owned()),
     }
     (words, notes)
 }
 
-/// The library that makes servers of MariaDB a cluster.
-fn find_galera() -> Option<PathBuf> {
-    let fetched = find::tools().join("galera/usr/lib/libgalera_smm.so");
-    let installed = PathBuf::from("/usr/lib/galera/libgalera_smm.so");
-    [fetched, installed]
-        .into_iter()
-        .find(|library| library.is_file())
+/// What is no server and is fetched for tests.
+struct Beside {
+    name: &'static str,
+    /// What the names of its tests hold, and the folder it is unpacked into.
+    word: &'static str,
+    source: Source,
+    packages: &'static [&'static str],
+    /// Where the file is that is needed, under the root of what is unpacked or of the machine.
+    files: &'static [&'static str],
+    /// Whether the machine's own will do.
+    is_installed_used: bool,
 }
 
-fn fetch_galera() -> Result {
-    if !apt::is_here() {
-        return Err("there is no apt here".to_owned());
+const BESIDE: [Beside; 3] = [
+    Beside {
+        // The library that makes servers of MariaDB a cluster.
+        name: "Galera",
+        word: "galera",
+        source: Source::Machine,
+        packages: &["galera-4"],
+        files: &[
+            "usr/lib/libgalera_smm.so",
+            "usr/lib/galera/libgalera_smm.so",
+        ],
+        is_installed_used: true,
+    },
+    Beside {
+        name: "Chromium",
+        word: "chromium",
+        source: Source::Machine,
+        packages: &["chromium"],
+        files: &["usr/lib/chromium/chromium"],
+        is_installed_used: true,
+    },
+    Beside {
+        // The manual's configuration is for a newer version than machines have.
+        name: "Neovim",
+        word: "neovim",
+        source: Source::Unstable,
+        packages: &["neovim"],
+        files: &["usr/bin/nvim"],
+        is_installed_used: false,
+    },
+];
+
+impl Beside {
+    fn root(&self) -> PathBuf {
+        find::tools().join(self.word)
     }
-    println!("\nGalera is fetched and unpacked under target/tools");
-    apt::unpack(
-        Source::Machine,
-        &["galera-4"],
-        &find::tools().join("galera"),
-    )
+
+    fn find(&self) -> Option<PathBuf> {
+        let machine = self.is_installed_used.then(|| PathBuf::from("/"));
+        let mut roots = [self.root()].into_iter().chain(machine);
+        roots.find_map(|root| {
+            let mut places = self.files.iter().map(|file| root.join(file));
+            places.find(|file| file.is_file())
+        })
+    }
+
+    fn fetch(&self) -> Result {
+        if !apt::is_here() {
+            return Err("there is no apt here".to_owned());
+        }
+        println!("\n{} is fetched and unpacked under target/tools", self.name);
+        let root = self.root();
+        if root.exists() {
+            // It is there and lacks the file.
+            fs::remove_dir_all(&root).map_err(|error| format!("{}: {error}", root.display()))?;
+        }
+        apt::unpack(self.source, self.packages, &root)?;
+        match self.source {
+            Source::Machine => Ok(()),
+            Source::Unstable => {
+                (self.files.iter()).try_for_each(|file| wrap(&root, &root.join(file)))
+            }
+        }
+    }
 }
 
 fn install(kind: Kind) -> Result {

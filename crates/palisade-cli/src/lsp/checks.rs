@@ -79,6 +79,8 @@ impl Checker<'_> {
             warnings: Vec::new(),
             loaded,
             is_current: false,
+            documents: documents.clone(),
+            open_tests: BTreeMap::new(),
         };
         let mut shown = Shown::new();
         match self.check_folder(documents, &mut analysis, &mut shown) {
@@ -114,6 +116,7 @@ impl Checker<'_> {
         };
         analysis.folder.clone_from(&workspace.folder);
         let buffers = documents.list_in(&workspace.folder);
+        analysis.open_tests = documents.list_in(&workspace.folder.join("tests"));
         let policies: Policies = match PolicyFolder::read_under(&workspace.folder, &buffers) {
             Ok(read) => read.into(),
             Err(error) => {

@@ -61,7 +61,8 @@ pub(super) fn explain_rule(rule: Rule) -> String {
     )
 }
 
-fn whole_line(text: &str, line: u32) -> lsp_types::Range {
+/// A line of a text, from 1.
+pub(super) fn whole_line(text: &str, line: u32) -> lsp_types::Range {
     let line = line.saturating_sub(1);
     let length = text.lines().nth(line as usize).unwrap_or_default();
     let length = find_position(length, length.len()).character;

@@ -1,138 +1,136 @@
-//! Above each policy: what it decides alone, and whether a test tries it.
+//! Above each policy: what it decides alone, whether a test tries it, and which changes of it no test notices.
 
 use std::{
     collections::BTreeMap,
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
 };
 
-use palisade::{
-    firewall::SoleCells,
-    policy::{PolicySources, outline},
-};
-use palisade_corpus::{PolicyHits, PolicyTests};
+use palisade::{firewall::SoleCells, policy::outline};
+use palisade_corpus::PolicyHits;
 use serde_json::{Value, json};
 
-use crate::{
-    lsp::state::{Analysis, LoadedPolicies},
-    policies::Policies,
+use crate::lsp::{
+    state::Analysis,
+    trials::{Mutants, PolicyMutants, Trial},
 };
 
-/// What was measured last, and of which check.
-#[derive(Default)]
-pub(super) struct Lenses(Mutex<Option<(u64, Measured)>>);
+/// How many cells each policy decides alone.
+type Sole = Arc<BTreeMap<String, SoleCells>>;
 
-/// What is known of the policies of a folder.
-#[derive(Clone)]
-struct Measured {
-    sole: BTreeMap<String, SoleCells>,
-    /// What cases try, or why that is not known.
-    tested: Result<Vec<PolicyHits>, String>,
-}
+/// What was counted last, and of which check.
+#[derive(Default)]
+pub(super) struct Lenses(Mutex<Option<(u64, Sole)>>);
+
+/// Surviving mutants that a lens names.
+const NAMED: usize = 2;
 
 impl Lenses {
-    /// The lenses of the file called `name`; none once they are not wanted any more.
-    pub(super) fn list(
+    /// The cells that each policy decides alone; none once they are not wanted any more.
+    pub(super) fn count(
         &self,
-        name: &str,
         analysis: &Analysis,
         is_wanted: impl Fn() -> bool,
-    ) -> Result<Option<Vec<Value>>, String> {
-        let (Some(policies), Some(loaded)) = (&analysis.policies, &analysis.loaded) else {
-            return Ok(Some(Vec::new()));
+    ) -> Result<Option<Sole>, String> {
+        let Some(loaded) = &analysis.loaded else {
+            return Ok(Some(Sole::default()));
         };
-        if !analysis.is_current {
-            return Ok(Some(Vec::new()));
-        }
-        // One is measured at a time. A poisoned lock guards what was finished.
+        // They are counted once at a time. A poisoned lock guards what was finished.
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = last.as_ref().filter(|(of, _)| *of == analysis.generation);
-        let measured = match known {
-            Some((_, known)) => known.clone(),
-            None => match measure(policies, loaded, is_wanted)? {
-                Some(new) => {
-                    *last = Some((analysis.generation, new.clone()));
-                    new
-                }
-                None => return Ok(None),
-            },
-        };
-        drop(last);
-        Ok(Some(measured.describe(name, &policies.sources)))
+        if let Some((of, known)) = &*last
+            && *of == analysis.generation
+        {
+            return Ok(Some(Arc::clone(known)));
+        }
+        let sole = loaded.firewall.count_sole_cells(&is_wanted);
+        let sole = sole.map_err(|error| error.to_string())?.map(Arc::new);
+        if let Some(sole) = &sole {
+            *last = Some((analysis.generation, Arc::clone(sole)));
+        }
+        Ok(sole)
     }
 }
 
-fn measure(
-    policies: &Policies,
-    loaded: &LoadedPolicies,
-    is_wanted: impl Fn() -> bool,
-) -> Result<Option<Measured>, String> {
-    let sole = loaded.firewall.count_sole_cells(&is_wanted);
-    let Some(sole) = sole.map_err(|error| error.to_string())? else {
-        return Ok(None);
+/// The lenses of the file called `name`.
+pub(super) fn describe_lenses(
+    name: &str,
+    analysis: &Analysis,
+    sole: &BTreeMap<String, SoleCells>,
+    trial: &Trial,
+) -> Vec<Value> {
+    let policies = analysis.policies.iter();
+    let outlines = policies.flat_map(|policies| outline(&policies.sources));
+    let mut lenses = Vec::new();
+    for policy in outlines.filter(|one| one.file == name) {
+        let line = policy.first_line.saturating_sub(1);
+        let place = json!({"line": line, "character": 0});
+        let range = json!({"start": place, "end": place});
+        let id = policy.id.as_str();
+        let titles = [
+            Some(tell_cells(sole.get(id))),
+            Some(tell_tests(&trial.tested, id)),
+            tell_mutants(&trial.mutants, id),
+        ];
+        for title in titles.into_iter().flatten() {
+            let command = json!({"title": title, "command": ""});
+            lenses.push(json!({"range": range, "command": command}));
+        }
+    }
+    lenses
+}
+
+fn tell_cells(sole: Option<&SoleCells>) -> String {
+    match sole {
+        Some(SoleCells::Count(0)) => "decides nothing alone".to_owned(),
+        Some(SoleCells::Count(1)) => "decides 1 cell alone".to_owned(),
+        Some(SoleCells::Count(count)) => format!("decides {count} cells alone"),
+        Some(SoleCells::Uncounted(why)) => format!("cells not counted: {why}"),
+        None => "cells not counted".to_owned(),
+    }
+}
+
+fn tell_tests(tested: &Result<Arc<Vec<PolicyHits>>, String>, id: &str) -> String {
+    let policies = match tested {
+        Ok(policies) => policies,
+        Err(why) => return format!("no tests: {why}"),
     };
-    if !is_wanted() {
-        return Ok(None);
-    }
-    let tested = run_tests(policies);
-    Ok(Some(Measured { sole, tested }))
+    let found = policies.iter().find(|policy| policy.policy == id);
+    let Some(found) = found.filter(|policy| policy.cases > 0) else {
+        return "untested".to_owned();
+    };
+    let told = match found.cases {
+        1 => "tested by 1 case".to_owned(),
+        cases => format!("tested by {cases} cases"),
+    };
+    format!("{told}{}", tell_conditions(found))
 }
 
-/// What the folder's tests try of these policies. No server is asked.
-fn run_tests(policies: &Policies) -> Result<Vec<PolicyHits>, String> {
-    let folder = policies.folder().ok_or("there is no folder")?;
-    let tests = PolicyTests::load(folder).map_err(|error| error.to_string())?;
-    if tests.corpus().cases.is_empty() {
-        return Err("there are none".to_owned());
-    }
-    let tests = tests.with_policies(policies.sources.clone());
-    let report = tests.without_servers().run_and_measure();
-    let report = report.map_err(|error| error.to_string())?;
-    Ok(report
-        .coverage
-        .map(|found| found.policies)
-        .unwrap_or_default())
-}
-
-impl Measured {
-    fn describe(&self, name: &str, sources: &PolicySources) -> Vec<Value> {
-        let mut lenses = Vec::new();
-        for policy in outline(sources).iter().filter(|one| one.file == name) {
-            let line = policy.first_line.saturating_sub(1);
-            let place = json!({"line": line, "character": 0});
-            let range = json!({"start": place, "end": place});
-            for title in [self.tell_cells(&policy.id), self.tell_tests(&policy.id)] {
-                let command = json!({"title": title, "command": ""});
-                lenses.push(json!({"range": range, "command": command}));
-            }
-        }
-        lenses
-    }
-
-    fn tell_cells(&self, id: &str) -> String {
-        match self.sole.get(id) {
-            Some(SoleCells::Count(0)) => "decides nothing alone".to_owned(),
-            Some(SoleCells::Count(1)) => "decides 1 cell alone".to_owned(),
-            Some(SoleCells::Count(count)) => format!("decides {count} cells alone"),
-            Some(SoleCells::Uncounted(why)) => format!("cells not counted: {why}"),
-            None => "cells not counted".to_owned(),
-        }
-    }
-
-    fn tell_tests(&self, id: &str) -> String {
-        let policies = match &self.tested {
-            Ok(policies) => policies,
-            Err(why) => return format!("no tests: {why}"),
-        };
-        let found = policies.iter().find(|policy| policy.policy == id);
-        let Some(found) = found.filter(|policy| policy.cases > 0) else {
-            return "untested".to_owned();
-        };
-        let told = match found.cases {
-            1 => "tested by 1 case".to_owned(),
-            cases => format!("tested by {cases} cases"),
-        };
-        format!("{told}{}", tell_conditions(found))
-    }
+/// What became of the changes of a policy; none where nothing tries them.
+fn tell_mutants(mutants: &Mutants, id: &str) -> Option<String> {
+    let found = match mutants {
+        Mutants::Awaited => return Some("mutants are being tried …".to_owned()),
+        Mutants::Untried => return None,
+        Mutants::Tried(found) => found.get(id)?,
+    };
+    let PolicyMutants {
+        all,
+        tried,
+        survivors,
+    } = found;
+    let of = match (all - tried, all) {
+        (0, 1) => "1 mutant".to_owned(),
+        (0, all) => format!("{all} mutants"),
+        (_, all) => format!("{tried} of {all} mutants tried"),
+    };
+    let named: Vec<&str> = survivors.iter().take(NAMED).map(String::as_str).collect();
+    let more = match survivors.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!("; {more} more"),
+    };
+    Some(match survivors.len() {
+        0 => format!("{of}, none survives"),
+        1 => format!("{of}, 1 survives: {}", named.join("; ")),
+        count => format!("{of}, {count} survive: {}{more}", named.join("; ")),
+    })
 }
 
 /// What was never seen of the conditions of a policy.

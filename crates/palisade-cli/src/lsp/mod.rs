@@ -1,7 +1,7 @@
 //! `palisade lsp`: a language server for policy folders, over standard input and output.
 //!
-//! The main thread reads messages and answers nothing that takes time. One thread checks the folder after changes, and each
-//! request is answered on a thread of its own.
+//! The main thread reads messages and answers nothing that takes time. One thread checks the folder after changes, one runs
+//! its tests after that, and each request is answered on a thread of its own.
 
 mod checks;
 mod completion;
@@ -17,6 +17,7 @@ mod positions;
 mod quick_fixes;
 mod requests;
 mod state;
+mod trials;
 mod workspace;
 
 use std::{path::PathBuf, sync::Arc, thread};
@@ -40,6 +41,7 @@ use crate::{
         options::Options,
         quick_fixes::FIX_ALL,
         requests::{Answerer, METHODS, Question},
+        trials::run_trials,
     },
     lsp_args::LspArguments,
 };
@@ -210,6 +212,8 @@ impl Server<'_> {
         let workspace = params.capabilities.workspace.as_ref();
         let watching = workspace.and_then(|it| it.did_change_watched_files);
         let watches = watching.is_some_and(|it| it.dynamic_registration == Some(true));
+        let lenses = workspace.and_then(|it| it.code_lens.as_ref());
+        let refreshes = lenses.is_some_and(|it| it.refresh_support == Some(true));
         self.stage = Stage::Begun { watches };
         let capabilities = json!({
             "capabilities": describe_capabilities(),
@@ -228,7 +232,9 @@ impl Server<'_> {
         let (editor, answerer) = (Arc::clone(&self.editor), Arc::clone(&self.answerer));
         // The folder is checked before any of its files is open.
         answerer.shared.change(|_: &mut Documents| {});
-        start_thread(move || run_checks(&answerer.shared, &editor, &root, &options))
+        let trials = (Arc::clone(&answerer), Arc::clone(&editor));
+        start_thread(move || run_checks(&answerer.shared, &editor, &root, &options))?;
+        start_thread(move || run_trials(&trials.0, &trials.1, refreshes))
     }
 
     /// The parameters of a notification; a person is told of what cannot be read.

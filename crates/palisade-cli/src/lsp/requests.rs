@@ -18,16 +18,18 @@ use crate::lsp::{
     editor::{Editor, Unanswered},
     hover::{explain_word, find_warned_rules},
     layout::lay_out,
-    lens::Lenses,
+    lens::{Lenses, describe_lenses},
     positions::{find_offset, find_range},
     quick_fixes::list_quick_fixes,
     state::{Analysis, Shared},
+    trials::Trials,
 };
 
 /// What requests are answered from.
 #[derive(Default)]
 pub(super) struct Answerer {
     pub(super) shared: Shared,
+    pub(super) trials: Trials,
     lenses: Lenses,
 }
 
@@ -124,19 +126,36 @@ impl Answerer {
                 let Some(asked) = find_file(&documents, &text_document.uri, &analysis) else {
                     return Ok(Value::Null);
                 };
-                let is_wanted = || {
-                    editor.is_waiting(&id) && self.shared.lock().generation == analysis.generation
-                };
-                let lenses = self.lenses.list(&asked.name, &analysis, is_wanted);
-                let lenses =
-                    lenses.map_err(|why| Unanswered::new(ErrorCode::InternalError, why))?;
-                lenses.map(Value::from).ok_or_else(say_outdated)
+                self.shared.note_lenses();
+                self.list_lenses(&asked.name, &analysis, || editor.is_waiting(&id))
             }
             _ => Err(Unanswered::new(
                 ErrorCode::MethodNotFound,
                 format!("there is no `{method}` here"),
             )),
         }
+    }
+
+    /// The lenses of the file called `name`, once its tests have run.
+    fn list_lenses(
+        &self,
+        name: &str,
+        analysis: &Analysis,
+        is_waiting: impl Fn() -> bool,
+    ) -> Result<Value, Unanswered> {
+        if !analysis.is_current {
+            return Ok(json!([]));
+        }
+        let generation = analysis.generation;
+        let is_wanted = || is_waiting() && self.shared.is_newest(generation);
+        let sole = self.lenses.count(analysis, is_wanted);
+        let sole = sole.map_err(|why| Unanswered::new(ErrorCode::InternalError, why))?;
+        let trial = self.shared.wait_until(
+            || self.trials.find(generation),
+            |state| is_waiting() && state.generation == generation,
+        );
+        let (sole, trial) = sole.zip(trial).ok_or_else(say_outdated)?;
+        Ok(describe_lenses(name, analysis, &sole, &trial).into())
     }
 
     /// The last check, or the first to come.

@@ -1,6 +1,7 @@
 //! What is known at a moment: open files, and what the last check found.
 
 use std::{
+    collections::BTreeMap,
     path::PathBuf,
     sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError},
     time::{Duration, Instant},
@@ -72,6 +73,10 @@ pub(super) struct Analysis {
     pub(super) loaded: Option<Arc<LoadedPolicies>>,
     /// Whether these policies load.
     pub(super) is_current: bool,
+    /// What the editor had open.
+    pub(super) documents: Documents,
+    /// Of that, the files of tests, by name.
+    pub(super) open_tests: BTreeMap<String, String>,
 }
 
 /// What all threads share.
@@ -88,6 +93,8 @@ pub(super) struct State {
     /// Counts changes.
     pub(super) generation: u64,
     pub(super) analysis: Option<Arc<Analysis>>,
+    /// Whether the editor has asked for lenses.
+    shows_lenses: bool,
     /// Whether the server ends.
     ended: bool,
 }
@@ -122,6 +129,61 @@ impl Shared {
     pub(super) fn store(&self, analysis: Analysis) {
         self.lock().analysis = Some(Arc::new(analysis));
         self.changed.notify_all();
+    }
+
+    /// Whether no change came after this one.
+    pub(super) fn is_newest(&self, generation: u64) -> bool {
+        let state = self.lock();
+        state.generation == generation && !state.ended
+    }
+
+    /// Remembers that the editor shows lenses.
+    pub(super) fn note_lenses(&self) {
+        self.lock().shows_lenses = true;
+        self.changed.notify_all();
+    }
+
+    /// Waits for the check of a change after `seen`. None at the end.
+    pub(super) fn wait_for_analysis(&self, seen: u64) -> Option<Arc<Analysis>> {
+        let mut state = self.lock();
+        loop {
+            if state.ended {
+                return None;
+            }
+            if let Some(analysis) = &state.analysis
+                && analysis.generation > seen
+            {
+                return Some(Arc::clone(analysis));
+            }
+            state = self.wait(state, None);
+        }
+    }
+
+    /// Waits until the editor asks for lenses; false once a change comes before.
+    pub(super) fn wait_for_lenses(&self, generation: u64) -> bool {
+        let mut state = self.lock();
+        while !state.shows_lenses && state.generation == generation && !state.ended {
+            state = self.wait(state, None);
+        }
+        state.generation == generation && !state.ended
+    }
+
+    /// What `find` finds, once it finds something; none once it is not wanted any more.
+    pub(super) fn wait_until<T>(
+        &self,
+        find: impl Fn() -> Option<T>,
+        is_wanted: impl Fn(&State) -> bool,
+    ) -> Option<T> {
+        let mut state = self.lock();
+        loop {
+            if let Some(found) = find() {
+                return Some(found);
+            }
+            if state.ended || !is_wanted(&state) {
+                return None;
+            }
+            state = self.wait(state, None);
+        }
     }
 
     /// Waits for a change after `seen`, and until it is followed by quiet: its number, and the open files. None at the end.

@@ -565,7 +565,7 @@ fn a_policy_tells_what_it_alone_decides_and_whether_a_test_tries_it() {
         titles("support.functions")[0].split(':').next(),
         Some("cells not counted")
     );
-    assert_eq!(lenses.len(), 2 * text.matches("@id(").count());
+    assert_eq!(lenses.len(), 3 * text.matches("@id(").count());
     // A policy that no case is about.
     let text = format!(
         "{}\n@id(\"eve\")\npermit (\n  principal == Agent::\"eve\",\n  action == Action::\"truncate\",\n  resource == Table::\"main.tickets\"\n);\n",
@@ -575,16 +575,210 @@ fn a_policy_tells_what_it_alone_decides_and_whether_a_test_tries_it() {
     let told = editor.ask("textDocument/codeLens", json!({"textDocument": document}));
     let last = told["result"].as_array().unwrap();
     assert_eq!(
-        last[last.len() - 2]["command"]["title"],
+        last[last.len() - 3]["command"]["title"],
         "decides 1 cell alone",
         "{told}"
     );
     assert_eq!(
-        last[last.len() - 1]["command"]["title"],
+        last[last.len() - 2]["command"]["title"],
         "untested",
         "{told}"
     );
     editor.close();
+}
+
+const TEA: &str = "@id(\"tea.table\")\npermit (principal, action == Action::\"select\", resource == Table::\"main.tea\");\n\
+    @id(\"tea.rows\")\npermit (principal == Agent::\"ann\", action == Action::\"see\", resource is row::main::tea)\nwhen { resource.shelf == 1 };\n\
+    @id(\"tea.name\")\npermit (principal, action == Action::\"read_plain\", resource == Column::\"main.tea.name\");\n";
+
+const TEA_CASES: &str = "as = 'Agent::\"ann\"'\n\n[[case]]\nname = \"ann-reads\"\nsql = \"SELECT name FROM tea\"\ndecision = \"allow\"\nrows = [[\"a\"]]\n";
+
+/// A small folder with tests, of which nothing but an editor knows.
+fn tea_desk() -> Desk {
+    let desk = Desk::new();
+    desk.write("tea/base.cedar", TEA);
+    desk.write(
+        "tea/entities.json",
+        r#"[{"uid": {"type": "Agent", "id": "ann"}, "attrs": {}, "parents": []}]"#,
+    );
+    desk.write(
+        "tea/tests/tea.sql",
+        "CREATE TABLE tea (name TEXT, shelf INTEGER NOT NULL); INSERT INTO tea VALUES ('a', 1), ('b', 2);",
+    );
+    desk.write("tea/tests/tea.toml", TEA_CASES);
+    desk
+}
+
+/// Mutants are tried once a lens is asked for, and lenses are drawn anew when they are; an edit begins anew.
+#[test]
+fn a_lens_tells_of_mutants_that_no_case_notices() {
+    let desk = tea_desk();
+    let mut editor = Editor::start(&desk, &["--policies", "tea"]);
+    let capabilities = json!({"workspace": {"codeLens": {"refreshSupport": true}}});
+    let root = editor.uri("");
+    editor.ask(
+        "initialize",
+        json!({"processId": null, "rootUri": root, "capabilities": capabilities}),
+    );
+    editor.notify("initialized", json!({}));
+    let file = "tea/base.cedar";
+    editor.show(file, None);
+    let document = json!({"uri": editor.uri(file)});
+    let mutants_of = |editor: &mut Editor<'_>| {
+        editor.ask("textDocument/codeLens", json!({"textDocument": document}));
+        let asked = editor.wait_for(|message| message["method"] == "workspace/codeLens/refresh");
+        editor.send(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": null}));
+        let told = editor.ask("textDocument/codeLens", json!({"textDocument": document}));
+        let lenses = told["result"].as_array().unwrap().clone();
+        let titles = lenses
+            .iter()
+            .map(|lens| lens["command"]["title"].as_str().unwrap());
+        let titles = titles.filter(|title| title.contains("mutant"));
+        titles.map(str::to_owned).collect::<Vec<_>>()
+    };
+    // What each lens says is what the command does.
+    let survivors = |desk: &Desk| {
+        let told = desk.run(&["policy", "test", "tea", "--mutate", "--format", "json"]);
+        let told = told.json();
+        let mutants = told["mutation"]["mutants"].as_array().unwrap().clone();
+        let count = |id: &str| {
+            let of = mutants.iter().filter(|mutant| mutant["policy"] == id);
+            let survived = of.clone().filter(|mutant| mutant["fate"] == "survived");
+            (of.count(), survived.count())
+        };
+        ["tea.table", "tea.rows", "tea.name"].map(count)
+    };
+    let expected = |counts: [(usize, usize); 3]| {
+        counts.map(|(all, survived)| match survived {
+            0 => format!("{all} mutants, none survives"),
+            1 => format!("{all} mutants, 1 survives: "),
+            more => format!("{all} mutants, {more} survive: "),
+        })
+    };
+    let counts = survivors(&desk);
+    assert!(
+        counts.iter().any(|(_, survived)| *survived > 0),
+        "{counts:?}"
+    );
+    let told = mutants_of(&mut editor);
+    assert_eq!(told.len(), 3, "{told:?}");
+    for (told, expected) in told.iter().zip(expected(counts)) {
+        assert!(told.starts_with(&expected), "{told}: {expected}");
+    }
+    // Another case, not yet written, notices more.
+    let more = format!(
+        "{TEA_CASES}\n[[case]]\nname = \"bob-sees-no-row\"\nas = 'Agent::\"bob\"'\nsql = \"SELECT name FROM tea\"\ndecision = \"allow\"\nrows = []\n"
+    );
+    editor.show("tea/tests/tea.toml", Some(&more));
+    let told = mutants_of(&mut editor);
+    desk.write("tea/tests/tea.toml", &more);
+    let fewer = survivors(&desk);
+    assert_ne!(counts, fewer);
+    for (told, expected) in told.iter().zip(expected(fewer)) {
+        assert!(told.starts_with(&expected), "{told}: {expected}");
+    }
+    editor.close();
+}
+
+/// What is wrong with tests is told at its place, while they are written.
+#[test]
+fn tests_have_problems_at_their_places() {
+    let desk = tea_desk();
+    let mut editor = Editor::open(&desk, &["--policies", "tea"]);
+    let file = "tea/tests/tea.toml";
+    editor.show(file, None);
+    let case = |name: &str, rest: &str| format!("\n[[case]]\nname = \"{name}\"\n{rest}\n");
+    let tea = "sql = \"SELECT name FROM tea\"\n";
+    let check = |editor: &mut Editor<'_>, version: i32, text: &str, expected: &[(&str, &str)]| {
+        editor.edit(file, version, text);
+        let found = editor.diagnostics(file, |all| {
+            all.len() == expected.len()
+                && all
+                    .iter()
+                    .zip(expected)
+                    .all(|(one, (_, part))| one["message"].as_str().unwrap().contains(part))
+        });
+        for (one, (at, _)) in found.iter().zip(expected) {
+            assert_eq!(
+                one["range"]["start"],
+                position(text, text.find(at).unwrap()),
+                "{found:?}"
+            );
+        }
+    };
+    // A key that there is none of, as `policy test` tells it.
+    let text = format!("{TEA_CASES}rwos = []\n");
+    check(&mut editor, 2, &text, &[("rwos", "did you mean `rows`?")]);
+    desk.write(file, &text);
+    desk.run(&["policy", "test", "tea"])
+        .fails(2, &["tea.toml:8:1", "did you mean `rows`?"]);
+    // Every case with a fault has its own; a table that is not there and a role of nobody are told once the rest loads.
+    let two = format!(
+        "{TEA_CASES}{}{}",
+        case("é", &format!("{tea}decision = \"allow\"")),
+        case("b", &format!("{tea}as = 'ann'\ndecision = \"allow\""))
+    );
+    check(
+        &mut editor,
+        3,
+        &two,
+        &[("\"é\"", "lower-case"), ("\"b\"", "not a principal")],
+    );
+    let unknown = format!(
+        "{TEA_CASES}{}",
+        case("c", "sql = \"SELECT name FROM tee\"\ndecision = \"allow\"")
+    );
+    check(
+        &mut editor,
+        4,
+        &unknown,
+        &[("name = \"c\"", "did you mean `tea`?")],
+    );
+    let nearly = format!(
+        "{TEA_CASES}{}",
+        case(
+            "d",
+            &format!("{tea}as = 'Agent::\"anna\"'\ndecision = \"allow\"\nrows = []")
+        )
+    );
+    check(
+        &mut editor,
+        5,
+        &nearly,
+        &[("name = \"d\"", "did you mean `Agent::\"ann\"`?")],
+    );
+    check(
+        &mut editor,
+        6,
+        &format!("catalog = \"tee\"\n{TEA_CASES}"),
+        &[("\"tee\"", "did you mean `tea`?")],
+    );
+    editor.edit(file, 7, TEA_CASES);
+    editor.diagnostics(file, <[Value]>::is_empty);
+    // A policy that a case is against, before it is written.
+    editor.show(
+        "tea/base.cedar",
+        Some(&TEA.replace("shelf == 1", "shelf == 2")),
+    );
+    let found = editor.diagnostics(file, |all| !all.is_empty());
+    assert_eq!(
+        (found.len(), &found[0]["code"]),
+        (1, &json!("test-fails")),
+        "{found:?}"
+    );
+    // Servers, and tables that are wrong.
+    let servers = "tea/tests/servers.toml";
+    editor.show(
+        servers,
+        Some("[\"tee.postgres\"]\nurl = \"postgres://a@b/c\"\n"),
+    );
+    let found = editor.diagnostics(servers, |all| !all.is_empty());
+    assert_eq!(
+        found[0]["range"]["start"],
+        json!({"line": 0, "character": 1}),
+        "{found:?}"
+    );
+    assert_eq!(editor.close(), "");
 }
 
 /// Whether a misspelt table is told.

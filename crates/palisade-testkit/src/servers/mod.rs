@@ -40,6 +40,7 @@ mod template;
 use std::{ops::Deref, sync::OnceLock};
 
 use self::find::Kind;
+pub(crate) use self::find::{libraries, tools};
 pub use self::{
     error::ServerError,
     galera::GaleraCluster,
