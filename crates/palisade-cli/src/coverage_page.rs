@@ -10,7 +10,9 @@ use crate::page::{self, escape};
 /// The page: what is untested, how much is tested, then the policies line by line.
 pub(crate) fn write(coverage: &PolicyCoverage, sources: &PolicySources) -> String {
     let mut body = "<h1>Coverage of the policy tests</h1>\n".to_owned();
-    body.push_str("<h2>Untested</h2>\n");
+    body.push_str(
+        "<p class=\"faint\">Green lines are tried by as many cases as stand before them. Red ones are not: no case reaches the policy, or the condition was never true or never false. Under the mouse, each line says more.</p>\n<h2>Untested</h2>\n",
+    );
     let mut is_whole = true;
     for Covered { kind, untested, .. } in &coverage.kinds {
         if untested.is_empty() {
@@ -27,16 +29,16 @@ pub(crate) fn write(coverage: &PolicyCoverage, sources: &PolicySources) -> Strin
         body.push_str("<p>Nothing.</p>\n");
     }
     body.push_str(
-        "<h2>Tested</h2>\n<table>\n<tr><th>of</th><th>tested</th><th>all</th><th>%</th></tr>\n",
+        "<h2>Tested</h2>\n<table>\n<tr><th>of</th><th>tested</th><th>all</th><th>%</th><th></th></tr>\n",
     );
     for covered in &coverage.kinds {
         let tested = covered.total.saturating_sub(covered.untested.len());
         let _ = writeln!(
             body,
-            "<tr><td>{}</td><td class=\"number\">{tested}</td><td class=\"number\">{}</td><td class=\"number\">{}</td></tr>",
+            "<tr><td>{}</td><td class=\"number\">{tested}</td><td class=\"number\">{}</td><td class=\"number\">{percent}</td><td><div class=\"bar\"><i style=\"width: {percent}%\"></i></div></td></tr>",
             escape(covered.kind),
             covered.total,
-            covered.percent()
+            percent = covered.percent()
         );
     }
     body.push_str("</table>\n");
@@ -48,7 +50,7 @@ pub(crate) fn write(coverage: &PolicyCoverage, sources: &PolicySources) -> Strin
             .collect();
         let _ = writeln!(
             body,
-            "<h2>{}</h2>\n<pre>{}</pre>",
+            "<h2>{}</h2>\n<div class=\"lines\">\n{}</div>",
             escape(&file.name),
             mark(&file.text, &policies)
         );
@@ -67,7 +69,7 @@ fn mark(text: &str, policies: &[&PolicyHits]) -> String {
         let Some(policy) = within else {
             let _ = writeln!(
                 out,
-                "{number:>5}        <span class=\"faint\">{shown}</span>"
+                "<div><i>{number}</i><i></i><span class=\"faint\">{shown}</span></div>"
             );
             continue;
         };
@@ -77,12 +79,12 @@ fn mark(text: &str, policies: &[&PolicyHits]) -> String {
             None => format!("{}: {} cases", policy.policy, policy.cases),
         };
         let is_tried = policy.cases > 0 && clause.is_none_or(is_seen_both);
-        let element = if is_tried { "ins" } else { "del" };
+        let class = if is_tried { "ran" } else { "missed" };
         let _ = writeln!(
             out,
-            "{number:>5} {:>5}  <{element} title=\"{}\">{shown}</{element}>",
+            "<div class=\"{class}\" title=\"{}\"><i>{number}</i><i>{}×</i><span>{shown}</span></div>",
+            escape(&told),
             policy.cases,
-            escape(&told)
         );
     }
     out

@@ -134,6 +134,7 @@ mod weakness;
 #[cfg_attr(not(feature = "webhook"), path = "absent/webhook.rs")]
 mod webhook;
 mod webhook_config;
+mod what_page;
 mod workbench_args;
 
 use std::{io::Write as _, process::ExitCode};

@@ -9,11 +9,16 @@ const STYLE: &str = include_str!("page.css");
 pub(crate) fn write(title: &str, body: &str) -> String {
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
-         <meta name=\"viewport\" content=\"width=device-width\">\n<title>{}</title>\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{}</title>\n\
          <style>\n{STYLE}</style>\n</head>\n<body>\n{body}</body>\n</html>\n",
         escape(title)
     )
+}
+
+/// A name of a principal, a table or a column, in the letters of code.
+pub(crate) fn name(text: &str) -> String {
+    format!("<code>{}</code>", escape(text))
 }
 
 /// `text` as HTML shows it. What would turn letters around or hide them is spelled out; line ends stay.

@@ -12,7 +12,9 @@ use crate::{
     database_name::CatalogSource,
     exit::Failure,
     human,
+    policy_test::replace,
     setup::Setup,
+    what_page,
     workbench_args::{GroundArguments, TableFormat, WhatArguments, WhoArguments},
 };
 
@@ -57,11 +59,14 @@ pub(crate) fn who(arguments: &WhoArguments) -> Result<String, Failure> {
 pub(crate) fn what(arguments: &WhatArguments) -> Result<String, Failure> {
     let firewall = firewall(&arguments.ground)?;
     let classes = classes(&firewall, std::slice::from_ref(&arguments.principal))?;
-    let lines: Vec<Line> = classes
-        .iter()
-        .flat_map(|class| class.cells.iter())
-        .map(|cell| line(&arguments.principal.to_string(), cell))
-        .collect();
+    let cells: Vec<AccessCell> = classes.into_iter().flat_map(|class| class.cells).collect();
+    let principal = arguments.principal.to_string();
+    if let Some(path) = &arguments.html {
+        let page = what_page::write(&principal, &cells, firewall.catalog());
+        replace(path, &page)?;
+        return Ok(format!("wrote {}\n", path.display()));
+    }
+    let lines: Vec<Line> = cells.iter().map(|cell| line(&principal, cell)).collect();
     if lines.is_empty() && arguments.ground.format == TableFormat::Text {
         return Ok(format!("{} may do nothing\n", arguments.principal));
     }

@@ -98,7 +98,14 @@ fn write(
             files.extend(text.as_deref().map(|text| (name, text)));
         }
     }
-    files.push(("tests/generated.sql", &generated.tables));
+    let tables = format!("tests/{}.sql", generated.catalog);
+    files.push((&tables, &generated.tables));
+    files.extend(
+        generated
+            .servers
+            .as_deref()
+            .map(|text| ("tests/servers.toml", text)),
+    );
     files.push(("tests/generated.toml", &generated.cases));
     for (name, text) in files {
         let path = new.join(name);
@@ -109,8 +116,9 @@ fn write(
 
 fn describe(new: &Path, generated: &Generated) -> String {
     let mut out = format!(
-        "`{0}/tests/generated.sql` and `{0}/tests/generated.toml` were written, for review\n",
-        new.display()
+        "`{0}/tests/{1}.sql` and `{0}/tests/generated.toml` were written, for review\n",
+        new.display(),
+        generated.catalog
     );
     for cell in &generated.unverified {
         let _ = writeln!(out, "unverified: {}", human::printable(cell));

@@ -302,7 +302,7 @@ pub(crate) fn not_run(error: &RunError, folder: &Path) -> Failure {
                 .join(format!("{catalog}.sql"))
                 .display()
         )),
-        RunError::Lock(_) => Failure::Usage(error.to_string()),
+        RunError::Lock(_) | RunError::Stopped => Failure::Usage(error.to_string()),
         RunError::Folder(_) | RunError::Missing { .. } => Failure::Internal(error.to_string()),
     }
 }

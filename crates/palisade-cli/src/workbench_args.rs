@@ -213,7 +213,9 @@ Examples (after `palisade demo`):
   palisade policy what 'Agent::\"support-bot\"' --catalog sqlite:demo.db \\
     --policies demo-policies
   palisade policy what 'Agent::\"support-bot\"' --catalog sqlite:demo.db \\
-    --policies demo-policies --format json";
+    --policies demo-policies --format json
+  palisade policy what 'Agent::\"support-bot\"' --catalog sqlite:demo.db \\
+    --policies demo-policies --html access.html";
 
 /// `palisade policy what`
 #[derive(Debug, Args)]
@@ -221,6 +223,9 @@ pub(crate) struct WhatArguments {
     /// For example 'Agent::\"support-bot\"'
     #[arg(value_name = "PRINCIPAL", value_parser = Principal::parse)]
     pub(crate) principal: Principal,
+    /// Write a page for a browser into this file: every table and column, also those of which nothing is seen
+    #[arg(long, value_name = "FILE", conflicts_with = "format")]
+    pub(crate) html: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) ground: GroundArguments,
 }

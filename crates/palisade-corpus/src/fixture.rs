@@ -27,6 +27,9 @@ pub(crate) trait Fixture: Send + Sync {
     /// What the engine gives for `sql`, without the firewall.
     fn query(&self, sql: &str, params: &Params) -> Result<Bare, String>;
 
+    /// Runs each of `statements` on it, one after the other: whether the engine took it.
+    fn try_each(&self, statements: &[String]) -> Result<Vec<bool>, String>;
+
     /// Waits for what the backend does.
     fn wait(&self, future: Pin<Box<dyn Future<Output = ()> + Send + '_>>);
 

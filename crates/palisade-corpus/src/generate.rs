@@ -25,19 +25,27 @@ use crate::{
     row_maker::{Cell, Values, propose},
     row_sets::RowSets,
     run::{RunError, Runner},
-    scratch::Scratch,
     witness::expect_rows,
     written::dialect,
 };
 
-/// What the catalog of generated tests is called.
-const CATALOG: &str = "generated";
+/// What the catalog of generated tests is called, which ends in its dialect.
+fn name_catalog(dialect: Dialect) -> String {
+    match dialect {
+        Dialect::Sqlite => "generated".to_owned(),
+        Dialect::Postgres | Dialect::Mysql => format!("generated.{}", dialect.name()),
+    }
+}
 
 /// Tests that were made of a policy folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Generated {
-    /// The text of `tests/generated.sql`.
+    /// What the catalog is called: its tables are `tests/NAME.sql`.
+    pub catalog: String,
+    /// The text of that file.
     pub tables: String,
+    /// The text of `tests/servers.toml`, where the rows are on a server.
+    pub servers: Option<String>,
     /// The text of `tests/generated.toml`.
     pub cases: String,
     /// The cells that nothing establishes, and why. Each fails until a person has decided it.
@@ -73,27 +81,39 @@ struct Statement {
 }
 
 impl PolicyTests {
-    /// Tests of the policies over the tables of `catalog`, which are SQLite's.
+    /// Tests of the policies over the tables of `catalog`. Rows of PostgreSQL, MySQL and MariaDB are tried on the server that
+    /// `tests/servers.toml` names for it, in databases of their own.
     ///
     /// # Errors
-    /// If policies or tables do not load, or the tables are of another engine or a snapshot.
+    /// If policies or tables do not load, or the tables are a snapshot or of an engine without a server.
     pub fn generate(&self, catalog: &str) -> Result<Generated, GenerateError> {
-        let text = self.corpus().catalogs.get(catalog);
-        let is_sqlite = dialect(catalog) == Ok(Dialect::Sqlite);
-        if !is_sqlite || text.is_none_or(|text| is_snapshot(text)) {
-            return Err(GenerateError::Tables(format!(
-                "rows can be made for tables of SQLite alone, in `tests/NAME.sql`; `{catalog}` is none"
-            )));
+        let refuse = |why: &str| Err(GenerateError::Tables(format!("`{catalog}` {why}")));
+        let own = self.corpus();
+        let Some(text) = own.catalogs.get(catalog).filter(|text| !is_snapshot(text)) else {
+            return refuse("is no `tests/NAME.sql`, and rows are made for tables of such");
+        };
+        let Ok(dialect) = dialect(catalog) else {
+            return refuse("is of no dialect");
+        };
+        let server = own.servers.get(catalog);
+        match (dialect, server) {
+            (Dialect::Sqlite, _) | (Dialect::Postgres | Dialect::Mysql, Some(_)) => {}
+            (Dialect::Postgres | Dialect::Mysql, None) => {
+                return refuse(
+                    "has no server to try rows on\n  help: name one that holds nothing but tests in `tests/servers.toml`, with `disposable = true`",
+                );
+            }
         }
-        let runner = Runner::over_catalogs(self.corpus(), OWN_POLICIES)?;
-        let firewall = runner.firewall_over(catalog, OWN_POLICIES)?;
-        let members = list_members(&firewall)?;
-        let definitions = read_definitions(&runner, catalog)?;
+        // Names are those of the text, where the database on a server has another.
+        let firewall = Runner::over_catalogs(own, OWN_POLICIES)?;
+        let firewall = firewall.firewall_over(catalog, OWN_POLICIES)?;
+        let runner = Runner::over_server(own, catalog, OWN_POLICIES)?;
+        let members = list_members(&firewall, catalog)?;
         let samples = read_samples(&runner, catalog, firewall.catalog());
         let mut sets = RowSets::new(firewall.catalog(), samples);
         let mut conditions = BTreeMap::new();
         for member in &members {
-            for (relation, rows) in conditions_of(&firewall, &member.principal)? {
+            for (relation, rows) in conditions_of(&firewall, &member.principal, catalog)? {
                 if let RowFilter::Where(predicate) = &rows {
                     conditions.insert((member.key.clone(), relation.uid.clone()), relation);
                     for wanted in [true, false] {
@@ -109,44 +129,58 @@ impl PolicyTests {
                 sets.add(relation, &Values::new());
             }
         }
-        let (tables, rejected) = write_tables(&definitions, &sets)?;
-        let corpus = Corpus {
-            catalogs: BTreeMap::from([(CATALOG.to_owned(), tables.clone())]),
-            policies: self.corpus().policies.clone(),
+        let inserts = sets.inserts();
+        let base = match dialect {
+            Dialect::Sqlite => read_definitions(&runner, catalog)?,
+            Dialect::Postgres | Dialect::Mysql => empty_tables(text, firewall.catalog()),
+        };
+        let new = name_catalog(dialect);
+        let mut corpus = Corpus {
+            catalogs: BTreeMap::from([(new.clone(), base.before.clone())]),
+            policies: own.policies.clone(),
             techniques: BTreeMap::new(),
             survivors: Vec::new(),
-            servers: BTreeMap::new(),
+            servers: server
+                .map(|server| (new.clone(), server.clone()))
+                .into_iter()
+                .collect(),
             default_policies: Some(OWN_POLICIES.to_owned()),
             cases: Vec::new(),
         };
-        let runner = Runner::over_catalogs(&corpus, OWN_POLICIES)?;
+        let (tables, rejected) = write_tables(&corpus, &new, &base, inserts)?;
+        corpus.catalogs.insert(new.clone(), tables.clone());
+        let runner = Runner::over_server(&corpus, &new, OWN_POLICIES)?;
         let mut writer = Writer {
             firewall: &firewall,
             runner: &runner,
+            catalog: &new,
             members: &members,
             unverified: Vec::new(),
         };
         let unshown = writer.find_unshown(&conditions);
         let mut cases = writer.write_matrix(&unshown);
         cases.push_str(&writer.write_rows(&conditions)?);
+        let unverified = writer.unverified;
         Ok(Generated {
+            servers: server.map(|server| server.to_toml(&new)),
+            catalog: new,
             tables,
             cases,
-            unverified: writer.unverified,
+            unverified,
             rejected,
         })
     }
 }
 
 /// One principal of each class: those with equal lines in `access.lock`.
-fn list_members(firewall: &Firewall) -> Result<Vec<Member>, RunError> {
+fn list_members(firewall: &Firewall, catalog: &str) -> Result<Vec<Member>, RunError> {
     let mut seen = BTreeSet::new();
     let mut members: Vec<Member> = Vec::new();
     for principal in firewall.known_principals() {
         let classes = firewall.access_classes(std::slice::from_ref(&principal));
         let classes = classes.map_err(|source| RunError::Policies {
             policies: OWN_POLICIES.to_owned(),
-            catalog: CATALOG.to_owned(),
+            catalog: catalog.to_owned(),
             source,
         })?;
         let cells = classes.into_iter().flat_map(|class| class.cells);
@@ -168,13 +202,14 @@ fn list_members(firewall: &Firewall) -> Result<Vec<Member>, RunError> {
 fn conditions_of<'f>(
     firewall: &'f Firewall,
     principal: &Principal,
+    catalog: &str,
 ) -> Result<Vec<(&'f Relation, RowFilter)>, RunError> {
     let session = Session::new(principal.clone()).at(Duration::ZERO);
     let seen = firewall
         .seen_rows(&session)
         .map_err(|rejection| RunError::Policies {
             policies: OWN_POLICIES.to_owned(),
-            catalog: CATALOG.to_owned(),
+            catalog: catalog.to_owned(),
             source: palisade::error::Error::Internal(rejection.to_string()),
         })?;
     let seen = seen.into_iter().filter_map(|seen| {
@@ -184,10 +219,10 @@ fn conditions_of<'f>(
     Ok(seen.collect())
 }
 
-/// The statements that make the tables, and those that make all else.
+/// The script of the tables, around their rows.
 struct Definitions {
-    tables: Vec<String>,
-    others: Vec<String>,
+    before: String,
+    after: String,
 }
 
 fn read_definitions(runner: &Runner, catalog: &str) -> Result<Definitions, GenerateError> {
@@ -197,10 +232,7 @@ fn read_definitions(runner: &Runner, catalog: &str) -> Result<Definitions, Gener
     let fault = |why: &str| GenerateError::Tables(format!("tests/{catalog}.sql: {why}"));
     let case = case.ok_or_else(|| fault("it is of no dialect"))?;
     let rows = runner.read_bare(&case, sql).map_err(|why| fault(&why))?;
-    let mut found = Definitions {
-        tables: Vec::new(),
-        others: Vec::new(),
-    };
+    let (mut before, mut after) = (String::new(), String::new());
     for row in &rows {
         let text = |index: usize| row.get(index).and_then(Json::as_str).unwrap_or_default();
         let (kind, name, sql) = (text(0), text(1), text(2));
@@ -208,13 +240,59 @@ fn read_definitions(runner: &Runner, catalog: &str) -> Result<Definitions, Gener
             let why = format!("`{name}` is a virtual table, and rows are not made for such");
             return Err(fault(&why));
         }
-        match kind {
-            "table" if name.starts_with("sqlite_") => {}
-            "table" => found.tables.push(format!("{sql};")),
-            _ => found.others.push(format!("{sql};")),
+        let place = match kind {
+            "table" if name.starts_with("sqlite_") => continue,
+            "table" => &mut before,
+            // Triggers would change the rows.
+            _ => &mut after,
+        };
+        let _ = writeln!(place, "{sql};");
+    }
+    Ok(Definitions { before, after })
+}
+
+/// The folder's own script without the rows that it leaves.
+fn empty_tables(script: &str, catalog: &Catalog) -> Definitions {
+    let dialect = catalog.dialect();
+    let tables = catalog
+        .relations()
+        .iter()
+        .filter(|relation| relation.kind == RelationKind::Table && relation.system.is_none());
+    let names: Vec<String> = tables
+        .map(|relation| probe::name_table(dialect, relation, catalog))
+        .collect();
+    let mut before = script.trim_end().to_owned();
+    // An empty statement is none to MySQL.
+    let lines = before.lines().rev().map(str::trim);
+    let mut code = lines.filter(|line| !line.is_empty() && !line.starts_with("--"));
+    if code.next().is_some_and(|last| !last.ends_with(';')) {
+        before.push_str("\n;");
+    }
+    before.push('\n');
+    if names.is_empty() {
+        return Definitions {
+            before,
+            after: String::new(),
+        };
+    }
+    before.push_str("-- The rows above give way to those that were made.\n");
+    match dialect {
+        Dialect::Sqlite => {}
+        Dialect::Postgres => {
+            let _ = writeln!(before, "TRUNCATE TABLE {} CASCADE;", names.join(", "));
+        }
+        Dialect::Mysql => {
+            before.push_str("SET FOREIGN_KEY_CHECKS = 0;\n");
+            for name in &names {
+                let _ = writeln!(before, "TRUNCATE TABLE {name};");
+            }
+            before.push_str("SET FOREIGN_KEY_CHECKS = 1;\n");
         }
     }
-    Ok(found)
+    Definitions {
+        before,
+        after: String::new(),
+    }
 }
 
 /// The first row of each table in the folder's own fixture: values that constraints are known to take.
@@ -257,35 +335,31 @@ fn read_cell(cell: &Json) -> Option<Cell> {
 
 /// The text of the fixture, with the rows that the tables take, and how many they do not.
 fn write_tables(
-    definitions: &Definitions,
-    sets: &RowSets<'_>,
+    corpus: &Corpus,
+    catalog: &str,
+    base: &Definitions,
+    inserts: Vec<String>,
 ) -> Result<(String, usize), GenerateError> {
-    let scratch = Scratch::new(&definitions.tables).map_err(GenerateError::Tables)?;
-    let inserts = sets.inserts();
-    let count = inserts.len();
-    let taken: Vec<String> = inserts
-        .into_iter()
-        .filter(|insert| scratch.takes(insert))
-        .collect();
-    let rejected = count - taken.len();
+    // In a database that is given up with this value.
+    let runner = Runner::over_server(corpus, catalog, OWN_POLICIES)?;
+    let taken = runner.try_each(catalog, OWN_POLICIES, &inserts);
+    let taken = taken.map_err(GenerateError::Tables)?;
+    let rejected = taken.iter().filter(|is_taken| !**is_taken).count();
     let mut out = "-- Rows that the conditions of the policies take, and rows that they leave.\n\
                    -- Written by `palisade policy test --generate`, for review.\n"
         .to_owned();
-    // Triggers would change the rows.
-    for line in definitions
-        .tables
-        .iter()
-        .chain(&taken)
-        .chain(&definitions.others)
-    {
-        let _ = writeln!(out, "{line}");
+    out.push_str(&base.before);
+    for (insert, _) in inserts.iter().zip(taken).filter(|(_, is_taken)| *is_taken) {
+        let _ = writeln!(out, "{insert}");
     }
+    out.push_str(&base.after);
     Ok((out, rejected))
 }
 
 struct Writer<'w> {
     firewall: &'w Firewall,
     runner: &'w Runner,
+    catalog: &'w str,
     members: &'w [Member],
     unverified: Vec<String>,
 }
@@ -320,7 +394,7 @@ impl Writer<'_> {
         let table = probe::name_table(catalog.dialect(), relation, catalog);
         // No function, which a policy would have to permit.
         let sql = format!("SELECT 1 AS one FROM {table}");
-        let case = probe_case(CATALOG, principal, &sql, Duration::ZERO)?;
+        let case = probe_case(self.catalog, principal, &sql, Duration::ZERO)?;
         let all = self.runner.read_bare(&case, &sql).ok()?.len();
         let answer = self.runner.run(&case).answer;
         let answer = answer.filter(|answer| answer.code.is_none())?;
@@ -365,7 +439,7 @@ impl Writer<'_> {
 
     /// What becomes of a statement, as a matrix has it.
     fn cell(&mut self, principal: &Principal, statement: &Statement) -> String {
-        let asked = probe_case(CATALOG, principal, &statement.sql, Duration::ZERO);
+        let asked = probe_case(self.catalog, principal, &statement.sql, Duration::ZERO);
         let asked = asked.map(|case| Case {
             // As cells are decided, with what is shown.
             expect: Expectation {
@@ -409,7 +483,7 @@ impl Writer<'_> {
                 .access_places(&member.principal)
                 .map_err(|source| RunError::Policies {
                     policies: OWN_POLICIES.to_owned(),
-                    catalog: CATALOG.to_owned(),
+                    catalog: self.catalog.to_owned(),
                     source,
                 })?;
             let is_read = |name: &str| {
@@ -430,7 +504,7 @@ impl Writer<'_> {
             }
             let from = probe::name_table(dialect, relation, catalog);
             let sql = format!("SELECT {} FROM {from}", columns.join(", "));
-            let Some(mut case) = probe_case(CATALOG, &member.principal, &sql, Duration::ZERO)
+            let Some(mut case) = probe_case(self.catalog, &member.principal, &sql, Duration::ZERO)
             else {
                 continue;
             };

@@ -48,6 +48,23 @@ impl ServerEngine for Mysql {
             .await
             .map_err(|error| error.to_string())
     }
+
+    async fn try_each(
+        server: &TestServer,
+        name: &str,
+        statements: &[String],
+    ) -> Result<Vec<bool>, String> {
+        let mut conn = open_to_write(server, Some(name)).await?;
+        let mut taken = Vec::new();
+        for statement in statements {
+            match conn.query_drop(statement).await {
+                Ok(()) => taken.push(true),
+                Err(mysql_async::Error::Server(_)) => taken.push(false),
+                Err(other) => return Err(other.to_string()),
+            }
+        }
+        Ok(taken)
+    }
 }
 
 fn config(server: &TestServer, name: Option<&str>) -> Result<MysqlConfig, String> {

@@ -38,6 +38,23 @@ impl ServerEngine for Postgres {
         let client = open(server, name).await?;
         query(&client, sql).await.map_err(|error| describe(&error))
     }
+
+    async fn try_each(
+        server: &TestServer,
+        name: &str,
+        statements: &[String],
+    ) -> Result<Vec<bool>, String> {
+        let client = open(server, name).await?;
+        let mut taken = Vec::new();
+        for statement in statements {
+            let ran = client.batch_execute(statement).await;
+            if client.is_closed() {
+                return Err("the server closed the connection".to_owned());
+            }
+            taken.push(ran.is_ok());
+        }
+        Ok(taken)
+    }
 }
 
 /// Logs in to the database `name` of `server`.

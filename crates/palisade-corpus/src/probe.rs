@@ -233,7 +233,11 @@ pub(crate) fn name_in(dialect: Dialect, name: &str) -> String {
 /// The table's name, with its schema where another has the name too.
 pub(crate) fn name_table(dialect: Dialect, relation: &Relation, catalog: &Catalog) -> String {
     let name = name_in(dialect, &relation.name);
-    let is_default = relation.schema == dialect.default_schema();
+    // A database of MySQL has another name on each server.
+    let is_default = match dialect {
+        Dialect::Sqlite | Dialect::Postgres => relation.schema == dialect.default_schema(),
+        Dialect::Mysql => relation.schema == catalog.database(),
+    };
     let alike = catalog
         .relations()
         .iter()

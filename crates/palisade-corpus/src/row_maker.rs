@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use palisade::{
-    catalog::{Relation, TypeClass},
+    catalog::{Column, Relation, TypeClass},
+    dialect::Dialect,
     policy::obligation::{Comparison, Literal, Operand, PatternPiece, Predicate},
 };
 
@@ -21,12 +22,20 @@ pub(crate) enum Cell {
 }
 
 impl Cell {
-    /// As SQL writes it.
-    pub(crate) fn sql(&self) -> String {
+    /// As SQL writes it into `column`.
+    pub(crate) fn sql(&self, dialect: Dialect, column: &Column) -> String {
+        let is_truth = column.class == TypeClass::Boolean && dialect == Dialect::Postgres;
         match self {
             Self::Null => "NULL".to_owned(),
+            Self::Integer(integer) if is_truth => (*integer != 0).to_string(),
             Self::Integer(integer) => integer.to_string(),
-            Self::Text(text) => format!("'{}'", text.replace('\'', "''")),
+            Self::Text(text) => {
+                let text = text.replace('\'', "''");
+                match dialect {
+                    Dialect::Sqlite | Dialect::Postgres => format!("'{text}'"),
+                    Dialect::Mysql => format!("'{}'", text.replace('\\', "\\\\")),
+                }
+            }
             Self::Number(number) => number.clone(),
         }
     }
@@ -303,13 +312,48 @@ pub(crate) fn usual(index: u16, relation: &Relation, number: usize) -> Cell {
             Cell::Text(format!("2026-01-{:02} 12:00:00", number % 28 + 1))
         }
         TypeClass::Json => Cell::Text("{}".to_owned()),
-        TypeClass::Text
-        | TypeClass::Padded
-        | TypeClass::Enum
-        | TypeClass::Uuid
-        | TypeClass::Blob
-        | TypeClass::Interval
-        | TypeClass::Network
-        | TypeClass::Other => Cell::Text(format!("{} {number}", column.name)),
+        TypeClass::Uuid => Cell::Text(format!("00000000-0000-4000-8000-{number:012}")),
+        TypeClass::Network => {
+            Cell::Text(format!("10.0.{}.{}", number / 250 % 250, number % 250 + 1))
+        }
+        TypeClass::Interval => Cell::Text(format!("{number} days")),
+        // One of its own names, in the order in which it lists them, or no value.
+        TypeClass::Enum => match list_labels(&column.type_name) {
+            labels if labels.is_empty() && column.nullable => Cell::Null,
+            labels if labels.is_empty() => Cell::Text(format!("{} {number}", column.name)),
+            labels => labels
+                .get(number % labels.len())
+                .map_or(Cell::Null, |label| Cell::Text(label.clone())),
+        },
+        TypeClass::Text | TypeClass::Padded | TypeClass::Blob | TypeClass::Other => {
+            Cell::Text(name_within(column, number))
+        }
     }
+}
+
+/// `name 7`, as much of the end of it as the type has place for.
+fn name_within(column: &Column, number: usize) -> String {
+    let text = format!("{} {number}", column.name);
+    let length = text.chars().count();
+    let most = find_length(&column.type_name).unwrap_or(length);
+    text.chars().skip(length.saturating_sub(most)).collect()
+}
+
+/// The 20 of `varchar(20)`.
+fn find_length(type_name: &str) -> Option<usize> {
+    let (_, rest) = type_name.split_once('(')?;
+    rest.split(')').next()?.trim().parse().ok()
+}
+
+/// The names of `enum('a','b')`, as MySQL writes the type.
+fn list_labels(type_name: &str) -> Vec<String> {
+    let inner = type_name
+        .strip_prefix("enum(")
+        .and_then(|rest| rest.strip_suffix(')'));
+    let Some(inner) = inner.and_then(|inner| inner.strip_prefix('\'')) else {
+        return Vec::new();
+    };
+    let inner = inner.strip_suffix('\'').unwrap_or(inner);
+    let labels = inner.split("','");
+    labels.map(|label| label.replace("''", "'")).collect()
 }

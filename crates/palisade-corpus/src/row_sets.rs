@@ -2,7 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use palisade::catalog::{Catalog, ForeignKey, Relation, RelationId, RelationKind};
+use palisade::{
+    catalog::{Catalog, ForeignKey, Relation, RelationId, RelationKind},
+    dialect::Dialect,
+};
 
 use crate::{
     probe,
@@ -208,12 +211,20 @@ fn insert(catalog: &Catalog, relation: &Relation, row: &Values) -> String {
     let dialect = catalog.dialect();
     let named = row.iter().filter_map(|(index, cell)| {
         let column = relation.column(*index)?;
-        Some((probe::name_in(dialect, &column.name), cell.sql()))
+        Some((
+            probe::name_in(dialect, &column.name),
+            cell.sql(dialect, column),
+        ))
     });
     let (names, cells): (Vec<String>, Vec<String>) = named.unzip();
     let table = probe::name_table(dialect, relation, catalog);
+    let own_keys = match dialect {
+        // Also into a column whose values the engine counts.
+        Dialect::Postgres => " OVERRIDING SYSTEM VALUE",
+        Dialect::Sqlite | Dialect::Mysql => "",
+    };
     format!(
-        "INSERT INTO {table} ({}) VALUES ({});",
+        "INSERT INTO {table} ({}){own_keys} VALUES ({});",
         names.join(", "),
         cells.join(", ")
     )

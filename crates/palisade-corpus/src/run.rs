@@ -100,6 +100,9 @@ pub enum RunError {
         /// The policies.
         policies: String,
     },
+    /// The run was ended, as [`PolicyTests::while_wanted`](crate::PolicyTests::while_wanted) allows.
+    #[error("the run was ended before its end")]
+    Stopped,
 }
 
 /// What came out of a case.
@@ -197,6 +200,31 @@ impl Runner {
             (key, dialect(catalog).unwrap_or(Dialect::Sqlite))
         });
         Self::over(corpus, keys, &BTreeMap::new(), |builder| builder)
+    }
+
+    /// As [`over_catalogs`](Self::over_catalogs), for one catalog, with its database on its server.
+    pub(crate) fn over_server(
+        corpus: &Corpus,
+        catalog: &str,
+        policies: &str,
+    ) -> Result<Self, RunError> {
+        let key = (catalog.to_owned(), policies.to_owned(), Lifetime::default());
+        let keys = std::iter::once((key, dialect(catalog).unwrap_or(Dialect::Sqlite)));
+        Self::over(corpus, keys, &corpus.servers, |builder| builder)
+    }
+
+    /// Which of `statements` the database of a catalog takes, one after the other; it has what they leave from then on.
+    pub(crate) fn try_each(
+        &self,
+        catalog: &str,
+        policies: &str,
+        statements: &[String],
+    ) -> Result<Vec<bool>, String> {
+        let key = (catalog.to_owned(), policies.to_owned(), Lifetime::default());
+        let stand = self.stands.get(&key);
+        let database = stand.and_then(|stand| stand.database.as_ref());
+        let database = database.ok_or("the catalog has no database")?;
+        database.try_each(statements)
     }
 
     /// As [`over_catalogs`](Self::over_catalogs), and for the cases of `corpus`.

@@ -84,6 +84,13 @@ pub(crate) trait ServerEngine: Send + Sync + 'static {
         name: &str,
         sql: &str,
     ) -> impl Future<Output = Result<Bare, String>> + Send;
+
+    /// Runs each of `statements` by itself: whether the engine took it.
+    fn try_each(
+        server: &TestServer,
+        name: &str,
+        statements: &[String],
+    ) -> impl Future<Output = Result<Vec<bool>, String>> + Send;
 }
 
 /// A database on a server, dropped with this value.
@@ -153,6 +160,11 @@ impl<E: ServerEngine> Fixture for ServerFixture<E> {
         }
         self.runtime
             .block_on(E::query(&self.server, &self.name, sql))?
+    }
+
+    fn try_each(&self, statements: &[String]) -> Result<Vec<bool>, String> {
+        self.runtime
+            .block_on(E::try_each(&self.server, &self.name, statements))?
     }
 
     fn wait(&self, future: Pin<Box<dyn Future<Output = ()> + Send + '_>>) {

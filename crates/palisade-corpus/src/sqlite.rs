@@ -67,6 +67,19 @@ impl Fixture for SqliteFixture {
         query(&self.path, sql, params).map_err(|error| error.to_string())
     }
 
+    fn try_each(&self, statements: &[String]) -> Result<Vec<bool>, String> {
+        let open = || {
+            let connection = Connection::open(&self.path)?;
+            connection.execute_batch("PRAGMA foreign_keys = ON")?;
+            Ok(connection)
+        };
+        let connection = open().map_err(|error: rusqlite::Error| error.to_string())?;
+        let each = statements.iter();
+        Ok(each
+            .map(|statement| connection.execute_batch(statement).is_ok())
+            .collect())
+    }
+
     fn wait(&self, future: Pin<Box<dyn Future<Output = ()> + Send + '_>>) {
         pollster::block_on(future);
     }

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use palisade::dialect::Dialect;
 use serde::Deserialize;
+use toml::Spanned;
 
-use crate::written::dialect;
+use crate::written::{Text, WrittenError, dialect, parse_toml};
 
 /// A server of PostgreSQL, MySQL or MariaDB that holds nothing but tests.
 ///
@@ -28,19 +29,22 @@ impl TestServer {
     /// The servers of a folder's `servers.toml`, by the catalogs whose databases they hold.
     ///
     /// # Errors
-    /// A text with the line, if it is not of the format, or names what cannot be.
+    /// With the place, if it is not of the format, or names what cannot be.
     pub(crate) fn read_all(
-        text: &str,
+        text: &Text<'_>,
         catalogs: &BTreeMap<String, String>,
-    ) -> Result<BTreeMap<String, Self>, String> {
-        let servers: BTreeMap<String, Self> =
-            toml::from_str(text).map_err(|error| error.to_string().trim_end().to_owned())?;
-        for (catalog, server) in &servers {
-            server
-                .verify(catalog, catalogs)
-                .map_err(|why| format!("[\"{catalog}\"]: {why}"))?;
-        }
-        Ok(servers)
+    ) -> Result<BTreeMap<String, Self>, WrittenError> {
+        let servers: BTreeMap<Spanned<String>, Self> = parse_toml(text)?;
+        let servers = servers.into_iter().map(|(catalog, server)| {
+            let why = server.verify(catalog.get_ref(), catalogs);
+            why.map_err(|why| WrittenError {
+                place: text.place(Some(catalog.span())),
+                case: None,
+                message: format!("[\"{}\"]: {why}", catalog.get_ref()),
+            })?;
+            Ok((catalog.into_inner(), server))
+        });
+        servers.collect()
     }
 
     fn verify(&self, catalog: &str, catalogs: &BTreeMap<String, String>) -> Result<(), String> {
@@ -89,6 +93,23 @@ impl TestServer {
             );
         }
         Ok(())
+    }
+
+    /// The text of a `servers.toml` with this server alone, for `catalog`.
+    pub(crate) fn to_toml(&self, catalog: &str) -> String {
+        let text = |text: &str| toml::Value::from(text).to_string();
+        let password = self
+            .password_env
+            .as_deref()
+            .map_or_else(String::new, |name| {
+                format!("password_env = {}\n", text(name))
+            });
+        format!(
+            "[{}]\nurl = {}\n{password}disposable = {}\n",
+            text(catalog),
+            text(&self.url),
+            self.disposable
+        )
     }
 
     /// The password, if one is named.

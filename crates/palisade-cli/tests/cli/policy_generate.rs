@@ -4,6 +4,8 @@ use std::fs;
 
 use serde_json::json;
 
+use palisade_testkit::servers::{MariaDbServer, MySqlServer, PostgresServer};
+
 use crate::desk::Desk;
 
 const TABLES: &str = "CREATE TABLE tenants (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
@@ -158,6 +160,129 @@ fn nothing_is_overwritten_and_other_engines_are_refused() {
         ])
         .expect_exit(2)
         .err;
-    assert!(told.contains("SQLite alone"), "{told}");
+    assert!(
+        told.contains("no server to try rows on") && told.contains("disposable = true"),
+        "{told}"
+    );
     assert!(!desk.path("new").exists());
+}
+
+/// Rows of types that an engine checks, with keys that it counts.
+const POSTGRES: &str = "CREATE TYPE mood AS ENUM ('calm', 'cross');
+CREATE TABLE tenants (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name varchar(6) NOT NULL UNIQUE);
+CREATE TABLE tickets (
+  id uuid PRIMARY KEY,
+  tenant_id bigint NOT NULL REFERENCES tenants (id),
+  status text NOT NULL CHECK (status IN ('open', 'closed')),
+  weight int NOT NULL,
+  urgent boolean NOT NULL,
+  mood mood,
+  address inet,
+  at timestamptz NOT NULL
+);
+INSERT INTO tenants (name) VALUES ('old');
+INSERT INTO tickets VALUES (gen_random_uuid(), 1, 'closed', 1, false, 'calm', NULL, '2026-01-01');
+-- The end
+";
+
+const MYSQL: &str =
+    "CREATE TABLE tenants (id BIGINT PRIMARY KEY AUTO_INCREMENT, name VARCHAR(6) NOT NULL UNIQUE);
+CREATE TABLE tickets (
+  id INT PRIMARY KEY,
+  tenant_id BIGINT NOT NULL,
+  status VARCHAR(20) NOT NULL CHECK (status IN ('open', 'closed')),
+  weight INT NOT NULL,
+  urgent BOOLEAN NOT NULL,
+  mood ENUM('calm', 'cross') NOT NULL,
+  at DATETIME NOT NULL,
+  FOREIGN KEY (tenant_id) REFERENCES tenants (id)
+);
+INSERT INTO tenants (name) VALUES ('old');
+INSERT INTO tickets VALUES (1, 1, 'closed', 1, FALSE, 'calm', '2026-01-01')
+";
+
+/// What is generated on a server holds there at once, a policy that shows more breaks it, and nothing is left.
+fn generates_on(dialect: &str, schema: &str, tables: &str, url: &str) {
+    let desk = Desk::empty();
+    let policies = POLICIES.replace("main", schema);
+    desk.policy(&policies);
+    let catalog = format!("shop.{dialect}");
+    desk.write(&format!("p/tests/{catalog}.sql"), tables);
+    let server = format!("[\"{catalog}\"]\nurl = \"{url}\"\n");
+    // Without the word that it holds nothing but tests, nothing is asked of it.
+    desk.write("p/tests/servers.toml", &server);
+    let command = [
+        "policy",
+        "test",
+        "p",
+        "--generate",
+        "new",
+        "--format",
+        "json",
+    ];
+    desk.run(&command).fails(2, &["disposable = true"]);
+    desk.write(
+        "p/tests/servers.toml",
+        format!("{server}disposable = true\n"),
+    );
+    let told = desk.run(&command).expect_exit(0).json();
+    assert_eq!(told["unverified"], json!([]), "{told}");
+    let read = |name: &str| fs::read_to_string(desk.path(name)).unwrap();
+    let made = read(&format!("new/tests/generated.{dialect}.sql"));
+    for tenant in [3, 4] {
+        let parent = made.lines().find(|line| {
+            line.starts_with("INSERT INTO tenants") && line.contains(&format!("VALUES ({tenant},"))
+        });
+        assert!(parent.is_some(), "{made}");
+    }
+    let cases = read("new/tests/generated.toml");
+    for expected in [
+        format!("name = \"rows-{schema}-tickets-agent-ann\""),
+        "sql = \"SELECT name FROM tenants\"".to_owned(),
+        "agent-ben = \"mask\"".to_owned(),
+    ] {
+        assert!(cases.contains(&expected), "{expected}\n{cases}");
+    }
+    assert!(
+        !format!("{cases}{made}{told}").contains("palisade_test_"),
+        "{cases}"
+    );
+    desk.run(&["policy", "test", "new"]).expect_exit(0);
+    let wider = policies.replace("resource.status == \"open\" && ", "");
+    desk.write("new/base.cedar", wider.replace("weight > 5", "weight > 4"));
+    desk.run(&["policy", "test", "new"]).expect_exit(1);
+    // A condition that no row meets is not held to be one that was tried.
+    desk.write("p/base.cedar", policies.replace("\"open\"", "\"gone\""));
+    let told = desk
+        .run(&["policy", "test", "p", "--generate", "never"])
+        .expect_exit(1)
+        .out;
+    let unverified = format!(
+        "unverified: Agent::\"ann\", {schema}.tickets: no row was found that its condition takes"
+    );
+    assert!(told.contains(&unverified), "{told}");
+}
+
+#[test]
+fn rows_are_generated_on_postgres() {
+    let started = PostgresServer::start_shared().unwrap();
+    let role = "CREATE ROLE policy_generator LOGIN CREATEDB";
+    started.query("postgres", role).unwrap();
+    let url = started.url_as("policy_generator", "postgres");
+    generates_on("postgres", "public", POSTGRES, &url);
+    let sql = "SELECT datname FROM pg_database JOIN pg_roles r ON datdba = r.oid WHERE rolname = 'policy_generator'";
+    assert_eq!(started.query("postgres", sql).unwrap().trim(), "");
+}
+
+#[test]
+fn rows_are_generated_on_mariadb() {
+    let started = MariaDbServer::start_shared().unwrap();
+    generates_on("mysql", "main", MYSQL, &started.url("mysql"));
+}
+
+#[test]
+#[ignore = "needs MySQL 9: cargo xtask test runs it"]
+fn rows_are_generated_on_mysql_9() {
+    let started = MySqlServer::start_shared().unwrap();
+    generates_on("mysql", "main", MYSQL, &started.url("mysql"));
 }

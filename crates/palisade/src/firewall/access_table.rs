@@ -157,7 +157,11 @@ impl Firewall {
                             Some(format!("{id} {}", self.policies.circumstances_of(id)?))
                         })
                         .collect();
-                    format!("{}, by {}", several.join(" or "), by.join("; "))
+                    match by.is_empty() {
+                        // The circumstances are those of the table that it is in.
+                        true => several.join(" or "),
+                        false => format!("{}, by {}", several.join(" or "), by.join("; ")),
+                    }
                 }
             };
             cells.push(cell(place.clone(), value));
