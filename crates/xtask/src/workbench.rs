@@ -20,6 +20,9 @@ const TABLES: usize = 500;
 const COLUMNS: usize = 20;
 const CLASSES: usize = 50;
 
+/// Tags, one of which each column has. A principal reads two of them, or one.
+const TAGS: usize = 10;
+
 /// What each of the two may take.
 const LIMIT: Duration = Duration::from_secs(10);
 
@@ -67,12 +70,15 @@ pub(crate) fn measure(named: Option<String>) -> Result {
             check(&columns, "wide.sql")?,
         ),
     ];
-    println!("\n| what | takes | `policy check` of the folder |\n|---|---|---|");
+    println!(
+        "\n| what | takes | of processors | `policy check` of the folder |\n|---|---|---|---|"
+    );
     let mut over = Vec::new();
     for (what, taken, loaded) in rows {
-        let [shown, beside] = [taken, loaded].map(|time| format!("{:.1} s", time.as_secs_f64()));
-        println!("| {what} | {shown} | {beside} |");
-        if taken > LIMIT {
+        let [whole, computed, beside] = [taken.whole, taken.computed, loaded.whole]
+            .map(|time| format!("{:.1} s", time.as_secs_f64()));
+        println!("| {what} | {whole} | {computed} | {beside} |");
+        if taken.whole > LIMIT {
             over.push(what);
         }
     }
@@ -86,14 +92,24 @@ pub(crate) fn measure(named: Option<String>) -> Result {
     }
 }
 
-fn time(command: &mut Command) -> Result<Duration> {
-    let begun = Instant::now();
+/// How long a program ran.
+struct Taken {
+    whole: Duration,
+    /// On processors, in all threads: what a busy machine does not add to.
+    computed: Duration,
+}
+
+fn time(command: &mut Command) -> Result<Taken> {
+    let (begun, before) = (Instant::now(), read_computed());
     let output = command
         .stdin(Stdio::null())
         .output()
         .map_err(|error| format!("{}: {error}", command.get_program().display()))?;
     match output.status.success() {
-        true => Ok(begun.elapsed()),
+        true => Ok(Taken {
+            whole: begun.elapsed(),
+            computed: read_computed().saturating_sub(before),
+        }),
         false => Err(format!(
             "{} failed:\n{}{}",
             command.get_program().display(),
@@ -101,6 +117,16 @@ fn time(command: &mut Command) -> Result<Duration> {
             String::from_utf8_lossy(&output.stderr)
         )),
     }
+}
+
+/// What programs that have ended took of processors, by Linux; nothing elsewhere.
+fn read_computed() -> Duration {
+    let text = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let (_, after_name) = text.rsplit_once(')').unwrap_or_default();
+    // `cutime` and `cstime`, in hundredths of a second (proc_pid_stat(5)); the first field here is the third.
+    let fields = after_name.split_whitespace().skip(13).take(2);
+    let ticks: u64 = fields.filter_map(|field| field.parse::<u64>().ok()).sum();
+    Duration::from_millis(ticks * 10)
 }
 
 /// A desk of several tenants: reads with masks and conditions on rows, refusals, and changes.
@@ -122,7 +148,7 @@ fn write_cases(folder: &Path) -> Result {
         let (statement, expected) = match number % 20 {
             0 => (
                 format!("SELECT secret FROM customers WHERE id = {id}"),
-                "decision = \"reject\"\ncode = \"resolve.unknown-column\"".to_owned(),
+                "decision = \"reject\"\ncode = \"name.unknown-column\"".to_owned(),
             ),
             1 => (
                 format!("UPDATE tickets SET status = 'closed' WHERE id = {id}"),
@@ -154,7 +180,7 @@ fn write_cases(folder: &Path) -> Result {
             ("base.cedar", CASE_POLICIES.to_owned()),
             (
                 "principals.cedarschema",
-                "entity Agent = { tenant?: Long };\n".to_owned(),
+                "entity User;\nentity Agent = { tenant?: Long };\n".to_owned(),
             ),
             ("entities.json", json!(entities).to_string()),
             ("tests/desk.sql", sql),
@@ -178,7 +204,7 @@ permit (principal, action == Action::"write", resource == Column::"main.tickets.
 forbid (principal, action == Action::"read_plain", resource == Column::"main.customers.email");
 "#;
 
-/// Tables of which each principal reads the columns of its own tag, and sees the rest masked.
+/// Tables of which each principal reads the columns of its own tags, and sees the rest masked.
 fn write_columns(folder: &Path) -> Result {
     let (mut sql, mut tags) = (String::new(), String::new());
     for table in 0..TABLES {
@@ -187,7 +213,7 @@ fn write_columns(folder: &Path) -> Result {
             .collect();
         let _ = writeln!(sql, "CREATE TABLE t{table} ({});", columns.join(", "));
         for column in 0..COLUMNS {
-            let tag = (table * COLUMNS + column) % CLASSES;
+            let tag = (table + column) % TAGS;
             let _ = writeln!(
                 tags,
                 "[[column]]\nname = \"main.t{table}.c{column}\"\ntags = [\"g{tag}\"]\n"
@@ -196,10 +222,11 @@ fn write_columns(folder: &Path) -> Result {
     }
     let mut policies = "@id(\"all\")\npermit (principal, action in [Action::\"select\", Action::\"see\", Action::\"read_masked\"], resource);\n".to_owned();
     let mut entities = Vec::new();
-    for class in 0..CLASSES {
+    let pairs = (0..TAGS).flat_map(|one| (one..TAGS).map(move |other| (one, other)));
+    for (class, (one, other)) in pairs.take(CLASSES).enumerate() {
         let _ = writeln!(
             policies,
-            "@id(\"p{class}\")\npermit (principal == Agent::\"a{class}\", action == Action::\"read_plain\", resource)\nwhen {{ resource.tags.contains(\"g{class}\") }};"
+            "@id(\"p{class}\")\npermit (principal == Agent::\"a{class}\", action == Action::\"read_plain\", resource)\nwhen {{ resource.tags.contains(\"g{one}\") || resource.tags.contains(\"g{other}\") }};"
         );
         entities.push(json!({"uid": {"type": "Agent", "id": format!("a{class}")}, "attrs": {}, "parents": []}));
     }

@@ -1,7 +1,15 @@
 //! What each principal may do with each table and column, in whatever circumstances: for review, and for whoever has to
 //! account for it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    num::NonZero,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+};
 
 use serde::Serialize;
 
@@ -19,6 +27,9 @@ use crate::{
     rejection::Rejection,
     session::{Principal, Session},
 };
+
+/// What a thread has that asks Cedar, in bytes: policies may be nested deeply.
+const STACK: usize = 16 * 1024 * 1024;
 
 /// Principals that may do the same, and what that is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -96,10 +107,10 @@ impl Firewall {
     pub fn access_classes(&self, principals: &[Principal]) -> Result<Vec<AccessClass>, Error> {
         let corners = self.policies.corners().map_err(Error::Internal)?;
         let mut classes: BTreeMap<Vec<AccessCell>, Vec<String>> = BTreeMap::new();
-        for principal in principals {
-            let cells = self
-                .cells(principal, &corners)
-                .map_err(|rejection| Error::Internal(rejection.to_string()))?;
+        for (principal, cells) in principals
+            .iter()
+            .zip(self.cells_of_all(principals, &corners)?)
+        {
             let shown = AccessClass::describe_member(principal);
             classes.entry(cells).or_default().push(shown);
         }
@@ -114,6 +125,43 @@ impl Firewall {
         Ok(classes)
     }
 
+    /// What each of `principals` may do, in their order; they are shared between the cores.
+    fn cells_of_all(
+        &self,
+        principals: &[Principal],
+        corners: &[PolicySet],
+    ) -> Result<Vec<Vec<AccessCell>>, Error> {
+        let next = AtomicUsize::new(0);
+        let found = Mutex::new(BTreeMap::new());
+        let work = || {
+            loop {
+                let index = next.fetch_add(1, Ordering::Relaxed);
+                let Some(principal) = principals.get(index) else {
+                    return;
+                };
+                let cells = self.cells(principal, corners);
+                // A poisoned lock guards finished values; the panic was elsewhere.
+                let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
+                found.insert(index, cells);
+            }
+        };
+        let cores = thread::available_parallelism().map_or(1, NonZero::get);
+        thread::scope(|scope| {
+            for _ in 1..cores.min(principals.len()) {
+                // Where there is no other thread, this one does it all.
+                let _ = thread::Builder::new()
+                    .stack_size(STACK)
+                    .spawn_scoped(scope, work);
+            }
+            work();
+        });
+        let found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+        found
+            .into_values()
+            .map(|cells| cells.map_err(|rejection| Error::Internal(rejection.to_string())))
+            .collect()
+    }
+
     /// What a principal may do, by what is the same at every corner and what differs between them.
     fn cells(
         &self,
@@ -123,7 +171,9 @@ impl Firewall {
         let session = Session::new(principal.clone());
         let session = match corners {
             [] => {
-                let cells = self.cells_of_view(&self.policies.session(&session))?;
+                let own = self.policies.about_principal(principal);
+                let policies = own.as_ref().unwrap_or(&self.policies);
+                let cells = self.cells_of_view(&policies.session(&session))?;
                 return Ok(cells
                     .into_iter()
                     .map(|(place, decided)| cell(place, decided.value))
@@ -134,7 +184,11 @@ impl Firewall {
         };
         let found = corners
             .iter()
-            .map(|policies| self.cells_of_view(&policies.session(&session)))
+            .map(|policies| {
+                let own = policies.about_principal(principal);
+                let policies = own.as_ref().unwrap_or(policies);
+                self.cells_of_view(&policies.session(&session))
+            })
             .collect::<Result<Vec<Cells>, _>>()?;
         let places: BTreeSet<&Place> = found.iter().flat_map(BTreeMap::keys).collect();
         let mut cells = Vec::new();

@@ -3,12 +3,12 @@
 
 use std::{
     borrow::Cow,
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
 };
 
 use cedar_policy::{
     ActionConstraint, Effect, Entities, EntityTypeName, EntityUid, Policy, PolicyId, PolicySet,
-    PolicySetError, ResourceConstraint,
+    PolicySetError, PrincipalConstraint, ResourceConstraint,
 };
 
 use crate::policy::cedar::{context_use, failure::Failure, schema::PolicyAction};
@@ -135,6 +135,32 @@ impl Slices {
         });
         let whole = changed.collect::<Result<_, String>>()?;
         Self::from_slices(whole).map_err(|e| e.to_string())
+    }
+
+    /// Those that can apply to `principal`, which is in `above`: whatever else there is changes nothing for it.
+    ///
+    /// # Errors
+    /// If two policies have one id.
+    pub(in crate::policy) fn about_principal(
+        &self,
+        principal: &EntityUid,
+        above: &BTreeSet<EntityUid>,
+    ) -> Result<Self, Box<PolicySetError>> {
+        let is_within = |uid: &EntityUid| uid == principal || above.contains(uid);
+        let can_apply = |policy: &&Policy| match policy.principal_constraint() {
+            PrincipalConstraint::Any => true,
+            PrincipalConstraint::Is(kind) => kind == *principal.type_name(),
+            PrincipalConstraint::Eq(uid) => uid == *principal,
+            PrincipalConstraint::In(uid) => is_within(&uid),
+            PrincipalConstraint::IsIn(kind, uid) => {
+                kind == *principal.type_name() && is_within(&uid)
+            }
+        };
+        let whole = self.whole.iter().map(|(action, slice)| {
+            let chosen = slice.all.policies().filter(can_apply).cloned();
+            Ok((*action, Slice::new(chosen)?))
+        });
+        Self::from_slices(whole.collect::<Result<_, Box<PolicySetError>>>()?)
     }
 
     /// The policies whose scope admits `action`.
