@@ -1,6 +1,11 @@
 //! Programs of a person's desk that tests drive: a browser and an editor. Neither is everywhere, so that a test over them has
 //! `chromium` or `neovim` in its name and is optional, as one over [a second server](crate::servers) is.
 
+#![expect(
+    clippy::indexing_slicing,
+    reason = "what JSON does not have is null in it"
+)]
+
 use std::{
     fs::{File, OpenOptions},
     io::{BufRead as _, BufReader, Write as _},

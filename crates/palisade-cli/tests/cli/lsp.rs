@@ -712,7 +712,7 @@ fn tests_have_problems_at_their_places() {
     desk.write(file, &text);
     desk.run(&["policy", "test", "tea"])
         .fails(2, &["tea.toml:8:1", "did you mean `rows`?"]);
-    // Every case with a fault has its own; a table that is not there and a role of nobody are told once the rest loads.
+    // Every case with a fault has its own; a table that is not there and a principal with a mistake are told once the rest loads.
     let two = format!(
         "{TEA_CASES}{}{}",
         case("é", &format!("{tea}decision = \"allow\"")),
