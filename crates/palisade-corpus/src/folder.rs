@@ -10,6 +10,7 @@ use palisade::{code::Stage, policy::PolicySources};
 use crate::{
     case::Case,
     compare::Difference,
+    cores::share,
     load::{Corpus, CorpusError, OWN_POLICIES},
     policy_coverage::measure,
     report::{CaseResult, Report, Status},
@@ -171,14 +172,20 @@ impl PolicyTests {
             Some(_) | None => Runner::new(second)?,
         };
         let mut found: BTreeMap<&str, Ran> = BTreeMap::new();
-        for case in &first.cases {
-            self.require_wish()?;
-            found.insert(&case.name, one.run(case));
-        }
-        for case in &second.cases {
-            self.require_wish()?;
+        let is_wanted = |_: &&Case| self.wish.is_alive();
+        let cores = self.wish.cores();
+        let ran = share(&first.cases, cores, |case| {
+            Some(case).filter(is_wanted).map(|case| one.run(case))
+        });
+        self.require_wish()?;
+        found.extend(first.cases.iter().map(|case| case.name.as_str()).zip(ran));
+        let decided = share(&second.cases, cores, |case| {
+            Some(case).filter(is_wanted).map(|case| other.decide(case))
+        });
+        self.require_wish()?;
+        for (case, decided) in second.cases.iter().zip(decided) {
             if let Some(ran) = found.get_mut(case.name.as_str()) {
-                let difference = differ_by_order(ran, other.decide(case));
+                let difference = differ_by_order(ran, decided);
                 ran.differences.extend(difference);
             }
         }

@@ -89,6 +89,7 @@ mod case;
 mod case_text;
 mod clause_coverage;
 mod compare;
+mod cores;
 mod coverage;
 mod diff;
 mod fixture;

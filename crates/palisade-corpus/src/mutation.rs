@@ -1,21 +1,13 @@
 //! Whether the tests of a policy folder notice that a policy is changed.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt::Write as _,
-    num::NonZero,
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicUsize, Ordering},
-    },
-    thread,
-};
+use std::{collections::BTreeSet, fmt::Write as _};
 
 use palisade::policy::{Mutant, mutate};
 use serde_json::json;
 
 use crate::{
     case::Case,
+    cores::share,
     folder::PolicyTests,
     load::{Corpus, OWN_POLICIES},
     run::{Answer, RunError, Runner},
@@ -214,40 +206,13 @@ impl PolicyTests {
             wish: self.wish(),
         };
         let mutants = mutate(sources);
-        let next = AtomicUsize::new(0);
-        let fates = Mutex::new(BTreeMap::new());
-        let work = || {
-            loop {
-                let index = next.fetch_add(1, Ordering::Relaxed);
-                let Some(mutant) = mutants.get(index) else {
-                    return;
-                };
-                let Some(fate) = court.judge(mutant, sources) else {
-                    return;
-                };
-                // A poisoned lock guards finished values; the panic was elsewhere.
-                let mut fates = fates.lock().unwrap_or_else(PoisonError::into_inner);
-                fates.insert(index, fate);
-            }
-        };
-        if self.wish().is_bounded() {
-            work();
-        } else {
-            thread::scope(|scope| {
-                let workers = thread::available_parallelism().map_or(1, NonZero::get);
-                for _ in 0..workers.min(mutants.len()) {
-                    scope.spawn(work);
-                }
-            });
-        }
-        let mut fates = fates.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let results = mutants.into_iter().enumerate();
-        let mut results: Vec<MutantResult> = results
-            .filter_map(|(index, mutant)| {
-                let fate = fates.remove(&index)?;
-                Some(MutantResult { mutant, fate })
+        let mut results = share(&mutants, self.wish().cores(), |mutant| {
+            let fate = court.judge(mutant, sources)?;
+            Some(MutantResult {
+                mutant: mutant.clone(),
+                fate,
             })
-            .collect();
+        });
         let mut problems = name_survivors(&mut results, &corpus.survivors);
         if !self.wish().is_alive() {
             // What is named may be among those that were not judged.

@@ -2,6 +2,8 @@
 
 use std::{fmt, sync::Arc};
 
+use crate::cores::Cores;
+
 /// Whether somebody still waits for a run.
 #[derive(Clone, Default)]
 pub(crate) struct Wish(Option<Arc<dyn Fn() -> bool + Send + Sync>>);
@@ -15,14 +17,17 @@ impl Wish {
         self.0.as_ref().is_none_or(|is_wanted| is_wanted())
     }
 
-    /// Whether it can end at all.
-    pub(crate) fn is_bounded(&self) -> bool {
-        self.0.is_some()
+    /// What a run may take: where a person waits for it, they work meanwhile.
+    pub(crate) fn cores(&self) -> Cores {
+        match self.0 {
+            Some(_) => Cores::One,
+            None => Cores::All,
+        }
     }
 }
 
 impl fmt::Debug for Wish {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Wish").field(&self.is_bounded()).finish()
+        f.debug_tuple("Wish").field(&self.cores()).finish()
     }
 }
