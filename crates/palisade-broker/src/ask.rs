@@ -3,14 +3,13 @@
 use std::{
     fs::File,
     io,
+    os::unix::net::UnixStream,
     path::{Path, PathBuf},
     time::Duration,
 };
 
-use tokio::{net::UnixStream, time::timeout};
-
 use crate::{
-    handshake::{Ask, Hello, VERSION, Welcome, read_welcome, write_line},
+    handshake::{Ask, Hello, VERSION, Welcome, exchange},
     layout::{Layout, SECRET_BYTES},
     peer::NOBODY,
     private::{PrivateError, read_bounded},
@@ -81,9 +80,9 @@ pub enum AskError {
 }
 
 /// Connects to the broker whose socket is in `run`; it has to be the process of `user`.
-pub(crate) async fn connect(run: &Path, user: u32) -> Result<UnixStream, AskError> {
+pub(crate) fn connect(run: &Path, user: u32) -> Result<UnixStream, AskError> {
     let path = Layout::socket_in(run);
-    let stream = match UnixStream::connect(&path).await {
+    let stream = match open_socket(&path) {
         Ok(stream) => stream,
         Err(error) => {
             return Err(match error.kind() {
@@ -103,9 +102,45 @@ pub(crate) async fn connect(run: &Path, user: u32) -> Result<UnixStream, AskErro
     Ok(stream)
 }
 
+/// Connects to a socket. Where more wait for its listener than may, that is told, and not waited for.
+#[cfg(target_os = "linux")]
+fn open_socket(path: &Path) -> io::Result<UnixStream> {
+    use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
+
+    let address = SocketAddrUnix::new(path)?;
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    rustix::net::connect(&socket, &address)?;
+    let stream = UnixStream::from(socket);
+    stream.set_nonblocking(false)?;
+    Ok(stream)
+}
+
+/// Connects to a socket.
+#[cfg(not(target_os = "linux"))]
+fn open_socket(path: &Path) -> io::Result<UnixStream> {
+    UnixStream::connect(path)
+}
+
+/// The user of the process at the other end.
+#[cfg(target_os = "linux")]
+fn find_user(stream: &UnixStream) -> io::Result<u32> {
+    use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
+
+    // Its process can have no number here.
+    Ok(getsockopt(stream, PeerCredentials)?.uid())
+}
+
+/// The user of the process at the other end.
+#[cfg(not(target_os = "linux"))]
+fn find_user(stream: &UnixStream) -> io::Result<u32> {
+    let (user, _) = nix::unistd::getpeereid(stream)?;
+    Ok(user.as_raw())
+}
+
 /// Refuses a listener of another user than `wanted`.
 pub(crate) fn check_listener(stream: &UnixStream, wanted: u32) -> Result<(), AskError> {
-    let found = stream.peer_cred()?.uid();
+    let found = find_user(stream)?;
     if found == NOBODY || found != wanted {
         return Err(AskError::Listener { found, wanted });
     }
@@ -113,11 +148,7 @@ pub(crate) fn check_listener(stream: &UnixStream, wanted: u32) -> Result<(), Ask
 }
 
 /// Says the first line with the secret of a folder, and reads the answer.
-pub(crate) async fn greet(
-    stream: &mut UnixStream,
-    secret: &Path,
-    ask: Ask,
-) -> Result<Welcome, AskError> {
+pub(crate) fn greet(stream: &UnixStream, secret: &Path, ask: Ask) -> Result<Welcome, AskError> {
     let path = Layout::token_in(secret);
     let file = File::open(&path).map_err(crate::private::at(&path))?;
     let token = read_bounded(&file, SECRET_BYTES, &path)?;
@@ -126,25 +157,18 @@ pub(crate) async fn greet(
         token: token.trim_end().to_owned(),
         ask,
     };
-    // A refusal that came before the line was written is still there to be read.
-    let written = write_line(stream, &hello).await;
-    let answer = timeout(ANSWER_TIME, read_welcome(stream)).await;
-    match answer {
-        Ok(Ok(Welcome::Refused { code, message })) => Err(AskError::Refused { code, message }),
-        Ok(Ok(welcome @ (Welcome::Serve { .. } | Welcome::Status(_) | Welcome::Ended(_)))) => {
-            Ok(welcome)
-        }
-        Ok(Err(error)) => Err(AskError::Broken(written.err().unwrap_or(error))),
-        Err(_) => Err(AskError::Broken(io::ErrorKind::TimedOut.into())),
+    match exchange(stream, &hello, ANSWER_TIME)? {
+        Welcome::Refused { code, message } => Err(AskError::Refused { code, message }),
+        welcome @ (Welcome::Serve { .. } | Welcome::Status(_) | Welcome::Ended(_)) => Ok(welcome),
     }
 }
 
-/// Asks the broker of `layout`, as the operator does.
+/// Asks the broker of `layout`, as the operator does. It blocks, for seconds at most.
 ///
 /// # Errors
 /// If none listens, or it refuses.
-pub async fn ask_broker(layout: &Layout, ask: Ask) -> Result<Welcome, AskError> {
+pub fn ask_broker(layout: &Layout, ask: Ask) -> Result<Welcome, AskError> {
     let own = rustix::process::geteuid().as_raw();
-    let mut stream = connect(&layout.run(), own).await?;
-    greet(&mut stream, &layout.admin(), ask).await
+    let stream = connect(&layout.run(), own)?;
+    greet(&stream, &layout.admin(), ask)
 }

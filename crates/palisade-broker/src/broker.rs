@@ -257,7 +257,17 @@ impl Shared {
     }
 
     /// What `status` tells.
-    fn describe(&self) -> serde_json::Value {
+    fn describe(&self, server: &PalisadeServer) -> serde_json::Value {
+        let databases = server.list_loads().into_iter().map(|one| {
+            json!({
+                "name": one.name,
+                "engine": one.engine,
+                "reached": one.load.is_some(),
+                "running": one.load.map(|load| load.running),
+                "waiting": one.load.map(|load| load.waiting),
+            })
+        });
+        let databases: Vec<_> = databases.collect();
         let state = self.lock();
         let sessions = state.sessions.list().into_iter().map(|(info, connected)| {
             json!({
@@ -276,6 +286,7 @@ impl Shared {
             "memory_locked": self.is_memory_locked,
             "connections": state.served.len(),
             "most_connections": self.most,
+            "databases": databases,
             "refused": state.refused,
             "last_refusals": state.refusals,
             "enrolments": self.rules.enrolments.iter().map(|one| &one.name).collect::<Vec<_>>(),
@@ -304,7 +315,7 @@ struct Connection {
 
 impl Connection {
     async fn run(self, mut stream: UnixStream, server: PalisadeServer) {
-        let Some(peer) = self.greet(&mut stream).await else {
+        let Some(peer) = self.greet(&mut stream, &server).await else {
             return;
         };
         let (stopper, stopped) = oneshot::channel();
@@ -373,7 +384,11 @@ impl Connection {
     }
 
     /// Looks at who it is, and answers an operator. Whom to serve, and the session that is asked for.
-    async fn greet(&self, stream: &mut UnixStream) -> Option<(Peer, Option<String>)> {
+    async fn greet(
+        &self,
+        stream: &mut UnixStream,
+        server: &PalisadeServer,
+    ) -> Option<(Peer, Option<String>)> {
         let credentials = stream.peer_cred().ok()?;
         let (user, group) = (credentials.uid(), credentials.gid());
         if !self.shared.rules.admit(self.shared.own, user, group) {
@@ -406,7 +421,7 @@ impl Connection {
                 self.leave_greeting();
                 return Some((peer, resume));
             }
-            (Some(Opened::Admin), Ask::Status {}) => Welcome::Status(self.shared.describe()),
+            (Some(Opened::Admin), Ask::Status {}) => Welcome::Status(self.shared.describe(server)),
             (Some(Opened::Admin), Ask::End { session }) => {
                 let mut state = self.shared.lock();
                 let (ended, saved) = state.sessions.end(&session);

@@ -4,7 +4,10 @@
 use std::{
     io::{self, IoSlice, IoSliceMut},
     mem::MaybeUninit,
-    os::fd::{AsFd as _, OwnedFd},
+    os::{
+        fd::{AsFd as _, OwnedFd},
+        unix::net::UnixStream,
+    },
     path::{Path, PathBuf},
 };
 
@@ -12,13 +15,19 @@ use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
-use tokio::{
-    io::{AsyncReadExt as _, Interest},
-    net::UnixStream,
-    time::timeout,
-};
+use tokio::io::{AsyncReadExt as _, Interest};
 
 use crate::ask::{ANSWER_TIME, AskError, connect};
+
+/// An end that is gone is told by an error alone, as in every program of Rust; and descriptors are not for what is started later.
+#[cfg(target_os = "linux")]
+const QUIETLY: SendFlags = SendFlags::NOSIGNAL;
+#[cfg(not(target_os = "linux"))]
+const QUIETLY: SendFlags = SendFlags::empty();
+#[cfg(target_os = "linux")]
+const FOR_THIS_PROCESS: RecvFlags = RecvFlags::CMSG_CLOEXEC;
+#[cfg(not(target_os = "linux"))]
+const FOR_THIS_PROCESS: RecvFlags = RecvFlags::empty();
 
 /// What a relay asks.
 const ASK: u8 = b'?';
@@ -34,19 +43,15 @@ const FAILED: u8 = b'!';
 ///
 /// # Errors
 /// If the channel breaks.
-pub async fn hand_connections_in(
-    run: &Path,
-    user: u32,
-    channel: std::os::unix::net::UnixStream,
-) -> io::Result<()> {
+pub async fn hand_connections_in(run: &Path, user: u32, channel: UnixStream) -> io::Result<()> {
     channel.set_nonblocking(true)?;
-    let mut channel = UnixStream::from_std(channel)?;
+    let mut channel = tokio::net::UnixStream::from_std(channel)?;
     loop {
         let mut asked = [0_u8; 1];
         if channel.read(&mut asked).await? == 0 {
             return Ok(());
         }
-        let (answer, connection) = match connect(run, user).await {
+        let (answer, connection) = match connect(run, user) {
             Ok(connection) => (HANDED, Some(connection)),
             Err(AskError::Absent(_)) => (ABSENT, None),
             Err(error) => {
@@ -62,7 +67,11 @@ pub async fn hand_connections_in(
     }
 }
 
-fn send(channel: &UnixStream, answer: u8, connection: Option<&UnixStream>) -> io::Result<()> {
+fn send(
+    channel: &tokio::net::UnixStream,
+    answer: u8,
+    connection: Option<&UnixStream>,
+) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut with = SendAncillaryBuffer::new(&mut space);
     let descriptor = connection.map(|one| [one.as_fd()]);
@@ -71,36 +80,27 @@ fn send(channel: &UnixStream, answer: u8, connection: Option<&UnixStream>) -> io
     {
         return Err(io::ErrorKind::OutOfMemory.into());
     }
-    sendmsg(
-        channel,
-        &[IoSlice::new(&[answer])],
-        &mut with,
-        SendFlags::NOSIGNAL,
-    )?;
+    sendmsg(channel, &[IoSlice::new(&[answer])], &mut with, QUIETLY)?;
     Ok(())
 }
 
 /// Asks for a connection. Which relay of a sandbox gets which one does not matter: all are alike until a relay says its first line.
-pub(crate) async fn take_connection(channel: &UnixStream) -> Result<UnixStream, AskError> {
-    let exchange = async {
-        let ask = || Ok(rustix::io::write(channel, &[ASK])?);
-        channel.async_io(Interest::WRITABLE, ask).await?;
-        channel
-            .async_io(Interest::READABLE, || receive(channel))
-            .await
-    };
-    let answer = timeout(ANSWER_TIME, exchange)
-        .await
-        .map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?;
-    match answer {
+pub(crate) fn take_connection(channel: &UnixStream) -> Result<UnixStream, AskError> {
+    channel.set_read_timeout(Some(ANSWER_TIME))?;
+    channel.set_write_timeout(Some(ANSWER_TIME))?;
+    let asked = rustix::io::write(channel, &[ASK]).map_err(io::Error::from);
+    match asked.and_then(|_| receive(channel)) {
         Ok((HANDED, Some(connection))) => {
-            let connection = std::os::unix::net::UnixStream::from(connection);
-            connection.set_nonblocking(true)?;
-            Ok(UnixStream::from_std(connection)?)
+            let connection = UnixStream::from(connection);
+            connection.set_nonblocking(false)?;
+            Ok(connection)
         }
         Ok((ABSENT, None)) => Err(AskError::AbsentOutside),
         Ok((_, Some(_) | None)) => Err(AskError::NotHandedIn),
         Err(error) if is_gone(&error) => Err(AskError::ParentGone),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+            Err(AskError::Broken(io::ErrorKind::TimedOut.into()))
+        }
         Err(error) => Err(AskError::Broken(error)),
     }
 }
@@ -123,7 +123,7 @@ fn receive(channel: &UnixStream) -> io::Result<(u8, Option<OwnedFd>)> {
         channel,
         &mut [IoSliceMut::new(&mut answer)],
         &mut with,
-        RecvFlags::CMSG_CLOEXEC,
+        FOR_THIS_PROCESS,
     )?;
     if received.bytes == 0 {
         return Err(io::ErrorKind::UnexpectedEof.into());
@@ -133,6 +133,10 @@ fn receive(channel: &UnixStream) -> io::Result<(u8, Option<OwnedFd>)> {
         if let RecvAncillaryMessage::ScmRights(descriptors) = message {
             connection = descriptors.last();
         }
+    }
+    #[cfg(not(target_os = "linux"))]
+    if let Some(connection) = &connection {
+        rustix::io::fcntl_setfd(connection, rustix::io::FdFlags::CLOEXEC)?;
     }
     let [answer] = answer;
     Ok((answer, connection))
@@ -152,77 +156,84 @@ pub enum Reach {
     /// it breaks.
     Connected {
         /// The connection.
-        stream: std::os::unix::net::UnixStream,
+        stream: UnixStream,
         /// The user's id.
         user: u32,
     },
     /// By a process outside that [hands them in](hand_connections_in). It has looked at who listens.
-    Parent(std::os::unix::net::UnixStream),
+    Parent(UnixStream),
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
-    use std::time::Duration;
-
-    use tokio::io::AsyncWriteExt as _;
+    use std::{
+        io::{Read as _, Write as _},
+        os::unix::net::UnixListener,
+        thread,
+    };
 
     use super::*;
+    use crate::layout::Layout;
 
-    #[tokio::test]
-    async fn connections_come_while_a_broker_listens_and_the_parent_lives() {
-        let dir = tempfile::tempdir().unwrap();
-        let run = dir.path().to_owned();
-        let own = rustix::process::geteuid().as_raw();
-        let (outside, inside) = std::os::unix::net::UnixStream::pair().unwrap();
-        inside.set_nonblocking(true).unwrap();
-        let inside = UnixStream::from_std(inside).unwrap();
-        let parent = tokio::spawn({
-            let run = run.clone();
-            async move { hand_connections_in(&run, own, outside).await }
-        });
-        let absent = take_connection(&inside).await.unwrap_err();
-        assert!(matches!(absent, AskError::AbsentOutside), "{absent}");
-        let listener =
-            tokio::net::UnixListener::bind(crate::layout::Layout::socket_in(&run)).unwrap();
-        for text in ["one", "two"] {
-            let mut got = take_connection(&inside).await.unwrap();
-            let (mut came, _) = listener.accept().await.unwrap();
-            got.write_all(text.as_bytes()).await.unwrap();
-            let mut read = [0; 3];
-            came.read_exact(&mut read).await.unwrap();
-            assert_eq!(read, text.as_bytes());
-        }
-        parent.abort();
-        let gone = timeout(Duration::from_secs(5), async {
-            loop {
-                match take_connection(&inside).await {
-                    Err(AskError::ParentGone) => return,
-                    other => drop(other),
+    /// Hands in on a thread with a runtime of its own, until the channel's other end is gone or `stop` is.
+    fn hand_in(
+        run: &Path,
+        user: u32,
+        outside: UnixStream,
+        stop: tokio::sync::oneshot::Receiver<()>,
+    ) -> thread::JoinHandle<()> {
+        let run = run.to_owned();
+        thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .unwrap();
+            runtime.block_on(async {
+                tokio::select! {
+                    ended = hand_connections_in(&run, user, outside) => ended.unwrap(),
+                    _ = stop => {}
                 }
-            }
-        });
-        gone.await.unwrap();
+            });
+        })
     }
 
-    #[tokio::test]
-    async fn a_listener_of_another_user_is_not_handed_in() {
+    #[test]
+    fn connections_come_while_a_broker_listens_and_the_parent_lives() {
         let dir = tempfile::tempdir().unwrap();
-        let run = dir.path().to_owned();
-        let _listener =
-            tokio::net::UnixListener::bind(crate::layout::Layout::socket_in(&run)).unwrap();
-        let (outside, inside) = std::os::unix::net::UnixStream::pair().unwrap();
-        inside.set_nonblocking(true).unwrap();
-        let inside = UnixStream::from_std(inside).unwrap();
+        let own = rustix::process::geteuid().as_raw();
+        let (outside, inside) = UnixStream::pair().unwrap();
+        let (stop, stopped) = tokio::sync::oneshot::channel();
+        let parent = hand_in(dir.path(), own, outside, stopped);
+        let absent = take_connection(&inside).unwrap_err();
+        assert!(matches!(absent, AskError::AbsentOutside), "{absent}");
+        let listener = UnixListener::bind(Layout::socket_in(dir.path())).unwrap();
+        for text in ["one", "two"] {
+            let mut got = take_connection(&inside).unwrap();
+            let (mut came, _) = listener.accept().unwrap();
+            got.write_all(text.as_bytes()).unwrap();
+            let mut read = [0; 3];
+            came.read_exact(&mut read).unwrap();
+            assert_eq!(read, text.as_bytes());
+        }
+        drop(stop);
+        parent.join().unwrap();
+        let gone = take_connection(&inside).unwrap_err();
+        assert!(matches!(gone, AskError::ParentGone), "{gone}");
+    }
+
+    #[test]
+    fn a_listener_of_another_user_is_not_handed_in() {
+        let dir = tempfile::tempdir().unwrap();
+        let _listener = UnixListener::bind(Layout::socket_in(dir.path())).unwrap();
+        let (outside, inside) = UnixStream::pair().unwrap();
         let other = rustix::process::geteuid().as_raw() + 1;
-        let task = tokio::spawn({
-            let run = run.clone();
-            async move { hand_connections_in(&run, other, outside).await }
-        });
-        let failed = take_connection(&inside).await.unwrap_err();
+        let (_stop, stopped) = tokio::sync::oneshot::channel();
+        let parent = hand_in(dir.path(), other, outside, stopped);
+        let failed = take_connection(&inside).unwrap_err();
         assert!(matches!(failed, AskError::NotHandedIn), "{failed}");
         drop(inside);
-        task.await.unwrap().unwrap();
+        parent.join().unwrap();
     }
 }

@@ -1,6 +1,10 @@
 //! The first line of each side of a connection.
 
-use std::{io, time::Duration};
+use std::{
+    io::{self, Read as _, Write as _},
+    os::unix::net::UnixStream,
+    time::{Duration, Instant},
+};
 
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
@@ -105,14 +109,54 @@ pub(crate) async fn read_hello<R: AsyncRead + Unpin>(read: &mut R) -> io::Result
     Ok(hello)
 }
 
-/// Reads what the broker answers. What follows it in the same packet would be lost, so the broker waits for the first line.
-pub(crate) async fn read_welcome<R: AsyncRead + Unpin>(read: &mut R) -> io::Result<Welcome> {
-    Ok(serde_json::from_slice(
-        &read_line(read, WELCOME_BYTES).await?,
-    )?)
+/// Says `hello`, and reads what the broker answers within `time`.
+pub(crate) fn exchange(link: &UnixStream, hello: &Hello, time: Duration) -> io::Result<Welcome> {
+    let deadline = Instant::now() + time;
+    let mut first = serde_json::to_vec(hello)?;
+    first.push(b'\n');
+    link.set_write_timeout(Some(time))?;
+    // A refusal that came before the line was written is still there to be read.
+    let written = (&mut &*link).write_all(&first);
+    let read = read_until(link, deadline);
+    link.set_write_timeout(None)?;
+    link.set_read_timeout(None)?;
+    let line = read.map_err(|error| written.err().unwrap_or(error))?;
+    Ok(serde_json::from_slice(&line)?)
 }
 
-/// Writes either as a line.
+/// Reads one line, and nothing behind it: the other side says no more before it is asked.
+fn read_until(link: &UnixStream, deadline: Instant) -> io::Result<Vec<u8>> {
+    let mut line = Vec::new();
+    let mut piece = [0_u8; HELLO_BYTES];
+    while line.last() != Some(&b'\n') {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        link.set_read_timeout(Some(left))?;
+        let count = match (&mut &*link).read(&mut piece) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            count => count?,
+        };
+        let Some(part) = piece.get(..count).filter(|part| !part.is_empty()) else {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        };
+        if line.len().saturating_add(count) > WELCOME_BYTES {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        line.extend_from_slice(part);
+        let end = line.iter().position(|byte| *byte == b'\n');
+        if end.is_some_and(|at| at.saturating_add(1) < line.len()) {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+    }
+    Ok(line)
+}
+
+/// Writes a line.
 pub(crate) async fn write_line<W: AsyncWrite + Unpin>(
     write: &mut W,
     what: &impl Serialize,

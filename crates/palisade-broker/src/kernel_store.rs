@@ -5,7 +5,7 @@ use zeroize::Zeroizing;
 
 use crate::{
     password_store::{Identity, StoreError, check_password},
-    secret::hash_text,
+    secret::name_scope,
 };
 
 /// Keys of a user that are looked at.
@@ -22,13 +22,8 @@ impl KernelStore {
     /// The keys of the broker whose folder this is.
     #[must_use]
     pub fn new(folder: &std::path::Path) -> Self {
-        let folder = std::fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
-        let hash: String = hash_text(&folder.to_string_lossy())
-            .chars()
-            .take(16)
-            .collect();
         Self {
-            prefix: format!("palisade:{hash}:"),
+            prefix: format!("palisade:{}:", name_scope(folder)),
         }
     }
 

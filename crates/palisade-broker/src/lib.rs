@@ -7,6 +7,7 @@
 //! | [`PasswordStore`] | passwords of connections, in files that only their owner may read |
 //! | [`CredentialStore`] | passwords as encrypted credentials, which systemd opens for a service |
 //! | [`KernelStore`] | passwords as keys of the kernel |
+//! | [`KeyringStore`] | passwords in the secret service of a desktop, or in the keychain of macOS |
 //! | [`Broker`] | listens, looks at who connects, and serves MCP lines to whoever is let in |
 //! | [`run_relay`] | copies MCP lines between two streams and the socket |
 //! | [`hand_connections_in`] | connects for relays whose sandbox forbids sockets |
@@ -34,6 +35,11 @@ mod kernel_store;
 #[cfg(not(target_os = "linux"))]
 #[path = "absent_kernel_store.rs"]
 mod kernel_store;
+#[cfg(all(feature = "keyring", any(target_os = "linux", target_os = "macos")))]
+mod keyring_store;
+#[cfg(not(all(feature = "keyring", any(target_os = "linux", target_os = "macos"))))]
+#[path = "absent_keyring_store.rs"]
+mod keyring_store;
 mod layout;
 mod lines;
 mod password_store;
@@ -51,6 +57,7 @@ pub use hand_in::{Reach, hand_connections_in};
 pub use handshake::{Ask, Hello, Welcome};
 pub use harden::{close_inherited, hide_memory, lock_memory};
 pub use kernel_store::KernelStore;
+pub use keyring_store::KeyringStore;
 pub use layout::Layout;
 pub use password_store::{Identity, PasswordStore, StoreError, StoredPassword};
 pub use peer::{Enrolment, Peer, PeerRules};

@@ -1,8 +1,6 @@
-//! Lines of a stream, of bounded length, read so that nothing is lost when a read is given up.
+//! Lines of a stream, of bounded length.
 
-use std::io;
-
-use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
+use std::io::{self, BufRead as _, BufReader, Read};
 
 /// Bytes of a line.
 pub(crate) const LINE_BYTES: usize = 4 * 1024 * 1024;
@@ -23,7 +21,7 @@ pub(crate) struct LineReader<R> {
     most: usize,
 }
 
-impl<R: AsyncRead + Unpin> LineReader<R> {
+impl<R: Read> LineReader<R> {
     pub(crate) fn new(read: R, most: usize) -> Self {
         Self {
             read: BufReader::with_capacity(16 * 1024, read),
@@ -34,9 +32,12 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
     }
 
     /// The next line; none at the end. What stands behind the last line end is no line.
-    pub(crate) async fn next(&mut self) -> io::Result<Option<Line>> {
+    pub(crate) fn next(&mut self) -> io::Result<Option<Line>> {
         loop {
-            let available = self.read.fill_buf().await?;
+            let available = match self.read.fill_buf() {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                available => available?,
+            };
             if available.is_empty() {
                 return Ok(None);
             }
@@ -69,20 +70,14 @@ mod tests {
 
     use super::*;
 
-    #[tokio::test]
-    async fn lines_are_bounded() {
+    #[test]
+    fn lines_are_bounded() {
         let long = "x".repeat(50_000);
         let text = format!("a\n{long}\nbc\nrest");
         let mut lines = LineReader::new(text.as_bytes(), 100);
-        assert_eq!(
-            lines.next().await.unwrap(),
-            Some(Line::Whole(b"a\n".to_vec()))
-        );
-        assert_eq!(lines.next().await.unwrap(), Some(Line::TooLong));
-        assert_eq!(
-            lines.next().await.unwrap(),
-            Some(Line::Whole(b"bc\n".to_vec()))
-        );
-        assert_eq!(lines.next().await.unwrap(), None);
+        assert_eq!(lines.next().unwrap(), Some(Line::Whole(b"a\n".to_vec())));
+        assert_eq!(lines.next().unwrap(), Some(Line::TooLong));
+        assert_eq!(lines.next().unwrap(), Some(Line::Whole(b"bc\n".to_vec())));
+        assert_eq!(lines.next().unwrap(), None);
     }
 }

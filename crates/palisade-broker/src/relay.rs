@@ -1,22 +1,19 @@
 //! The relay: copies MCP lines between two streams and the broker's socket. It knows no secret of a database, and decides nothing.
+//!
+//! Two threads do it, one for each direction, and neither waits for the other: the smallest that a process can be.
 
 use std::{
-    cell::RefCell,
-    future::pending,
-    io,
+    io::{self, Read, Write},
+    net::Shutdown,
+    os::unix::net::UnixStream,
     path::{Path, PathBuf},
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    thread,
     time::Duration,
 };
 
-use tokio::{
-    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
-    net::UnixStream,
-    sync::{Notify, mpsc},
-    time::sleep,
-};
-
 use crate::{
-    ask::{AskError, check_listener, connect, greet},
+    ask::{ANSWER_TIME, AskError, check_listener, connect, greet},
     hand_in::{Reach, take_connection},
     handshake::{Ask, Welcome},
     in_flight::{Beginning, InFlight, WAITING, answer_absent, answer_too_long},
@@ -33,6 +30,9 @@ const RETRY: Duration = Duration::from_millis(200);
 /// Connections that are tried at the start, where some may have been made for others.
 const ATTEMPTS: u32 = 4;
 
+/// Bytes of stack of the thread that reads from the client.
+const STACK: usize = 256 * 1024;
+
 /// What a relay needs.
 #[derive(Debug)]
 pub struct RelayOptions {
@@ -42,6 +42,8 @@ pub struct RelayOptions {
     pub secret: PathBuf,
     /// The file in which the session's secret outlives the relay.
     pub resume: Option<PathBuf>,
+    /// Tells whoever looks after it what it meets and goes on in spite of.
+    pub warn: fn(&str),
 }
 
 /// Why a relay ends that should not.
@@ -63,26 +65,27 @@ enum End {
 }
 
 /// Copies lines until the client closes its end. When the broker goes away, requests that wait are answered with an error, and the
-/// session is resumed once it is back. It must be polled on a Tokio runtime with IO and time enabled.
+/// session is resumed once it is back. It blocks. A thread that waits for `read` can outlive it.
 ///
 /// # Errors
 /// If no broker is there at the start, or it refuses.
-pub async fn run_relay<R, W>(options: RelayOptions, read: R, write: W) -> Result<(), RelayError>
+pub fn run_relay<R, W>(options: RelayOptions, read: R, write: W) -> Result<(), RelayError>
 where
-    R: AsyncRead + Unpin,
-    W: AsyncWrite + Unpin,
+    R: Read + Send + 'static,
+    W: Write + Send + 'static,
 {
     let RelayOptions {
         reach,
         secret,
         resume,
+        warn,
     } = options;
     let (way, first) = match reach {
         Reach::Folder { run, user } => (Way::Folder { run, user }, None),
         Reach::Connected { stream, user } => (Way::None, Some(adopt(stream, user)?)),
         Reach::Parent(channel) => {
-            channel.set_nonblocking(true)?;
-            (Way::Parent(UnixStream::from_std(channel)?), None)
+            channel.set_nonblocking(false)?;
+            (Way::Parent(channel), None)
         }
     };
     let mut relay = Relay {
@@ -90,40 +93,44 @@ where
         file: resume,
         way,
         secret,
-        client: LineReader::new(read, LINE_BYTES),
-        write,
-        flight: RefCell::default(),
+        warn,
+        copied: Arc::new(Copied {
+            state: Mutex::new(State {
+                is_trying: true,
+                ..State::default()
+            }),
+            changed: Condvar::new(),
+            write: Mutex::new(write),
+        }),
     };
     let mut link = match first {
-        Some(mut link) => {
-            relay.greet(&mut link).await?;
+        Some(link) => {
+            relay.greet(&link)?;
             link
         }
-        None => relay.begin().await?,
+        None => relay.begin()?,
     };
+    let up = Arc::clone(&relay.copied);
+    thread::Builder::new()
+        .stack_size(STACK)
+        .spawn(move || up.copy_up(read))?;
     loop {
-        match relay.pump(link).await? {
+        match relay.copied.copy_down(link)? {
             End::Client => return Ok(()),
             End::Broker => {}
         }
-        let answers = relay.flight.get_mut().give_up();
-        for answer in answers {
-            relay.write.write_all(&answer).await?;
-        }
-        relay.write.flush().await?;
         if matches!(relay.way, Way::None) {
             return Err(AskError::Broken(io::ErrorKind::UnexpectedEof.into()).into());
         }
-        match relay.reconnect().await? {
+        match relay.reconnect()? {
             Some(again) => link = again,
             None => return Ok(()),
         }
     }
 }
 
-fn adopt(stream: std::os::unix::net::UnixStream, user: u32) -> Result<UnixStream, AskError> {
-    stream.set_nonblocking(true)?;
-    let stream = UnixStream::from_std(stream)?;
+fn adopt(stream: UnixStream, user: u32) -> Result<UnixStream, AskError> {
+    stream.set_nonblocking(false)?;
     check_listener(&stream, user)?;
     Ok(stream)
 }
@@ -142,33 +149,186 @@ enum Way {
 }
 
 impl Way {
-    async fn connect(&self) -> Result<UnixStream, AskError> {
+    fn connect(&self) -> Result<UnixStream, AskError> {
         match self {
-            Self::Folder { run, user } => connect(run, *user).await,
-            Self::Parent(channel) => take_connection(channel).await,
+            Self::Folder { run, user } => connect(run, *user),
+            Self::Parent(channel) => take_connection(channel),
             Self::None => Err(AskError::Broken(io::ErrorKind::UnexpectedEof.into())),
         }
     }
 }
 
-struct Relay<R, W> {
+/// What both directions know.
+struct Copied<W> {
+    state: Mutex<State>,
+    /// What one of them waits for is there.
+    changed: Condvar,
+    write: Mutex<W>,
+}
+
+#[derive(Default)]
+struct State {
+    /// The broker, while one is there.
+    link: Option<Arc<UnixStream>>,
+    /// Whether it may be there in a moment.
+    is_trying: bool,
+    flight: InFlight,
+    is_client_gone: bool,
+    /// Why the client is gone, where its stream broke.
+    fault: Option<io::Error>,
+}
+
+impl<W: Write> Copied<W> {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives the client a line.
+    fn answer(&self, line: &[u8]) -> io::Result<()> {
+        let mut write = self.write.lock().unwrap_or_else(PoisonError::into_inner);
+        write.write_all(line)?;
+        write.flush()
+    }
+
+    /// Copies the client's lines until its end. The broker has some time to answer what waits then.
+    fn copy_up(&self, read: impl Read) {
+        let mut client = LineReader::new(read, LINE_BYTES);
+        let fault = loop {
+            let copied = match client.next() {
+                Ok(Some(Line::Whole(line))) => self.hand_up(&line),
+                Ok(Some(Line::TooLong)) => self.answer(&answer_too_long(LINE_BYTES)),
+                Ok(None) => break None,
+                Err(error) => break Some(error),
+            };
+            if copied.is_err() {
+                // No client reads any more.
+                break None;
+            }
+        };
+        let mut state = self.lock();
+        let time = match fault {
+            Some(_) => Duration::ZERO,
+            None => LAST_ANSWERS,
+        };
+        state.is_client_gone = true;
+        state.fault = fault;
+        if let Some(link) = &state.link {
+            let _ = link.shutdown(Shutdown::Write);
+        }
+        self.changed.notify_all();
+        let waited = self
+            .changed
+            .wait_timeout_while(state, time, |state| state.link.is_some());
+        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        if let Some(link) = &state.link {
+            let _ = link.shutdown(Shutdown::Both);
+        }
+    }
+
+    /// Gives the broker a line of the client; where there is none, its answer is that.
+    fn hand_up(&self, line: &[u8]) -> io::Result<()> {
+        let state = self.lock();
+        let is_to_wait = |state: &mut State| {
+            state.is_trying || (state.link.is_some() && state.flight.len() >= WAITING)
+        };
+        let waited = self.changed.wait_while(state, is_to_wait);
+        let mut state = waited.unwrap_or_else(PoisonError::into_inner);
+        let Some(link) = state.link.clone() else {
+            drop(state);
+            return match answer_absent(line) {
+                Some(answer) => self.answer(&answer),
+                None => Ok(()),
+            };
+        };
+        state.flight.see_request(line);
+        drop(state);
+        // If the broker is gone, the other direction finds out and answers.
+        let _ = (&*link).write_all(line);
+        Ok(())
+    }
+
+    /// Copies the broker's lines until its end, and then answers what waits.
+    fn copy_down(&self, link: UnixStream) -> io::Result<End> {
+        let link = Arc::new(link);
+        {
+            let mut state = self.lock();
+            if state.is_client_gone {
+                return state.fault.take().map_or(Ok(End::Client), Err);
+            }
+            state.link = Some(Arc::clone(&link));
+            state.is_trying = false;
+            self.changed.notify_all();
+        }
+        let mut broker = LineReader::new(&*link, usize::MAX);
+        while let Ok(Some(line)) = broker.next() {
+            let Line::Whole(line) = line else { continue };
+            {
+                let mut state = self.lock();
+                let was_full = state.flight.len() >= WAITING;
+                state.flight.see_answer(&line);
+                if was_full {
+                    self.changed.notify_all();
+                }
+            }
+            if self.answer(&line).is_err() {
+                // No client reads any more.
+                return Ok(End::Client);
+            }
+        }
+        let (answers, is_client_gone, fault) = {
+            let mut state = self.lock();
+            state.link = None;
+            state.is_trying = true;
+            self.changed.notify_all();
+            let fault = state.fault.take();
+            (state.flight.give_up(), state.is_client_gone, fault)
+        };
+        if let Some(fault) = fault {
+            return Err(fault);
+        }
+        if is_client_gone {
+            return Ok(End::Client);
+        }
+        for answer in answers {
+            self.answer(&answer)?;
+        }
+        Ok(End::Broker)
+    }
+
+    /// Waits for the next attempt, and answers meanwhile; whether the client is gone by then.
+    fn wait_for_attempt(&self) -> io::Result<bool> {
+        let mut state = self.lock();
+        state.is_trying = false;
+        self.changed.notify_all();
+        let waited = self
+            .changed
+            .wait_timeout_while(state, RETRY, |state| !state.is_client_gone);
+        let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        state.is_trying = true;
+        match state.fault.take() {
+            Some(fault) => Err(fault),
+            None => Ok(state.is_client_gone),
+        }
+    }
+}
+
+struct Relay<W> {
     way: Way,
     secret: PathBuf,
     /// The secret of the session.
     resume: Option<String>,
     file: Option<PathBuf>,
-    client: LineReader<R>,
-    write: W,
-    flight: RefCell<InFlight>,
+    warn: fn(&str),
+    copied: Arc<Copied<W>>,
 }
 
-impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<R, W> {
+impl<W: Write> Relay<W> {
     /// The first connection.
-    async fn begin(&mut self) -> Result<UnixStream, AskError> {
+    fn begin(&mut self) -> Result<UnixStream, AskError> {
         let mut attempt = 1;
         loop {
-            let mut link = self.way.connect().await?;
-            match self.greet(&mut link).await {
+            let link = self.way.connect()?;
+            match self.greet(&link) {
                 Ok(()) => return Ok(link),
                 Err(error) if attempt < ATTEMPTS && self.may_be_stale(&error) => attempt += 1,
                 Err(error) => return Err(error),
@@ -194,11 +354,11 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<R, W> {
     }
 
     /// Says the first line, and keeps the session's next secret.
-    async fn greet(&mut self, link: &mut UnixStream) -> Result<(), AskError> {
+    fn greet(&mut self, link: &UnixStream) -> Result<(), AskError> {
         let ask = Ask::Serve {
             resume: self.resume.clone(),
         };
-        match greet(link, &self.secret, ask).await? {
+        match greet(link, &self.secret, ask)? {
             Welcome::Serve {
                 session,
                 resume,
@@ -208,7 +368,9 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<R, W> {
                     write_file(path, resume.as_bytes(), None)?;
                 }
                 if self.resume.is_some() && !resumed {
-                    tracing::warn!(session, "the session of before has ended; this is another");
+                    (self.warn)(&format!(
+                        "the session of before has ended; this is another: {session}"
+                    ));
                 }
                 self.resume = Some(resume);
                 Ok(())
@@ -219,89 +381,14 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<R, W> {
         }
     }
 
-    /// Copies lines both ways at once, so that neither waits for the other.
-    async fn pump(&mut self, link: UnixStream) -> io::Result<End> {
-        let Self {
-            client,
-            write,
-            flight,
-            ..
-        } = self;
-        let (read, mut to_broker) = link.into_split();
-        let mut from_broker = LineReader::new(read, usize::MAX);
-        let (refuse, mut refused) = mpsc::channel::<Vec<u8>>(16);
-        let (answered, closed) = (Notify::new(), Notify::new());
-        let up = async {
-            loop {
-                while flight.borrow().len() >= WAITING {
-                    answered.notified().await;
-                }
-                match client.next().await? {
-                    Some(Line::Whole(line)) => {
-                        flight.borrow_mut().see_request(&line);
-                        if to_broker.write_all(&line).await.is_err() {
-                            // Whatever the broker has still said is read first.
-                            return pending().await;
-                        }
-                    }
-                    Some(Line::TooLong) => {
-                        let _ = refuse.send(answer_too_long(LINE_BYTES)).await;
-                    }
-                    None => {
-                        let _ = to_broker.shutdown().await;
-                        closed.notify_one();
-                        return pending::<io::Result<End>>().await;
-                    }
-                }
-            }
-        };
-        let is_closing = RefCell::new(false);
-        let down = async {
-            loop {
-                let line = tokio::select! {
-                    Some(line) = refused.recv() => line,
-                    line = from_broker.next() => match line {
-                        Ok(Some(Line::Whole(line))) => {
-                            flight.borrow_mut().see_answer(&line);
-                            answered.notify_one();
-                            line
-                        }
-                        Ok(Some(Line::TooLong)) => continue,
-                        Ok(None) | Err(_) => break,
-                    },
-                };
-                if write.write_all(&line).await.is_err() || write.flush().await.is_err() {
-                    // No client reads any more.
-                    return Ok(End::Client);
-                }
-            }
-            Ok(if *is_closing.borrow() {
-                End::Client
-            } else {
-                End::Broker
-            })
-        };
-        let last = async {
-            closed.notified().await;
-            is_closing.replace(true);
-            sleep(LAST_ANSWERS).await;
-            Ok(End::Client)
-        };
-        tokio::select! {
-            ended = up => ended,
-            ended = down => ended,
-            ended = last => ended,
-        }
-    }
-
     /// Waits for a broker, and begins where the one before ended; none if the client is gone first.
-    async fn reconnect(&mut self) -> Result<Option<UnixStream>, RelayError> {
+    fn reconnect(&mut self) -> Result<Option<UnixStream>, RelayError> {
         loop {
-            match self.try_again().await {
+            match self.try_again() {
                 Ok(link) => return Ok(Some(link)),
                 Err(error @ AskError::ParentGone) => return Err(error.into()),
                 Err(error @ (AskError::Listener { .. } | AskError::Secret(_))) => {
-                    tracing::warn!("{error}");
+                    (self.warn)(&error.to_string());
                 }
                 Err(
                     AskError::Absent(_)
@@ -313,26 +400,16 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<R, W> {
                     | AskError::Broken(_),
                 ) => {}
             }
-            let line = tokio::select! {
-                line = self.client.next() => line?,
-                () = sleep(RETRY) => continue,
-            };
-            let answer = match line {
-                Some(Line::Whole(line)) => answer_absent(&line),
-                Some(Line::TooLong) => Some(answer_too_long(LINE_BYTES)),
-                None => return Ok(None),
-            };
-            if let Some(answer) = answer {
-                self.write.write_all(&answer).await?;
-                self.write.flush().await?;
+            if self.copied.wait_for_attempt()? {
+                return Ok(None);
             }
         }
     }
 
-    async fn try_again(&mut self) -> Result<UnixStream, AskError> {
-        let mut link = self.way.connect().await?;
-        self.greet(&mut link).await?;
-        let beginning = self.flight.borrow().begin();
+    fn try_again(&mut self) -> Result<UnixStream, AskError> {
+        let link = self.way.connect()?;
+        self.greet(&link)?;
+        let beginning = self.copied.lock().flight.begin();
         let Some(Beginning {
             line,
             id,
@@ -341,29 +418,33 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Relay<R, W> {
         else {
             return Ok(link);
         };
-        link.write_all(&line).await?;
+        link.set_read_timeout(Some(ANSWER_TIME))?;
+        (&link).write_all(&line)?;
         let mut seen = InFlight::default();
         loop {
-            let line = read_one_line(&mut link).await?;
+            let line = read_one_line(&link)?;
             if seen.see_answer(&line).as_deref() == Some(id.as_str()) {
                 break;
             }
         }
         if let Some(initialized) = initialized {
-            link.write_all(&initialized).await?;
+            (&link).write_all(&initialized)?;
         }
+        link.set_read_timeout(None)?;
         Ok(link)
     }
 }
 
 /// Reads a line and nothing behind it, byte by byte: what follows belongs to whoever reads on.
-async fn read_one_line(link: &mut UnixStream) -> io::Result<Vec<u8>> {
+fn read_one_line(mut link: &UnixStream) -> io::Result<Vec<u8>> {
     let mut line = Vec::new();
     while line.last() != Some(&b'\n') {
         if line.len() >= LINE_BYTES {
             return Err(io::ErrorKind::InvalidData.into());
         }
-        line.push(link.read_u8().await?);
+        let mut byte = [0];
+        link.read_exact(&mut byte)?;
+        line.extend_from_slice(&byte);
     }
     Ok(line)
 }

@@ -1,6 +1,6 @@
 //! Random secrets of a handshake, and their hashes.
 
-use std::fmt::Write as _;
+use std::{fmt::Write as _, path::Path};
 
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
@@ -18,6 +18,13 @@ pub(crate) fn make_secret() -> Result<String, getrandom::Error> {
 /// The hash of a text, in hexadecimal.
 pub(crate) fn hash_text(text: &str) -> String {
     print_hex(&Sha256::digest(text.as_bytes()))
+}
+
+/// What names of keys and items of the broker in `folder` begin with: another broker has others.
+pub(crate) fn name_scope(folder: &Path) -> String {
+    let folder = std::fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
+    let hash = hash_text(&folder.to_string_lossy());
+    hash.chars().take(16).collect()
 }
 
 /// Whether both are the same, in a time that does not tell where they differ.

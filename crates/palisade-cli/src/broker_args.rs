@@ -2,7 +2,7 @@
 
 use std::{ffi::OsString, path::PathBuf};
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::args::Format;
 
@@ -54,7 +54,8 @@ pub(crate) enum StoreKind {
     File,
     /// Credentials that systemd encrypts; as root
     SystemdCreds,
-    /// The desktop's secret service; not built in
+    /// The keyring of a desktop (secret service), or of macOS (keychain)
+    #[value(alias = "keychain")]
     SecretService,
     /// Keys of the kernel, gone at reboot or after three days unused; every
     /// process of the user reads them
@@ -67,9 +68,10 @@ pub(crate) struct LoadArguments {
     /// The configuration that the broker has
     #[arg(long, value_name = "FILE", default_value = "palisade.toml")]
     pub(crate) config: PathBuf,
-    /// Where to keep them
-    #[arg(long, value_enum, default_value = "file")]
-    pub(crate) store: StoreKind,
+    /// Where to keep them; if not given, in the keyring where there is one,
+    /// else in files
+    #[arg(long, value_enum)]
+    pub(crate) store: Option<StoreKind>,
     /// The folder of systemd's encrypted credentials
     #[arg(long, value_name = "DIR", default_value = "/etc/credstore.encrypted")]
     pub(crate) credentials: PathBuf,
@@ -165,6 +167,25 @@ pub(crate) struct RelayArguments {
     #[arg(long, value_name = "N", conflicts_with_all = ["fd", "run", "broker_user"],
         value_parser = clap::value_parser!(i32).range(3..))]
     pub(crate) parent: Option<i32>,
+}
+
+/// The same without what other commands have.
+#[derive(Debug, Parser)]
+#[command(no_binary_name = true)]
+struct RelayAlone {
+    #[command(flatten)]
+    arguments: RelayArguments,
+}
+
+impl RelayArguments {
+    /// Those of a command line that is right, without the tree of all commands, which takes more memory than a relay does. None of
+    /// another command; nor where something is to be said about it, which is for that tree.
+    pub(crate) fn read_alone(mut words: impl Iterator<Item = OsString>) -> Option<Self> {
+        words.next()?;
+        let is_relay = words.next()? == "relay";
+        let read = is_relay.then(|| RelayAlone::try_parse_from(words))?;
+        read.ok().map(|RelayAlone { arguments }| arguments)
+    }
 }
 
 /// `palisade sandbox`

@@ -143,6 +143,7 @@ use clap::Parser as _;
 
 use crate::{
     args::{Arguments, AuditCommand, Command},
+    broker_args::RelayArguments,
     database::Access,
     exit::{Exit, Failure},
 };
@@ -172,6 +173,9 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Result<Exit, Failure> {
+    if let Some(relay) = RelayArguments::read_alone(std::env::args_os()) {
+        return broker::relay(&relay);
+    }
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => {

@@ -167,6 +167,8 @@ fn serve(arguments: &ServeArguments, mut door: Door) -> Result<Exit, Failure> {
         }
         // Its service may lock itself in first.
         Door::Broker(door) => runtime.block_on(async {
+            // All clients on this thread.
+            let server = server.with_queries_in_turn();
             start.wait_for_warmth(warmed).await;
             match start.has_failed() || !opened.has_open_database() {
                 true => Ok(()),

@@ -40,6 +40,7 @@ use crate::{
     running::Running,
     schema_dump,
     tool_set::ToolSet,
+    turn::Turns,
 };
 
 /// How long a call may wait at least, where statements get less time than that.
@@ -136,13 +137,15 @@ pub(crate) async fn record(
 }
 
 /// Where calls run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) enum WorkPlace {
     /// On a blocking thread: deciding takes the processor, and what is kept in files blocks.
     Aside,
     /// Small queries on the thread that reads and answers messages, which spares handing each of their steps from thread to
     /// thread; the rest aside.
     Here,
+    /// The same one at a time, while none takes long: others wait for the thread.
+    InTurn(Turns),
 }
 
 /// Bytes of a statement and its values that are decided where messages are read: deciding more could keep others waiting.
@@ -184,18 +187,27 @@ pub(crate) async fn run_on(
         let is_trial = kind == Kind::Trial && TRIAL < timeout;
         let (theirs, call, asked) = (Arc::clone(connection), Arc::clone(call), Arc::clone(asked));
         let running = asked.running.begin();
-        let runs_here = theirs.runs_here(&call, &asked);
+        let work_place = match theirs.may_run_here(&call, &asked) {
+            true => asked.work.clone(),
+            false => WorkPlace::Aside,
+        };
         let work = async move {
             let result = theirs.call(&call, &asked, (time, is_trial)).await;
             drop((place, running));
             result
         };
         let work = work.instrument(Span::current());
-        let job = if runs_here {
-            spawn(work)
-        } else {
+        let aside = |work| {
             let handle = Handle::current();
             spawn_blocking(move || handle.block_on(work))
+        };
+        let job = match work_place {
+            WorkPlace::Aside => aside(work),
+            WorkPlace::Here => spawn(work),
+            WorkPlace::InTurn(turns) => match turns.take() {
+                Some(turn) => spawn(turn.run(work)),
+                None => aside(work),
+            },
         };
         let result = job
             .await
@@ -236,9 +248,8 @@ fn left(timeout: Duration, waited: Duration, deadline: Instant) -> Duration {
 
 impl Connection {
     /// Whether `call` may run where messages are read: it is small, and nothing of it blocks.
-    fn runs_here(&self, call: &Call, asked: &Asked) -> bool {
-        asked.work == WorkPlace::Here
-            && call.reads_now()
+    fn may_run_here(&self, call: &Call, asked: &Asked) -> bool {
+        call.reads_now()
             && call.bytes() <= SMALL
             && self.guard.records_at_once()
             && !self.guard.firewall().reads_may_wait(&asked.session)

@@ -89,12 +89,13 @@ mod streams;
 mod template_clashes;
 mod template_tools;
 mod tool_set;
+mod turn;
 mod watch;
 
 pub use approval_page::{ApprovalPage, ApprovalPageError};
 pub use connections::ConnectionsError;
 pub use late::LateConnection;
-pub use load::Load;
+pub use load::{ConnectionLoad, Load};
 pub use narrow::Narrowing;
 pub use observe::{CallObserver, CallOutcome, ObservedCall, ObservedStage};
 pub use options::{AnswerSize, Asker, PrincipalSource, ServeOptions};

@@ -54,6 +54,7 @@ use crate::{
     running::{CancelOnDrop, PROGRESS, Running, tell_progress},
     template_tools::TemplateTool,
     tool_set::{CurrentTools, ToolSet},
+    turn::Turns,
     watch::{MAX_WATCHED, Watched},
 };
 
@@ -124,7 +125,7 @@ impl Clone for PalisadeServer {
             running: self.running.clone(),
             session_id: self.session_id.clone(),
             size: self.size,
-            work: self.work,
+            work: self.work.clone(),
             progress: self.progress,
             observer: self.observer.clone(),
             tools: self.tools.clone(),
@@ -253,6 +254,17 @@ impl PalisadeServer {
         }
     }
 
+    /// As [`with_queries_in_place`](Self::with_queries_in_place), for a server of several clients that share the thread: one small
+    /// query at a time is decided there, and the rest aside. If one keeps the thread for more than 2 ms, all are decided aside for
+    /// a second.
+    #[must_use]
+    pub fn with_queries_in_turn(self) -> Self {
+        Self {
+            work: WorkPlace::InTurn(Turns::default()),
+            ..self
+        }
+    }
+
     /// The same, where a call that takes long tells its client so this often, in place of every 10 seconds. Only clients that ask
     /// for it (`progressToken`) are told. It is a millisecond at least.
     #[must_use]
@@ -371,7 +383,7 @@ impl PalisadeServer {
             session: connection.session(request)?,
             door: self.door,
             size: self.size,
-            work: self.work,
+            work: self.work.clone(),
             tools: self.tools(),
             templates,
             running: self.running.clone(),

@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// The Python client and the MCP inspector list the tools, run a query and see a refusal, over a file and
-/// over servers of PostgreSQL and MariaDB. The Python client does so over HTTP as well, with a token of the server's own and with
+/// over servers of PostgreSQL and MariaDB; over the file also through a relay and a broker. The Python client does so over HTTP as well, with a token of the server's own and with
 /// one of an authorization server, and so does the official conformance suite. Over a file that may be changed, every tool is called.
 pub(crate) fn check(binary: &Path) -> Result {
     let clients = root().join("crates/palisade-testkit/clients");
@@ -32,6 +32,7 @@ pub(crate) fn check(binary: &Path) -> Result {
             .arg(database))
     };
     clients(&database)?;
+    check_relay(binary, &demo, &database)?;
     run(
         Command::new(root().join("target/clients/python/bin/python"))
             .arg(root().join("crates/palisade-testkit/clients/http_client.py"))
@@ -53,6 +54,24 @@ pub(crate) fn check(binary: &Path) -> Result {
         clients(&server.url)?;
     }
     Ok(())
+}
+
+/// The clients through a relay: they start it, and a broker in the folder of the demonstration answers.
+fn check_relay(binary: &Path, demo: &Path, database: &str) -> Result {
+    let _broker = relay::start_broker(
+        binary,
+        demo,
+        "[broker]\n[connections.demo]\nurl = \"sqlite:demo.db\"\n",
+    )?;
+    run(Command::new("bash")
+        .arg(root().join("crates/palisade-testkit/clients/run.sh"))
+        .arg(binary)
+        .arg(database)
+        .current_dir(demo)
+        .env(
+            "SERVE_ARGS",
+            "relay --run broker/run --secret broker/secret",
+        ))
 }
 
 /// The official conformance suite over HTTP, alone.

@@ -21,18 +21,8 @@ url = \"sqlite:demo.db\"
 
 /// Prints both, for the program `binary` and the demonstration in `demo`.
 pub(crate) fn measure(binary: &Path, demo: &Path) -> Result {
-    std::fs::write(demo.join("palisade.toml"), CONFIGURATION)
-        .map_err(|error| format!("{}: {error}", demo.display()))?;
     let start = |arguments: &[&str]| Process::start(binary, demo, arguments);
-    let _broker = start(&["broker", "--config", "palisade.toml"])?;
-    let socket = demo.join("broker/run/palisade.sock");
-    let began = Instant::now();
-    while !socket.exists() {
-        if began.elapsed() > Duration::from_secs(30) {
-            return Err("the broker does not listen".to_owned());
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    let _broker = start_broker(binary, demo, CONFIGURATION)?;
     let mut relay = start(&["relay", "--run", "broker/run", "--secret", "broker/secret"])?;
     let serve = [
         "serve",
@@ -73,6 +63,22 @@ pub(crate) fn measure(binary: &Path, demo: &Path) -> Result {
     Ok(())
 }
 
+/// A broker with a configuration in `folder`, which listens by now.
+pub(crate) fn start_broker(binary: &Path, folder: &Path, configuration: &str) -> Result<Process> {
+    std::fs::write(folder.join("palisade.toml"), configuration)
+        .map_err(|error| format!("{}: {error}", folder.display()))?;
+    let broker = Process::start(binary, folder, &["broker", "--config", "palisade.toml"])?;
+    let socket = folder.join("broker/run/palisade.sock");
+    let began = Instant::now();
+    while !socket.exists() {
+        if began.elapsed() > Duration::from_secs(30) {
+            return Err("the broker does not listen".to_owned());
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    Ok(broker)
+}
+
 /// The median, in microseconds.
 fn median(times: &mut [Duration]) -> f64 {
     times.sort_unstable();
@@ -81,7 +87,7 @@ fn median(times: &mut [Duration]) -> f64 {
 }
 
 /// A program that is spoken to by lines; it ends with this value.
-struct Process {
+pub(crate) struct Process {
     child: Child,
     input: ChildStdin,
     output: BufReader<ChildStdout>,

@@ -55,29 +55,46 @@ pub(crate) fn install_needed() -> Result {
         };
         println!("\n{}: {}", kind.name(), programs.version);
     }
-    install_sandbox()
+    install_programs()
 }
 
-/// Finds bubblewrap, in which the tests of the broker run a relay, or installs it on the machine.
-fn install_sandbox() -> Result {
-    let find = || Command::new("bwrap").arg("--version").output().is_ok();
-    if find() {
+/// What the tests of the broker start beside servers, with what shows that it is here: a sandbox, and the keyring of a desktop.
+const PROGRAMS: [(&str, &[&str]); 3] = [
+    ("bubblewrap", &["bwrap", "--version"]),
+    ("dbus", &["dbus-daemon", "--version"]),
+    ("gnome-keyring", &["gnome-keyring-daemon", "--version"]),
+];
+
+/// Finds the programs, or installs their packages on the machine.
+fn install_programs() -> Result {
+    let missing = || {
+        let missing = PROGRAMS.iter().filter(|(_, line)| {
+            let found = line
+                .split_first()
+                .map(|(program, arguments)| Command::new(program).args(arguments).output().is_ok());
+            found != Some(true)
+        });
+        missing.map(|(package, _)| *package).collect::<Vec<_>>()
+    };
+    let packages = missing();
+    if packages.is_empty() {
         return Ok(());
     }
-    println!("\nbubblewrap is missing and is installed");
+    println!("\nmissing, and installed: {}", packages.join(", "));
     let installed = match (apt::is_here(), is_root()) {
-        (true, true) => apt::install(&["bubblewrap"]),
+        (true, true) => apt::install(&packages),
         (false, _) => Err("there is no apt here".to_owned()),
         (true, false) => Err("only root installs it".to_owned()),
     };
-    if find() {
+    let packages = missing().join(" ");
+    if packages.is_empty() {
         return Ok(());
     }
     let why = installed
         .err()
         .unwrap_or_else(|| "it does not run here".to_owned());
     Err(format!(
-        "the tests need bubblewrap and could not install it: {why}\nBy hand: `apt-get install bubblewrap`"
+        "the tests need {packages} and could not install it: {why}\nBy hand: `apt-get install {packages}`"
     ))
 }
 

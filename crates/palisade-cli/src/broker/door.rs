@@ -5,6 +5,7 @@ use std::{collections::BTreeSet, future::Future};
 use palisade::session::Principal;
 use palisade_broker::{
     Broker, BrokerOptions, Enrolment, Identity, PasswordStore, Peer, PeerRules, SessionTimes,
+    StoreError,
 };
 use palisade_mcp::{Asker, PalisadeServer, PrincipalSource};
 
@@ -91,12 +92,8 @@ impl BrokerDoor {
                     let name = setup.name_of(&Database::Server(target.clone()));
                     let identity = identify(&name, &target);
                     let database = match equip(target, &identity, &layout)? {
-                        Some(target) => Database::Server(target),
-                        None => {
-                            return Err(Failure::Configuration(format!(
-                                "error: no password is stored for the connection `{name}` as it is now\n  help: `palisade load-connections --config FILE` asks for it. A credential of systemd is there for a broker that systemd starts (`install-service`), and a key of the kernel until a reboot or three days without use"
-                            )));
-                        }
+                        Ok(target) => Database::Server(target),
+                        Err(silent) => return Err(tell_absence(&name, silent)),
                     };
                     Ok((setup, database))
                 }
@@ -146,6 +143,14 @@ impl BrokerDoor {
         broker.serve(server, stop).await;
         Ok(())
     }
+}
+
+/// That no store has the password of a connection, one of which may not have answered.
+fn tell_absence(name: &str, silent: Option<StoreError>) -> Failure {
+    let but = silent.map_or_else(String::new, |silent| format!("\n  but {silent}"));
+    Failure::Configuration(format!(
+        "error: no password is stored for the connection `{name}` as it is now{but}\n  help: `palisade load-connections --config FILE` asks for it. A credential of systemd is there for a broker that systemd starts (`install-service`), a keyring's item while the keyring is unlocked, and a key of the kernel until a reboot or three days without use"
+    ))
 }
 
 /// A fault of the machine's that the operator can do something about.

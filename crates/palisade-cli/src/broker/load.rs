@@ -72,8 +72,8 @@ pub(crate) fn run(arguments: &LoadArguments) -> Result<Exit, Failure> {
         let Some(target) = find_target(database) else {
             continue;
         };
-        let stored = passwords.has(&identify(name, target));
-        if !stored.map_err(|error| refuse(&error))? {
+        let stored = passwords.find(&identify(name, target));
+        if stored.map_err(|error| refuse(&error))?.is_none() {
             ask_for(name, config, target, &passwords)?;
             asked += 1;
         }
@@ -115,10 +115,10 @@ fn ask_for(name: &str, config: &Config, target: &Target, passwords: &Store) -> R
         let opened = host::runtime()?.block_on(with.open(access));
         match opened {
             Ok(_) => {
-                passwords
+                let place = passwords
                     .store(&identity, &password)
                     .map_err(|error| refuse(&error))?;
-                terminal.tell(&format!("`{name}` is tried, and stored.\n"));
+                terminal.tell(&format!("`{name}` is tried, and stored: {place}.\n"));
                 return Ok(());
             }
             Err(Failure::Unavailable(why)) if attempt < ATTEMPTS => {
@@ -135,13 +135,12 @@ fn print_list(file: &ConfigFile, passwords: &Store) -> Result<Exit, Failure> {
     for name in file.names() {
         let (_, database) = file.connection(name)?;
         let told = match find_target(database) {
-            None => "needs none here",
+            None => "needs none here".to_owned(),
             Some(target) => {
-                let has = passwords.has(&identify(name, target));
-                if has.map_err(|error| refuse(&error))? {
-                    "stored"
-                } else {
-                    "new or changed: not stored"
+                let place = passwords.find(&identify(name, target));
+                match place.map_err(|error| refuse(&error))? {
+                    Some(place) => format!("stored: {place}"),
+                    None => "new or changed: not stored".to_owned(),
                 }
             }
         };

@@ -28,7 +28,7 @@ use crate::{
     broker_config::BrokerSetup,
     config::ConfigFile,
     exit::{Exit, Failure},
-    host, output, serve,
+    output, serve,
 };
 
 /// `palisade broker`
@@ -63,9 +63,7 @@ fn layout(setup: &BrokerSetup) -> Layout {
 
 /// Asks the broker that runs.
 fn ask(setup: &BrokerSetup, ask: Ask) -> Result<Welcome, Failure> {
-    host::runtime()?
-        .block_on(ask_broker(&layout(setup), ask))
-        .map_err(|error| Failure::Unavailable(error.to_string()))
+    ask_broker(&layout(setup), ask).map_err(|error| Failure::Unavailable(error.to_string()))
 }
 
 fn status(setup: &BrokerSetup, arguments: &StatusArguments) -> Result<Exit, Failure> {
@@ -133,6 +131,20 @@ fn print_status(told: &Value) -> String {
         number(told, "most_connections")
     );
     // Writing to a string does not fail.
+    for one in list("databases") {
+        let is_reached = one.get("reached").and_then(Value::as_bool) == Some(true);
+        let _ = match is_reached {
+            true => writeln!(
+                out,
+                "database {}  {}  {} running  {} waiting",
+                word(&one, "name"),
+                word(&one, "engine"),
+                number(&one, "running"),
+                number(&one, "waiting"),
+            ),
+            false => writeln!(out, "database {}  not reached yet", word(&one, "name")),
+        };
+    }
     for one in list("sessions") {
         let minutes = now.saturating_sub(number(&one, "created")) / 60;
         let is_connected = one.get("connected").and_then(Value::as_bool);

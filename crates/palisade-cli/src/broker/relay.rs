@@ -1,17 +1,20 @@
 //! `palisade relay`: an MCP client's lines to the broker, and back.
 
+use std::{
+    io::{self, Read, Write},
+    os::fd::{AsFd as _, BorrowedFd, OwnedFd},
+};
+
 use palisade_broker::{AskError, Reach, RelayError, RelayOptions, run_relay};
-use palisade_mcp::ProtocolStreams;
+use rustix::event::{PollFd, PollFlags, poll};
 
 use crate::{
     broker_args::RelayArguments,
     exit::{Exit, Failure},
-    host, serve,
 };
 
-/// Runs the command until the client goes away.
+/// Runs the command until the client goes away. It stays small: no runtime, no log.
 pub(crate) fn run(arguments: &RelayArguments) -> Result<Exit, Failure> {
-    serve::log();
     let RelayArguments {
         run,
         secret,
@@ -42,20 +45,15 @@ pub(crate) fn run(arguments: &RelayArguments) -> Result<Exit, Failure> {
         reach,
         secret: secret.clone(),
         resume: resume.clone(),
+        // If standard error is closed, none is there to be told.
+        warn: |text| drop(writeln!(io::stderr(), "palisade relay: {text}")),
     };
-    let streams = ProtocolStreams::take().map_err(|error| {
+    let output = take_output().map_err(|error| {
         Failure::Internal(format!(
             "standard output cannot be taken for the protocol: {error}"
         ))
     })?;
-    let runtime = host::runtime()?;
-    let result = runtime.block_on(async {
-        // Pipes need no thread each.
-        let (read, write) = streams.into_parts();
-        run_relay(options, read, write).await
-    });
-    // A thread of it may still wait for standard input.
-    runtime.shutdown_background();
+    let result = run_relay(options, Input, Output(output));
     match result {
         Ok(()) => Ok(Exit::Permitted),
         Err(RelayError::Ask(error @ AskError::Secret(_))) => {
@@ -63,6 +61,53 @@ pub(crate) fn run(arguments: &RelayArguments) -> Result<Exit, Failure> {
         }
         Err(RelayError::Ask(error)) => Err(Failure::Unavailable(error.to_string())),
         Err(error) => Err(Failure::Internal(error.to_string())),
+    }
+}
+
+/// Standard output, taken away from whatever else may print.
+fn take_output() -> io::Result<OwnedFd> {
+    let output = io::stdout().as_fd().try_clone_to_owned()?;
+    rustix::stdio::dup2_stdout(io::stderr())?;
+    Ok(output)
+}
+
+/// Standard input. Whoever shares it may have made reads that find nothing fail.
+struct Input;
+
+impl Read for Input {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        let input = rustix::stdio::stdin();
+        loop {
+            match rustix::io::read(input, &mut *to) {
+                Err(rustix::io::Errno::AGAIN) => wait_for(input, PollFlags::IN)?,
+                read => return Ok(read?),
+            }
+        }
+    }
+}
+
+/// What was standard output; writes may fail as well.
+struct Output(OwnedFd);
+
+impl Write for Output {
+    fn write(&mut self, from: &[u8]) -> io::Result<usize> {
+        loop {
+            match rustix::io::write(&self.0, from) {
+                Err(rustix::io::Errno::AGAIN) => wait_for(self.0.as_fd(), PollFlags::OUT)?,
+                written => return Ok(written?),
+            }
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn wait_for(stream: BorrowedFd<'_>, flags: PollFlags) -> io::Result<()> {
+    match poll(&mut [PollFd::from_borrowed_fd(stream, flags)], None) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+        Err(error) => Err(error.into()),
     }
 }
 

@@ -77,7 +77,7 @@ pub(super) fn install(
     })?;
     if is_launchd {
         output::text(&format!(
-            "{} is written. Make a user `{user}` that owns {}, and have it run:\n  {} load-connections --config {}\nNext:\n  launchctl bootstrap system {}\n",
+            "{} is written. Make a user `{user}` that owns {}, and have it run:\n  {} load-connections --config {} --store file\nNext:\n  launchctl bootstrap system {}\n",
             unit.display(),
             folder.display(),
             program.display(),
@@ -87,7 +87,7 @@ pub(super) fn install(
         return Ok(Exit::Permitted);
     }
     output::text(&format!(
-        "{} is written. The broker can write to its folder alone: put `audit` and `state` there. Next:\n  useradd --system {user}\n  install -d -o {user} -m 700 {}\n  runuser -u {user} -- {} load-connections --config {}\n  systemctl daemon-reload\n  systemctl enable --now palisade-broker\n",
+        "{} is written. The broker can write to its folder alone: put `audit` and `state` there. Next:\n  useradd --system {user}\n  install -d -o {user} -m 700 {}\n  runuser -u {user} -- {} load-connections --config {} --store file\n  systemctl daemon-reload\n  systemctl enable --now palisade-broker\n",
         unit.display(),
         folder.display(),
         program.display(),

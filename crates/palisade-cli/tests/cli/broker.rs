@@ -197,6 +197,14 @@ fn the_secret_says_who_asks_through_a_relay() {
     assert_eq!(sessions.len(), 2, "{told}");
     assert_eq!(sessions[0]["principal"], "Agent::\"support-bot\"");
     assert_eq!(sessions[1]["enrolment"], "ci");
+    let database = &told["databases"][0];
+    assert_eq!(
+        json!([database["name"], database["reached"], database["waiting"]]),
+        json!(["demo", true, 0])
+    );
+    let shown = desk.run(&["broker", "--config", "palisade.toml", "status"]);
+    let shown = shown.expect_exit(0).out;
+    assert!(shown.contains("\ndatabase demo  SQLite"), "{shown}");
     assert!(
         told["posture"]
             .as_str()

@@ -116,7 +116,7 @@ fn passwords_go_from_a_terminal_to_the_broker_and_nowhere_else() {
     let answer = at_terminal(&desk, LOAD, &[PASSWORD]);
     assert_eq!(answer.exit, 0, "{}{}", answer.out, answer.err);
     assert!(!answer.out.contains("geheim"), "{}", answer.out);
-    assert_eq!(list(), "demo  needs none here\nsales  stored\n");
+    assert_eq!(list(), "demo  needs none here\nsales  stored: file\n");
     let files: Vec<_> = fs::read_dir(desk.path("broker/passwords"))
         .unwrap()
         .collect();
@@ -174,7 +174,7 @@ fn passwords_go_from_a_terminal_to_the_broker_and_nowhere_else() {
     let answer = at_terminal(&desk, &rotate, &["wrong", "wrong", "wrong"]);
     assert_eq!(answer.exit, 4, "{}{}", answer.out, answer.err);
     // The one before stays until another is taken.
-    assert_eq!(list(), "demo  needs none here\nsales  stored\n");
+    assert_eq!(list(), "demo  needs none here\nsales  stored: file\n");
     let forget = [
         "load-connections",
         "--config",
@@ -201,8 +201,6 @@ fn what_cannot_be_asked_or_stored_says_what_to_do() {
     };
     load(&["--config", "nowhere.toml"]).fails(3, &["nowhere.toml"]);
     desk.write("palisade.toml", "");
-    let store = "secret-service";
-    load(&["--store", store]).fails(2, &[store, "not built in", "--store file"]);
     load(&[]).fails(3, &["names no connection"]);
     desk.write(
         "palisade.toml",

@@ -3,6 +3,7 @@
 use std::{
     fs,
     os::unix::fs::{MetadataExt as _, PermissionsExt as _},
+    path::Path,
     process::Command,
 };
 
@@ -16,7 +17,7 @@ use crate::{
 };
 
 /// A desk beside a server that wants a password of `ann`.
-fn set_up() -> (Desk, PostgresServer) {
+pub(crate) fn set_up() -> (Desk, PostgresServer) {
     let server = PostgresServer::start().unwrap();
     server
         .query(
@@ -49,17 +50,23 @@ fn load(desk: &Desk, more: &[&str]) -> Answer {
 
 /// No file of the desk has the password.
 #[track_caller]
-fn is_in_no_file(desk: &Desk) {
+pub(crate) fn is_in_no_file(desk: &Desk) {
+    is_in_no_file_of(&desk.path("."));
+}
+
+/// No file of a folder has it.
+#[track_caller]
+pub(crate) fn is_in_no_file_of(folder: &Path) {
     let found = Command::new("grep")
         .args(["-rl", "geheim"])
-        .arg(desk.path("."))
+        .arg(folder)
         .output()
         .unwrap();
     assert_eq!(String::from_utf8(found.stdout).unwrap(), "");
 }
 
 #[track_caller]
-fn is_served(desk: &Desk) {
+pub(crate) fn is_served(desk: &Desk) {
     let mut client = relay(desk);
     let answer = client.call("query", &json!({"sql": "SELECT a FROM t"}));
     assert!(answer.to_string().contains("{\"a\":7}"), "{answer}");
@@ -79,7 +86,7 @@ fn a_password_in_the_kernel_serves_until_it_is_gone() {
             .expect_exit(0)
             .out
     };
-    assert_eq!(list(&kernel), "sales  stored\n");
+    assert_eq!(list(&kernel), "sales  stored: kernel\n");
     is_in_no_file(&desk);
     let broker = Broker::start(&desk);
     is_served(&desk);
@@ -94,13 +101,18 @@ fn a_password_in_the_kernel_serves_until_it_is_gone() {
     // A password has one place.
     let answer = at_terminal(&desk, arguments, &[PASSWORD]);
     assert_eq!(answer.exit, 0, "{}", answer.out);
-    let files = "load-connections --config palisade.toml";
+    assert_eq!(list(&[]), "sales  stored: kernel\n");
+    let files = "load-connections --config palisade.toml --store file";
     assert_eq!(at_terminal(&desk, files, &[PASSWORD]).exit, 0);
     assert_eq!(list(&kernel), "sales  new or changed: not stored\n");
     assert_eq!(at_terminal(&desk, arguments, &[PASSWORD]).exit, 0);
-    assert_eq!(list(&[]), "sales  new or changed: not stored\n");
+    assert_eq!(
+        list(&["--store", "file"]),
+        "sales  new or changed: not stored\n"
+    );
     is_in_no_file(&desk);
-    load(&desk, &["--store", "kernel", "--forget", "sales"]).expect_exit(0);
+    load(&desk, &["--forget", "sales"]).expect_exit(0);
+    assert_eq!(list(&[]), "sales  new or changed: not stored\n");
 }
 
 #[test]
@@ -133,7 +145,7 @@ fn a_credential_of_systemd_is_opened_for_a_service() {
             .expect_exit(0)
             .out
     };
-    assert_eq!(list(), "sales  stored\n");
+    assert_eq!(list(), "sales  stored: systemd-creds\n");
     // By hand, none has opened it.
     desk.run(&["broker", "--config", "palisade.toml"])
         .fails(3, &["no password is stored", "install-service"]);

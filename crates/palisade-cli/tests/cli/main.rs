@@ -16,6 +16,7 @@ mod audit_file;
 mod broker;
 mod broker_drain;
 mod broker_hand_in;
+mod broker_keyring;
 mod broker_load;
 mod broker_sandbox;
 mod broker_stores;

@@ -24,15 +24,24 @@ impl AuditSink for Threads {
 
 /// How many of what `calls` recorded was recorded on this thread, which reads the messages.
 async fn count_here(at_once: bool, in_place: bool, calls: &[(&str, Value)]) -> (usize, usize) {
+    count_of(at_once, calls, |server| match in_place {
+        true => server.with_queries_in_place(),
+        false => server,
+    })
+    .await
+}
+
+/// The same of a server that was changed so.
+async fn count_of(
+    at_once: bool,
+    calls: &[(&str, Value)],
+    change: impl FnOnce(PalisadeServer) -> PalisadeServer,
+) -> (usize, usize) {
     let threads = Threads {
         kept: Arc::default(),
         at_once,
     };
-    let server = server_over(sqlite(), Arc::new(threads.clone()));
-    let server = match in_place {
-        true => server.with_queries_in_place(),
-        false => server,
-    };
+    let server = change(server_over(sqlite(), Arc::new(threads.clone())));
     let mut client = Client::connect(server);
     client.initialize().await;
     for (tool, arguments) in calls {
@@ -68,4 +77,13 @@ async fn what_takes_long_is_decided_aside() {
         ("describe_table", json!({"table": "customers"})),
     ];
     assert_eq!(count_here(true, true, &calls).await, (0, 4));
+}
+
+/// A first decision takes long in a build for tests, and then the second query is decided aside.
+#[tokio::test]
+async fn a_small_query_has_its_turn_where_several_clients_are_read() {
+    let small = [("query", json!({"sql": "SELECT count(*) FROM customers"}))];
+    let in_turn = |at_once| count_of(at_once, &small, PalisadeServer::with_queries_in_turn);
+    assert_eq!(in_turn(true).await, (1, 1));
+    assert_eq!(in_turn(false).await, (0, 1));
 }
