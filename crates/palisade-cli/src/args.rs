@@ -14,6 +14,7 @@ use crate::broker_args::{
     BROKER_HELP, BrokerArguments, LOAD_HELP, LoadArguments, RELAY_HELP, RelayArguments,
     SANDBOX_HELP, SandboxArguments,
 };
+use crate::bundle_args::{BUNDLE_HELP, BundleCommand};
 use crate::changes::args::ChangesCommand;
 use crate::completions::{COMPLETIONS_HELP, CompletionsArguments};
 use crate::config_args::ConfigCommand;
@@ -655,6 +656,9 @@ pub(crate) enum PolicyCommand {
     /// Ask statements one after another as a principal
     #[command(after_help = REPL_HELP)]
     Repl(ReplArguments),
+    /// Pack, sign and verify policies for servers that pull them
+    #[command(subcommand, after_help = BUNDLE_HELP)]
+    Bundle(BundleCommand),
     /// Write down what every principal may do, for review
     #[command(after_help = LOCK_HELP)]
     Lock(LockArguments),

@@ -26,6 +26,7 @@ use crate::{
     audit_config::{Audit, AuditSetup},
     broker_config::{Broker, BrokerSetup},
     budget_config::BudgetTable,
+    bundle_config::{PolicyPlace, PolicySetup},
     config_fault::ConfigFault,
     database::Database,
     database_name::Source,
@@ -42,8 +43,8 @@ use crate::{
 /// What a configuration decides, for a connection or for whatever the command line names.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Config {
-    /// The policy folder.
-    pub(crate) policies: Option<PathBuf>,
+    /// Where policies come from.
+    pub(crate) policies: Option<PolicySetup>,
     /// The policy folder on trial.
     pub(crate) candidate: Option<PathBuf>,
     /// Who asks.
@@ -110,8 +111,8 @@ pub(crate) struct ConfigFile {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
-    /// The policy folder. Without it, the starter policies apply.
-    policies: Option<PathBuf>,
+    /// The policy folder; or a table that says where a signed bundle is. Without it, the starter policies apply.
+    policies: Option<PolicyPlace>,
     /// Who asks, for example `Agent::"support-bot"`. Without it, `Agent::"default"`.
     principal: Option<Spanned<String>>,
     /// The file to which audit records are appended, one JSON line a call; or a table that says more. Without it, nothing is recorded.
@@ -268,7 +269,7 @@ struct Connection {
     #[serde(default)]
     acknowledge_write: bool,
     /// As at the top, for this connection.
-    policies: Option<PathBuf>,
+    policies: Option<PolicyPlace>,
     /// A policy folder on trial. Its refusals are recorded, and refuse nothing.
     candidate: Option<PathBuf>,
     /// As at the top, for this connection.
@@ -439,6 +440,21 @@ impl ConfigFile {
         )))
     }
 
+    /// Where policies come from, each place once.
+    pub(crate) fn policies(&self) -> Vec<PolicySetup> {
+        let mut all: Vec<PolicySetup> = Vec::new();
+        let of_connections = (self.connections.values()).map(|(config, _)| &config.policies);
+        for setup in std::iter::once(&self.defaults.policies)
+            .chain(of_connections)
+            .flatten()
+        {
+            if !all.contains(setup) {
+                all.push(setup.clone());
+            }
+        }
+        all
+    }
+
     /// Refuses what `[grants]` does not name, of a database that the command line names.
     pub(crate) fn admit(&self, target: &Target) -> Result<(), Failure> {
         match self.grants.refusal(target) {
@@ -467,6 +483,12 @@ impl Grants {
             .secret()
             .and_then(|secret| self.refuse_unnamed(secret))
             .or_else(|| files.filter_map(|path| self.unnamed_file(path)).next())
+    }
+
+    /// Servers that are granted.
+    pub(crate) fn list_hosts(&self) -> Vec<String> {
+        let hosts = self.hosts.iter();
+        hosts.map(|host| host.get_ref().clone()).collect()
     }
 
     /// Whether the server at `endpoint` is granted.
@@ -551,7 +573,7 @@ impl Reader<'_> {
         let scanning = scan.check(connections.keys().map(String::as_str));
         let scanning = scanning.map_err(|(what, span, help)| self.fault(&what, span, &help))?;
         let defaults = Config {
-            policies: policies.map(|path| self.folder.join(path)),
+            policies: self.policies(policies, &grants)?,
             candidate: None,
             principal: self.principal(principal)?,
             approvals: named.clone().settle_beside(&audit),
@@ -707,8 +729,8 @@ impl Reader<'_> {
             ..defaults.audit.clone()
         };
         let config = Config {
-            policies: policies
-                .map(|path| self.folder.join(path))
+            policies: self
+                .policies(policies, grants)?
                 .or_else(|| defaults.policies.clone()),
             candidate: candidate.map(|path| self.folder.join(path)),
             principal: self

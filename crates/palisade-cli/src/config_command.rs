@@ -1,11 +1,11 @@
 //! `palisade config`: whether a configuration is sound, and the schema of configurations for editors.
 
-use std::collections::BTreeSet;
-
 use serde_json::{Value, json};
 
 use crate::{
     args::Format,
+    bundle,
+    bundle_config::PolicySetup,
     config::ConfigFile,
     config_args::{ConfigCheckArguments, ConfigCommand},
     exit::{Exit, Failure},
@@ -75,13 +75,11 @@ fn describe(failure: &Failure) -> Value {
 fn read(arguments: &ConfigCheckArguments) -> Result<Vec<String>, Failure> {
     let file = ConfigFile::read(&arguments.file)?;
     let names: Vec<String> = file.names().map(str::to_owned).collect();
-    let mut folders: BTreeSet<_> = file.defaults().policies.iter().collect();
-    for name in &names {
-        let (config, _) = file.connection(name)?;
-        folders.extend(&config.policies);
-    }
-    for folder in folders {
-        Policies::read(folder)?;
+    for place in file.policies() {
+        match place {
+            PolicySetup::Folder(folder) => drop(Policies::read(&folder)?),
+            PolicySetup::Bundle(setup) => bundle::check_offline(&setup)?,
+        }
     }
     Ok(names)
 }

@@ -55,6 +55,9 @@ pub(crate) fn run(arguments: &DoctorArguments) -> Result<Exit, Failure> {
     found.notes.extend(beyond.iter().map(ToString::to_string));
     let expected = setup.describe_expected_without_column(firewall.catalog());
     found.notes.extend(expected);
+    found
+        .notes
+        .extend(setup.feed.as_ref().map(|feed| feed.describe()));
     found.notes.extend(note_anchors(arguments)?);
     let text = match arguments.format {
         Format::Json => {

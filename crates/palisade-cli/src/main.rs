@@ -3,6 +3,7 @@
 #![cfg_attr(
     not(all(
         feature = "broker",
+        feature = "bundles",
         feature = "http",
         feature = "lsp",
         feature = "postgres",
@@ -38,6 +39,9 @@ mod broker;
 mod broker_args;
 mod broker_config;
 mod budget_config;
+mod bundle;
+mod bundle_args;
+mod bundle_config;
 mod candidate_log;
 mod changed_lines;
 mod changes;
@@ -88,6 +92,7 @@ mod page;
 mod policies;
 mod policy;
 mod policy_access;
+mod policy_bundle;
 mod policy_check;
 mod policy_diff;
 mod policy_diff_rows;

@@ -13,11 +13,11 @@ use crate::{
     snippet::{Note, render},
 };
 
-/// A file of a policy folder that is compiled in.
-pub(crate) type Embedded = (&'static str, &'static str);
+/// A file of a policy folder that is compiled in, or in a bundle.
+pub(crate) type Embedded<'a> = (&'a str, &'a str);
 
 /// The policies used where the operator gives none.
-pub(crate) const STARTER: &[Embedded] = &[
+pub(crate) const STARTER: &[Embedded<'static>] = &[
     ("base.cedar", include_str!("../policies/starter/base.cedar")),
     (
         "classification.toml",
@@ -38,7 +38,7 @@ pub(crate) const STARTER: &[Embedded] = &[
 ];
 
 /// The policies of the demonstration.
-pub(crate) const DEMO: &[Embedded] = &[
+pub(crate) const DEMO: &[Embedded<'static>] = &[
     ("base.cedar", include_str!("../policies/demo/base.cedar")),
     (
         "classification.toml",
@@ -76,7 +76,7 @@ pub(crate) const DEMO: &[Embedded] = &[
 pub(crate) struct Policies {
     /// Their texts.
     pub(crate) sources: PolicySources,
-    /// The folder they were read from; none if they are compiled in.
+    /// The folder they were read from; none if they are compiled in, or of a bundle.
     folder: Option<PathBuf>,
 }
 
@@ -92,11 +92,19 @@ impl Policies {
         Self::embedded(STARTER)
     }
 
-    fn embedded(files: &[Embedded]) -> Self {
+    fn embedded(files: &[Embedded<'_>]) -> Self {
         let mut sources = PolicySources::default();
         for (name, text) in files.iter().filter(|(name, _)| !is_test(name)) {
             add_policy_file(&mut sources, name, (*text).to_owned());
         }
+        Self {
+            sources,
+            folder: None,
+        }
+    }
+
+    /// Those of a bundle.
+    pub(crate) fn bundled(sources: PolicySources) -> Self {
         Self {
             sources,
             folder: None,
@@ -171,9 +179,15 @@ impl Policies {
 
     /// The file of a problem, as the reader can open it.
     pub(crate) fn shown_file(&self, problem: &PolicyProblem) -> String {
-        match &self.folder {
-            Some(folder) => folder.join(&problem.file).display().to_string(),
-            None => format!("(starter policies)/{}", problem.file),
+        match (&self.folder, &self.sources.origin) {
+            (Some(folder), _) => folder.join(&problem.file).display().to_string(),
+            (None, Some(bundle)) => {
+                format!(
+                    "(bundle {} {})/{}",
+                    bundle.name, bundle.serial, problem.file
+                )
+            }
+            (None, None) => format!("(starter policies)/{}", problem.file),
         }
     }
 
@@ -205,7 +219,7 @@ impl From<PolicyFolder> for Policies {
 }
 
 /// Writes the files into `folder`, which must not exist or be empty.
-pub(crate) fn write(files: &[Embedded], folder: &Path) -> Result<(), Failure> {
+pub(crate) fn write(files: &[Embedded<'_>], folder: &Path) -> Result<(), Failure> {
     let shown = folder.display();
     let fault = |why: String| Failure::Usage(format!("cannot write to `{shown}`: {why}"));
     std::fs::create_dir_all(folder).map_err(|error| fault(error.to_string()))?;

@@ -30,6 +30,7 @@ use crate::{
     args::{PolicyArguments, SecretArguments, ServeArguments},
     audit_config::AuditArguments,
     broker::{self, BrokerDoor},
+    bundle,
     config::ConfigFile,
     counts::Counts,
     database::{Access, Database},
@@ -120,6 +121,10 @@ fn serve(arguments: &ServeArguments, mut door: Door) -> Result<Exit, Failure> {
     let exporter = exporter.map(Arc::new);
     let tools = tools.choose(arguments.tools);
     let tools = tools.map_err(|unknown| Failure::Internal(unknown.to_string()))?;
+    for feed in bundle::list() {
+        feed.prepare()?;
+        drop(runtime.spawn(bundle::watch(feed)));
+    }
     let start = Start::over(&databases);
     let mut late = Vec::new();
     for (setup, database) in databases {
@@ -431,12 +436,12 @@ fn gate(
     (driver, askers): (Driver<'_>, &Askers),
     served: &Served,
 ) -> Result<Gate, Failure> {
-    let guard = guard(setup, database, access, driver)?;
+    let name = setup.name_of(database);
+    let guard = guard_by_candidates(setup, database, access, driver, &name)?;
     let guard = match &setup.budgets {
         Some(budgets) => guard.with_budgets(Arc::clone(budgets)),
         None => guard,
     };
-    let name = setup.name_of(database);
     let demands_approval = guard.firewall().policies().demands_approval();
     // Databases open side by side, and their requests wait in one file, which is made once.
     let opened = {
@@ -515,12 +520,20 @@ fn gate(
         }
     }
     let guard = Arc::new(guard);
-    driver.spawn(watch::policies(
-        Arc::clone(&guard),
-        name.clone(),
-        setup.policies.clone(),
-        served.add(setup.connection(), &guard, setup.policies.folder()),
-    ));
+    let folders = served.add(setup.connection(), &guard, setup.policies.folder());
+    match &setup.feed {
+        Some(feed) => driver.spawn(watch::bundles(
+            Arc::clone(&guard),
+            name.clone(),
+            Arc::clone(feed),
+        )),
+        None => driver.spawn(watch::policies(
+            Arc::clone(&guard),
+            name.clone(),
+            setup.policies.clone(),
+            folders,
+        )),
+    }
     driver.spawn(watch::schema(Arc::clone(&guard), name.clone()));
     driver.spawn(watch::moments(
         Arc::clone(&guard),
@@ -538,6 +551,44 @@ fn gate(
         writable: access == Access::Write,
     };
     Ok((guard, options))
+}
+
+/// The gate to a database. Where the newest bundle does not fit it, the bundle of before decides.
+fn guard_by_candidates(
+    setup: &Setup,
+    database: &Database,
+    access: Access,
+    driver: Driver<'_>,
+    name: &str,
+) -> Result<Guard, Failure> {
+    let Some(feed) = &setup.feed else {
+        return guard(setup, database, access, driver);
+    };
+    let mut first = None;
+    for pulled in feed.list_candidates() {
+        let tried = setup.with_policies(pulled.policies.clone());
+        match (guard(&tried, database, access, driver), &first) {
+            (Ok(guard), None) => {
+                feed.note_running(name, &pulled);
+                return Ok(guard);
+            }
+            (Ok(guard), Some(failure)) => {
+                let serial = pulled.origin.serial;
+                tracing::error!(
+                    connection = name,
+                    serial,
+                    "the newest bundle does not load; one that was in force before decides\n{failure}"
+                );
+                return Ok(guard);
+            }
+            (Err(failure @ Failure::Configuration(_)), _) => {
+                first.get_or_insert(failure);
+            }
+            // Other policies mend nothing of it.
+            (Err(failure), _) => return Err(first.unwrap_or(failure)),
+        }
+    }
+    Err(first.unwrap_or_else(|| Failure::Internal("there is no bundle".to_owned())))
 }
 
 /// One database has no need of a name that can be chosen.

@@ -13,6 +13,7 @@ use tokio::{net::TcpListener, task::JoinHandle};
 
 use crate::{
     access_token::open_tokens,
+    bundle,
     clients_config::ClientsSetup,
     config::ConfigFile,
     counts::Counts,
@@ -284,6 +285,21 @@ fn sources(counts: &Counts) -> Vec<MetricSource> {
             "audit_failures_total",
             "Audit records that could not be written.",
             |counts| Some(counts.failed()),
+        ),
+        source(
+            "policy_bundle_age_seconds",
+            "Seconds since a source of policies had a sound bundle, of the one for which it is longest ago.",
+            |_| bundle::find_age(),
+        ),
+        source(
+            "policy_bundle_serial",
+            "The serial number of the newest bundle, where there is one source.",
+            |_| bundle::find_serial(),
+        ),
+        source(
+            "policy_pull_failures_total",
+            "How often a source of policies had no sound bundle.",
+            |_| bundle::count_failures(),
         ),
         source(
             "approvals_waiting",

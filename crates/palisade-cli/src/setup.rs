@@ -22,6 +22,8 @@ use crate::{
     approvals_config::ApprovalSetup,
     args::{PolicyArguments, SecretArguments},
     audit_config::AuditArguments,
+    bundle::{self, BundleFeed},
+    bundle_config::PolicySetup,
     candidate_log::CandidateLog,
     config::{Config, ConfigFile, OfferedTools},
     counts::Counts,
@@ -41,6 +43,8 @@ use crate::{
 pub(crate) struct Setup {
     /// By what it is decided.
     pub(crate) policies: Policies,
+    /// Where newer bundles of them come from, if they are of one.
+    pub(crate) feed: Option<Arc<BundleFeed>>,
     /// Whether the policies are the built-in ones because no others are named.
     pub(crate) is_starter: bool,
     /// The policies on trial.
@@ -223,15 +227,49 @@ impl Setup {
         Ok((setup, database.catalog()?))
     }
 
+    /// As [`over_catalog`](Self::over_catalog), by the built-in policies, whatever the configuration says.
+    pub(crate) fn over_catalog_alone(
+        source: CatalogSource,
+        dialect: Option<Dialect>,
+        secret: &SecretArguments,
+        arguments: &PolicyArguments,
+    ) -> Result<(Self, Catalog), Failure> {
+        let file = configuration(arguments)?;
+        let (config, catalog) = match source {
+            CatalogSource::Schema(path) => {
+                secret.refuse_unused("a file of CREATE statements")?;
+                let config = file.map(|file| file.defaults().clone()).unwrap_or_default();
+                (
+                    config,
+                    catalog_of_schema(&path, dialect.unwrap_or(Dialect::Sqlite))?,
+                )
+            }
+            CatalogSource::Database(source) => {
+                let (config, database) = reach(source, secret, file.as_ref())?;
+                (config, database.catalog()?)
+            }
+        };
+        let token_secret = config.token_secret.as_ref().map(Secret::read).transpose()?;
+        let token_secret = token_secret.map(|secret| TokenSecret::new(secret.reveal()));
+        Ok((
+            Self::from_config(&config, Policies::starter(), token_secret),
+            catalog,
+        ))
+    }
+
     fn new(
         config: &Config,
         arguments: &PolicyArguments,
         audit: Option<&AuditArguments>,
     ) -> Result<Self, Failure> {
-        let folder = arguments.policies.as_ref().or(config.policies.as_ref());
-        let policies = match folder {
-            Some(folder) => Policies::read(folder)?,
-            None => Policies::starter(),
+        let (policies, feed) = match (&arguments.policies, &config.policies) {
+            (Some(folder), _) => (Policies::read(folder)?, None),
+            (None, Some(PolicySetup::Folder(folder))) => (Policies::read(folder)?, None),
+            (None, Some(PolicySetup::Bundle(setup))) => {
+                let feed = bundle::find(setup)?;
+                (feed.newest().policies.clone(), Some(feed))
+            }
+            (None, None) => (Policies::starter(), None),
         };
         let candidate = config
             .candidate
@@ -262,7 +300,8 @@ impl Setup {
         let token_secret = token_secret.map(|secret| TokenSecret::new(secret.reveal()));
         Ok(Self {
             candidate,
-            is_starter: folder.is_none(),
+            feed,
+            is_starter: arguments.policies.is_none() && config.policies.is_none(),
             principal,
             audit,
             webhook,
@@ -280,6 +319,7 @@ impl Setup {
         let lifetime = config.token_lifetime.unwrap_or(TOKEN_LIFETIME);
         Self {
             policies,
+            feed: None,
             candidate: None,
             is_starter: false,
             principal: Principal::new("Agent", "default"),
@@ -317,12 +357,13 @@ impl Setup {
         limits: Option<Limits>,
         folder: Option<&Path>,
     ) -> Result<Self, Failure> {
-        let policies = match folder.or_else(|| self.policies.folder()) {
-            Some(folder) => Policies::read(folder)?,
-            None => self.policies.clone(),
+        let policies = match (&self.feed, folder.or_else(|| self.policies.folder())) {
+            (Some(feed), _) => feed.newest().policies.clone(),
+            (None, Some(folder)) => Policies::read(folder)?,
+            (None, None) => self.policies.clone(),
         };
         Ok(Self {
-            is_starter: policies.folder().is_none(),
+            is_starter: policies.folder().is_none() && self.feed.is_none(),
             policies,
             limits: limits.unwrap_or_else(|| self.limits.clone()),
             ..self.clone()

@@ -2,7 +2,10 @@
 
 use std::{future::pending, path::PathBuf, sync::Arc, time::Duration};
 
-use palisade::guard::{Guard, RefreshError};
+use palisade::{
+    firewall::Firewall,
+    guard::{Guard, RefreshError},
+};
 use tokio::{
     runtime::Handle,
     sync::watch::Receiver,
@@ -10,7 +13,7 @@ use tokio::{
     time::{Interval, MissedTickBehavior, interval},
 };
 
-use crate::policies::Policies;
+use crate::{bundle::BundleFeed, policies::Policies};
 
 /// How often the policy folder is looked at.
 const POLICIES: Duration = Duration::from_secs(1);
@@ -18,6 +21,9 @@ const POLICIES: Duration = Duration::from_secs(1);
 /// How often the database is asked whether its schema is still the same. What an agent asks for and is not
 /// there is looked for at once.
 const SCHEMA: Duration = Duration::from_secs(15);
+
+/// Between two tries of a bundle that does not fit a database.
+const LEAST_RETRY: Duration = Duration::from_secs(5);
 
 /// How often other servers are told what was taken of budgets.
 const BUDGETS: Duration = Duration::from_secs(1);
@@ -54,7 +60,9 @@ pub(crate) async fn policies(
         if !asked && read == tried {
             unsettled = None;
         } else if asked || unsettled.as_ref() == Some(&read) {
-            load(&guard, &connection, read.clone()).await;
+            if let Err(why) = load(&guard, &connection, read.clone()).await {
+                tracing::error!(connection, "{STAY}\n{why}");
+            }
             tried = read;
             unsettled = None;
         } else {
@@ -63,15 +71,46 @@ pub(crate) async fn policies(
     }
 }
 
-async fn load(guard: &Arc<Guard>, connection: &str, read: Result<Policies, String>) {
-    const STAY: &str = "the policies do not load; those in force stay";
-    let policies = match read {
-        Ok(policies) => policies,
-        Err(why) => {
-            tracing::error!(connection, "{STAY}\n{why}");
-            return;
+const STAY: &str = "the policies do not load; those in force stay";
+
+/// Decides by the newest bundle of `feed`, as soon as it fits the database. Until then it is tried again: the database may follow.
+/// Runs for ever.
+pub(crate) async fn bundles(guard: Arc<Guard>, connection: String, feed: Arc<BundleFeed>) {
+    let mut news = feed.subscribe();
+    let mut ticks = every(feed.period().max(LEAST_RETRY));
+    let mut told = String::new();
+    loop {
+        let newest = feed.newest();
+        let is_in_force = guard.firewall().sources().origin.as_ref() == Some(&newest.origin);
+        let now = match is_in_force {
+            true => String::new(),
+            false => match load(&guard, &connection, Ok(newest.policies.clone())).await {
+                Ok(()) => String::new(),
+                Err(why) => why,
+            },
+        };
+        if now.is_empty() {
+            let (feed, name) = (Arc::clone(&feed), connection.clone());
+            // It is written to the disk.
+            drop(spawn_blocking(move || feed.note_running(&name, &newest)).await);
+        } else if now != told {
+            // Once is enough, however long it lasts.
+            tracing::error!(connection, "{STAY}\n{now}");
         }
-    };
+        told = now;
+        tokio::select! {
+            Ok(()) = news.changed() => {}
+            _ = ticks.tick() => {}
+        }
+    }
+}
+
+async fn load(
+    guard: &Arc<Guard>,
+    connection: &str,
+    read: Result<Policies, String>,
+) -> Result<(), String> {
+    let policies = read?;
     let (guard, handle) = (Arc::clone(guard), Handle::current());
     let name = connection.to_owned();
     // Reading policies takes time in which others want answers.
@@ -82,20 +121,23 @@ async fn load(guard: &Arc<Guard>, connection: &str, read: Result<Policies, Strin
                 tracing::info!(
                     connection = name,
                     version = set.version(),
+                    bundle = name_bundle(&firewall),
                     "policies loaded"
                 );
                 for warning in set.warnings() {
                     tracing::warn!(connection = name, "{warning}");
                 }
+                Ok(())
             }
-            Err(error) => {
-                tracing::error!(connection = name, "{STAY}\n{}", policies.failure(&error));
-            }
+            Err(error) => Err(policies.failure(&error).to_string()),
         },
     );
-    if job.await.is_err() {
-        tracing::error!(connection, "{STAY}");
-    }
+    job.await.unwrap_or_else(|error| Err(error.to_string()))
+}
+
+/// The bundle that policies came in, where they did.
+fn name_bundle(firewall: &Firewall) -> Option<String> {
+    firewall.sources().origin.as_ref().map(ToString::to_string)
 }
 
 /// Looks whether the schema changed, again and again. Runs for ever.

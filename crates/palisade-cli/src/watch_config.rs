@@ -15,6 +15,7 @@ use tokio::{
 };
 
 use crate::{
+    bundle_config::PolicySetup,
     config::{Config, ConfigFile, Tools},
     exit::Failure,
     setup::Setup,
@@ -66,7 +67,7 @@ impl Served {
             None => None,
         };
         let folder = match (&self.policies, config) {
-            (None, Some(config)) => config.policies.as_deref(),
+            (None, Some(config)) => config.policies.as_ref().and_then(PolicySetup::folder),
             (Some(_), _) | (_, None) => None,
         };
         let limits = config.map(|config| config.limits.clone());
@@ -113,7 +114,7 @@ impl Served {
             tracing::error!(connection = name, "its limits stay as they were\n{error}");
         }
         // Whoever takes the folder away does not mean the starter policies.
-        if let (None, Some(folder)) = (&self.policies, &config.policies) {
+        if let (None, Some(PolicySetup::Folder(folder))) = (&self.policies, &config.policies) {
             gate.folder.send_if_modified(|current| {
                 let is_other = current.as_ref() != Some(folder);
                 *current = Some(folder.clone());
@@ -212,7 +213,12 @@ fn list_restarts(before: &str, now: &str) -> Vec<String> {
     let (before, now) = (flatten(before), flatten(now));
     let keys = before.keys().chain(now.keys());
     let mut differing: Vec<String> = keys
-        .filter(|key| before.get(*key) != now.get(*key) && !is_live(key, now.contains_key(*key)))
+        .filter(|key| {
+            // A folder takes the place of a folder; from a bundle or to one takes a restart.
+            let was_bundle = before.contains_key(&format!("{key}.bundle"));
+            let is_there = now.contains_key(*key) && !was_bundle;
+            before.get(*key) != now.get(*key) && !is_live(key, is_there)
+        })
         .cloned()
         .collect();
     differing.sort();

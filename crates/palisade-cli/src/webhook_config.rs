@@ -98,7 +98,7 @@ impl Reader<'_> {
 }
 
 /// Whether `HOST:PORT` is of this machine.
-fn is_this_machine(host: &str) -> bool {
+pub(crate) fn is_this_machine(host: &str) -> bool {
     let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
     let address = name.trim_start_matches('[').trim_end_matches(']');
     name == "localhost" || address.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())

@@ -4,11 +4,13 @@
 //! |---|---|
 //! | [`Machine`] | the [`Host`](palisade::host::Host) of this machine: its clock and its random bytes |
 //! | [`PolicyFolder`] | policies, read from a folder as the command line reads them |
+//! | [`PolicyBundle`] | policies, read from a signed bundle, which [`pack_bundle`] makes of a folder |
 //! | [`AuditFile`] | an [`AuditSink`](palisade::audit::AuditSink): one JSON line a call in a file of mode 0600, chained under an [`AuditKey`] |
 //! | [`verify_audit`] | whether such a file is what was written |
 //! | [`Outbox`] | a queue with a thread, for what goes out beside the work of a server |
 
 mod audit;
+mod bundle;
 mod machine;
 mod outbox;
 mod policy_folder;
@@ -18,6 +20,10 @@ pub use audit::{
     AuditKey, AuditOptions, AuditSync, AuditVerdict, ChainPlace, audit_log_of, list_audit_files,
     verify_audit,
 };
+pub use bundle::{
+    BUNDLE_LIMIT, BundleError, BundleFile, BundleKey, BundleKeyError, BundleName, BundleNameError,
+    BundlePublicKey, PolicyBundle, pack_bundle,
+};
 pub use machine::Machine;
 pub use outbox::{Closing, Outbox};
-pub use policy_folder::{PolicyFolder, PolicyFolderError, add_policy_file};
+pub use policy_folder::{PolicyFolder, PolicyFolderError, add_policy_file, list_policy_files};

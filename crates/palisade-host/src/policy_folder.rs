@@ -162,6 +162,43 @@ pub fn add_policy_file(sources: &mut PolicySources, name: &str, text: String) {
     }
 }
 
+/// The files that `sources` are the texts of, sorted by name.
+#[must_use]
+pub fn list_policy_files(sources: &PolicySources) -> Vec<(&str, &str)> {
+    let PolicySources {
+        policies,
+        principals_schema,
+        entities,
+        classification,
+        schemas,
+        templates,
+        // They are no files.
+        secret: _,
+        origin: _,
+    } = sources;
+    let single = [
+        (PRINCIPALS, principals_schema),
+        (ENTITIES, entities),
+        (CLASSIFICATION, classification),
+        (SCHEMAS, schemas),
+        (TEMPLATES, templates),
+    ];
+    let single = single
+        .into_iter()
+        .filter_map(|(name, text)| Some((name, text.as_deref()?)));
+    let policies = policies
+        .iter()
+        .map(|file| (file.name.as_str(), file.text.as_str()));
+    let mut files: Vec<_> = policies.chain(single).collect();
+    files.sort_unstable();
+    files
+}
+
+/// Whether loading reads a file of this name.
+pub(crate) fn is_read(name: &str) -> bool {
+    is_known_name(name) && !IDLE.contains(&name)
+}
+
 /// Whether Kubernetes keeps something by this name in a folder that it mounts: `..data`, and the folder of a time that this leads
 /// to. Files of the folder are links into it, and are read by their own names.
 fn is_of_mount(name: &str) -> bool {

@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-use crate::code::Code;
+use crate::{code::Code, policy::PolicyOrigin};
 
 /// What a record is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -72,6 +72,9 @@ pub struct AuditRecord {
     pub incident: Option<String>,
     /// Digest of the policies, the principals and the catalog by which it was decided.
     pub policy_version: String,
+    /// The signed bundle that these policies came in. Left out where they came in none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub policy_bundle: Option<PolicyOrigin>,
     /// Digest of the texts of policies, classification and templates.
     pub policy_digest: String,
     /// Digest of the principals: their schema and entities.

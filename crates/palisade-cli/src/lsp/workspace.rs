@@ -10,6 +10,7 @@ use palisade_corpus::SECRET;
 
 use crate::{
     args::PolicyArguments,
+    bundle_config::PolicySetup,
     config::{Config, ConfigFile},
     database::{Database, catalog_of_schema},
     database_name::{CatalogSource, Source},
@@ -82,9 +83,11 @@ impl Workspace {
                 (config.unwrap_or_default(), None)
             }
         };
-        let folder = match (&options.policies, &config.policies) {
+        // A bundle is made of a folder, which stands elsewhere.
+        let configured = config.policies.as_ref().and_then(PolicySetup::folder);
+        let folder = match (&options.policies, configured) {
             (Some(named), _) => Some(root.join(named)),
-            (None, Some(named)) => Some(named.clone()),
+            (None, Some(named)) => Some(named.to_owned()),
             (None, None) => find_folder(root).or(opened),
         };
         let Some(folder) = folder.as_deref().map(clean_path) else {

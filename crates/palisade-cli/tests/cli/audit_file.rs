@@ -31,6 +31,7 @@ fn record() -> AuditRecord {
         detail: None,
         incident: None,
         policy_version: String::new(),
+        policy_bundle: None,
         policy_digest: String::new(),
         entities_digest: String::new(),
         catalog_digest: String::new(),

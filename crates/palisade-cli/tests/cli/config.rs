@@ -150,6 +150,7 @@ fn the_schema_and_the_parser_know_the_same_keys() {
         ("HistoryTable", "history"),
         ("Connection", "connections.x"),
         ("AuditTable", "audit"),
+        ("PolicyTable", "policies"),
     ];
     for (name, table) in tables {
         // A connection has an address before anything is read of it.

@@ -96,6 +96,15 @@ impl Server {
         self.call(token, "query", &json!({"sql": sql, "format": "json"}))
     }
 
+    /// Asks it to read its files again.
+    pub(crate) fn hang_up(&self) {
+        let id = self.child.id().to_string();
+        let status = std::process::Command::new("kill")
+            .args(["-HUP", &id])
+            .status();
+        assert!(status.unwrap().success());
+    }
+
     /// Asks it to end.
     fn terminate(&mut self) -> Option<i32> {
         let id = i32::try_from(self.child.id()).unwrap();

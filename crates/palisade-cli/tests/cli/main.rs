@@ -22,6 +22,10 @@ mod broker_sandbox;
 mod broker_stores;
 mod broker_tokens;
 mod budgets;
+mod bundle_depot;
+mod bundles;
+mod bundles_pulled;
+mod bundles_registry;
 mod cancel;
 mod caps;
 mod completions;
@@ -509,6 +513,7 @@ fn the_examples_of_the_help_run() {
         &["policy", "test"],
         &["policy", "fmt"],
         &["policy", "repl"],
+        &["policy", "bundle"],
         &["policy", "lock"],
         &["policy", "diff"],
         &["policy", "learn"],

@@ -28,6 +28,9 @@ fn each_command_has_a_page() {
         expected.insert(format!("palisade-{command}.1"));
         for one in list_commands(&desk, &[&command]) {
             expected.insert(format!("palisade-{command}-{one}.1"));
+            for inner in list_commands(&desk, &[&command, &one]) {
+                expected.insert(format!("palisade-{command}-{one}-{inner}.1"));
+            }
         }
     }
     assert!(expected.len() > 40, "{expected:?}");

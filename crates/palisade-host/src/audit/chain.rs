@@ -113,12 +113,12 @@ fn mac(key: &[u8], parts: &[&[u8]]) -> Tag {
 }
 
 /// The SHA-256 of `bytes`, in hexadecimal digits.
-pub(in crate::audit) fn sha256_hex(bytes: &[u8]) -> String {
+pub(crate) fn sha256_hex(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }
 
 /// Lower-case hexadecimal digits.
-pub(in crate::audit) fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, byte| {
         // Writing to a String cannot fail.
         let _ = write!(text, "{byte:02x}");

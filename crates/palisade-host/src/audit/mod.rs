@@ -19,6 +19,7 @@ mod verify;
 pub use anchor::{Anchor, AnchorSyntaxError};
 pub use anchor_command::{AnchorCommand, AnchorsSent};
 pub use chain::{AuditKey, ChainPlace};
+pub(crate) use chain::{hex, sha256_hex};
 pub use file::{AuditFile, AuditFileError, AuditOptions, AuditSync};
 pub use files::{audit_log_of, list_audit_files};
 pub use verify::{AuditFault, AuditVerdict, verify_audit};

@@ -78,6 +78,7 @@ impl Guard {
         let policies = firewall.policies();
         AuditRecord {
             policy_version: policies.version().to_owned(),
+            policy_bundle: firewall.sources().origin.clone(),
             policy_digest: policies.texts_digest().to_owned(),
             entities_digest: policies.entities_digest().to_owned(),
             catalog_digest: firewall.catalog().version().to_owned(),
@@ -189,6 +190,7 @@ fn blank(
         detail: None,
         incident: None,
         policy_version: String::new(),
+        policy_bundle: None,
         policy_digest: String::new(),
         entities_digest: String::new(),
         catalog_digest: String::new(),

@@ -45,7 +45,9 @@ impl Guard {
                     (seen.firewall.renewed(now, policies.clone())?, backend)
                 }
             };
-            if firewall.policies().version() == seen.firewall.policies().version() {
+            let is_same = firewall.policies().version() == seen.firewall.policies().version()
+                && firewall.sources().origin == seen.firewall.sources().origin;
+            if is_same {
                 return Ok(Arc::clone(&seen.firewall));
             }
             let firewall = Arc::new(firewall);

@@ -58,7 +58,7 @@ pub use mutant::{Mutant, Mutation, mutate};
 pub use rule::Rule;
 pub use rule_example::RuleExample;
 pub use session_view::SessionView;
-pub use sources::{PolicyFile, PolicySources};
+pub use sources::{PolicyFile, PolicyOrigin, PolicySources};
 pub(crate) use statement_conditions::PendingEstimatePolicies;
 
 pub(crate) use authorize::{SpentPermit, authorize};

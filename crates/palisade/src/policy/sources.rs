@@ -1,9 +1,13 @@
 //! The texts that policies are loaded from.
 
+use std::fmt;
+
+use serde::Serialize;
+
 use crate::token::TokenSecret;
 
 /// The texts of a policy folder. The core reads no files; whoever does fills this.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct PolicySources {
     /// The `*.cedar` files.
     pub policies: Vec<PolicyFile>,
@@ -20,6 +24,55 @@ pub struct PolicySources {
     pub templates: Option<String>,
     /// The secret behind tokens and `@mask("hash")`; not a file of the folder.
     pub secret: Option<TokenSecret>,
+    /// The signed bundle that they came in. It decides nothing, and stands in every audit record.
+    pub origin: Option<PolicyOrigin>,
+}
+
+// Versions of policies are digests of this. The origin is left out: the same texts in another bundle decide alike.
+impl fmt::Debug for PolicySources {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            policies,
+            principals_schema,
+            entities,
+            classification,
+            schemas,
+            templates,
+            secret,
+            origin: _,
+        } = self;
+        f.debug_struct("PolicySources")
+            .field("policies", policies)
+            .field("principals_schema", principals_schema)
+            .field("entities", entities)
+            .field("classification", classification)
+            .field("schemas", schemas)
+            .field("templates", templates)
+            .field("secret", secret)
+            .finish()
+    }
+}
+
+/// A signed bundle of policies, as records name it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PolicyOrigin {
+    /// Its name.
+    pub name: String,
+    /// Its serial number, which only rises.
+    pub serial: u64,
+    /// The SHA-256 of what was signed, in hexadecimal digits.
+    pub digest: String,
+}
+
+impl fmt::Display for PolicyOrigin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            name,
+            serial,
+            digest,
+        } = self;
+        write!(f, "{name} {serial} sha256:{digest}")
+    }
 }
 
 /// A file of Cedar policies.

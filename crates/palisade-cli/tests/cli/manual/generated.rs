@@ -20,6 +20,7 @@ const CONFIG: &str = concat!(
     include_str!("../../../src/webhook_config.rs"),
     include_str!("../../../src/broker_config.rs"),
     include_str!("../../../src/budget_config.rs"),
+    include_str!("../../../src/bundle_config.rs"),
     include_str!("../../../src/history_config.rs"),
     include_str!("../../../src/http_config.rs"),
     include_str!("../../../src/oauth_config.rs"),
@@ -63,6 +64,7 @@ pub(super) fn sections() -> Vec<(&'static str, String)> {
         ("tools", tools()),
         ("limits", limits()),
         ("configuration", keys("File")),
+        ("policies", keys("PolicyTable")),
         ("connections", keys("Connection")),
         ("grants", keys("Grants")),
         ("mcp", keys("Mcp")),
@@ -332,7 +334,7 @@ fn value(kind: &str) -> &'static str {
         "Option<PathBuf>" | "Option<Spanned<PathBuf>>" | "Spanned<PathBuf>" => "path",
         "Option<Spanned<String>>" | "Spanned<String>" | "Option<String>" => "text",
         "Vec<Spanned<String>>" | "Vec<String>" | "Option<Spanned<Vec<String>>>" => "list of texts",
-        "Option<Audit>" => "path or table",
+        "Option<Audit>" | "Option<PolicyPlace>" => "path or table",
         "Option<Sync>" => "`\"anchor\"`, `\"record\"`",
         "Option<Tools>" => "`\"core\"`, `\"full\"`",
         "Vec<PathBuf>" => "list of paths",
@@ -426,6 +428,7 @@ pub(super) fn configuration_schema() -> String {
         "BudgetSpan": object(CONFIG, "BudgetSpan"),
         "Connection": object(CONFIG, "Connection"),
         "AuditTable": object(CONFIG, "AuditTable"),
+        "PolicyTable": object(CONFIG, "PolicyTable"),
     });
     format!("{}\n", serde_json::to_string_pretty(&schema).unwrap())
 }
@@ -456,7 +459,13 @@ fn schema_of(kind: &str) -> Value {
     let text = json!({"type": "string"});
     match value(kind) {
         "path" | "text" => text,
-        "path or table" => json!({"anyOf": [text, {"$ref": "#/$defs/AuditTable"}]}),
+        "path or table" => {
+            let table = match kind {
+                "Option<PolicyPlace>" => "#/$defs/PolicyTable",
+                _ => "#/$defs/AuditTable",
+            };
+            json!({"anyOf": [text, {"$ref": table}]})
+        }
         "list of texts" | "list of paths" => json!({"type": "array", "items": text}),
         "list of tables" => {
             let of = kind.trim_start_matches("Vec<").trim_end_matches('>');

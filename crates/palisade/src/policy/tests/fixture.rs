@@ -124,6 +124,7 @@ pub(in crate::policy) fn sources(policies: &str) -> PolicySources {
         schemas: None,
         templates: None,
         secret: None,
+        origin: None,
     }
 }
 
