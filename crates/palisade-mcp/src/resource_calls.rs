@@ -191,6 +191,10 @@ impl PalisadeServer {
         self.settle().await;
         let mut seen = self.begin_watch(&request);
         while !peer.is_transport_closed() {
+            sleep(self.hearing.pace()).await;
+            if !self.hearing.is_open() {
+                continue;
+            }
             let news = self.look(&request, &mut seen, &self.watched).await;
             let mut told = Ok(());
             if news.tools {
@@ -209,7 +213,6 @@ impl PalisadeServer {
             if told.is_err() {
                 return;
             }
-            sleep(LOOK).await;
         }
     }
 
