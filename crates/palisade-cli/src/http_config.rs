@@ -39,6 +39,8 @@ pub(crate) struct Http {
     /// The origins of browser pages that may ask, as `https://NAME:PORT`. Without it, only pages of the server's own address.
     #[serde(default)]
     pub(crate) origins: Vec<String>,
+    /// Whether clients of revisions before 2026-07-28 begin sessions, which live in one server. Without it, `true`.
+    pub(crate) sessions: Option<bool>,
     /// Whose tokens count beside these: those of authorization servers.
     pub(crate) oauth: Option<Oauth>,
     /// Whose client certificates let in. Without it, none are asked for.
@@ -77,6 +79,7 @@ pub(crate) struct HttpSetup {
     pub(crate) proxies: Vec<IpAddr>,
     pub(crate) hosts: Vec<String>,
     pub(crate) origins: Vec<String>,
+    pub(crate) sessions: bool,
     pub(crate) oauth: Option<OauthSetup>,
     pub(crate) clients: Option<ClientsSetup>,
     /// Where figures are told.
@@ -120,6 +123,7 @@ impl Reader<'_> {
             proxies,
             hosts,
             origins,
+            sessions,
             oauth,
             clients,
             metrics,
@@ -162,6 +166,7 @@ impl Reader<'_> {
                 .collect::<Result<_, _>>()?,
             hosts,
             origins,
+            sessions: sessions.unwrap_or(true),
             requests_per_minute: self
                 .number(requests_per_minute, ("requests_per_minute", REQUESTS))?,
             connections: self.number(connections, ("connections", CONNECTIONS))?,

@@ -127,6 +127,7 @@ impl HttpDoor {
             proxies,
             hosts,
             origins,
+            sessions,
             oauth,
             clients,
             metrics,
@@ -154,6 +155,7 @@ impl HttpDoor {
         options.proxies = proxies;
         options.hosts = hosts;
         options.origins = origins;
+        options.sessions = sessions;
         options.oauth = oauth.map(open_oauth).transpose()?;
         if let Some(requests) = requests_per_minute.and_then(|n| u32::try_from(n).ok()) {
             options.requests_per_minute = requests;

@@ -74,6 +74,7 @@ impl AuthFailure {
 pub(crate) type Refused = (AuthFailure, Box<Response>);
 
 /// For how long a credential lets somebody in.
+#[derive(Clone)]
 pub(crate) enum Term {
     /// As long as the token is known.
     Listed(Tokens, Token),
@@ -98,6 +99,16 @@ impl Term {
                     }
             }
             Self::Both(terms) => terms.iter().any(Self::is_over),
+        }
+    }
+
+    /// Whether it was taken back for good. What ends by itself can be followed by another of the same: certificates and tokens of an
+    /// authorization server are renewed.
+    pub(crate) fn is_revoked(&self) -> bool {
+        match self {
+            Self::Listed(tokens, token) => matches!(tokens.find(token), Ok(None)),
+            Self::Until(_) | Self::Certified(..) => false,
+            Self::Both(terms) => terms.iter().any(Self::is_revoked),
         }
     }
 }

@@ -1,7 +1,6 @@
 //! What stands before the server: who asks, how often, and whether the request is one.
 
 use std::{
-    io,
     net::SocketAddr,
     sync::Arc,
     time::{Duration, Instant},
@@ -17,14 +16,8 @@ use axum::{
     routing::{any, get},
 };
 use http_body_util::BodyExt as _;
-use palisade_mcp::{Narrowing, PalisadeServer};
-use rmcp::{
-    ServerHandler,
-    model::Extensions,
-    transport::streamable_http_server::{
-        StreamableHttpServerConfig, StreamableHttpService, session::never::NeverSessionManager,
-    },
-};
+use palisade_mcp::PalisadeServer;
+use rmcp::{ServerHandler, model::Extensions};
 use serde_json::json;
 use tokio::time::timeout;
 
@@ -35,8 +28,10 @@ use crate::{
     narrowing::{self, READ_ONLY_PATH},
     oauth::{OauthOptions, Verifier, describe_resource, metadata_paths},
     options::HttpOptions,
+    protocol::{Kind, Protocol},
     rates::Rates,
     revocation::RevocableBody,
+    sessions::{Arrival, Binding, Sessions},
 };
 
 /// How long the body of a request may take to come.
@@ -61,9 +56,10 @@ struct Door {
 pub(crate) fn route<H: ServerHandler + Clone>(
     server: &PalisadeServer,
     options: HttpOptions,
+    sessions: Option<Arc<Sessions>>,
     wrap: fn(PalisadeServer) -> H,
 ) -> Router {
-    let protocol = Protocol::new(server.clone(), &options, wrap);
+    let protocol = Protocol::new(server.clone(), &options, sessions, wrap);
     let door = Arc::new(Door {
         rates: Rates::new(options.requests_per_minute),
         metrics: options.metrics.clone(),
@@ -109,79 +105,6 @@ async fn answer_ready(server: PalisadeServer) -> (StatusCode, &'static str) {
         true => (StatusCode::OK, "ready\n"),
         false => (StatusCode::SERVICE_UNAVAILABLE, "not ready\n"),
     }
-}
-
-tokio::task_local! {
-    /// What a request leaves of the server, while it is answered.
-    static LEFT: PalisadeServer;
-}
-
-/// The protocol without sessions: every request brings its own token and its own narrowing, and nothing of one is left for another.
-#[derive(Clone)]
-struct Protocol<H> {
-    server: PalisadeServer,
-    service: StreamableHttpService<H, NeverSessionManager>,
-}
-
-impl<H: ServerHandler> Protocol<H> {
-    fn new(server: PalisadeServer, options: &HttpOptions, wrap: fn(PalisadeServer) -> H) -> Self {
-        let mut config = StreamableHttpServerConfig::default()
-            .with_legacy_session_mode(false)
-            .with_json_response(true)
-            .with_max_request_body_bytes(server.max_message_bytes())
-            .with_allowed_origins(options.origins.clone())
-            .enforce_origin_validation();
-        config.allowed_hosts.extend(options.hosts.iter().cloned());
-        // Without a request there is no server.
-        let left = move || {
-            let left = LEFT.try_with(Clone::clone).map_err(io::Error::other);
-            left.map(wrap)
-        };
-        Self {
-            server,
-            service: StreamableHttpService::new(left, Arc::default(), config),
-        }
-    }
-
-    /// Answers by what the request leaves of the server.
-    async fn answer(self, mut request: Request) -> Response {
-        if is_same_origin(&request) {
-            request.headers_mut().remove(header::ORIGIN);
-        }
-        let Some(narrowing) = request.extensions().get::<Narrowing>() else {
-            // It did not come through the door.
-            return refuse(StatusCode::INTERNAL_SERVER_ERROR, "internal");
-        };
-        let server = match narrowing.is_empty() {
-            true => self.server,
-            false => self.server.narrow(narrowing),
-        };
-        let answer = LEFT.scope(server, self.service.handle(request));
-        answer.await.map(Body::new)
-    }
-}
-
-/// Whether the page that asks is of the address that it asks. Whether that address is this server's is looked at afterwards, as of every
-/// request: a name that was made to point here is not listed.
-fn is_same_origin(request: &Request) -> bool {
-    let headers = request.headers();
-    let mut origins = headers.get_all(header::ORIGIN).iter();
-    let (Some(origin), None) = (origins.next(), origins.next()) else {
-        return false;
-    };
-    let Some((scheme, page)) = origin.to_str().ok().and_then(|o| o.split_once("://")) else {
-        return false;
-    };
-    let host = headers
-        .get(header::HOST)
-        .and_then(|host| host.to_str().ok());
-    let host = host.or_else(|| {
-        request
-            .uri()
-            .authority()
-            .map(|authority| authority.as_str())
-    });
-    matches!(scheme, "http" | "https") && host.is_some_and(|host| host.eq_ignore_ascii_case(page))
 }
 
 /// Counts how a request is answered.
@@ -247,11 +170,17 @@ async fn admit(
             return refuse(StatusCode::BAD_REQUEST, NOT_OFFERED);
         }
     }
+    let binding = Binding {
+        account,
+        asker: asker.clone(),
+        is_certified: certificate.is_some(),
+        is_read_only: asked.is_read_only,
+        narrowing: asked.narrowing,
+    };
     if asked.is_read_only {
         asker = asker.read_only();
     }
     parts.extensions.insert(asker);
-    parts.extensions.insert(asked.narrowing);
     let most = door.server.max_message_bytes();
     let body = match timeout(BODY_TIME, read_body(body, most)).await {
         Ok(Some(body)) => body,
@@ -274,7 +203,14 @@ async fn admit(
         let json = [(header::CONTENT_TYPE, "application/json")];
         return (StatusCode::BAD_REQUEST, json, error).into_response();
     }
-    let mut response = next.run(Request::from_parts(parts, Body::from(body))).await;
+    parts.extensions.insert(Kind::read(&body));
+    let mut request = Request::from_parts(parts, Body::from(body));
+    let arrival = Arrival {
+        binding,
+        term: term.clone(),
+    };
+    request.extensions_mut().insert(arrival);
+    let mut response = next.run(request).await;
     let content = response.headers().get(header::CONTENT_TYPE);
     if content.is_some_and(|content| content.as_bytes().starts_with(b"text/event-stream")) {
         response = response.map(|body| Body::new(RevocableBody::new(body, term)));
@@ -316,10 +252,13 @@ pub(crate) struct Peer {
 }
 
 fn slow_down(wait: Duration) -> Response {
-    let mut response = refuse(
-        StatusCode::TOO_MANY_REQUESTS,
-        "too many requests with this token; wait, and ask for more at once",
-    );
+    let text = "too many requests with this token; wait, and ask for more at once";
+    refuse_for_now(StatusCode::TOO_MANY_REQUESTS, text, wait)
+}
+
+/// Refuses what can be asked again after a while.
+pub(crate) fn refuse_for_now(status: StatusCode, text: &str, wait: Duration) -> Response {
+    let mut response = refuse(status, text);
     let seconds = wait.as_secs().saturating_add(1);
     response
         .headers_mut()

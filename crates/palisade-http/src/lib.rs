@@ -1,17 +1,22 @@
 //! Palisade's MCP server over HTTP, for people who do not share a machine: tokens or client certificates say who asks, TLS hides what they ask.
 //!
-//! [`serve`] answers MCP at `/mcp` in both revisions. There are no sessions of the protocol: each request brings its token. `/mcp/readonly` is the same where nothing may be changed. The headers `Palisade-Read-Only`, `Palisade-Databases` and
+//! [`serve`] answers MCP at `/mcp` in both revisions. `/mcp/readonly` is the same where nothing may be changed. The headers `Palisade-Read-Only`, `Palisade-Databases` and
 //! `Palisade-Tools` take away from what a request could have, and can add nothing. `/healthz` and `/readyz` need no token and tell
 //! nothing else.
+//!
+//! A client of a revision before 2026-07-28 that begins with `initialize` is given a session, unless [`HttpOptions::sessions`] is off.
+//! Each request of it brings its token all the same, and has to be of who began it.
 //!
 //! | a request | is answered |
 //! |---|---|
 //! | without a token, or with one that is not known, revoked or expired | 401, with `WWW-Authenticate` |
 //! | from a page of a browser whose origin is not listed, or for a host that is not | 403 |
 //! | with a query, with a header `Palisade-…` that is not known, or of which a name is not offered | 400 |
+//! | of a session that is not there, or is somebody else's | 404 |
+//! | of a session that was begun with other headers `Palisade-…` or at the other path | 400 |
 //! | with a token that lacks a scope, or of whom no principal is known | 403 |
 //! | whose client certificate is no good any more, names no principal, or is not of its token's principal | 403 |
-//! | over the rate of its token | 429, with `Retry-After` |
+//! | over the rate of its token, or one session more than a token has | 429, with `Retry-After` |
 //! | whose body is too large, or takes too long to come | 413, 408 |
 //!
 //! Beside its own tokens the server takes client certificates, where [`ClientAuthorities`] say whose, and tokens of authorization servers, where [`OauthOptions`] name them. Metadata then say
@@ -42,8 +47,10 @@ mod metrics;
 mod narrowing;
 mod oauth;
 mod options;
+mod protocol;
 mod rates;
 mod revocation;
+mod sessions;
 mod token;
 mod token_file;
 mod tokens;

@@ -35,6 +35,7 @@ use crate::{
     door::{self, Peer},
     metrics::Metrics,
     options::HttpOptions,
+    sessions::Sessions,
     tokens::Tokens,
 };
 
@@ -46,6 +47,9 @@ const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
 
 /// How long requests that run may go on when the server ends.
 const DRAIN_TIME: Duration = Duration::from_secs(10);
+
+/// How long the end of statements is waited for that were cancelled when the server ends.
+const CANCEL_TIME: Duration = Duration::from_secs(2);
 
 /// Bytes of a request's head.
 const MAX_HEAD_BYTES: usize = 32 * 1024;
@@ -114,7 +118,11 @@ async fn serve_wrapped<H: ServerHandler + Clone>(
     if let Tokens::Shared(tokens) = &options.tokens {
         beside.spawn(tokens.clone().keep_fresh());
     }
-    let router = door::route(&server, options, wrap);
+    let sessions = (options.sessions).then(|| Arc::new(Sessions::new(options.metrics.clone())));
+    if let Some(sessions) = &sessions {
+        beside.spawn(Arc::clone(sessions).keep_swept());
+    }
+    let router = door::route(&server, options, sessions.clone(), wrap);
     let graceful = GracefulShutdown::new();
     let mut stop = pin!(stop);
     loop {
@@ -173,10 +181,28 @@ async fn serve_wrapped<H: ServerHandler + Clone>(
         });
     }
     drop(listener);
+    if let Some(sessions) = &sessions {
+        sessions.drain();
+    }
     if timeout(DRAIN_TIME, graceful.shutdown()).await.is_err() {
         tracing::warn!("requests that still ran were ended");
     }
+    if let Some(sessions) = &sessions {
+        sessions.end();
+        wait_for_statements(&server).await;
+    }
     Ok(())
+}
+
+/// Waits a little until the databases have been told of statements that were cancelled.
+async fn wait_for_statements(server: &PalisadeServer) {
+    let look = async {
+        while server.load().running > 0 {
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    // Others have no client to answer.
+    let _ = timeout(CANCEL_TIME, look).await;
 }
 
 async fn encrypt(

@@ -23,12 +23,15 @@ pub struct HttpOptions {
     pub requests_per_minute: u32,
     /// Connections at a time. One address has a quarter of them at most.
     pub connections: usize,
+    /// Whether clients of revisions before 2026-07-28 begin sessions, in which the server can ask and tell them. A session lives in one
+    /// server: behind a load balancer that does not send its requests to the same one, it cannot be.
+    pub sessions: bool,
     /// What counts answers, connections and credentials, if anything does.
     pub metrics: Option<Arc<Metrics>>,
 }
 
 impl HttpOptions {
-    /// 600 requests a minute, 1,000 connections, on the machine itself alone.
+    /// 600 requests a minute, 1,000 connections, with sessions, on the machine itself alone.
     #[must_use]
     pub fn new(tokens: impl Into<Tokens>) -> Self {
         Self {
@@ -40,6 +43,7 @@ impl HttpOptions {
             origins: Vec::new(),
             requests_per_minute: 600,
             connections: 1_000,
+            sessions: true,
             metrics: None,
         }
     }

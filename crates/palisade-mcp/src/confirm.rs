@@ -25,11 +25,11 @@ use palisade_scan::spell_out;
 use rmcp::{
     Peer, RoleServer,
     model::{
-        CallToolRequestParams, CustomNotification, ElicitRequest, ElicitRequestParams,
-        ElicitResult, ElicitationAction, ElicitationSchema, InputRequest, InputRequiredResult,
-        ProtocolVersion, ServerNotification,
+        CallToolRequestParams, ClientResult, CustomNotification, ElicitRequest,
+        ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationSchema, InputRequest,
+        InputRequiredResult, ProtocolVersion, ServerNotification, ServerRequest,
     },
-    service::RequestContext,
+    service::{PeerRequestOptions, RequestContext},
 };
 use serde_json::Value;
 use tokio::task::spawn_blocking;
@@ -221,10 +221,19 @@ pub(crate) async fn ask(
         Way::Input => require_input(question, pending.id),
         Way::Elicitation(peer) => {
             let left = time_left(&pending);
+            // It is sent from here, so that a transport knows to which call it belongs.
+            let question = ServerRequest::ElicitRequest(ElicitRequest::new(question));
+            let asked = peer.send_request_with_option(question, PeerRequestOptions::no_options());
+            let asked = asked.await;
             // It goes on where the call is given up: a person who says yes late has approved, and the call can be sent again.
             let task = tokio::spawn(async move {
-                let answer = tokio::time::timeout(left, peer.create_elicitation(question)).await;
-                let is_approved = matches!(&answer, Ok(Ok(answer)) if approves(answer));
+                let is_approved = match asked {
+                    Ok(asked) => {
+                        let answer = tokio::time::timeout(left, asked.await_response()).await;
+                        matches!(&answer, Ok(Ok(ClientResult::ElicitResult(answer))) if approves(answer))
+                    }
+                    Err(_) => false,
+                };
                 judge.take(is_approved, refusal).await
             });
             match task.await {

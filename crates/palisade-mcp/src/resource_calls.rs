@@ -190,26 +190,30 @@ impl PalisadeServer {
         // What a client lists meanwhile waits for it too, and is no news.
         self.settle().await;
         let mut seen = self.begin_watch(&request);
+        // The first look says what is there before anything becomes other.
+        let mut is_first = true;
         while !peer.is_transport_closed() {
-            let news = self.look(&request, &mut seen, &self.watched).await;
-            let mut told = Ok(());
-            if news.tools {
-                told = told.and(peer.notify_tool_list_changed().await);
+            if std::mem::take(&mut is_first) || self.hearing.is_open() {
+                let news = self.look(&request, &mut seen, &self.watched).await;
+                let mut told = Ok(());
+                if news.tools {
+                    told = told.and(peer.notify_tool_list_changed().await);
+                }
+                if news.prompts {
+                    told = told.and(peer.notify_prompt_list_changed().await);
+                }
+                if news.resources {
+                    told = told.and(peer.notify_resource_list_changed().await);
+                }
+                for uri in news.updated {
+                    let param = rmcp::model::ResourceUpdatedNotificationParam::new(uri);
+                    told = told.and(peer.notify_resource_updated(param).await);
+                }
+                if told.is_err() {
+                    return;
+                }
             }
-            if news.prompts {
-                told = told.and(peer.notify_prompt_list_changed().await);
-            }
-            if news.resources {
-                told = told.and(peer.notify_resource_list_changed().await);
-            }
-            for uri in news.updated {
-                let param = rmcp::model::ResourceUpdatedNotificationParam::new(uri);
-                told = told.and(peer.notify_resource_updated(param).await);
-            }
-            if told.is_err() {
-                return;
-            }
-            sleep(LOOK).await;
+            sleep(self.hearing.pace()).await;
         }
     }
 

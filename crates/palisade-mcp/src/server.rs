@@ -4,7 +4,7 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
@@ -55,7 +55,7 @@ use crate::{
     template_tools::TemplateTool,
     tool_set::{CurrentTools, ToolSet},
     turn::Turns,
-    watch::{MAX_WATCHED, Watched},
+    watch::{Hearing, MAX_WATCHED, Watched},
 };
 
 /// How long a client may keep a list, in milliseconds: no longer than it takes to look at what it says by a call.
@@ -63,6 +63,9 @@ pub(crate) const TTL_MS: u64 = 10_000;
 
 /// How often it is looked whether other policies offer other tools: whoever reloads them tells the gate alone.
 pub(crate) const LOOK: Duration = Duration::from_millis(250);
+
+/// The same for a session over a network, of which there are many.
+pub(crate) const SESSION_LOOK: Duration = Duration::from_secs(1);
 
 /// An MCP server over one [`Guard`] or several. Clones share everything.
 pub struct PalisadeServer {
@@ -91,6 +94,8 @@ pub struct PalisadeServer {
     page: Option<Arc<ApprovalPage>>,
     /// The resources that its client watches.
     pub(crate) watched: Watched,
+    /// When its client is told of news.
+    pub(crate) hearing: Hearing,
 }
 
 /// A tool as it was called.
@@ -131,6 +136,7 @@ impl Clone for PalisadeServer {
             tools: self.tools.clone(),
             page: self.page.clone(),
             watched: self.watched.clone(),
+            hearing: self.hearing.clone(),
         }
     }
 }
@@ -205,6 +211,7 @@ impl PalisadeServer {
             tools: CurrentTools::default(),
             page: None,
             watched: Watched::default(),
+            hearing: Hearing::default(),
         }
     }
 
@@ -284,6 +291,20 @@ impl PalisadeServer {
         }
     }
 
+    /// The same for the client of a session, whose requests come one by one. It is told of news while `is_heard` holds, and of what
+    /// became other before that once it does again.
+    ///
+    /// Records name the session by a random name of its own, which is not that by which its client calls it. Whoever has several
+    /// sessions has the share of one client in what runs at once.
+    #[must_use]
+    pub fn for_session(&self, is_heard: Arc<AtomicBool>) -> Self {
+        Self {
+            hearing: Hearing::of_session(is_heard),
+            door: self.door,
+            ..self.clone().through_a_door()
+        }
+    }
+
     /// The same for one more client.
     pub(crate) fn through_a_door(self) -> Self {
         let before = self.shared.doors.fetch_add(1, Ordering::Relaxed);
@@ -291,6 +312,7 @@ impl PalisadeServer {
             door: before.saturating_add(1),
             running: Running::default(),
             watched: Watched::default(),
+            hearing: Hearing::default(),
             session_id: new_session_id().map(Arc::from),
             ..self
         }
@@ -743,7 +765,10 @@ impl ServerHandler for PalisadeServer {
 
     /// A client that has shaken hands is told of what becomes other as long as it is there.
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
-        tokio::spawn(self.clone().tell_news(context.peer, context.extensions));
+        // A client can say so again and again.
+        if self.hearing.begin() {
+            tokio::spawn(self.clone().tell_news(context.peer, context.extensions));
+        }
     }
 
     fn accepted_subscription_filter(

@@ -2,7 +2,10 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -11,7 +14,10 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
-use crate::tool_set::ToolSet;
+use crate::{
+    server::{LOOK, SESSION_LOOK},
+    tool_set::ToolSet,
+};
 
 /// Resources that a client may watch at once.
 pub(crate) const MAX_WATCHED: usize = 100;
@@ -86,6 +92,44 @@ impl Watched {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let seen = all.get_mut(uri);
         seen.is_some_and(|seen| std::mem::replace(seen, now) != now)
+    }
+}
+
+/// When a client is told of news. Clones are the same.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Hearing {
+    /// Whether somebody tells it already.
+    is_told: Arc<AtomicBool>,
+    /// Of a session: whether its client can be told now.
+    is_heard: Option<Arc<AtomicBool>>,
+}
+
+impl Hearing {
+    /// Of a session, whose client can be told while `is_heard` holds.
+    pub(crate) fn of_session(is_heard: Arc<AtomicBool>) -> Self {
+        Self {
+            is_told: Arc::default(),
+            is_heard: Some(is_heard),
+        }
+    }
+
+    /// Whether it is the first time that somebody begins to tell it.
+    pub(crate) fn begin(&self) -> bool {
+        !self.is_told.swap(true, Ordering::Relaxed)
+    }
+
+    /// Whether the client can be told now.
+    pub(crate) fn is_open(&self) -> bool {
+        let is_heard = self.is_heard.as_ref();
+        is_heard.is_none_or(|is_heard| is_heard.load(Ordering::Relaxed))
+    }
+
+    /// How often it is looked for news.
+    pub(crate) fn pace(&self) -> Duration {
+        match self.is_heard {
+            None => LOOK,
+            Some(_) => SESSION_LOOK,
+        }
     }
 }
 

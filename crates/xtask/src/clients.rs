@@ -14,7 +14,7 @@ use crate::{
 
 /// The Python client and the MCP inspector list the tools, run a query and see a refusal, over a file and
 /// over servers of PostgreSQL and MariaDB; over the file also through a relay and a broker. The Python client does so over HTTP as well, with a token of the server's own and with
-/// one of an authorization server, and so does the official conformance suite. Over a file that may be changed, every tool is called.
+/// one of an authorization server, and so does the official conformance suite. Older clients are asked and told in a session. Over a file that may be changed, every tool is called.
 pub(crate) fn check(binary: &Path) -> Result {
     let clients = root().join("crates/palisade-testkit/clients");
     let demo = fresh_folder("target/clients/demo")?;
@@ -46,6 +46,14 @@ pub(crate) fn check(binary: &Path) -> Result {
             .arg(&demo)
             .arg(root().join("target/clients/inspector/node-bin/node"))
             .env("CLIENTS_FOLDER", root().join("target/clients/oauth")),
+    )?;
+    run(
+        Command::new(root().join("target/clients/python1/bin/python"))
+            .arg(root().join("crates/palisade-testkit/clients/session_client.py"))
+            .arg(binary)
+            .arg(&demo)
+            .arg(root().join("target/clients/inspector/node-bin/node"))
+            .arg(root().join("target/clients/typescript/node_modules/@modelcontextprotocol/sdk")),
     )?;
     check_conformance(binary, &demo)?;
     call_every_tool(binary)?;

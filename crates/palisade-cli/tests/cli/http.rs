@@ -106,7 +106,7 @@ impl Server {
     }
 
     /// Asks it to end.
-    fn terminate(&mut self) -> Option<i32> {
+    pub(crate) fn terminate(&mut self) -> Option<i32> {
         let id = i32::try_from(self.child.id()).unwrap();
         let status = std::process::Command::new("kill")
             .arg(id.to_string())
@@ -134,8 +134,12 @@ pub(crate) struct Request {
 
 impl Request {
     pub(crate) fn get(target: &str) -> Self {
+        Self::without_body("GET", target)
+    }
+
+    pub(crate) fn without_body(method: &'static str, target: &str) -> Self {
         Self {
-            method: "GET",
+            method,
             target: target.to_owned(),
             headers: Vec::new(),
             body: String::new(),
@@ -213,8 +217,22 @@ pub(crate) struct Response {
 }
 
 impl Response {
+    /// The message that it is, or that its one event is.
     pub(crate) fn json(&self) -> Value {
-        serde_json::from_str(&self.body).unwrap_or_else(|_| panic!("{self:?}"))
+        let mut events = self
+            .body
+            .lines()
+            .filter_map(|line| line.strip_prefix("data: "));
+        let text = events.next_back().unwrap_or(&self.body);
+        serde_json::from_str(text).unwrap_or_else(|_| panic!("{self:?}"))
+    }
+
+    /// The value of a header, whose name is in small letters.
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        let mut lines = self.head.lines().filter_map(|line| line.split_once(": "));
+        lines
+            .find(|(key, _)| key.eq_ignore_ascii_case(name))
+            .map(|(_, value)| value)
     }
 }
 

@@ -44,6 +44,7 @@ mod http_limits;
 mod http_metrics;
 mod http_narrowing;
 mod http_oauth;
+mod http_sessions;
 mod input;
 mod json_paths;
 mod lifecycle;

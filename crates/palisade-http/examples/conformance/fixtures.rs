@@ -25,7 +25,10 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use crate::tools::{self, Answer, PNG, Round};
+use crate::{
+    questions,
+    tools::{self, Answer, PNG, Round},
+};
 
 /// What the suite can watch.
 const WATCHED: &str = "test://watched-resource";
@@ -141,6 +144,9 @@ impl ServerHandler for Fixtures {
                 return Err(ErrorData::missing_required_client_capability(needed));
             }
             _ => {}
+        }
+        if let Some(result) = questions::answer(&request.name, &context.peer).await? {
+            return Ok(CallToolResponse::Complete(read_complete(result)?));
         }
         match tools::answer(&request.name, &round) {
             Answer::Complete(result) => Ok(CallToolResponse::Complete(read_complete(result)?)),

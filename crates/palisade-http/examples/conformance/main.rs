@@ -31,6 +31,7 @@ use tokio::net::TcpListener;
 use crate::fixtures::Fixtures;
 
 mod fixtures;
+mod questions;
 mod tools;
 
 const POLICIES: &str = "permit (principal, action, resource);";

@@ -4,6 +4,8 @@ use std::{collections::BTreeMap, sync::OnceLock};
 
 use serde_json::{Value, json};
 
+use crate::questions;
+
 /// A picture of one red point.
 pub(crate) const PNG: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg==";
 
@@ -55,6 +57,7 @@ pub(crate) fn declare() -> Value {
     let nothing = json!({"type": "object", "properties": {}});
     let mut tools: Vec<Value> = TOOLS
         .iter()
+        .chain(&questions::TOOLS)
         .map(|name| json!({"name": name, "description": name, "inputSchema": nothing}))
         .collect();
     tools.push(json!({

@@ -59,6 +59,7 @@ struct Counters {
     /// Answers over HTTP by status.
     responses: BTreeMap<u16, u64>,
     connections: u64,
+    sessions: u64,
 }
 
 #[derive(Debug, Default)]
@@ -132,6 +133,11 @@ impl Metrics {
         counters.connections = counters.connections.saturating_sub(1);
     }
 
+    /// That there are so many sessions now.
+    pub(crate) fn set_sessions(&self, sessions: usize) {
+        self.counters().sessions = u64::try_from(sessions).unwrap_or(u64::MAX);
+    }
+
     fn counters(&self) -> MutexGuard<'_, Counters> {
         // Counts are whole at any time.
         self.counters.lock().unwrap_or_else(PoisonError::into_inner)
@@ -201,6 +207,7 @@ impl Counters {
             failures,
             responses,
             connections,
+            sessions,
         } = self;
         let name = "calls_total";
         page.begin(
@@ -240,6 +247,8 @@ impl Counters {
         }
         let help = "Connections over HTTP that are open now.";
         page.one("http_connections", "gauge", help, *connections);
+        let help = "Sessions of the protocol over HTTP that there are now.";
+        page.one("http_sessions", "gauge", help, *sessions);
     }
 }
 
