@@ -39,6 +39,7 @@ Tasks:
   bench [BENCH [ARG...]]
                   benches of a decision and of the query path, each beside its baseline, and their ratios;
                   `bench scale [sqlite] [postgres] [mariadb]`: time and memory as tables and policies grow;
+                  `bench history [ROWS] [sqlite] [postgres] [mariadb]`: what history and previews of changes cost;
                   `bench peers [sqlite] [postgres]`: calls of `palisade serve` beside other MCP servers, from npm
   fuzz [SECONDS]  every fuzz target for SECONDS each (60); needs the nightly toolchain
   eval DIR        the firewall on a folder of public statements, attacks and texts; `eval --help` says more

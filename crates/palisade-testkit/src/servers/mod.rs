@@ -26,6 +26,7 @@
 //! listen on this machine only.
 
 mod account;
+mod cutting;
 mod error;
 mod find;
 mod galera;
@@ -41,6 +42,7 @@ use std::{ops::Deref, sync::OnceLock};
 
 use self::find::Kind;
 pub use self::{
+    cutting::CuttingProxy,
     error::ServerError,
     galera::GaleraCluster,
     losing::LosingProxy,

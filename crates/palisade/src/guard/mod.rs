@@ -14,6 +14,7 @@ mod estimates;
 mod failure_quota;
 mod live;
 mod past;
+mod reading;
 mod record;
 mod refresh;
 mod request;
@@ -47,6 +48,7 @@ use backend_error::describe_failure;
 use candidate::{Candidate, Made};
 use failure_quota::Failures;
 use live::{Current, Live};
+use reading::Given;
 use request::Asked;
 
 use crate::{
@@ -459,19 +461,7 @@ impl Guard {
 
     /// Counts what a statement of `session` took, and gave by `envelope`.
     fn spend(&self, session: &Session, envelope: Option<&Envelope>, time: Duration) {
-        let Some(budgets) = &self.budgets else { return };
-        let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
-        let (rows, columns) = envelope.map_or((0, 0), |envelope| {
-            let answer = envelope.answer();
-            (count(answer.row_count()), count(answer.columns().len()))
-        });
-        let taken = Spending {
-            statements: 0,
-            rows,
-            cells: rows.saturating_mul(columns),
-            time,
-        };
-        budgets.spend(session.principal(), taken, self.host.monotonic());
+        self.spend_reading(session, envelope.map(Given::Rows), time);
     }
 
     async fn decide_and_run(

@@ -5,6 +5,7 @@ mod history_list;
 mod ledger;
 mod past_difference;
 mod preview;
+mod referring;
 mod rehearsal;
 mod revert;
 mod undo_refusal;
@@ -484,7 +485,13 @@ impl Guard {
         let ran = self
             .run_change(decisions, proposer, purpose, call.cancel)
             .await;
-        let mut run = ran.map_err(|(rejection, _)| rejection)?;
+        let mut run = match ran {
+            Ok(run) => run,
+            Err((rejection, _)) => {
+                let viewer = (&lens.session, &lens.limits);
+                return Err(self.name_referring(rejection, decisions, viewer).await);
+            }
+        };
         let marker = Marker::from_bytes(self.host.random().map_err(|why| internal(&why))?);
         let scanning = Scanning {
             actions: self.on_finding,
