@@ -68,12 +68,12 @@ fn print(engine: &str, what: &str, [plain, this]: [f64; 2]) {
 
 fn measure(engine: &'static str, rows: u32) {
     let runtime = Builder::new_current_thread().enable_all().build().unwrap();
-    let world = runtime.block_on(World::new(engine, rows));
+    let mut world = runtime.block_on(World::new(engine, rows));
     let things = world.name("things");
     let order = HistoryOrder::Enable { account: None };
     let script = world.guard.write_history_script(&things, &order).unwrap();
     world.run(&script);
-    assert!(runtime.block_on(world.guard.refresh()).unwrap());
+    runtime.block_on(world.reopen());
     runtime.block_on(world.snapshot("first"));
     for version in 1..VERSIONS {
         world.run("UPDATE things SET total = total + 1");
@@ -86,6 +86,7 @@ fn measure(engine: &'static str, rows: u32) {
         Dialect::Postgres => "VACUUM ANALYZE",
         Dialect::Mysql => "ANALYZE TABLE things",
     });
+    runtime.block_on(world.guard.refresh()).unwrap();
     reads(&runtime, &world, rows);
     writes(&world, rows);
     difference(&runtime, &world);

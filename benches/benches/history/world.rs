@@ -47,7 +47,7 @@ enum Driver {
 
 /// What runs scripts of several statements.
 enum Script {
-    Driver(#[allow(dead_code, reason = "it goes with its folder")] TempDir),
+    Driver(TempDir),
     Server(&'static Server, String),
 }
 
@@ -66,7 +66,6 @@ impl World {
                 .map(|(name, rows)| table(name, rows))
                 .concat()
         };
-        let runtime = || Builder::new_multi_thread().worker_threads(1).enable_all();
         let (backend, driver, script): (Arc<dyn Backend>, Driver, Script) = match engine {
             "sqlite" => {
                 let folder = tempfile::tempdir().unwrap();
@@ -95,11 +94,14 @@ impl World {
                 let server = PostgresServer::start_shared().unwrap();
                 let database = server.fresh_database("history").unwrap();
                 let tables = script(&|rows| format!("generate_series(1, {rows}) s (n)"));
+                // As servers have it, and those of tests have not: a moment waits for the log.
+                let tables =
+                    format!("ALTER DATABASE {database} SET synchronous_commit = on;\n{tables}");
                 server.load(&database, &tables).unwrap().clean().unwrap();
                 let url = server.url(&database);
                 let config = PostgresConfig::from_url(&url).unwrap().accept_superuser();
                 let backend = PostgresBackend::connect(config.writable()).await.unwrap();
-                let runtime = build(runtime);
+                let runtime = start_runtime();
                 let client = runtime
                     .spawn(async move { palisade_postgres::connect(&url).await.unwrap() })
                     .await
@@ -120,7 +122,7 @@ impl World {
                 let url = server.url(&database);
                 let config = MysqlConfig::from_url(&url).unwrap().accept_powerful();
                 let backend = MysqlBackend::connect(config.writable()).await.unwrap();
-                let runtime = build(runtime);
+                let runtime = start_runtime();
                 let conn = runtime
                     .spawn(async move {
                         let options = mysql_async::Opts::from_url(&url).unwrap();
@@ -136,6 +138,42 @@ impl World {
             }
             other => panic!("there is no engine {other}"),
         };
+        let (guard, session) = Self::open(&backend);
+        Self {
+            engine,
+            guard,
+            backend,
+            session,
+            driver,
+            script,
+        }
+    }
+
+    /// Opens the database anew, once its tables have a history.
+    pub(crate) async fn reopen(&mut self) {
+        let url = || match &self.script {
+            Script::Server(server, database) => server.url(database),
+            Script::Driver(folder) => folder.path().join("main.db").display().to_string(),
+        };
+        self.backend = match self.dialect() {
+            Dialect::Sqlite => {
+                let backend = SqliteBackend::open_file(std::path::Path::new(&url()), "main");
+                Arc::new(backend.unwrap().writable())
+            }
+            Dialect::Postgres => {
+                let config = PostgresConfig::from_url(&url()).unwrap().accept_superuser();
+                Arc::new(PostgresBackend::connect(config.writable()).await.unwrap())
+            }
+            Dialect::Mysql => {
+                let config = MysqlConfig::from_url(&url()).unwrap().accept_powerful();
+                Arc::new(MysqlBackend::connect(config.writable()).await.unwrap())
+            }
+        };
+        (self.guard, self.session) = Self::open(&self.backend);
+    }
+
+    /// A gate that permits everything, and who asks.
+    fn open(backend: &Arc<dyn Backend>) -> (Guard, Session) {
         let policies = policy_sources("permit (principal, action, resource);");
         let limits = Limits {
             max_affected_rows: 1_000_000,
@@ -147,20 +185,14 @@ impl World {
         let store = Arc::new(ApprovalStore::in_memory(ApprovalOptions::default()).unwrap());
         let guard = Guard::over(
             Arc::new(firewall),
-            Arc::clone(&backend),
+            Arc::clone(backend),
             Arc::new(Ticking::default()),
             Arc::new(NoAudit),
         );
-        Self {
-            engine,
-            guard: guard
-                .with_labels(Arc::clone(&store) as Arc<dyn LabelStore>)
-                .with_changes(store as Arc<dyn ChangeStore>),
-            backend,
-            session: Session::new(Principal::new("Agent", "bench")),
-            driver,
-            script,
-        }
+        let guard = guard
+            .with_labels(Arc::clone(&store) as Arc<dyn LabelStore>)
+            .with_changes(store as Arc<dyn ChangeStore>);
+        (guard, Session::new(Principal::new("Agent", "bench")))
     }
 
     pub(crate) fn dialect(&self) -> Dialect {
@@ -236,6 +268,8 @@ impl World {
     }
 }
 
-fn build(builder: impl Fn() -> Builder) -> Runtime {
-    builder().build().unwrap()
+/// One whose connections go on by themselves.
+fn start_runtime() -> Runtime {
+    let mut builder = Builder::new_multi_thread();
+    builder.worker_threads(1).enable_all().build().unwrap()
 }

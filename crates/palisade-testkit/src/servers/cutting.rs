@@ -12,7 +12,7 @@ use super::error::ServerError;
 const HOST: &str = "127.0.0.1";
 
 /// Stands before a server and passes everything on, until clients have sent so many messages: then every connection ends, as those of a process
-/// do that is killed. The server gets the last message, and nobody hears its answer.
+/// do that is killed. The server gets the last message, and its answer is lost.
 ///
 /// It stands as long as the process, and connects to nothing any more.
 #[derive(Debug)]

@@ -70,7 +70,7 @@ struct TestServer {
 }
 
 impl TestServer {
-    /// One that reaches database and store by this URL.
+    /// Reaches database and store by this URL.
     async fn start(url: &str, clock: &Arc<Clock>) -> Self {
         let config = PostgresConfig::from_url(url).unwrap().accept_superuser();
         let secret = StateSecret::new(*b"the same on each server");

@@ -13,6 +13,7 @@ mod row_image;
 mod store;
 
 pub use chain::{ChainFault, ChainedReceipt, ChainedReceiptBody};
+pub(crate) use difference::spell;
 pub use difference::{Difference, GeneratedColumns, RowDifference, TableDifference, pair_rows};
 pub(crate) use inverse::write_key;
 pub use inverse::{Inverse, InverseFault, OtherRow};

@@ -48,7 +48,6 @@ use backend_error::describe_failure;
 use candidate::{Candidate, Made};
 use failure_quota::Failures;
 use live::{Current, Live};
-use reading::Given;
 use request::Asked;
 
 use crate::{
@@ -457,11 +456,6 @@ impl Guard {
             rejected @ Outcome::Rejected(_) => rejected,
         };
         (outcome, report)
-    }
-
-    /// Counts what a statement of `session` took, and gave by `envelope`.
-    fn spend(&self, session: &Session, envelope: Option<&Envelope>, time: Duration) {
-        self.spend_reading(session, envelope.map(Given::Rows), time);
     }
 
     async fn decide_and_run(

@@ -13,6 +13,7 @@ use crate::{
         backend::Backend,
         backend_error::{BackendError, describe_failure},
         internal,
+        reading::{Given, Reading},
     },
     moment::{print_utc, since_1970},
     past::{
@@ -35,6 +36,18 @@ pub struct SnapshotView {
     pub taken: String,
     /// Whether whoever asks took it, and so may delete it.
     pub own: bool,
+}
+
+impl Reading for SnapshotView {
+    fn given(&self) -> Given<'_> {
+        Given::Entries(1)
+    }
+}
+
+impl Reading for Vec<SnapshotView> {
+    fn given(&self) -> Given<'_> {
+        Given::Entries(self.len())
+    }
 }
 
 impl Guard {

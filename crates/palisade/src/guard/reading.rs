@@ -6,12 +6,7 @@ use std::time::Duration;
 use crate::{
     answer::Envelope,
     audit::{AuditRecord, RecordKind},
-    guard::{
-        Guard, LookedAtChange, PastDifference, PastHistory, Refusal, Run, SnapshotView, Spending,
-        change::{ChangeView, ReceiptView},
-        internal,
-        record::note_refusal,
-    },
+    guard::{Guard, Refusal, Run, Spending, internal, record::note_refusal},
     rejection::Rejection,
     rewrite::RewrittenStatement,
     session::Session,
@@ -57,57 +52,6 @@ pub(in crate::guard) trait Reading {
     fn given(&self) -> Given<'_>;
 }
 
-impl Reading for PastDifference {
-    fn given(&self) -> Given<'_> {
-        Given::Rows(&self.preview.rows)
-    }
-}
-
-impl Reading for PastHistory {
-    fn given(&self) -> Given<'_> {
-        Given::Rows(&self.preview.rows)
-    }
-}
-
-impl Reading for LookedAtChange {
-    fn given(&self) -> Given<'_> {
-        match &self.preview {
-            Some(preview) => Given::Rows(&preview.rows),
-            None => Given::Entries(1),
-        }
-    }
-}
-
-impl Reading for Vec<ReceiptView> {
-    fn given(&self) -> Given<'_> {
-        Given::Entries(self.len())
-    }
-}
-
-impl Reading for Vec<ChangeView> {
-    fn given(&self) -> Given<'_> {
-        Given::Entries(self.len())
-    }
-}
-
-impl Reading for Vec<SnapshotView> {
-    fn given(&self) -> Given<'_> {
-        Given::Entries(self.len())
-    }
-}
-
-impl Reading for ReceiptView {
-    fn given(&self) -> Given<'_> {
-        Given::Entries(1)
-    }
-}
-
-impl Reading for SnapshotView {
-    fn given(&self) -> Given<'_> {
-        Given::Entries(1)
-    }
-}
-
 impl Run {
     /// Notes a query by which a call reads rows: what it reads, and by which policies.
     pub(in crate::guard) fn note_look(&mut self, statement: &RewrittenStatement) {
@@ -127,6 +71,16 @@ impl Run {
 }
 
 impl Guard {
+    /// Counts what a statement of `session` took, and gave by `envelope`.
+    pub(in crate::guard) fn spend(
+        &self,
+        session: &Session,
+        envelope: Option<&Envelope>,
+        time: Duration,
+    ) {
+        self.spend_reading(session, envelope.map(Given::Rows), time);
+    }
+
     /// A call that begins now.
     pub(in crate::guard) fn begin_reading(&self) -> Run {
         Run::new(self.current.get(), false, self.host.monotonic())

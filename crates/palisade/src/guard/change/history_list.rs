@@ -18,7 +18,9 @@ use crate::{
     firewall::VisibleRelation,
     guard::{
         Backend, BackendError, BackendErrorKind, Cancel, Guard, Looked, Refusal, Run, internal,
-        live::Live, past::require_answers,
+        live::Live,
+        past::require_answers,
+        reading::{Given, Reading},
     },
     limits::Limits,
     past::{KeptLabel, Label},
@@ -52,6 +54,12 @@ pub struct PastHistory {
     pub from: Option<AsOf>,
     /// The cells that became different, newest first, each with the first moment at which it was so.
     pub preview: Preview,
+}
+
+impl Reading for PastHistory {
+    fn given(&self) -> Given<'_> {
+        Given::Rows(&self.preview.rows)
+    }
 }
 
 /// Two moments that follow one another, between which rows were written.

@@ -10,7 +10,10 @@ use crate::{
     change::{ChainedReceipt, row_text},
     code::Code,
     firewall::VisibleRelation,
-    guard::{Refusal, Run, internal},
+    guard::{
+        Refusal, Run, internal,
+        reading::{Given, Reading},
+    },
     policy::obligation::RowFilter,
     rejection::Rejection,
     session::Session,
@@ -32,6 +35,18 @@ pub struct ReceiptView {
     /// The receipt.
     #[serde(flatten)]
     pub receipt: Receipt,
+}
+
+impl Reading for ReceiptView {
+    fn given(&self) -> Given<'_> {
+        Given::Entries(1)
+    }
+}
+
+impl Reading for Vec<ReceiptView> {
+    fn given(&self) -> Given<'_> {
+        Given::Entries(self.len())
+    }
 }
 
 /// A row whose receipts are asked for.

@@ -41,7 +41,11 @@ use crate::{
     code::Code,
     guard::{
         Backend, BackendError, BackendErrorKind, Became, Cancel, Guard, Run,
-        backend_error::describe_failure, internal, live::Live, ticket::Ticket,
+        backend_error::describe_failure,
+        internal,
+        live::Live,
+        reading::{Given, Reading},
+        ticket::Ticket,
     },
     limits::Limits,
     policy::{ApprovalDemand, ApprovalLevel, obligation::RowFilter},
@@ -146,6 +150,21 @@ pub struct LookedAtChange {
     pub preview: Option<Preview>,
     /// Whether that is what it did when it was validated. If not, it has to be validated again.
     pub is_as_validated: bool,
+}
+
+impl Reading for LookedAtChange {
+    fn given(&self) -> Given<'_> {
+        match &self.preview {
+            Some(preview) => Given::Rows(&preview.rows),
+            None => Given::Entries(1),
+        }
+    }
+}
+
+impl Reading for Vec<ChangeView> {
+    fn given(&self) -> Given<'_> {
+        Given::Entries(self.len())
+    }
 }
 
 /// Who looks at a change.

@@ -21,6 +21,7 @@ use crate::{
         internal,
         live::Live,
         past::require_answers,
+        reading::{Given, Reading},
         ticket::Ticket,
     },
     rejection::Rejection,
@@ -44,6 +45,12 @@ pub struct PastDifference {
     pub to: Option<AsOf>,
     /// The cells that are different.
     pub preview: Preview,
+}
+
+impl Reading for PastDifference {
+    fn given(&self) -> Given<'_> {
+        Given::Rows(&self.preview.rows)
+    }
 }
 
 /// Between which moments a difference is asked for: names of snapshots, or times.
