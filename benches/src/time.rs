@@ -9,9 +9,19 @@ const ROUNDS: usize = 101;
 /// so that a machine whose speed drifts does not show in their ratios.
 #[must_use]
 pub fn medians<const N: usize>(runs: u32, work: [&mut dyn FnMut(); N]) -> [f64; N] {
+    medians_of(ROUNDS, runs, work)
+}
+
+/// As [`medians`], of so many rounds.
+#[must_use]
+pub fn medians_of<const N: usize>(
+    rounds: usize,
+    runs: u32,
+    work: [&mut dyn FnMut(); N],
+) -> [f64; N] {
     let mut times = [const { Vec::new() }; N];
     let mut work = work;
-    for _ in 0..ROUNDS {
+    for _ in 0..rounds {
         for (work, times) in work.iter_mut().zip(&mut times) {
             let start = Instant::now();
             for _ in 0..runs {

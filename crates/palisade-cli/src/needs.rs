@@ -328,13 +328,8 @@ impl Needs {
             else {
                 continue;
             };
-            let keys = (relation.primary_key.iter())
-                .filter_map(|index| relation.column(*index))
-                .map(|column| column.name.to_string());
-            let own = [FROM, TO].map(str::to_owned);
-            let columns = columns.iter().cloned().chain(keys).chain(own);
             let name = (companion.schema.clone(), companion.name.clone());
-            self.past.insert(name, columns.collect());
+            self.past.insert(name, past_columns(relation, columns));
         }
     }
 
@@ -357,6 +352,15 @@ impl Needs {
         }
         self.relations.retain(|_, columns| !columns.is_empty());
     }
+}
+
+/// What is read of the past of a relation, of which these columns are read.
+pub(crate) fn past_columns(relation: &Relation, columns: &BTreeSet<String>) -> BTreeSet<String> {
+    let keys = (relation.primary_key.iter())
+        .filter_map(|index| relation.column(*index))
+        .map(|column| column.name.to_string());
+    let own = [FROM, TO].map(str::to_owned);
+    columns.iter().cloned().chain(keys).chain(own).collect()
 }
 
 #[cfg(test)]

@@ -65,6 +65,17 @@ pub(crate) fn missing_changes(
     }
 }
 
+/// What an account lacks to read tables as they were, and what comes of that.
+#[cfg(feature = "mysql")]
+pub(crate) fn missing_history(user: &str, what: &str, why: &str, remedy: String) -> Weak {
+    Weak {
+        kind: "missing-grant",
+        description: format!("{user} lacks {what}: {why}"),
+        remedy,
+        excess: Excess::Nothing,
+    }
+}
+
 /// What an account that changes data can change beyond what the policies permit to anybody.
 pub(crate) fn excessive_changes(
     user: &str,

@@ -773,6 +773,26 @@ impl Call {
         }
     }
 
+    /// Whether the gate records the call itself, though it runs no statement of the caller's.
+    pub(crate) fn is_reading(&self) -> bool {
+        match self {
+            Self::Past(_) => true,
+            Self::Change(call) => call.is_reading(),
+            Self::Execute(_)
+            | Self::RunTemplate(_)
+            | Self::Query(_)
+            | Self::ExplainQuery(_)
+            | Self::PolicyTest(_)
+            | Self::ListSchemas(_)
+            | Self::SchemaDump(_)
+            | Self::ListTables(_)
+            | Self::SearchObjects(_)
+            | Self::PolicyExplain(_)
+            | Self::DescribeTable(_)
+            | Self::ListTemplates(_) => false,
+        }
+    }
+
     /// Whether it runs one query over the rows of now: neither a file nor a store is asked for it.
     pub(crate) fn reads_now(&self) -> bool {
         match self {

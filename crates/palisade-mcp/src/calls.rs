@@ -178,7 +178,17 @@ pub(crate) async fn run_on(
             .instrument(tracing::debug_span!(target: "palisade", "wait"))
             .await;
         asked.notes.note_stage(WAIT, waits);
-        let place = place.map_err(|busy| refusal(too_busy(busy)))?;
+        let place = match place {
+            Ok(place) => place,
+            Err(busy) => {
+                let refused = Err(refusal(too_busy(busy)));
+                // It has not come as far as the gate.
+                return match call.is_reading() {
+                    true => record(connection, asked, refused, began).await,
+                    false => refused,
+                };
+            }
+        };
         let kind = place.kind();
         let time = match kind {
             Kind::Full => left(timeout, began.elapsed(), deadline),
@@ -503,11 +513,7 @@ impl Connection {
         let (outcome, report) = self.guard.answer(request).await;
         asked.notes.note_stages(start, &report.stages);
         let envelope = outcome.into_result()?;
-        let answer = envelope.answer();
-        let count = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
-        let rows = count(answer.row_count());
-        let cells = rows.saturating_mul(count(answer.columns().len()));
-        asked.notes.note_rows(rows, cells);
+        asked.notes.note_answer(&envelope);
         answer::rows(&envelope, form).map_err(refusal)
     }
 

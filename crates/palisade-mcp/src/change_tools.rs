@@ -1,6 +1,6 @@
 //! The tools of changes that are looked at before they are kept: what they are called with, and what they do.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use palisade::{
     answer::Form,
@@ -85,6 +85,23 @@ impl ChangeToolCall {
             | Self::List
             | Self::Receipts(_)
             | Self::Trace { .. } => PartInChanges::Both,
+        }
+    }
+
+    /// Whether it shows something. The gate records such calls.
+    pub(crate) fn is_reading(&self) -> bool {
+        match self {
+            Self::Validate(_, _)
+            | Self::Inspect(_, _)
+            | Self::List
+            | Self::Receipts(_)
+            | Self::Trace { .. } => true,
+            Self::Propose { .. }
+            | Self::Approve { .. }
+            | Self::Reject(_)
+            | Self::Commit(_)
+            | Self::Compensate { .. }
+            | Self::Revert { .. } => false,
         }
     }
 
@@ -284,10 +301,14 @@ impl Connection {
             PartInChanges::Approver => asked.may_approve,
             PartInChanges::Both => asked.is_changeable || asked.may_approve,
         };
-        if !may {
-            return Err(refusal(read_only()));
-        }
         let guard = &self.guard;
+        if !may {
+            let refused = refusal(read_only());
+            if call.is_reading() {
+                guard.record_call(&asked.session, Err(&refused), Duration::ZERO)?;
+            }
+            return Err(refused);
+        }
         let within = |form: Form| ChangeCall {
             limits: Some(limits),
             room: Some(asked.size.room(form, true)),
@@ -307,11 +328,11 @@ impl Connection {
             }
             ChangeToolCall::Validate(id, form) => {
                 let validated = guard.validate_change(id, within(*form));
-                self.show(&validated.await?, *form)
+                self.show(&validated.await?, *form, asked)
             }
             ChangeToolCall::Inspect(id, form) => {
                 let inspected = guard.inspect_change(id, within(*form));
-                self.show(&inspected.await?, *form)
+                self.show(&inspected.await?, *form, asked)
             }
             ChangeToolCall::Approve { change, preview } => {
                 let approved = guard.approve_change((change, preview), plain);
@@ -350,7 +371,12 @@ impl Connection {
     }
 
     /// A change, and behind it the rows that are different.
-    fn show(&self, looked: &LookedAtChange, form: Form) -> Result<CallToolResult, Refusal> {
+    fn show(
+        &self,
+        looked: &LookedAtChange,
+        form: Form,
+        asked: &Asked,
+    ) -> Result<CallToolResult, Refusal> {
         let LookedAtChange {
             view,
             preview,
@@ -379,6 +405,7 @@ impl Connection {
         let Some(preview) = preview else {
             return Ok(result);
         };
+        asked.notes.note_answer(&preview.rows);
         match form {
             Form::Table => {
                 result

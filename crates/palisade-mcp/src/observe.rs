@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use palisade::{code::Code, guard::StageTime, session::Principal};
+use palisade::{answer::Envelope, code::Code, guard::StageTime, session::Principal};
 use tracing::{Span, field};
 
 /// Is told of every call when it has ended. What it is told holds no statement, no literal, no parameter and no value.
@@ -168,7 +168,11 @@ impl CallNotes {
     }
 
     /// Notes how many rows and cells it gives.
-    pub(crate) fn note_rows(&self, rows: u64, cells: u64) {
+    pub(crate) fn note_answer(&self, envelope: &Envelope) {
+        let answer = envelope.answer();
+        let count = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
+        let rows = count(answer.row_count());
+        let cells = rows.saturating_mul(count(answer.columns().len()));
         self.span.record("rows", rows);
         if let Some(noted) = &self.noted {
             let mut call = noted.call();

@@ -228,7 +228,7 @@ impl Connection {
                 let compared = guard.compare_past(table, moments, within).await?;
                 let PastDifference { from, to, preview } = compared;
                 let told = json!({"from": from, "to": to});
-                self.show_cells(told, ("difference", &preview), *form)
+                self.show_cells(told, ("difference", &preview), (*form, asked))
             }
             PastToolCall::History {
                 table,
@@ -244,7 +244,7 @@ impl Connection {
                 let listed = guard.list_history(rows, from.as_deref(), within);
                 let PastHistory { from, preview } = listed.await?;
                 let told = from.map_or_else(|| json!({}), |from| json!({"from": from}));
-                self.show_cells(told, ("history", &preview), *form)
+                self.show_cells(told, ("history", &preview), (*form, asked))
             }
         }
     }
@@ -254,8 +254,9 @@ impl Connection {
         &self,
         mut told: Value,
         (name, preview): (&str, &Preview),
-        form: Form,
+        (form, asked): (Form, &Asked),
     ) -> Result<CallToolResult, Refusal> {
+        asked.notes.note_answer(&preview.rows);
         let counted: Vec<Value> = preview.counted.iter().map(answer::count_changed).collect();
         if let (Value::Object(told), false) = (&mut told, counted.is_empty()) {
             told.insert("also_changed".to_owned(), Value::Array(counted));

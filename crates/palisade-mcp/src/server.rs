@@ -550,7 +550,8 @@ impl PalisadeServer {
         };
         let asked = Arc::new(asked);
         let result = match arguments.and_then(|arguments| Call::read(tool, arguments)) {
-            // The gate records what runs statements.
+            // The gate records what runs statements, and what reads the past, changes or receipts.
+            Ok(call) if call.is_reading() => run_on(connection, &Arc::new(call), &asked).await,
             Ok(call) if !call.is_statement() => {
                 let result = run_on(connection, &Arc::new(call), &asked).await;
                 record(connection, &asked, result, began).await

@@ -34,6 +34,9 @@ pub use cascade_count::columns_read;
 pub use config::MysqlConfig;
 pub use connect::{ConnectError, Obstacle, connect};
 pub use digests::{Digest, Digests, read_digests};
+pub use history::rights::{
+    HISTORY_TABLES, HistoryRights, KeptTable, list_kept_tables, read_history_rights,
+};
 pub use introspect::{IntrospectError, catalog};
 /// The driver whose connections this crate takes.
 pub use mysql_async;

@@ -101,6 +101,15 @@ fn enable_script(relation: &Relation) -> Result<String, HistoryFault> {
     let strict = if relation.strict { " STRICT" } else { "" };
     let keys = table.keys.join(", ");
     let last = format!("(SELECT max(seq) FROM main.{marks})");
+    // Rows that a new one replaces are looked for by these.
+    let open_by_others = (1..).zip(&table.others).map(|(number, key)| {
+        format!(
+            "CREATE INDEX main.{} ON {companion} ({}) WHERE {TO} IS NULL;\n",
+            quote(&format!("{}_open_{number}", table.companion)),
+            key.join(", ")
+        )
+    });
+    let open_by_others: String = open_by_others.collect();
     let mut script = format!(
         "-- History of {shown}: every state of its rows from now on. Earlier history of it is dropped.\n\
          BEGIN IMMEDIATE;\n\
@@ -114,6 +123,7 @@ fn enable_script(relation: &Relation) -> Result<String, HistoryFault> {
          CREATE INDEX main.{} ON {companion} ({keys}, {FROM});\n\
          CREATE UNIQUE INDEX main.{} ON {companion} ({keys}) WHERE {TO} IS NULL;\n\
          CREATE INDEX main.{} ON {companion} ({TO});\n\
+         {open_by_others}\
          INSERT INTO main.{marks} DEFAULT VALUES;\n\
          INSERT INTO main.{companion} ({columns}, {FROM}) SELECT {columns}, {last} FROM main.{name};\n\
          INSERT INTO main.{spans} VALUES ({}, {last}) ON CONFLICT (relation) DO UPDATE SET since = excluded.since;\n",
@@ -258,6 +268,8 @@ impl Kept {
     }
 
     /// Closes the open states of rows by these images' keys, and opens what is there now.
+    ///
+    /// Each condition has a statement of its own, which an index of open states answers. Joined by OR, SQLite reads all of them.
     fn trigger_body(&self, kind: &str, images: &[&str]) -> String {
         // A trigger's body names no schema.
         let last = format!("(SELECT max(seq) FROM {})", quote(MARKS));
@@ -271,30 +283,34 @@ impl Kept {
         let by_key: Vec<String> = (images.iter())
             .map(|image| is_image(&self.keys, image))
             .collect();
-        let by_key = by_key.join(" OR ");
         // Rows that REPLACE deletes set off no trigger of their own. They are among those with a unique key of the new row.
-        let gone: Vec<String> = (self.others.iter())
+        let gone = (self.others.iter())
             .filter(|_| images.contains(&"NEW"))
             .map(|key| {
                 let same = self.keys.iter();
                 let same = same.map(|name| format!("present.{name} IS {companion}.{name}"));
                 format!(
-                    " OR ({} AND NOT EXISTS (SELECT 1 FROM {table} AS present WHERE {}))",
+                    "{} AND NOT EXISTS (SELECT 1 FROM {table} AS present WHERE {})",
                     is_image(key, "NEW"),
                     same.collect::<Vec<_>>().join(" AND ")
                 )
-            })
-            .collect();
+            });
+        let closes = by_key.iter().cloned().chain(gone).map(|condition| {
+            format!(
+                "\x20 UPDATE {companion} SET {TO} = {last} WHERE {TO} IS NULL AND {condition};\n"
+            )
+        });
+        let closes: String = closes.collect();
         let columns = self.columns.join(", ");
         format!(
             "AFTER {} ON {table} BEGIN\n\
              \x20 INSERT INTO {} (mark) VALUES (random());\n\
-             \x20 UPDATE {companion} SET {TO} = {last} WHERE {TO} IS NULL AND ({by_key}{});\n\
-             \x20 INSERT INTO {companion} ({columns}, {FROM}) SELECT {columns}, {last} FROM {table} WHERE {by_key};\n\
+             {closes}\
+             \x20 INSERT INTO {companion} ({columns}, {FROM}) SELECT {columns}, {last} FROM {table} WHERE {};\n\
              END",
             kind.to_uppercase(),
             quote(MARKS),
-            gone.concat(),
+            by_key.join(" OR "),
         )
     }
 }
@@ -399,9 +415,10 @@ pub(crate) fn list_changed_keys(
         return Ok(Vec::new());
     };
     let sql = format!(
-        "SELECT DISTINCT {} FROM main.{} WHERE ({FROM} > ?1 AND {FROM} <= ?2) OR ({TO} > ?1 AND {TO} <= ?2) LIMIT ?3",
-        table.keys.join(", "),
-        quote(&table.companion),
+        "SELECT {keys} FROM main.{companion} WHERE {FROM} > ?1 AND {FROM} <= ?2 \
+         UNION SELECT {keys} FROM main.{companion} WHERE {TO} > ?1 AND {TO} <= ?2 LIMIT ?3",
+        keys = table.keys.join(", "),
+        companion = quote(&table.companion),
     );
     let mut query = conn.prepare(&sql)?;
     let last = to.map_or(i64::MAX, number);

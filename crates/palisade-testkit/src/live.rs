@@ -18,7 +18,7 @@ use std::{
 use crate::fixture::policy_sources;
 use crate::host::Still;
 use palisade::{
-    audit::NoAudit,
+    audit::{AuditSink, NoAudit},
     code::Code,
     firewall::{Firewall, FirewallBuilder},
     guard::{Backend, Guard, Outcome},
@@ -94,14 +94,29 @@ pub fn changing_gate_on<B: Backend>(
     guard(firewall.allow_changes(), backend, host)
 }
 
+/// As [`changing_gate_on`], which records to `audit`.
+pub fn recording_gate_on<B: Backend>(
+    backend: B,
+    policies: PolicySources,
+    host: impl Host + 'static,
+    audit: Arc<dyn AuditSink>,
+) -> Guard {
+    let firewall = Firewall::builder(backend.catalog().clone(), policies);
+    recording_guard(firewall.allow_changes(), backend, host, audit)
+}
+
 fn guard<B: Backend>(firewall: FirewallBuilder, backend: B, host: impl Host + 'static) -> Guard {
+    recording_guard(firewall, backend, host, Arc::new(NoAudit))
+}
+
+fn recording_guard<B: Backend>(
+    firewall: FirewallBuilder,
+    backend: B,
+    host: impl Host + 'static,
+    audit: Arc<dyn AuditSink>,
+) -> Guard {
     let firewall = firewall.build().unwrap_or_else(|error| panic!("{error}"));
-    Guard::new(
-        Arc::new(firewall),
-        backend,
-        Arc::new(host),
-        Arc::new(NoAudit),
-    )
+    Guard::new(Arc::new(firewall), backend, Arc::new(host), audit)
 }
 
 fn policies(schema: &str, more: &str) -> PolicySources {

@@ -40,6 +40,7 @@ Tasks:
   bench [BENCH [ARG...]]
                   benches of a decision and of the query path, each beside its baseline, and their ratios;
                   `bench scale [sqlite] [postgres] [mariadb]`: time and memory as tables and policies grow;
+                  `bench history [ROWS] [sqlite] [postgres] [mariadb]`: what history and previews of changes cost;
                   `bench peers [sqlite] [postgres]`: calls of `palisade serve` beside other MCP servers, from npm
   load [--minutes N]
                   calls a second that `palisade serve --http` sustains on PostgreSQL, beside another MCP server, from npm;

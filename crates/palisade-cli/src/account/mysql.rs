@@ -14,13 +14,14 @@ use palisade::{
     session::Principal,
 };
 use palisade_mysql::{
-    Conn, IntrospectError,
+    Conn, HISTORY_TABLES, HistoryRights, IntrospectError, KeptTable,
     account::{
         Assigning, assignable, client_host, current, having, invoker_views, readable_system,
         unreadable, version,
     },
     columns_read, examine_beside,
     introspect::tells_triggers,
+    list_kept_tables, read_history_rights,
 };
 
 use super::{Account, Asked, Mending, Plan, beside_changes, comment, compare_changes};
@@ -28,16 +29,16 @@ use crate::{
     database::Access,
     exit::Failure,
     mysql::{self, silent},
-    needs::{Changes, Needs, needs, principals},
+    needs::{Changes, Needs, needs, past_columns, principals},
     setup::Setup,
     step_needs::{IMAGES_NOTE, StepNeeds},
     target::Target,
-    weakness::{Weak, missing, missing_changes},
+    weakness::{Weak, missing, missing_changes, missing_history},
 };
 
 /// The tables of a database that keep its histories: since when each is whole, and what is written after a moment is noted.
-const SPANS: &str = "palisade_history.spans";
-const SEAL: &str = "palisade_history.seal";
+const SPANS: &str = HISTORY_TABLES[0];
+const SEAL: &str = HISTORY_TABLES[1];
 
 /// Looks at the account that `target` logs in as.
 pub(crate) async fn look(
@@ -72,6 +73,7 @@ pub(crate) async fn look(
         Access::Read => weaknesses.collect(),
         Access::Write => beside_changes(weaknesses),
     };
+    let mut notes = Vec::new();
     if let Some(((catalog, needs), beside)) = found {
         let (name, host) = current(&mut conn).await.map_err(silent(target))?;
         let account = account(&name, &host);
@@ -80,6 +82,12 @@ pub(crate) async fn look(
             weaknesses.extend(lacking(&account, &needs, &unreadable));
             let readable = readable_system(&mut conn).await.map_err(silent(target))?;
             weaknesses.extend(lacking_system(&account, &needs, &readable));
+            let of_history = (account.as_str(), target.database());
+            let (lacking, obstacle) = look_at_history(&mut conn, of_history, &catalog, &needs)
+                .await
+                .map_err(silent(target))?;
+            weaknesses.extend(lacking);
+            notes.extend(obstacle);
         }
         if access == Access::Write {
             let held = read_changes(&mut conn, &catalog)
@@ -104,7 +112,7 @@ pub(crate) async fn look(
         product,
         version: Some(version),
         weaknesses,
-        notes: Vec::new(),
+        notes,
     })
 }
 
@@ -278,6 +286,113 @@ fn lacking_system(
             missing_changes(account, &shown, "SELECT", remedy)
         })
         .collect()
+}
+
+/// What the account lacks to read the past of what the policies show to somebody, and why no moment is noted on this server.
+async fn look_at_history(
+    conn: &mut Conn,
+    (account, own): (&str, &str),
+    catalog: &Catalog,
+    needs: &Needs,
+) -> Result<(Vec<Weak>, Option<String>), IntrospectError> {
+    let read = needs.relations.keys();
+    let tables = (read.filter(|(schema, _)| schema == own)).map(|(_, name)| name.clone());
+    let kept = list_kept_tables(conn, &tables.collect()).await?;
+    if kept.is_empty() {
+        return Ok((Vec::new(), None));
+    }
+    let rights = read_history_rights(conn).await?;
+    let lacking = lacking_history((account, own), catalog, needs, (&kept, &rights));
+    let obstacle = rights
+        .obstacle
+        .map(|why| format!("history is kept, and no moment can be noted on this server: {why}"));
+    Ok((lacking, obstacle))
+}
+
+fn lacking_history(
+    (account, own): (&str, &str),
+    catalog: &Catalog,
+    needs: &Needs,
+    (kept, rights): (&[KeptTable], &HistoryRights),
+) -> Vec<Weak> {
+    let grant = |privileges: &str, name: &str| {
+        format!(
+            "GRANT {privileges} ON {} TO {account};",
+            relation(own, name)
+        )
+    };
+    let shown = |name: &str| ident::qualify([own, name]);
+    let mut found = Vec::new();
+    for one in kept {
+        if one.lacks_until {
+            let until = select(&BTreeSet::from([TO.to_owned()]));
+            found.push(missing_history(
+                account,
+                &format!("{until} on {}", shown(&one.table)),
+                "without it plain queries of the table fail, since history is kept of it (error 1143)",
+                grant(&until, &one.table),
+            ));
+        }
+        let key = (own.to_owned(), one.table.clone());
+        let Some((table, columns)) = (catalog.find(own, &one.table)).zip(needs.relations.get(&key))
+        else {
+            continue;
+        };
+        let none = BTreeSet::new();
+        let readable = rights.readable.get(&one.companion).unwrap_or(&none);
+        let wanted = past_columns(table, columns);
+        let lacking: BTreeSet<String> = wanted.difference(readable).cloned().collect();
+        if !lacking.is_empty() {
+            // Of a view that is not seen whole, it is not known that it has the past.
+            let privileges = format!("{}, REFERENCES", select(&lacking));
+            found.push(missing_history(
+                account,
+                &format!("{} on {}", select(&lacking), shown(&one.companion)),
+                "without it the past of the table is not read",
+                grant(&privileges, &one.companion),
+            ));
+        } else if catalog.companion(table).is_none() {
+            found.push(missing_history(
+                account,
+                &format!("REFERENCES on {}", shown(&one.companion)),
+                "without it not all columns of the past are seen, and none of it is read; if it is granted, run the SQL of \
+                 `palisade history enable` again",
+                grant("REFERENCES", &one.companion),
+            ));
+        }
+    }
+    let of_all = [
+        (
+            rights.reads_spans,
+            (
+                format!("SELECT on {}", shown(SPANS)),
+                grant("SELECT", SPANS),
+            ),
+            "without it it is not known since when histories are whole, and no past is read",
+        ),
+        (
+            rights.writes_seal,
+            (
+                format!("SELECT, UPDATE (n) on {}", shown(SEAL)),
+                grant("SELECT, UPDATE (n)", SEAL),
+            ),
+            "without it no moment is noted",
+        ),
+        (
+            rights.sees_transactions,
+            (
+                "PROCESS on *.*".to_owned(),
+                format!("GRANT PROCESS ON *.* TO {account};"),
+            ),
+            "without it no moment is noted, and no past is read; it shows the statements of all sessions",
+        ),
+    ];
+    for (has, (what, remedy), why) in of_all {
+        if !has {
+            found.push(missing_history(account, &what, why, remedy));
+        }
+    }
+    found
 }
 
 /// What to read of the server's own relations for which there are privileges: `information_schema` has none.

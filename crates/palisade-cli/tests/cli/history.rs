@@ -163,6 +163,102 @@ fn what_became_of_a_row_is_listed() {
     assert!(refused.err.contains("primary key"), "{}", refused.err);
 }
 
+/// The audit log's records since so many, each as its tool, its decision and its rows.
+fn records(desk: &Desk, since: usize) -> Vec<(String, String, u64)> {
+    let log = std::fs::read_to_string(desk.path("audit.jsonl")).unwrap();
+    assert!(!log.contains("second"), "a value stands in {log}");
+    let records = log.lines().map(|line| serde_json::from_str(line).unwrap());
+    let records = records.filter(|record: &Value| record["kind"] != "begin");
+    let told = records.skip(since).map(|record: Value| {
+        let text = |key: &str| record[key].as_str().unwrap_or_default().to_owned();
+        (
+            text("tool"),
+            text("decision"),
+            record["rows"].as_u64().unwrap(),
+        )
+    });
+    told.collect()
+}
+
+/// A read of the past is one record, by whichever door it came.
+#[test]
+fn each_read_of_the_past_is_recorded_once() {
+    let desk = desk();
+    let run = |command: &[&str]| desk.run(&[command, &CONFIG].concat());
+    run(&["snapshots", "create", "connection:desk", "first"]).expect_exit(0);
+    change(&desk, "UPDATE tickets SET subject = 'second' WHERE id = 1");
+    let recorded = |tool: &str, decision: &str, rows| (tool.to_owned(), decision.to_owned(), rows);
+    let mut expected = vec![recorded("create_snapshot", "allow", 1)];
+    assert_eq!(records(&desk, 0), expected);
+    let of = |command: &[&'static str]| {
+        let (verbs, rest) = command.split_at(2);
+        run(&[verbs, &["connection:desk"], rest].concat())
+    };
+    of(&["snapshots", "list"]).expect_exit(0);
+    expected.push(recorded("list_snapshots", "allow", 1));
+    of(&["history", "diff", "tickets", "--from", "first"]).expect_exit(0);
+    expected.push(recorded("diff_table", "allow", 1));
+    of(&["history", "list", "tickets"]).expect_exit(0);
+    expected.push(recorded("list_history", "allow", 1));
+    of(&["history", "diff", "customers", "--from", "first"]).expect_exit(1);
+    expected.push(recorded("diff_table", "reject", 0));
+    of(&["snapshots", "delete", "first"]).expect_exit(0);
+    expected.push(recorded("delete_snapshot", "allow", 1));
+    assert_eq!(records(&desk, 0), expected);
+    run(&["snapshots", "create", "connection:desk", "again"]).expect_exit(0);
+    change(
+        &desk,
+        "UPDATE tickets SET subject = 'second, again' WHERE id = 1",
+    );
+    let since = expected.len() + 1;
+    desk.write("palisade.toml", format!("{CONFIGURATION}writable = true\n"));
+    let mut client = Client::new(&desk, &CONFIG);
+    let mut expected = Vec::new();
+    for (tool, arguments, decision, rows) in [
+        ("list_snapshots", json!({}), "allow", 1),
+        (
+            "diff_table",
+            json!({"table": "tickets", "from": "again"}),
+            "allow",
+            1,
+        ),
+        (
+            "diff_table",
+            json!({"table": "tickets", "from": "nosuch"}),
+            "reject",
+            0,
+        ),
+        ("list_history", json!({"table": "tickets"}), "allow", 2),
+        ("list_history", json!({"table": 7}), "reject", 0),
+        ("list_changes", json!({}), "allow", 0),
+        ("list_receipts", json!({}), "allow", 0),
+        (
+            "trace",
+            json!({"table": "tickets", "key": {"id": 1}}),
+            "allow",
+            0,
+        ),
+        ("inspect_change", json!({"change": "nosuch"}), "reject", 0),
+        ("validate_change", json!({"change": "nosuch"}), "reject", 0),
+    ] {
+        client.call(tool, &arguments);
+        expected.push(recorded(tool, decision, rows));
+    }
+    assert_eq!(records(&desk, since), expected);
+    // What a change that sets the table back would do is shown by one record, beside that of the statement that was tried.
+    let proposed = client.call("revert_table", &json!({"table": "tickets", "to": "again"}));
+    let id = &proposed["structuredContent"]["change"];
+    client.call("validate_change", &json!({"change": id}));
+    let told = records(&desk, since + expected.len());
+    let shown = told.iter().filter(|(_, _, rows)| *rows > 0);
+    let shown: Vec<_> = shown.collect();
+    assert_eq!(
+        shown,
+        [&recorded("validate_change", "allow", 1)],
+        "{told:?}"
+    );
+}
+
 /// The account that `setup-sql` prints reads the past of what it reads, and no more; of another, `doctor` says what it lacks.
 fn an_account_of_its_own_reads_the_past(shop: &Shop, superuser: &str) {
     let url = shop.url();
@@ -245,6 +341,60 @@ fn an_account_of_mariadb_reads_the_past() {
     // As servers have it, and those of tests have not.
     shop.ask("SET GLOBAL innodb_flush_log_at_trx_commit = 1");
     an_account_of_its_own_reads_the_past(&shop, "root");
+    each_grant_that_is_missing_is_told(&shop);
+}
+
+/// Without one of the grants that `setup-sql` prints for histories, `doctor` says which, and what it says mends it.
+fn each_grant_that_is_missing_is_told(shop: &Shop) {
+    let role = format!("keeper_{}@'127.0.0.1'", shop.database);
+    let list_missing = || {
+        let doctor = ["doctor", "connection:desk", "--format", "json"];
+        let found = shop.desk.run(&[&doctor[..], &CONFIG].concat()).json();
+        let weaknesses = found["weaknesses"].as_array().unwrap().clone();
+        let missing = weaknesses
+            .into_iter()
+            .filter(|weak| weak["kind"] == "missing-grant");
+        missing.collect::<Vec<Value>>()
+    };
+    assert_eq!(list_missing(), [] as [Value; 0]);
+    for (revoked, told) in [
+        ("SELECT (palisade_to) ON tickets", "error 1143"),
+        (
+            "SELECT (subject) ON palisade_history_tickets",
+            "SELECT (`subject`)",
+        ),
+        (
+            "REFERENCES ON palisade_history_tickets",
+            "not all columns of the past",
+        ),
+        (
+            "ALL PRIVILEGES ON palisade_history_tickets",
+            "the past of the table is not read",
+        ),
+        (
+            "ALL PRIVILEGES ON `palisade_history.spans`",
+            "since when histories are whole",
+        ),
+        (
+            "UPDATE (n) ON `palisade_history.seal`",
+            "no moment is noted",
+        ),
+        (
+            "ALL PRIVILEGES ON `palisade_history.seal`",
+            "no moment is noted",
+        ),
+        ("PROCESS ON *.*", "PROCESS on *.*"),
+    ] {
+        shop.ask(&format!("REVOKE {revoked} FROM {role}"));
+        let missing = list_missing();
+        let [one] = missing.as_slice() else {
+            panic!("{revoked}: {missing:#?}");
+        };
+        let description = one["description"].as_str().unwrap();
+        assert!(description.contains(told), "{revoked}: {description}");
+        shop.ask(one["remedy"].as_str().unwrap());
+        assert_eq!(list_missing(), [] as [Value; 0], "{revoked}");
+    }
 }
 
 /// A backup that was put back and written on is another database, until its histories begin anew.

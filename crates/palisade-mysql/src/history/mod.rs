@@ -1,5 +1,6 @@
 //! History of MariaDB tables: what the backend asks of it.
 
+pub(crate) mod rights;
 pub(crate) mod script;
 mod status;
 #[cfg(test)]

@@ -64,6 +64,12 @@ pub(crate) fn companion_name(table: &str) -> String {
     format!("{PREFIX}_{table}")
 }
 
+/// Whether an error says that an account may not read until when a row of a table with history is so.
+pub(crate) fn lacks_until(code: u16, message: &str) -> bool {
+    // `ER_COLUMNACCESS_DENIED_ERROR`
+    code == 1143 && message.contains(TO)
+}
+
 /// The SQL that gives a table a history, or begins it anew, and lets `account` (`name@host`) read it.
 pub(crate) fn enable_script(
     table: &HistoryTable<'_>,

@@ -137,6 +137,7 @@ pub(crate) fn enable_script(
          ALTER TABLE {companion} REPLICA IDENTITY FULL;\n\
          CREATE INDEX ON {companion} ({keys}, {FROM});\n\
          CREATE INDEX ON {companion} ({TO}) WHERE {TO} IS NOT NULL;\n\
+         CREATE INDEX ON {companion} ({FROM});\n\
          {open_index}\
          ANALYZE {companion};\n\
          {function}\

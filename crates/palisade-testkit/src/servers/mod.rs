@@ -26,6 +26,7 @@
 //! listen on this machine only.
 
 mod account;
+mod cutting;
 mod error;
 mod find;
 mod galera;
@@ -42,6 +43,7 @@ use std::{ops::Deref, sync::OnceLock};
 use self::find::Kind;
 pub(crate) use self::find::{libraries, tools};
 pub use self::{
+    cutting::CuttingProxy,
     error::ServerError,
     galera::GaleraCluster,
     losing::LosingProxy,

@@ -27,6 +27,8 @@ CREATE TABLE items (order_id integer, line integer, what varchar(20), PRIMARY KE
     FOREIGN KEY (order_id) REFERENCES orders (id) ON DELETE CASCADE);
 CREATE TABLE notes (id integer PRIMARY KEY, customer integer, text varchar(20),
     FOREIGN KEY (customer) REFERENCES customers (id) ON DELETE SET NULL);
+CREATE TABLE gifts (id integer PRIMARY KEY, customer integer, secret varchar(9), FOREIGN KEY (customer) REFERENCES customers (id));
+CREATE TABLE cards (id integer PRIMARY KEY, customer integer, FOREIGN KEY (customer) REFERENCES customers (id));
 CREATE TABLE loose (word varchar(9));
 CREATE TABLE kinds (id integer PRIMARY KEY, TYPES);
 INSERT INTO customers VALUES (1, 'a', 'Ada', 'SECRET-1', 'free'), (2, 'a', 'Bob', 'SECRET-2', 'free'), (3, 'b', 'Cyd', 'SECRET-3', 'free');
@@ -43,6 +45,8 @@ permit (principal, action, resource);
 forbid (principal, action == Action::"see", resource is row::SCHEMA::customers)
   when { principal != User::"boss" && resource.tenant == "b" };
 forbid (principal, action == Action::"read_plain", resource == Column::"SCHEMA.customers.ssn")
+  when { principal != User::"boss" };
+forbid (principal, action == Action::"read_plain", resource == Column::"SCHEMA.gifts.secret")
   when { principal != User::"boss" };
 forbid (principal == Agent::"remover", action in [Action::"insert", Action::"add"], resource);
 "#;
@@ -370,6 +374,31 @@ async fn respects_what_came_later(desk: &Desk) {
     let told = desk.conflict(&boss, &id).await;
     assert!(told.contains("items line=1"), "{told}");
     desk.run("DELETE FROM items WHERE what = 'late'");
+    // One whose reference forbids that: the engine refuses it, and its key is told all the same.
+    let parent = "INSERT INTO orders (customer, total, parent) SELECT NULL, 79, id FROM orders WHERE total = 77";
+    let child = |desk: &Desk| desk.value("SELECT id FROM orders WHERE total = 79");
+    desk.run(&match desk.engine {
+        Engine::Sqlite | Engine::Postgres => parent.to_owned(),
+        // It reads its own table by a copy alone.
+        Engine::Mariadb => parent.replace("FROM orders", "FROM (SELECT * FROM orders) o"),
+    });
+    let late = child(desk);
+    let told = desk.conflict(&boss, &id).await;
+    assert!(told.contains(&format!("orders id={late}")), "{told}");
+    // Between the look and the end, too.
+    desk.run("UPDATE orders SET parent = NULL WHERE total = 79");
+    let proposed = desk.propose_undo(&boss, &id).await.unwrap().change;
+    let call = ChangeCall::new(&boss);
+    desk.guard.validate_change(&proposed, call).await.unwrap();
+    let own = desk.value("SELECT id FROM orders WHERE total = 77");
+    desk.run(&format!(
+        "UPDATE orders SET parent = {own} WHERE total = 79"
+    ));
+    let refused = desk.guard.commit_change(&proposed, call).await.unwrap_err();
+    let told = refused.rejection.to_string();
+    assert_eq!(refused.rejection.code(), Code::ChangeConflict, "{told}");
+    assert!(told.contains(&format!("orders id={late}")), "{told}");
+    desk.run("DELETE FROM orders WHERE total = 79");
     // A new row that was changed since.
     desk.run("UPDATE orders SET total = 78 WHERE total = 77");
     desk.conflict(&boss, &id).await;
@@ -392,6 +421,20 @@ async fn respects_what_came_later(desk: &Desk) {
     desk.run("INSERT INTO customers VALUES (7, 'b', 'Bob', 'SECRET-7', 'free')");
     let told = desk.conflict(&boss, &id).await;
     assert!(!told.contains("Bob"), "{told}");
+    // Rows that refer to what would be removed are named to whoever sees all of their table alone.
+    let sql = "INSERT INTO customers VALUES (8, 'a', 'Hal', NULL, 'free')";
+    let id = desk.keep(&agent, &[sql]).await;
+    desk.run("INSERT INTO gifts VALUES (41, 8, 'hush')");
+    let told = desk.conflict(&boss, &id).await;
+    assert!(told.contains("gifts id=41"), "{told}");
+    let hidden = desk.conflict(&agent, &id).await;
+    assert!(!hidden.contains("41"), "{hidden}");
+    desk.run("INSERT INTO cards VALUES (42, 8)");
+    let told = desk.conflict(&agent, &id).await;
+    assert!(
+        told.contains("cards id=42") && !told.contains("41"),
+        "{told}"
+    );
 }
 
 /// Nothing of hidden values is told, and policies decide over what is written.

@@ -1,8 +1,13 @@
 //! Tables read as they were, on every engine: exactly, and nothing that is hidden by now.
 
-use std::{collections::BTreeSet, path::PathBuf, sync::Arc};
+use std::{
+    collections::BTreeSet,
+    path::PathBuf,
+    sync::{Arc, Mutex},
+};
 
 use palisade::{
+    audit::{AuditRecord, AuditSink},
     catalog::{Catalog, Companion},
     change::ChangeStore,
     code::Code,
@@ -20,7 +25,7 @@ use palisade_state::{ApprovalOptions, ApprovalStore};
 use palisade_testkit::{
     fixture::policy_sources,
     host::Ticking,
-    live::{changing_gate, changing_gate_on},
+    live::{changing_gate, changing_gate_on, recording_gate_on},
     servers::PostgresServer,
 };
 use serde_json::Value;
@@ -65,6 +70,25 @@ pub(crate) enum Engine {
 pub(crate) struct Desk {
     pub(crate) guard: Guard,
     pub(crate) database: AnyDatabase,
+    /// What was recorded since it was last taken.
+    pub(crate) records: Arc<Records>,
+}
+
+/// Keeps records.
+#[derive(Default)]
+pub(crate) struct Records(Mutex<Vec<AuditRecord>>);
+
+impl Records {
+    pub(crate) fn take(&self) -> Vec<AuditRecord> {
+        std::mem::take(&mut *self.0.lock().unwrap())
+    }
+}
+
+impl AuditSink for Records {
+    fn record(&self, record: &AuditRecord) -> Result<(), String> {
+        self.0.lock().unwrap().push(record.clone());
+        Ok(())
+    }
 }
 
 impl Desk {
@@ -82,20 +106,24 @@ impl Desk {
         };
         let script = format!("{TABLES}{}", IMAGES.replace("LONG", long));
         let policies = |schema: &str| policy_sources(POLICIES.replace("SCHEMA", schema));
+        let records = Arc::<Records>::default();
+        let audit = || Arc::clone(&records) as Arc<dyn AuditSink>;
+        let ticking = Ticking::default;
         let (guard, database) = match engine {
             Engine::Sqlite => {
                 let file = TestFile::new(&script);
                 (
-                    changing_gate_on(file.backend(), policies("main"), Ticking::default()),
+                    recording_gate_on(file.backend(), policies("main"), ticking(), audit()),
                     AnyDatabase::File(file),
                 )
             }
             Engine::Postgres => {
                 let database = TestDatabase::postgres("past", &script);
-                let gate = changing_gate_on(
+                let gate = recording_gate_on(
                     database.postgres_backend().await,
                     policies("public"),
-                    Ticking::default(),
+                    ticking(),
+                    audit(),
                 );
                 (gate, AnyDatabase::Server(database))
             }
@@ -104,8 +132,8 @@ impl Desk {
                 // As servers have it, and those of tests have not.
                 database.load("SET GLOBAL innodb_flush_log_at_trx_commit = 1");
                 let policies = policies(database.name());
-                let gate =
-                    changing_gate_on(database.mysql_backend().await, policies, Ticking::default());
+                let backend = database.mysql_backend().await;
+                let gate = recording_gate_on(backend, policies, ticking(), audit());
                 (gate, AnyDatabase::Server(database))
             }
         };
@@ -113,7 +141,11 @@ impl Desk {
         let guard = guard
             .with_labels(Arc::clone(&store) as Arc<dyn LabelStore>)
             .with_changes(store as Arc<dyn ChangeStore>);
-        Self { guard, database }
+        Self {
+            guard,
+            database,
+            records,
+        }
     }
 
     pub(crate) fn order(&self, tables: &[&str], order: &HistoryOrder) {

@@ -144,6 +144,7 @@ async fn an_account_with_rights_on_columns_reads_the_past() {
     let desk = Desk {
         guard,
         database: desk.database,
+        records: desk.records,
     };
     desk.snapshot("first").await;
     desk.run("UPDATE customers SET name = 'Adele' WHERE id = 1");
@@ -409,6 +410,7 @@ async fn moments_of_other_servers_are_foreign() {
     let desk = Desk {
         guard,
         database: desk.database,
+        records: desk.records,
     };
     desk.snapshot("first").await;
     let (label, _) = desk.guard.find_label("first").unwrap();

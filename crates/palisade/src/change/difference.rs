@@ -281,7 +281,7 @@ fn push_part(text: &mut String, kind: &str, part: &str) {
 }
 
 /// A value with its type, so that no two have one text. [`parse_value`] reads it.
-pub(super) fn spell(value: &Value) -> String {
+pub(crate) fn spell(value: &Value) -> String {
     let hex = |bytes: &[u8]| {
         bytes.iter().fold(String::new(), |mut text, byte| {
             let _ = write!(text, "{byte:02x}");

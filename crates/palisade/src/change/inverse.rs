@@ -60,6 +60,11 @@ impl Inverse {
         Self { images }
     }
 
+    /// What the change left.
+    pub(crate) fn images(&self) -> &[RowImage] {
+        &self.images
+    }
+
     /// The statements, in their order: rows that refer to others are deleted before them, and written after them.
     ///
     /// # Errors
@@ -351,7 +356,7 @@ fn spell_key(key: &BTreeMap<String, Value>) -> String {
 }
 
 /// A key, for a person.
-fn write_key(key: &BTreeMap<String, Value>) -> String {
+pub(crate) fn write_key(key: &BTreeMap<String, Value>) -> String {
     let write = |value: &Value| match value {
         Value::Null => "NULL".to_owned(),
         Value::Bool(bool) => bool.to_string(),

@@ -8,14 +8,18 @@ mod generated;
 mod inverse;
 mod lifecycle;
 mod receipt;
+mod referring;
 mod row_image;
 mod store;
 
 pub use chain::{ChainFault, ChainedReceipt, ChainedReceiptBody};
+pub(crate) use difference::spell;
 pub use difference::{Difference, GeneratedColumns, RowDifference, TableDifference, pair_rows};
+pub(crate) use inverse::write_key;
 pub use inverse::{Inverse, InverseFault, OtherRow};
 pub use lifecycle::{ChangeEvent, ChangeState, TRANSITIONS, WrongState, apply};
 pub use receipt::{LEDGER, LedgerEntry, Receipt, TableCount, row_text};
+pub(crate) use referring::Referring;
 pub(crate) use row_image::images_text;
 pub use row_image::{IMAGES, ImageCells, ImageFault, RowImage, read_images, write_images};
 pub use store::{

@@ -14,6 +14,7 @@ mod estimates;
 mod failure_quota;
 mod live;
 mod past;
+mod reading;
 mod record;
 mod refresh;
 mod request;
@@ -455,23 +456,6 @@ impl Guard {
             rejected @ Outcome::Rejected(_) => rejected,
         };
         (outcome, report)
-    }
-
-    /// Counts what a statement of `session` took, and gave by `envelope`.
-    fn spend(&self, session: &Session, envelope: Option<&Envelope>, time: Duration) {
-        let Some(budgets) = &self.budgets else { return };
-        let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
-        let (rows, columns) = envelope.map_or((0, 0), |envelope| {
-            let answer = envelope.answer();
-            (count(answer.row_count()), count(answer.columns().len()))
-        });
-        let taken = Spending {
-            statements: 0,
-            rows,
-            cells: rows.saturating_mul(columns),
-            time,
-        };
-        budgets.spend(session.principal(), taken, self.host.monotonic());
     }
 
     async fn decide_and_run(

@@ -13,6 +13,7 @@ use crate::{
         backend::Backend,
         backend_error::{BackendError, describe_failure},
         internal,
+        reading::{Given, Reading},
     },
     moment::{print_utc, since_1970},
     past::{
@@ -37,6 +38,18 @@ pub struct SnapshotView {
     pub own: bool,
 }
 
+impl Reading for SnapshotView {
+    fn given(&self) -> Given<'_> {
+        Given::Entries(1)
+    }
+}
+
+impl Reading for Vec<SnapshotView> {
+    fn given(&self) -> Given<'_> {
+        Given::Entries(self.len())
+    }
+}
+
 impl Guard {
     /// Where labels are kept. Without it, nothing is read as it was.
     #[must_use]
@@ -56,8 +69,12 @@ impl Guard {
         name: &str,
         session: &Session,
     ) -> Result<SnapshotView, Refusal> {
-        let taken = self.take_snapshot(name, session).await;
-        taken.map_err(|rejection| self.refusal(rejection))
+        let run = self.begin_reading();
+        let taken = match self.admit_reading(session, &run) {
+            Ok(()) => self.take_snapshot(name, session).await,
+            Err(rejection) => Err(rejection),
+        };
+        self.end_reading(("create_snapshot", session), run, taken)
     }
 
     async fn take_snapshot(
@@ -102,15 +119,19 @@ impl Guard {
     /// The snapshots of the database, newest first.
     ///
     /// # Errors
-    /// `internal` if they cannot be read.
+    /// `internal` if they cannot be read or recorded, `limit.budget`.
     pub fn list_snapshots(&self, session: &Session) -> Result<Vec<SnapshotView>, Refusal> {
-        let Some(labels) = &self.labels else {
-            return Ok(Vec::new());
-        };
-        let listed = labels.list_snapshots(&self.database_name());
-        let listed = listed.map_err(|why| self.refusal(internal(&why)))?;
-        let listed = listed.iter().take(MAX_LISTED);
-        Ok(listed.map(|kept| view(kept, session)).collect())
+        let run = self.begin_reading();
+        let listed = self.admit_reading(session, &run).and_then(|()| {
+            let Some(labels) = &self.labels else {
+                return Ok(Vec::new());
+            };
+            let listed = labels.list_snapshots(&self.database_name());
+            let listed = listed.map_err(|why| internal(&why))?;
+            let listed = listed.iter().take(MAX_LISTED);
+            Ok(listed.map(|kept| view(kept, session)).collect())
+        });
+        self.end_reading(("list_snapshots", session), run, listed)
     }
 
     /// Deletes a snapshot that `session` took. Its moment stays one, by its time.
@@ -135,7 +156,9 @@ impl Guard {
                 .map_err(|why| internal(&why))?;
             Ok(own)
         };
-        delete().map_err(|rejection| self.refusal(rejection))
+        let run = self.begin_reading();
+        let deleted = self.admit_reading(session, &run).and_then(|()| delete());
+        self.end_reading(("delete_snapshot", session), run, deleted)
     }
 
     /// Keeps a label without a name, by whose time tables can be read as they are at this moment. Whether there was something to keep:

@@ -68,7 +68,7 @@ impl Guard {
     }
 
     /// A record without what became of it.
-    fn begin(
+    pub(in crate::guard) fn begin(
         &self,
         kind: RecordKind,
         session: &Session,
@@ -207,7 +207,7 @@ fn blank(
     }
 }
 
-fn note_refusal(record: &mut AuditRecord, refusal: &Refusal) {
+pub(in crate::guard) fn note_refusal(record: &mut AuditRecord, refusal: &Refusal) {
     let rejection = &refusal.rejection;
     record.decision = "reject";
     record.code = Some(rejection.code());

@@ -138,7 +138,9 @@ const ROOMS: &[(&str, &[&[&str]])] = &[
             &["change/rehearsal"],
             &["backend", "live"],
             &[""],
-            &["refresh", "record", "approvals", "change"],
+            &["refresh", "record", "approvals"],
+            &["reading"],
+            &["change", "past"],
         ],
     ),
 ];

@@ -22,8 +22,8 @@ use crate::{
 };
 
 /// The most rows that a conflict names, and the most bytes of the name of one.
-const MAX_NAMED: usize = 20;
-const MAX_NAME: usize = 200;
+pub(super) const MAX_NAMED: usize = 20;
+pub(super) const MAX_NAME: usize = 200;
 
 /// What a change runs.
 pub(super) struct Statements {

@@ -17,8 +17,10 @@ use crate::{
     code::Code,
     firewall::VisibleRelation,
     guard::{
-        Backend, BackendError, BackendErrorKind, Cancel, Guard, Looked, Refusal, internal,
-        live::Live, past::require_answers,
+        Backend, BackendError, BackendErrorKind, Cancel, Guard, Looked, Refusal, Run, internal,
+        live::Live,
+        past::require_answers,
+        reading::{Given, Reading},
     },
     limits::Limits,
     past::{KeptLabel, Label},
@@ -52,6 +54,12 @@ pub struct PastHistory {
     pub from: Option<AsOf>,
     /// The cells that became different, newest first, each with the first moment at which it was so.
     pub preview: Preview,
+}
+
+impl Reading for PastHistory {
+    fn given(&self) -> Given<'_> {
+        Given::Rows(&self.preview.rows)
+    }
 }
 
 /// Two moments that follow one another, between which rows were written.
@@ -93,8 +101,12 @@ impl Guard {
         since: Option<&str>,
         call: ChangeCall<'_>,
     ) -> Result<PastHistory, Refusal> {
-        let listed = self.list_past(rows, since, call).await;
-        listed.map_err(|rejection| self.refusal(rejection))
+        let mut run = self.begin_reading();
+        let listed = match self.admit_reading(call.session, &run) {
+            Ok(()) => self.list_past(rows, since, call, &mut run).await,
+            Err(rejection) => Err(rejection),
+        };
+        self.end_reading(("list_history", call.session), run, listed)
     }
 
     async fn list_past(
@@ -102,8 +114,9 @@ impl Guard {
         rows: PastRows<'_>,
         since: Option<&str>,
         call: ChangeCall<'_>,
+        run: &mut Run,
     ) -> Result<PastHistory, Rejection> {
-        let live = self.current.get();
+        let live = Arc::clone(&run.live);
         let firewall = &live.firewall;
         let session = self.now(firewall, call.session).into_owned();
         let relation = self.find_past_table(&live, rows.table, &session)?;
@@ -130,9 +143,10 @@ impl Guard {
             key.clone()
                 .unwrap_or_else(|| vec![Value::Null; visible.primary_key.len()]),
         ];
-        lens(session.clone().as_of(label))
+        let first = lens(session.clone().as_of(label))
             .ask_for(&name_rows(&relation, &keys), &relations)
             .ok_or_else(|| unreadable(&relation))?;
+        run.note_look(&first);
         let asked = Asked {
             live: Arc::clone(&live),
             relation,
@@ -172,7 +186,7 @@ impl Guard {
                 is_part = true;
                 break;
             }
-            match self.look_at_step(&asked, step, &mut shown).await {
+            match self.look_at_step(&asked, step, &mut shown, run).await {
                 Ok((told, has_rows)) => {
                     reached = Some(told);
                     is_seen |= has_rows;
@@ -200,6 +214,7 @@ impl Guard {
         asked: &Asked,
         step: Step,
         shown: &mut Shown,
+        run: &mut Run,
     ) -> Result<(AsOf, bool), Rejection> {
         let lens = |session: Session| {
             SessionLens::new(Arc::clone(&asked.live), session, asked.limits.clone())
@@ -215,8 +230,8 @@ impl Guard {
         };
         let lenses = (&before, &after);
         let looked = match &asked.row {
-            Some(row) => self.look_at_rows(&asked.relation, row, lenses).await?,
-            None => self.look_twice(&asked.relation, lenses).await?,
+            Some(row) => self.look_at_rows(&asked.relation, row, lenses, run).await?,
+            None => self.look_twice(&asked.relation, lenses, run).await?,
         };
         let has_rows = |one: &Looked| !one.before.is_empty() || !one.after.is_empty();
         let has_rows = looked.iter().any(has_rows);

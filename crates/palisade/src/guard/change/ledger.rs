@@ -10,7 +10,10 @@ use crate::{
     change::{ChainedReceipt, row_text},
     code::Code,
     firewall::VisibleRelation,
-    guard::{Refusal, internal},
+    guard::{
+        Refusal, Run, internal,
+        reading::{Given, Reading},
+    },
     policy::obligation::RowFilter,
     rejection::Rejection,
     session::Session,
@@ -32,6 +35,18 @@ pub struct ReceiptView {
     /// The receipt.
     #[serde(flatten)]
     pub receipt: Receipt,
+}
+
+impl Reading for ReceiptView {
+    fn given(&self) -> Given<'_> {
+        Given::Entries(1)
+    }
+}
+
+impl Reading for Vec<ReceiptView> {
+    fn given(&self) -> Given<'_> {
+        Given::Entries(self.len())
+    }
 }
 
 /// A row whose receipts are asked for.
@@ -139,8 +154,11 @@ impl Guard {
     /// # Errors
     /// `internal` if they cannot be read.
     pub fn list_receipts(&self, session: &Session) -> Result<Vec<ReceiptView>, Refusal> {
-        self.receipts(session, |_| true)
-            .map_err(|rejection| self.refusal(rejection))
+        let run = self.begin_reading();
+        let listed = self
+            .admit_reading(session, &run)
+            .and_then(|()| self.receipts(session, |_| true));
+        self.end_reading(("list_receipts", session), run, listed)
     }
 
     /// The receipt with this id, of which `session` has to know as for [`list_receipts`](Self::list_receipts).
@@ -148,7 +166,10 @@ impl Guard {
     /// # Errors
     /// `change.unknown-receipt`.
     pub fn get_receipt(&self, id: &str, session: &Session) -> Result<ReceiptView, Refusal> {
-        let found = self.receipts(session, |link| link.body.receipt.id == id);
+        let run = self.begin_reading();
+        let found = self
+            .admit_reading(session, &run)
+            .and_then(|()| self.receipts(session, |link| link.body.receipt.id == id));
         let found = found.and_then(|found| {
             let unknown = || {
                 Rejection::new(
@@ -158,7 +179,7 @@ impl Guard {
             };
             found.into_iter().next().ok_or_else(unknown)
         });
-        found.map_err(|rejection| self.refusal(rejection))
+        self.end_reading(("list_receipts", session), run, found)
     }
 
     /// The receipts of all changes that made a row different, newest first: for whoever sees all rows of its table, and all columns plain.
@@ -171,12 +192,20 @@ impl Guard {
         row: TracedRow<'_>,
         session: &Session,
     ) -> Result<Vec<ReceiptView>, Refusal> {
-        self.trace(row, session)
-            .map_err(|rejection| self.refusal(rejection))
+        let mut run = self.begin_reading();
+        let traced = self
+            .admit_reading(session, &run)
+            .and_then(|()| self.trace(row, session, &mut run));
+        self.end_reading(("trace", session), run, traced)
     }
 
-    fn trace(&self, row: TracedRow<'_>, session: &Session) -> Result<Vec<ReceiptView>, Rejection> {
-        let Some(text) = self.find_row(row, session)? else {
+    fn trace(
+        &self,
+        row: TracedRow<'_>,
+        session: &Session,
+        run: &mut Run,
+    ) -> Result<Vec<ReceiptView>, Rejection> {
+        let Some(text) = self.find_row(row, session, run)? else {
             return Ok(Vec::new());
         };
         let store = self.change_store()?;
@@ -186,7 +215,12 @@ impl Guard {
     }
 
     /// The text of a row that `session` may trace.
-    fn find_row(&self, row: TracedRow<'_>, session: &Session) -> Result<Option<String>, Rejection> {
+    fn find_row(
+        &self,
+        row: TracedRow<'_>,
+        session: &Session,
+        run: &mut Run,
+    ) -> Result<Option<String>, Rejection> {
         let firewall = self.firewall();
         let session = self.now(&firewall, session);
         let dialect = firewall.catalog().dialect();
@@ -206,6 +240,7 @@ impl Guard {
         let Some(relation) = relation else {
             return Ok(None);
         };
+        run.relations = vec![relation.database_name()];
         let key = read_key(&visible.primary_key, row.key)?;
         let view = firewall.policies().session(&session);
         let sees_all = view

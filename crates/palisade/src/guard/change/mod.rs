@@ -5,6 +5,7 @@ mod history_list;
 mod ledger;
 mod past_difference;
 mod preview;
+mod referring;
 mod rehearsal;
 mod revert;
 mod undo_refusal;
@@ -40,7 +41,11 @@ use crate::{
     code::Code,
     guard::{
         Backend, BackendError, BackendErrorKind, Became, Cancel, Guard, Run,
-        backend_error::describe_failure, internal, live::Live, ticket::Ticket,
+        backend_error::describe_failure,
+        internal,
+        live::Live,
+        reading::{Given, Reading},
+        ticket::Ticket,
     },
     limits::Limits,
     policy::{ApprovalDemand, ApprovalLevel, obligation::RowFilter},
@@ -145,6 +150,21 @@ pub struct LookedAtChange {
     pub preview: Option<Preview>,
     /// Whether that is what it did when it was validated. If not, it has to be validated again.
     pub is_as_validated: bool,
+}
+
+impl Reading for LookedAtChange {
+    fn given(&self) -> Given<'_> {
+        match &self.preview {
+            Some(preview) => Given::Rows(&preview.rows),
+            None => Given::Entries(1),
+        }
+    }
+}
+
+impl Reading for Vec<ChangeView> {
+    fn given(&self) -> Given<'_> {
+        Given::Entries(self.len())
+    }
 }
 
 /// Who looks at a change.
@@ -484,7 +504,13 @@ impl Guard {
         let ran = self
             .run_change(decisions, proposer, purpose, call.cancel)
             .await;
-        let mut run = ran.map_err(|(rejection, _)| rejection)?;
+        let mut run = match ran {
+            Ok(run) => run,
+            Err((rejection, _)) => {
+                let viewer = (&lens.session, &lens.limits);
+                return Err(self.name_referring(rejection, decisions, viewer).await);
+            }
+        };
         let marker = Marker::from_bytes(self.host.random().map_err(|why| internal(&why))?);
         let scanning = Scanning {
             actions: self.on_finding,

@@ -12,7 +12,7 @@ use crate::{
     code::Code,
     firewall::VisibleRelation,
     guard::{
-        Backend, BackendError, Guard, Preview, Refusal,
+        Backend, BackendError, Guard, Preview, Refusal, Run,
         backend_error::describe_failure,
         change::{
             ChangeCall, Looked,
@@ -21,6 +21,7 @@ use crate::{
         internal,
         live::Live,
         past::require_answers,
+        reading::{Given, Reading},
         ticket::Ticket,
     },
     rejection::Rejection,
@@ -44,6 +45,12 @@ pub struct PastDifference {
     pub to: Option<AsOf>,
     /// The cells that are different.
     pub preview: Preview,
+}
+
+impl Reading for PastDifference {
+    fn given(&self) -> Given<'_> {
+        Given::Rows(&self.preview.rows)
+    }
 }
 
 /// Between which moments a difference is asked for: names of snapshots, or times.
@@ -72,8 +79,12 @@ impl Guard {
         moments: Moments<'_>,
         call: ChangeCall<'_>,
     ) -> Result<PastDifference, Refusal> {
-        let compared = self.compare_moments(table, moments, call).await;
-        compared.map_err(|rejection| self.refusal(rejection))
+        let mut run = self.begin_reading();
+        let compared = match self.admit_reading(call.session, &run) {
+            Ok(()) => self.compare_moments(table, moments, call, &mut run).await,
+            Err(rejection) => Err(rejection),
+        };
+        self.end_reading(("diff_table", call.session), run, compared)
     }
 
     async fn compare_moments(
@@ -81,8 +92,9 @@ impl Guard {
         table: &str,
         moments: Moments<'_>,
         call: ChangeCall<'_>,
+        run: &mut Run,
     ) -> Result<PastDifference, Rejection> {
-        let live = self.current.get();
+        let live = Arc::clone(&run.live);
         let firewall = &live.firewall;
         let session = self.now(firewall, call.session).into_owned();
         let relation = self.find_past_table(&live, table, &session)?;
@@ -94,7 +106,7 @@ impl Guard {
         let limits = call.limits.unwrap_or(firewall.limits()).clone();
         let before = SessionLens::new(Arc::clone(&live), first.session.clone(), limits.clone());
         let after = SessionLens::new(Arc::clone(&live), second.session.clone(), limits);
-        let looked = self.look_twice(&relation, (&before, &after)).await?;
+        let looked = self.look_twice(&relation, (&before, &after), run).await?;
         let scanning = self.scanning(call.room)?;
         Ok(PastDifference {
             from: from.clone(),
@@ -143,7 +155,7 @@ impl Guard {
         }
     }
 
-    /// The rows of a table that were written between the moments of two lenses, as each of them sees them.
+    /// The rows of a table that were written between the moments of two lenses, as each of them sees them. `run` notes what is asked for.
     ///
     /// # Errors
     /// `history.*` where a moment cannot be asked about, `limit.affected-rows` for too many rows.
@@ -151,6 +163,7 @@ impl Guard {
         &self,
         relation: &Relation,
         (before, after): (&SessionLens, &SessionLens),
+        run: &mut Run,
     ) -> Result<Vec<Looked>, Rejection> {
         let since = before
             .session
@@ -171,10 +184,11 @@ impl Guard {
                 ),
             ));
         }
-        self.look_at_rows(relation, &keys, (before, after)).await
+        self.look_at_rows(relation, &keys, (before, after), run)
+            .await
     }
 
-    /// The rows of a table with these keys, as each of two lenses sees them.
+    /// The rows of a table with these keys, as each of two lenses sees them. `run` notes what is asked for.
     ///
     /// # Errors
     /// `history.*` where a moment cannot be asked about.
@@ -183,6 +197,7 @@ impl Guard {
         relation: &Relation,
         keys: &[Vec<Value>],
         (before, after): (&SessionLens, &SessionLens),
+        run: &mut Run,
     ) -> Result<Vec<Looked>, Rejection> {
         let live = &before.live;
         let relations = live.firewall.relations(&before.session)?;
@@ -204,6 +219,8 @@ impl Guard {
             let rows = name_rows(relation, keys);
             let old = before.ask_for(&rows, &relations).ok_or_else(unreadable)?;
             let new = after.ask_for(&rows, &relations).ok_or_else(unreadable)?;
+            run.note_look(&old);
+            run.note_look(&new);
             looked.push(Looked {
                 before: self.run_look(live, &old, &before.session).await?,
                 after: self.run_look(live, &new, &after.session).await?,

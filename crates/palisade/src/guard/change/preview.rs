@@ -4,7 +4,7 @@
 //! before or after is not shown, not counted, and its table is not named.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -13,7 +13,7 @@ use crate::{
         Action, EmptyReason, Envelope, Marker, OutputColumn, Room, RowBound, ScanPlan, ScanSession,
         ScannedRows, Scanner, SeverityActions,
     },
-    change::{Difference, GeneratedColumns, TableDifference},
+    change::{Difference, GeneratedColumns, TableDifference, spell},
     firewall::{Decided, VisibleRelation},
     guard::{
         Backend,
@@ -146,6 +146,7 @@ impl SessionLens {
         let at = |name: &String| relation.columns.iter().position(|c| *c.name == **name);
         let at: Vec<usize> = key.iter().map(at).collect::<Option<_>>()?;
         let mut keys: Vec<Vec<Value>> = Vec::new();
+        let mut seen = BTreeSet::new();
         for cells in table.rows.iter().flat_map(|row| [&row.before, &row.after]) {
             let Some(cells) = cells else {
                 continue;
@@ -154,7 +155,8 @@ impl SessionLens {
                 .iter()
                 .map(|at| cells.get(*at).cloned())
                 .collect::<Option<_>>()?;
-            if !keys.contains(&key) {
+            let spelled: Vec<String> = key.iter().map(spell).collect();
+            if seen.insert(spelled) {
                 keys.push(key);
             }
         }

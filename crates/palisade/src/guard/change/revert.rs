@@ -92,7 +92,10 @@ impl Guard {
             SessionLens::new(Arc::clone(&live), session, limits)
         };
         let (before, after) = (lens(session.clone().as_of(label)), lens(session));
-        let looked = self.look_twice(relation, (&before, &after)).await?;
+        // Its statements are recorded, and no row of it is told by this.
+        let mut run = self.begin_reading();
+        let looked = self.look_twice(relation, (&before, &after), &mut run);
+        let looked = looked.await?;
         let names = visible.list_key_first();
         let images = looked
             .into_iter()

@@ -17,7 +17,7 @@ use crate::{
         LedgerEntry, Receipt, Step, Stepped, WrongState,
     },
     code::Code,
-    guard::{BackendErrorKind, Became, Guard, Refusal, internal},
+    guard::{BackendErrorKind, Became, Guard, Refusal, Run, internal, reading::Reading as _},
     policy::ApprovalLevel,
     rejection::Rejection,
     session::Session,
@@ -124,15 +124,22 @@ impl Guard {
         id: &str,
         call: ChangeCall<'_>,
     ) -> Result<LookedAtChange, Refusal> {
-        let validated = self.validate(id, call).await;
-        validated.map_err(|rejection| self.refusal(rejection))
+        let mut run = self.begin_reading();
+        let validated = self.validate(id, call, &mut run).await;
+        self.end_looking(("validate_change", call.session), run, validated)
     }
 
-    async fn validate(&self, id: &str, call: ChangeCall<'_>) -> Result<LookedAtChange, Rejection> {
+    async fn validate(
+        &self,
+        id: &str,
+        call: ChangeCall<'_>,
+        noted: &mut Run,
+    ) -> Result<LookedAtChange, Rejection> {
         let record = self.own_change(id, call.session)?;
         require_step(record.state, ChangeEvent::Validate)?;
         let session = call.session;
         let mut decisions = self.decide_own(&record.body, call, true).await?;
+        note_decisions(&decisions, noted);
         let (run, preview) = self
             .rehearse((&mut decisions, &record.body), (session, session), call)
             .await?;
@@ -163,11 +170,17 @@ impl Guard {
         id: &str,
         call: ChangeCall<'_>,
     ) -> Result<LookedAtChange, Refusal> {
-        let inspected = self.inspect(id, call).await;
-        inspected.map_err(|rejection| self.refusal(rejection))
+        let mut run = self.begin_reading();
+        let inspected = self.inspect(id, call, &mut run).await;
+        self.end_looking(("inspect_change", call.session), run, inspected)
     }
 
-    async fn inspect(&self, id: &str, call: ChangeCall<'_>) -> Result<LookedAtChange, Rejection> {
+    async fn inspect(
+        &self,
+        id: &str,
+        call: ChangeCall<'_>,
+        noted: &mut Run,
+    ) -> Result<LookedAtChange, Rejection> {
         let (record, role) = self.find_change(id, call.session)?;
         let record = self.settle(record).await?;
         match (record.state, &record.body.preview) {
@@ -185,6 +198,8 @@ impl Guard {
                 | ChangeState::Compensated,
                 _,
             ) => {
+                // What is run counts by its statements.
+                self.admit_reading(call.session, noted)?;
                 return Ok(LookedAtChange {
                     view: self.view(record, role, call.session),
                     preview: None,
@@ -195,6 +210,7 @@ impl Guard {
         let proposer = proposer(&record.body)?;
         let decisions = self.decide_change(&record.body, &proposer, call.limits, true);
         let mut decisions = decisions.await?;
+        note_decisions(&decisions, noted);
         let (run, preview) = self
             .rehearse(
                 (&mut decisions, &record.body),
@@ -224,16 +240,19 @@ impl Guard {
     /// # Errors
     /// `internal` if they cannot be read.
     pub fn list_changes(&self, session: &Session) -> Result<Vec<ChangeView>, Refusal> {
-        let listed = self.change_store().and_then(|store| {
-            let all = store.list(self.host.unix_time());
+        let run = self.begin_reading();
+        let listed = self.admit_reading(session, &run).and_then(|()| {
+            let all = self.change_store()?.list(self.host.unix_time());
             all.map_err(|why| internal(&why))
         });
-        let listed = listed.map_err(|rejection| self.refusal(rejection))?;
-        let known = listed.into_iter().filter_map(|record| {
-            let role = self.role(&record.body, session)?;
-            Some(self.view(record, role, session))
+        let listed = listed.map(|listed| {
+            let known = listed.into_iter().filter_map(|record| {
+                let role = self.role(&record.body, session)?;
+                Some(self.view(record, role, session))
+            });
+            known.collect::<Vec<ChangeView>>()
         });
-        Ok(known.collect())
+        self.end_reading(("list_changes", session), run, listed)
     }
 
     /// Approves what the preview called `preview` of a change does, as another principal than its proposer. It is run once more: what
@@ -339,9 +358,15 @@ impl Guard {
         };
         // What it does by now says more than that it is something else. Where that cannot be told, the conflict is.
         let fresh = match rejection.code() == Code::ChangeConflict {
-            true => self.inspect(id, call).await.ok(),
+            true => {
+                let mut run = self.begin_reading();
+                self.inspect(id, call, &mut run).await.ok()
+            }
             false => None,
         };
+        if let Some(looked) = &fresh {
+            self.spend_reading(call.session, Some(looked.given()), Duration::ZERO);
+        }
         Err(Refusal {
             fresh: fresh
                 .filter(|looked| looked.preview.is_some())
@@ -443,7 +468,11 @@ impl Guard {
             ..self.step(id, event)
         })?;
         match refused {
-            Some(rejection) => Err(rejection),
+            Some(rejection) => {
+                let limits = call.limits.unwrap_or(live.firewall.limits());
+                let asked = (call.session, limits);
+                Err(self.name_referring(rejection, &decisions, asked).await)
+            }
             None => Ok(self.view(record, Role::Proposer, call.session)),
         }
     }
@@ -637,6 +666,13 @@ impl Guard {
         };
         self.record_approval(session, note)
             .map_err(|refusal| refusal.rejection)
+    }
+}
+
+/// Notes what the statements of a change read and write, and by which policies.
+fn note_decisions(decisions: &[Decision], noted: &mut Run) {
+    for decision in decisions {
+        noted.note_look(&decision.statement);
     }
 }
 
