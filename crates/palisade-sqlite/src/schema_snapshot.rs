@@ -31,6 +31,16 @@ impl SchemaSnapshot {
         }
         Ok(Self(cells))
     }
+
+    /// Whether it has a trigger for whose name `fits` holds.
+    pub(crate) fn has_trigger(&self, fits: impl Fn(&str) -> bool) -> bool {
+        self.0.chunks(4).any(|row| match row {
+            [kind, name, ..] => {
+                kind == b"trigger" && std::str::from_utf8(name).is_ok_and(|name| fits(name))
+            }
+            _ => false,
+        })
+    }
 }
 
 /// `PRAGMA schema_version` of `main`.

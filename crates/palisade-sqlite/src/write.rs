@@ -279,7 +279,8 @@ impl Permitted {
     pub(crate) fn with_effects(facts: &Facts<'_>, task: &Task<'_>, changes: &Changes<'_>) -> Self {
         let mut permitted = Self::own(facts, task, changes);
         permitted.triggers = changes.triggers.iter().cloned().collect();
-        permitted.keeps_history = facts.catalog.has_history();
+        // Those of an earlier form keep none that is read. They are the operator's all the same, and no reason to refuse a change.
+        permitted.keeps_history = facts.schema.has_trigger(history::is_of_history);
         for (_, table, _) in changes.writes {
             permitted.keys_of(table);
         }

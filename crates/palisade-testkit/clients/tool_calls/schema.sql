@@ -21,17 +21,18 @@ INSERT INTO main."palisade_history_notes" ("id", "person", "text", palisade_from
 INSERT INTO main."palisade_history.spans" VALUES ('notes', (SELECT max(seq) FROM main."palisade_history.marks")) ON CONFLICT (relation) DO UPDATE SET since = excluded.since;
 CREATE TRIGGER main."palisade_history_notes_insert" AFTER INSERT ON "notes" BEGIN
   INSERT INTO "palisade_history.marks" (mark) VALUES (random());
-  UPDATE "palisade_history_notes" SET palisade_to = (SELECT max(seq) FROM "palisade_history.marks") WHERE palisade_to IS NULL AND (("id" IS NEW."id"));
+  UPDATE "palisade_history_notes" SET palisade_to = (SELECT max(seq) FROM "palisade_history.marks") WHERE palisade_to IS NULL AND ("id" IS NEW."id");
   INSERT INTO "palisade_history_notes" ("id", "person", "text", palisade_from) SELECT "id", "person", "text", (SELECT max(seq) FROM "palisade_history.marks") FROM "notes" WHERE ("id" IS NEW."id");
 END;
 CREATE TRIGGER main."palisade_history_notes_update" AFTER UPDATE ON "notes" BEGIN
   INSERT INTO "palisade_history.marks" (mark) VALUES (random());
-  UPDATE "palisade_history_notes" SET palisade_to = (SELECT max(seq) FROM "palisade_history.marks") WHERE palisade_to IS NULL AND (("id" IS OLD."id") OR ("id" IS NEW."id"));
+  UPDATE "palisade_history_notes" SET palisade_to = (SELECT max(seq) FROM "palisade_history.marks") WHERE palisade_to IS NULL AND ("id" IS OLD."id");
+  UPDATE "palisade_history_notes" SET palisade_to = (SELECT max(seq) FROM "palisade_history.marks") WHERE palisade_to IS NULL AND ("id" IS NEW."id");
   INSERT INTO "palisade_history_notes" ("id", "person", "text", palisade_from) SELECT "id", "person", "text", (SELECT max(seq) FROM "palisade_history.marks") FROM "notes" WHERE ("id" IS OLD."id") OR ("id" IS NEW."id");
 END;
 CREATE TRIGGER main."palisade_history_notes_delete" AFTER DELETE ON "notes" BEGIN
   INSERT INTO "palisade_history.marks" (mark) VALUES (random());
-  UPDATE "palisade_history_notes" SET palisade_to = (SELECT max(seq) FROM "palisade_history.marks") WHERE palisade_to IS NULL AND (("id" IS OLD."id"));
+  UPDATE "palisade_history_notes" SET palisade_to = (SELECT max(seq) FROM "palisade_history.marks") WHERE palisade_to IS NULL AND ("id" IS OLD."id");
   INSERT INTO "palisade_history_notes" ("id", "person", "text", palisade_from) SELECT "id", "person", "text", (SELECT max(seq) FROM "palisade_history.marks") FROM "notes" WHERE ("id" IS OLD."id");
 END;
 COMMIT;

@@ -354,6 +354,24 @@ async fn what_keeps_history_on_sqlite_is_looked_at() {
     }
 }
 
+/// Triggers of another form, as of an earlier version, keep no history that is read, and refuse no change either.
+#[tokio::test]
+async fn triggers_of_another_form_refuse_no_change() {
+    let desk = Desk::new(Engine::Sqlite).await;
+    desk.order(&["orders", "pieces"], &HistoryOrder::Disable);
+    desk.run("DROP TRIGGER palisade_history_customers_delete");
+    desk.guard.refresh().await.unwrap();
+    let session = boss();
+    let sql = "UPDATE customers SET name = 'Adele' WHERE id = 1";
+    let request = Request::statement(sql, &Params::None, &session).allow_changes();
+    let (outcome, _) = desk.guard.answer(request).await;
+    let envelope = outcome
+        .into_result()
+        .map_err(|refusal| format!("{:?}", refusal.rejection))
+        .unwrap();
+    assert_eq!(envelope.affected_rows(), Some(1));
+}
+
 async fn every_state_is_read_as_it_was(engine: Engine) {
     let desk = Desk::new(engine).await;
     let upsert = match engine {
