@@ -35,9 +35,7 @@ impl SchemaSnapshot {
     /// Whether it has a trigger for whose name `fits` holds.
     pub(crate) fn has_trigger(&self, fits: impl Fn(&str) -> bool) -> bool {
         self.0.chunks(4).any(|row| match row {
-            [kind, name, ..] => {
-                kind == b"trigger" && std::str::from_utf8(name).is_ok_and(|name| fits(name))
-            }
+            [kind, name, ..] => kind == b"trigger" && std::str::from_utf8(name).is_ok_and(&fits),
             _ => false,
         })
     }
