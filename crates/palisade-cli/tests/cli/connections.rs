@@ -657,7 +657,10 @@ fn mistakes_in_connections_point_at_their_line() {
             "on_finding = \"x\"\n",
             "`flag`, `redact`, `withhold`, `block`\n",
         ),
-        ("policies = 3\n", "expected path string\n"),
+        (
+            "policies = 3\n",
+            "expected a folder, or the table `[policies]`\n",
+        ),
         ("policies = 3\n", "a value of the kind that is expected"),
         ("policies\n", "the file is TOML"),
     ] {
