@@ -9,6 +9,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use palisade_benches::process::resident_mib;
+
 use crate::database::{Database, READER};
 
 /// A running server; it ends with this value.
@@ -131,13 +133,7 @@ impl Server {
 
     /// What the process has resident, in MiB.
     pub(crate) fn resident_mib(&self) -> f64 {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
-        let line = status.lines().find(|line| line.starts_with("VmRSS"));
-        let kib: f64 = line
-            .and_then(|line| line.split_whitespace().nth(1))
-            .and_then(|kib| kib.parse().ok())
-            .unwrap();
-        kib / 1024.0
+        resident_mib(self.child.id())
     }
 }
 

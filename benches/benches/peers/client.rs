@@ -1,11 +1,11 @@
 //! A client that speaks to a server over its standard input and output, a line a message.
 
 use std::{
-    fs,
     io::{BufRead as _, BufReader, Write as _},
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
 };
 
+use palisade_benches::process::resident_mib;
 use serde_json::{Value, json};
 
 use crate::server::Program;
@@ -126,13 +126,7 @@ impl Client {
 
     /// What the process has resident, in MiB.
     pub(crate) fn resident_mib(&self) -> f64 {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
-        let line = status.lines().find(|line| line.starts_with("VmRSS"));
-        let kib: f64 = line
-            .and_then(|line| line.split_whitespace().nth(1))
-            .and_then(|kib| kib.parse().ok())
-            .unwrap();
-        kib / 1024.0
+        resident_mib(self.child.id())
     }
 }
 

@@ -7,6 +7,7 @@
 //! | [`PolicyBundle`] | policies, read from a signed bundle, which [`pack_bundle`] makes of a folder |
 //! | [`AuditFile`] | an [`AuditSink`](palisade::audit::AuditSink): one JSON line a call in a file of mode 0600, chained under an [`AuditKey`] |
 //! | [`verify_audit`] | whether such a file is what was written |
+//! | [`SigningKey`] | a key that signs, Ed25519, in a file of its own; [`VerifyingKey`] is its public half |
 //! | [`Outbox`] | a queue with a thread, for what goes out beside the work of a server |
 
 mod audit;
@@ -14,6 +15,7 @@ mod bundle;
 mod machine;
 mod outbox;
 mod policy_folder;
+mod signing_key;
 
 pub use audit::{
     Anchor, AnchorCommand, AnchorSyntaxError, AnchorsSent, AuditFault, AuditFile, AuditFileError,
@@ -27,3 +29,4 @@ pub use bundle::{
 pub use machine::Machine;
 pub use outbox::{Closing, Outbox};
 pub use policy_folder::{PolicyFolder, PolicyFolderError, add_policy_file, list_policy_files};
+pub use signing_key::{SigningKey, VerifyingKey};

@@ -207,8 +207,20 @@ impl Beside {
         let mut roots = [self.root()].into_iter().chain(machine);
         roots.find_map(|root| {
             let mut places = self.files.iter().map(|file| root.join(file));
-            places.find(|file| file.is_file())
+            places.find(|file| file.is_file() && self.starts(file))
         })
+    }
+
+    /// Whether `file` starts. What is of another system has a launcher that names the folder which it was unpacked into: where that has
+    /// moved, it is fetched again.
+    fn starts(&self, file: &Path) -> bool {
+        match self.source {
+            Source::Machine => true,
+            Source::Unstable => Command::new(file)
+                .arg("--version")
+                .output()
+                .is_ok_and(|output| output.status.success()),
+        }
     }
 
     fn fetch(&self) -> Result {
@@ -218,7 +230,7 @@ impl Beside {
         println!("\n{} is fetched and unpacked under target/tools", self.name);
         let root = self.root();
         if root.exists() {
-            // It is there and lacks the file.
+            // It is there and lacks the file, or that does not start.
             fs::remove_dir_all(&root).map_err(|error| format!("{}: {error}", root.display()))?;
         }
         apt::unpack(self.source, self.packages, &root)?;

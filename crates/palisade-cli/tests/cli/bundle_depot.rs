@@ -90,13 +90,13 @@ impl Depot {
         depot
     }
 
-    pub(crate) fn held(&self) -> MutexGuard<'_, Held> {
+    pub(crate) fn lock_held(&self) -> MutexGuard<'_, Held> {
         self.held.lock().unwrap()
     }
 
     /// Holds this at a path from now on, and is fine.
     pub(crate) fn hold(&self, path: &str, bytes: impl Into<Vec<u8>>) {
-        let mut held = self.held();
+        let mut held = self.lock_held();
         held.files.insert(path.to_owned(), bytes.into());
         held.mood = Mood::Fine;
     }

@@ -91,7 +91,7 @@ fn a_newer_bundle_takes_effect_and_stands_in_records() {
     assert_eq!(records.last().unwrap()["decision"], "reject");
     // What did not change is not sent again.
     wait("a mark is asked for", || {
-        let held = depot.held();
+        let held = depot.lock_held();
         held.asked
             .last()
             .unwrap()
@@ -156,7 +156,7 @@ fn a_certificate_of_another_authority_is_not_trusted() {
 struct Lines<'a>(&'a Server, usize);
 
 impl<'a> Lines<'a> {
-    fn of(server: &'a Server) -> Self {
+    fn since_now(server: &'a Server) -> Self {
         Self(server, server.log.lock().unwrap().len())
     }
 
@@ -239,7 +239,7 @@ fn nothing_but_a_newer_bundle_of_a_trusted_key_is_used() {
     );
     // What goes wrong the same way twice is told once: in between, all is well.
     let recover = || {
-        let lines = Lines::of(&server);
+        let lines = Lines::since_now(&server);
         depot.hold(PATH, in_force.clone());
         server.hang_up();
         lines.expect("pulled");
@@ -263,7 +263,7 @@ fn nothing_but_a_newer_bundle_of_a_trusted_key_is_used() {
         (Vec::new(), "it answered 404"),
         (unfit, "main.nowhere"),
     ] {
-        let lines = Lines::of(&server);
+        let lines = Lines::since_now(&server);
         depot.hold(PATH, bytes);
         server.hang_up();
         lines.expect(told);
@@ -296,19 +296,19 @@ fn nothing_but_a_newer_bundle_of_a_trusted_key_is_used() {
         ),
         (Mood::Redirect(PATH.to_owned()), "again and again"),
     ] {
-        let lines = Lines::of(&server);
-        depot.held().mood = mood;
+        let lines = Lines::since_now(&server);
+        depot.lock_held().mood = mood;
         server.hang_up();
         lines.expect(told);
         assert!(is_open(), "{told}");
         recover();
     }
     // While it says nothing, requests are answered as ever.
-    let lines = Lines::of(&server);
-    depot.held().mood = Mood::Silent;
-    let before = depot.held().asked.len();
+    let lines = Lines::since_now(&server);
+    depot.lock_held().mood = Mood::Silent;
+    let before = depot.lock_held().asked.len();
     server.hang_up();
-    wait("it is asked", || depot.held().asked.len() > before);
+    wait("it is asked", || depot.lock_held().asked.len() > before);
     let began = Instant::now();
     assert!(is_open());
     assert!(
@@ -413,7 +413,7 @@ fn starts_keep_to_what_was_in_force() {
     other[place] ^= 1;
     desk.write("kept/shop.palisade", other);
     fs::remove_file(desk.path("kept/shop.previous.palisade")).unwrap();
-    depot.held().files.clear();
+    depot.lock_held().files.clear();
     configure(&desk, &source, &depot.host, &[&new], "");
     desk.run(&["serve", "--config", "palisade.toml"])
         .fails(3, &["that was kept at", "there are no policies"]);

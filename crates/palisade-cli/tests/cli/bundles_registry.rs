@@ -62,7 +62,7 @@ fn a_registry_is_asked_for_a_tag() {
     };
     configure(":prod", "");
     query().expect_exit(0);
-    let manifest = depot.held().files["/v2/acme/shop/manifests/prod"].clone();
+    let manifest = depot.lock_held().files["/v2/acme/shop/manifests/prod"].clone();
     depot.hold(
         &format!("/v2/acme/shop/manifests/{}", digest_of(&manifest)),
         manifest.clone(),
@@ -71,11 +71,11 @@ fn a_registry_is_asked_for_a_tag() {
     query().expect_exit(0);
     // It asks who asks.
     configure(":prod", "");
-    depot.held().ticket = Some("abc".to_owned());
+    depot.lock_held().ticket = Some("abc".to_owned());
     query().fails(3, &["what gives tickets for the registry answered 404"]);
     depot.hold("/token", json!({"token": "abc"}).to_string());
     query().expect_exit(0);
-    let asked = depot.held().asked.join("");
+    let asked = depot.lock_held().asked.join("");
     assert!(
         asked.contains("GET /token?service=depot&scope=repository%3Aacme%2Fshop%3Apull "),
         "{asked}"
@@ -94,7 +94,7 @@ fn a_registry_is_asked_for_a_tag() {
     query().expect_exit(0);
     let basic = format!("Basic {}", STANDARD.encode("robot:geheim"));
     {
-        let held = depot.held();
+        let held = depot.lock_held();
         let with: Vec<_> = held
             .asked
             .iter()
@@ -109,7 +109,7 @@ fn a_registry_is_asked_for_a_tag() {
     query().fails(3, &["the registry answered 401", "credentials_file"]);
     depot.hold("/token", json!({"token": "a\r\nb"}).to_string());
     query().fails(3, &["gave none"]);
-    depot.held().ticket = None;
+    depot.lock_held().ticket = None;
     // What lies.
     let mut other = bundle.clone();
     let last = other.len() - 2;
@@ -127,7 +127,7 @@ fn a_registry_is_asked_for_a_tag() {
     let large = json!({"layers": [{"digest": digest_of(b"x"), "size": 1_u64 << 40}]});
     depot.hold("/v2/acme/shop/manifests/prod", large.to_string());
     query().fails(3, &["longer than a bundle can be"]);
-    depot.held().mood = Mood::Endless;
+    depot.lock_held().mood = Mood::Endless;
     query().fails(3, &["longer than"]);
     let told = query().err;
     assert!(!told.contains("geheim"), "{told}");

@@ -50,14 +50,14 @@ impl<'s> Client<'s> {
         client
     }
 
-    fn of(&self, request: Request) -> Request {
+    fn sign(&self, request: Request) -> Request {
         request
             .bearer(&self.token)
             .header("Mcp-Session-Id", &self.id)
     }
 
     fn post(&self, message: &Value) -> Response {
-        self.server.send(&self.of(Request::post("/mcp", message)))
+        self.server.send(&self.sign(Request::post("/mcp", message)))
     }
 
     fn ask(&self, method: &str, params: &Value) -> Value {
@@ -71,12 +71,12 @@ impl<'s> Client<'s> {
     fn call(&self, id: i64, tool: &str, arguments: &Value) -> Events {
         let params = json!({"name": tool, "arguments": arguments});
         let call = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params});
-        Events::open(self.server, &self.of(Request::post("/mcp", &call)))
+        Events::open(self.server, &self.sign(Request::post("/mcp", &call)))
     }
 
     /// What the server says by itself, from after the event of this name on.
     fn listen(&self, last: Option<&str>) -> Events {
-        let request = self.of(Request::get("/mcp").header("Accept", "text/event-stream"));
+        let request = self.sign(Request::get("/mcp").header("Accept", "text/event-stream"));
         let request = match last {
             Some(last) => request.header("Last-Event-ID", last),
             None => request,
@@ -86,7 +86,7 @@ impl<'s> Client<'s> {
 
     fn delete(&self) -> Response {
         let request = Request::without_body("DELETE", "/mcp");
-        self.server.send(&self.of(request))
+        self.server.send(&self.sign(request))
     }
 }
 
@@ -209,12 +209,12 @@ fn a_session_is_of_who_began_it() {
         Request::post("/mcp/readonly", &list),
     ];
     for request in narrowed {
-        let answer = server.send(&client.of(request));
+        let answer = server.send(&client.sign(request));
         assert_eq!(answer.status, 400, "{answer:?}");
         assert!(answer.body.contains("send the same"), "{answer:?}");
     }
     let twice = client
-        .of(Request::post("/mcp", &list))
+        .sign(Request::post("/mcp", &list))
         .header("Mcp-Session-Id", &again.id);
     assert_eq!(server.send(&twice).status, 400);
     // The newest revision has no sessions, and the id says nothing there.

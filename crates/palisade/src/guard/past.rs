@@ -39,13 +39,13 @@ pub struct SnapshotView {
 }
 
 impl Reading for SnapshotView {
-    fn given(&self) -> Given<'_> {
+    fn as_given(&self) -> Given<'_> {
         Given::Entries(1)
     }
 }
 
 impl Reading for Vec<SnapshotView> {
-    fn given(&self) -> Given<'_> {
+    fn as_given(&self) -> Given<'_> {
         Given::Entries(self.len())
     }
 }

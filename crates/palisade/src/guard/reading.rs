@@ -49,7 +49,7 @@ impl Given<'_> {
 /// What is given of a call's result.
 pub(in crate::guard) trait Reading {
     /// It, as far as it counts.
-    fn given(&self) -> Given<'_>;
+    fn as_given(&self) -> Given<'_>;
 }
 
 impl Run {
@@ -131,7 +131,7 @@ impl Guard {
         time: Duration,
         result: Result<R, Rejection>,
     ) -> Result<R, Refusal> {
-        self.spend_reading(session, result.as_ref().ok().map(R::given), time);
+        self.spend_reading(session, result.as_ref().ok().map(R::as_given), time);
         let result = result.map_err(|rejection| {
             let policies = rejection.policies().to_vec();
             (self.refusal(rejection), policies)
@@ -150,7 +150,7 @@ impl Guard {
             ..begun
         };
         match &result {
-            Ok(given) => given.given().note(&mut record),
+            Ok(given) => given.as_given().note(&mut record),
             Err((refusal, policies)) => {
                 if !policies.is_empty() {
                     record.policies.clone_from(policies);

@@ -57,7 +57,7 @@ pub struct PastHistory {
 }
 
 impl Reading for PastHistory {
-    fn given(&self) -> Given<'_> {
+    fn as_given(&self) -> Given<'_> {
         Given::Rows(&self.preview.rows)
     }
 }

@@ -38,13 +38,13 @@ pub struct ReceiptView {
 }
 
 impl Reading for ReceiptView {
-    fn given(&self) -> Given<'_> {
+    fn as_given(&self) -> Given<'_> {
         Given::Entries(1)
     }
 }
 
 impl Reading for Vec<ReceiptView> {
-    fn given(&self) -> Given<'_> {
+    fn as_given(&self) -> Given<'_> {
         Given::Entries(self.len())
     }
 }

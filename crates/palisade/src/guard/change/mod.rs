@@ -153,7 +153,7 @@ pub struct LookedAtChange {
 }
 
 impl Reading for LookedAtChange {
-    fn given(&self) -> Given<'_> {
+    fn as_given(&self) -> Given<'_> {
         match &self.preview {
             Some(preview) => Given::Rows(&preview.rows),
             None => Given::Entries(1),
@@ -162,7 +162,7 @@ impl Reading for LookedAtChange {
 }
 
 impl Reading for Vec<ChangeView> {
-    fn given(&self) -> Given<'_> {
+    fn as_given(&self) -> Given<'_> {
         Given::Entries(self.len())
     }
 }

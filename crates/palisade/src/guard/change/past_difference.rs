@@ -48,7 +48,7 @@ pub struct PastDifference {
 }
 
 impl Reading for PastDifference {
-    fn given(&self) -> Given<'_> {
+    fn as_given(&self) -> Given<'_> {
         Given::Rows(&self.preview.rows)
     }
 }

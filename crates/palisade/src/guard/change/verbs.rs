@@ -365,7 +365,7 @@ impl Guard {
             false => None,
         };
         if let Some(looked) = &fresh {
-            self.spend_reading(call.session, Some(looked.given()), Duration::ZERO);
+            self.spend_reading(call.session, Some(looked.as_given()), Duration::ZERO);
         }
         Err(Refusal {
             fresh: fresh
