@@ -41,6 +41,8 @@ pub(crate) struct Http {
     pub(crate) origins: Vec<String>,
     /// Whether clients of revisions before 2026-07-28 begin sessions, which live in one server. Without it, `true`.
     pub(crate) sessions: Option<bool>,
+    /// Whether calls that take long go on as tasks for clients that know them; tasks live in one server. Without it, as `sessions`.
+    pub(crate) tasks: Option<bool>,
     /// Whose tokens count beside these: those of authorization servers.
     pub(crate) oauth: Option<Oauth>,
     /// Whose client certificates let in. Without it, none are asked for.
@@ -80,6 +82,7 @@ pub(crate) struct HttpSetup {
     pub(crate) hosts: Vec<String>,
     pub(crate) origins: Vec<String>,
     pub(crate) sessions: bool,
+    pub(crate) tasks: bool,
     pub(crate) oauth: Option<OauthSetup>,
     pub(crate) clients: Option<ClientsSetup>,
     /// Where figures are told.
@@ -124,6 +127,7 @@ impl Reader<'_> {
             hosts,
             origins,
             sessions,
+            tasks,
             oauth,
             clients,
             metrics,
@@ -167,6 +171,8 @@ impl Reader<'_> {
             hosts,
             origins,
             sessions: sessions.unwrap_or(true),
+            // Whoever says that requests go to any server says so of both.
+            tasks: tasks.or(sessions).unwrap_or(true),
             requests_per_minute: self
                 .number(requests_per_minute, ("requests_per_minute", REQUESTS))?,
             connections: self.number(connections, ("connections", CONNECTIONS))?,

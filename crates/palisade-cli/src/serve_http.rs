@@ -128,6 +128,7 @@ impl HttpDoor {
             hosts,
             origins,
             sessions,
+            tasks,
             oauth,
             clients,
             metrics,
@@ -156,6 +157,7 @@ impl HttpDoor {
         options.hosts = hosts;
         options.origins = origins;
         options.sessions = sessions;
+        options.tasks = tasks;
         options.oauth = oauth.map(open_oauth).transpose()?;
         if let Some(requests) = requests_per_minute.and_then(|n| u32::try_from(n).ok()) {
             options.requests_per_minute = requests;

@@ -122,6 +122,10 @@ async fn serve_wrapped<H: ServerHandler + Clone>(
     if let Some(sessions) = &sessions {
         beside.spawn(Arc::clone(sessions).keep_swept());
     }
+    let server = match options.tasks {
+        true => server,
+        false => server.without_tasks(),
+    };
     let router = door::route(&server, options, sessions.clone(), wrap);
     let graceful = GracefulShutdown::new();
     let mut stop = pin!(stop);
@@ -181,6 +185,7 @@ async fn serve_wrapped<H: ServerHandler + Clone>(
         });
     }
     drop(listener);
+    server.close_tasks();
     if let Some(sessions) = &sessions {
         sessions.drain();
     }
@@ -189,8 +194,10 @@ async fn serve_wrapped<H: ServerHandler + Clone>(
     }
     if let Some(sessions) = &sessions {
         sessions.end();
-        wait_for_statements(&server).await;
     }
+    // No client can ask for them any more.
+    server.end_tasks();
+    wait_for_statements(&server).await;
     Ok(())
 }
 

@@ -26,12 +26,14 @@ pub struct HttpOptions {
     /// Whether clients of revisions before 2026-07-28 begin sessions, in which the server can ask and tell them. A session lives in one
     /// server: behind a load balancer that does not send its requests to the same one, it cannot be.
     pub sessions: bool,
+    /// Whether calls that take long go on as tasks, for clients that know them. A task lives in one server too.
+    pub tasks: bool,
     /// What counts answers, connections and credentials, if anything does.
     pub metrics: Option<Arc<Metrics>>,
 }
 
 impl HttpOptions {
-    /// 600 requests a minute, 1,000 connections, with sessions, on the machine itself alone.
+    /// 600 requests a minute, 1,000 connections, with sessions and tasks, on the machine itself alone.
     #[must_use]
     pub fn new(tokens: impl Into<Tokens>) -> Self {
         Self {
@@ -44,6 +46,7 @@ impl HttpOptions {
             requests_per_minute: 600,
             connections: 1_000,
             sessions: true,
+            tasks: true,
             metrics: None,
         }
     }

@@ -143,6 +143,7 @@ impl<H: ServerHandler> Protocol<H> {
             true => self.server,
             false => self.server.narrow(narrowing),
         };
+        let server = server.for_caller(arrival.caller());
         let joined = (self.joined).filter(|_| is_of_session(&request, kind));
         if let Some((sessions, _)) = &joined
             && let Err(response) = admit(sessions, (request.headers(), kind), &arrival)

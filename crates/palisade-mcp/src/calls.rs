@@ -36,7 +36,7 @@ use crate::{
     options::AnswerSize,
     policy_test,
     queue::{Ask, Caller, Kind, TRIAL},
-    refusals::{internal, read_only, refusal, too_busy},
+    refusals::{cancelled_call, internal, read_only, refusal, too_busy},
     running::Running,
     schema_dump,
     tool_set::ToolSet,
@@ -174,9 +174,18 @@ pub(crate) async fn run_on(
     loop {
         let waits = asked.notes.elapsed();
         let place = connection.queue.place(ask.clone(), deadline);
-        let place = place
-            .instrument(tracing::debug_span!(target: "palisade", "wait"))
-            .await;
+        let place = place.instrument(tracing::debug_span!(target: "palisade", "wait"));
+        let place = tokio::select! {
+            place = place => place,
+            () = asked.cancel.wait() => {
+                let refused = Err(refusal(cancelled_call()));
+                // Whoever asked records the others.
+                return match call.is_reading() || call.is_statement() {
+                    true => record(connection, asked, refused, began).await,
+                    false => refused,
+                };
+            }
+        };
         asked.notes.note_stage(WAIT, waits);
         let place = match place {
             Ok(place) => place,

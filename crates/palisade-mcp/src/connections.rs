@@ -335,6 +335,14 @@ impl Connections {
         }
     }
 
+    /// Who asks each of those that are open.
+    pub(crate) fn askers(&self, request: &Extensions) -> Vec<(String, Option<Asker>)> {
+        let opened = self.opened().into_iter();
+        opened
+            .map(|connection| (connection.name.clone(), connection.principal.asker(request)))
+            .collect()
+    }
+
     /// What records calls that reach no connection, and the session of a request: the gate of the first that is open, or before
     /// that what the operator records with.
     pub(crate) fn recorder(&self, request: &Extensions) -> Option<(Recorder, Session)> {

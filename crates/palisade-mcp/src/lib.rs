@@ -34,6 +34,9 @@
 //! What a client says of itself (`clientInfo`, and `palisade/purpose` in the `_meta` of a call) is recorded as a claim. Where a
 //! reload of policies makes tools come or go, clients are told (`notifications/tools/list_changed`).
 //!
+//! A call of a client that declares the protocol's tasks extension goes on as a task where it takes long or waits for a person. Tasks
+//! are in memory, and of who began them alone: a transport without lasting connections names its [`Caller`].
+//!
 //! A refusal, bad arguments included, is a tool result with `isError: true`. Its structured content has `code`,
 //! `message`, `retryable`, `remediation_hint`, `context` and `next_valid_actions`. An `incident` is there where the
 //! fault is not the agent's, and `retry_after_ms` where there is no place for a call (`limit.busy`). Two requests are
@@ -86,6 +89,7 @@ mod schema_dump;
 mod serve;
 mod server;
 mod streams;
+mod tasks;
 mod template_clashes;
 mod template_tools;
 mod tool_set;
@@ -105,4 +109,8 @@ pub use rmcp;
 pub use serve::{ServeError, serve, serve_peer, serve_stdio, serve_streams, serve_streams_until};
 pub use server::PalisadeServer;
 pub use streams::ProtocolStreams;
+pub use tasks::Caller;
+#[cfg(feature = "conformance")]
+#[doc(hidden)]
+pub use tasks::OpenTask;
 pub use tool_set::{ToolSet, UnknownToolError};

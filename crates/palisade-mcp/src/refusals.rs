@@ -46,6 +46,13 @@ pub(crate) fn opening(name: &str) -> Rejection {
     )
 }
 
+pub(crate) fn cancelled_call() -> Rejection {
+    Rejection::new(
+        Code::LimitCancelled,
+        "the call was cancelled while it waited, and nothing of it was run",
+    )
+}
+
 pub(crate) fn too_busy(busy: Busy) -> Rejection {
     let ms = busy.retry_after.as_millis();
     let told = format!(

@@ -140,6 +140,7 @@ where
     let transport = BoundedTransport::new(read, write, server.bounds()).marked(mark);
     let flight = transport.flight();
     let calls = server.running();
+    let tasks = server.end_of_door();
     let begun = tokio::select! {
         begun = serve_server(server, transport) => begun,
         _ = &mut stop => return Ok(()),
@@ -165,6 +166,8 @@ where
             }
         }
     };
+    // No client can ask for them any more.
+    drop(tasks);
     // They are cancelled. Whoever ends the program now would leave them to the database.
     calls.ended().await;
     match ended {

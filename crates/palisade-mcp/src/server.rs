@@ -19,12 +19,13 @@ use palisade::{
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
-        CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, CompleteRequestParams,
-        CompleteResult, Extensions, GetPromptRequestParams, GetPromptResponse, Implementation,
-        JsonObject, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
-        ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse,
-        ServerCapabilities, ServerConfig, SubscribeRequestParams, SubscriptionFilter, Tool,
-        UnsubscribeRequestParams,
+        CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams,
+        CompleteRequestParams, CompleteResult, Extensions, GetPromptRequestParams,
+        GetPromptResponse, GetTaskParams, GetTaskResult, Implementation, InitializeRequestParams,
+        InitializeResult, JsonObject, ListPromptsResult, ListResourceTemplatesResult,
+        ListResourcesResult, ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams,
+        ReadResourceResponse, ServerCapabilities, ServerConfig, SubscribeRequestParams,
+        SubscriptionFilter, TASKS_EXTENSION_ID, Tool, UnsubscribeRequestParams, UpdateTaskParams,
     },
     service::{NotificationContext, RequestContext, SubscriptionContext},
 };
@@ -52,6 +53,7 @@ use crate::{
     refusals::{NO_SUCH_TOOL, no_such_tool, nobody_asks, opening, read_only, refusal, unreachable},
     resources,
     running::{CancelOnDrop, PROGRESS, Running, tell_progress},
+    tasks::{Caller, PATIENCE, Tasks},
     template_tools::TemplateTool,
     tool_set::{CurrentTools, ToolSet},
     turn::Turns,
@@ -96,6 +98,12 @@ pub struct PalisadeServer {
     pub(crate) watched: Watched,
     /// When its client is told of news.
     pub(crate) hearing: Hearing,
+    /// Of whom its requests are, where a transport says so.
+    pub(crate) caller: Option<Caller>,
+    /// Whether calls can go on as tasks,
+    pub(crate) has_tasks: bool,
+    /// and after what time.
+    pub(crate) task_patience: Duration,
 }
 
 /// A tool as it was called.
@@ -118,6 +126,8 @@ pub(crate) struct Shared {
     asked: AskedOnce,
     /// Whether the databases answer.
     pub(crate) readiness: Readiness,
+    /// The calls that go on without their requests.
+    pub(crate) tasks: Arc<Tasks>,
 }
 
 impl Clone for PalisadeServer {
@@ -137,6 +147,9 @@ impl Clone for PalisadeServer {
             page: self.page.clone(),
             watched: self.watched.clone(),
             hearing: self.hearing.clone(),
+            caller: self.caller.clone(),
+            has_tasks: self.has_tasks,
+            task_patience: self.task_patience,
         }
     }
 }
@@ -200,6 +213,7 @@ impl PalisadeServer {
                 doors: AtomicU64::new(0),
                 asked: AskedOnce::default(),
                 readiness: Readiness::default(),
+                tasks: Arc::default(),
             }),
             door: 0,
             running: Running::default(),
@@ -212,6 +226,9 @@ impl PalisadeServer {
             page: None,
             watched: Watched::default(),
             hearing: Hearing::default(),
+            caller: None,
+            has_tasks: true,
+            task_patience: PATIENCE,
         }
     }
 
@@ -321,6 +338,21 @@ impl PalisadeServer {
     /// The calls of its client.
     pub(crate) fn running(&self) -> Running {
         self.running.clone()
+    }
+
+    /// Which pair of streams it is for, where each client has one; else 0.
+    pub(crate) fn door(&self) -> u64 {
+        self.door
+    }
+
+    /// How large an answer may be.
+    pub(crate) fn answer_size(&self) -> AnswerSize {
+        self.size
+    }
+
+    /// How often a call that takes long says so.
+    pub(crate) fn progress_interval(&self) -> Duration {
+        self.progress
     }
 
     /// Bytes of the largest message that a statement with its parameters needs.
@@ -644,7 +676,7 @@ impl Shared {
 
 impl ServerHandler for PalisadeServer {
     fn get_info(&self) -> ServerConfig {
-        let capabilities = ServerCapabilities::builder()
+        let mut capabilities = ServerCapabilities::builder()
             .enable_completions()
             .enable_prompts()
             .enable_prompts_list_changed()
@@ -654,6 +686,10 @@ impl ServerHandler for PalisadeServer {
             .enable_resources_list_changed()
             .enable_resources_subscribe()
             .build();
+        if self.has_tasks {
+            let extensions = capabilities.extensions.get_or_insert_default();
+            extensions.insert(TASKS_EXTENSION_ID.to_owned(), JsonObject::new());
+        }
         ServerConfig::new(capabilities)
             .with_server_info(
                 Implementation::new("palisade", env!("CARGO_PKG_VERSION"))
@@ -665,6 +701,18 @@ impl ServerHandler for PalisadeServer {
                 self.connections.only_dialect(),
                 &self.tools(),
             ))
+    }
+
+    async fn initialize(
+        &self,
+        request: InitializeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<InitializeResult, ErrorData> {
+        context.peer.set_peer_info(request.clone());
+        let mut told = self.negotiate_initialize(&request)?;
+        // Revisions with a handshake have no such tasks.
+        told.capabilities.extensions = None;
+        Ok(told)
     }
 
     async fn list_tools(
@@ -800,7 +848,10 @@ impl ServerHandler for PalisadeServer {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let asking = Asking::read(&context, &request, self.page.clone());
+        // Whoever gives this up, the client or the server, ends what runs on the database.
+        let cancel = Cancel::default();
+        let task = self.prospective_task(&context, count_bytes(&request), &cancel);
+        let asking = Asking::read(&context, &request, (self.page.clone(), task.clone()));
         let arguments = request.arguments.unwrap_or_default();
         let traceparent = context.meta.0.0.get(TRACE).and_then(Value::as_str);
         let origin = |tool: Option<ToolName>| {
@@ -815,7 +866,7 @@ impl ServerHandler for PalisadeServer {
         let tool = called.as_ref().map(|called| called.tool.name());
         let whence = (self.session_id.as_deref(), traceparent);
         let notes = CallNotes::begin(&self.observer, tool, whence);
-        let _told = TellOnDrop(notes.clone());
+        let told_at_end = TellOnDrop(notes.clone());
         let Some(called) = called else {
             notes.note_outcome(CallOutcome::Refused(Code::RequestInvalid));
             // What a client made up is in no record: it could hold anything.
@@ -823,11 +874,23 @@ impl ServerHandler for PalisadeServer {
             let who = (claims(&context), origin);
             return Err(self.refuse_unknown(&context.extensions, who).await);
         };
-        // Whoever gives this up, the client or the server, ends what runs on the database.
-        let cancel = CancelOnDrop(Cancel::default());
         let origin = origin(Some(called.tool));
-        let told = (claims(&context), origin, cancel.0.clone());
+        let told = (claims(&context), origin, cancel.clone());
         let token = context.meta.get_progress_token();
+        if let Some(task) = task {
+            let (server, extensions) = (self.clone(), context.extensions.clone());
+            let span = notes.span().clone();
+            let work = async move {
+                let _told_at_end = told_at_end;
+                let run = server.run(called, arguments, &extensions, told, (asking, &notes));
+                Ok(run.await)
+            };
+            let whom = (context.peer.clone(), token);
+            let is_given_up = context.ct.cancelled();
+            let answered = self.answer_or_go_on(task, whom, is_given_up, work);
+            return answered.instrument(span).await;
+        }
+        let _cancel = CancelOnDrop(cancel);
         let run = self
             .run(
                 called,
@@ -843,10 +906,46 @@ impl ServerHandler for PalisadeServer {
             () = tell_progress(context.peer.clone(), token, self.progress) => Err(given_up()),
         }
     }
+
+    async fn get_task(
+        &self,
+        request: GetTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetTaskResult, ErrorData> {
+        let who = self.owner(&context.extensions);
+        let told = self.shared.tasks.get(&request.task_id, &who)?;
+        Ok(GetTaskResult::new(told))
+    }
+
+    async fn update_task(
+        &self,
+        request: UpdateTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        let who = self.owner(&context.extensions);
+        let (id, said) = (&request.task_id, request.input_responses);
+        self.shared.tasks.update(id, &who, said)
+    }
+
+    async fn cancel_task(
+        &self,
+        request: CancelTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        let who = self.owner(&context.extensions);
+        self.shared.tasks.cancel(&request.task_id, &who)
+    }
+}
+
+/// Bytes of a call, as far as it is kept while it goes on.
+fn count_bytes(request: &CallToolRequestParams) -> usize {
+    let arguments = request.arguments.as_ref();
+    let written = arguments.and_then(|arguments| serde_json::to_vec(arguments).ok());
+    written.map_or(0, |written| written.len())
 }
 
 /// That a call has no answer, for a client that still waits for one: the server ends.
-fn given_up() -> ErrorData {
+pub(crate) fn given_up() -> ErrorData {
     let rejection = Rejection::new(
         Code::LimitCancelled,
         "The call was given up, and its statement cancelled, because the server ends. Whether a change was made is not known: look before it is made again.",

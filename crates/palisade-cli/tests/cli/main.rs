@@ -45,6 +45,7 @@ mod http_metrics;
 mod http_narrowing;
 mod http_oauth;
 mod http_sessions;
+mod http_tasks;
 mod input;
 mod json_paths;
 mod lifecycle;

@@ -11,13 +11,14 @@ use palisade_mcp::PalisadeServer;
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
-        CallToolRequestParams, CallToolResponse, ClientCapabilities, CompleteRequestParams,
-        CompleteResult, GetPromptRequestParams, GetPromptResponse, GetPromptResult,
-        InputRequiredResult, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
-        ListToolsResult, LoggingLevel, LoggingMessageNotificationParam, PaginatedRequestParams,
-        ProgressNotificationParam, ReadResourceRequestParams, ReadResourceResponse,
-        ReadResourceResult, ServerConfig, SetLevelRequestParams, SubscribeRequestParams,
-        SubscriptionFilter, Tool, UnsubscribeRequestParams,
+        CallToolRequestParams, CallToolResponse, CancelTaskParams, ClientCapabilities,
+        CompleteRequestParams, CompleteResult, GetPromptRequestParams, GetPromptResponse,
+        GetPromptResult, GetTaskParams, GetTaskResult, InputRequiredResult, ListPromptsResult,
+        ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, LoggingLevel,
+        LoggingMessageNotificationParam, PaginatedRequestParams, ProgressNotificationParam,
+        ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, ServerConfig,
+        SetLevelRequestParams, SubscribeRequestParams, SubscriptionFilter, Tool,
+        UnsubscribeRequestParams, UpdateTaskParams,
     },
     service::{NotificationContext, RequestContext, SubscriptionContext},
 };
@@ -26,7 +27,7 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use crate::{
-    questions,
+    questions, tasks,
     tools::{self, Answer, PNG, Round},
 };
 
@@ -144,6 +145,9 @@ impl ServerHandler for Fixtures {
                 return Err(ErrorData::missing_required_client_capability(needed));
             }
             _ => {}
+        }
+        if let Some(answered) = tasks::answer(&self.server, &request, &context).await {
+            return answered;
         }
         if let Some(result) = questions::answer(&request.name, &context.peer).await? {
             return Ok(CallToolResponse::Complete(read_complete(result)?));
@@ -306,6 +310,30 @@ impl ServerHandler for Fixtures {
         requested: &SubscriptionFilter,
     ) -> Option<SubscriptionFilter> {
         self.server.accepted_subscription_filter(requested)
+    }
+
+    async fn get_task(
+        &self,
+        request: GetTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetTaskResult, ErrorData> {
+        self.server.get_task(request, context).await
+    }
+
+    async fn update_task(
+        &self,
+        request: UpdateTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.server.update_task(request, context).await
+    }
+
+    async fn cancel_task(
+        &self,
+        request: CancelTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.server.cancel_task(request, context).await
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {

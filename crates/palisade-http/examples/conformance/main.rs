@@ -32,6 +32,7 @@ use crate::fixtures::Fixtures;
 
 mod fixtures;
 mod questions;
+mod tasks;
 mod tools;
 
 const POLICIES: &str = "permit (principal, action, resource);";

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::OnceLock};
 
 use serde_json::{Value, json};
 
-use crate::questions;
+use crate::{questions, tasks};
 
 /// A picture of one red point.
 pub(crate) const PNG: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg==";
@@ -58,6 +58,7 @@ pub(crate) fn declare() -> Value {
     let mut tools: Vec<Value> = TOOLS
         .iter()
         .chain(&questions::TOOLS)
+        .chain(&tasks::TOOLS)
         .map(|name| json!({"name": name, "description": name, "inputSchema": nothing}))
         .collect();
     tools.push(json!({
@@ -99,7 +100,7 @@ fn content(content: &Value) -> Answer {
     Answer::Complete(json!({"content": content}))
 }
 
-fn elicit(message: &str, property: &str, kind: &str) -> Value {
+pub(crate) fn elicit(message: &str, property: &str, kind: &str) -> Value {
     let schema =
         json!({"type": "object", "properties": {property: {"type": kind}}, "required": [property]});
     json!({"method": "elicitation/create", "params": {"message": message, "requestedSchema": schema}})

@@ -12,7 +12,7 @@ use std::{
 use axum::http::request::Parts;
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use futures_core::Stream;
-use palisade_mcp::PalisadeServer;
+use palisade_mcp::{Caller, PalisadeServer};
 use rmcp::{
     ErrorData,
     model::{
@@ -59,6 +59,30 @@ pub(crate) struct Arrival {
     pub(crate) binding: Binding,
     /// For how long.
     pub(crate) term: Term,
+}
+
+impl Arrival {
+    /// Of whom the request is, for calls that go on without it. It has to be of the same to the letter.
+    pub(crate) fn caller(&self) -> Caller {
+        let Binding {
+            account,
+            asker,
+            is_certified,
+            is_read_only,
+            // The server has it already.
+            narrowing: _,
+        } = &self.binding;
+        let account = match is_certified {
+            true => format!("{account} by a certificate"),
+            false => account.clone(),
+        };
+        let asker = match is_read_only {
+            true => asker.clone().read_only(),
+            false => asker.clone(),
+        };
+        let term = self.term.clone();
+        Caller::new(account, asker, move || term.is_over())
+    }
 }
 
 /// What a request brought, and the server that it leaves.

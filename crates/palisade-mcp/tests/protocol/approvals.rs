@@ -1,5 +1,6 @@
 //! What a policy permits with a person's approval: asked of the client's person, approved beside the server, used once.
 
+mod in_task;
 mod page;
 
 use std::{path::Path, sync::Arc, time::Duration};

@@ -27,6 +27,7 @@ mod schema;
 mod spans;
 #[cfg(unix)]
 mod streams;
+mod tasks;
 mod templates;
 
 use std::{

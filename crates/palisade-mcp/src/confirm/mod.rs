@@ -5,6 +5,10 @@
 //!
 //! Where the operator has a page for it and the client can open an address, the person is sent there first. What the client says of
 //! that is never an approval: the page decides beside the server, and it is the store that is asked what became of the request.
+//!
+//! A client that knows tasks is asked within one, and the call goes on by itself once somebody has decided: see `in_task`.
+
+mod in_task;
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -34,7 +38,7 @@ use rmcp::{
 use serde_json::Value;
 use tokio::task::spawn_blocking;
 
-use crate::{approval_page::ApprovalPage, arguments::Call};
+use crate::{approval_page::ApprovalPage, arguments::Call, tasks::TaskHandle};
 
 /// The name of the question in results that require input, and of its answer.
 const QUESTION: &str = "approval";
@@ -95,6 +99,8 @@ pub(crate) struct Asking {
     form: Way,
     /// The state that it sent back, and the answer.
     answer: Option<(String, Option<ElicitResult>)>,
+    /// What the call can go on as while it waits.
+    task: Option<TaskHandle>,
 }
 
 impl Asking {
@@ -102,7 +108,7 @@ impl Asking {
     pub(crate) fn read(
         context: &RequestContext<RoleServer>,
         request: &CallToolRequestParams,
-        page: Option<Arc<ApprovalPage>>,
+        (page, task): (Option<Arc<ApprovalPage>>, Option<TaskHandle>),
     ) -> Self {
         let declared = context.client_capabilities();
         let elicitation = declared.and_then(|declared| declared.elicitation);
@@ -129,7 +135,12 @@ impl Asking {
                 let answer: Option<ElicitResult> = serde_json::from_value(answer.clone()).ok();
                 (state, answer)
             });
-        Self { page, form, answer }
+        Self {
+            page,
+            form,
+            answer,
+            task,
+        }
     }
 }
 
@@ -154,7 +165,28 @@ pub(crate) async fn ask(
     let Some(pending) = refusal.pending.as_deref().cloned() else {
         return Next::Refused(refusal);
     };
-    let Asking { page, form, answer } = asking;
+    let Asking {
+        page,
+        form,
+        answer,
+        task,
+    } = asking;
+    if let Some(task) = task
+        && answer.is_none()
+    {
+        let judge = Judge {
+            guard: Arc::clone(guard),
+            session: session.clone(),
+            pending: pending.clone(),
+        };
+        let described = || describe(call, session, connection);
+        let ways = (page.as_ref(), &form);
+        if let Some(question) = in_task::choose(&pending, ways, described)
+            && task.go_on(in_task::time_kept(&pending))
+        {
+            return in_task::wait(asked, judge, question, (&task, refusal)).await;
+        }
+    }
     // No page reaches what waits in memory.
     let way = match (page.filter(|_| pending.is_out_of_band), pending.level) {
         (Some(page), _) => page,
