@@ -23,7 +23,7 @@ use tokio::{
 };
 use tracing::{Instrument as _, Span};
 
-use super::{KEPT, Opening, State, Tasks, WORKS, internal};
+use super::{KEPT, KEPT_ONCE_TOLD, Opening, State, Tasks, WORKS, internal};
 use crate::{
     running::tell_progress,
     server::{PalisadeServer, given_up},
@@ -237,7 +237,7 @@ impl TaskHandle {
         };
         // When it ends can become sooner.
         while let Some(ends) = self.0.tasks.with(&id, |entry| entry.ends) {
-            sleep_until(ends.min(Instant::now() + KEPT)).await;
+            sleep_until(ends.min(Instant::now() + KEPT_ONCE_TOLD)).await;
             self.0.tasks.lock().sweep(Instant::now());
         }
     }
