@@ -312,7 +312,7 @@ impl Backend for MysqlBackend {
             let own = self.catalog.default_schema();
             let look = async |session: &mut Session| {
                 let conn = session.ready().await?;
-                let taken = history::take_label(conn, own, &self.last_label).await;
+                let taken = history::take_label(conn, own, &self.last_label, self.product).await;
                 Ok::<_, mysql_async::Error>(taken.map(Some))
             };
             self.primary.look(CATALOG_TIME, look).await?
@@ -328,7 +328,8 @@ impl Backend for MysqlBackend {
             let own = self.catalog.default_schema();
             let look = async |session: &mut Session| {
                 let conn = session.ready().await?;
-                let checked = history::check_label(conn, own, label, companions).await;
+                let checked =
+                    history::check_label(conn, own, label, companions, self.product).await;
                 Ok::<_, mysql_async::Error>(checked)
             };
             self.primary.look(CATALOG_TIME, look).await?

@@ -30,6 +30,7 @@ use palisade::{
     guard::{BackendError, BackendErrorKind, Check, ColumnTypes, ReadyText, RowSink},
     ident,
     limits::Limits,
+    past::{FROM, TO},
     value::Value,
 };
 use palisade_pool::{Ended, Failed, Task};
@@ -365,11 +366,14 @@ fn is_decided(schema: &str, table: &str, column: &str, facts: Facts<'_>, task: &
             || task.relations.contains(&uid) && task.reads.contains(&pair)
             || task.relations.iter().any(beyond);
     }
-    let Some(relation) = catalog.find(schema, table) else {
+    let column = Dialect::Mysql.fold(column);
+    let Some(relation) = find_read(catalog, schema, table, task) else {
         // What is not merged is reported by the name that the text gives it.
         return is_alias(table, facts, task) || is_expression(table, facts, task);
     };
-    let column = Dialect::Mysql.fold(column);
+    if task.reads_past && [FROM, TO].contains(&column.as_str()) {
+        return false;
+    }
     let is_read = |relation: &Relation| {
         let pair = (relation.key.to_string(), column.clone());
         task.relations.contains(&relation.uid) && task.reads.contains(&pair)
@@ -383,6 +387,24 @@ fn is_decided(schema: &str, table: &str, column: &str, facts: Facts<'_>, task: &
     relation.position(&column).is_none()
         || is_read(relation)
         || catalog.relations().iter().any(is_views)
+}
+
+/// The relation of which a table has rows: itself, or the one whose past it keeps.
+pub(crate) fn find_read<'c>(
+    catalog: &'c Catalog,
+    schema: &str,
+    table: &str,
+    task: &Task<'_>,
+) -> Option<&'c Relation> {
+    let is_kept_there = |relation: &&Relation| {
+        let companion = catalog.companion(relation);
+        companion.is_some_and(|companion| companion.schema == schema && companion.name == table)
+    };
+    let past = || {
+        let mut relations = catalog.relations().iter().filter(|_| task.reads_past);
+        relations.find(is_kept_there)
+    };
+    catalog.find(schema, table).or_else(past)
 }
 
 /// Whether the text calls something in FROM `name`. Of a view, MariaDB reports the alias as its name.

@@ -35,7 +35,8 @@ pub use config::MysqlConfig;
 pub use connect::{ConnectError, Obstacle, connect};
 pub use digests::{Digest, Digests, read_digests};
 pub use history::rights::{
-    HISTORY_TABLES, HistoryRights, KeptTable, list_kept_tables, read_history_rights,
+    GrantedOn, HistoryGrant, HistoryKeeping, HistoryRights, KeptTable, history_keeping,
+    list_kept_tables, read_history_rights,
 };
 pub use introspect::{IntrospectError, catalog};
 /// The driver whose connections this crate takes.

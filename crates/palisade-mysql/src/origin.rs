@@ -12,6 +12,7 @@ use palisade::{
 use palisade_pool::Task;
 
 use crate::{
+    execute::find_read,
     introspect::{query, text},
     settings::identifier,
 };
@@ -26,7 +27,7 @@ pub(crate) async fn are_renamed(
 ) -> Result<bool, Error> {
     let mut left = Vec::new();
     for column in columns {
-        if !is_of_another_type(column, catalog) {
+        if !is_of_another_type(column, catalog, task) {
             left.push(column);
         }
     }
@@ -37,7 +38,11 @@ pub(crate) async fn are_renamed(
         return Ok(false);
     };
     for column in left {
-        let table = catalog.fold_relation(&column.org_table_str());
+        let (schema, table) = (column.schema_str(), column.org_table_str());
+        let table = match find_read(catalog, &schema, &table, task) {
+            Some(relation) => relation.key.to_string(),
+            None => catalog.fold_relation(&table),
+        };
         let is_read = |name: &str| {
             let pair = (table.clone(), Dialect::Mysql.fold(name));
             task.reads.contains(&pair)
@@ -51,10 +56,10 @@ pub(crate) async fn are_renamed(
 
 /// Whether the column that is reported has another type than the catalog's column of that name, which keeps its own through
 /// whatever gives it on.
-fn is_of_another_type(column: &Column, catalog: &Catalog) -> bool {
+fn is_of_another_type(column: &Column, catalog: &Catalog, task: &Task<'_>) -> bool {
     let name = Dialect::Mysql.fold(&column.org_name_str());
-    let found = catalog
-        .find(&column.schema_str(), &column.org_table_str())
+    let (schema, table) = (column.schema_str(), column.org_table_str());
+    let found = find_read(catalog, &schema, &table, task)
         .and_then(|relation| relation.columns.get(usize::from(relation.position(&name)?)));
     match (found.and_then(family_of), family(column.column_type())) {
         (Some(is), Some(reported)) => is != reported,

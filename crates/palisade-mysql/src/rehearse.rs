@@ -144,7 +144,7 @@ impl Change<'_> {
         let reached: Vec<String> = tables.iter().map(|table| table.uid.clone()).collect();
         let conn = execute::open_by(session, self.facts, &reached, BEGUN).await?;
         for table in tables {
-            write::check_reached(conn, self.facts.catalog, table)
+            write::check_reached(conn, self.facts, table)
                 .await
                 .map_err(Failed::Running)?;
         }

@@ -10,7 +10,7 @@ use mysql_async::Conn;
 use crate::{
     config::is_local,
     grants::{Account, Grant},
-    history,
+    history::{self, rights::GrantedOn},
     introspect::{IntrospectError, Product, product, query, text},
     settings::identifier,
 };
@@ -156,10 +156,23 @@ async fn list_noting(conn: &mut Conn) -> Result<BTreeSet<(String, String)>, Intr
     let Some(database) = history::find_keeping(conn).await? else {
         return Ok(BTreeSet::new());
     };
-    let seal = format!("{}.{}", identifier(&database), identifier(history::SEAL));
-    Ok([("PROCESS", "*.*".to_owned()), ("UPDATE", seal)]
-        .map(|(privilege, object)| (privilege.to_owned(), object))
-        .into())
+    let keeping = history::rights::history_keeping(conn).await?;
+    let named = |name: &str| format!("{}.{}", identifier(&database), identifier(name));
+    let meant = keeping.grants.iter().flat_map(|grant| {
+        let object = match grant.on {
+            GrantedOn::Table(name) => named(name),
+            GrantedOn::Function(name) => format!("FUNCTION {}", named(name)),
+            GrantedOn::Server => "*.*".to_owned(),
+        };
+        let privileges = grant.privileges.split(", ");
+        // Without their columns.
+        let is_word = |word: &&str| word.bytes().all(|byte| byte.is_ascii_uppercase());
+        let words = privileges
+            .filter_map(|one| one.split(" (").next())
+            .filter(is_word);
+        words.map(move |word| (word.to_owned(), object.clone()))
+    });
+    Ok(meant.collect())
 }
 
 /// What a privilege is that reading does not need.

@@ -357,7 +357,7 @@ async fn check_effects(
         require_transactions(conn, relation).await?;
         let condition =
             format!("t.EVENT_OBJECT_SCHEMA = {schema} AND t.EVENT_OBJECT_TABLE = {table}");
-        let found: BTreeSet<_> = triggers_of(conn, &condition)
+        let found: BTreeSet<_> = triggers_of(conn, facts.product, &condition)
             .await?
             .into_values()
             .flatten()
@@ -401,7 +401,7 @@ async fn require_transactions(conn: &mut Conn, relation: &Relation) -> Result<()
 /// Checks that a table which foreign keys reach can be taken back, sets off nothing, and that further keys are those of the catalog.
 pub(crate) async fn check_reached(
     conn: &mut Conn,
-    catalog: &Catalog,
+    facts: Facts<'_>,
     relation: &Relation,
 ) -> Result<(), BackendError> {
     let look = async {
@@ -409,10 +409,11 @@ pub(crate) async fn check_reached(
         let (schema, table) = (literal(&relation.schema), literal(&relation.name));
         let condition =
             format!("t.EVENT_OBJECT_SCHEMA = {schema} AND t.EVENT_OBJECT_TABLE = {table}");
-        if !triggers_of(conn, &condition).await?.is_empty() {
+        let found = triggers_of(conn, facts.product, &condition).await?;
+        if !found.is_empty() {
             return Err(changed_schema());
         }
-        references(conn, catalog, relation, (&schema, &table)).await
+        references(conn, facts.catalog, relation, (&schema, &table)).await
     };
     look.await.map_err(|error| match error {
         Look::Failed(error) => BackendError::unavailable(error.to_string()),

@@ -5,7 +5,8 @@
 //! | engine | form | what it says |
 //! |---|---|---|
 //! | PostgreSQL | `EPOCH:XMIN:XMAX:XID,XID` | `pg_current_snapshot()` |
-//! | MySQL, MariaDB | `EPOCH:NEXT:ID,ID` | the next transaction's id, and the ids of those that were open |
+//! | MariaDB | `EPOCH:NEXT:ID,ID-ID` | the next transaction's id, and the ids of those that were open |
+//! | MySQL | `EPOCH:NEXT:N,N-N` | the number after the last change that was seen, and those below it that were not |
 //! | SQLite | `SEQ:MARK` | the last change of a row, and the random mark that it left |
 
 use std::fmt;
@@ -48,21 +49,51 @@ pub enum CommittedState {
         /// The text of a `pg_snapshot`.
         snapshot: String,
     },
-    /// MySQL and MariaDB: those below `next` that are not `active`, in the server's epoch.
+    /// MySQL and MariaDB: those below `next` that are not `active`, in the server's epoch. On MySQL they are changes of rows.
     Counter {
         /// The server and its registry of history.
         epoch: String,
         /// The id that the next transaction gets.
         next: u64,
         /// Those that were open, rising.
-        active: Vec<u64>,
+        active: Vec<NumberRange>,
     },
+}
+
+/// Numbers that follow each other, both ends among them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NumberRange {
+    /// The lowest.
+    pub first: u64,
+    /// The highest.
+    pub last: u64,
+}
+
+impl NumberRange {
+    /// One number.
+    #[must_use]
+    pub fn one(number: u64) -> Self {
+        Self {
+            first: number,
+            last: number,
+        }
+    }
+}
+
+/// As a label has it: `7`, or `9-12`.
+impl fmt::Display for NumberRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.first == self.last {
+            true => write!(f, "{}", self.first),
+            false => write!(f, "{}-{}", self.first, self.last),
+        }
+    }
 }
 
 impl Label {
     /// Reads the text of a label of an engine.
     ///
-    /// Nothing but digits, words of an epoch, colons and commas gets through, so that a label's parts may stand in a
+    /// Nothing but digits, words of an epoch, colons, commas and hyphens gets through, so that a label's parts may stand in a
     /// statement.
     #[must_use]
     pub fn parse(dialect: Dialect, text: &str) -> Option<Self> {
@@ -87,14 +118,13 @@ impl Label {
                 let (epoch, rest) = text.split_once(':')?;
                 let (next, active) = rest.split_once(':')?;
                 let next = read_id(next)?;
-                let active = read_ids(active)?;
-                let is_rising = active.is_sorted_by(|a, b| a < b);
-                (is_epoch(epoch) && is_rising && active.iter().all(|id| *id < next)).then(|| {
-                    CommittedState::Counter {
-                        epoch: epoch.to_owned(),
-                        next,
-                        active,
-                    }
+                let active = read_ranges(active)?;
+                let is_rising = active.is_sorted_by(|a, b| a.last < b.first);
+                let is_below = active.last().is_none_or(|range| range.last < next);
+                (is_epoch(epoch) && is_rising && is_below).then(|| CommittedState::Counter {
+                    epoch: epoch.to_owned(),
+                    next,
+                    active,
                 })?
             }
         };
@@ -128,7 +158,7 @@ impl CommittedState {
                 epoch: _,
                 next,
                 active,
-            } => transaction < *next && active.binary_search(&transaction).is_err(),
+            } => transaction < *next && !are_among(active, transaction),
         }
     }
 
@@ -282,6 +312,12 @@ fn snapshot_sees(snapshot: &str, transaction: u64) -> bool {
     transaction < xmax && !open.contains(&transaction)
 }
 
+/// Whether one of these ranges, which rise, has the number.
+fn are_among(ranges: &[NumberRange], number: u64) -> bool {
+    let after = ranges.partition_point(|range| range.last < number);
+    ranges.get(after).is_some_and(|range| range.first <= number)
+}
+
 fn read_id(text: &str) -> Option<u64> {
     // `parse` takes a sign.
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -293,6 +329,20 @@ fn read_ids(text: &str) -> Option<Vec<u64>> {
         return Some(Vec::new());
     }
     text.split(',').map(read_id).collect()
+}
+
+fn read_ranges(text: &str) -> Option<Vec<NumberRange>> {
+    if text.is_empty() {
+        return Some(Vec::new());
+    }
+    let read = |part: &str| match part.split_once('-') {
+        None => read_id(part).map(NumberRange::one),
+        Some((first, last)) => {
+            let (first, last) = (read_id(first)?, read_id(last)?);
+            (first < last).then_some(NumberRange { first, last })
+        }
+    };
+    text.split(',').map(read).collect()
 }
 
 #[cfg(test)]
@@ -309,6 +359,8 @@ mod tests {
             (Dialect::Postgres, "7.1:14:14:", [true, true, true]),
             (Dialect::Mysql, "a.9:13:11", [true, false, false]),
             (Dialect::Mysql, "a.9:12:", [true, true, false]),
+            (Dialect::Mysql, "a.9:14:11-12", [true, false, true]),
+            (Dialect::Mysql, "a.9:14:8-9,11-13", [true, false, false]),
         ] {
             let label = Label::parse(dialect, text).unwrap();
             let found = [10, 11, 13].map(|id| label.state().has_seen(id));
@@ -337,6 +389,13 @@ mod tests {
             (Dialect::Mysql, "a1b2.9:800:795,790", false),
             (Dialect::Mysql, "a1b2.9:800:800", false),
             (Dialect::Mysql, "a1b2.9:800", false),
+            (Dialect::Mysql, "a1b2.9:800:7,9-12,790", true),
+            (Dialect::Mysql, "a1b2.9:800:7-7", false),
+            (Dialect::Mysql, "a1b2.9:800:9-7", false),
+            (Dialect::Mysql, "a1b2.9:800:7-9,9-12", false),
+            (Dialect::Mysql, "a1b2.9:800:790-800", false),
+            (Dialect::Mysql, "a1b2.9:800:7-", false),
+            (Dialect::Mysql, "a1b2.9:800:7--9", false),
         ] {
             let label = Label::parse(dialect, text);
             assert_eq!(label.is_some(), is_label, "{dialect:?} {text}");

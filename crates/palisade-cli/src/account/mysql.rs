@@ -14,12 +14,12 @@ use palisade::{
     session::Principal,
 };
 use palisade_mysql::{
-    Conn, HISTORY_TABLES, HistoryRights, IntrospectError, KeptTable,
+    Conn, GrantedOn, HistoryGrant, HistoryKeeping, HistoryRights, IntrospectError, KeptTable,
     account::{
         Assigning, assignable, client_host, current, having, invoker_views, readable_system,
         unreadable, version,
     },
-    columns_read, examine_beside,
+    columns_read, examine_beside, history_keeping,
     introspect::tells_triggers,
     list_kept_tables, read_history_rights,
 };
@@ -35,10 +35,6 @@ use crate::{
     target::Target,
     weakness::{Weak, missing, missing_changes, missing_history},
 };
-
-/// The tables of a database that keep its histories: since when each is whole, and what is written after a moment is noted.
-const SPANS: &str = HISTORY_TABLES[0];
-const SEAL: &str = HISTORY_TABLES[1];
 
 /// Looks at the account that `target` logs in as.
 pub(crate) async fn look(
@@ -139,12 +135,13 @@ pub(crate) async fn sql(
     let scope = databases(&setup.policies.sources, &catalog, target.database());
     let plan = Plan::new(asked, &principals, &needs);
     let tells = tells_triggers(&mut conn).await.map_err(silent(target))?;
+    let keeping = history_keeping(&mut conn).await.map_err(silent(target))?;
     Ok(script(
         &account,
         &catalog,
         &scope,
         &plan,
-        &needed_privileges(&needs, tells),
+        (&needed_privileges(&needs, tells), keeping),
     ))
 }
 
@@ -361,38 +358,31 @@ fn lacking_history(
             ));
         }
     }
-    let of_all = [
-        (
-            rights.reads_spans,
-            (
-                format!("SELECT on {}", shown(SPANS)),
-                grant("SELECT", SPANS),
-            ),
-            "without it it is not known since when histories are whole, and no past is read",
-        ),
-        (
-            rights.writes_seal,
-            (
-                format!("SELECT, UPDATE (n) on {}", shown(SEAL)),
-                grant("SELECT, UPDATE (n)", SEAL),
-            ),
-            "without it no moment is noted",
-        ),
-        (
-            rights.sees_transactions,
-            (
-                "PROCESS on *.*".to_owned(),
-                format!("GRANT PROCESS ON *.* TO {account};"),
-            ),
-            "without it no moment is noted, and no past is read; it shows the statements of all sessions",
-        ),
-    ];
-    for (has, (what, remedy), why) in of_all {
-        if !has {
-            found.push(missing_history(account, &what, why, remedy));
-        }
+    for right in &rights.lacking {
+        let what = match right.on {
+            GrantedOn::Table(name) | GrantedOn::Function(name) => {
+                format!("{} on {}", right.privileges, shown(name))
+            }
+            GrantedOn::Server => format!("{} on *.*", right.privileges),
+        };
+        found.push(missing_history(
+            account,
+            &what,
+            right.without,
+            grant_of_history(right, own, account),
+        ));
     }
     found
+}
+
+/// The statement that gives an account a right which histories of the database `own` take.
+fn grant_of_history(right: &HistoryGrant, own: &str, account: &str) -> String {
+    let on = match right.on {
+        GrantedOn::Table(name) => relation(own, name),
+        GrantedOn::Function(name) => format!("FUNCTION {}", relation(own, name)),
+        GrantedOn::Server => "*.*".to_owned(),
+    };
+    format!("GRANT {} ON {on} TO {account};", right.privileges)
 }
 
 /// What to read of the server's own relations for which there are privileges: `information_schema` has none.
@@ -488,7 +478,7 @@ fn script(
     catalog: &Catalog,
     scope: &BTreeSet<String>,
     plan: &Plan<'_>,
-    beside: &Beside,
+    (beside, keeping): (&Beside, &HistoryKeeping),
 ) -> String {
     let account = account(name, host);
     let shown = comment(&account);
@@ -536,7 +526,7 @@ fn script(
             // The server tells a view's definition only to who may read all of it.
             _ if is_view && plan.needs.views.contains(&key) => "SELECT, SHOW VIEW".to_owned(),
             // Plain queries of an account with rights on columns fail without the one that says until when a row is so.
-            Some(columns) if catalog.companion(found).is_some() => {
+            Some(columns) if keeping.is_in_table && catalog.companion(found).is_some() => {
                 let until = BTreeSet::from([TO.to_owned()]);
                 format!("{}, REFERENCES", select(&(columns | &until)))
             }
@@ -573,12 +563,14 @@ fn script(
     }
     let own = plan.needs.past.keys().map(|(schema, _)| schema);
     for schema in own.collect::<BTreeSet<_>>() {
-        let (spans, seal) = (relation(schema, SPANS), relation(schema, SEAL));
-        let _ = write!(
-            out,
-            "-- Moments are read off the transactions that InnoDB lists, which takes PROCESS: it shows the statements of all sessions.\n\
-             GRANT SELECT ON {spans} TO {account};\nGRANT SELECT, UPDATE (n) ON {seal} TO {account};\nGRANT PROCESS ON *.* TO {account};\n"
-        );
+        for right in keeping.grants {
+            if right.on == GrantedOn::Server {
+                out.push_str(
+                    "-- Moments are read off the transactions that InnoDB lists, which takes PROCESS: it shows the statements of all sessions.\n",
+                );
+            }
+            let _ = writeln!(out, "{}", grant_of_history(right, schema, &account));
+        }
     }
     for ((schema, name), columns) in grantable(plan.needs) {
         let (columns, relation) = (select(columns), relation(schema, name));
@@ -686,7 +678,17 @@ mod tests {
         );
         let account = ("r` SUPER".to_owned(), "%".to_owned());
         let scope = databases(&PolicySources::default(), &catalog, "d");
-        let text = script(&account, &catalog, &scope, &plan, &Beside::new());
+        let keeping = HistoryKeeping {
+            is_in_table: false,
+            grants: &[],
+        };
+        let text = script(
+            &account,
+            &catalog,
+            &scope,
+            &plan,
+            (&Beside::new(), &keeping),
+        );
         for line in [
             "CREATE USER `r`` SUPER`@`%` WITH",
             "GRANT SELECT (`x)`), REFERENCES ON `d`.`t``; DROP` TO `r`` SUPER`@`%`;",

@@ -138,7 +138,7 @@ pub(crate) struct HistoryArguments {
 pub(crate) struct EnableArguments {
     #[command(flatten)]
     pub(crate) tables: HistoryArguments,
-    /// The account by which the firewall reads, which gets the grants that it needs; NAME@HOST on MariaDB
+    /// The account by which the firewall reads, which gets the grants that it needs; NAME@HOST on MariaDB and MySQL
     #[arg(long, value_name = "NAME")]
     pub(crate) account: Option<String>,
 }
@@ -151,7 +151,7 @@ pub(crate) struct RebaseArguments {
     /// The tables, with or without the schema; all that have a history if left out
     #[arg(value_name = "TABLE")]
     pub(crate) tables: Vec<String>,
-    /// The account by which the firewall reads, which gets the grants that it needs; NAME@HOST on MariaDB
+    /// The account by which the firewall reads, which gets the grants that it needs; NAME@HOST on MariaDB and MySQL
     #[arg(long, value_name = "NAME")]
     pub(crate) account: Option<String>,
 }

@@ -1,13 +1,18 @@
-//! History of MariaDB tables: what the backend asks of it.
+//! History of tables: what the backend asks of it.
+//!
+//! MariaDB keeps versions of rows by itself, and its moments are read from the status of InnoDB. On MySQL triggers keep them
+//! ([`triggers`]), and moments are the numbers of changes that a snapshot sees ([`numbers`]).
 
+mod numbers;
 pub(crate) mod rights;
 pub(crate) mod script;
 mod status;
 #[cfg(test)]
 mod tests;
+pub(crate) mod triggers;
 
 use std::{
-    sync::{Mutex, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -16,7 +21,7 @@ use palisade::{
     catalog::{Companion, Relation, RelationDef, RelationKind},
     dialect::Dialect,
     guard::{BackendError, BackendErrorKind},
-    past::{CommittedState, FROM, HistoryOrder, Label, LabelStanding, PREFIX, TO},
+    past::{CommittedState, FROM, HistoryOrder, Label, LabelStanding, NumberRange, PREFIX, TO},
     value::Value,
 };
 use tokio::time::sleep;
@@ -57,7 +62,10 @@ const IMITATION_QUERY: &str = "SELECT CAST(COUNT(*) AS CHAR) FROM information_sc
 
 /// The last label that was sealed. While nothing but its seal has been written since, the next label is the same.
 #[derive(Debug, Default)]
-pub(crate) struct LastLabel(Mutex<Option<Sealed>>);
+pub(crate) struct LastLabel {
+    sealed: Mutex<Option<Sealed>>,
+    numbers: Mutex<numbers::Noted>,
+}
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Sealed {
@@ -76,14 +84,17 @@ impl Sealed {
 
 impl LastLabel {
     fn get(&self) -> Option<Sealed> {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        let sealed = self.sealed.lock();
+        sealed.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn put(&self, sealed: Sealed) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(sealed);
+        *self.sealed.lock().unwrap_or_else(PoisonError::into_inner) = Some(sealed);
+    }
+
+    /// The same on MySQL.
+    fn numbers(&self) -> MutexGuard<'_, numbers::Noted> {
+        self.numbers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -94,22 +105,32 @@ pub(crate) fn write_script(
     relation: &Relation,
     order: &HistoryOrder,
 ) -> Result<String, String> {
-    match product {
-        Product::MariaDb => {}
-        Product::MySql => {
-            return Err(
-                "no history can be kept on MySQL: MariaDB, PostgreSQL and SQLite keep one; here, look at a backup"
-                    .to_owned(),
-            );
-        }
-    }
     let name = relation.database_name();
     if relation.schema != own {
         return Err(format!(
-            "`{name}`: on MariaDB history is kept of tables of the connection's own database, `{own}`: name a connection to `{}`",
+            "`{name}`: on {} history is kept of tables of the connection's own database, `{own}`: name a connection to `{}`",
+            product.name(),
             relation.schema
         ));
     }
+    let script = match product {
+        Product::MariaDb => write_versions_script(relation, order),
+        Product::MySql => match order {
+            HistoryOrder::Enable { account } => {
+                triggers::enable_script(relation, account.as_deref())
+            }
+            HistoryOrder::Disable => Ok(triggers::disable_script(relation)),
+            HistoryOrder::Prune(label) => {
+                let (next, active) = read_counter(label)?;
+                triggers::prune_script(relation, next, active)
+            }
+        }
+        .map_err(|fault| fault.to_string()),
+    };
+    script.map_err(|fault| format!("`{name}`: {fault}"))
+}
+
+fn write_versions_script(relation: &Relation, order: &HistoryOrder) -> Result<String, String> {
     let columns: Vec<String> = (relation.columns.iter())
         .map(|column| column.name.to_string())
         .collect();
@@ -122,22 +143,29 @@ pub(crate) fn write_script(
     let script = match order {
         HistoryOrder::Enable { account } => script::enable_script(&table, account.as_deref()),
         HistoryOrder::Disable => Ok(script::disable_script(&table)),
-        HistoryOrder::Prune(label) => match label.state() {
-            CommittedState::Counter {
-                epoch: _,
-                next,
-                active,
-            } => script::prune_script(&table, *next, active),
-            CommittedState::Sequence { .. } | CommittedState::Snapshot { .. } => {
-                return Err("the label is of another engine".to_owned());
-            }
-        },
+        HistoryOrder::Prune(label) => {
+            let (next, active) = read_counter(label)?;
+            script::prune_script(&table, next, active)
+        }
     };
-    script.map_err(|fault| format!("`{name}`: {fault}"))
+    script.map_err(|fault| fault.to_string())
+}
+
+fn read_counter(label: &Label) -> Result<(u64, &[NumberRange]), String> {
+    match label.state() {
+        CommittedState::Counter {
+            epoch: _,
+            next,
+            active,
+        } => Ok((*next, active)),
+        CommittedState::Sequence { .. } | CommittedState::Snapshot { .. } => {
+            Err("the label is of another engine".to_owned())
+        }
+    }
 }
 
 /// Whether history needs a relation of this name, which no catalog has.
-fn is_own(name: &str) -> bool {
+pub(crate) fn is_own(name: &str) -> bool {
     Dialect::Mysql.fold(name).starts_with(PREFIX)
 }
 
@@ -146,7 +174,12 @@ fn is_own(name: &str) -> bool {
 pub(crate) fn take_companions(
     relations: &mut Vec<RelationDef>,
     own: &str,
+    product: Product,
 ) -> Vec<(String, String, Companion)> {
+    let kind = match product {
+        Product::MariaDb => RelationKind::View,
+        Product::MySql => RelationKind::Table,
+    };
     let kept = relations.extract_if(.., |def| is_own(&def.name));
     let kept: Vec<RelationDef> = kept.collect();
     let tables = (relations.iter())
@@ -155,10 +188,9 @@ pub(crate) fn take_companions(
             let name = companion_name(&table.name);
             let columns =
                 (table.columns.iter().map(|column| column.name.as_str())).chain([FROM, TO]);
-            let view = kept.iter().find(|def| {
-                def.schema == own && def.name == name && def.kind == RelationKind::View
-            })?;
-            let found = view.columns.iter().map(|column| column.name.as_str());
+            let companion = (kept.iter())
+                .find(|def| def.schema == own && def.name == name && def.kind == kind)?;
+            let found = companion.columns.iter().map(|column| column.name.as_str());
             columns.eq(found).then(|| {
                 let schema = own.to_owned();
                 let companion = Companion { schema, name };
@@ -173,7 +205,12 @@ pub(crate) async fn take_label(
     conn: &mut Conn,
     own: &str,
     last: &LastLabel,
+    product: Product,
 ) -> Result<Label, BackendError> {
+    match product {
+        Product::MariaDb => {}
+        Product::MySql => return numbers::take_label(conn, own, last).await,
+    }
     if let Some(why) = find_text(conn, PLACE_QUERY).await? {
         return Err(BackendError::unavailable(format!(
             "the server has no moments to note: {why}"
@@ -249,11 +286,16 @@ pub(crate) async fn check_label(
     own: &str,
     label: &Label,
     companions: &[Companion],
+    product: Product,
 ) -> Result<LabelStanding, BackendError> {
+    match product {
+        Product::MariaDb => {}
+        Product::MySql => return numbers::check_label(conn, own, label, companions).await,
+    }
     let CommittedState::Counter {
         epoch,
         next,
-        active,
+        active: _,
     } = label.state()
     else {
         return Ok(LabelStanding::Foreign);
@@ -273,9 +315,8 @@ pub(crate) async fn check_label(
             let row: Result<(u64, u64), _> = mysql_async::from_row_opt(row);
             row.ok()
         });
-        let answers = since.is_some_and(|(since, is_same)| {
-            is_same == 1 && since < *next && active.binary_search(&since).is_err()
-        });
+        let answers =
+            since.is_some_and(|(since, is_same)| is_same == 1 && label.state().has_seen(since));
         if !answers {
             return Ok(LabelStanding::BeforeHistory);
         }
@@ -306,10 +347,12 @@ pub(crate) async fn list_changed_keys(
 ) -> Result<Vec<Vec<Value>>, BackendError> {
     let is_between = |column: &str| {
         let first = print_seen(column, from);
+        // An index answers this.
+        let since = format!("{column} >= {} AND NOT ({first})", first_unseen(from));
         match to {
-            Some(to) => format!("NOT ({first}) AND ({})", print_seen(column, to)),
+            Some(to) => format!("{since} AND ({})", print_seen(column, to)),
             // What ends by now is not the highest number.
-            None => format!("NOT ({first}) AND {column} < {}", u64::MAX),
+            None => format!("{since} AND {column} < {}", u64::MAX),
         }
     };
     let keys: Vec<String> = (relation.primary_key.iter())
@@ -386,18 +429,37 @@ fn print_seen(column: &str, label: &Label) -> String {
             epoch: _,
             next,
             active,
-        } if active.is_empty() => format!("{column} < {next}"),
+        } => match print_ranges(column, active) {
+            None => format!("{column} < {next}"),
+            Some(among) => format!("{column} < {next} AND NOT ({among})"),
+        },
+        // Of another engine: it is refused before.
+        CommittedState::Sequence { .. } | CommittedState::Snapshot { .. } => "FALSE".to_owned(),
+    }
+}
+
+/// The first transaction that a label has not seen.
+fn first_unseen(label: &Label) -> u64 {
+    match label.state() {
         CommittedState::Counter {
             epoch: _,
             next,
             active,
-        } => {
-            let ids: Vec<String> = active.iter().map(u64::to_string).collect();
-            format!("{column} < {next} AND {column} NOT IN ({})", ids.join(", "))
-        }
+        } => active.first().map_or(*next, |range| range.first),
         // Of another engine: it is refused before.
-        CommittedState::Sequence { .. } | CommittedState::Snapshot { .. } => "FALSE".to_owned(),
+        CommittedState::Sequence { .. } | CommittedState::Snapshot { .. } => 0,
     }
+}
+
+/// Whether the number in `column` is in one of `ranges`; none where there are none.
+fn print_ranges(column: &str, ranges: &[NumberRange]) -> Option<String> {
+    let single = ranges.iter().filter(|range| range.first == range.last);
+    let single: Vec<String> = single.map(|range| range.first.to_string()).collect();
+    let single = (!single.is_empty()).then(|| format!("{column} IN ({})", single.join(", ")));
+    let wide = ranges.iter().filter(|range| range.first < range.last);
+    let wide = wide.map(|range| format!("{column} BETWEEN {} AND {}", range.first, range.last));
+    let all: Vec<String> = single.into_iter().chain(wide).collect();
+    (!all.is_empty()).then(|| all.join(" OR "))
 }
 
 /// The connection's database, if it has a companion that the account may read.
@@ -446,13 +508,15 @@ async fn run(conn: &mut Conn, sql: &str) -> Result<(), BackendError> {
 /// What an error means for the lack of a grant, which the operator is told.
 fn lacks(error: &Error, grant: &str) -> BackendError {
     match error {
-        // `ER_TABLEACCESS_DENIED_ERROR`, `ER_COLUMNACCESS_DENIED_ERROR`, `ER_SPECIFIC_ACCESS_DENIED_ERROR`
-        Error::Server(server) if [1142, 1143, 1227].contains(&server.code) => BackendError::new(
-            BackendErrorKind::NotGranted,
-            format!(
-                "the account may not note or look at moments: GRANT {grant} TO the account, as `palisade history enable --account` prints"
-            ),
-        ),
+        // `ER_TABLEACCESS_DENIED_ERROR`, `ER_COLUMNACCESS_DENIED_ERROR`, `ER_SPECIFIC_ACCESS_DENIED_ERROR`, `ER_PROCACCESS_DENIED_ERROR`
+        Error::Server(server) if [1142, 1143, 1227, 1370].contains(&server.code) => {
+            BackendError::new(
+                BackendErrorKind::NotGranted,
+                format!(
+                    "the account may not note or look at moments: GRANT {grant} TO the account, as `palisade history enable --account` prints"
+                ),
+            )
+        }
         Error::Server(_) | Error::Driver(_) | Error::Io(_) | Error::Other(_) | Error::Url(_) => {
             fault::engine(error)
         }

@@ -6,8 +6,9 @@
 //! What only the server knows of a table is looked at when the script runs. A condition chooses the statement that is run then, or an
 //! error that says what to do.
 
-use palisade::past::{FROM, PREFIX, TO};
+use palisade::past::{FROM, NumberRange, PREFIX, TO};
 
+use super::print_ranges;
 use crate::settings::identifier;
 
 /// The table of a database that says since when its tables have a history. It is versioned as they are.
@@ -54,6 +55,22 @@ pub(crate) enum HistoryFault {
         "its name, or its database's, has letters beyond ASCII, by which the server's list of tables is not asked: rename it first"
     )]
     OddName,
+    /// It is a view, or what the engine makes up.
+    #[error("history is kept of tables alone")]
+    NoTable,
+    /// The names of its triggers would be too long.
+    #[error(
+        "with `palisade_history_` before it and `_insert` behind, its name has more than 64 characters: rename it first"
+    )]
+    LongTable,
+    /// A type that cannot be written down as the server tells it.
+    #[error("a label of the type of its column `{0}` has a backslash: rename the label first")]
+    OddType(String),
+    /// Rows that a foreign key deletes or changes set off no triggers.
+    #[error(
+        "its foreign key to `{0}` changes rows of it by ON DELETE or ON UPDATE, which sets off no triggers on MySQL: make that RESTRICT first"
+    )]
+    Cascade(String),
     /// An account is written as `name@host`.
     #[error("`{0}` is no account: write it as name@host")]
     BadAccount(String),
@@ -185,7 +202,7 @@ pub(crate) fn disable_script(table: &HistoryTable<'_>) -> String {
 pub(crate) fn prune_script(
     table: &HistoryTable<'_>,
     next: u64,
-    active: &[u64],
+    active: &[NumberRange],
 ) -> Result<String, HistoryFault> {
     check_table(table)?;
     let Names {
@@ -194,12 +211,9 @@ pub(crate) fn prune_script(
         spans,
         ..
     } = Names::of_table(table);
-    let late = match active {
-        [] => String::new(),
-        active => {
-            let ids: Vec<String> = active.iter().map(u64::to_string).collect();
-            format!(" OR {TO} IN ({})", ids.join(", "))
-        }
+    let late = match print_ranges(TO, active) {
+        None => String::new(),
+        Some(late) => format!(" OR {late}"),
     };
     Ok(format!(
         "-- Deletes all past rows of {}, and begins its history anew. MariaDB cannot delete some of them exactly: if one ended after\n\
@@ -314,7 +328,7 @@ fn table_id(schema: &str, table: &str) -> String {
 }
 
 /// A name as the server's files have it, if it is of ASCII.
-fn file_name(name: &str) -> String {
+pub(super) fn file_name(name: &str) -> String {
     name.chars()
         .map(|letter| match letter {
             'a'..='z' | 'A'..='Z' | '0'..='9' | '_' => letter.to_string(),
@@ -352,7 +366,7 @@ fn signal(text: &str) -> String {
 }
 
 /// `text` as a string literal that reads alike with and without `NO_BACKSLASH_ESCAPES`.
-fn literal(text: &str) -> String {
+pub(super) fn literal(text: &str) -> String {
     if text.contains('\\') {
         let hex: String = text.bytes().map(|byte| format!("{byte:02X}")).collect();
         return format!("CONVERT(X'{hex}' USING utf8mb4)");
@@ -361,13 +375,13 @@ fn literal(text: &str) -> String {
 }
 
 /// Keeps a name within its comment.
-fn print_comment(text: &str) -> String {
+pub(super) fn print_comment(text: &str) -> String {
     let print = |letter: char| if letter.is_control() { ' ' } else { letter };
     text.chars().map(print).collect()
 }
 
 /// Quotes `name@host`. A name may hold an at sign, a host may not.
-fn quote_account(account: &str) -> Result<String, HistoryFault> {
+pub(super) fn quote_account(account: &str) -> Result<String, HistoryFault> {
     let bad = || HistoryFault::BadAccount(account.to_owned());
     let (name, host) = account.rsplit_once('@').ok_or_else(bad)?;
     let is_odd = |letter: char| letter.is_control() || letter == '\\';

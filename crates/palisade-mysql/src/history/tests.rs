@@ -3,14 +3,14 @@
 use palisade::{
     catalog::{ColumnDef, DefaultValue, RelationDef, RelationKind, TypeClass},
     dialect::Dialect,
-    past::{HistoryOrder, Label},
+    past::{HistoryOrder, Label, NumberRange},
 };
 
 use super::{
     LastLabel, Sealed, print_seen,
     script::*,
     status::{Committed, read_label, read_status},
-    take_companions, write_script,
+    take_companions, triggers, write_script,
 };
 use crate::introspect::Product;
 
@@ -73,24 +73,27 @@ fn scripts_are_refused_with_what_to_do() {
 }
 
 #[test]
-fn history_is_of_the_connections_database_on_mariadb() {
+fn history_is_of_the_connections_database() {
     let catalog = palisade_ddl::mysql("CREATE TABLE t (id int PRIMARY KEY)", "shop").unwrap();
     let relation = catalog.find("shop", "t").unwrap();
     let enable = HistoryOrder::Enable { account: None };
     let write = |product, own| write_script(product, own, relation, &enable);
     assert!(write(Product::MariaDb, "shop").is_ok());
-    let refused = write(Product::MySql, "shop").unwrap_err();
-    assert!(refused.starts_with("no history can be kept on MySQL: "));
-    let refused = write(Product::MariaDb, "desk").unwrap_err();
-    assert!(refused.contains("name a connection to `shop`"), "{refused}");
+    assert!(write(Product::MySql, "shop").is_ok());
+    for product in [Product::MariaDb, Product::MySql] {
+        let refused = write(product, "desk").unwrap_err();
+        assert!(refused.contains("name a connection to `shop`"), "{refused}");
+    }
     for (dialect, text, is_written) in [
         (Dialect::Mysql, "e:9:3", true),
         (Dialect::Sqlite, "1:2", false),
     ] {
         let label = Label::parse(dialect, text).unwrap();
         let order = HistoryOrder::Prune(label);
-        let script = write_script(Product::MariaDb, "shop", relation, &order);
-        assert_eq!(script.is_ok(), is_written, "{text}");
+        for product in [Product::MariaDb, Product::MySql] {
+            let script = write_script(product, "shop", relation, &order);
+            assert_eq!(script.is_ok(), is_written, "{text}");
+        }
     }
 }
 
@@ -120,7 +123,7 @@ fn names_are_quoted_everywhere() {
         table: "c'd",
         ..table(&columns)
     };
-    let script = prune_script(&quoted, 9, &[3, 5]).unwrap();
+    let script = prune_script(&quoted, 9, &[3, 5].map(NumberRange::one)).unwrap();
     assert!(script.contains("'DELETE HISTORY FROM `shop`.`c''d`'"));
     assert!(script.contains("VALUES (''c''''d''"));
     assert!(script.contains("(palisade_to >= 9 OR palisade_to IN (3, 5))"));
@@ -155,14 +158,21 @@ fn a_companion_has_all_columns_of_its_table() {
         RelationDef::new(schema, name, kind, columns.iter().map(column).collect())
     };
     let states = ["id", "v", "palisade_from", "palisade_to"];
+    let keeping = |product| match product {
+        Product::MariaDb => RelationKind::View,
+        Product::MySql => RelationKind::Table,
+    };
+    for (product, other) in [
+        (Product::MariaDb, Product::MySql),
+        (Product::MySql, Product::MariaDb),
+    ] {
+        let other = vec![def("d", "palisade_history_t", keeping(other), &states)];
+        assert!(take_companions(&mut other.clone(), "d", product).is_empty());
+    }
     for (view, is_found) in [
         (
             def("d", "palisade_history_t", RelationKind::View, &states),
             true,
-        ),
-        (
-            def("d", "palisade_history_t", RelationKind::Table, &states),
-            false,
         ),
         (
             def("e", "palisade_history_t", RelationKind::View, &states),
@@ -196,11 +206,72 @@ fn a_companion_has_all_columns_of_its_table() {
             view.clone(),
             def("d", "t", RelationKind::Table, &["id", "v"]),
         ];
-        let found = take_companions(&mut relations, "d");
+        let found = take_companions(&mut relations, "d", Product::MariaDb);
         assert_eq!(found.len(), usize::from(is_found), "{view:?}");
         // In the catalog there is neither.
         let left: Vec<&str> = relations.iter().map(|def| def.name.as_str()).collect();
         assert_eq!(left, ["t"]);
+    }
+}
+
+#[test]
+fn triggers_write_what_became_of_a_row() {
+    let sql = "CREATE TABLE `c'd``e` (`i``d` int, v varchar(9), PRIMARY KEY (`i``d`)); \
+               CREATE TABLE child (id int PRIMARY KEY, up int, FOREIGN KEY (up) REFERENCES other (id) ON DELETE SET NULL); \
+               CREATE TABLE other (id int PRIMARY KEY); CREATE VIEW seen AS SELECT id FROM other;";
+    let catalog = palisade_ddl::mysql(sql, "a`b").unwrap();
+    let relation = |name: &str| catalog.find("a`b", name).unwrap();
+    let odd = relation("c'd`e");
+    let script = triggers::enable_script(odd, Some("o'r@l@%")).unwrap();
+    for part in [
+        "-- Gives a`b.c'd`e a history.",
+        "USE `a``b`;\n",
+        "CREATE TRIGGER `palisade_history_c'd``e_update` AFTER UPDATE ON `c'd``e` FOR EACH ROW\n",
+        "UPDATE `palisade_history_c'd``e` SET palisade_to = palisade_number \
+         WHERE `palisade_history_c'd``e`.`i``d` = OLD.`i``d` AND `palisade_history_c'd``e`.palisade_to = 18446744073709551615;",
+        "(`i``d`, `v`, palisade_from, palisade_to) VALUES (NEW.`i``d`, NEW.`v`, palisade_number, 18446744073709551615);",
+        "PRIMARY KEY (`i``d`, palisade_to)",
+        "`palisade_history.state`('c''d`e', 'a@0060b/c@0027d@0060e', 'a@0060b/palisade_history_c@0027d@0060e')",
+        "GRANT EXECUTE ON FUNCTION `palisade_history.place` TO 'o''r@l'@'%';",
+    ] {
+        assert!(script.contains(part), "`{part}` is not in\n{script}");
+    }
+    // What is kept in the database names no database: a dump may be restored under another name.
+    let kept: Vec<&str> = script.split("DELIMITER //\n").skip(1).collect();
+    assert_eq!(kept.len(), 2);
+    assert!(
+        kept.iter()
+            .all(|part| !part.split("END//").any(|one| one.contains("`a``b`")))
+    );
+    // The table is registered last, under its lock.
+    let place = |words: &str| script.find(words).unwrap();
+    assert!(place("LOCK TABLES") < place("CREATE TRIGGER"));
+    assert!(place("CREATE TRIGGER") < place("SET @palisade_copied"));
+    assert!(place("SET @palisade_copied") < place("WHERE @palisade_copied >= 0"));
+    assert!(place("WHERE @palisade_copied >= 0") < place("UNLOCK TABLES"));
+    let active = [3, 5].map(NumberRange::one);
+    let script = triggers::prune_script(odd, 9, &active).unwrap();
+    assert!(
+        script.contains("pruned = '9:3,5', pruned_count = 7"),
+        "{script}"
+    );
+    assert!(
+        script.contains("palisade_to < 9 AND NOT (palisade_to IN (3, 5))"),
+        "{script}"
+    );
+    for (name, fault) in [
+        ("child", HistoryFault::Cascade("other".to_owned())),
+        ("seen", HistoryFault::NoTable),
+    ] {
+        assert_eq!(triggers::enable_script(relation(name), None), Err(fault));
+    }
+    for (trigger, is_ours) in [
+        ("palisade_history_t_insert", true),
+        ("palisade_history_u_insert", false),
+        ("palisade_history_t_other", false),
+        ("palisade_history_t", false),
+    ] {
+        assert_eq!(triggers::keeps_history(trigger, "t"), is_ours, "{trigger}");
     }
 }
 
@@ -236,7 +307,14 @@ fn a_label_is_the_same_until_more_than_its_seal_is_written() {
 
 #[test]
 fn a_label_sees_what_is_below_it_and_was_not_open() {
-    for (text, seen) in [("e:9:3,5", "c < 9 AND c NOT IN (3, 5)"), ("e:9:", "c < 9")] {
+    for (text, seen) in [
+        ("e:9:3,5", "c < 9 AND NOT (c IN (3, 5))"),
+        (
+            "e:9:1-3,5,7-8",
+            "c < 9 AND NOT (c IN (5) OR c BETWEEN 1 AND 3 OR c BETWEEN 7 AND 8)",
+        ),
+        ("e:9:", "c < 9"),
+    ] {
         let label = Label::parse(Dialect::Mysql, text).unwrap();
         assert_eq!(print_seen("c", &label), seen);
     }

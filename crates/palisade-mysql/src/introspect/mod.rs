@@ -61,6 +61,16 @@ pub(crate) enum Product {
     MySql,
 }
 
+impl Product {
+    /// What it is called.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::MariaDb => "MariaDB",
+            Self::MySql => "MySQL",
+        }
+    }
+}
+
 /// The catalog of all databases of the server that `conn`'s account sees.
 ///
 /// * A schema is a database; those of the server itself (`information_schema`, `mysql`,
@@ -119,7 +129,7 @@ pub(crate) async fn snapshot(conn: &mut Conn) -> Result<Snapshot, IntrospectErro
     let index_rows = indexes::ask(conn, server.product).await?;
     let columns = columns::read(conn, server.product, &column_rows).await?;
     let mut relations = relations::read(&table_rows, columns)?;
-    let companions = history::take_companions(&mut relations, &server.database);
+    let companions = history::take_companions(&mut relations, &server.database, server.product);
     keys::read(conn, &mut relations).await?;
     unique::read(
         server.product,

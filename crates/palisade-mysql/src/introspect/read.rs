@@ -59,10 +59,7 @@ impl Server {
 
     /// The product and its version, without what a distribution adds.
     pub(super) fn shown(&self) -> String {
-        let product = match self.product {
-            Product::MariaDb => "MariaDB",
-            Product::MySql => "MySQL",
-        };
+        let product = self.product.name();
         let version = self.version.split('-').next().unwrap_or_default();
         format!("{product} {version}")
     }

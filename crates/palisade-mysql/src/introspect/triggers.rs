@@ -6,10 +6,10 @@ use mysql_async::Conn;
 use palisade::catalog::{Change, RelationDef, RelationKind, Trigger};
 
 use super::{
-    IntrospectError, Name,
+    IntrospectError, Name, Product,
     read::{Server, of_users, query, text},
 };
-use crate::grants::Account;
+use crate::{grants::Account, history::triggers::keeps_history};
 
 /// The trigger that stands for a table's triggers where the server does not tell them: they run all the same.
 const UNSEEN: &str = "unseen_triggers";
@@ -24,7 +24,7 @@ pub(super) async fn read(
     let is_told = |def: &RelationDef| {
         server.tells_triggers() || account.may(&def.schema, &def.name, "TRIGGER")
     };
-    let mut triggers = by_table(conn, &of_users("t.EVENT_OBJECT_SCHEMA")).await?;
+    let mut triggers = by_table(conn, server.product, &of_users("t.EVENT_OBJECT_SCHEMA")).await?;
     for def in relations {
         let name = (def.schema.clone(), def.name.clone());
         def.triggers = triggers.remove(&name).unwrap_or_default();
@@ -41,9 +41,10 @@ pub(super) async fn read(
     Ok(())
 }
 
-/// The triggers for which `condition` holds, `t` being a trigger, by their tables.
+/// The triggers for which `condition` holds, `t` being a trigger, by their tables, without those that keep history.
 pub(crate) async fn by_table(
     conn: &mut Conn,
+    product: Product,
     condition: &str,
 ) -> Result<HashMap<Name, Vec<Trigger>>, IntrospectError> {
     let sql = format!(
@@ -53,6 +54,13 @@ pub(crate) async fn by_table(
     );
     let mut triggers: HashMap<Name, Vec<Trigger>> = HashMap::new();
     for row in query(conn, sql).await? {
+        let is_ours = match product {
+            Product::MariaDb => false,
+            Product::MySql => keeps_history(&text(&row, 3)?, &text(&row, 1)?),
+        };
+        if is_ours {
+            continue;
+        }
         let event = text(&row, 4)?;
         let on = match Change::ALL
             .into_iter()

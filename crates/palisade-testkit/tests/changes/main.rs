@@ -24,6 +24,7 @@ mod guarded_writes;
 mod history;
 mod history_list;
 mod history_mariadb;
+mod history_mysql;
 mod insert_select;
 mod inverse;
 mod killed_server;

@@ -544,3 +544,9 @@ fn postgres_is_as_the_model() {
 fn mariadb_is_as_the_model() {
     check(Engine::Mariadb, 6);
 }
+
+#[test]
+#[ignore = "needs MySQL 9: cargo xtask test runs it"]
+fn mysql_9_is_as_the_model() {
+    check(Engine::Mysql, 6);
+}

@@ -135,6 +135,11 @@ async fn what_was_written_meanwhile_is_a_conflict(engine: Engine) {
 
 async fn others_rows_are_not_taken_along(engine: Engine) {
     let desk = Desk::new(engine).await;
+    if engine == Engine::Mysql {
+        desk.run("ALTER TABLE orders ADD FOREIGN KEY (customer) REFERENCES customers (id)");
+        desk.order(&["orders"], &HistoryOrder::Enable { account: None });
+        assert!(desk.guard.refresh().await.unwrap());
+    }
     desk.snapshot("before").await;
     desk.run("INSERT INTO customers VALUES (9, 'a', 'New', NULL)");
     desk.run("INSERT INTO orders VALUES (9, 9, 90)");
@@ -215,7 +220,7 @@ async fn every_type_comes_back_as_it_was(engine: Engine) {
             "CREATE TABLE odd (id integer PRIMARY KEY, a, b real, c text, d blob, e integer GENERATED ALWAYS AS (id * 2) VIRTUAL)",
             "INSERT INTO odd (id, a, b, c, d) VALUES (1, x'00ff', 1e300, 'it''s', x''), (2, 9223372036854775807, -0.5, '', NULL), (3, 1.0, NULL, NULL, x'27')",
         ),
-        Engine::Mariadb => (
+        Engine::Mariadb | Engine::Mysql => (
             "CREATE TABLE odd (id integer PRIMARY KEY, a decimal(30,10), b double, c text, d blob, e datetime(6), f bigint unsigned, g bit(9), h enum('x', 'y'), i time(3), e2 integer AS (id * 2) STORED)",
             "INSERT INTO odd (id, a, b, c, d, e, f, g, h, i) VALUES
                (1, 12345678901234567890.0123456789, 1e-300, 'it''s \\\\', x'00ff', '2026-03-01 12:00:00.123456', 18446744073709551615, b'101010101', 'y', '-12:34:56.789'),

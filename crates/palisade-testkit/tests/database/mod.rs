@@ -7,7 +7,7 @@ use std::{fmt, path::PathBuf};
 use palisade_mysql::{MysqlBackend, MysqlConfig};
 use palisade_postgres::{PostgresBackend, PostgresConfig};
 use palisade_sqlite::{SqliteBackend, create_database};
-use palisade_testkit::servers::{MariaDbServer, PostgresServer, Server, ServerError};
+use palisade_testkit::servers::{MariaDbServer, MySqlServer, PostgresServer, Server, ServerError};
 use tempfile::TempDir;
 
 /// A database of its own on a server that the tests of the binary share. As text it is its name, which on MySQL is that of
@@ -26,6 +26,11 @@ impl TestDatabase<'static> {
     /// As [`TestDatabase::on`] the shared MariaDB.
     pub(crate) fn mariadb(label: &str, script: &str) -> Self {
         Self::on(MariaDbServer::start_shared().unwrap(), label, script)
+    }
+
+    /// As [`TestDatabase::on`] the shared MySQL.
+    pub(crate) fn mysql(label: &str, script: &str) -> Self {
+        Self::on(MySqlServer::start_shared().unwrap(), label, script)
     }
 }
 

@@ -172,16 +172,30 @@ fn is_committed(column: Expr, state: &CommittedState, dialect: Dialect) -> Expr 
             next,
             active,
         } => {
-            let below = ast::binary(column.clone(), BinaryOperator::Lt, number(next.to_string()));
-            if active.is_empty() {
-                return below;
+            let mut conditions = vec![ast::binary(
+                column.clone(),
+                BinaryOperator::Lt,
+                number(next.to_string()),
+            )];
+            let single = active.iter().filter(|range| range.first == range.last);
+            let single: Vec<Expr> = single
+                .map(|range| number(range.first.to_string()))
+                .collect();
+            if !single.is_empty() {
+                conditions.push(Expr::InList {
+                    expr: Box::new(column.clone()),
+                    list: single,
+                    negated: true,
+                });
             }
-            let closed = Expr::InList {
-                expr: Box::new(column),
-                list: active.iter().map(|id| number(id.to_string())).collect(),
+            let wide = active.iter().filter(|range| range.first < range.last);
+            conditions.extend(wide.map(|range| Expr::Between {
+                expr: Box::new(column.clone()),
                 negated: true,
-            };
-            ast::join_by(vec![below, closed], &BinaryOperator::And, true)
+                low: Box::new(number(range.first.to_string())),
+                high: Box::new(number(range.last.to_string())),
+            }));
+            ast::join_by(conditions, &BinaryOperator::And, true)
         }
     }
 }
