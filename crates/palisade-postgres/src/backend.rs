@@ -193,35 +193,34 @@ impl Run<'_> {
     async fn steps(&mut self, session: &mut Session) -> Result<(), Failed> {
         let config = &self.backend.config;
         let ground = self.backend.ground();
-        let opened =
-            execute::open(session, ground, self.task)
-                .await
-                .map_err(|error| match error.kind {
-                    BackendErrorKind::Unavailable => Failed::Lost(error),
-                    BackendErrorKind::Timeout
-                    | BackendErrorKind::Cancelled
-                    | BackendErrorKind::Resource
-                    | BackendErrorKind::Rejected
-                    | BackendErrorKind::NameNotFound
-                    | BackendErrorKind::NotGranted
-                    | BackendErrorKind::SecondLock
-                    | BackendErrorKind::Constraint
-                    | BackendErrorKind::AffectedRows
-                    | BackendErrorKind::NotAdmitted
-                    | BackendErrorKind::Forbidden
-                    | BackendErrorKind::ReadOnly
-                    | BackendErrorKind::Cost
-                    | BackendErrorKind::NotPreviewable
-                    | BackendErrorKind::NotTaken
-                    | BackendErrorKind::OutcomeUnknown
-                    | BackendErrorKind::Conflict
-                    | BackendErrorKind::Busy
-                    | BackendErrorKind::SchemaChanged => Failed::Running(error),
-                })?;
+        let cleaning = cleaning(config.is_pooled);
+        let opened = execute::open(session, ground, self.task, cleaning)
+            .await
+            .map_err(|error| match error.kind {
+                BackendErrorKind::Unavailable => Failed::Lost(error),
+                BackendErrorKind::Timeout
+                | BackendErrorKind::Cancelled
+                | BackendErrorKind::Resource
+                | BackendErrorKind::Rejected
+                | BackendErrorKind::NameNotFound
+                | BackendErrorKind::NotGranted
+                | BackendErrorKind::SecondLock
+                | BackendErrorKind::Constraint
+                | BackendErrorKind::AffectedRows
+                | BackendErrorKind::NotAdmitted
+                | BackendErrorKind::Forbidden
+                | BackendErrorKind::ReadOnly
+                | BackendErrorKind::Cost
+                | BackendErrorKind::NotPreviewable
+                | BackendErrorKind::NotTaken
+                | BackendErrorKind::OutcomeUnknown
+                | BackendErrorKind::Conflict
+                | BackendErrorKind::Busy
+                | BackendErrorKind::SchemaChanged => Failed::Running(error),
+            })?;
         let (backend, task, sink) = (self.backend, self.task, &mut *self.sink);
         match task.work {
             Work::Read => {
-                let cleaning = cleaning(config.is_pooled);
                 execute::answer(session, ground.schema, opened, task, Some(cleaning), sink).await
             }
             Work::Explain => write::explain(backend.facts(session), opened, task, sink).await,

@@ -13,12 +13,7 @@
 //! * time-outs of the server's, which the statement itself can lift with `set_config`: hence a clock of our own;
 //! * `ROLLBACK` always, and a cleaning after it, since session-level advisory locks outlive it.
 
-use std::{
-    future::{Future as _, poll_fn},
-    ops::ControlFlow,
-    pin::pin,
-    task::Poll,
-};
+use std::{future::poll_fn, ops::ControlFlow, pin::pin};
 
 use futures_core::Stream as _;
 use palisade::{
@@ -36,7 +31,7 @@ use crate::{
     config::SettingName,
     connect::Session,
     estimate, fault, params,
-    schema_change::{Look, Origin, Schema, is_system},
+    schema_change::{Look, Origin, Passage, Schema, is_system},
     settings::{self, Features, Own},
     types, write,
 };
@@ -51,12 +46,19 @@ const MAX_BATCH: u32 = 5000;
 /// Bytes that a batch should have: what is still on its way when the sink has enough is read and thrown away.
 const BATCH_BYTES: usize = 1024 * 1024;
 
-/// A statement that the server understood; nothing has run yet.
+/// A statement that the server understood.
 pub(crate) struct Opened {
     pub(crate) statement: Statement,
     pub(crate) look: Look,
-    /// Whether its cursor is declared, and the schema looked at after that.
-    pub(crate) is_declared: bool,
+    /// Of a query that ran at once: what comes of it.
+    pub(crate) coming: Option<Coming>,
+}
+
+/// The first rows of a query, which the server was asked for behind its cursor and a look at the schema.
+pub(crate) struct Coming {
+    rows: SimpleQueryStream,
+    /// The answer to the cleaning that was sent behind the last rows.
+    cleaned: Option<SimpleQueryStream>,
 }
 
 /// What a session keeps prepared: planning it takes longer than running it.
@@ -76,12 +78,35 @@ pub(crate) struct Ground<'a> {
 }
 
 /// Begins a transaction and prepares the statement in it, in one round trip. Where nothing has to be known of a query
-/// before, its cursor is declared in the same one, which plans it and runs nothing.
+/// before, it runs in the same one: the server refuses its rows unless the schema is the one that was read.
 pub(crate) async fn open(
     session: &Session,
     ground: Ground<'_>,
     task: &Task<'_>,
+    cleaning: &str,
 ) -> Result<Opened, BackendError> {
+    // Nothing has run where the look was out of date; the next one asks for all marks, and is never that.
+    loop {
+        if let Some(opened) = try_open(session, ground, task, cleaning).await? {
+            return Ok(opened);
+        }
+        run_cleaning(session, cleaning).await?;
+    }
+}
+
+/// Ends a transaction that failed.
+async fn run_cleaning(session: &Session, cleaning: &str) -> Result<(), BackendError> {
+    let cleaned = session.client.batch_execute(cleaning).await;
+    cleaned.map_err(|e| fault::engine(&e))
+}
+
+/// As [`open`]; nothing if the look at the schema was out of date.
+async fn try_open(
+    session: &Session,
+    ground: Ground<'_>,
+    task: &Task<'_>,
+    cleaning: &str,
+) -> Result<Option<Opened>, BackendError> {
     let client = &session.client;
     let begin = begin(task);
     let own = Own::new(ground.search_path, task.limits);
@@ -92,7 +117,7 @@ pub(crate) async fn open(
         Work::Read | Work::Explain | Work::Change(_) | Work::Define => None,
     };
     // The server takes them in this order.
-    let ((), (), (), kept, statement, ()) = tokio::try_join!(
+    let ((), (), (), kept, statement, coming) = tokio::try_join!(
         biased;
         async { client.batch_execute(&begin).await.map_err(|e| fault::engine(&e)) },
         pin(client, kept, ground.features, own),
@@ -116,19 +141,26 @@ pub(crate) async fn open(
             match early {
                 Some(kept) => {
                     let text = task.checks.first_check().ready()?;
-                    declare((client, &kept.look), ground.schema, task, text, &[]).await
+                    begin_run((client, &kept.look), ground.schema, task, text, cleaning)
+                        .await
+                        .map(Some)
                 }
-                None => Ok(()),
+                None => Ok(None),
             }
         },
     )?;
     // Another cannot have come first: a session has one statement at a time.
     let _ = session.kept.set(kept.clone());
-    Ok(Opened {
+    let coming = match coming {
+        Some((Passage::Open, coming)) => Some(coming),
+        Some((Passage::Stale, _)) => return Ok(None),
+        None => None,
+    };
+    Ok(Some(Opened {
         statement,
         look: kept.look,
-        is_declared: early.is_some(),
-    })
+        coming,
+    }))
 }
 
 /// Begins a transaction by `begin`, which is ours, with all that is pinned; no statement is opened yet.
@@ -197,7 +229,7 @@ async fn declare(
     text: ReadyText<'_>,
     bound: &[(&(dyn ToSql + Sync), Type)],
 ) -> Result<(), BackendError> {
-    let sql = format!("DECLARE {CURSOR} NO SCROLL CURSOR FOR {}", text.sql());
+    let sql = declaring(text);
     tokio::try_join!(
         biased;
         async {
@@ -206,6 +238,32 @@ async fn declare(
         schema.verify(client, look, task.relations, task.functions),
     )?;
     Ok(())
+}
+
+fn declaring(text: ReadyText<'_>) -> String {
+    format!("DECLARE {CURSOR} NO SCROLL CURSOR FOR {}", text.sql())
+}
+
+/// Has the server make a cursor of the statement, look at the schema and give the first rows, all at once. Nobody has seen them
+/// before the look is answered, and if it fails there are none.
+async fn begin_run(
+    (client, look): (&Client, &Look),
+    schema: &Schema,
+    task: &Task<'_>,
+    text: ReadyText<'_>,
+    cleaning: &str,
+) -> Result<(Passage, Coming), BackendError> {
+    let sql = declaring(text);
+    let first = Wanted::first(most_rows(task));
+    let (_, passage, (rows, cleaned)) = tokio::try_join!(
+        biased;
+        async {
+            client.execute_typed(&sql, &[]).await.map_err(|e| fault::cursor(&e))
+        },
+        schema.pass(client, look, task.relations, task.functions),
+        first.ask(client, Some(cleaning)),
+    )?;
+    Ok((passage, Coming { rows, cleaned }))
 }
 
 /// The id of the function that changes settings.
@@ -244,13 +302,13 @@ pub(crate) async fn answer(
     sink: &mut (dyn RowSink + Send),
 ) -> Result<(), BackendError> {
     let client = &session.client;
+    check_origins(client, schema, &opened, task).await?;
     let Opened {
         statement,
         look,
-        is_declared,
-    } = &opened;
-    check_origins(client, schema, &opened, task).await?;
-    if !is_declared {
+        coming,
+    } = opened;
+    if coming.is_none() {
         let bound = params::bind(statement.params(), task.params)?;
         let bound = params::with_types(&bound);
         let mut check = task.checks.first_check();
@@ -258,11 +316,11 @@ pub(crate) async fn answer(
             let estimate = estimate::read_query(client, task.checks.plan_text(), &bound).await?;
             // Planning has locked the relations: an estimate of another one is none of this.
             schema
-                .verify(client, look, task.relations, task.functions)
+                .verify(client, &look, task.relations, task.functions)
                 .await?;
             check = estimates.answer(&[estimate])?;
         }
-        declare((client, look), schema, task, check.ready()?, &bound).await?;
+        declare((client, &look), schema, task, check.ready()?, &bound).await?;
     } else if !statement.params().is_empty() {
         return Err(BackendError::second_lock(
             "the statement has parameters, and none are bound",
@@ -272,15 +330,25 @@ pub(crate) async fn answer(
     if sink.columns(&names).is_break() {
         return Ok(());
     }
-    sink.types(ColumnTypes::Named(&types::names(statement)));
+    sink.types(ColumnTypes::Named(&types::names(&statement)));
     let readings: Vec<Reading> = statement
         .columns()
         .iter()
         .map(|c| Reading::new(c.type_()))
         .collect();
-    // The rewritten statement gives no more, and the sink takes no more.
-    let most = task.limits.max_rows.saturating_add(1);
-    fetch(session, &readings, most, cleaning, sink).await
+    fetch(
+        session,
+        coming,
+        (&readings, most_rows(task)),
+        cleaning,
+        sink,
+    )
+    .await
+}
+
+/// The rewritten statement gives no more, and the sink takes no more.
+fn most_rows(task: &Task<'_>) -> u64 {
+    task.limits.max_rows.saturating_add(1)
 }
 
 /// The simple query that begins a transaction: constants of our own.
@@ -302,58 +370,113 @@ fn begin(task: &Task<'_>) -> String {
 const PLAN_ONCE: &str = "SET LOCAL plan_cache_mode = force_generic_plan";
 
 /// Before the statement runs: the functions that it calls are planned as ever.
-const PLAN_AS_EVER: &str = "SET LOCAL plan_cache_mode TO DEFAULT";
+const PLAN_AS_EVER: &str = "SET LOCAL plan_cache_mode TO DEFAULT; ";
 
 /// The name of the only cursor of a transaction.
 const CURSOR: &str = "palisade_answer";
 
-/// Feeds at most `most` rows of the cursor to `sink`. With the last of them the session is cleaned, in one round trip.
+/// Feeds at most `most` rows of the cursor to `sink`, those that are `coming` first. With the last of them the session is cleaned, in
+/// one round trip.
 async fn fetch(
     session: &mut Session,
-    readings: &[Reading],
-    most: u64,
+    mut coming: Option<Coming>,
+    (readings, most): (&[Reading], u64),
     cleaning: Option<&str>,
     sink: &mut (dyn RowSink + Send),
 ) -> Result<(), BackendError> {
-    let client = &session.client;
-    let (mut wanted, mut left) = (FIRST_BATCH, most);
-    let mut before = format!("{PLAN_AS_EVER}; ");
+    let mut wanted = Wanted::first(most);
     loop {
-        let is_last = left <= u64::from(wanted);
-        if is_last {
-            wanted = u32::try_from(left).unwrap_or(wanted);
-        }
-        let sql = format!("{before}FETCH FORWARD {wanted} FROM {CURSOR}");
-        before.clear();
-        let stream = client
-            .simple_query_raw(&sql)
-            .await
-            .map_err(|e| fault::engine(&e))?;
-        let Some(cleaning) = cleaning.filter(|_| is_last) else {
-            let batch = read(stream, readings, sink).await?;
-            if batch.took.is_break() || batch.rows < wanted || is_last {
-                return Ok(());
-            }
-            left = left.saturating_sub(u64::from(batch.rows));
-            wanted = next_batch(batch.rows, batch.bytes);
-            continue;
+        let (rows, cleaned) = match coming.take() {
+            Some(Coming { rows, cleaned }) => (rows, cleaned),
+            None => wanted.ask(&session.client, cleaning).await?,
         };
-        // The server gets both at once, and does the second whatever becomes of the first.
-        let mut cleaned = pin!(client.batch_execute(cleaning));
-        let mut is_cleaned = poll_fn(|cx| {
-            Poll::Ready(match cleaned.as_mut().poll(cx) {
-                Poll::Ready(result) => Some(result.is_ok()),
-                Poll::Pending => None,
-            })
-        })
-        .await;
-        let batch = read(stream, readings, sink).await;
-        if is_cleaned.is_none() {
-            is_cleaned = Some(cleaned.await.is_ok());
+        let batch = read(rows, readings, sink).await;
+        if let Some(cleaned) = cleaned {
+            // The server has both, and does the second whatever becomes of the first.
+            session.is_clean = drain(cleaned).await;
+            return batch.map(|_| ());
         }
-        session.is_clean = is_cleaned == Some(true);
-        return batch.map(|_| ());
+        let batch = batch?;
+        match wanted.next(&batch) {
+            Some(next) => wanted = next,
+            None => return Ok(()),
+        }
     }
+}
+
+/// How many rows are asked for next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Wanted {
+    rows: u32,
+    is_first: bool,
+    /// Of all that may come, those and what comes after.
+    left: u64,
+}
+
+impl Wanted {
+    fn first(most: u64) -> Self {
+        Self::of(FIRST_BATCH, most, true)
+    }
+
+    fn of(rows: u32, left: u64, is_first: bool) -> Self {
+        let fitting = u32::try_from(left).unwrap_or(rows);
+        Self {
+            rows: rows.min(fitting),
+            is_first,
+            left,
+        }
+    }
+
+    /// Whether none may come after these.
+    fn is_last(self) -> bool {
+        self.left <= u64::from(self.rows)
+    }
+
+    /// Asks for them, and behind the last ones for a cleaning, if there is one.
+    async fn ask(
+        self,
+        client: &Client,
+        cleaning: Option<&str>,
+    ) -> Result<(SimpleQueryStream, Option<SimpleQueryStream>), BackendError> {
+        let before = match self.is_first {
+            true => PLAN_AS_EVER,
+            false => "",
+        };
+        let sql = format!("{before}FETCH FORWARD {} FROM {CURSOR}", self.rows);
+        let sent = async |sql: &str| {
+            let sent = client.simple_query_raw(sql).await;
+            sent.map_err(|e| fault::engine(&e))
+        };
+        let rows = sent(&sql).await?;
+        let cleaned = match cleaning.filter(|_| self.is_last()) {
+            Some(cleaning) => Some(sent(cleaning).await?),
+            None => None,
+        };
+        Ok((rows, cleaned))
+    }
+
+    /// What comes after `batch`; nothing where that was all.
+    fn next(self, batch: &Batch) -> Option<Self> {
+        if batch.took.is_break() || batch.rows < self.rows || self.is_last() {
+            return None;
+        }
+        let left = self.left.saturating_sub(u64::from(batch.rows));
+        Some(Self::of(next_batch(batch.rows, batch.bytes), left, false))
+    }
+}
+
+/// Reads what the server says of a text of our own, up to its end; whether there was no error.
+async fn drain(stream: SimpleQueryStream) -> bool {
+    let mut stream = pin!(stream);
+    let mut is_done = true;
+    while let Some(message) = poll_fn(|cx| stream.as_mut().poll_next(cx)).await {
+        match message {
+            Ok(_) => {}
+            Err(error) if error.is_closed() => return false,
+            Err(_) => is_done = false,
+        }
+    }
+    is_done
 }
 
 /// A batch as far as it was read.
@@ -437,7 +560,7 @@ pub(crate) async fn check_origins(
     let Opened {
         statement,
         look,
-        is_declared: _,
+        coming: _,
     } = opened;
     let Err(error) = origins(statement, schema, task) else {
         return Ok(());

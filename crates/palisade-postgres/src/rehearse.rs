@@ -282,7 +282,7 @@ impl<'a> Change<'a> {
             let opened = Opened {
                 statement,
                 look: look.clone(),
-                is_declared: false,
+                coming: None,
             };
             self.has_run = true;
             // What RETURNING gives stands in the difference too.
@@ -446,7 +446,7 @@ impl<'a> Change<'a> {
         let opened = Opened {
             statement: statement.map_err(|e| fault::prepare(&e))?,
             look: look.clone(),
-            is_declared: false,
+            coming: None,
         };
         let mut rows = KeptRows::default();
         execute::answer(session, ground.schema, opened, &task, None, &mut rows).await?;

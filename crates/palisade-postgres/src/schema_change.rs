@@ -15,7 +15,7 @@ use std::{
 };
 
 use palisade::{guard::BackendError, ident};
-use tokio_postgres::{Client, Row, Statement, types::Type};
+use tokio_postgres::{Client, Row, Statement, error::SqlState, types::Type};
 
 use crate::{
     fault,
@@ -80,6 +80,18 @@ impl Seen {
         sight.is_quiet && sight.has(objects)
     }
 
+    /// The last state that was looked at, if nobody seems to write and `objects` were unchanged then.
+    fn known_moment(&self, objects: &[(Sort, &Marked)]) -> Option<Moment> {
+        let sight = self.lock();
+        let is_known = sight.is_quiet && sight.has(objects);
+        sight.moment.clone().filter(|_| is_known)
+    }
+
+    /// Notes that the state is another one by now.
+    fn forget(&self) {
+        self.lock().is_quiet = false;
+    }
+
     /// Whether `objects` were unchanged at `moment`.
     fn knows(&self, moment: &Moment, objects: &[(Sort, &Marked)]) -> bool {
         let mut sight = self.lock();
@@ -132,28 +144,69 @@ fn moment() -> String {
     format!("SELECT pg_catalog.pg_current_snapshot()::pg_catalog.text, {SERVER}")
 }
 
-/// The query for marks, prepared in a session: planning it takes longer than running it.
+/// The queries for marks, prepared in a session: planning them takes longer than running them.
 #[derive(Clone)]
-pub(crate) struct Look(Statement);
+pub(crate) struct Look {
+    /// Gives marks, and the state of the database.
+    marks: Statement,
+    /// Fails unless all marks are the given ones; else it gives the state.
+    gate: Statement,
+    /// Fails unless the state is the given one.
+    state_gate: Statement,
+}
 
 impl Look {
-    /// Prepares it, under the search path of statements.
+    /// Prepares them, under the search path of statements.
     pub(crate) async fn prepare(client: &Client) -> Result<Self, BackendError> {
         let marks = marks(
             "c.oid = ANY ($1)",
             &format!("p.proname = ANY ($2) AND {USER_SCHEMA}"),
         );
+        let moment = moment();
         // With the state of the database in the place of an object's schema and name.
-        let sql = format!(
-            "{marks} UNION ALL SELECT 'm', 0::pg_catalog.oid, m.*, '' FROM ({}) AS m",
-            moment()
+        let all = format!(
+            "{marks} UNION ALL SELECT 'm', 0::pg_catalog.oid, m.*, '' FROM ({moment}) AS m"
         );
-        client
-            .prepare_typed(&sql, &[Type::OID_ARRAY, Type::TEXT_ARRAY])
-            .await
-            .map(Self)
-            .map_err(|e| fault::engine(&e))
+        // A division by zero is an error in every version, and the server goes no further in the transaction.
+        let gate = format!(
+            "SELECT m.snapshot, m.server, 1 / (NOT EXISTS ( \
+                 SELECT e.sort COLLATE pg_catalog.\"C\", e.oid, e.schema COLLATE pg_catalog.\"C\", \
+                        e.name COLLATE pg_catalog.\"C\", e.mark COLLATE pg_catalog.\"C\" \
+                 FROM ROWS FROM (pg_catalog.unnest($3), pg_catalog.unnest($4), pg_catalog.unnest($5), \
+                                 pg_catalog.unnest($6), pg_catalog.unnest($7)) AS e (sort, oid, schema, name, mark) \
+                 EXCEPT ({marks})))::pg_catalog.int4 \
+             FROM ({moment}) AS m (snapshot, server)"
+        );
+        let state_gate = format!(
+            "SELECT 1 / (pg_catalog.concat_ws(' ', m.snapshot, m.server) = $1)::pg_catalog.int4 \
+             FROM ({moment}) AS m (snapshot, server)"
+        );
+        let (oids, texts) = (Type::OID_ARRAY, Type::TEXT_ARRAY);
+        let sought = [oids.clone(), texts.clone()];
+        let given = [texts.clone(), oids, texts.clone(), texts.clone(), texts];
+        let compared = [sought.as_slice(), &given].concat();
+        let (marks, gate, state_gate) = tokio::try_join!(
+            biased;
+            client.prepare_typed(&all, &sought),
+            client.prepare_typed(&gate, &compared),
+            client.prepare_typed(&state_gate, &[Type::TEXT]),
+        )
+        .map_err(|e| fault::engine(&e))?;
+        Ok(Self {
+            marks,
+            gate,
+            state_gate,
+        })
     }
+}
+
+/// What a gate found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Passage {
+    /// The schema is the one that was read, and the transaction goes on.
+    Open,
+    /// Somebody has written since the schema was looked at. The transaction has failed, and the next gate looks again.
+    Stale,
 }
 
 /// An object and its mark, which changes with it.
@@ -298,20 +351,11 @@ impl Schema {
         relations: &[String],
         routines: &BTreeSet<String>,
     ) -> Result<(), BackendError> {
-        let mut expected = vec![(Sort::Rest, &self.rest)];
-        let (mut oids, mut names) = (Vec::new(), Vec::new());
-        // The server's own relations change with its version only.
-        for uid in relations.iter().filter(|uid| !is_system(uid)) {
-            let Some(found) = self.relations.get(uid) else {
-                return Err(BackendError::second_lock(format!("`{uid}` is no relation")));
-            };
-            oids.push(found.oid);
-            expected.push((Sort::Relation, found));
-        }
-        for found in routines.iter().filter_map(|uid| self.routines.get(uid)) {
-            names.push(found.name.as_str());
-            expected.push((Sort::Routines, found));
-        }
+        let Expected {
+            objects: expected,
+            oids,
+            names,
+        } = self.expected(relations, routines)?;
         if self.seen.may_know(&expected)
             && let Some(moment) = now(client).await?
             && self.seen.knows(&moment, &expected)
@@ -319,7 +363,7 @@ impl Schema {
             return Ok(());
         }
         let found = client
-            .query(&look.0, &[&oids, &names])
+            .query(&look.marks, &[&oids, &names])
             .await
             .and_then(|rows| rows.iter().map(read_mark).collect::<Result<Vec<_>, _>>())
             .map_err(|e| fault::engine(&e))?;
@@ -333,6 +377,96 @@ impl Schema {
         self.seen.learn(moment, &expected);
         Ok(())
     }
+
+    /// As [`verify`](Self::verify), by the server itself: where it finds something else, it runs nothing more of the transaction. So
+    /// what comes next may be sent at once.
+    pub(crate) async fn pass(
+        &self,
+        client: &Client,
+        look: &Look,
+        relations: &[String],
+        routines: &BTreeSet<String>,
+    ) -> Result<Passage, BackendError> {
+        let Expected {
+            objects,
+            oids,
+            names,
+        } = self.expected(relations, routines)?;
+        if let Some(moment) = self.seen.known_moment(&objects) {
+            return match client.query(&look.state_gate, &[&moment.0]).await {
+                Ok(_) => Ok(Passage::Open),
+                Err(error) if is_shut(&error) => {
+                    self.seen.forget();
+                    Ok(Passage::Stale)
+                }
+                Err(error) => Err(fault::engine(&error)),
+            };
+        }
+        let column = |text: fn(&Marked) -> &str| -> Vec<&str> {
+            objects.iter().map(|(_, marked)| text(marked)).collect()
+        };
+        let sorts: Vec<&str> = objects.iter().map(|(sort, _)| sort.letter()).collect();
+        let own_oids: Vec<u32> = objects.iter().map(|(_, marked)| marked.oid).collect();
+        let (schemas, own_names) = (column(|m| &m.schema), column(|m| &m.name));
+        let marks = column(|m| &m.mark);
+        let told = client
+            .query_one(
+                &look.gate,
+                &[
+                    &oids, &names, &sorts, &own_oids, &schemas, &own_names, &marks,
+                ],
+            )
+            .await
+            .and_then(|row| read_moment(&row));
+        match told {
+            Ok(moment) => self.seen.learn(moment, &objects),
+            Err(error) if is_shut(&error) => {
+                return Err(BackendError::schema_changed("the schema changed"));
+            }
+            Err(error) => return Err(fault::engine(&error)),
+        }
+        Ok(Passage::Open)
+    }
+
+    /// What a statement depends on that reads these relations and calls these routines.
+    fn expected(
+        &self,
+        relations: &[String],
+        routines: &BTreeSet<String>,
+    ) -> Result<Expected<'_>, BackendError> {
+        let mut expected = Expected {
+            objects: vec![(Sort::Rest, &self.rest)],
+            oids: Vec::new(),
+            names: Vec::new(),
+        };
+        // The server's own relations change with its version only.
+        for uid in relations.iter().filter(|uid| !is_system(uid)) {
+            let Some(found) = self.relations.get(uid) else {
+                return Err(BackendError::second_lock(format!("`{uid}` is no relation")));
+            };
+            expected.oids.push(found.oid);
+            expected.objects.push((Sort::Relation, found));
+        }
+        for found in routines.iter().filter_map(|uid| self.routines.get(uid)) {
+            expected.names.push(found.name.as_str());
+            expected.objects.push((Sort::Routines, found));
+        }
+        Ok(expected)
+    }
+}
+
+/// What a statement depends on.
+struct Expected<'a> {
+    objects: Vec<(Sort, &'a Marked)>,
+    /// Of the relations among them.
+    oids: Vec<u32>,
+    /// Of the routines among them.
+    names: Vec<&'a str>,
+}
+
+/// Whether a gate of [`Look`] found something else than it was given.
+fn is_shut(error: &tokio_postgres::Error) -> bool {
+    error.code() == Some(&SqlState::DIVISION_BY_ZERO)
 }
 
 impl Schema {
@@ -370,6 +504,18 @@ enum Sort {
     Moment,
 }
 
+impl Sort {
+    /// What the query for marks calls it.
+    fn letter(self) -> &'static str {
+        match self {
+            Self::Relation => "r",
+            Self::Routines => "f",
+            Self::Rest => "o",
+            Self::Moment => "m",
+        }
+    }
+}
+
 /// The server that a session is with.
 pub(crate) async fn server(client: &Client) -> Result<String, BackendError> {
     let sql = format!("SELECT {SERVER}");
@@ -387,11 +533,12 @@ async fn now(client: &Client) -> Result<Option<Moment>, BackendError> {
     let Some(row) = rows.first() else {
         return Ok(None);
     };
-    let told = row
-        .try_get(0)
-        .and_then(|snapshot| Ok((snapshot, row.try_get(1)?)));
-    let (snapshot, server): (&str, &str) = told.map_err(|e| fault::engine(&e))?;
-    Ok(Moment::parse(snapshot, server))
+    read_moment(row).map_err(|e| fault::engine(&e))
+}
+
+/// The state that begins a row.
+fn read_moment(row: &Row) -> Result<Option<Moment>, tokio_postgres::Error> {
+    Ok(Moment::parse(row.try_get(0)?, row.try_get(1)?))
 }
 
 /// The query for marks of the relations and routines for which these conditions hold.

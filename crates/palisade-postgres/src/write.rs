@@ -98,7 +98,7 @@ pub(crate) async fn explain(
     let Opened {
         statement,
         look,
-        is_declared: _,
+        coming: _,
     } = &opened;
     let names = names(statement);
     if names != [PLAN] {
@@ -136,7 +136,7 @@ pub(crate) async fn change(
     let Opened {
         statement,
         look,
-        is_declared: _,
+        coming: _,
     } = &opened;
     let bound = params::bind(statement.params(), task.params)?;
     let plan_text = task.checks.plan_text().to_prepare();
@@ -274,7 +274,7 @@ pub(crate) async fn define(
     let Opened {
         statement,
         look,
-        is_declared: _,
+        coming: _,
     } = &opened;
     let text = task.checks.first_check().ready()?.sql();
     if !DEFINITIONS.iter().any(|words| text.starts_with(words)) {

@@ -4,6 +4,7 @@ mod apt;
 mod clients;
 mod dist;
 mod docs;
+mod endure;
 mod eval;
 #[expect(dead_code, reason = "the test kit runs what is only found here")]
 #[path = "../../palisade-testkit/src/servers/find.rs"]
@@ -45,6 +46,9 @@ Tasks:
   load [--minutes N]
                   calls a second that `palisade serve --http` sustains on PostgreSQL, beside another MCP server, from npm;
                   then their memory over N minutes (1)
+  endure [--minutes N]
+                  a fleet of two servers under mixed traffic for N minutes (60), while servers are killed, the database
+                  restarts, and certificates and policies are replaced
   fuzz [SECONDS]  every fuzz target for SECONDS each (60); needs the nightly toolchain
   eval DIR        the firewall on a folder of public statements, attacks and texts; `eval --help` says more
   mutants [--sample N] [--seed S]
@@ -91,6 +95,7 @@ fn main() -> ExitCode {
         Some("dist") => dist::run_task(&args.collect::<Vec<_>>()),
         Some("docs") => docs::build(&args.collect::<Vec<_>>()),
         Some("load") => peers::load(&args.collect::<Vec<_>>()),
+        Some("endure") => endure::run_fleet(&args.collect::<Vec<_>>()),
         Some("bench") => bench(&args.collect::<Vec<_>>()),
         Some("fuzz") => fuzz::run_targets(args.next().as_deref().unwrap_or("60")),
         Some("eval") => eval::run(args),

@@ -20,8 +20,12 @@ pub(crate) const FULL: [&str; 2] = ["--features", "palisade-cli/full"];
 
 /// Runs cargo in the top folder.
 pub(crate) fn cargo(args: &[&str]) -> Result {
-    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
-    run(Command::new(cargo).args(args))
+    run(cargo_command().args(args))
+}
+
+/// Cargo, as it runs this program.
+pub(crate) fn cargo_command() -> Command {
+    Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()))
 }
 
 /// Runs `command` in its folder or the top folder, its output passed through.

@@ -242,36 +242,41 @@ pub(crate) fn exchange(mut stream: impl Read + Write, request: &str) -> Response
     let mut text = Vec::new();
     // TLS may end without saying so.
     let _ = stream.read_to_end(&mut text);
-    let text = String::from_utf8(text).unwrap();
-    let (head, body) = text
-        .split_once("\r\n\r\n")
-        .unwrap_or_else(|| panic!("no answer: {text}"));
-    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-    let is_chunked = head
-        .to_ascii_lowercase()
-        .contains("transfer-encoding: chunked");
-    Response {
-        status,
-        head: head.to_owned(),
-        body: if is_chunked {
-            join_chunks(body)
-        } else {
-            body.to_owned()
-        },
-    }
+    read_response(&text).unwrap_or_else(|| panic!("no answer: {}", String::from_utf8_lossy(&text)))
 }
 
-fn join_chunks(mut rest: &str) -> String {
+/// An answer that is whole.
+pub(crate) fn read_response(text: &[u8]) -> Option<Response> {
+    let text = std::str::from_utf8(text).ok()?;
+    let (head, body) = text.split_once("\r\n\r\n")?;
+    let status = head.split(' ').nth(1)?.parse().ok()?;
+    let lines = head.to_ascii_lowercase();
+    let length = lines
+        .lines()
+        .find_map(|line| line.strip_prefix("content-length: "));
+    let body = match length {
+        Some(length) => (length.parse() == Ok(body.len())).then(|| body.to_owned())?,
+        None if lines.contains("transfer-encoding: chunked") => join_chunks(body)?,
+        None => body.to_owned(),
+    };
+    Some(Response {
+        status,
+        head: head.to_owned(),
+        body,
+    })
+}
+
+fn join_chunks(mut rest: &str) -> Option<String> {
     let mut out = String::new();
-    while let Some((length, after)) = rest.split_once("\r\n") {
-        let length = usize::from_str_radix(length.trim(), 16).unwrap();
+    loop {
+        let (length, after) = rest.split_once("\r\n")?;
+        let length = usize::from_str_radix(length.trim(), 16).ok()?;
         if length == 0 {
-            break;
+            return Some(out);
         }
-        out += &after[..length];
-        rest = &after[length + 2..];
+        out += after.get(..length)?;
+        rest = after.get(length + 2..)?;
     }
-    out
 }
 
 /// The demonstration, served to bearers of tokens.

@@ -35,6 +35,7 @@ mod connector;
 mod corpus;
 mod default_state;
 mod desk;
+mod endurance;
 mod explain;
 mod extensions;
 mod history;
