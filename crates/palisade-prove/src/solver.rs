@@ -48,8 +48,8 @@ enum State {
     Untried,
     /// It is there, of a version that is asked; a process where one runs.
     Ready {
-        runtime: Runtime,
-        compiler: Option<CedarSymCompiler<LocalSolver>>,
+        runtime: Box<Runtime>,
+        compiler: Option<Box<CedarSymCompiler<LocalSolver>>>,
     },
     /// Why nothing is asked.
     Unusable(String),
@@ -89,7 +89,7 @@ impl Solver {
         if let State::Untried = self.state {
             self.state = match self.prepare() {
                 Ok(runtime) => State::Ready {
-                    runtime,
+                    runtime: Box::new(runtime),
                     compiler: None,
                 },
                 Err(why) => State::Unusable(why),
@@ -122,7 +122,7 @@ impl Solver {
             // Dropped, and killed with that, unless it is put back.
             let mut own = match compiler.take() {
                 Some(own) => own,
-                None => start(program, limit)?,
+                None => Box::new(start(program, limit)?),
             };
             // By no policy nothing is permitted, so that this asks about all of it.
             let check =
