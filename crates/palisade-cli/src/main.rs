@@ -123,6 +123,8 @@ mod server_statements;
 mod setup;
 mod setup_sql;
 mod snippet;
+#[cfg_attr(not(feature = "prove"), path = "absent/solver.rs")]
+mod solver;
 #[cfg_attr(not(feature = "sqlite"), path = "absent/sqlite.rs")]
 mod sqlite;
 mod standing;

@@ -1,4 +1,4 @@
-//! `palisade policy prove`: whether properties hold for a policy folder, by enumeration.
+//! `palisade policy prove`: whether properties hold for a policy folder, by enumeration or by a solver.
 
 use std::fmt::Write as _;
 
@@ -9,6 +9,7 @@ use crate::{
     exit::{Exit, Failure},
     human, output,
     policy_test::{not_loaded, not_run},
+    solver,
     workbench_args::ProveArguments,
 };
 
@@ -40,7 +41,11 @@ pub(crate) fn run(arguments: &ProveArguments) -> Result<Exit, Failure> {
             properties.folder.join("tests").display()
         )));
     }
-    let proofs = tests.prove(&properties).map_err(|error| match error {
+    let proofs = match arguments.any_entities {
+        true => solver::prove_any(arguments, &tests, &properties)?,
+        false => tests.prove(&properties),
+    };
+    let proofs = proofs.map_err(|error| match error {
         ProveError::Run(error) => not_run(&error, &properties.folder),
         ProveError::Folder(error) => not_loaded(error),
         error @ ProveError::Names { .. } => Failure::Usage(error.to_string()),
@@ -126,6 +131,10 @@ fn describe_proof(proof: &Proof, out: &mut String) {
         ));
         line(&format!("    {}", example.sql));
         line(&format!("    {}", example.answer));
+        let entities = example.entities.iter().flat_map(|text| text.lines());
+        for text in entities {
+            line(&format!("    {text}"));
+        }
     }
     if proof.more > 0 {
         line(&format!("  and {} more places, not tried", proof.more));
@@ -143,14 +152,21 @@ fn describe_proof(proof: &Proof, out: &mut String) {
     }
 }
 
-/// `these entities and this catalog: demo, 4 principals, 7 columns`.
+/// `these entities and this catalog: demo, 4 principals, 7 columns`, or `any Agent and User, and this catalog: demo, 7 columns`.
 fn describe_world(world: &World) -> String {
     let catalogs: Vec<&str> = world.catalogs.iter().map(String::as_str).collect();
     let which = match catalogs.as_slice() {
         [_] => "this catalog",
         [] | [_, ..] => "these catalogs",
     };
-    let mut counted = vec![format!("{} principals", world.principals)];
+    let any: Vec<&str> = world.any_of.iter().map(String::as_str).collect();
+    let (who, mut counted) = match any.is_empty() {
+        true => {
+            let counted = vec![format!("{} principals", world.principals)];
+            ("these entities".to_owned(), counted)
+        }
+        false => (format!("any {}", any.join(" and ")), Vec::new()),
+    };
     if world.tables > 0 {
         counted.push(format!("{} tables", world.tables));
     }
@@ -158,8 +174,11 @@ fn describe_world(world: &World) -> String {
         counted.push(format!("{} columns", world.columns));
     }
     format!(
-        "these entities and {which}: {}, {}",
-        catalogs.join(", "),
-        counted.join(", ")
+        "{who} and {which}: {}",
+        [catalogs.join(", ")]
+            .into_iter()
+            .chain(counted)
+            .collect::<Vec<_>>()
+            .join(", ")
     )
 }

@@ -488,11 +488,14 @@ FILE holds properties, such as: no principal outside of a role sees columns with
 a tag in plain. They are decided for every principal, table and column that is
 known, by the firewall's own decisions. Each answer names this world.
 
-Not built in is the symbolic way, for any entities whatever, by the solver cvc5.
+With `--any-entities` they are decided for any principal whatever, with any
+attributes and roles: by Cedar's symbolic compiler and the solver cvc5, 1.0.3 or
+newer, which is installed beside. The catalog stays what it is.
 
 Examples (after `palisade demo`):
   palisade policy prove demo-policies
   palisade policy prove demo-policies/properties.toml --format json
+  palisade policy prove demo-policies --any-entities
 
 Exit code 1: a property is refuted. 6: one is undecided, and none refuted.";
 
@@ -502,6 +505,16 @@ pub(crate) struct ProveArguments {
     /// The properties, or a policy folder with them in `properties.toml`
     #[arg(value_name = "FILE", default_value = "properties.toml")]
     pub(crate) file: PathBuf,
+    /// Over any principals, not those that are known alone: by a solver
+    #[arg(long)]
+    pub(crate) any_entities: bool,
+    /// The solver: cvc5 [default: what CVC5 names, or `cvc5` on the PATH]
+    #[arg(long, value_name = "PATH", requires = "any_entities")]
+    pub(crate) solver: Option<PathBuf>,
+    /// How long the solver may take for one question
+    #[arg(long, value_name = "SECONDS", default_value = "10", requires = "any_entities",
+        value_parser = clap::value_parser!(u64).range(1..=3600))]
+    pub(crate) solver_time: u64,
     /// How to print the results
     #[arg(long, default_value = "text")]
     pub(crate) format: Format,

@@ -112,6 +112,8 @@ mod probe;
 mod probe_case;
 mod property;
 mod prove;
+mod prove_any;
+mod prove_any_compare;
 mod prove_bound;
 mod prove_compare;
 mod replay;

@@ -1,10 +1,12 @@
-//! Whether properties hold, by enumeration: every principal that is known, at every column and table, as the firewall decides.
+//! Whether properties hold: for every principal that is known, by enumeration, or for any whatever, by a solver; at every column
+//! and table, as the firewall decides.
 
 use std::{collections::BTreeSet, sync::Arc};
 
 use palisade::{
     did_you_mean,
     firewall::{AccessPlace, Firewall},
+    policy::{SymbolicAnswer, SymbolicQuestion},
     session::Principal,
 };
 use serde::Serialize;
@@ -15,6 +17,8 @@ use crate::{
     load::{CorpusError, OWN_POLICIES},
     probe::Place,
     property::{Claim, Properties, Property},
+    prove_any::{self, Asker},
+    prove_any_compare,
     prove_bound::{self, Bounds},
     prove_compare,
     reproduce::Confirmed,
@@ -77,6 +81,9 @@ pub struct World {
     pub catalogs: BTreeSet<String>,
     /// How many principals: those that entities and policies name, and for each type one for all others.
     pub principals: usize,
+    /// The types of which any principal is meant, whatever its attributes and whatever it is in; empty where `principals` are.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub any_of: BTreeSet<String>,
     /// How many columns.
     pub columns: usize,
     /// How many tables and views.
@@ -102,6 +109,9 @@ pub struct Counterexample {
     pub answer: String,
     /// The case, ready to paste into the tests.
     pub case: String,
+    /// The principal as an entity, and what it names, where a solver made them: ready for `entities.json`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub entities: Option<String>,
 }
 
 /// A place where a property seems not to hold.
@@ -161,6 +171,7 @@ impl Findings {
                 sql: case.sql.clone(),
                 answer: tell(&answer),
                 case: case.to_toml(),
+                entities: None,
             }),
             None if suspect.depends => {
                 self.undecided.insert(format!(
@@ -169,6 +180,38 @@ impl Findings {
                 ));
             }
             None => self.spurious.push(suspect.describe()),
+        }
+    }
+
+    /// How much was found: counterexamples, those that were not tried, what is not decided and what is spurious.
+    pub(crate) fn size(&self) -> usize {
+        self.counterexamples.len() + self.more + self.undecided.len() + self.spurious.len()
+    }
+
+    /// Says of the counterexamples behind the first `known` in which entities they hold.
+    pub(crate) fn name_entities(&mut self, known: usize, entities: &str) {
+        for example in self.counterexamples.iter_mut().skip(known) {
+            example.entities = Some(entities.to_owned());
+        }
+    }
+
+    pub(crate) fn counted(&self) -> usize {
+        self.counterexamples.len()
+    }
+
+    /// Whether so many are shown already that no more are tried.
+    pub(crate) fn is_full(&self) -> bool {
+        self.counterexamples.len() >= MAX_SHOWN || self.tried >= MAX_TRIED
+    }
+
+    /// A place that was not tried.
+    pub(crate) fn leave_out(&mut self) {
+        self.more += 1;
+    }
+
+    pub(crate) fn add_spurious(&mut self, told: String) {
+        if !self.spurious.contains(&told) {
+            self.spurious.push(told);
         }
     }
 
@@ -254,12 +297,35 @@ pub(crate) fn join_levels<'l>(
 }
 
 impl PolicyTests {
-    /// Whether each of `properties` holds for the policies of this folder, over the tables in its tests.
+    /// Whether each of `properties` holds for the policies of this folder, over the tables in its tests and the principals that
+    /// are known.
     ///
     /// # Errors
     /// If policies or tables do not load, or a property names what there is not.
     pub fn prove(&self, properties: &Properties) -> Result<Proofs, ProveError> {
+        self.prove_over(properties, None)
+    }
+
+    /// As [`prove`](Self::prove), over any principals, whatever their attributes and whatever they are in; `ask` asks a solver.
+    ///
+    /// # Errors
+    /// As [`prove`](Self::prove).
+    pub fn prove_any(
+        &self,
+        properties: &Properties,
+        ask: &mut dyn FnMut(&SymbolicQuestion) -> SymbolicAnswer,
+    ) -> Result<Proofs, ProveError> {
+        self.prove_over(properties, Some(&mut Asker::new(ask)))
+    }
+
+    fn prove_over(
+        &self,
+        properties: &Properties,
+        mut asker: Option<&mut Asker<'_>>,
+    ) -> Result<Proofs, ProveError> {
         let runner = Runner::over_catalogs(self.corpus(), OWN_POLICIES)?;
+        let sources = self.corpus().policies.get(OWN_POLICIES);
+        let sources = sources.cloned().unwrap_or_default();
         let mut proved = Vec::new();
         for property in &properties.all {
             let mut findings = Findings::default();
@@ -300,19 +366,42 @@ impl PolicyTests {
                         rows: *rows,
                         may_not,
                     };
-                    prove_bound::prove(property, &bounds, &grounds, &mut findings)?;
+                    match asker.as_deref_mut() {
+                        None => prove_bound::prove(property, &bounds, &grounds, &mut findings)?,
+                        Some(asker) => prove_any::prove(
+                            property,
+                            &bounds,
+                            (&grounds, &sources),
+                            asker,
+                            &mut findings,
+                        )?,
+                    }
                 }
                 Claim::NoWiderThan(folder) => {
                     let old = PolicyTests::load(folder)?;
-                    let sources = old.corpus().policies.get(OWN_POLICIES);
-                    let sources = sources.cloned().unwrap_or_default();
-                    prove_compare::no_wider(&sources, &grounds, &mut findings)?;
+                    let old = old.corpus().policies.get(OWN_POLICIES);
+                    let old = old.cloned().unwrap_or_default();
+                    match asker.as_deref_mut() {
+                        None => prove_compare::no_wider(&old, &grounds, &mut findings)?,
+                        Some(asker) => {
+                            let sources = (&sources, &old);
+                            prove_any_compare::no_wider(sources, &grounds, asker, &mut findings)?;
+                        }
+                    }
                 }
-                Claim::Redundant(id) => {
-                    let sources = self.corpus().policies.get(OWN_POLICIES);
-                    let sources = sources.cloned().unwrap_or_default();
-                    prove_compare::redundant(property, id, &sources, &grounds, &mut findings)?;
-                }
+                Claim::Redundant(id) => match asker.as_deref_mut() {
+                    None => {
+                        let found = &mut findings;
+                        prove_compare::redundant(property, id, &sources, &grounds, found)?;
+                    }
+                    Some(asker) => prove_any_compare::redundant(
+                        (property, id),
+                        &sources,
+                        &grounds,
+                        asker,
+                        &mut findings,
+                    )?,
+                },
             }
             proved.push(findings.conclude(property));
         }

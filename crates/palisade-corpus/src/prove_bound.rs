@@ -26,14 +26,14 @@ pub(crate) struct Bounds<'b> {
 }
 
 /// What a bound is about in one catalog.
-struct Targets {
-    columns: BTreeSet<(String, String)>,
-    tables: BTreeSet<String>,
+pub(crate) struct Targets {
+    pub(crate) columns: BTreeSet<(String, String)>,
+    pub(crate) tables: BTreeSet<String>,
 }
 
 /// How a level stands to a bound.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Standing {
+pub(crate) enum Standing {
     Within,
     /// Within, and a mask that circumstances may change.
     WithinByMask,
@@ -112,7 +112,7 @@ pub(crate) fn prove(
     Ok(())
 }
 
-fn nothing(level: &AccessLevel) -> Standing {
+pub(crate) fn nothing(level: &AccessLevel) -> Standing {
     // A name that is known is no permission.
     match level.is_nothing() || *level == AccessLevel::NameOnly {
         true => Standing::Within,
@@ -120,7 +120,7 @@ fn nothing(level: &AccessLevel) -> Standing {
     }
 }
 
-fn shown_within(level: &AccessLevel, bound: Bound) -> Standing {
+pub(crate) fn shown_within(level: &AccessLevel, bound: Bound) -> Standing {
     let needed = match level {
         AccessLevel::Never => return Standing::Within,
         AccessLevel::Nulls => Bound::Null,
@@ -140,7 +140,7 @@ fn shown_within(level: &AccessLevel, bound: Bound) -> Standing {
     }
 }
 
-fn rows_within(level: &AccessLevel, bound: RowBound) -> Standing {
+pub(crate) fn rows_within(level: &AccessLevel, bound: RowBound) -> Standing {
     match (level, bound) {
         (AccessLevel::Never | AccessLevel::NoRows, _) => Standing::Within,
         (AccessLevel::SomeRows(_), RowBound::Some) => Standing::Within,
@@ -158,7 +158,7 @@ fn rows_within(level: &AccessLevel, bound: RowBound) -> Standing {
     }
 }
 
-fn check_place(
+pub(crate) fn check_place(
     ground: &Ground<'_>,
     (principal, found): (&Principal, &AccessPlace),
     vary: bool,
@@ -212,7 +212,7 @@ fn check_place(
     }
 }
 
-fn is_meant(who: &Who, firewall: &Firewall, principal: &Principal) -> bool {
+pub(crate) fn is_meant(who: &Who, firewall: &Firewall, principal: &Principal) -> bool {
     let is_in = |groups: &[Principal]| groups.iter().any(|group| firewall.is_in(principal, group));
     match who {
         Who::Everyone => true,
@@ -221,7 +221,11 @@ fn is_meant(who: &Who, firewall: &Firewall, principal: &Principal) -> bool {
     }
 }
 
-fn find_targets(bounds: &Bounds<'_>, firewall: &Firewall, findings: &mut Findings) -> Targets {
+pub(crate) fn find_targets(
+    bounds: &Bounds<'_>,
+    firewall: &Firewall,
+    findings: &mut Findings,
+) -> Targets {
     let mut targets = Targets {
         columns: BTreeSet::new(),
         tables: BTreeSet::new(),
@@ -255,7 +259,7 @@ fn find_targets(bounds: &Bounds<'_>, firewall: &Firewall, findings: &mut Finding
 }
 
 /// Refuses a name that is in no catalog: a mistake in it would prove anything.
-fn require_names(
+pub(crate) fn require_names(
     property: &Property,
     bounds: &Bounds<'_>,
     grounds: &[Ground<'_>],

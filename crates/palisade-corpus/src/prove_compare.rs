@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use palisade::{
     firewall::{AccessLevel, AccessPlace},
-    policy::{Mutation, PolicySources, mutate},
+    policy::{Mutation, PolicySet, PolicySources, mutate},
     session::Principal,
 };
 
@@ -18,10 +18,10 @@ use crate::{
 };
 
 /// A place: table, column, action.
-type Key = (String, Option<String>, &'static str);
+pub(crate) type Key = (String, Option<String>, &'static str);
 
 /// How two sets of levels stand to each other.
-enum Compared {
+pub(crate) enum Compared {
     NoWider,
     Wider,
     Unknown(&'static str),
@@ -53,49 +53,116 @@ pub(crate) fn no_wider(
             let old = index(places(&was, ground.catalog, principal)?);
             for place in new {
                 let old = old.get(&key(&place));
-                let old_levels = old.map_or(&[][..], |old| &old.levels);
-                let compared = compare(&place.levels, old_levels, vary);
-                let suspect = suspect(principal, &place, old_levels);
-                match compared {
-                    Compared::NoWider => {}
-                    Compared::Wider => findings.try_suspect(&suspect, |suspect| {
-                        confirm_difference(ground, &before, suspect)
-                    }),
-                    Compared::Unknown(why) => {
-                        findings
-                            .undecided
-                            .insert(format!("{}; {why}", suspect.describe()));
-                    }
-                }
-                let in_old = old.map_or(&[][..], |old| &old.in_templates);
-                let is_same = place.in_templates == in_old && !vary;
-                if !is_same
-                    && !matches!(
-                        compare(&place.in_templates, old_levels, vary),
-                        Compared::NoWider
-                    )
-                {
-                    findings.undecided.insert(format!(
-                        "{}; within a template that it may run, which is not run here",
-                        suspect.describe()
-                    ));
-                }
+                compare_place(ground, &before, principal, (&place, old), vary, findings);
             }
         }
-        let (new, old) = (
-            new_set.policies_beyond_tables(),
-            old_set.policies_beyond_tables(),
-        );
-        let is_same = new == old
-            && (new.is_empty() || new_set.entities_digest() == old_set.entities_digest());
-        if !is_same {
-            findings.undecided.insert(
-                "policies of functions, definitions or approvals, or the entities that they look at, are others; these actions are not enumerated".to_owned(),
-            );
-        }
+        compare_beyond_tables(new_set, old_set, findings);
     }
     findings.world.principals = all.len();
     Ok(())
+}
+
+/// Whether a place of a principal has no more than it had by the policies of `before`.
+pub(crate) fn compare_place(
+    ground: &Ground<'_>,
+    before: &Runner,
+    principal: &Principal,
+    (place, old): (&AccessPlace, Option<&AccessPlace>),
+    vary: bool,
+    findings: &mut Findings,
+) {
+    let old_levels = old.map_or(&[][..], |old| &old.levels);
+    let compared = compare(&place.levels, old_levels, vary);
+    let suspect = suspect(principal, place, old_levels);
+    match compared {
+        Compared::NoWider => {}
+        Compared::Wider => findings.try_suspect(&suspect, |suspect| {
+            confirm_difference(ground, before, suspect)
+        }),
+        Compared::Unknown(why) => {
+            findings
+                .undecided
+                .insert(format!("{}; {why}", suspect.describe()));
+        }
+    }
+    let in_old = old.map_or(&[][..], |old| &old.in_templates);
+    let is_same = place.in_templates == in_old && !vary;
+    if !is_same
+        && !matches!(
+            compare(&place.in_templates, old_levels, vary),
+            Compared::NoWider
+        )
+    {
+        findings.undecided.insert(format!(
+            "{}; within a template that it may run, which is not run here",
+            suspect.describe()
+        ));
+    }
+}
+
+/// Whether what tables and columns do not show is the same.
+pub(crate) fn compare_beyond_tables(
+    new_set: &PolicySet,
+    old_set: &PolicySet,
+    findings: &mut Findings,
+) {
+    let (new, old) = (
+        new_set.policies_beyond_tables(),
+        old_set.policies_beyond_tables(),
+    );
+    let is_same =
+        new == old && (new.is_empty() || new_set.entities_digest() == old_set.entities_digest());
+    if !is_same {
+        findings.undecided.insert(
+            "policies of functions, definitions or approvals, or the entities that they look at, are others; these actions are not enumerated".to_owned(),
+        );
+    }
+}
+
+/// The sources without the policy `id`.
+///
+/// # Errors
+/// If there is no such policy.
+pub(crate) fn remove(
+    property: &Property,
+    id: &str,
+    sources: &PolicySources,
+) -> Result<PolicySources, ProveError> {
+    let mutants = mutate(sources);
+    let mut removals = mutants
+        .iter()
+        .filter(|mutant| mutant.mutation == Mutation::Removed);
+    match removals.clone().find(|mutant| mutant.policy == id) {
+        Some(removal) => Ok(removal.apply(sources)),
+        None => {
+            let known: Vec<String> = removals.by_ref().map(|one| one.policy.clone()).collect();
+            Err(unknown(property, "policy", id, &known))
+        }
+    }
+}
+
+/// Tries to show that a place of a principal is not the same without a policy.
+pub(crate) fn compare_without(
+    ground: &Ground<'_>,
+    less: &Runner,
+    principal: &Principal,
+    (with, without): (Option<&AccessPlace>, Option<&AccessPlace>),
+    findings: &mut Findings,
+) {
+    let levels = |place: Option<&AccessPlace>| match place {
+        Some(place) => (trim(&place.levels), trim(&place.in_templates)),
+        None => (Vec::new(), Vec::new()),
+    };
+    let (is, was) = (levels(with), levels(without));
+    let Some(place) = with.or(without).filter(|_| is != was) else {
+        return;
+    };
+    let mut suspect = suspect(principal, place, &was.0);
+    suspect.shown = format!("{}, without it {}", join_levels(&is.0), join_levels(&was.0));
+    suspect.depends |= is.0 == was.0;
+    findings.try_suspect(&suspect, |suspect| {
+        confirm_any_difference(ground, less, suspect)
+    });
 }
 
 /// Whether without the policy `id` each principal sees and may do the same.
@@ -106,15 +173,7 @@ pub(crate) fn redundant(
     grounds: &[Ground<'_>],
     findings: &mut Findings,
 ) -> Result<(), ProveError> {
-    let mutants = mutate(sources);
-    let mut removals = mutants
-        .iter()
-        .filter(|mutant| mutant.mutation == Mutation::Removed);
-    let Some(removal) = removals.clone().find(|mutant| mutant.policy == id) else {
-        let known: Vec<String> = removals.by_ref().map(|one| one.policy.clone()).collect();
-        return Err(unknown(property, "policy", id, &known));
-    };
-    let without = removal.apply(sources);
+    let without = remove(property, id, sources)?;
     let mut all = BTreeSet::new();
     for ground in grounds {
         count_world(ground, findings);
@@ -136,24 +195,8 @@ pub(crate) fn redundant(
             let without = index(places(&rest, ground.catalog, principal)?);
             let keys: BTreeSet<&Key> = with.keys().chain(without.keys()).collect();
             for key in keys {
-                let levels = |places: &BTreeMap<Key, AccessPlace>| match places.get(key) {
-                    Some(place) => (trim(&place.levels), trim(&place.in_templates)),
-                    None => (Vec::new(), Vec::new()),
-                };
-                let (is, was) = (levels(&with), levels(&without));
-                if is == was {
-                    continue;
-                }
-                let Some(place) = with.get(key).or_else(|| without.get(key)) else {
-                    continue;
-                };
-                let mut suspect = suspect(principal, place, &was.0);
-                suspect.shown =
-                    format!("{}, without it {}", join_levels(&is.0), join_levels(&was.0));
-                suspect.depends |= is.0 == was.0;
-                findings.try_suspect(&suspect, |suspect| {
-                    confirm_any_difference(ground, &less, suspect)
-                });
+                let places = (with.get(key), without.get(key));
+                compare_without(ground, &less, principal, places, findings);
             }
         }
         for why in ground.firewall.why_not_enumerated(id) {
@@ -165,7 +208,7 @@ pub(crate) fn redundant(
 }
 
 /// Levels without those that say nothing at all, where all do.
-fn trim(levels: &[AccessLevel]) -> Vec<AccessLevel> {
+pub(crate) fn trim(levels: &[AccessLevel]) -> Vec<AccessLevel> {
     match levels.iter().all(|level| *level == AccessLevel::Never) {
         true => Vec::new(),
         false => levels.to_vec(),
@@ -173,7 +216,7 @@ fn trim(levels: &[AccessLevel]) -> Vec<AccessLevel> {
 }
 
 /// Whether all of `new` is within all of `old`. `vary` says that masks and caps between these are not known.
-fn compare(new: &[AccessLevel], old: &[AccessLevel], vary: bool) -> Compared {
+pub(crate) fn compare(new: &[AccessLevel], old: &[AccessLevel], vary: bool) -> Compared {
     const NEVER: &[AccessLevel] = &[AccessLevel::Never];
     let old = if old.is_empty() { NEVER } else { old };
     if new.iter().all(AccessLevel::is_nothing) {
@@ -208,7 +251,7 @@ fn compare(new: &[AccessLevel], old: &[AccessLevel], vary: bool) -> Compared {
     }
 }
 
-fn suspect(principal: &Principal, place: &AccessPlace, old: &[AccessLevel]) -> Suspect {
+pub(crate) fn suspect(principal: &Principal, place: &AccessPlace, old: &[AccessLevel]) -> Suspect {
     let depends = |levels: &[AccessLevel]| levels.iter().collect::<BTreeSet<_>>().len() > 1;
     Suspect {
         principal: principal.clone(),
@@ -223,18 +266,18 @@ fn suspect(principal: &Principal, place: &AccessPlace, old: &[AccessLevel]) -> S
     }
 }
 
-fn key(place: &AccessPlace) -> Key {
+pub(crate) fn key(place: &AccessPlace) -> Key {
     (place.table.clone(), place.column.clone(), place.action)
 }
 
-fn index(places: Vec<AccessPlace>) -> BTreeMap<Key, AccessPlace> {
+pub(crate) fn index(places: Vec<AccessPlace>) -> BTreeMap<Key, AccessPlace> {
     places
         .into_iter()
         .map(|place| (key(&place), place))
         .collect()
 }
 
-fn count_world(ground: &Ground<'_>, findings: &mut Findings) {
+pub(crate) fn count_world(ground: &Ground<'_>, findings: &mut Findings) {
     let world = &mut findings.world;
     world.catalogs.insert(ground.catalog.to_owned());
     let mut tables = BTreeSet::new();
@@ -248,7 +291,10 @@ fn count_world(ground: &Ground<'_>, findings: &mut Findings) {
 }
 
 /// The same tables by other policies.
-fn other_policies(ground: &Ground<'_>, sources: &PolicySources) -> Result<Runner, RunError> {
+pub(crate) fn other_policies(
+    ground: &Ground<'_>,
+    sources: &PolicySources,
+) -> Result<Runner, RunError> {
     ground
         .runner
         .with_policies(OWN_POLICIES, sources)

@@ -1,5 +1,5 @@
-//! Programs of a person's desk that tests drive: a browser and an editor. Neither is everywhere, so that a test over them has
-//! `chromium` or `neovim` in its name and is optional, as one over [a second server](crate::servers) is.
+//! Programs of a person's desk that tests drive: a browser, an editor and a solver. They are not everywhere, so that a test over
+//! them has `chromium`, `neovim` or `cvc5` in its name and is optional, as one over [a second server](crate::servers) is.
 
 #![expect(
     clippy::indexing_slicing,
@@ -73,6 +73,25 @@ pub fn find_neovim() -> Result<Command, ServerError> {
         name: "Neovim 0.11",
         command: "cargo xtask servers",
     })
+}
+
+/// The solver cvc5, installed or fetched, and where its libraries are if it was fetched.
+///
+/// # Errors
+/// If it is not there.
+pub fn find_cvc5() -> Result<(PathBuf, Option<PathBuf>), ServerError> {
+    let root = tools().join("cvc5");
+    let places = [
+        (PathBuf::from("/usr/bin/cvc5"), None),
+        (root.join("usr/bin/cvc5"), Some(libraries(&root))),
+    ];
+    let mut places = places.into_iter();
+    places
+        .find(|(place, _)| place.is_file())
+        .ok_or(ServerError::Missing {
+            name: "cvc5",
+            command: "cargo xtask servers",
+        })
 }
 
 /// Chromium, installed or fetched.

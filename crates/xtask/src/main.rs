@@ -33,7 +33,7 @@ Tasks:
   test [PART...]  formatting, lints, licences, every test, and real MCP clients; installs what is missing;
                   with a part, or --quick, less: `test --help` lists them
   servers         finds or fetches the database servers of the tests: PostgreSQL, MariaDB, and where
-                  they can be had PostgreSQL 18, MySQL 9, PgBouncer, Galera, Chromium and Neovim
+                  they can be had PostgreSQL 18, MySQL 9, PgBouncer, Galera, Chromium, Neovim and cvc5
   dist [OPTION...]
                   what others install, into target/dist: binary, completions, manual pages, bundle, bill of materials,
                   checksums; `dist --help` says more

@@ -1,5 +1,5 @@
 //! The database servers that tests start: PostgreSQL and MariaDB must be there, PostgreSQL 18,
-//! MySQL 9, PgBouncer and Galera are run where they can be had, and so are a browser and an editor.
+//! MySQL 9, PgBouncer and Galera are run where they can be had, and so are a browser, an editor and a solver.
 
 use std::{
     fs,
@@ -98,7 +98,7 @@ fn install_programs() -> Result {
     ))
 }
 
-/// Runs the tests over second versions, and those with a browser or an editor, which plain `cargo test` leaves out, and says which were
+/// Runs the tests over second versions, and those with a browser, an editor or a solver, which plain `cargo test` leaves out, and says which were
 /// not run.
 pub(crate) fn test_optional() -> Result<Vec<String>> {
     let (words, notes) = optional();
@@ -165,7 +165,7 @@ struct Beside {
     is_installed_used: bool,
 }
 
-const BESIDE: [Beside; 3] = [
+const BESIDE: [Beside; 4] = [
     Beside {
         // The library that makes servers of MariaDB a cluster.
         name: "Galera",
@@ -184,6 +184,15 @@ const BESIDE: [Beside; 3] = [
         source: Source::Machine,
         packages: &["chromium"],
         files: &["usr/lib/chromium/chromium"],
+        is_installed_used: true,
+    },
+    Beside {
+        // What proofs over any entities ask.
+        name: "cvc5",
+        word: "cvc5",
+        source: Source::Machine,
+        packages: &["cvc5"],
+        files: &["usr/bin/cvc5"],
         is_installed_used: true,
     },
     Beside {

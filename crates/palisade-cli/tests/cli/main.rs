@@ -67,6 +67,7 @@ mod policy_fmt;
 mod policy_generate;
 mod policy_learn;
 mod policy_prove;
+mod policy_prove_any;
 mod policy_repl;
 mod policy_replay;
 mod policy_rules;

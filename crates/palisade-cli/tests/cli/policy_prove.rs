@@ -25,7 +25,7 @@ const ENTITIES: &str = r#"[
 
 const CLASSES: &str = "[[column]]\nname = \"main.staff.salary\"\ntags = [\"pii\"]\n";
 
-const POLICIES: &str = r#"@id("tables")
+pub(crate) const POLICIES: &str = r#"@id("tables")
 permit (principal, action == Action::"select", resource);
 @id("columns")
 permit (principal, action in Action::"read", resource);
@@ -42,7 +42,7 @@ unless { principal in Role::"dpo" };
 "#;
 
 /// A policy folder `p` over staff.
-fn folder(policies: &str) -> Desk {
+pub(crate) fn folder(policies: &str) -> Desk {
     let desk = Desk::empty();
     desk.write("p/base.cedar", policies);
     desk.write("p/principals.cedarschema", PRINCIPALS);
@@ -66,7 +66,7 @@ fn prove_one(policies: &str, property: &str, exit: i32) -> Value {
     told["properties"][0].clone()
 }
 
-const PII: &str = "outside = 'Role::\"dpo\"'\ntagged = \"pii\"\nshows = \"null\"";
+pub(crate) const PII: &str = "outside = 'Role::\"dpo\"'\ntagged = \"pii\"\nshows = \"null\"";
 
 #[test]
 fn a_bound_is_proved_over_every_principal_and_column() {

@@ -11,9 +11,10 @@ use crate::firewall::{
     access_table::{Cells, Place, is_enumerated},
 };
 use crate::{
+    catalog::{ColumnId, Relation},
     dialect::Dialect,
     error::Error,
-    policy::PolicySet,
+    policy::{Amount, Aspect, PolicySet, Setting, SymbolicQuestion, Whose, template::Template},
     session::{Principal, Session},
 };
 
@@ -100,6 +101,88 @@ impl Firewall {
             }
         });
         Ok(all.collect())
+    }
+
+    /// Every template, by name, whoever may run it.
+    #[must_use]
+    pub fn known_templates(&self) -> Vec<Template> {
+        self.policies.templates().cloned().collect()
+    }
+
+    /// The types of principals.
+    #[must_use]
+    pub fn principal_kinds(&self) -> Vec<String> {
+        self.policies.principal_kinds()
+    }
+
+    /// Whether any principal of the type `kind` among `whose`, whatever its attributes and whatever it is in, has any of `amounts`
+    /// of a table, or of its column: a question for Cedar's symbolic compiler. Where no principal meets its conditions, the
+    /// decisions of this firewall show and permit none of `amounts`.
+    ///
+    /// # Errors
+    /// Why nothing can be said: no such table or column, or a policy that cannot be evaluated or written down.
+    pub fn ask_about_any(
+        &self,
+        kind: &str,
+        whose: Whose<'_>,
+        setting: Setting,
+        (table, column): (&str, Option<&str>),
+        amounts: &[Amount],
+    ) -> Result<SymbolicQuestion, String> {
+        let place = self.find_place(table, column)?;
+        self.policies
+            .ask_about_any(kind, whose, setting, place, amounts)
+    }
+
+    /// Whether any principal of the type `kind` has more of an aspect of a table, or of its column, than by `old`, the same catalog by
+    /// other policies: questions for Cedar's symbolic compiler. Where none of them has a principal, none has more.
+    ///
+    /// # Errors
+    /// Why nothing can be said.
+    pub fn ask_whether_wider(
+        &self,
+        old: &Self,
+        kind: &str,
+        (table, column): (&str, Option<&str>),
+        aspect: Aspect,
+    ) -> Result<Vec<SymbolicQuestion>, String> {
+        let place = self.find_place(table, column)?;
+        self.policies
+            .ask_whether_wider(&old.policies, kind, place, aspect)
+    }
+
+    /// Whether any principal of the type `kind` may run a template that it may not run by `old`, as
+    /// [`ask_whether_wider`](Self::ask_whether_wider).
+    ///
+    /// # Errors
+    /// Why nothing can be said.
+    pub fn ask_whether_more_runs(
+        &self,
+        old: &Self,
+        kind: &str,
+        template: &str,
+    ) -> Result<Vec<SymbolicQuestion>, String> {
+        self.policies
+            .ask_whether_more_runs(&old.policies, kind, template)
+    }
+
+    /// A relation by its name, with its column.
+    fn find_place(
+        &self,
+        table: &str,
+        column: Option<&str>,
+    ) -> Result<(&Relation, Option<ColumnId>), String> {
+        let mut relations = self.catalog.relations().iter();
+        let relation = relations.find(|relation| relation.uid == table);
+        let relation = relation.ok_or_else(|| format!("there is no table `{table}`"))?;
+        let Some(name) = column else {
+            return Ok((relation, None));
+        };
+        let found = relation.column_ids().find(|(_, one)| *one.name == *name);
+        match found {
+            Some((id, _)) => Ok((relation, Some(id))),
+            None => Err(format!("there is no column `{table}.{name}`")),
+        }
     }
 
     /// Whether `principal` is `group`, or in it by the operator's entities.

@@ -25,6 +25,7 @@ mod session_view;
 mod set;
 mod sources;
 mod statement_conditions;
+mod symbolic;
 #[cfg(test)]
 mod tests;
 mod time_dependent;
@@ -60,6 +61,9 @@ pub use rule_example::RuleExample;
 pub use session_view::SessionView;
 pub use sources::{PolicyFile, PolicyOrigin, PolicySources};
 pub(crate) use statement_conditions::PendingEstimatePolicies;
+pub use symbolic::{
+    Amount, Aspect, Setting, SymbolicAnswer, SymbolicModel, SymbolicQuestion, Whose,
+};
 
 pub(crate) use authorize::{SpentPermit, authorize};
 

@@ -81,6 +81,16 @@ impl Store {
         })
     }
 
+    /// The entities of the catalog that conditions or attributes name, with what they are in.
+    pub(in crate::policy) fn collect_catalog(&self) -> Vec<Entity> {
+        let nodes = self.nodes.values().map(|node| &node.entity);
+        let of_catalog = nodes.filter(|entity| {
+            let kind = entity.uid().type_name().to_string();
+            CATALOG_TYPES.contains(&kind.as_str())
+        });
+        of_catalog.cloned().collect()
+    }
+
     /// What decisions about `principal` see whatever the resource. One whom the operator's entities do not hold exists there without
     /// attributes and parents. Where its type demands attributes it stays absent: reading one is then an evaluation error, which
     /// denies.

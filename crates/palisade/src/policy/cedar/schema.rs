@@ -363,6 +363,16 @@ fn action(out: &mut String, actions: &[PolicyAction], group: &str, resource: &st
     );
 }
 
+/// An action of principals of one type on `resource`, in whose context everything can be that is in any action's.
+pub(in crate::policy) fn any_action(name: &str, principal: &str, resource: &str) -> String {
+    let mut attributes = context(PolicyAction::ReadPlain);
+    attributes.push(required_attribute(HAS_WHERE, "Bool"));
+    format!(
+        "action \"{name}\" appliesTo {{ principal: [{principal}], resource: [{resource}], context: {} }};",
+        record(&attributes)
+    )
+}
+
 /// The Cedar type of a record with these attributes.
 fn record(attributes: &[Attribute]) -> String {
     let attributes = attributes.iter().map(|attribute| {

@@ -1,11 +1,12 @@
 //! The schemas that Cedar checks against: each knows the row types that its use looks at.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     sync::{Arc, Mutex, PoisonError},
 };
 
 use cedar_policy::{Schema, SchemaError, SchemaFragment};
+use serde_json::Value;
 
 use crate::{
     catalog::{Catalog, Relation, RelationId},
@@ -49,6 +50,37 @@ impl Schemas {
         Self { mentioned, ..self }
     }
 
+    /// The operator's types, as Cedar writes them.
+    ///
+    /// # Errors
+    /// If Cedar does not write them down.
+    pub(in crate::policy) fn principals_text(&self) -> Result<String, String> {
+        let text = self.principals.to_cedarschema();
+        text.map_err(|error| error.to_string())
+    }
+
+    /// The names of all attributes that the operator's types demand.
+    ///
+    /// # Errors
+    /// If Cedar does not write them down.
+    pub(in crate::policy) fn required_attributes(&self) -> Result<BTreeSet<String>, String> {
+        let json = self.principals.clone().to_json_value();
+        let json = json.map_err(|error| error.to_string())?;
+        let mut out = BTreeSet::new();
+        collect_required(&json, &mut out);
+        Ok(out)
+    }
+
+    /// The row type of `relation`, and those that policies of its rows name, with the actions on them.
+    pub(in crate::policy) fn rows_text(&self, catalog: &Catalog, relation: &Relation) -> String {
+        rows_text(catalog, &self.relations_with(catalog, relation))
+    }
+
+    fn relations_with<'c>(&self, catalog: &'c Catalog, relation: &Relation) -> Vec<&'c Relation> {
+        let ids = self.mentioned.list_with(relation).into_iter();
+        ids.filter_map(|id| catalog.relation(id)).collect()
+    }
+
     /// With the row types of `relations`.
     ///
     /// # Errors
@@ -83,12 +115,7 @@ impl Schemas {
         if let Some(schema) = known().get(&relation.id) {
             return Ok(Arc::clone(schema));
         }
-        let relations: Vec<&Relation> = self
-            .mentioned
-            .list_with(relation)
-            .into_iter()
-            .filter_map(|id| catalog.relation(id))
-            .collect();
+        let relations = self.relations_with(catalog, relation);
         let schema = Arc::new(self.with_rows(catalog, &relations)?);
         let mut known = known();
         if known.len() >= SCHEMAS {
@@ -96,6 +123,25 @@ impl Schemas {
         }
         known.insert(relation.id, Arc::clone(&schema));
         Ok(schema)
+    }
+}
+
+/// The attributes below `json` that are not said to be optional.
+fn collect_required(json: &Value, out: &mut BTreeSet<String>) {
+    match json {
+        Value::Object(fields) => {
+            let attributes = fields.get("attributes").and_then(Value::as_object);
+            for (name, declared) in attributes.into_iter().flatten() {
+                if declared.get("required").and_then(Value::as_bool) != Some(false) {
+                    out.insert(name.clone());
+                }
+            }
+            fields
+                .values()
+                .for_each(|field| collect_required(field, out));
+        }
+        Value::Array(items) => items.iter().for_each(|item| collect_required(item, out)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }
 
