@@ -31,7 +31,7 @@ use crate::{
     config::SettingName,
     connect::Session,
     estimate, fault, params,
-    schema_change::{Look, Origin, Passage, Schema, is_system},
+    schema_change::{Look, Origin, Passage, Schema, Trust, is_system},
     settings::{self, Features, Own},
     types, write,
 };
@@ -78,26 +78,21 @@ pub(crate) struct Ground<'a> {
 }
 
 /// Begins a transaction and prepares the statement in it, in one round trip. Where nothing has to be known of a query
-/// before, it runs in the same one: the server refuses its rows unless the schema is the one that was read.
+/// before, it runs in the same trip: the server gives no row if its schema is another than was read.
 pub(crate) async fn open(
     session: &Session,
     ground: Ground<'_>,
     task: &Task<'_>,
     cleaning: &str,
 ) -> Result<Opened, BackendError> {
-    // Nothing has run where the look was out of date; the next one asks for all marks, and is never that.
-    loop {
-        if let Some(opened) = try_open(session, ground, task, cleaning).await? {
-            return Ok(opened);
-        }
-        run_cleaning(session, cleaning).await?;
+    if let Some(opened) = try_open(session, ground, task, cleaning, Trust::LastLook).await? {
+        return Ok(opened);
     }
-}
-
-/// Ends a transaction that failed.
-async fn run_cleaning(session: &Session, cleaning: &str) -> Result<(), BackendError> {
+    // Nothing has run.
     let cleaned = session.client.batch_execute(cleaning).await;
-    cleaned.map_err(|e| fault::engine(&e))
+    cleaned.map_err(|e| fault::engine(&e))?;
+    let opened = try_open(session, ground, task, cleaning, Trust::Nothing).await?;
+    opened.ok_or_else(|| BackendError::second_lock("a look at all marks is out of date"))
 }
 
 /// As [`open`]; nothing if the look at the schema was out of date.
@@ -106,6 +101,7 @@ async fn try_open(
     ground: Ground<'_>,
     task: &Task<'_>,
     cleaning: &str,
+    trust: Trust,
 ) -> Result<Option<Opened>, BackendError> {
     let client = &session.client;
     let begin = begin(task);
@@ -141,7 +137,7 @@ async fn try_open(
             match early {
                 Some(kept) => {
                     let text = task.checks.first_check().ready()?;
-                    begin_run((client, &kept.look), ground.schema, task, text, cleaning)
+                    begin_run((client, &kept.look), (ground.schema, trust), task, text, cleaning)
                         .await
                         .map(Some)
                 }
@@ -244,11 +240,11 @@ fn declaring(text: ReadyText<'_>) -> String {
     format!("DECLARE {CURSOR} NO SCROLL CURSOR FOR {}", text.sql())
 }
 
-/// Has the server make a cursor of the statement, look at the schema and give the first rows, all at once. Nobody has seen them
-/// before the look is answered, and if it fails there are none.
+/// Has the server make a cursor of the statement, look at the schema and give the first rows, all at once. Rows are read once the
+/// look is answered, and if it fails there are none.
 async fn begin_run(
     (client, look): (&Client, &Look),
-    schema: &Schema,
+    (schema, trust): (&Schema, Trust),
     task: &Task<'_>,
     text: ReadyText<'_>,
     cleaning: &str,
@@ -260,7 +256,7 @@ async fn begin_run(
         async {
             client.execute_typed(&sql, &[]).await.map_err(|e| fault::cursor(&e))
         },
-        schema.pass(client, look, task.relations, task.functions),
+        schema.pass((client, look), trust, task.relations, task.functions),
         first.ask(client, Some(cleaning)),
     )?;
     Ok((passage, Coming { rows, cleaned }))
@@ -415,10 +411,10 @@ struct Wanted {
 
 impl Wanted {
     fn first(most: u64) -> Self {
-        Self::of(FIRST_BATCH, most, true)
+        Self::new(FIRST_BATCH, most, true)
     }
 
-    fn of(rows: u32, left: u64, is_first: bool) -> Self {
+    fn new(rows: u32, left: u64, is_first: bool) -> Self {
         let fitting = u32::try_from(left).unwrap_or(rows);
         Self {
             rows: rows.min(fitting),
@@ -461,7 +457,7 @@ impl Wanted {
             return None;
         }
         let left = self.left.saturating_sub(u64::from(batch.rows));
-        Some(Self::of(next_batch(batch.rows, batch.bytes), left, false))
+        Some(Self::new(next_batch(batch.rows, batch.bytes), left, false))
     }
 }
 

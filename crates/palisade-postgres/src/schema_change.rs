@@ -80,7 +80,7 @@ impl Seen {
         sight.is_quiet && sight.has(objects)
     }
 
-    /// The last state that was looked at, if nobody seems to write and `objects` were unchanged then.
+    /// The last state that was looked at, if writing has paused and `objects` were unchanged then.
     fn known_moment(&self, objects: &[(Sort, &Marked)]) -> Option<Moment> {
         let sight = self.lock();
         let is_known = sight.is_quiet && sight.has(objects);
@@ -200,12 +200,21 @@ impl Look {
     }
 }
 
+/// What a gate may go by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Trust {
+    /// The last look, if the database is in the same state.
+    LastLook,
+    /// All marks are looked at.
+    Nothing,
+}
+
 /// What a gate found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Passage {
-    /// The schema is the one that was read, and the transaction goes on.
+    /// The schema is as it was read, and the transaction goes on.
     Open,
-    /// Somebody has written since the schema was looked at. The transaction has failed, and the next gate looks again.
+    /// Something was written since the last look. The transaction has failed; all marks have to be looked at.
     Stale,
 }
 
@@ -355,7 +364,7 @@ impl Schema {
             objects: expected,
             oids,
             names,
-        } = self.expected(relations, routines)?;
+        } = self.list_expected(relations, routines)?;
         if self.seen.may_know(&expected)
             && let Some(moment) = now(client).await?
             && self.seen.knows(&moment, &expected)
@@ -382,8 +391,8 @@ impl Schema {
     /// what comes next may be sent at once.
     pub(crate) async fn pass(
         &self,
-        client: &Client,
-        look: &Look,
+        (client, look): (&Client, &Look),
+        trust: Trust,
         relations: &[String],
         routines: &BTreeSet<String>,
     ) -> Result<Passage, BackendError> {
@@ -391,8 +400,12 @@ impl Schema {
             objects,
             oids,
             names,
-        } = self.expected(relations, routines)?;
-        if let Some(moment) = self.seen.known_moment(&objects) {
+        } = self.list_expected(relations, routines)?;
+        let known = match trust {
+            Trust::LastLook => self.seen.known_moment(&objects),
+            Trust::Nothing => None,
+        };
+        if let Some(moment) = known {
             return match client.query(&look.state_gate, &[&moment.0]).await {
                 Ok(_) => Ok(Passage::Open),
                 Err(error) if is_shut(&error) => {
@@ -429,7 +442,7 @@ impl Schema {
     }
 
     /// What a statement depends on that reads these relations and calls these routines.
-    fn expected(
+    fn list_expected(
         &self,
         relations: &[String],
         routines: &BTreeSet<String>,

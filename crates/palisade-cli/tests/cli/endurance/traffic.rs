@@ -167,7 +167,7 @@ impl<'a> Worker<'a> {
         };
         let answer = self.exchange(&request, patience);
         if kind == Kind::Abandoned {
-            // Nobody waits for it; what it would have told is told by its record alone.
+            // Its client does not wait for it; what became of it is told by its record alone.
             self.tally.kinds[KINDS.len() - 1] += 1;
             return;
         }
@@ -225,7 +225,7 @@ impl<'a> Worker<'a> {
         self.tally.traces.insert(trace);
     }
 
-    /// The answer of one of the servers; nothing if the connection broke, or nobody listens.
+    /// The answer of one of the servers; nothing if the connection broke, or there is none.
     fn exchange(&self, request: &Request, patience: Duration) -> Option<Response> {
         let at = (usize::try_from(self.calls).unwrap() / KINDS.len() + self.number) % 2;
         let address = self.fleet.machines[at].address()?;
