@@ -225,7 +225,7 @@ fn triggers_write_what_became_of_a_row() {
     let script = triggers::enable_script(odd, Some("o'r@l@%")).unwrap();
     for part in [
         "-- Gives a`b.c'd`e a history.",
-        "USE `a``b`;\n",
+        "SET NAMES utf8mb4;\nUSE `a``b`;\n",
         "CREATE TRIGGER `palisade_history_c'd``e_update` AFTER UPDATE ON `c'd``e` FOR EACH ROW\n",
         "UPDATE `palisade_history_c'd``e` SET palisade_to = palisade_number \
          WHERE `palisade_history_c'd``e`.`i``d` = OLD.`i``d` AND `palisade_history_c'd``e`.palisade_to = 18446744073709551615;",

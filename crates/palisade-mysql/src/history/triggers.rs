@@ -216,8 +216,9 @@ fn file_of(schema: &str, table: &str) -> String {
 }
 
 fn begin(relation: &Relation, verb: &str, what: &str) -> String {
+    // Functions and triggers keep the character set of the session that makes them, for the literals in them.
     format!(
-        "-- {verb} {} {what}. For the client `mysql`.\nUSE {};\n",
+        "-- {verb} {} {what}. For the client `mysql`.\nSET NAMES utf8mb4;\nUSE {};\n",
         print_comment(&format!("{}.{}", relation.schema, relation.name)),
         identifier(&relation.schema),
     )

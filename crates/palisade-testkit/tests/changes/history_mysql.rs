@@ -692,7 +692,9 @@ async fn a_server_that_may_lose_changes_has_no_moments_on_mysql_9() {
     let database = TestDatabase::on(&server, "durable", "CREATE TABLE t (id int PRIMARY KEY);");
     let backend = database.mysql_backend().await;
     let table = backend.catalog().find(database.name(), "t").unwrap();
-    database.load(&backend.write_history_script(table, &ENABLE).unwrap());
+    // Whatever the character set of the client is.
+    let script = backend.write_history_script(table, &ENABLE).unwrap();
+    database.load(&format!("SET NAMES utf8mb3;\n{script}"));
     let backend = backend.refresh().await.unwrap().unwrap();
     let refuses = async |why: &str| {
         let refused = backend.take_label().await.unwrap_err();
