@@ -14,7 +14,8 @@ use crate::{
     prove::{Findings, Ground, ProveError, places},
     prove_any::{AnyWorld, Asker, Reproduction},
     prove_compare::{
-        compare_beyond_tables, compare_place, compare_without, count_world, other_policies, remove,
+        compare_beyond_tables, compare_place, compare_without, count_world, load_without,
+        other_policies, remove,
     },
 };
 
@@ -103,15 +104,8 @@ pub(crate) fn redundant(
         count_world(ground, findings);
         let is = &ground.firewall;
         findings.world.any_of.extend(is.principal_kinds());
-        let less = match ground.runner.with_policies(OWN_POLICIES, &without) {
-            Ok(less) => less,
-            Err(error) => {
-                findings.undecided.insert(format!(
-                    "without it the policies do not load over `{}`: {error}",
-                    ground.catalog
-                ));
-                continue;
-            }
+        let Some(less) = load_without(ground, &without, findings) else {
+            continue;
         };
         let rest = less.firewall_over(ground.catalog, OWN_POLICIES)?;
         let mut reproduction = Reproduction::new(ground, sources);

@@ -119,6 +119,24 @@ pub(crate) fn compare_beyond_tables(
     }
 }
 
+/// The cases of `ground` by the policies `without` one of them; nothing, with the reason among what is undecided, if they do not load.
+pub(crate) fn load_without(
+    ground: &Ground<'_>,
+    without: &PolicySources,
+    findings: &mut Findings,
+) -> Option<Runner> {
+    match ground.runner.with_policies(OWN_POLICIES, without) {
+        Ok(less) => Some(less),
+        Err(error) => {
+            findings.undecided.insert(format!(
+                "without it the policies do not load over `{}`: {error}",
+                ground.catalog
+            ));
+            None
+        }
+    }
+}
+
 /// The sources without the policy `id`.
 ///
 /// # Errors
@@ -179,15 +197,8 @@ pub(crate) fn redundant(
         count_world(ground, findings);
         let principals = ground.firewall.known_principals();
         all.extend(principals.iter().cloned());
-        let less = match ground.runner.with_policies(OWN_POLICIES, &without) {
-            Ok(less) => less,
-            Err(error) => {
-                findings.undecided.insert(format!(
-                    "without it the policies do not load over `{}`: {error}",
-                    ground.catalog
-                ));
-                continue;
-            }
+        let Some(less) = load_without(ground, &without, findings) else {
+            continue;
         };
         let rest = less.firewall_over(ground.catalog, OWN_POLICIES)?;
         for principal in &principals {

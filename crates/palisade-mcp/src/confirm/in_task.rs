@@ -46,8 +46,11 @@ pub(super) fn choose(
     let asked = match (pending.level, form) {
         (ApprovalLevel::Required, Way::Input) => describe().and_then(question),
         (ApprovalLevel::Required, Way::Elicitation(_) | Way::None)
-        | (ApprovalLevel::Required, Way::Page(..) | Way::PageInput(_))
-        | (ApprovalLevel::Operator, _) => None,
+        | (ApprovalLevel::Required, Way::Page(_, _) | Way::PageInput(_))
+        | (
+            ApprovalLevel::Operator,
+            Way::Page(_, _) | Way::PageInput(_) | Way::Elicitation(_) | Way::Input | Way::None,
+        ) => None,
     };
     match asked {
         Some(asked) => Some(Question::Approve(asked)),

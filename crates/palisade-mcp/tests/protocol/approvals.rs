@@ -61,6 +61,16 @@ fn open(file: Option<&Path>, options: ApprovalOptions) -> ApprovalStore {
     .unwrap()
 }
 
+/// A desk whose requests wait in `file` for an operator, with the options of that store and the operator's key.
+fn operator_desk(file: &Path) -> (Desk, ApprovalOptions, OperatorKey) {
+    let key = OperatorKey::generate().unwrap();
+    let options = ApprovalOptions {
+        operator_key: Some(key.public()),
+        ..ApprovalOptions::default()
+    };
+    (desk("operator", Some(file), options.clone()), options, key)
+}
+
 /// Requests wait in `file`, or in memory.
 fn desk(level: &str, file: Option<&Path>, options: ApprovalOptions) -> Desk {
     let backend = SqliteBackend::in_memory(SCRIPT, "desk").unwrap().writable();
@@ -460,12 +470,7 @@ async fn without_a_person_there_is_no_approval() {
 async fn an_operator_signs_and_no_client_does() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("state.db");
-    let key = OperatorKey::generate().unwrap();
-    let options = ApprovalOptions {
-        operator_key: Some(key.public()),
-        ..ApprovalOptions::default()
-    };
-    let desk = desk("operator", Some(&file), options.clone());
+    let (desk, options, key) = operator_desk(&file);
     let mut client = client(&desk.server, json!({"elicitation": {}})).await;
     // The client is not asked: the answer comes at once.
     let id = waits(&client.call("execute", delete(1)).await);

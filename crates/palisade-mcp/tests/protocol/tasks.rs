@@ -47,7 +47,7 @@ fn query(sql: &str, meta: &Value) -> Value {
     call("query", &json!({"sql": sql, "format": "json"}), meta)
 }
 
-pub(crate) fn of(id: &str) -> Value {
+pub(crate) fn name_task(id: &str) -> Value {
     json!({"taskId": id, "_meta": knowing()})
 }
 
@@ -72,7 +72,7 @@ pub(crate) fn task_id(answer: &Value) -> String {
 pub(crate) async fn poll(client: &mut Client, id: &str, is_there: impl Fn(&str) -> bool) -> Value {
     let began = Instant::now();
     loop {
-        let told = client.request("tasks/get", of(id)).await;
+        let told = client.request("tasks/get", name_task(id)).await;
         assert_eq!(told["resultType"], "complete", "{told}");
         assert_eq!(told["taskId"], id);
         if is_there(told["status"].as_str().unwrap()) {
@@ -158,12 +158,12 @@ async fn a_long_call_goes_on_as_a_task() {
     let text = result["content"][0]["text"].as_str().unwrap();
     assert!(text.contains("<<palisade-data "), "{text}");
     // It is there a while longer, and not for as long as before.
-    let again = client.request("tasks/get", of(&id)).await;
+    let again = client.request("tasks/get", name_task(&id)).await;
     assert_eq!(again["result"], *result);
     assert!(again["ttlMs"].as_u64() < begun["ttlMs"].as_u64(), "{again}");
     // What has ended cannot be cancelled, and saying so is no error.
-    client.request("tasks/cancel", of(&id)).await;
-    let again = client.request("tasks/get", of(&id)).await;
+    client.request("tasks/cancel", name_task(&id)).await;
+    let again = client.request("tasks/get", name_task(&id)).await;
     assert_eq!(again["status"], "completed");
     client.stop().await;
     // Each call has one record.
@@ -190,7 +190,7 @@ async fn who_does_not_know_tasks_sees_none() {
         assert_eq!(error["code"], -32021, "{method}: {error}");
     }
     for method in ["tasks/list", "tasks/result"] {
-        let error = client.error(method, of("x")).await;
+        let error = client.error(method, name_task("x")).await;
         assert_eq!(error["code"], -32601, "{method}: {error}");
     }
     client.stop().await;
@@ -212,7 +212,7 @@ async fn who_does_not_know_tasks_sees_none() {
     assert!(told["capabilities"].get("extensions").is_none(), "{told}");
     let held = without.request("tools/call", query(LONG, &knowing())).await;
     assert_eq!(held["isError"], false, "{held}");
-    let error = without.error("tasks/get", of("x")).await;
+    let error = without.error("tasks/get", name_task("x")).await;
     assert_eq!(error["code"], -32601, "{error}");
     without.stop().await;
 }
@@ -223,7 +223,7 @@ async fn a_task_is_cancelled_on_the_database() {
     let mut client = Client::connect(server(&records));
     let id = task_id(&client.request("tools/call", query(SLOW, &knowing())).await);
     sleep(Duration::from_millis(400)).await;
-    let ack = client.request("tasks/cancel", of(&id)).await;
+    let ack = client.request("tasks/cancel", name_task(&id)).await;
     assert_eq!(ack, json!({"resultType": "complete"}));
     let ended = poll(&mut client, &id, is_over).await;
     assert_eq!(ended["status"], "cancelled", "{ended}");
@@ -270,14 +270,14 @@ async fn a_task_that_waits_for_its_turn_is_cancelled() {
     sleep(Duration::from_millis(800)).await;
     let last = ids.pop().unwrap();
     let began = Instant::now();
-    client.request("tasks/cancel", of(&last)).await;
+    client.request("tasks/cancel", name_task(&last)).await;
     let ended = poll(&mut client, &last, is_over).await;
     assert_eq!(ended["status"], "cancelled", "{ended}");
     let said = ended["statusMessage"].as_str().unwrap();
     assert!(said.contains("nothing of it was run"), "{said}");
     assert!(began.elapsed() < Duration::from_secs(4));
     for id in &ids {
-        client.request("tasks/cancel", of(id)).await;
+        client.request("tasks/cancel", name_task(id)).await;
     }
     for id in &ids {
         let ended = poll(&mut client, id, is_over).await;
@@ -304,12 +304,12 @@ async fn a_task_is_of_the_client_that_began_it() {
         assert_eq!(foreign["code"], -32602, "{method}: {foreign}");
         assert_eq!(foreign, nowhere, "{method}");
     }
-    let still = owner.request("tasks/get", of(&id)).await;
+    let still = owner.request("tasks/get", name_task(&id)).await;
     assert_eq!(still["status"], "working", "{still}");
     assert!(told(&records).is_empty());
     other.stop().await;
     // That the other has gone ends nothing of this one.
-    let still = owner.request("tasks/get", of(&id)).await;
+    let still = owner.request("tasks/get", name_task(&id)).await;
     assert_eq!(still["status"], "working", "{still}");
     owner.stop().await;
     cancelled(&records, 1).await;
@@ -335,7 +335,7 @@ async fn tasks_are_bounded() {
     let mut other = Client::connect(server.clone());
     task_id(&other.request("tools/call", query(SLOW, &knowing())).await);
     for id in &ids {
-        client.request("tasks/cancel", of(id)).await;
+        client.request("tasks/cancel", name_task(id)).await;
     }
     assert!(!client.seen.contains(&held), "{:?}", client.seen);
     for id in &ids {
@@ -358,7 +358,7 @@ async fn a_task_is_told_of_while_its_backend_blocks() {
         .request("tools/call", query("SELECT 1", &knowing()))
         .await;
     let id = task_id(&begun);
-    let working = client.request("tasks/get", of(&id)).await;
+    let working = client.request("tasks/get", name_task(&id)).await;
     assert_eq!(working["status"], "working", "{working}");
     assert!(began.elapsed() < crate::BLOCKED);
     let done = poll(&mut client, &id, is_over).await;

@@ -151,6 +151,12 @@ fn write_versions_script(relation: &Relation, order: &HistoryOrder) -> Result<St
     script.map_err(|fault| fault.to_string())
 }
 
+/// The table whose past `companion` has, if that is in the database `own`.
+fn table_of<'c>(companion: &'c Companion, own: &str) -> Option<&'c str> {
+    let table = companion.name.strip_prefix(PREFIX)?.strip_prefix('_')?;
+    (companion.schema == own).then_some(table)
+}
+
 fn read_counter(label: &Label) -> Result<(u64, &[NumberRange]), String> {
     match label.state() {
         CommittedState::Counter {
@@ -158,9 +164,11 @@ fn read_counter(label: &Label) -> Result<(u64, &[NumberRange]), String> {
             next,
             active,
         } => Ok((*next, active)),
-        CommittedState::Sequence { .. } | CommittedState::Snapshot { .. } => {
-            Err("the label is of another engine".to_owned())
-        }
+        CommittedState::Sequence { last: _, mark: _ }
+        | CommittedState::Snapshot {
+            epoch: _,
+            snapshot: _,
+        } => Err("the label is of another engine".to_owned()),
     }
 }
 
@@ -304,9 +312,7 @@ pub(crate) async fn check_label(
         return Ok(LabelStanding::Foreign);
     }
     for companion in companions {
-        let table = companion.name.strip_prefix(PREFIX);
-        let table = table.and_then(|rest| rest.strip_prefix('_'));
-        let Some(table) = table.filter(|_| companion.schema == own) else {
+        let Some(table) = table_of(companion, own) else {
             return Ok(LabelStanding::BeforeHistory);
         };
         let rows = query(conn, script::span_query(own, table)).await;
@@ -434,7 +440,11 @@ fn print_seen(column: &str, label: &Label) -> String {
             Some(among) => format!("{column} < {next} AND NOT ({among})"),
         },
         // Of another engine: it is refused before.
-        CommittedState::Sequence { .. } | CommittedState::Snapshot { .. } => "FALSE".to_owned(),
+        CommittedState::Sequence { last: _, mark: _ }
+        | CommittedState::Snapshot {
+            epoch: _,
+            snapshot: _,
+        } => "FALSE".to_owned(),
     }
 }
 
@@ -447,7 +457,11 @@ fn first_unseen(label: &Label) -> u64 {
             active,
         } => active.first().map_or(*next, |range| range.first),
         // Of another engine: it is refused before.
-        CommittedState::Sequence { .. } | CommittedState::Snapshot { .. } => 0,
+        CommittedState::Sequence { last: _, mark: _ }
+        | CommittedState::Snapshot {
+            epoch: _,
+            snapshot: _,
+        } => 0,
     }
 }
 

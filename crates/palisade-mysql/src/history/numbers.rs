@@ -140,7 +140,12 @@ pub(super) async fn check_label(
     label: &Label,
     companions: &[Companion],
 ) -> Result<LabelStanding, BackendError> {
-    let CommittedState::Counter { epoch, next, .. } = label.state() else {
+    let CommittedState::Counter {
+        epoch,
+        next,
+        active: _,
+    } = label.state()
+    else {
         return Ok(LabelStanding::Foreign);
     };
     let (found, _) = read_place(conn, own).await?;
@@ -148,9 +153,7 @@ pub(super) async fn check_label(
         return Ok(LabelStanding::Foreign);
     }
     for companion in companions {
-        let table = companion.name.strip_prefix(PREFIX);
-        let table = table.and_then(|rest| rest.strip_prefix('_'));
-        let Some(table) = table.filter(|_| companion.schema == own) else {
+        let Some(table) = super::table_of(companion, own) else {
             return Ok(LabelStanding::BeforeHistory);
         };
         if !reaches_back(conn, (own, table), label).await? {
@@ -197,9 +200,13 @@ fn has_seen_all(label: &Label, pruned: &str) -> bool {
         Some(CommittedState::Counter {
             next: first,
             active: unseen,
-            ..
+            epoch: _,
         }),
-        CommittedState::Counter { next, active, .. },
+        CommittedState::Counter {
+            next,
+            active,
+            epoch: _,
+        },
     ) = (pruned.as_ref().map(Label::state), label.state())
     else {
         return false;
@@ -455,8 +462,12 @@ mod tests {
     fn ranges(text: &str) -> Vec<NumberRange> {
         let label = Label::parse(Dialect::Mysql, &format!("e:1000:{text}")).unwrap();
         match label.state() {
-            CommittedState::Counter { active, .. } => active.clone(),
-            CommittedState::Sequence { .. } | CommittedState::Snapshot { .. } => Vec::new(),
+            CommittedState::Counter {
+                active,
+                epoch: _,
+                next: _,
+            } => active.clone(),
+            other => panic!("{other:?}"),
         }
     }
 

@@ -17,19 +17,10 @@ use palisade_state::{ApprovalOptions, ApprovalStore};
 use palisade_testkit::{fixture::policy_sources, live::changing_gate, servers::MariaDbServer};
 
 use crate::{
-    any_database::AnyDatabase,
     database::TestDatabase,
     history::{Desk, Engine, POLICIES, agent, boss},
+    history_account::{AccountDesk, ENABLE, server_of, with_store},
 };
-
-const ENABLE: HistoryOrder = HistoryOrder::Enable { account: None };
-
-fn server_of(desk: &Desk) -> &TestDatabase<'static> {
-    match &desk.database {
-        AnyDatabase::Server(database) => database,
-        AnyDatabase::File(_) => panic!("it is a server"),
-    }
-}
 
 /// A transaction that commits after a moment is not in it, whatever id it has.
 #[tokio::test]
@@ -126,57 +117,18 @@ async fn moments_under_load_have_whole_transactions() {
 /// The account that the script makes needs no right to write what is not history's, and sees no past by itself.
 #[tokio::test]
 async fn an_account_with_rights_on_columns_reads_the_past() {
-    let desk = Desk::without_history(Engine::Mariadb).await;
-    let database = server_of(&desk);
-    let account = format!("past_of_{database}");
-    desk.run(&format!(
-        "CREATE USER {account}; GRANT SELECT (id, tenant, name, ssn) ON customers TO {account};"
-    ));
-    let order = |account: Option<String>| HistoryOrder::Enable { account };
-    let script = desk.write_script("customers", &order(Some(account.clone())));
-    assert!(script.unwrap_err().contains("name@host"));
-    desk.order(&["customers"], &order(Some(format!("{account}@%"))));
-    let config = MysqlConfig::from_url(&database.url_as(&account)).unwrap();
-    let backend = MysqlBackend::connect(config).await.unwrap();
-    let store = Arc::new(ApprovalStore::in_memory(ApprovalOptions::default()).unwrap());
-    let policies = policy_sources(POLICIES.replace("SCHEMA", database.name()));
-    let guard = changing_gate(backend, policies).with_labels(store as Arc<dyn LabelStore>);
-    let desk = Desk {
-        guard,
-        database: desk.database,
-        records: desk.records,
-    };
-    desk.snapshot("first").await;
-    desk.run("UPDATE customers SET name = 'Adele' WHERE id = 1");
-    let sql = "SELECT name, ssn FROM customers WHERE id = 1";
-    for (as_of, name) in [(None, "Adele"), (Some("first"), "Ada")] {
-        let rows = desk.ask(&agent(), sql, as_of).await.unwrap();
-        assert_eq!(rows[0]["name"], name);
-        assert!(rows[0]["ssn"].is_null());
-    }
-    // Past the firewall, it may write one number and nothing else, and cannot name where rows began.
-    let query = |sql: &str| {
-        let database = server_of(&desk);
-        database.server().query_as(&account, database.name(), sql)
-    };
-    for sql in [
+    let account = AccountDesk::create(Engine::Mariadb, &[]).await;
+    account.reads_the_past().await;
+    // It may write one number and nothing else, and cannot name where rows began.
+    account.may_not(&[
         "UPDATE customers SET name = 'x'",
         "UPDATE `palisade_history.spans` SET mark = 'x'",
         "UPDATE `palisade_history.seal` SET id = 2",
         "DELETE FROM `palisade_history.seal`",
         "DELETE HISTORY FROM customers",
         "SELECT palisade_from FROM customers",
-    ] {
-        assert!(query(sql).is_err(), "{sql}");
-    }
-    // Without a right, moments are refused by name.
-    // Sessions keep rights on all of the server for as long as they last.
-    let take_label = async || {
-        let config = MysqlConfig::from_url(&server_of(&desk).url_as(&account)).unwrap();
-        let backend = MysqlBackend::connect(config).await.unwrap();
-        backend.take_label().await
-    };
-    for (right, named) in [
+    ]);
+    let rights = [
         ("PROCESS ON *.*", "PROCESS"),
         (
             "UPDATE (n) ON `palisade_history.seal`",
@@ -186,13 +138,10 @@ async fn an_account_with_rights_on_columns_reads_the_past() {
             "SELECT ON `palisade_history.spans`",
             "palisade_history.spans",
         ),
-    ] {
-        desk.run(&format!("REVOKE {right} FROM {account}@`%`"));
-        let refused = take_label().await.unwrap_err();
-        assert!(refused.detail.contains(named), "{right}: {refused:?}");
-        desk.run(&format!("GRANT {right} TO {account}@`%`"));
-        assert!(take_label().await.is_ok(), "{right}");
-    }
+    ];
+    account
+        .needs_rights(&rights, "UPDATE orders SET total = total + 1")
+        .await;
 }
 
 /// Whatever spelling a statement has for the server's own past, it is refused; whatever it reads as it is now, it reads as before.
@@ -403,15 +352,7 @@ async fn tables_that_can_have_no_history_are_refused() {
 async fn moments_of_other_servers_are_foreign() {
     let desk = Desk::without_history(Engine::Mariadb).await;
     desk.order(&["orders"], &ENABLE);
-    let store = Arc::new(ApprovalStore::in_memory(ApprovalOptions::default()).unwrap());
-    let policies = policy_sources(POLICIES.replace("SCHEMA", server_of(&desk).name()));
-    let guard = changing_gate(server_of(&desk).mysql_backend().await, policies);
-    let guard = guard.with_labels(Arc::clone(&store) as Arc<dyn LabelStore>);
-    let desk = Desk {
-        guard,
-        database: desk.database,
-        records: desk.records,
-    };
+    let (desk, store) = with_store(desk).await;
     desk.snapshot("first").await;
     let (label, _) = desk.guard.find_label("first").unwrap();
     let (epoch, _) = label.as_text().split_once(':').unwrap();

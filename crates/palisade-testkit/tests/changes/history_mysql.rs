@@ -23,38 +23,15 @@ use palisade_state::{ApprovalOptions, ApprovalStore};
 use palisade_testkit::{fixture::policy_sources, live::changing_gate, servers::MySqlServer};
 
 use crate::{
-    any_database::AnyDatabase,
     database::TestDatabase,
     history::{Desk, Engine, POLICIES, agent, boss},
+    history_account::{AccountDesk, ENABLE, server_of, with_store},
 };
-
-const ENABLE: HistoryOrder = HistoryOrder::Enable { account: None };
-
-fn server_of(desk: &Desk) -> &TestDatabase<'static> {
-    match &desk.database {
-        AnyDatabase::Server(database) => database,
-        AnyDatabase::File(_) => panic!("it is a server"),
-    }
-}
 
 async fn sum(desk: &Desk, as_of: Option<&str>) -> Result<String, Code> {
     let sql = "SELECT sum(total) AS n FROM orders";
     let rows = desk.ask(&boss(), sql, as_of).await?;
     Ok(rows[0]["n"].to_string().replace('"', ""))
-}
-
-/// A desk whose labels are kept where the test can add some.
-async fn with_store(desk: Desk) -> (Desk, Arc<ApprovalStore>) {
-    let store = Arc::new(ApprovalStore::in_memory(ApprovalOptions::default()).unwrap());
-    let policies = policy_sources(POLICIES.replace("SCHEMA", server_of(&desk).name()));
-    let guard = changing_gate(server_of(&desk).mysql_backend().await, policies);
-    let guard = guard.with_labels(Arc::clone(&store) as Arc<dyn LabelStore>);
-    let desk = Desk {
-        guard,
-        database: desk.database,
-        records: desk.records,
-    };
-    (desk, store)
 }
 
 fn label_of(desk: &Desk, name: &str) -> String {
@@ -444,41 +421,9 @@ async fn writers_notice_nothing_on_mysql_9() {
 #[tokio::test]
 #[ignore = "needs MySQL 9: cargo xtask test runs it"]
 async fn an_account_with_rights_on_columns_reads_the_past_on_mysql_9() {
-    let desk = Desk::without_history(Engine::Mysql).await;
-    let database = server_of(&desk);
-    let account = format!("past_of_{database}");
-    desk.run(&format!(
-        "CREATE USER {account}; GRANT SELECT (id, tenant, name, ssn) ON customers TO {account};"
-    ));
-    let order = |account: Option<String>| HistoryOrder::Enable { account };
-    let script = desk.write_script("customers", &order(Some(account.clone())));
-    assert!(script.unwrap_err().contains("name@host"));
-    desk.order(&["customers"], &order(Some(format!("{account}@%"))));
-    // Other tables take no right away.
-    desk.order(&["orders"], &ENABLE);
-    let config = MysqlConfig::from_url(&database.url_as(&account)).unwrap();
-    let backend = MysqlBackend::connect(config).await.unwrap();
-    let store = Arc::new(ApprovalStore::in_memory(ApprovalOptions::default()).unwrap());
-    let policies = policy_sources(POLICIES.replace("SCHEMA", database.name()));
-    let guard = changing_gate(backend, policies).with_labels(store as Arc<dyn LabelStore>);
-    let desk = Desk {
-        guard,
-        database: desk.database,
-        records: desk.records,
-    };
-    desk.snapshot("first").await;
-    desk.run("UPDATE customers SET name = 'Adele' WHERE id = 1");
-    let sql = "SELECT name, ssn FROM customers WHERE id = 1";
-    for (as_of, name) in [(None, "Adele"), (Some("first"), "Ada")] {
-        let rows = desk.ask(&agent(), sql, as_of).await.unwrap();
-        assert_eq!(rows[0]["name"], name);
-        assert!(rows[0]["ssn"].is_null());
-    }
-    let query = |sql: &str| {
-        let database = server_of(&desk);
-        database.server().query_as(&account, database.name(), sql)
-    };
-    for sql in [
+    let account = AccountDesk::create(Engine::Mysql, &["orders"]).await;
+    account.reads_the_past().await;
+    account.may_not(&[
         "UPDATE customers SET name = 'x'",
         "UPDATE palisade_history_customers SET name = 'x'",
         "DELETE FROM palisade_history_customers",
@@ -487,16 +432,8 @@ async fn an_account_with_rights_on_columns_reads_the_past_on_mysql_9() {
         "UPDATE `palisade_history.numbers` SET n = 2",
         "TRUNCATE `palisade_history.numbers`",
         "SELECT * FROM palisade_history_orders",
-    ] {
-        assert!(query(sql).is_err(), "{sql}");
-    }
-    // Without a right, moments are refused by name.
-    let take_label = async || {
-        let config = MysqlConfig::from_url(&server_of(&desk).url_as(&account)).unwrap();
-        let backend = MysqlBackend::connect(config).await.unwrap();
-        backend.take_label().await
-    };
-    for (right, named) in [
+    ]);
+    let rights = [
         (
             "SELECT ON `palisade_history.numbers`",
             "palisade_history.numbers",
@@ -509,14 +446,10 @@ async fn an_account_with_rights_on_columns_reads_the_past_on_mysql_9() {
             "EXECUTE ON FUNCTION `palisade_history.place`",
             "palisade_history.place",
         ),
-    ] {
-        desk.run(&format!("REVOKE {right} FROM {account}@`%`"));
-        desk.run("UPDATE orders SET total = total + 1");
-        let refused = take_label().await.unwrap_err();
-        assert!(refused.detail.contains(named), "{right}: {refused:?}");
-        desk.run(&format!("GRANT {right} TO {account}@`%`"));
-        assert!(take_label().await.is_ok(), "{right}");
-    }
+    ];
+    account
+        .needs_rights(&rights, "UPDATE orders SET total = total + 1")
+        .await;
 }
 
 /// A moment that this server has not reached is foreign, and so are all from before its tables were restored, until history begins anew.

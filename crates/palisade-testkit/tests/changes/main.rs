@@ -22,6 +22,7 @@ mod corpus_on_servers;
 mod duplicate_key;
 mod guarded_writes;
 mod history;
+mod history_account;
 mod history_list;
 mod history_mariadb;
 mod history_mysql;

@@ -4,13 +4,13 @@
 use std::time::Duration;
 
 use palisade_mcp::ApprovalPage;
-use palisade_state::{ApprovalOptions, OperatorKey};
+use palisade_state::ApprovalOptions;
 use serde_json::{Value, json};
 
-use super::{Desk, NOW, count_newest, delete, desk, open, waits};
+use super::{Desk, NOW, count_newest, delete, desk, open, operator_desk, waits};
 use crate::{
     Client,
-    tasks::{asking, call, is_over, knowing, of, poll, task_id},
+    tasks::{asking, call, is_over, knowing, name_task, poll, task_id},
 };
 
 /// Begins a change that waits, and gives back its task as it is told then.
@@ -120,7 +120,7 @@ async fn nobody_else_answers() {
     let still = poll(&mut client, &task, |_| true).await;
     assert_eq!(still["status"], "input_required", "{still}");
     // Whoever waits can give up, and nothing runs then.
-    client.request("tasks/cancel", of(&task)).await;
+    client.request("tasks/cancel", name_task(&task)).await;
     let ended = poll(&mut client, &task, is_over).await;
     assert_eq!(ended["status"], "cancelled", "{ended}");
     assert_eq!(count_newest(&mut client, &knowing()).await, 3);
@@ -132,12 +132,7 @@ async fn nobody_else_answers() {
 async fn a_call_goes_on_once_it_is_approved_beside_the_server() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("state.db");
-    let key = OperatorKey::generate().unwrap();
-    let options = ApprovalOptions {
-        operator_key: Some(key.public()),
-        ..ApprovalOptions::default()
-    };
-    let desk = desk("operator", Some(&file), options.clone());
+    let (desk, options, key) = operator_desk(&file);
     let mut client = Client::connect(desk.server.clone());
     // A client that could ask is not asked: an operator is demanded.
     let (task, waiting) = begin(&mut client, 1, &asking()).await;

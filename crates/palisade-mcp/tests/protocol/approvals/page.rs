@@ -1,10 +1,12 @@
 //! A client that can open an address sends its person to the operator's page. What counts is what is decided there.
 
 use palisade_mcp::{ApprovalPage, PalisadeServer};
-use palisade_state::{ApprovalOptions, OperatorKey};
+use palisade_state::ApprovalOptions;
 use serde_json::{Value, json};
 
-use super::{Desk, NOW, begin, client, count, count_newest, delete, desk, open, say, waits};
+use super::{
+    Desk, NOW, begin, client, count, count_newest, delete, desk, open, operator_desk, say, waits,
+};
 use crate::Client;
 
 /// What a client says that approves by itself: everywhere else it is a yes.
@@ -103,12 +105,7 @@ async fn what_no_page_reaches_is_asked_in_a_form() {
 async fn an_operator_decides_on_the_page_by_a_key() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("state.db");
-    let key = OperatorKey::generate().unwrap();
-    let options = ApprovalOptions {
-        operator_key: Some(key.public()),
-        ..ApprovalOptions::default()
-    };
-    let desk = desk("operator", Some(&file), options.clone());
+    let (desk, options, key) = operator_desk(&file);
     let mut client = client(&with_page(&desk), json!({"elicitation": {"url": {}}})).await;
     let call = begin(&mut client, &delete(1)).await;
     let question = say(&mut client, yes()).await;
