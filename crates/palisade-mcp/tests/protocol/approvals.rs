@@ -470,7 +470,7 @@ async fn without_a_person_there_is_no_approval() {
 async fn an_operator_signs_and_no_client_does() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("state.db");
-    let (desk, options, key) = operator_desk(&file);
+    let (desk, _, key) = operator_desk(&file);
     let mut client = client(&desk.server, json!({"elicitation": {}})).await;
     // The client is not asked: the answer comes at once.
     let id = waits(&client.call("execute", delete(1)).await);

@@ -13,7 +13,7 @@ use palisade::{
     catalog::Companion,
     dialect::Dialect,
     guard::BackendError,
-    past::{CommittedState, Label, LabelStanding, NumberRange, PREFIX},
+    past::{CommittedState, Label, LabelStanding, NumberRange},
 };
 
 use super::{

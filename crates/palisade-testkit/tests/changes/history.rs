@@ -160,6 +160,42 @@ impl Desk {
         }
     }
 
+    /// The cells of a table that differ between two moments, or since one, a line each.
+    pub(crate) async fn list_differences(
+        &self,
+        session: &Session,
+        table: &str,
+        from: &str,
+        to: Option<&str>,
+    ) -> Vec<String> {
+        let table = self.name_table(table);
+        let moments = Moments { from, to };
+        let compared = self
+            .guard
+            .compare_past(&table, moments, ChangeCall::new(session))
+            .await;
+        let compared = compared
+            .map_err(|refusal| refusal.rejection.code())
+            .unwrap();
+        let rows = serde_json::to_value(&compared.preview.rows).unwrap()["rows"].take();
+        let rows = rows.as_array().unwrap().iter();
+        rows.map(|row| {
+            let text = |key: &str| match &row[key] {
+                Value::String(text) => text.clone(),
+                other => other.to_string(),
+            };
+            format!(
+                "{} {} {}: {} -> {}",
+                text("key"),
+                text("change"),
+                text("column"),
+                text("before"),
+                text("after")
+            )
+        })
+        .collect()
+    }
+
     pub(crate) fn order(&self, tables: &[&str], order: &HistoryOrder) {
         for table in tables {
             let script = self.write_script(table, order).unwrap();
@@ -669,33 +705,8 @@ async fn differences_are_those_that_the_session_sees(engine: Engine) {
     desk.run("UPDATE customers SET name = 'Cydney' WHERE id = 3");
     desk.snapshot("second").await;
     desk.run("DELETE FROM customers WHERE id = 1");
-    let table = desk.name_table("customers");
-    let compare = async |session: &Session, from: &str, to: Option<&str>| {
-        let moments = Moments { from, to };
-        let compared = desk
-            .guard
-            .compare_past(&table, moments, ChangeCall::new(session))
-            .await;
-        let compared = compared
-            .map_err(|refusal| refusal.rejection.code())
-            .unwrap();
-        let rows = serde_json::to_value(&compared.preview.rows).unwrap()["rows"].take();
-        let rows = rows.as_array().unwrap().iter();
-        rows.map(|row| {
-            let text = |key: &str| match &row[key] {
-                Value::String(text) => text.clone(),
-                other => other.to_string(),
-            };
-            format!(
-                "{} {} {}: {} -> {}",
-                text("key"),
-                text("change"),
-                text("column"),
-                text("before"),
-                text("after")
-            )
-        })
-        .collect::<Vec<_>>()
+    let compare = async |session: &Session, from, to| {
+        desk.list_differences(session, "customers", from, to).await
     };
     let told = compare(&boss(), "first", Some("second")).await;
     for line in [

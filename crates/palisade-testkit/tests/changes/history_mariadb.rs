@@ -12,13 +12,11 @@ use palisade::{
     past::{HistoryOrder, KeptLabel, LabelStore},
     value::Params,
 };
-use palisade_mysql::{MysqlBackend, MysqlConfig};
-use palisade_state::{ApprovalOptions, ApprovalStore};
-use palisade_testkit::{fixture::policy_sources, live::changing_gate, servers::MariaDbServer};
+use palisade_testkit::servers::MariaDbServer;
 
 use crate::{
     database::TestDatabase,
-    history::{Desk, Engine, POLICIES, agent, boss},
+    history::{Desk, Engine, boss},
     history_account::{AccountDesk, ENABLE, server_of, with_store},
 };
 

@@ -15,16 +15,15 @@ use mysql_async::prelude::Queryable as _;
 use palisade::{
     code::Code,
     guard::{Backend as _, Request},
-    past::{HistoryOrder, KeptLabel, LabelStore},
+    past::{KeptLabel, LabelStore},
     value::Params,
 };
-use palisade_mysql::{MysqlBackend, MysqlConfig};
 use palisade_state::{ApprovalOptions, ApprovalStore};
 use palisade_testkit::{fixture::policy_sources, live::changing_gate, servers::MySqlServer};
 
 use crate::{
     database::TestDatabase,
-    history::{Desk, Engine, POLICIES, agent, boss},
+    history::{Desk, Engine, POLICIES, boss},
     history_account::{AccountDesk, ENABLE, server_of, with_store},
 };
 
@@ -76,6 +75,12 @@ async fn what_commits_late_is_not_in_the_moment_on_mysql_9() {
     ] {
         assert_eq!(sum(&desk, as_of).await.unwrap(), expected, "{as_of:?}");
     }
+    // What was numbered before the moment and committed after it is a difference.
+    let told = desk
+        .list_differences(&boss(), "orders", "none", Some("early"))
+        .await;
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(told[0].starts_with("id=1 update total: "), "{told:?}");
 }
 
 /// Eight writers beside a reader: what the reader's snapshot saw is what is read as of its moment, later on, for every one of them.
@@ -366,6 +371,8 @@ async fn writers_notice_nothing_on_mysql_9() {
     desk.order(&["counted", "orders"], &ENABLE);
     desk.guard.refresh().await.unwrap();
     let mut conn = server_of(&desk).mysql_client().await;
+    // All of it in one second, however slow the machine is.
+    conn.query_drop("SET timestamp = 1700000000").await.unwrap();
     let mut told = Vec::new();
     for sql in [
         "INSERT INTO counted (palisade_number) VALUES (1), (2), (3)",
