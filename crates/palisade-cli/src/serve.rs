@@ -180,7 +180,11 @@ fn serve(arguments: &ServeArguments, mut door: Door) -> Result<Exit, Failure> {
                 false => door.serve(server, start.wait_for_end()).await,
             }
         }),
-        Door::Http(door) => runtime.block_on(door.serve(server, start.wait_for_end())),
+        Door::Http(door) => {
+            // All clients on this thread.
+            let server = server.with_queries_in_turn();
+            runtime.block_on(door.serve(server, start.wait_for_end()))
+        }
     };
     let result = start.judge(&opened).and(result);
     // A statement that still runs has no client to answer.

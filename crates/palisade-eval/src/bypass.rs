@@ -368,6 +368,7 @@ fn is_stopped_by_engine(error: &BackendError) -> Option<String> {
         | BackendErrorKind::Conflict
         | BackendErrorKind::Busy
         | BackendErrorKind::Cancelled
+        | BackendErrorKind::NoMoment
         | BackendErrorKind::Unavailable => None,
     }
 }

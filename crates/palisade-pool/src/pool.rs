@@ -53,6 +53,12 @@ pub trait Connector: Send + Sync + 'static {
     /// Has the server take back whatever a statement left in the session; whether it confirmed that.
     fn clean(&self, session: &mut Self::Session) -> impl Future<Output = bool> + Send;
 
+    /// Whether the server was told to clean the session, and runs nothing before that. It does so whatever becomes of us, so that no
+    /// caller waits for its word: [`may_stay`](Self::may_stay) does, before the session is used again.
+    fn is_cleaning(&self, _session: &Self::Session) -> bool {
+        false
+    }
+
     /// Ends what runs in the session, and closes it; whether the server took the order. Each step takes [`PATIENCE`] at most.
     fn end(&self, session: Self::Session) -> impl Future<Output = bool> + Send;
 
@@ -264,15 +270,17 @@ impl<C: Connector> Lease<C> {
         Some(permits)
     }
 
-    /// Puts the session back for others to use, if the server confirms that nothing is left in it; else
-    /// abandons it.
+    /// Puts the session back for others to use, if the server confirms that nothing is left in it, or [will](Connector::is_cleaning);
+    /// else abandons it.
     pub async fn give_back(mut self) {
         let Some((aged, _)) = &mut self.held else {
             return;
         };
-        let cleaning = self.shared.connector.clean(&mut aged.session);
-        if !matches!(timeout(PATIENCE, cleaning).await, Ok(true)) {
-            return self.abandon().await;
+        if !self.shared.connector.is_cleaning(&aged.session) {
+            let cleaning = self.shared.connector.clean(&mut aged.session);
+            if !matches!(timeout(PATIENCE, cleaning).await, Ok(true)) {
+                return self.abandon().await;
+            }
         }
         if let Some((aged, permits)) = self.held.take() {
             self.shared.lock().push(aged);

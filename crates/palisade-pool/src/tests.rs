@@ -28,6 +28,8 @@ struct Server {
     seen: Vec<String>,
     is_gone: bool,
     is_dirty: bool,
+    /// Whether it cleans up by itself, as it was told.
+    is_cleaning: bool,
     is_silent: bool,
     /// Sessions whose server has fallen behind.
     late: Vec<u32>,
@@ -80,6 +82,10 @@ impl Connector for Numbers {
     async fn clean(&self, session: &mut u32) -> bool {
         self.see("clean", *session);
         self.with(|server| !server.is_dirty)
+    }
+
+    fn is_cleaning(&self, _: &u32) -> bool {
+        self.with(|server| server.is_cleaning)
     }
 
     async fn end(&self, session: u32) -> bool {
@@ -375,6 +381,23 @@ fn a_change_of_too_many_rows_or_with_rows_not_taken_is_none() {
         let found = found.map(|done| done.affected).map_err(|error| error.kind);
         assert_eq!(found, expected, "{all}");
     }
+}
+
+#[tokio::test]
+async fn what_is_being_cleaned_keeps_nobody_waiting_and_is_asked_for_before_it_is_used() {
+    let numbers = Numbers::default();
+    numbers.with(|server| server.is_cleaning = true);
+    let pool = numbers.pool(1, 0);
+    pool.lease().await.unwrap().give_back().await;
+    assert!(numbers.seen().is_empty());
+    let lease = pool.lease().await.unwrap();
+    assert!(lease.is_reused());
+    lease.give_back().await;
+    // The cleaning went wrong.
+    numbers.with(|server| server.late.push(1));
+    let mut lease = pool.lease().await.unwrap();
+    assert_eq!(*lease.session().unwrap(), 2);
+    assert_eq!(numbers.seen(), ["close 1"]);
 }
 
 #[tokio::test]

@@ -216,6 +216,7 @@ impl Run<'_> {
                 | BackendErrorKind::OutcomeUnknown
                 | BackendErrorKind::Conflict
                 | BackendErrorKind::Busy
+                | BackendErrorKind::NoMoment
                 | BackendErrorKind::SchemaChanged => Failed::Running(error),
             })?;
         let (backend, task, sink) = (self.backend, self.task, &mut *self.sink);

@@ -11,12 +11,12 @@ use palisade_pool::{
     Trial, Wanted,
 };
 use tokio::{runtime::Handle, task::JoinHandle, time::timeout};
-use tokio_postgres::{Client, NoTls, error::SqlState, tls::MakeTlsConnect};
+use tokio_postgres::{Client, NoTls, SimpleQueryStream, error::SqlState, tls::MakeTlsConnect};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::{
     config::PostgresConfig,
-    execute::Kept,
+    execute::{self, Kept},
     introspect::{IntrospectError, chain},
     tls::Tls,
     wire::{Excess, Limited, LimitedConnect, Place, Wire},
@@ -123,6 +123,8 @@ pub(crate) struct Session {
     pub(crate) excess: Excess,
     /// Prepared with the first statement.
     pub(crate) kept: OnceLock<Kept>,
+    /// What the server says of a cleaning that was sent behind a statement's last rows, once those were read.
+    pub(crate) cleaning: Option<SimpleQueryStream>,
     /// Whether nothing of a statement is left in it, as the server has said.
     pub(crate) is_clean: bool,
     /// Until when its standby is recent enough for sure, where that is asked for.
@@ -256,6 +258,7 @@ impl Connector {
             place: place.clone(),
             excess,
             kept: OnceLock::new(),
+            cleaning: None,
             is_clean: false,
             recent_until: None,
             ends: None,
@@ -310,6 +313,11 @@ impl palisade_pool::Connector for Connector {
     }
 
     async fn may_stay(&self, session: &mut Session) -> bool {
+        if session.cleaning.is_some()
+            && !matches!(timeout(PATIENCE, self.clean(session)).await, Ok(true))
+        {
+            return false;
+        }
         let is_recent = |until: Option<Instant>| until.is_none_or(|until| Instant::now() < until);
         if self.max_lag.is_none() || is_recent(session.recent_until) {
             return true;
@@ -319,12 +327,19 @@ impl palisade_pool::Connector for Connector {
     }
 
     async fn clean(&self, session: &mut Session) -> bool {
+        if let Some(cleaned) = session.cleaning.take() {
+            session.is_clean = execute::drain(cleaned).await;
+        }
         // Once: what uses the session next may leave something.
         if std::mem::take(&mut session.is_clean) {
             return true;
         }
         let sql = cleaning(self.is_pooled);
         session.client.batch_execute(sql).await.is_ok()
+    }
+
+    fn is_cleaning(&self, session: &Session) -> bool {
+        session.cleaning.is_some()
     }
 
     async fn end(&self, session: Session) -> bool {
@@ -334,6 +349,7 @@ impl palisade_pool::Connector for Connector {
             place,
             excess: _,
             kept: _,
+            cleaning: _,
             is_clean: _,
             recent_until: _,
             ends: _,

@@ -287,8 +287,8 @@ pub(crate) async fn hand(
         .map_err(|e| fault::engine(&e))
 }
 
-/// Runs what was opened and feeds its rows to `sink`. The transaction stays open, unless `session` is marked as clean, which it can
-/// be only where there is a `cleaning`.
+/// Runs what was opened and feeds its rows to `sink`. The transaction stays open, unless a `cleaning` was sent behind the last rows:
+/// then `session` has what the server says of it.
 pub(crate) async fn answer(
     session: &mut Session,
     schema: &Schema,
@@ -389,7 +389,11 @@ async fn fetch(
         let batch = read(rows, readings, sink).await;
         if let Some(cleaned) = cleaned {
             // The server has both, and does the second whatever becomes of the first.
-            session.is_clean = drain(cleaned).await;
+            match &batch {
+                Ok(batch) if batch.took.is_continue() => session.cleaning = Some(cleaned),
+                // It may still work on rows that nobody reads.
+                Ok(_) | Err(_) => session.is_clean = drain(cleaned).await,
+            }
             return batch.map(|_| ());
         }
         let batch = batch?;
@@ -462,7 +466,7 @@ impl Wanted {
 }
 
 /// Reads what the server says of a text of our own, up to its end; whether there was no error.
-async fn drain(stream: SimpleQueryStream) -> bool {
+pub(crate) async fn drain(stream: SimpleQueryStream) -> bool {
     let mut stream = pin!(stream);
     let mut is_done = true;
     while let Some(message) = poll_fn(|cx| stream.as_mut().poll_next(cx)).await {

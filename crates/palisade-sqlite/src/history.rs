@@ -4,9 +4,12 @@
 //! never trust NEW beyond that: a trigger that writes the same row again fires first. SQLite has one writer at a time, so the number of the
 //! last change says which changes there were.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use palisade::value::Value;
@@ -315,21 +318,39 @@ impl Kept {
     }
 }
 
+/// The texts of history's own triggers, by table and name: read at once, since the engine looks through the whole schema for each question.
+pub(crate) fn read_triggers(
+    conn: &Connection,
+) -> rusqlite::Result<HashMap<(String, String), String>> {
+    let mut query = conn.prepare(
+        "SELECT tbl_name, name, sql FROM main.sqlite_schema WHERE type = 'trigger' AND sql IS NOT NULL",
+    )?;
+    let found = query.query_map([], |row| {
+        Ok((
+            (row.get::<_, String>(0)?, row.get::<_, String>(1)?),
+            row.get::<_, String>(2)?,
+        ))
+    })?;
+    let found = found.filter(|found| match found {
+        Ok(((_, name), _)) => is_of_history(name),
+        Err(_) => true,
+    });
+    found.collect()
+}
+
 /// The companion of a table of this file, if it has all of the table's columns and the table's triggers are those that keep it: not after
 /// a column or a unique index was added, or a trigger dropped.
 pub(crate) fn find_companion(
     conn: &Connection,
+    triggers: &HashMap<(String, String), String>,
     def: &RelationDef,
 ) -> rusqlite::Result<Option<Companion>> {
     let Some(kept) = Kept::read_def(def) else {
         return Ok(None);
     };
     for (kind, images) in KINDS {
-        let sql = "SELECT sql FROM main.sqlite_schema WHERE type = 'trigger' AND name = ?1 AND tbl_name = ?2";
         let name = format!("{}_{kind}", kept.companion);
-        let found: Option<String> = conn
-            .query_row(sql, [&name, &def.name], |row| row.get(0))
-            .optional()?;
+        let found = triggers.get(&(def.name.clone(), name));
         if !found.is_some_and(|text| text.ends_with(&kept.trigger_body(kind, images))) {
             return Ok(None);
         }

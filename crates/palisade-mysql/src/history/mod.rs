@@ -220,7 +220,7 @@ pub(crate) async fn take_label(
         Product::MySql => return numbers::take_label(conn, own, last).await,
     }
     if let Some(why) = find_text(conn, PLACE_QUERY).await? {
-        return Err(BackendError::unavailable(format!(
+        return Err(BackendError::no_moment(format!(
             "the server has no moments to note: {why}"
         )));
     }
@@ -242,7 +242,7 @@ pub(crate) async fn take_label(
     let active: Vec<String> = committed.active.iter().map(u64::to_string).collect();
     let printed = format!("{epoch}:{}:{}", committed.next, active.join(","));
     Label::parse(Dialect::Mysql, &printed).ok_or_else(|| {
-        BackendError::unavailable(
+        BackendError::no_moment(
             "so many transactions are open that a moment cannot be noted; it can once they have ended",
         )
     })
@@ -265,7 +265,7 @@ async fn find_committed(conn: &mut Conn) -> Result<Committed, BackendError> {
         }
         sleep(LONGEST_PAUSE.min(Duration::from_millis(attempt.into()))).await;
     }
-    Err(BackendError::unavailable(
+    Err(BackendError::no_moment(
         "the server's transactions did not stand still long enough for a moment to be noted",
     ))
 }
@@ -283,7 +283,7 @@ async fn seal(conn: &mut Conn, own: &str) -> Result<(), BackendError> {
     if count == 1 {
         return Ok(());
     }
-    Err(BackendError::unavailable(format!(
+    Err(BackendError::no_moment(format!(
         "the table `{SEAL}` has not its row: run the SQL of `palisade history enable` again"
     )))
 }
@@ -492,7 +492,7 @@ async fn read_epoch(conn: &mut Conn, own: &str) -> Result<String, BackendError> 
     let rows = rows.map_err(|error| lacks(&error, &format!("SELECT ON `{SPANS}`")))?;
     let epoch = rows.first().and_then(|row| text(row, 0).ok());
     epoch.ok_or_else(|| {
-        BackendError::unavailable(format!(
+        BackendError::no_moment(format!(
             "the table `{SPANS}` has not its first row: run the SQL of `palisade history enable` again"
         ))
     })

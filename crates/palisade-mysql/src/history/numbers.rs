@@ -108,7 +108,7 @@ pub(super) async fn take_label(
 ) -> Result<Label, BackendError> {
     let (epoch, obstacle) = read_place(conn, own).await?;
     if !obstacle.is_empty() {
-        return Err(BackendError::unavailable(format!(
+        return Err(BackendError::no_moment(format!(
             "the server has no moments to note: {obstacle}"
         )));
     }
@@ -127,7 +127,7 @@ pub(super) async fn take_label(
     let missing: Vec<String> = seen.missing.iter().map(NumberRange::to_string).collect();
     let printed = format!("{epoch}:{}:{}", seen.next, missing.join(","));
     Label::parse(Dialect::Mysql, &printed).ok_or_else(|| {
-        BackendError::unavailable(
+        BackendError::no_moment(
             "so many transactions are open that a moment cannot be noted; it can once they have ended",
         )
     })
@@ -229,7 +229,7 @@ async fn read_place(conn: &mut Conn, own: &str) -> Result<(String, String), Back
     let found = rows.first().and_then(|row| text(row, 0).ok());
     let place = found.as_deref().and_then(|place| place.split_once(' '));
     let (epoch, obstacle) = place.ok_or_else(|| {
-        BackendError::unavailable(
+        BackendError::no_moment(
             "what keeps history in the database is not whole: run the SQL of `palisade history rebase`",
         )
     })?;

@@ -132,7 +132,7 @@ pub(crate) async fn take_label(client: &Client) -> Result<Option<Label>, Backend
         }
         sleep(LOOK).await;
     }
-    Err(BackendError::unavailable(
+    Err(BackendError::no_moment(
         "the server's log was not on disk in time; a label taken now could be lost",
     ))
 }

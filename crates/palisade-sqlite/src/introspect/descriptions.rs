@@ -1,7 +1,9 @@
 //! Indexes that are no keys, and about how many rows there are.
 
+use std::collections::HashMap;
+
 use palisade::catalog::{CatalogBuilder, RelationDef, RelationKind};
-use rusqlite::{Connection, OptionalExtension as _};
+use rusqlite::Connection;
 
 use crate::introspect::pragma;
 
@@ -11,7 +13,10 @@ pub(super) fn read(
     relations: &[RelationDef],
     mut builder: CatalogBuilder,
 ) -> rusqlite::Result<CatalogBuilder> {
-    let has_statistics = has_statistics(conn)?;
+    let estimates = match has_statistics(conn)? {
+        true => row_estimates(conn)?,
+        false => HashMap::new(),
+    };
     for def in relations {
         match def.kind {
             RelationKind::Table => {}
@@ -23,8 +28,8 @@ pub(super) fn read(
         for columns in indexes(conn, &def.name)? {
             builder = builder.index(&def.schema, &def.name, columns);
         }
-        if has_statistics && let Some(rows) = row_estimate(conn, &def.name)? {
-            builder = builder.row_estimate(&def.schema, &def.name, rows);
+        if let Some(rows) = estimates.get(&def.name) {
+            builder = builder.row_estimate(&def.schema, &def.name, *rows);
         }
     }
     Ok(builder)
@@ -60,15 +65,19 @@ fn has_statistics(conn: &Connection) -> rusqlite::Result<bool> {
         .exists([])
 }
 
-/// What ANALYZE counted.
-fn row_estimate(conn: &Connection, table: &str) -> rusqlite::Result<Option<u64>> {
+/// What ANALYZE counted, by table: read at once, since the engine looks through all of it for each question.
+fn row_estimates(conn: &Connection) -> rusqlite::Result<HashMap<String, u64>> {
     // An index of a part of the rows counts those alone.
-    let counted: Option<Option<i64>> = conn
-        .query_row(
-            "SELECT max(CAST(stat AS INTEGER)) FROM main.sqlite_stat1 WHERE tbl = ?1",
-            [table],
-            |row| row.get(0),
-        )
-        .optional()?;
-    Ok(counted.flatten().and_then(|rows| u64::try_from(rows).ok()))
+    let mut statement = conn.prepare(
+        "SELECT tbl, max(CAST(stat AS INTEGER)) FROM main.sqlite_stat1 WHERE typeof(tbl) = 'text' GROUP BY tbl",
+    )?;
+    let counted = statement.query_map([], |row| {
+        Ok((row.get::<_, String>(0)?, row.get::<_, Option<i64>>(1)?))
+    })?;
+    let counted = counted.collect::<rusqlite::Result<Vec<_>>>()?;
+    let rows = counted.into_iter().filter_map(|(table, rows)| {
+        let rows = rows.and_then(|rows| u64::try_from(rows).ok())?;
+        Some((table, rows))
+    });
+    Ok(rows.collect())
 }

@@ -123,8 +123,9 @@ pub fn catalog(conn: &Connection, database: &str) -> Result<Catalog, IntrospectE
         .database(database)
         .engine(&engine());
     let mut builder = descriptions::read(conn, &relations, builder)?;
+    let kept = history::read_triggers(conn)?;
     for def in &relations {
-        if let Some(companion) = history::find_companion(conn, def)? {
+        if let Some(companion) = history::find_companion(conn, &kept, def)? {
             builder = builder.companion("main", &def.name, companion);
         }
     }

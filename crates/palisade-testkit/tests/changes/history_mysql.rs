@@ -655,4 +655,17 @@ async fn a_server_that_may_lose_changes_has_no_moments_on_mysql_9() {
     assert!(backend.take_label().await.is_ok());
     database.load("ALTER INSTANCE DISABLE INNODB REDO_LOG");
     refuses("the redo log of InnoDB is off").await;
+    // The server is there: an agent is not told otherwise, and the operator is told why.
+    let labels = ApprovalStore::in_memory(ApprovalOptions::default()).unwrap();
+    let guard = changing_gate(
+        backend,
+        policy_sources("permit (principal, action, resource);"),
+    )
+    .with_labels(Arc::new(labels) as Arc<dyn LabelStore>);
+    let refused = guard.create_snapshot("late", &boss()).await.unwrap_err();
+    let rejection = refused.rejection;
+    assert_eq!(rejection.code(), Code::HistoryNotKept);
+    assert!(!rejection.message().contains("redo log"));
+    let detail = rejection.operator_detail().unwrap();
+    assert!(detail.contains("the redo log of InnoDB is off"), "{detail}");
 }

@@ -159,6 +159,11 @@ impl BackendError {
         Self::new(BackendErrorKind::Busy, detail)
     }
 
+    /// The database is there, and none of its moments can be noted.
+    pub fn no_moment(detail: impl Into<String>) -> Self {
+        Self::new(BackendErrorKind::NoMoment, detail)
+    }
+
     /// There is no server, or no connection.
     pub fn unavailable(detail: impl Into<String>) -> Self {
         Self::new(BackendErrorKind::Unavailable, detail)
@@ -232,6 +237,8 @@ pub enum BackendErrorKind {
     OutcomeUnknown,
     /// As many statements run or wait already as may; it was not run.
     Busy,
+    /// The database is there, and none of its moments can be noted, as the history of its tables stands.
+    NoMoment,
     /// No connection, or a broken database.
     Unavailable,
 }
@@ -283,9 +290,18 @@ pub(in crate::guard) fn describe_failure(
                 .with_retry_after(BUSY)
                 .with_operator_detail(error.detail.clone());
         }
+        BackendErrorKind::NoMoment => {
+            return no_moment().with_operator_detail(error.detail.clone());
+        }
         BackendErrorKind::Unavailable => Code::DatabaseUnavailable,
     };
     Rejection::new(code, code.summary()).with_operator_detail(error.detail.clone())
+}
+
+/// What is said where a database has no moment to note.
+pub(in crate::guard) fn no_moment() -> Rejection {
+    let told = "no moment of the database can be noted or read now, as its history stands; the operator is told why";
+    Rejection::new(Code::HistoryNotKept, told)
 }
 
 /// What is said of a mistake. Over rows that a filter hides, a failure that came while they were worked on tells nothing but

@@ -465,6 +465,7 @@ impl Guard {
             | BackendErrorKind::ReadOnly
             | BackendErrorKind::NotTaken
             | BackendErrorKind::Busy
+            | BackendErrorKind::NoMoment
             | BackendErrorKind::Unavailable
             | BackendErrorKind::OutcomeUnknown => {}
         }

@@ -38,6 +38,7 @@ pub(super) fn hide_failure(rejection: Rejection, kind: BackendErrorKind) -> Reje
         | BackendErrorKind::NotTaken
         | BackendErrorKind::Busy
         | BackendErrorKind::SchemaChanged
+        | BackendErrorKind::NoMoment
         | BackendErrorKind::Unavailable
         | BackendErrorKind::OutcomeUnknown => rejection,
     }

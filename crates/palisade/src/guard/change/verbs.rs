@@ -719,6 +719,7 @@ fn what_follows(kind: BackendErrorKind) -> Option<ChangeEvent> {
         | BackendErrorKind::Conflict
         | BackendErrorKind::SchemaChanged
         | BackendErrorKind::Busy
+        | BackendErrorKind::NoMoment
         | BackendErrorKind::Unavailable => Some(ChangeEvent::Release),
         BackendErrorKind::Resource
         | BackendErrorKind::Rejected
