@@ -391,7 +391,7 @@ async fn fetch(
             // The server has both, and does the second whatever becomes of the first.
             match &batch {
                 Ok(batch) if batch.took.is_continue() => session.cleaning = Some(cleaned),
-                // It may still work on rows that nobody reads.
+                // The sink has enough, and the server may work on.
                 Ok(_) | Err(_) => session.is_clean = drain(cleaned).await,
             }
             return batch.map(|_| ());
