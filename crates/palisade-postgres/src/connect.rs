@@ -114,6 +114,16 @@ pub(crate) fn cleaning(is_pooled: bool) -> &'static str {
     if is_pooled { CLEAN_POOLED } else { CLEAN }
 }
 
+/// How far a session is cleaned after a statement.
+pub(crate) enum Cleaning {
+    /// It is to be told to the server.
+    Due,
+    /// It was sent behind the statement's last rows, and those were read: this is what the server will say of it.
+    Sent(SimpleQueryStream),
+    /// The server has said that nothing is left.
+    Done,
+}
+
 /// A connection and the task that drives it.
 pub(crate) struct Session {
     pub(crate) client: Client,
@@ -123,10 +133,7 @@ pub(crate) struct Session {
     pub(crate) excess: Excess,
     /// Prepared with the first statement.
     pub(crate) kept: OnceLock<Kept>,
-    /// What the server says of a cleaning that was sent behind a statement's last rows, once those were read.
-    pub(crate) cleaning: Option<SimpleQueryStream>,
-    /// Whether nothing of a statement is left in it, as the server has said.
-    pub(crate) is_clean: bool,
+    pub(crate) cleaning: Cleaning,
     /// Until when its standby is recent enough for sure, where that is asked for.
     recent_until: Option<Instant>,
     /// When it ends since a better server may have come.
@@ -258,8 +265,7 @@ impl Connector {
             place: place.clone(),
             excess,
             kept: OnceLock::new(),
-            cleaning: None,
-            is_clean: false,
+            cleaning: Cleaning::Due,
             recent_until: None,
             ends: None,
         })
@@ -313,7 +319,7 @@ impl palisade_pool::Connector for Connector {
     }
 
     async fn may_stay(&self, session: &mut Session) -> bool {
-        if session.cleaning.is_some()
+        if self.is_cleaning(session)
             && !matches!(timeout(PATIENCE, self.clean(session)).await, Ok(true))
         {
             return false;
@@ -327,19 +333,21 @@ impl palisade_pool::Connector for Connector {
     }
 
     async fn clean(&self, session: &mut Session) -> bool {
-        if let Some(cleaned) = session.cleaning.take() {
-            session.is_clean = execute::drain(cleaned).await;
-        }
         // Once: what uses the session next may leave something.
-        if std::mem::take(&mut session.is_clean) {
-            return true;
-        }
+        let is_done = match std::mem::replace(&mut session.cleaning, Cleaning::Due) {
+            Cleaning::Due => false,
+            Cleaning::Sent(answer) => execute::drain(answer).await,
+            Cleaning::Done => true,
+        };
         let sql = cleaning(self.is_pooled);
-        session.client.batch_execute(sql).await.is_ok()
+        is_done || session.client.batch_execute(sql).await.is_ok()
     }
 
     fn is_cleaning(&self, session: &Session) -> bool {
-        session.cleaning.is_some()
+        match &session.cleaning {
+            Cleaning::Sent(_) => true,
+            Cleaning::Due | Cleaning::Done => false,
+        }
     }
 
     async fn end(&self, session: Session) -> bool {
@@ -350,7 +358,6 @@ impl palisade_pool::Connector for Connector {
             excess: _,
             kept: _,
             cleaning: _,
-            is_clean: _,
             recent_until: _,
             ends: _,
         } = session;

@@ -29,7 +29,7 @@ use tokio_postgres::{
 use crate::{
     cells::Reading,
     config::SettingName,
-    connect::Session,
+    connect::{Cleaning, Session},
     estimate, fault, params,
     schema_change::{Look, Origin, Passage, Schema, Trust, is_system},
     settings::{self, Features, Own},
@@ -389,11 +389,15 @@ async fn fetch(
         let batch = read(rows, readings, sink).await;
         if let Some(cleaned) = cleaned {
             // The server has both, and does the second whatever becomes of the first.
-            match &batch {
-                Ok(batch) if batch.took.is_continue() => session.cleaning = Some(cleaned),
-                // The sink has enough, and the server may work on.
-                Ok(_) | Err(_) => session.is_clean = drain(cleaned).await,
-            }
+            let is_read = batch.as_ref().is_ok_and(|batch| batch.took.is_continue());
+            session.cleaning = if is_read {
+                Cleaning::Sent(cleaned)
+            } else if drain(cleaned).await {
+                // It was waited for: where the sink has enough, the server may have worked on.
+                Cleaning::Done
+            } else {
+                Cleaning::Due
+            };
             return batch.map(|_| ());
         }
         let batch = batch?;

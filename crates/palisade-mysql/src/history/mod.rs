@@ -242,7 +242,7 @@ pub(crate) async fn take_label(
     let active: Vec<String> = committed.active.iter().map(u64::to_string).collect();
     let printed = format!("{epoch}:{}:{}", committed.next, active.join(","));
     Label::parse(Dialect::Mysql, &printed).ok_or_else(|| {
-        BackendError::no_moment(
+        BackendError::new(BackendErrorKind::Conflict,
             "so many transactions are open that a moment cannot be noted; it can once they have ended",
         )
     })
@@ -265,7 +265,8 @@ async fn find_committed(conn: &mut Conn) -> Result<Committed, BackendError> {
         }
         sleep(LONGEST_PAUSE.min(Duration::from_millis(attempt.into()))).await;
     }
-    Err(BackendError::no_moment(
+    Err(BackendError::new(
+        BackendErrorKind::Conflict,
         "the server's transactions did not stand still long enough for a moment to be noted",
     ))
 }

@@ -12,7 +12,7 @@ use mysql_async::{Conn, Error, Row, prelude::Queryable as _};
 use palisade::{
     catalog::Companion,
     dialect::Dialect,
-    guard::BackendError,
+    guard::{BackendError, BackendErrorKind},
     past::{CommittedState, Label, LabelStanding, NumberRange},
 };
 
@@ -127,7 +127,7 @@ pub(super) async fn take_label(
     let missing: Vec<String> = seen.missing.iter().map(NumberRange::to_string).collect();
     let printed = format!("{epoch}:{}:{}", seen.next, missing.join(","));
     Label::parse(Dialect::Mysql, &printed).ok_or_else(|| {
-        BackendError::no_moment(
+        BackendError::new(BackendErrorKind::Conflict,
             "so many transactions are open that a moment cannot be noted; it can once they have ended",
         )
     })

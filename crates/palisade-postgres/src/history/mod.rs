@@ -9,7 +9,7 @@ use std::time::Duration;
 use palisade::{
     catalog::{Catalog, Companion, Relation, RelationKind, TypeClass},
     dialect::Dialect,
-    guard::BackendError,
+    guard::{BackendError, BackendErrorKind},
     past::{CommittedState, FROM, HistoryOrder, Label, LabelStanding, TO},
     value::Value,
 };
@@ -132,7 +132,8 @@ pub(crate) async fn take_label(client: &Client) -> Result<Option<Label>, Backend
         }
         sleep(LOOK).await;
     }
-    Err(BackendError::no_moment(
+    Err(BackendError::new(
+        BackendErrorKind::Conflict,
         "the server's log was not on disk in time; a label taken now could be lost",
     ))
 }

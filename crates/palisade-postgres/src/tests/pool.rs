@@ -5,8 +5,14 @@ use std::time::{Duration, Instant};
 use palisade::{guard::BackendErrorKind as Kind, value::Value};
 use palisade_testkit::ask::{Ask as _, two_run_and_two_wait};
 
+use palisade_pool::Connector as _;
+use tokio::runtime::Handle;
+
 use super::Shop;
-use crate::{PostgresBackend, PostgresConfig};
+use crate::{
+    PostgresBackend, PostgresConfig,
+    connect::{Cleaning, Connector},
+};
 
 impl Shop {
     /// Sessions of our backends.
@@ -18,6 +24,37 @@ impl Shop {
         .parse()
         .unwrap()
     }
+}
+
+/// No answer waits for a cleaning. So what uses the session next looks whether it went well, and has it done again if not.
+#[tokio::test]
+async fn a_cleaning_that_failed_is_done_again_before_the_session_is_used() {
+    let shop = Shop::new("again").await;
+    let locks = || shop.ask("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'");
+    let connector =
+        Connector::new(&PostgresConfig::from_url(&shop.server.url(&shop.database)).unwrap());
+    let mut session = connector.connect(&Handle::current()).await.unwrap();
+    let lock = "SELECT pg_advisory_lock(7)";
+    session.client.batch_execute(lock).await.unwrap();
+    let failing = session.client.simple_query_raw("SELECT 1 / 0").await;
+    session.cleaning = Cleaning::Sent(failing.unwrap());
+    assert!(connector.is_cleaning(&session));
+    assert_eq!(locks(), "1");
+    assert!(connector.may_stay(&mut session).await);
+    assert_eq!(locks(), "0");
+    // One that went well is not.
+    session.client.batch_execute(lock).await.unwrap();
+    let done = session.client.simple_query_raw("SELECT 1").await;
+    session.cleaning = Cleaning::Sent(done.unwrap());
+    assert!(connector.may_stay(&mut session).await);
+    assert_eq!(locks(), "1");
+    // And a session that is gone is not used.
+    let sent = session
+        .client
+        .simple_query_raw("SELECT pg_terminate_backend(pg_backend_pid())")
+        .await;
+    session.cleaning = Cleaning::Sent(sent.unwrap());
+    assert!(!connector.may_stay(&mut session).await);
 }
 
 #[tokio::test]

@@ -188,10 +188,10 @@ fn is_system(name: &str) -> bool {
         .is_some_and(|prefix| prefix.eq_ignore_ascii_case("sqlite_"))
 }
 
-/// The stored texts by folded relation name.
+/// The stored texts of relations and indexes, by folded name: they have their names among them.
 fn stored_texts(conn: &Connection) -> rusqlite::Result<HashMap<String, String>> {
     let mut statement = conn.prepare(
-        "SELECT name, sql FROM main.sqlite_schema WHERE type IN ('table', 'view') AND sql IS NOT NULL",
+        "SELECT name, sql FROM main.sqlite_schema WHERE type IN ('table', 'view', 'index') AND sql IS NOT NULL",
     )?;
     let texts = statement.query_map([], |row| {
         Ok((Dialect::Sqlite.fold(&row.get::<_, String>(0)?), row.get(1)?))
@@ -267,6 +267,7 @@ fn relation(
     let unique_keys = match is_table {
         true => Some(unique_keys::read(
             conn,
+            texts,
             name,
             &columns,
             rowid_alias.as_deref(),

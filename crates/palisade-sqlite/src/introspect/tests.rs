@@ -8,7 +8,13 @@
     reason = "tests"
 )]
 
-use std::collections::BTreeSet;
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
 
 use palisade::catalog::{Column, Relation};
 
@@ -502,4 +508,39 @@ fn the_same_schema_has_the_same_version() {
     let ddl = "CREATE TABLE t (a); CREATE VIEW v AS SELECT a FROM t;";
     assert_eq!(load(ddl).version(), load(ddl).version());
     assert_ne!(load(ddl).version(), load("CREATE TABLE t (a);").version());
+}
+
+/// The engine looks through the whole schema for each question about it by name: such a question for each table takes the square of their
+/// number.
+#[test]
+fn a_schema_is_looked_through_so_often_and_not_once_a_table() {
+    let steps = |tables: usize| {
+        let mut ddl = String::new();
+        for n in 0..tables {
+            ddl.push_str(&format!(
+                "CREATE TABLE t{n} (id INTEGER PRIMARY KEY, a TEXT UNIQUE, b TEXT); CREATE INDEX i{n} ON t{n} (b);
+                 CREATE UNIQUE INDEX u{n} ON t{n} (lower(b)) WHERE a > 'x'; CREATE VIEW v{n} AS SELECT a FROM t{n};
+                 CREATE TRIGGER g{n} AFTER INSERT ON t{n} BEGIN DELETE FROM t{n} WHERE b = new.a; END;
+                 INSERT INTO t{n} VALUES (1, 'y', 'z');"
+            ));
+        }
+        let mut conn = Connection::open_in_memory().unwrap();
+        conn.execute_batch(&format!("BEGIN; {ddl} COMMIT; ANALYZE"))
+            .unwrap();
+        let taken = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&taken);
+        let count = move || {
+            counted.fetch_add(1, Ordering::Relaxed);
+            false
+        };
+        conn.progress_handler(1, Some(count)).unwrap();
+        let read = catalog(&conn, "wide").unwrap();
+        assert_eq!(uids(&read, RelationKind::Table).len(), tables);
+        taken.load(Ordering::Relaxed)
+    };
+    let (few, many) = (steps(100), steps(800));
+    assert!(
+        many < few * 12,
+        "{few} steps, {many} for eight times as many"
+    );
 }

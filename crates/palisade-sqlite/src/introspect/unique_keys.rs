@@ -1,5 +1,7 @@
 //! Unique keys of tables.
 
+use std::collections::HashMap;
+
 use palisade::{
     catalog::{UniqueKeyDef, may_name, may_name_rows},
     dialect::Dialect,
@@ -8,9 +10,10 @@ use rusqlite::Connection;
 
 use crate::introspect::{ColumnInfo, pragma};
 
-/// The unique keys of `table`, of which `rowid` may be the row id.
+/// The unique keys of `table`, of which `rowid` may be the row id; `texts` made its indexes, by folded name.
 pub(super) fn read(
     conn: &Connection,
+    texts: &HashMap<String, String>,
     table: &str,
     columns: &[ColumnInfo],
     rowid: Option<&str>,
@@ -26,7 +29,8 @@ pub(super) fn read(
         });
     }
     for (index, partial) in indexes(conn, table)? {
-        keys.push(key(conn, table, columns, &index, partial)?);
+        let text = texts.get(&Dialect::Sqlite.fold(&index)).map(String::as_str);
+        keys.push(key(conn, (table, columns), (&index, text), partial)?);
     }
     Ok(keys)
 }
@@ -46,9 +50,8 @@ fn indexes(conn: &Connection, table: &str) -> rusqlite::Result<Vec<(String, bool
 
 fn key(
     conn: &Connection,
-    table: &str,
-    columns: &[ColumnInfo],
-    index: &str,
+    (table, columns): (&str, &[ColumnInfo]),
+    (index, text): (&str, Option<&str>),
     partial: bool,
 ) -> rusqlite::Result<UniqueKeyDef> {
     let mut statement = conn.prepare(&pragma("index_xinfo", index))?;
@@ -82,9 +85,8 @@ fn key(
     }
     if has_text {
         key.plain = false;
-        let text = text(conn, index)?;
         // What stands before is the index's name and the table's.
-        let text = text.as_deref().and_then(|text| text.split_once('('));
+        let text = text.and_then(|text| text.split_once('('));
         for column in columns {
             let named = text.is_none_or(|(_, text)| {
                 may_name(text, &column.name, Dialect::Sqlite)
@@ -101,15 +103,4 @@ fn key(
         .filter(|name| key.columns.contains(name))
         .collect();
     Ok(key)
-}
-
-/// The text that made an index.
-fn text(conn: &Connection, index: &str) -> rusqlite::Result<Option<String>> {
-    let mut statement =
-        conn.prepare("SELECT sql FROM main.sqlite_schema WHERE type = 'index' AND name = ?1")?;
-    let mut rows = statement.query([index])?;
-    match rows.next()? {
-        Some(row) => row.get(0),
-        None => Ok(None),
-    }
 }

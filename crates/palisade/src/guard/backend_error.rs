@@ -253,16 +253,24 @@ pub(in crate::guard) fn describe_failure(
     statement: &RewrittenStatement,
     session: &Session,
 ) -> Rejection {
+    match error.kind == BackendErrorKind::Rejected || error.kind == BackendErrorKind::NameNotFound {
+        true => {
+            let message = describe_fault(error.fault.as_deref(), statement, session);
+            Rejection::new(Code::DatabaseRejected, message)
+                .with_operator_detail(error.detail.clone())
+                .with_recorded_detail(error.fault.as_ref().map(|fault| fault.recorded()))
+        }
+        false => describe_kind(error),
+    }
+}
+
+/// As [`describe_failure`], where no statement of an agent's failed.
+pub(in crate::guard) fn describe_kind(error: &BackendError) -> Rejection {
     let code = match error.kind {
         BackendErrorKind::Timeout => Code::LimitTime,
         BackendErrorKind::Cancelled => Code::LimitCancelled,
         BackendErrorKind::Resource => Code::LimitResource,
-        BackendErrorKind::Rejected | BackendErrorKind::NameNotFound => {
-            let message = describe_fault(error.fault.as_deref(), statement, session);
-            return Rejection::new(Code::DatabaseRejected, message)
-                .with_operator_detail(error.detail.clone())
-                .with_recorded_detail(error.fault.as_ref().map(|fault| fault.recorded()));
-        }
+        BackendErrorKind::Rejected | BackendErrorKind::NameNotFound => Code::DatabaseRejected,
         BackendErrorKind::NotGranted => Code::DatabaseNotGranted,
         BackendErrorKind::SecondLock => Code::Internal,
         BackendErrorKind::Constraint => Code::DatabaseConstraint,
@@ -291,17 +299,13 @@ pub(in crate::guard) fn describe_failure(
                 .with_operator_detail(error.detail.clone());
         }
         BackendErrorKind::NoMoment => {
-            return no_moment().with_operator_detail(error.detail.clone());
+            let told = "no moment of the database can be noted or read now, as its history stands; the operator is told why";
+            return Rejection::new(Code::HistoryNotKept, told)
+                .with_operator_detail(error.detail.clone());
         }
         BackendErrorKind::Unavailable => Code::DatabaseUnavailable,
     };
     Rejection::new(code, code.summary()).with_operator_detail(error.detail.clone())
-}
-
-/// What is said where a database has no moment to note.
-pub(in crate::guard) fn no_moment() -> Rejection {
-    let told = "no moment of the database can be noted or read now, as its history stands; the operator is told why";
-    Rejection::new(Code::HistoryNotKept, told)
 }
 
 /// What is said of a mistake. Over rows that a filter hides, a failure that came while they were worked on tells nothing but

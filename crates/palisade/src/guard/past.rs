@@ -11,7 +11,7 @@ use crate::{
     guard::{
         Guard, Refusal,
         backend::Backend,
-        backend_error::{BackendError, BackendErrorKind, describe_failure, no_moment},
+        backend_error::{BackendError, describe_failure, describe_kind},
         internal,
         reading::{Given, Reading},
     },
@@ -89,17 +89,8 @@ impl Guard {
             ));
         }
         let labels = self.require_labels()?;
-        let label = self.take_label().await.map_err(|error| {
-            let rejection = if error.kind == BackendErrorKind::NoMoment {
-                no_moment()
-            } else if error.kind == BackendErrorKind::NotGranted {
-                Rejection::new(Code::DatabaseNotGranted, Code::DatabaseNotGranted.summary())
-            } else {
-                let code = Code::DatabaseUnavailable;
-                Rejection::new(code, code.summary())
-            };
-            rejection.with_operator_detail(error.detail)
-        })?;
+        let label = self.take_label().await;
+        let label = label.map_err(|error| describe_kind(&error))?;
         let label = label.ok_or_else(keeps_none)?;
         let kept = KeptLabel {
             name: Some(name.to_owned()),
