@@ -393,7 +393,7 @@ async fn fetch(
             session.cleaning = if is_read {
                 Cleaning::Sent(cleaned)
             } else if drain(cleaned).await {
-                // It was waited for: where the sink has enough, the server may have worked on.
+                // The sink has enough, and the server had other rows to send before.
                 Cleaning::Done
             } else {
                 Cleaning::Due

@@ -286,6 +286,11 @@ async fn a_sink_that_has_enough_stops_the_statement() {
         assert_eq!(rows.rows.len(), stop_after);
         assert_eq!(shop.busy(), "");
     }
+    // Among the last rows, behind which the cleaning is sent: the server has others to send before that.
+    let mut rows = Rows::until(1);
+    let large = shop.query("SELECT repeat('x', 1000000) FROM generate_series(1, 100)");
+    large.up_to(100).run_into(&mut rows).await.unwrap();
+    assert_eq!(shop.busy(), "");
     // One session did it all: none had to be thrown away.
     assert_eq!(shop.sessions(), 1);
 }
