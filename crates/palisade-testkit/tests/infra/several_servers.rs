@@ -424,6 +424,26 @@ async fn mariadb_goes_on_with_the_next_server() {
     );
 }
 
+/// Waits until each thread of this process has been stopped: the signal is answered by one after the other, and
+/// what still runs on another core can answer a query meanwhile (proc_pid_stat(5): the state `T`).
+async fn wait_until_it_stands_still(process: u32) {
+    let stands_still = || {
+        let threads = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
+        threads.flatten().all(|thread| {
+            // A thread that has ended meanwhile answers nothing either.
+            let Ok(stat) = std::fs::read_to_string(thread.path().join("stat")) else {
+                return true;
+            };
+            stat.rsplit(')').next().unwrap().starts_with(" T")
+        })
+    };
+    let begun = Instant::now();
+    while !stands_still() {
+        assert!(begun.elapsed() < Duration::from_secs(20), "it still runs");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
 /// One whose machine stands still keeps its connections open, and answers nothing.
 #[tokio::test]
 async fn a_server_that_says_nothing_is_left() {
@@ -443,6 +463,7 @@ async fn a_server_that_says_nothing_is_left() {
         assert!(sent.unwrap().success());
     };
     signal("-STOP");
+    wait_until_it_stands_still(primary.process_id()).await;
     let limits = Limits {
         statement_timeout_ms: 2000,
         ..Limits::default()
