@@ -1,10 +1,10 @@
 //! Answers for people: texts of at most 80 columns, tables as wide as the terminal, colour only where a terminal shows it.
 
-use std::{env, fmt::Write as _, io::IsTerminal as _};
+use std::{env, fmt::Write as _, io::IsTerminal as _, time::Duration};
 
 use palisade::{
     access::Usage,
-    answer::{EmptyReason, Envelope, Notice, ScannedRows, TruncationReason},
+    answer::{AsOf, EmptyReason, Envelope, Notice, ScannedRows, TruncationReason},
 };
 use terminal_size::{Height, Width, terminal_size_of};
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
@@ -101,6 +101,9 @@ pub(crate) fn answer(answer: &Answer, paint: Paint) -> String {
         Verdict::Rows(envelope) => {
             out.push_str(&rows(envelope, paint));
             out.push('\n');
+            if let Some(moment) = envelope.as_of() {
+                let _ = writeln!(out, "as of {}", describe_moment(moment));
+            }
         }
         Verdict::Permitted(notices) => {
             let _ = writeln!(out, "{}", paint.good("PERMITTED"));
@@ -120,6 +123,39 @@ pub(crate) fn answer(answer: &Answer, paint: Paint) -> String {
         }
     }
     out
+}
+
+/// A moment of the past: when, by which snapshot, and how long before the time that was asked for.
+pub(crate) fn describe_moment(moment: &AsOf) -> String {
+    let snapshot = moment.snapshot.as_ref();
+    let snapshot = snapshot.map(|name| format!(" ({})", palisade_scan::spell_out(name)));
+    let earlier = moment.earlier_by_ms.filter(|earlier| *earlier > 0);
+    let earlier = earlier.map(|ms| {
+        format!(
+            ", {} before the time that was asked for",
+            describe_time(Duration::from_millis(ms))
+        )
+    });
+    format!(
+        "{}{}{}",
+        moment.taken,
+        snapshot.unwrap_or_default(),
+        earlier.unwrap_or_default()
+    )
+}
+
+/// A time in its largest unit: `350 ms`, `12 s`, `3 days`.
+fn describe_time(time: Duration) -> String {
+    const MINUTE: u64 = 60;
+    const HOUR: u64 = 60 * MINUTE;
+    const DAY: u64 = 24 * HOUR;
+    match time.as_secs() {
+        0 => format!("{} ms", time.as_millis()),
+        seconds if seconds < 2 * MINUTE => format!("{seconds} s"),
+        seconds if seconds < 2 * HOUR => format!("{} min", seconds / MINUTE),
+        seconds if seconds < 2 * DAY => format!("{} h", seconds / HOUR),
+        seconds => format!("{} days", seconds / DAY),
+    }
 }
 
 /// A refusal with what to do about it.

@@ -1,7 +1,7 @@
 //! An answer as one JSON object: the agent's envelope and, beside it, the operator's part.
 
 use palisade::{
-    answer::{Notice, ScannedRows},
+    answer::{AsOf, Notice, ScannedRows},
     code::Code,
     firewall::Trace,
 };
@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// The object, without a line end. What does not apply is null; refusals have four keys more, and statements that
-/// change rows one.
+/// change rows or read the past one.
 pub(crate) fn line(answer: &Answer) -> Result<String, serde_json::Error> {
     let refusal = match &answer.verdict {
         Verdict::Refused(refusal) => Some(refusal),
@@ -43,6 +43,10 @@ pub(crate) fn line(answer: &Answer) -> Result<String, serde_json::Error> {
             Verdict::Rows(envelope) => envelope.affected_rows(),
             Verdict::Permitted(_) | Verdict::Refused(_) => None,
         },
+        as_of: match &answer.verdict {
+            Verdict::Rows(envelope) => envelope.as_of(),
+            Verdict::Permitted(_) | Verdict::Refused(_) => None,
+        },
         duration_us: u64::try_from(answer.duration.as_micros()).unwrap_or(u64::MAX),
         refusal: agent.as_ref().map(|agent| RefusalPart {
             retryable: agent.retryable,
@@ -54,6 +58,9 @@ pub(crate) fn line(answer: &Answer) -> Result<String, serde_json::Error> {
                 .map(|action| action.trim_matches('`'))
                 .collect(),
             incident: refusal.and_then(|refusal| refusal.incident.as_deref()),
+            pending: refusal
+                .and_then(|refusal| refusal.waiting_change.as_deref())
+                .map(|change| Pending { change }),
         }),
         trace: explained.map(|explained| &explained.trace),
         deciding: explained.map(|explained| explained.policies.as_slice()),
@@ -72,6 +79,8 @@ struct Line<'a> {
     rows: Rows<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     affected_rows: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    as_of: Option<&'a AsOf>,
     duration_us: u64,
     #[serde(flatten)]
     refusal: Option<RefusalPart<'a>>,
@@ -89,6 +98,14 @@ struct RefusalPart<'a> {
     remediation_hint: &'a str,
     next_valid_actions: Vec<&'a str>,
     incident: Option<&'a str>,
+    /// The change that waits for an approval.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pending: Option<Pending<'a>>,
+}
+
+#[derive(Serialize)]
+struct Pending<'a> {
+    change: &'a str,
 }
 
 #[derive(Serialize)]

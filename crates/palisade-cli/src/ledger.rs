@@ -3,6 +3,8 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use palisade::{
+    catalog::Change,
+    change::ChangeWrite,
     guard::{LedgerFault, ReceiptView, Refusal, TracedRow},
     moment::print_utc,
     session::{Session, Transport},
@@ -10,6 +12,7 @@ use palisade::{
 };
 use palisade_scan::spell_out;
 use palisade_state::VerifyFault;
+use serde::Serialize;
 use serde_json::json;
 
 use crate::{
@@ -30,6 +33,7 @@ pub(crate) fn run(command: &LedgerCommand) -> Result<Exit, Failure> {
         LedgerCommand::List(arguments) => list(arguments),
         LedgerCommand::Show(arguments) => show(arguments),
         LedgerCommand::Trace(arguments) => trace(arguments),
+        LedgerCommand::Why(arguments) => why(arguments),
         LedgerCommand::Verify(arguments) => verify(arguments),
         LedgerCommand::Prune(arguments) => prune(arguments),
     }
@@ -72,6 +76,113 @@ fn trace(arguments: &LedgerTraceArguments) -> Result<Exit, Failure> {
     let told = gate.guard().trace_row(row, &session);
     let told = told.map(|all| print_all(&all, arguments.place.format));
     tell(told, arguments.place.format)
+}
+
+/// Tells the operator, who holds the state file, why a change could happen.
+fn why(arguments: &LedgerShowArguments) -> Result<Exit, Failure> {
+    let (setup, database) = arguments.place.setup()?;
+    let store = setup.approvals.require_store()?;
+    let links = store.verify_receipts().map_err(|fault| match fault {
+        VerifyFault::Chain(fault) => Failure::Usage(format!(
+            "{fault}\n  help: `palisade ledger verify` tells what else is wrong"
+        )),
+        fault @ VerifyFault::Store(_) => Failure::Internal(fault.to_string()),
+    })?;
+    let id = &arguments.id;
+    let mut links = links.iter().map(|link| &link.body);
+    let Some(link) = links.find(|link| link.receipt.id == *id || link.change == *id) else {
+        return Err(Failure::Usage(format!(
+            "there is no receipt `{}`\n  help: `palisade ledger list` lists them",
+            spell_out(id)
+        )));
+    };
+    let (gate, _) = open(&setup, &database)?;
+    let receipt = &link.receipt;
+    let firewall = gate.guard().firewall();
+    let told = Why {
+        receipt: &receipt.id,
+        change: &link.change,
+        proposed_by: &receipt.proposed_by,
+        reason: link.reason.as_deref(),
+        permitted_by: &receipt.permitted_by,
+        approval_demanded_by: &receipt.policies,
+        approved_by: receipt.approved_by.as_deref(),
+        writes: &receipt.writes,
+        same_policies: receipt.policy_version == firewall.policies().version(),
+    };
+    let text = match arguments.place.format {
+        Format::Json => format!("{}\n", json!(told)),
+        Format::Text => told.describe(),
+    };
+    output::text(&text).map(|()| Exit::Permitted)
+}
+
+/// Why a change could happen.
+#[derive(Serialize)]
+struct Why<'a> {
+    receipt: &'a str,
+    change: &'a str,
+    proposed_by: &'a str,
+    reason: Option<&'a str>,
+    permitted_by: &'a [String],
+    approval_demanded_by: &'a [String],
+    approved_by: Option<&'a str>,
+    writes: &'a [ChangeWrite],
+    /// Whether policies and principals are those of the decision.
+    same_policies: bool,
+}
+
+impl Why<'_> {
+    fn describe(&self) -> String {
+        let mut text = format!(
+            "{}  change {} by {}\n",
+            self.receipt,
+            self.change,
+            spell_out(self.proposed_by)
+        );
+        if let Some(reason) = self.reason {
+            text.push_str(&format!("  # {}\n", spell_out(reason)));
+        }
+        let permitted_by = match self.permitted_by {
+            [] => "not recorded: the change was kept by an earlier version".to_owned(),
+            ids => spell_out(&ids.join(", ")).into_owned(),
+        };
+        text.push_str(&format!("  permitted by  {permitted_by}\n"));
+        if !self.approval_demanded_by.is_empty() {
+            text.push_str(&format!(
+                "  approval demanded by  {}\n",
+                spell_out(&self.approval_demanded_by.join(", "))
+            ));
+        }
+        if let Some(by) = self.approved_by {
+            text.push_str(&format!("  approved by  {}\n", spell_out(by)));
+        }
+        for write in self.writes {
+            text.push_str(&format!("  may {}\n", describe_write(write)));
+        }
+        text.push_str(match self.same_policies {
+            true => "  policies and principals are the same now\n",
+            false => "  policies or principals are others now\n",
+        });
+        text
+    }
+}
+
+/// `update main.tickets.subject`.
+fn describe_write(write: &ChangeWrite) -> String {
+    let ChangeWrite {
+        change,
+        table,
+        column,
+    } = write;
+    let verb = match change {
+        Change::Insert => "insert",
+        Change::Update => "update",
+        Change::Delete => "delete",
+        Change::Truncate => "truncate",
+    };
+    let dot = if column.is_empty() { "" } else { "." };
+    format!("{verb} {}{dot}{}", spell_out(table), spell_out(column))
 }
 
 fn print_all(all: &[ReceiptView], format: Format) -> String {

@@ -25,6 +25,14 @@ Examples:
   palisade ledger trace connection:desk tickets '{\"id\": 1}' \\
     --config palisade.toml";
 
+const WHY_HELP: &str = "\
+Tells the operator which policies permitted a change and what they permitted to
+write, who approved it, and whether policies are still the same. For principals
+nothing of it is shown.
+
+Examples:
+  palisade ledger why connection:desk k7m2p9x4qd --config palisade.toml";
+
 const VERIFY_HELP: &str = "\
 Finds receipts that were edited, are missing or stand in another order, in the
 state file and, where the database has a table of receipts, there too. Exit code
@@ -52,6 +60,9 @@ pub(crate) enum LedgerCommand {
     /// List the receipts of all changes of one row
     #[command(after_help = TRACE_HELP)]
     Trace(LedgerTraceArguments),
+    /// Tell which policies and columns let a change happen
+    #[command(after_help = WHY_HELP)]
+    Why(LedgerShowArguments),
     /// Tell whether the receipts are what was written
     #[command(after_help = VERIFY_HELP)]
     Verify(PlaceArguments),

@@ -366,6 +366,7 @@ fn is_stopped_by_engine(error: &BackendError) -> Option<String> {
         | BackendErrorKind::NotTaken
         | BackendErrorKind::OutcomeUnknown
         | BackendErrorKind::Conflict
+        | BackendErrorKind::Locked
         | BackendErrorKind::Busy
         | BackendErrorKind::Cancelled
         | BackendErrorKind::NoMoment

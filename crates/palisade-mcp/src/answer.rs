@@ -131,6 +131,7 @@ pub(crate) fn refusal(
         told.content.push(text);
         if let Some(Value::Object(body)) = &mut told.structured_content {
             body.insert("state".to_owned(), json!(fresh.view.state));
+            body.insert("row_counts".to_owned(), json!(preview.row_counts));
             let counted = preview.counted.iter();
             let counted: Vec<Value> = counted.map(count_changed).collect();
             if !counted.is_empty() {
@@ -164,6 +165,7 @@ pub(crate) fn refusal_body(
         rejection,
         incident,
         pending,
+        waiting_change,
         fresh: _,
     } = refusal;
     let agent = rejection.for_agent_of(names);
@@ -196,6 +198,9 @@ pub(crate) fn refusal_body(
             "approval".to_owned(),
             json!({"id": pending.id, "level": pending.level.word()}),
         );
+    }
+    if let (Some(change), Value::Object(body)) = (waiting_change, &mut body) {
+        body.insert("pending".to_owned(), json!({"change": change}));
     }
     if let (Some(retry_after_ms), Value::Object(body)) = (agent.retry_after_ms, &mut body) {
         body.insert("retry_after_ms".to_owned(), json!(retry_after_ms));

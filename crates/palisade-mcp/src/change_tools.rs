@@ -387,6 +387,12 @@ impl Connection {
             if preview.is_some() {
                 told.insert("as_validated".to_owned(), json!(is_as_validated));
             }
+            if let Some(preview) = preview {
+                told.insert("row_counts".to_owned(), json!(preview.row_counts));
+                if let Some(ms) = preview.lock_held_ms {
+                    told.insert("lock_held_ms".to_owned(), json!(ms));
+                }
+            }
             if let Some(preview) = preview
                 && !preview.generated.is_empty()
             {

@@ -227,7 +227,7 @@ impl Connection {
                 let within = read_within(asked, limits, *form);
                 let compared = guard.compare_past(table, moments, within).await?;
                 let PastDifference { from, to, preview } = compared;
-                let told = json!({"from": from, "to": to});
+                let told = json!({"from": from, "to": to, "row_counts": preview.row_counts});
                 self.show_cells(told, ("difference", &preview), (*form, asked))
             }
             PastToolCall::History {

@@ -155,6 +155,7 @@ impl MysqlBackend {
             sink,
             completion: Completion::default(),
         };
+        let _turn = self.primary.take_turn(std::slice::from_ref(task)).await?;
         let time = task.limits.statement_timeout();
         let pool = match task.needs_primary() {
             true => &self.primary,

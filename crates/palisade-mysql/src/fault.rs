@@ -86,7 +86,8 @@ fn kind(error: &ServerError) -> BackendErrorKind {
     use BackendErrorKind as Kind;
     match error.code {
         // Interrupted; time limits of MySQL and MariaDB; waits for a lock.
-        1317 | 3024 | 1969 | 1205 => Kind::Timeout,
+        1205 => Kind::Locked,
+        1317 | 3024 | 1969 => Kind::Timeout,
         // Privileges on a database, table, column, or of the server; a read-only transaction or server.
         1044 | 1045 | 1142 | 1143 | 1227 | 1410 | 1792 | 1290 | 1836 | 1568 => Kind::SecondLock,
         // Not to be prepared; several statements are 1064 like every error of grammar.
@@ -200,7 +201,8 @@ mod tests {
     fn numbers_have_kinds() {
         use BackendErrorKind as Kind;
         for (codes, expected) in [
-            (&[1317, 3024, 1969, 1205][..], Kind::Timeout),
+            (&[1205][..], Kind::Locked),
+            (&[1317, 3024, 1969][..], Kind::Timeout),
             (
                 &[1044, 1045, 1142, 1143, 1227, 1410, 1792, 1290, 1836, 1568],
                 Kind::SecondLock,
@@ -301,7 +303,7 @@ mod tests {
             (1142, BackendErrorKind::SchemaChanged),
             (1143, BackendErrorKind::SchemaChanged),
             (1045, BackendErrorKind::SecondLock),
-            (1205, BackendErrorKind::Timeout),
+            (1205, BackendErrorKind::Locked),
         ] {
             assert_eq!(opening(&server(code)).kind, expected, "{code}");
         }

@@ -71,6 +71,7 @@ pub(crate) async fn run_change(
         run: ChangeRun::default(),
         is_met: false,
     };
+    let _turn = pool.take_turn(tasks).await?;
     let time = first.limits.statement_timeout();
     let ended = pool.run(time, first.cancel, &mut change).await;
     let Change {
@@ -465,7 +466,7 @@ mod tests {
         for (code, kind) in [
             (1142, BackendErrorKind::NotGranted),
             (1143, BackendErrorKind::NotGranted),
-            (1205, BackendErrorKind::Timeout),
+            (1205, BackendErrorKind::Locked),
         ] {
             let error = mysql_async::ServerError {
                 code,

@@ -19,6 +19,7 @@ mod statement_task;
 #[cfg(test)]
 mod tests;
 pub mod tls;
+mod turns;
 
 pub use config::{CONNECT_TIMEOUT, CertificateFiles, ConfigError};
 pub use deadline::{Ended, Failed, Statement};
@@ -27,3 +28,4 @@ pub use servers::{
     Found, NoServer, Opener, STOPGAP_AGE, Servers, Standing, TARGET_OPTION, TARGETS, Trial, Wanted,
 };
 pub use statement_task::{Changes, Task, Work, commit};
+pub use turns::Turn;

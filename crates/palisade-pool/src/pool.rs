@@ -1,6 +1,7 @@
 //! Who has a session, and who waits for one.
 
 use std::{
+    collections::BTreeSet,
     fmt,
     future::Future,
     sync::{Arc, Mutex, PoisonError},
@@ -13,6 +14,11 @@ use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     task::JoinHandle,
     time::timeout,
+};
+
+use crate::{
+    statement_task::Task,
+    turns::{Turn, Turns},
 };
 
 /// How long a session is used before another takes its place: settings and privileges of accounts come into
@@ -112,6 +118,7 @@ struct Shared<C: Connector> {
     slots: Arc<Semaphore>,
     /// One for each statement that may run or wait.
     places: Arc<Semaphore>,
+    turns: Turns,
     runtime: Handle,
 }
 
@@ -153,8 +160,26 @@ impl<C: Connector> Pool<C> {
                 idle: Mutex::new(Vec::new()),
                 slots: Arc::new(Semaphore::new(connections)),
                 places: Arc::new(Semaphore::new(connections.saturating_add(waiting))),
+                turns: Turns::default(),
                 runtime,
             }),
+        }
+    }
+
+    /// The turn to write what `tasks` write; at once where they only read. Its wait is within the time of the first.
+    ///
+    /// # Errors
+    /// `Locked` if it does not come in time, or `Cancelled`.
+    pub async fn take_turn(&self, tasks: &[Task<'_>]) -> Result<Option<Turn>, BackendError> {
+        let tables = tasks.iter().flat_map(Task::written_tables);
+        let tables: BTreeSet<&str> = tables.collect();
+        match tasks.first() {
+            Some(first) if !tables.is_empty() => {
+                let time = first.limits.statement_timeout();
+                let turn = self.shared.turns.wait(&tables, time, first.cancel);
+                turn.await.map(Some)
+            }
+            Some(_) | None => Ok(None),
         }
     }
 

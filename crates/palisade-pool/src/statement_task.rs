@@ -92,7 +92,17 @@ impl<'a> From<&'a OpenTicket> for Task<'a> {
     }
 }
 
-impl Task<'_> {
+impl<'a> Task<'a> {
+    /// The tables whose rows it changes, by their uids.
+    pub fn written_tables(&self) -> impl Iterator<Item = &'a str> + use<'a> {
+        let writes = match self.work {
+            Work::Read | Work::Explain | Work::Define => None,
+            Work::Change(changes) => Some(changes.writes),
+        };
+        let writes = writes.into_iter().flatten();
+        writes.map(|(_, table, _)| table.as_str())
+    }
+
     /// Whether only the primary will do: a standby changes nothing, and may not have been told of a moment of the past.
     #[must_use]
     pub fn needs_primary(&self) -> bool {

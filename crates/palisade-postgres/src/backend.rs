@@ -170,6 +170,7 @@ impl PostgresBackend {
             sink,
             completion: Completion::default(),
         };
+        let _turn = self.primary.take_turn(std::slice::from_ref(task)).await?;
         let time = task.limits.statement_timeout();
         let pool = match task.needs_primary() {
             true => &self.primary,
@@ -215,6 +216,7 @@ impl Run<'_> {
                 | BackendErrorKind::NotTaken
                 | BackendErrorKind::OutcomeUnknown
                 | BackendErrorKind::Conflict
+                | BackendErrorKind::Locked
                 | BackendErrorKind::Busy
                 | BackendErrorKind::NoMoment
                 | BackendErrorKind::SchemaChanged => Failed::Running(error),

@@ -82,7 +82,8 @@ fn kind(code: &str) -> BackendErrorKind {
     let (class, _) = code.split_at_checked(2).unwrap_or((code, ""));
     match (class, code) {
         // Cancelled; idle in a transaction; a transaction that took too long; a lock.
-        (_, "57014" | "25P03" | "25P04" | "55P03") => Kind::Timeout,
+        (_, "55P03") => Kind::Locked,
+        (_, "57014" | "25P03" | "25P04") => Kind::Timeout,
         // More than one statement where one was prepared is 42601 at that point too: see `prepare`.
         // Read-only transaction, its mode or a session's to be changed, privileges, a function that writes.
         (_, "25006" | "25001" | "42501" | "2F002" | "2F003" | "2F004") => Kind::SecondLock,
@@ -244,7 +245,7 @@ mod tests {
         use BackendErrorKind as Kind;
         for (code, expected) in [
             ("57014", Kind::Timeout),
-            ("55P03", Kind::Timeout),
+            ("55P03", Kind::Locked),
             ("25P03", Kind::Timeout),
             ("25P04", Kind::Timeout),
             ("25006", Kind::SecondLock),

@@ -78,6 +78,7 @@ pub(crate) async fn run_change(
     let Some(first) = tasks.first() else {
         return Err(BackendError::not_previewable("a change has statements"));
     };
+    let _turn = pool.take_turn(tasks).await?;
     let deadline = Instant::now() + first.limits.statement_timeout() + GRACE;
     let cancel = first.cancel;
     let busy = |_| BackendError::busy("no connection was free in time");

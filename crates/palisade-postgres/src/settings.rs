@@ -88,15 +88,17 @@ impl Own {
 }
 
 /// The query that sets all of it for the rest of the transaction. Under whatever settings it is read, it means the same:
-/// it has no operator, and no text in it a backslash.
+/// its operators name their schema, and no text in it has a backslash.
 ///
 /// One query that a session keeps rather than a `SET LOCAL` for each: reading these takes the server longer than most
-/// statements do. What a session was once given is not relied on, for behind a pooler it may be another's.
+/// statements do. What a session was once given is not relied on, for behind a pooler it may be another's. What is so already is not
+/// set: looking takes the server less time than setting and taking back, and another statement cannot change it in between.
 pub(crate) fn pins(features: Features) -> String {
     let mut sql = "SELECT ".to_owned();
     for (name, value) in PINNED {
         sql.push_str(&format!(
-            "pg_catalog.set_config('{name}', '{value}', true), "
+            "CASE WHEN pg_catalog.current_setting('{name}') OPERATOR(pg_catalog.=) '{value}' THEN NULL \
+             ELSE pg_catalog.set_config('{name}', '{value}', true) END, "
         ));
     }
     sql.push_str(

@@ -32,6 +32,7 @@ use crate::{
     schema_snapshot::{self, SchemaSnapshot},
     worker::{self, Crossing, RowSender, Stop},
     write::{self, Changes},
+    write_turns::WriteTurns,
 };
 
 /// Why a database was not opened.
@@ -90,6 +91,8 @@ pub struct SqliteBackend {
     schema: Arc<SchemaSnapshot>,
     catalog: Arc<Catalog>,
     own: Arc<OwnFunctions>,
+    /// Shared with what was read of the same source before.
+    turns: Arc<WriteTurns>,
 }
 
 #[derive(Clone)]
@@ -170,6 +173,7 @@ impl SqliteBackend {
         let now = Self::new(self.source.clone(), self.catalog.database())?;
         Ok((now.schema != self.schema).then_some(Self {
             writable: self.writable,
+            turns: Arc::clone(&self.turns),
             ..now
         }))
     }
@@ -192,6 +196,7 @@ impl SqliteBackend {
             schema: Arc::new(schema),
             catalog: Arc::new(catalog),
             own: Arc::new(own),
+            turns: Arc::default(),
         })
     }
 
@@ -200,6 +205,7 @@ impl SqliteBackend {
             schema: &self.schema,
             catalog: &self.catalog,
             own: &self.own,
+            turns: &self.turns,
         }
     }
 
@@ -522,7 +528,7 @@ fn note_cancel(error: BackendError, is_cancelled: bool) -> BackendError {
     // By the same interrupt, or in place of a wait for a lock.
     let is_interrupted = matches!(
         error.kind,
-        BackendErrorKind::Timeout | BackendErrorKind::Unavailable
+        BackendErrorKind::Timeout | BackendErrorKind::Locked | BackendErrorKind::Unavailable
     );
     if is_interrupted && is_cancelled {
         BackendError::cancelled()

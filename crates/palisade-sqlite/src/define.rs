@@ -75,7 +75,7 @@ fn in_transaction(
     changes: &Changes<'_>,
     mut permitted: Permitted,
 ) -> Result<(), BackendError> {
-    write::begin(conn, facts, task, changes)?;
+    let _turn = write::begin(conn, facts, task, changes)?;
     write::set_effects(conn, true).map_err(unavailable)?;
     execute::with_authorizer(
         conn,

@@ -54,7 +54,7 @@ use rusqlite::{
 
 use crate::{
     fault, implicit_calls::OwnFunctions, keyed::add_keyed_hash, reader::SchemaCheck,
-    schema_snapshot::SchemaSnapshot, worker::Stop,
+    schema_snapshot::SchemaSnapshot, worker::Stop, write_turns::WriteTurns,
 };
 
 /// The least that one value may hold, in bytes, however small the cells that reach the caller:
@@ -137,6 +137,7 @@ pub(crate) struct Facts<'a> {
     pub(crate) schema: &'a Arc<SchemaSnapshot>,
     pub(crate) catalog: &'a Arc<Catalog>,
     pub(crate) own: &'a Arc<OwnFunctions>,
+    pub(crate) turns: &'a Arc<WriteTurns>,
 }
 
 /// Runs `task` on `conn` in a read transaction of its own, if the schema is still the one of `facts`.
@@ -582,9 +583,8 @@ pub(crate) fn engine(error: &rusqlite::Error) -> BackendError {
                 Some(rusqlite::ffi::SQLITE_READONLY) => Kind::SecondLock,
                 Some(_) | None => Kind::Unavailable,
             },
-            ErrorCode::DatabaseBusy
-            | ErrorCode::DatabaseLocked
-            | ErrorCode::CannotOpen
+            ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => Kind::Locked,
+            ErrorCode::CannotOpen
             | ErrorCode::NotADatabase
             | ErrorCode::DatabaseCorrupt
             | ErrorCode::SystemIoFailure

@@ -36,6 +36,10 @@ const KINDS: [(&str, &[&str]); 3] = [
     ("delete", &["OLD"]),
 ];
 
+/// The trigger that was made after the others, on the companion. The engine lists what was made last at the end, and keeps that order in a
+/// `VACUUM` and a dump: a trigger behind this one was dropped and made again, and what was written in between is in no history.
+const SEAL: &str = "seal";
+
 /// Why no history can be kept of a table.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -141,7 +145,11 @@ fn enable_script(relation: &Relation) -> Result<String, HistoryFault> {
         let body = table.trigger_body(kind, images);
         script.push_str(&format!("CREATE TRIGGER main.{name} {body};\n"));
     }
-    script.push_str("COMMIT;\n");
+    script.push_str(&format!(
+        "CREATE TRIGGER main.{} {};\nCOMMIT;\n",
+        table.trigger_name(SEAL),
+        table.seal_body()
+    ));
     Ok(script)
 }
 
@@ -265,9 +273,16 @@ impl Kept {
     }
 
     fn drop_triggers(&self) -> String {
-        KINDS
-            .map(|(kind, _)| format!("DROP TRIGGER IF EXISTS main.{};\n", self.trigger_name(kind)))
-            .concat()
+        let kinds = KINDS.into_iter().map(|(kind, _)| kind).chain([SEAL]);
+        kinds
+            .map(|kind| format!("DROP TRIGGER IF EXISTS main.{};\n", self.trigger_name(kind)))
+            .collect()
+    }
+
+    /// It never fires: no column of that name is ever written again.
+    fn seal_body(&self) -> String {
+        let companion = quote(&self.companion);
+        format!("BEFORE UPDATE OF {FROM} ON {companion} BEGIN SELECT 1; END")
     }
 
     /// Closes the open states of rows by these images' keys, and opens what is there now.
@@ -318,17 +333,28 @@ impl Kept {
     }
 }
 
-/// The texts of history's own triggers, by table and name: read at once, since the engine looks through the whole schema for each question.
+/// A trigger of history's own.
+pub(crate) struct OwnTrigger {
+    text: String,
+    /// Where the schema lists it.
+    place: i64,
+}
+
+/// History's own triggers, by table and name: read at once, since the engine looks through the whole schema for each question.
 pub(crate) fn read_triggers(
     conn: &Connection,
-) -> rusqlite::Result<HashMap<(String, String), String>> {
+) -> rusqlite::Result<HashMap<(String, String), OwnTrigger>> {
     let mut query = conn.prepare(
-        "SELECT tbl_name, name, sql FROM main.sqlite_schema WHERE type = 'trigger' AND sql IS NOT NULL",
+        "SELECT tbl_name, name, sql, rowid FROM main.sqlite_schema WHERE type = 'trigger' AND sql IS NOT NULL",
     )?;
     let found = query.query_map([], |row| {
+        let trigger = OwnTrigger {
+            text: row.get(2)?,
+            place: row.get(3)?,
+        };
         Ok((
             (row.get::<_, String>(0)?, row.get::<_, String>(1)?),
-            row.get::<_, String>(2)?,
+            trigger,
         ))
     })?;
     let found = found.filter(|found| match found {
@@ -338,20 +364,28 @@ pub(crate) fn read_triggers(
     found.collect()
 }
 
-/// The companion of a table of this file, if it has all of the table's columns and the table's triggers are those that keep it: not after
-/// a column or a unique index was added, or a trigger dropped.
+/// The companion of a table of this file, if it has all of the table's columns and the table's triggers have kept it all the while.
+///
+/// There is none after a column or a unique index was added. Nor is there after a trigger was dropped, also where it is there again.
 pub(crate) fn find_companion(
     conn: &Connection,
-    triggers: &HashMap<(String, String), String>,
+    triggers: &HashMap<(String, String), OwnTrigger>,
     def: &RelationDef,
 ) -> rusqlite::Result<Option<Companion>> {
     let Some(kept) = Kept::read_def(def) else {
         return Ok(None);
     };
-    for (kind, images) in KINDS {
+    let find = |table: &str, kind: &str, body: &str| {
         let name = format!("{}_{kind}", kept.companion);
-        let found = triggers.get(&(def.name.clone(), name));
-        if !found.is_some_and(|text| text.ends_with(&kept.trigger_body(kind, images))) {
+        let found = triggers.get(&(table.to_owned(), name));
+        found.filter(|trigger| trigger.text.ends_with(body))
+    };
+    let Some(seal) = find(&kept.companion, SEAL, &kept.seal_body()) else {
+        return Ok(None);
+    };
+    for (kind, images) in KINDS {
+        let found = find(&def.name, kind, &kept.trigger_body(kind, images));
+        if found.is_none_or(|trigger| trigger.place > seal.place) {
             return Ok(None);
         }
     }

@@ -22,6 +22,7 @@ mod schema_text;
 mod tests;
 mod worker;
 mod write;
+mod write_turns;
 
 pub use backend::{OpenError, SqliteBackend};
 pub use introspect::{IntrospectError, catalog, catalog_from_ddl, engine};

@@ -10,7 +10,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     thread,
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use palisade::{
@@ -153,7 +153,8 @@ impl<'a> Change<'a> {
         execute::start_clock(conn, &task).map_err(unavailable)?;
         conn.execute_batch("PRAGMA temp_store=MEMORY")
             .map_err(unavailable)?;
-        write::begin(conn, self.facts, &task, &changes)?;
+        let _turn = write::begin(conn, self.facts, &task, &changes)?;
+        let began = Instant::now();
         let written = self.look_ahead(conn)?;
         self.watch(conn, &written)?;
         conn.execute_batch("SAVEPOINT palisade_change")
@@ -170,6 +171,12 @@ impl<'a> Change<'a> {
         let touched_again = self.read_touched(conn)?;
         let after_again = self.read(conn, &touched_again)?;
         let difference = self.compare(&touched_again, before, &after_again)?;
+        // What is kept is checked by the engine.
+        let deferring = match purpose {
+            Purpose::Preview(_) => self.find_deferring(conn)?,
+            Purpose::Keep(_) => Vec::new(),
+        };
+        let broken = find_broken(conn, &deferring)?;
         let mut run = ChangeRun {
             affected,
             generated: self.find_generated(&after, &after_again),
@@ -184,11 +191,19 @@ impl<'a> Change<'a> {
                     .collect::<Result<_, _>>()?;
                 let after = self.look(conn, &looks)?;
                 take_back(conn)?;
+                // What was broken before would be no hindrance.
+                if !broken.is_subset(&find_broken(conn, &deferring)?) {
+                    return Err(BackendError::new(
+                        BackendErrorKind::Constraint,
+                        "a foreign key that is checked at the end would not hold",
+                    ));
+                }
                 let before = self.look(conn, &looks)?;
                 let pairs = before.into_iter().zip(after);
                 run.looked = pairs
                     .map(|(before, after)| Looked { before, after })
                     .collect();
+                run.lock_held = Some(began.elapsed());
             }
             Purpose::Keep(expectation) => {
                 if expectation.is_met(&run.difference) {
@@ -206,6 +221,28 @@ impl<'a> Change<'a> {
             }
         }
         Ok(run)
+    }
+
+    /// The tables among those written and those that refer to them whose foreign keys may be checked at the end of a transaction.
+    fn find_deferring(&self, conn: &Connection) -> Result<Vec<String>, BackendError> {
+        let is_written = |name: &str| self.tables.iter().any(|table| table.name == name);
+        let relations = self.facts.catalog.relations().iter();
+        let near = relations.filter(|relation| {
+            let mut keys = relation.foreign_keys.iter();
+            let refers = keys
+                .any(|key| is_written(&Dialect::Sqlite.fold(&key.table)) || is_written(&key.table));
+            refers || (!relation.foreign_keys.is_empty() && is_written(&relation.name))
+        });
+        let mut found = Vec::new();
+        for relation in near {
+            let sql = "SELECT count(*) > 0 FROM main.sqlite_schema \
+                       WHERE type = 'table' AND name = ?1 AND sql LIKE '%deferr%'";
+            let defers = conn.query_row(sql, [&relation.name], |row| row.get::<_, bool>(0));
+            if defers.map_err(|e| engine(&e))? {
+                found.push(relation.name.clone());
+            }
+        }
+        Ok(found)
     }
 
     /// Writes into history what was done while triggers were off.
@@ -714,6 +751,25 @@ fn note(seen: &Mutex<Seen>, context: &AuthContext<'_>) {
         // It is for the decision to admit, and changes no row.
         _ => {}
     }
+}
+
+/// The rows of `tables` whose foreign keys do not hold: table, number, what they refer to, and by which key.
+fn find_broken(
+    conn: &Connection,
+    tables: &[String],
+) -> Result<BTreeSet<(String, Option<i64>, String, i64)>, BackendError> {
+    let mut broken = BTreeSet::new();
+    for table in tables {
+        let sql = format!("PRAGMA main.foreign_key_check({})", quote(table));
+        let mut query = conn.prepare(&sql).map_err(|e| engine(&e))?;
+        let rows = query.query_map([], |row| {
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
+        });
+        for row in rows.map_err(|e| engine(&e))? {
+            broken.insert(row.map_err(|e| engine(&e))?);
+        }
+    }
+    Ok(broken)
 }
 
 fn take_back(conn: &Connection) -> Result<(), BackendError> {

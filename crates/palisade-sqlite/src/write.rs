@@ -34,6 +34,7 @@ use crate::{
     execute::{self, Denied, Facts, Task, bind, engine, second_lock, unavailable, with_authorizer},
     history,
     implicit_calls::OwnFunctions,
+    write_turns::WriteTurn,
 };
 
 /// How deep triggers and foreign keys may set off each other.
@@ -88,7 +89,7 @@ fn in_transaction(
     changes: &Changes<'_>,
     sink: &mut (dyn RowSink + Send),
 ) -> Result<u64, BackendError> {
-    begin(conn, facts, task, changes)?;
+    let _turn = begin(conn, facts, task, changes)?;
     let mut own = Permitted::own(facts, task, changes);
     set_effects(conn, false).map_err(unavailable)?;
     with_authorizer(
@@ -125,13 +126,17 @@ fn in_transaction(
     Ok(affected)
 }
 
-/// Begins a transaction that can write, if the schema is still the decided one.
+/// Begins a transaction that can write, if the schema is still the decided one, when its turn has come. It has to be over when the
+/// turn is dropped.
 pub(crate) fn begin(
     conn: &Connection,
     facts: &Facts<'_>,
     task: &Task<'_>,
     changes: &Changes<'_>,
-) -> Result<(), BackendError> {
+) -> Result<WriteTurn, BackendError> {
+    let gives_up = || task.stop.is_set() || task.cancel.is_set();
+    let time = task.limits.statement_timeout();
+    let turn = facts.turns.wait(time, gives_up)?;
     conn.execute_batch("PRAGMA query_only=OFF")
         .map_err(unavailable)?;
     // The lock for writing at once: one that is taken later cannot be waited for.
@@ -141,8 +146,8 @@ pub(crate) fn begin(
     let own = facts.own.functions_for(changes.tables(), &[]);
     execute::limit(conn, task, &own).map_err(unavailable)?;
     conn.set_limit(Limit::SQLITE_LIMIT_TRIGGER_DEPTH, MAX_DEPTH)
-        .map(drop)
-        .map_err(unavailable)
+        .map_err(unavailable)?;
+    Ok(turn)
 }
 
 /// Switches triggers and foreign keys, which no pragma does in a transaction.

@@ -307,6 +307,8 @@ pub(crate) mod tests {
             approved_by: None,
             fingerprints: Vec::new(),
             policies: Vec::new(),
+            permitted_by: Vec::new(),
+            writes: Vec::new(),
             statements: String::new(),
             policy_version: String::new(),
             catalog_version: String::new(),

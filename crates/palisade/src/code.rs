@@ -219,6 +219,9 @@ codes! {
     ChangeConflict "change.conflict" retry false, next [validate_change inspect_change], fault Statement, stage Execution, incident Never, detail Recorded,
         "The change would do something else by now than what was looked at, so nothing was changed.",
         "Validate the change again, look at what it does now, and have that approved where an approval is needed.";
+    ChangeBusy "change.busy" retry true, next [execute commit_change validate_change], fault Database, stage Execution, incident Never, detail Withheld,
+        "Others write the same tables and have not come to an end in time, so nothing was changed.",
+        "Send the same call again after retry_after_ms milliseconds.";
     ChangeNotPreviewable "change.not-previewable" retry false, next [execute], fault Statement, stage Decision, incident Never, detail Recorded,
         "What the change would do cannot be shown before it is kept.",
         "Write it as INSERT, UPDATE and DELETE of tables, or send it to execute, where policy permits that.";

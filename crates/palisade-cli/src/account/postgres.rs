@@ -35,12 +35,13 @@ const IDLE_TIMEOUT_MS: u64 = 10_000;
 const HISTORY: &str = "palisade_history";
 
 /// The columns of the table there that says since when each is whole.
-const SPANS: [&str; 5] = [
+const SPANS: [&str; 6] = [
     "relation",
     "since",
     "companion",
     "system_identifier",
     "pruned",
+    "seal",
 ];
 
 /// Looks at the account that `target` logs in as.

@@ -3,7 +3,6 @@
 use std::{fmt::Write as _, time::Duration};
 
 use palisade::{
-    answer::AsOf,
     change::Receipt,
     guard::{ChangeView, LookedAtChange, PastDifference, PastHistory, Preview},
     moment::print_utc,
@@ -51,11 +50,17 @@ fn looked_at_json(looked: &LookedAtChange) -> Value {
     if let (Value::Object(told), Some(preview)) = (&mut body, preview) {
         let Preview {
             rows,
+            row_counts,
             counted,
+            lock_held_ms,
             generated,
         } = preview;
         told.insert("as_validated".to_owned(), json!(is_as_validated));
+        if let Some(ms) = lock_held_ms {
+            told.insert("lock_held_ms".to_owned(), json!(ms));
+        }
         told.insert("generated".to_owned(), json!(generated));
+        told.insert("row_counts".to_owned(), json!(row_counts));
         told.insert("also_changed".to_owned(), list_counted(counted));
         told.insert("difference".to_owned(), json!(rows));
     }
@@ -71,12 +76,18 @@ fn looked_at_text(looked: &LookedAtChange) -> String {
     let mut text = describe(view);
     if let Some(Preview {
         rows,
+        row_counts,
         counted,
+        lock_held_ms,
         generated,
     }) = preview
     {
         text.push_str(&human::rows(rows, Paint::for_stdout()));
+        let _ = writeln!(text, "{row_counts}");
         text.push_str(&describe_counted(counted));
+        if let Some(ms) = lock_held_ms {
+            let _ = writeln!(text, "no other change could be written for {ms} ms");
+        }
         if !generated.is_empty() {
             let _ = writeln!(
                 text,
@@ -100,17 +111,19 @@ pub(crate) fn difference(compared: &PastDifference, format: Format) -> String {
         Format::Json => {
             let told = json!({
                 "from": from, "to": to,
+                "row_counts": preview.row_counts,
                 "also_changed": list_counted(&preview.counted),
                 "difference": preview.rows,
             });
             format!("{told}\n")
         }
         Format::Text => {
-            let to = to.as_ref().map_or("now".to_owned(), describe_moment);
+            let to = to.as_ref().map_or("now".to_owned(), human::describe_moment);
             format!(
-                "from {} to {to}\n{}{}",
-                describe_moment(from),
+                "from {} to {to}\n{}{}\n{}",
+                human::describe_moment(from),
                 human::rows(&preview.rows, Paint::for_stdout()),
+                preview.row_counts,
                 describe_counted(&preview.counted)
             )
         }
@@ -131,7 +144,7 @@ pub(crate) fn history(listed: &PastHistory, format: Format) -> String {
         }
         Format::Text => {
             let from = from.as_ref();
-            let from = from.map(|from| format!("from {}\n", describe_moment(from)));
+            let from = from.map(|from| format!("from {}\n", human::describe_moment(from)));
             format!(
                 "{}{}{}",
                 from.unwrap_or_default(),
@@ -139,13 +152,6 @@ pub(crate) fn history(listed: &PastHistory, format: Format) -> String {
                 describe_counted(&preview.counted)
             )
         }
-    }
-}
-
-fn describe_moment(moment: &AsOf) -> String {
-    match &moment.snapshot {
-        Some(snapshot) => format!("at {} ({})", moment.taken, spell_out(snapshot)),
-        None => format!("at {}", moment.taken),
     }
 }
 
@@ -202,9 +208,9 @@ fn describe(view: &ChangeView) -> String {
     }
     if let Some(revert) = &view.reverts {
         text.push_str(&format!(
-            "  sets {} back to how it was {}\n",
+            "  sets {} back to how it was at {}\n",
             spell_out(&revert.table),
-            describe_moment(&revert.to)
+            human::describe_moment(&revert.to)
         ));
     }
     for statement in &view.statements {

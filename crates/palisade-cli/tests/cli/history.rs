@@ -63,6 +63,32 @@ fn a_snapshot_is_read_and_forgotten() {
     change(&desk, "UPDATE tickets SET subject = 'later' WHERE id = 1");
     assert_eq!(subject(&desk, &[]), "later");
     assert_eq!(subject(&desk, &["--as-of", "first"]), first);
+    // An answer says as of what it is, and how far that is from what was asked for.
+    let sql = "SELECT subject FROM tickets WHERE id = 1";
+    let as_of = |moment: &str, form: &str| {
+        let query = [
+            "query",
+            "connection:desk",
+            sql,
+            "--as-of",
+            moment,
+            "--format",
+            form,
+        ];
+        of_history(&query).expect_exit(0).out
+    };
+    let told: Value = serde_json::from_str(&as_of("first", "json")).unwrap();
+    assert_eq!(told["as_of"]["snapshot"], "first");
+    assert_eq!(told["as_of"]["earlier_by_ms"], Value::Null);
+    assert!(as_of("first", "text").contains(" (first)\n"));
+    let late = "2999-01-01T00:00:00Z";
+    let told: Value = serde_json::from_str(&as_of(late, "json")).unwrap();
+    assert!(told["as_of"]["earlier_by_ms"].as_u64().unwrap() > 1_000_000_000);
+    let told = as_of(late, "text");
+    assert!(
+        told.contains("as of 20") && told.contains(" days before the time that was asked for\n"),
+        "{told}"
+    );
     for (sql, moment, told) in [
         ("SELECT 1 FROM customers", "first", "history.not-kept"),
         ("SELECT 1", "nosuch", "palisade snapshots list"),
@@ -119,7 +145,7 @@ fn a_table_is_compared_with_its_past_and_set_back() {
     let revert = ["changes", "revert", "connection:desk", "tickets", "--to"];
     let told = run(&[&revert[..], &["before", "--validate"]].concat()).expect_exit(0);
     for word in [
-        "sets main.tickets back to how it was at",
+        "sets main.tickets back to how it was at 20",
         "(before)",
         "later",
     ] {

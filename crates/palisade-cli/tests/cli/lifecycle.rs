@@ -168,6 +168,28 @@ fn receipts_are_listed_shown_and_verified() {
     let keyless = ["ledger", "trace", "connection:desk", "tickets", "[1]"];
     desk.run(&[&keyless, &CONFIG[..]].concat())
         .fails(2, &["primary key", "{\"id\": 1}"]);
+    let why = ledger(&["why", &ids[1]]).expect_exit(0).out;
+    for word in [
+        ids[1].as_str(),
+        "# because",
+        "permitted by  ",
+        "may update main.tickets.subject\n",
+        "are the same now",
+    ] {
+        assert!(why.contains(word), "{word}: {why}");
+    }
+    let why = ledger(&["why", &ids[0], "--format", "json"])
+        .expect_exit(0)
+        .json();
+    assert!(!why["permitted_by"].as_array().unwrap().is_empty(), "{why}");
+    assert_eq!(
+        why["writes"],
+        json!([{"change": "update", "table": "main.tickets", "column": "subject"}])
+    );
+    ledger(&["why", "nothing"]).fails(
+        2,
+        &["there is no receipt `nothing`", "palisade ledger list"],
+    );
     let verified = ledger(&["verify"]).expect_exit(0).out;
     assert_eq!(
         verified,

@@ -142,11 +142,13 @@ pub(crate) fn enable_script(
          ANALYZE {companion};\n\
          {function}\
          {triggers}\
-         INSERT INTO {SCHEMA}.spans AS s (relation, since, companion, system_identifier)\n  \
-         SELECT {relation}, pg_catalog.pg_current_xact_id(), {companion_text}::pg_catalog.regclass, c.system_identifier\n  \
+         INSERT INTO {SCHEMA}.spans AS s (relation, since, companion, system_identifier, seal)\n  \
+         SELECT {relation}, pg_catalog.pg_current_xact_id(), {companion_text}::pg_catalog.regclass, c.system_identifier,\n  \
+         {seal}\n  \
          FROM pg_catalog.pg_control_system() AS c\n  \
          ON CONFLICT (relation) DO UPDATE\n  \
-         SET since = excluded.since, companion = excluded.companion, system_identifier = excluded.system_identifier, pruned = NULL;\n\
+         SET since = excluded.since, companion = excluded.companion, system_identifier = excluded.system_identifier,\n  \
+         seal = excluded.seal, pruned = NULL;\n\
          {revocations}\
          {account_lines}\
          COMMIT;\n",
@@ -158,6 +160,7 @@ pub(crate) fn enable_script(
         function = do_block(&function_body(table, &names)),
         triggers = do_block(&triggers_body(&names)),
         companion_text = literal(companion),
+        seal = seal(&names),
         revocations = do_block(&revocations_body(&names)),
     ))
 }
@@ -254,7 +257,7 @@ pub(crate) fn prune_script(
 
 /// The query that says by one boolean whether the history of `table` answers for a label.
 ///
-/// It is so if the history began before it, on this server, each trigger is in its place, and the columns are the same. Ask it in the snapshot in which the past is
+/// It is so if the history began before it, on this server, each trigger is in its place and was there all the while, and the columns are the same. Ask it in the snapshot in which the past is
 /// read, by one statement or in REPEATABLE READ. A history that was begun anew since that snapshot does not answer there.
 ///
 /// # Errors
@@ -283,7 +286,8 @@ pub(crate) fn standing_query(
         "SELECT EXISTS (SELECT FROM {SCHEMA}.spans AS s WHERE s.relation = {relation} \
          AND s.companion = pg_catalog.to_regclass({companion}) \
          AND s.system_identifier::pg_catalog.text = {system_identifier} \
-         AND pg_catalog.pg_visible_in_snapshot(s.since, {snapshot}) AND (s.pruned IS NULL OR {later})) \
+         AND pg_catalog.pg_visible_in_snapshot(s.since, {snapshot}) AND (s.pruned IS NULL OR {later}) \
+         AND s.seal = {seal}) \
          AND NOT EXISTS (SELECT FROM (SELECT pg_catalog.to_regclass({base})::pg_catalog.oid AS relid \
          UNION SELECT p.relid::pg_catalog.oid FROM pg_catalog.pg_partition_tree(pg_catalog.to_regclass({base})) AS p) AS r \
          WHERE (SELECT pg_catalog.count(*) FROM pg_catalog.pg_trigger AS t \
@@ -293,7 +297,24 @@ pub(crate) fn standing_query(
         columns(&base),
         columns(&companion),
         later = is_not_before(&snapshot, "s.pruned"),
+        seal = seal(&names),
     ))
+}
+
+/// The expression for what keeps the history: each partition, and each trigger with the transaction that last changed it.
+///
+/// A trigger that was off for a while, or was dropped and made again, is of another transaction. Rows of a partition that was detached are
+/// gone without a trigger. So a history was interrupted where the expression gives another text than when it began.
+fn seal(names: &Names) -> String {
+    let base = literal(&names.base);
+    let procedure = literal(&format!("{}()", names.companion));
+    format!(
+        "(SELECT pg_catalog.string_agg(pg_catalog.concat_ws(' ', r.relid, (SELECT pg_catalog.string_agg( \
+         pg_catalog.concat_ws('.', t.oid, t.xmin), ' ' ORDER BY t.oid) FROM pg_catalog.pg_trigger AS t \
+         WHERE t.tgrelid = r.relid AND t.tgfoid = pg_catalog.to_regprocedure({procedure}))), ',' ORDER BY r.relid) \
+         FROM (SELECT pg_catalog.to_regclass({base})::pg_catalog.oid AS relid \
+         UNION SELECT p.relid::pg_catalog.oid FROM pg_catalog.pg_partition_tree(pg_catalog.to_regclass({base})) AS p) AS r)"
+    )
 }
 
 /// The condition that snapshot `one` sees all that `other` sees, so that it is the same or a later one.
@@ -378,8 +399,11 @@ fn schema_body() -> String {
          since pg_catalog.xid8 NOT NULL,\n    \
          companion pg_catalog.oid NOT NULL,\n    \
          system_identifier pg_catalog.int8 NOT NULL,\n    \
-         pruned pg_catalog.pg_snapshot\n  \
-         );\n\
+         pruned pg_catalog.pg_snapshot,\n    \
+         seal pg_catalog.text\n  \
+         );\n  \
+         -- Histories that were begun without one are begun anew.\n  \
+         ALTER TABLE {SCHEMA}.spans ADD COLUMN IF NOT EXISTS seal pg_catalog.text;\n\
          END\n"
     )
 }

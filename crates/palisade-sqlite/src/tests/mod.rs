@@ -309,14 +309,14 @@ fn a_later_look_at_the_schema_is_not_interrupted() {
 }
 
 #[test]
-fn a_locked_database_is_unavailable_in_time() {
+fn a_locked_database_is_told_in_time() {
     let shop = Shop::new();
     let other = Connection::open(shop.path()).unwrap();
     other.execute_batch("BEGIN EXCLUSIVE").unwrap();
     let mut query = shop.query("SELECT id FROM main.users");
     query.limits.statement_timeout_ms = 50;
     let start = Instant::now();
-    assert_eq!(query.fails().kind, BackendErrorKind::Unavailable);
+    assert_eq!(query.fails().kind, BackendErrorKind::Locked);
     assert!(start.elapsed() < Duration::from_secs(4));
     other.execute_batch("ROLLBACK").unwrap();
     assert!(query.run().is_ok());

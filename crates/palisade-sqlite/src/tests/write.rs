@@ -431,7 +431,7 @@ fn time_that_runs_out_undoes_the_change() {
         .unwrap();
     let mut waits = ledger.change("DELETE FROM main.quiet", &[D]);
     waits.limits.statement_timeout_ms = 50;
-    assert_eq!(waits.fails(), Kind::Unavailable);
+    assert_eq!(waits.fails(), Kind::Locked);
     other.execute_batch("ROLLBACK").unwrap();
     assert_eq!(waits.counts(), 1);
 }

@@ -287,7 +287,7 @@ async fn refuses_on_mysql(server: &'static Server) {
         .unwrap();
     is_retried(&refusal(running).await, Code::DatabaseConflict);
     // And whoever does not end is waited for a second.
-    is_retried(&refusal(begun(&gate)).await, Code::LimitTime);
+    is_retried(&refusal(begun(&gate)).await, Code::ChangeBusy);
     other.query_drop("ROLLBACK").await.unwrap();
     assert_eq!(database.query(CONTENTS), "1\t1\tann\n2\t1\tbob");
     match gate

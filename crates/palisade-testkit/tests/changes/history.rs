@@ -396,6 +396,10 @@ async fn what_keeps_history_on_sqlite_is_looked_at() {
         ("CREATE UNIQUE INDEX more ON customers (ssn)", false),
         ("ALTER TABLE customers ADD COLUMN age integer", false),
         ("CREATE INDEX other ON customers (ssn)", true),
+        (
+            "CREATE TRIGGER mine AFTER DELETE ON orders BEGIN SELECT 1; END; VACUUM; DROP TRIGGER mine",
+            true,
+        ),
     ] {
         let desk = Desk::new(Engine::Sqlite).await;
         desk.snapshot("first").await;
@@ -409,6 +413,35 @@ async fn what_keeps_history_on_sqlite_is_looked_at() {
             false => assert_eq!(asked, Err(Code::HistoryNotKept), "{change}"),
         }
     }
+}
+
+/// What was written while triggers were away is in no history, also where they are there again: as after a table was made anew.
+#[tokio::test]
+async fn triggers_that_were_made_again_keep_no_history_on_sqlite() {
+    let desk = Desk::new(Engine::Sqlite).await;
+    let texts = "SELECT group_concat(sql, '; ') FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = 'customers'";
+    let texts = desk.database.value(texts);
+    desk.snapshot("before").await;
+    let read = async |moment| {
+        desk.ask(&boss(), "SELECT name FROM customers WHERE id = 1", moment)
+            .await
+    };
+    assert!(read(Some("before")).await.is_ok());
+    desk.run(
+        "DROP TRIGGER palisade_history_customers_insert; DROP TRIGGER palisade_history_customers_update; \
+         DROP TRIGGER palisade_history_customers_delete; UPDATE customers SET name = 'Gap' WHERE id = 1",
+    );
+    desk.run(&texts);
+    desk.guard.refresh().await.unwrap();
+    assert_eq!(read(Some("before")).await, Err(Code::HistoryNotKept));
+    assert_eq!(read(None).await.unwrap()[0]["name"], "Gap");
+    // Begun anew, it answers for what comes.
+    desk.order(&["customers"], &HistoryOrder::Enable { account: None });
+    desk.guard.refresh().await.unwrap();
+    desk.snapshot("after").await;
+    desk.run("UPDATE customers SET name = 'Later' WHERE id = 1");
+    assert_eq!(read(Some("after")).await.unwrap()[0]["name"], "Gap");
+    assert_eq!(read(Some("before")).await, Err(Code::HistoryTooEarly));
 }
 
 /// Triggers of another form, as of an earlier version, keep no history that is read, and refuse no change either.

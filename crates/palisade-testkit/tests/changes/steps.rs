@@ -6,7 +6,8 @@ use palisade::{
     change::{ChangeState, ChangeStore},
     code::Code,
     dialect::Dialect,
-    guard::{ChangeCall, Guard, LookedAtChange},
+    guard::{ChangeCall, Guard, LookedAtChange, RowCounts},
+    limits::Limits,
     policy::PolicySources,
     session::{Principal, Session},
     value::Params,
@@ -30,6 +31,7 @@ CREATE TABLE orders (id KEY, customer integer, total integer, created_at NOW,
 CREATE TABLE items (id KEY, order_id integer, what varchar(20),
     FOREIGN KEY (order_id) REFERENCES orders (id) ON DELETE CASCADE);
 CREATE TABLE loose (word varchar(9));
+CREATE TABLE passes (id KEY, code CODE, created_at NOW, holder varchar(20));
 INSERT INTO customers VALUES (1, 'a', 'Ada', 'SECRET-1', 'free'), (2, 'a', 'Bob', 'SECRET-2', 'free'), (3, 'b', 'Cyd', 'SECRET-3', 'free');
 INSERT INTO orders (customer, total) VALUES (1, 10), (1, 20), (3, 30);
 INSERT INTO items (order_id, what) VALUES (1, 'pen');
@@ -42,6 +44,8 @@ forbid (principal, action == Action::"see", resource is row::SCHEMA::customers)
   when { principal != User::"boss" && resource.tenant == "b" };
 forbid (principal, action == Action::"read_plain", resource == Column::"SCHEMA.customers.ssn")
   when { principal != User::"boss" };
+@approval("required")
+permit (principal == Agent::"careful", action == Action::"insert", resource);
 "#;
 
 struct Desk {
@@ -55,6 +59,7 @@ impl Desk {
         let script = script(
             "INTEGER PRIMARY KEY AUTOINCREMENT",
             "text DEFAULT CURRENT_TIMESTAMP",
+            "text DEFAULT (hex(randomblob(8)))",
         );
         let file = TestFile::new(&script);
         let gate = changing_gate(file.backend(), policies("main", ""));
@@ -63,7 +68,11 @@ impl Desk {
 
     /// After `more` statements, with policies that permit to set off the trigger `sets_off` too.
     async fn postgres(more: &str, sets_off: &str) -> Self {
-        let script = script("serial PRIMARY KEY", "timestamptz DEFAULT now()") + more;
+        let script = script(
+            "serial PRIMARY KEY",
+            "timestamptz DEFAULT now()",
+            "uuid DEFAULT gen_random_uuid()",
+        ) + more;
         let database = TestDatabase::postgres("steps", &script);
         let policies = policies("public", sets_off);
         let gate = changing_gate(database.postgres_backend().await, policies);
@@ -75,6 +84,7 @@ impl Desk {
         let script = script(
             "integer PRIMARY KEY AUTO_INCREMENT",
             "datetime(6) DEFAULT CURRENT_TIMESTAMP(6)",
+            "varchar(40) DEFAULT (uuid())",
         ) + more;
         let database = TestDatabase::mariadb("steps", &script);
         let schema = database.name().to_owned();
@@ -150,8 +160,9 @@ impl Desk {
     }
 }
 
-fn script(key: &str, now: &str) -> String {
+fn script(key: &str, now: &str, code: &str) -> String {
     TABLES
+        .replace("code CODE", &format!("code {code}"))
         .replace("id KEY", &format!("id {key}"))
         .replace("created_at NOW", &format!("created_at {now}"))
 }
@@ -221,6 +232,15 @@ async fn shows_and_keeps(desk: &Desk) {
         ],
     );
     let preview = looked.preview.unwrap();
+    let expected = RowCounts {
+        inserted: 0,
+        updated: 1,
+        deleted: 4,
+    };
+    assert_eq!(preview.row_counts, expected);
+    // SQLite has one writer.
+    let is_file = matches!(desk.database, AnyDatabase::File(_));
+    assert_eq!(preview.lock_held_ms.is_some(), is_file);
     assert_eq!(preview.counted, [(format!("{}.loose", desk.schema), 3)]);
     assert_eq!(looked.view.affected_rows, Some(vec![1, 1, 1, 2]));
     assert_eq!(desk.value(CONTENTS), contents);
@@ -295,6 +315,130 @@ async fn leaves_out_what_is_generated(desk: &Desk) {
         desk.value("SELECT count(*) FROM items WHERE what = 'lid'"),
         "0"
     );
+}
+
+/// What another principal approves is kept, though key, time and code are others by then.
+async fn is_approved_and_kept(desk: &Desk) {
+    let careful = Session::new(Principal::new("Agent", "careful"));
+    let insert = "INSERT INTO passes (holder) VALUES ('Ada')";
+    let id = desk.propose(&careful, &[insert]).await;
+    let looked = desk.validate(&careful, &id).await;
+    let preview = looked.view.preview.unwrap();
+    let generated = looked.preview.unwrap().generated;
+    for column in ["code", "created_at"] {
+        let name = format!("passes.{column}");
+        assert!(
+            generated.iter().any(|one| one.ends_with(&name)),
+            "{column}: {generated:?}"
+        );
+    }
+    let waits = desk
+        .guard
+        .commit_change(&id, ChangeCall::new(&careful))
+        .await;
+    let waits = waits.unwrap_err();
+    assert_eq!(waits.rejection.code(), Code::ApprovalRequired);
+    assert_eq!(waits.waiting_change.as_deref(), Some(&*id));
+    let approve = async |session| {
+        let call = ChangeCall::new(session);
+        desk.guard.approve_change((&id, &preview), call).await
+    };
+    let own = approve(&careful).await.unwrap_err();
+    assert_eq!(own.rejection.code(), Code::ChangeOwnApproval);
+    // Keys are given out meanwhile, and time passes.
+    desk.run("INSERT INTO passes (holder) VALUES ('Bob')");
+    let approved = approve(&boss()).await.unwrap();
+    assert_eq!(approved.state, ChangeState::Approved);
+    desk.run("INSERT INTO passes (holder) VALUES ('Cyd')");
+    let kept = desk.commit(&careful, &id).await;
+    assert_eq!(kept, Ok(ChangeState::Committed));
+    let rows = "SELECT count(DISTINCT code) FROM passes";
+    assert_eq!(desk.value(rows), "3");
+}
+
+/// Changes of one row that come at once are made one after the other, and none is refused.
+async fn come_one_after_the_other(desk: &Desk) {
+    let raise = || async {
+        let sql = "UPDATE orders SET total = total + 1 WHERE id = 1";
+        let outcome = desk.guard.execute(sql, &Params::None, &boss()).await;
+        let envelope = outcome
+            .into_result()
+            .unwrap_or_else(|why| panic!("{why:?}"));
+        assert_eq!(envelope.affected_rows(), Some(1));
+    };
+    let three = || async { tokio::join!(raise(), raise(), raise()) };
+    tokio::join!(three(), three(), three(), three());
+    assert_eq!(desk.value("SELECT total FROM orders WHERE id = 1"), "22");
+}
+
+/// Foreign keys that are checked at the end of a transaction are checked in a preview.
+async fn foreign_keys_hold_at_the_end(desk: &Desk) {
+    desk.run(
+        "CREATE TABLE visits (id integer PRIMARY KEY, customer integer REFERENCES customers (id) DEFERRABLE INITIALLY DEFERRED)",
+    );
+    desk.guard.refresh().await.unwrap();
+    let child = "INSERT INTO visits (id, customer) VALUES (1, 77)";
+    let parent = "INSERT INTO customers (id, tenant, name) VALUES (77, 'a', 'Eve')";
+    let (code, _) = desk.refusal_of_validation(&boss(), &[child]).await;
+    assert_eq!(code, Code::DatabaseConstraint);
+    let id = desk.propose(&boss(), &[child, parent]).await;
+    desk.validate(&boss(), &id).await;
+    assert_eq!(desk.commit(&boss(), &id).await, Ok(ChangeState::Committed));
+    let gone = "DELETE FROM customers WHERE id = 77";
+    let (code, _) = desk.refusal_of_validation(&boss(), &[gone]).await;
+    assert_eq!(code, Code::DatabaseConstraint);
+    if matches!(desk.database, AnyDatabase::File(_)) {
+        // A row that was wrong before is no hindrance: the engine does not look at it either.
+        desk.run("PRAGMA foreign_keys = OFF; INSERT INTO visits VALUES (5, 55)");
+        let id = desk
+            .propose(
+                &boss(),
+                &["INSERT INTO visits (id, customer) VALUES (6, 1)"],
+            )
+            .await;
+        desk.validate(&boss(), &id).await;
+        assert_eq!(desk.commit(&boss(), &id).await, Ok(ChangeState::Committed));
+    }
+}
+
+#[tokio::test]
+async fn deferred_foreign_keys_hold_on_sqlite() {
+    foreign_keys_hold_at_the_end(&Desk::sqlite().await).await;
+}
+
+#[tokio::test]
+async fn deferred_foreign_keys_hold_on_postgres() {
+    foreign_keys_hold_at_the_end(&Desk::postgres("", "").await).await;
+}
+
+/// A file that another program writes is busy, and not out of reach.
+#[tokio::test]
+async fn a_file_that_others_write_is_busy_on_sqlite() {
+    let desk = Desk::sqlite().await;
+    let AnyDatabase::File(file) = &desk.database else {
+        panic!("a file");
+    };
+    let other = rusqlite::Connection::open(file.path()).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let limits = Limits {
+        statement_timeout_ms: 100,
+        ..Limits::default()
+    };
+    let boss = boss();
+    let call = ChangeCall {
+        limits: Some(&limits),
+        ..ChangeCall::new(&boss)
+    };
+    let id = desk
+        .propose(&boss, &["UPDATE orders SET total = 1 WHERE id = 1"])
+        .await;
+    let refused = desk.guard.validate_change(&id, call).await.unwrap_err();
+    assert_eq!(refused.rejection.code(), Code::ChangeBusy);
+    let told = refused.rejection.for_agent();
+    assert!(told.retryable && told.retry_after_ms == Some(1000));
+    other.execute_batch("ROLLBACK").unwrap();
+    desk.validate(&boss, &id).await;
+    assert_eq!(desk.commit(&boss, &id).await, Ok(ChangeState::Committed));
 }
 
 async fn conflicts_with_other_data(desk: &Desk) {
@@ -408,6 +552,8 @@ macro_rules! on_every_engine {
 on_every_engine! {
     a_change_is_looked_at_and_kept: shows_and_keeps();
     what_is_made_anew_does_not_bind: leaves_out_what_is_generated();
+    what_is_approved_is_kept: is_approved_and_kept();
+    changes_wait_for_each_other: come_one_after_the_other();
     data_that_changes_between_is_a_conflict: conflicts_with_other_data();
     a_preview_tells_no_more_than_a_query: tells_no_more_than_a_query();
 }
@@ -513,7 +659,7 @@ INSERT INTO heir VALUES (1, 1);
     let (code, _) = desk
         .refusal_of_validation(&boss(), &["UPDATE orders SET total = 1 WHERE id = 3"])
         .await;
-    assert_eq!(code, Code::LimitTime);
+    assert_eq!(code, Code::ChangeBusy);
     client.batch_execute("ROLLBACK").await.unwrap();
 }
 

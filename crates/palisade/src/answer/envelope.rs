@@ -45,6 +45,9 @@ pub struct AsOf {
     pub snapshot: Option<String>,
     /// When it was taken, UTC.
     pub taken: String,
+    /// How long before the time that was asked for, in milliseconds. None where a snapshot was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub earlier_by_ms: Option<u64>,
 }
 
 impl Envelope {

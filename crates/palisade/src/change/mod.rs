@@ -11,6 +11,7 @@ mod receipt;
 mod referring;
 mod row_image;
 mod store;
+mod written;
 
 pub use chain::{ChainFault, ChainedReceipt, ChainedReceiptBody};
 pub(crate) use difference::spell;
@@ -23,6 +24,7 @@ pub(crate) use referring::Referring;
 pub(crate) use row_image::images_text;
 pub use row_image::{IMAGES, ImageCells, ImageFault, RowImage, read_images, write_images};
 pub use store::{
-    ChangeBeginning, ChangeBody, ChangeRecord, ChangeStatement, ChangeStore, ChangeWrite,
-    PreviewMark, Step, Stepped, TableRevert,
+    ChangeBeginning, ChangeBody, ChangeRecord, ChangeStatement, ChangeStore, PreviewMark, Step,
+    Stepped, TableRevert,
 };
+pub use written::ChangeWrite;

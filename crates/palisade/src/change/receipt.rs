@@ -4,7 +4,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     catalog::Catalog,
-    change::difference::{Difference, spell_row},
+    change::{
+        difference::{Difference, spell_row},
+        written::ChangeWrite,
+    },
     value::Value,
 };
 
@@ -44,6 +47,13 @@ pub struct Receipt {
     /// Ids of the policies that demanded an approval.
     #[serde(default)]
     pub policies: Vec<String>,
+    /// Ids of the policies that permitted its statements, and of those that demanded masks, filters or caps of them. Empty in what
+    /// principals are told.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub permitted_by: Vec<String>,
+    /// What its statements were permitted to write. Empty in what principals are told.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub writes: Vec<ChangeWrite>,
     /// Of the policies and principals by which it was decided, and the catalog. Empty in what principals are told.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub policy_version: String,

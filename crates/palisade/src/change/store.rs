@@ -5,11 +5,11 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    catalog::Change,
     change::{
         chain::ChainedReceipt,
         lifecycle::{ChangeEvent, ChangeState},
         receipt::Receipt,
+        written::ChangeWrite,
     },
     policy::ApprovalLevel,
 };
@@ -102,18 +102,6 @@ pub struct ChangeBeginning {
     pub at_ms: u64,
     /// Whether the database had a table of receipts: then what is not there was not kept.
     pub has_ledger: bool,
-}
-
-/// Something that a change may write.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ChangeWrite {
-    /// What is done.
-    pub change: Change,
-    /// To rows of this table, as the database calls it.
-    pub table: String,
-    /// In this column; empty where rows are new or gone.
-    pub column: String,
 }
 
 /// A statement of a change.

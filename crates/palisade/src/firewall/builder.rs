@@ -26,8 +26,8 @@ pub struct FirewallBuilder {
     lint: Lint,
 }
 
-/// Bytes that rewritten statements may take until the oldest are forgotten.
-const CACHE_BYTES: u64 = 16 * 1024 * 1024;
+/// Bytes that rewritten statements may take until the oldest are forgotten: about a thousand. Agents seldom repeat a text to the byte.
+const CACHE_BYTES: u64 = 4 * 1024 * 1024;
 
 impl FirewallBuilder {
     /// Other limits than the default ones.
@@ -54,7 +54,7 @@ impl FirewallBuilder {
         self
     }
 
-    /// About how many bytes of rewritten statements are remembered by their exact texts; 16 MiB if not called, none for 0.
+    /// About how many bytes of rewritten statements are remembered by their exact texts; 4 MiB if not called, none for 0.
     /// The decisions are the same.
     #[must_use]
     pub fn cache_bytes(self, cache_bytes: u64) -> Self {

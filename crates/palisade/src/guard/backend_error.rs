@@ -154,6 +154,11 @@ impl BackendError {
         )
     }
 
+    /// Others write what the statement writes, and did not come to an end in time.
+    pub fn locked(detail: impl Into<String>) -> Self {
+        Self::new(BackendErrorKind::Locked, detail)
+    }
+
     /// As many statements run or wait already as may.
     pub fn busy(detail: impl Into<String>) -> Self {
         Self::new(BackendErrorKind::Busy, detail)
@@ -216,6 +221,8 @@ pub enum BackendErrorKind {
     Constraint,
     /// Another transaction changed or held what the statement looks at, and nothing was changed: it may be sent again.
     Conflict,
+    /// Others hold what the statement needs, and did not give it up in time. Nothing was changed: it may be sent again.
+    Locked,
     /// The engine expects more of the statement than it may cost; it was not run.
     Cost,
     /// The statement would have changed more rows than it may, and nothing was changed.
@@ -243,7 +250,7 @@ pub enum BackendErrorKind {
     Unavailable,
 }
 
-/// After how long a statement may be sent again for which there was no connection.
+/// After how long a statement may be sent again for which there was no connection, or which waited for others' writes in vain.
 const BUSY: Duration = Duration::from_secs(1);
 
 /// What an agent may know of a database's failure, in our words: its kind, and of a mistake in the statement what it is about.
@@ -253,6 +260,12 @@ pub(in crate::guard) fn describe_failure(
     statement: &RewrittenStatement,
     session: &Session,
 ) -> Rejection {
+    // What only reads waits for nothing that it would write.
+    let is_reading = matches!(statement.effect(), Effect::Read | Effect::Explain);
+    if error.kind == BackendErrorKind::Locked && is_reading {
+        return Rejection::new(Code::DatabaseConflict, Code::DatabaseConflict.summary())
+            .with_operator_detail(error.detail.clone());
+    }
     match error.kind == BackendErrorKind::Rejected || error.kind == BackendErrorKind::NameNotFound {
         true => {
             let message = describe_fault(error.fault.as_deref(), statement, session);
@@ -275,6 +288,11 @@ pub(in crate::guard) fn describe_kind(error: &BackendError) -> Rejection {
         BackendErrorKind::SecondLock => Code::Internal,
         BackendErrorKind::Constraint => Code::DatabaseConstraint,
         BackendErrorKind::Conflict => Code::DatabaseConflict,
+        BackendErrorKind::Locked => {
+            return Rejection::new(Code::ChangeBusy, Code::ChangeBusy.summary())
+                .with_retry_after(BUSY)
+                .with_operator_detail(error.detail.clone());
+        }
         BackendErrorKind::Cost => Code::LimitCost,
         BackendErrorKind::AffectedRows => Code::LimitAffectedRows,
         BackendErrorKind::Forbidden => Code::PolicyForbidden,

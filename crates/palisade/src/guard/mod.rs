@@ -31,7 +31,7 @@ pub use cancel::Cancel;
 pub use change::{
     ChangeCall, ChangeEnd, ChangeOrder, ChangeRun, ChangeView, Expectation, LedgerFault, Lens,
     Looked, LookedAtChange, MAX_CHANGE_STATEMENTS, Moments, PastDifference, PastHistory, PastRows,
-    Preview, Purpose, ReceiptView, TracedRow, Traces,
+    Preview, Purpose, ReceiptView, RowCounts, TracedRow, Traces,
 };
 pub use checks::{Check, Checks, CountCheck, EstimateCheck, PlanText, ReadyText, RowCheck};
 pub use dry_run::DryRun;
@@ -106,6 +106,8 @@ pub struct Refusal {
     pub incident: Option<String>,
     /// The request that waits for a person, where an approval is missing and can be given.
     pub pending: Option<Box<PendingApproval>>,
+    /// The id of the change that waits for an approval, where one was to be kept.
+    pub waiting_change: Option<String>,
     /// What a change does by now that was to be kept, and did something else when it was looked at.
     pub fresh: Option<Box<LookedAtChange>>,
 }
@@ -118,6 +120,7 @@ impl Refusal {
             rejection,
             incident: None,
             pending: None,
+            waiting_change: None,
             fresh: None,
         }
     }
@@ -648,6 +651,7 @@ impl Guard {
             rejection,
             incident,
             pending: None,
+            waiting_change: None,
             fresh: None,
         }
     }

@@ -225,7 +225,11 @@ impl Guard {
     /// The label of a moment, and what is told of it.
     pub(in crate::guard) fn look_up(&self, as_of: &str) -> Result<(Label, AsOf), Rejection> {
         let kept = self.find_kept(as_of)?;
-        self.read_kept(kept)
+        let taken_ms = kept.taken_ms;
+        let (label, mut told) = self.read_kept(kept)?;
+        told.earlier_by_ms =
+            since_1970(as_of).map(|time| milliseconds(time).saturating_sub(taken_ms));
+        Ok((label, told))
     }
 
     /// The label of a moment, as it is kept.
@@ -272,6 +276,7 @@ impl Guard {
         let told = AsOf {
             taken: print_utc(Duration::from_millis(kept.taken_ms)),
             snapshot: kept.name,
+            earlier_by_ms: None,
         };
         Ok((label, told))
     }

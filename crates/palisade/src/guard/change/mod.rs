@@ -22,7 +22,7 @@ use serde::Serialize;
 pub use history_list::{PastHistory, PastRows};
 pub use ledger::{LedgerFault, ReceiptView, TracedRow};
 pub use past_difference::{Moments, PastDifference};
-pub use preview::Preview;
+pub use preview::{Preview, RowCounts};
 pub use rehearsal::{
     ChangeEnd, ChangeOrder, ChangeRun, Expectation, Lens, Looked, Purpose, Traces,
 };
@@ -457,6 +457,7 @@ impl Guard {
             | BackendErrorKind::SecondLock
             | BackendErrorKind::Constraint
             | BackendErrorKind::Conflict
+            | BackendErrorKind::Locked
             | BackendErrorKind::Cost
             | BackendErrorKind::AffectedRows
             | BackendErrorKind::Forbidden
@@ -521,6 +522,7 @@ impl Guard {
         };
         let preview = lens.show(std::mem::take(&mut run.looked), scanning)?;
         let affected = run.affected.iter().sum();
+        let lock_held_ms = run.lock_held.map(millis);
         // What did not bind when it was validated does not bind when it is kept, whatever this run shows.
         let known = body.preview.iter().flat_map(|preview| &preview.generated);
         let generated = run.generated.iter().chain(known).cloned().collect();
@@ -528,7 +530,9 @@ impl Guard {
             run,
             Preview {
                 rows: preview.rows.with_affected_rows(Some(affected)),
+                row_counts: preview.row_counts,
                 counted: preview.counted,
+                lock_held_ms,
                 generated: lens.name_generated(&generated),
             },
         ))
@@ -564,6 +568,7 @@ impl Guard {
                 to: AsOf {
                     snapshot: revert.snapshot,
                     taken: revert.taken,
+                    earlier_by_ms: None,
                 },
             }),
             approval: body.level,
@@ -593,6 +598,8 @@ impl Guard {
         let tables = receipt.tables.into_iter().filter(is_seen).collect();
         Receipt {
             tables,
+            permitted_by: Vec::new(),
+            writes: Vec::new(),
             difference: String::new(),
             keys: String::new(),
             policy_version: String::new(),
@@ -663,6 +670,10 @@ impl Guard {
             fingerprints.sort();
             fingerprints.dedup();
         }
+        let permitted_by: BTreeSet<String> = decisions
+            .iter()
+            .flat_map(|one| one.statement.policies().iter().cloned())
+            .collect();
         Ok(Receipt {
             id: store.new_id().map_err(|why| internal(&why))?,
             kept_ms: millis(self.host.unix_time()),
@@ -670,6 +681,8 @@ impl Guard {
             approved_by: record.decided_by.clone(),
             fingerprints,
             policies: record.body.policies.clone(),
+            permitted_by: permitted_by.into_iter().collect(),
+            writes: record.body.writes.clone(),
             statements: store.digest(&statements),
             policy_version: record.body.policy_version.clone(),
             catalog_version: catalog.version().to_owned(),

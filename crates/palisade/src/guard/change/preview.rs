@@ -5,8 +5,11 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    fmt,
     sync::{Arc, Mutex, PoisonError},
 };
+
+use serde::Serialize;
 
 use crate::{
     answer::{
@@ -34,14 +37,57 @@ use crate::{
 /// What a change does, as a session may see it.
 #[derive(Debug)]
 pub struct Preview {
-    /// A row for each cell that is different: `table`, `key`, `change`, `column`, `before`, `after`.
+    /// A row for each cell that is different: `table`, `key`, `change`, `column`, `before`, `after`. As many as the limits let through.
     pub rows: Envelope,
+    /// How many rows these cells are of, and those of the cells that were left out.
+    pub row_counts: RowCounts,
     /// Tables that are not shown row by row, where the session sees every row and column of them: the name, and how many rows are different.
     /// Where policy shows fewer rows than there are, the number is 0.
     pub counted: Vec<(String, u64)>,
+    /// For how many milliseconds no other change could be written meanwhile. None where only changes of the same rows had to wait.
+    pub lock_held_ms: Option<u64>,
     /// Columns of which other values may be written when the change is kept, `main.orders.created_at`: they are made anew each time. Of
     /// those that the session may see.
     pub generated: Vec<String>,
+}
+
+/// Rows that are different, as far as policy shows them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct RowCounts {
+    /// That were not there before.
+    pub inserted: u64,
+    /// Of which a cell is another one.
+    pub updated: u64,
+    /// That are not there afterwards.
+    pub deleted: u64,
+}
+
+impl RowCounts {
+    fn add(&mut self, other: Self) {
+        let Self {
+            inserted,
+            updated,
+            deleted,
+        } = other;
+        self.inserted = self.inserted.saturating_add(inserted);
+        self.updated = self.updated.saturating_add(updated);
+        self.deleted = self.deleted.saturating_add(deleted);
+    }
+}
+
+impl fmt::Display for RowCounts {
+    /// `1 inserted, 2 updated, 0 deleted`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            inserted,
+            updated,
+            deleted,
+        } = self;
+        write!(
+            f,
+            "{inserted} inserted, {updated} updated, {deleted} deleted"
+        )
+    }
 }
 
 /// The lens of a session.
@@ -264,12 +310,13 @@ impl SessionLens {
             }
             let names: Vec<&str> = of_table.columns.iter().map(|c| &*c.name).collect();
             let mut rows = Vec::new();
-            compare(
+            let counts = compare(
                 look,
                 &names,
                 (before.into_values(), after.into_values()),
                 &mut rows,
             );
+            shown.row_counts.add(counts);
             // Of rows that are not seen, and of values that are not, nothing is said, as if they had not become others.
             if rows.is_empty() {
                 continue;
@@ -317,6 +364,7 @@ impl SessionLens {
 pub(in crate::guard) struct Shown {
     plan: ScanPlan,
     rows: Vec<Vec<Value>>,
+    row_counts: RowCounts,
     counted: Vec<(String, u64)>,
     scanning: Scanning,
 }
@@ -346,6 +394,7 @@ impl Shown {
                 tokens: Vec::new(),
             },
             rows: Vec::new(),
+            row_counts: RowCounts::default(),
             counted: Vec::new(),
             scanning,
         }
@@ -364,6 +413,7 @@ impl Shown {
         let Self {
             plan,
             rows,
+            row_counts,
             counted,
             scanning,
         } = self;
@@ -379,7 +429,9 @@ impl Shown {
         }
         Ok(Preview {
             rows: Envelope::new(scan.finish()?),
+            row_counts,
             counted,
+            lock_held_ms: None,
             generated: Vec::new(),
         })
     }
@@ -446,13 +498,13 @@ fn take(
     scan.finish()
 }
 
-/// The cells that are different.
+/// The cells that are different, and of how many rows they are.
 fn compare(
     look: &Look,
     names: &[&str],
     (before, after): (Vec<Vec<Value>>, Vec<Vec<Value>>),
     out: &mut Vec<Vec<Value>>,
-) {
+) -> RowCounts {
     let by_key = |rows: Vec<Vec<Value>>| -> BTreeMap<String, Vec<Value>> {
         let named = rows.into_iter().map(|row| {
             let key = look.key_columns.iter().zip(&row).take(look.keys);
@@ -475,9 +527,11 @@ fn compare(
         ]);
     };
     let names: Vec<&str> = names.iter().skip(look.keys).copied().collect();
+    let mut counts = RowCounts::default();
     for (key, old) in &before {
         match after.remove(key) {
             Some(new) => {
+                counts.updated += u64::from(cells(old) != cells(&new));
                 for (name, (old, new)) in names.iter().zip(cells(old).into_iter().zip(cells(&new)))
                 {
                     if old != new {
@@ -486,6 +540,7 @@ fn compare(
                 }
             }
             None => {
+                counts.deleted += 1;
                 for (name, old) in names.iter().zip(cells(old)) {
                     push(key, "delete", name, (old, Value::Null));
                 }
@@ -496,6 +551,7 @@ fn compare(
         }
     }
     for (key, new) in after {
+        counts.inserted += 1;
         for (name, new) in names.iter().zip(cells(&new)) {
             push(&key, "insert", name, (Value::Null, new));
         }
@@ -503,6 +559,7 @@ fn compare(
             push(&key, "insert", "", (Value::Null, Value::Null));
         }
     }
+    counts
 }
 
 /// A value of a key, for a person.

@@ -1,6 +1,6 @@
 //! What a gate asks of a backend for a change that is looked at before it is kept.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use crate::{
     change::{Difference, GeneratedColumns},
@@ -85,6 +85,8 @@ pub struct ChangeRun {
     pub generated: GeneratedColumns,
     /// What each query of a lens gave.
     pub looked: Vec<Looked>,
+    /// How long no other change of the database could be written, where there is one writer.
+    pub lock_held: Option<Duration>,
 }
 
 /// What one query gave without the change and with it.

@@ -31,6 +31,7 @@ pub(super) fn hide_failure(rejection: Rejection, kind: BackendErrorKind) -> Reje
         | BackendErrorKind::NotGranted
         | BackendErrorKind::SecondLock
         | BackendErrorKind::Conflict
+        | BackendErrorKind::Locked
         | BackendErrorKind::Cost
         | BackendErrorKind::AffectedRows
         | BackendErrorKind::NotPreviewable

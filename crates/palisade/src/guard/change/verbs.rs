@@ -368,6 +368,7 @@ impl Guard {
             self.spend_reading(call.session, Some(looked.as_given()), Duration::ZERO);
         }
         Err(Refusal {
+            waiting_change: (rejection.code() == Code::ApprovalRequired).then(|| id.to_owned()),
             fresh: fresh
                 .filter(|looked| looked.preview.is_some())
                 .map(Box::new),
@@ -717,6 +718,7 @@ fn what_follows(kind: BackendErrorKind) -> Option<ChangeEvent> {
         BackendErrorKind::Timeout
         | BackendErrorKind::Cancelled
         | BackendErrorKind::Conflict
+        | BackendErrorKind::Locked
         | BackendErrorKind::SchemaChanged
         | BackendErrorKind::Busy
         | BackendErrorKind::NoMoment
