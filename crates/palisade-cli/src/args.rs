@@ -752,6 +752,67 @@ mod tests {
         Arguments::command().debug_assert();
     }
 
+    /// Commands that print nothing a program would read as JSON, with the reason.
+    const WITHOUT_FORMAT: &[(&str, &str)] = &[
+        ("demo", "it writes files, and tells a person what to try"),
+        (
+            "serve",
+            "its output is the protocol, and its log has a form of its own",
+        ),
+        (
+            "load-connections",
+            "the service manager starts it, and reads a configuration",
+        ),
+        ("broker end", "it says nothing but whether it was done"),
+        (
+            "broker install-service",
+            "it prints the unit of another program",
+        ),
+        ("relay", "its output is the protocol"),
+        ("sandbox", "it becomes the command that it is given"),
+        ("mcp-config", "its output is JSON"),
+        ("config schema", "its output is JSON"),
+        ("token revoke", "it says nothing but whether it was done"),
+        ("setup-sql", "its output is SQL"),
+        ("policy schema", "its output is Cedar's schema language"),
+        (
+            "policy bundle keygen",
+            "it writes a key, and prints its public half",
+        ),
+        (
+            "policy bundle pack",
+            "it writes a file, and prints its digest",
+        ),
+        ("lsp", "its output is the protocol"),
+        ("probe", "its answer is the exit code"),
+        ("completions", "its output is a script of a shell"),
+        ("man", "its output is pages for `man`"),
+    ];
+
+    fn list_without_format(command: &clap::Command, path: &str, found: &mut Vec<String>) {
+        for inner in command.get_subcommands() {
+            let path = format!("{path} {}", inner.get_name());
+            let path = path.trim_start();
+            if inner.has_subcommands() {
+                list_without_format(inner, path, found);
+            } else if inner
+                .get_arguments()
+                .all(|argument| argument.get_id() != "format")
+            {
+                found.push(path.to_owned());
+            }
+        }
+    }
+
+    /// Programs read what commands print, so that each has `--format json` or a reason why not.
+    #[test]
+    fn every_command_prints_json_or_says_why_not() {
+        let mut found = Vec::new();
+        list_without_format(&Arguments::command(), "", &mut found);
+        let listed: Vec<&str> = WITHOUT_FORMAT.iter().map(|(name, _)| *name).collect();
+        assert_eq!(found, listed);
+    }
+
     /// What is wider is broken where it happens to be.
     #[test]
     fn what_follows_the_options_is_no_wider_than_it_is_shown() {

@@ -8,9 +8,9 @@ use std::{
 };
 
 use palisade::{session::Principal, value::Params};
-use palisade_corpus::{AskedStatement, Literals};
+use palisade_corpus::{AskedStatement, Literals, PolicyVersions};
 use palisade_host::{audit_log_of, list_audit_files};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::exit::Failure;
 
@@ -48,6 +48,42 @@ struct RecordLine {
     approval: Option<serde_json::Value>,
     #[serde(default)]
     policies: Vec<String>,
+    #[serde(default)]
+    policy_digest: String,
+    #[serde(default)]
+    entities_digest: String,
+    #[serde(default)]
+    catalog_digest: String,
+}
+
+impl RecordLine {
+    /// By which versions it was decided; empty where the record does not say.
+    fn versions(&self) -> PolicyVersions {
+        PolicyVersions {
+            policies: self.policy_digest.clone(),
+            entities: self.entities_digest.clone(),
+            catalog: self.catalog_digest.clone(),
+        }
+    }
+}
+
+/// What becomes of records that were decided by other versions than those at hand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OtherVersions {
+    /// They are counted, and not taken.
+    LeaveOut,
+    /// They are counted, and taken.
+    Take,
+}
+
+/// A statement of records that were decided by other versions.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct OfOtherVersions {
+    pub(crate) principal: String,
+    pub(crate) sql: String,
+    /// What differs: `policies`, `entities`, `catalog`.
+    pub(crate) differing: Vec<&'static str>,
+    pub(crate) records: u64,
 }
 
 /// What is read of an audit log.
@@ -59,6 +95,23 @@ pub(crate) struct AskedInLog {
     pub(crate) policies: BTreeMap<String, Duration>,
     /// The time of the first and of the last record.
     pub(crate) window: Option<(Duration, Duration)>,
+    /// How many records there are of statements.
+    pub(crate) records: u64,
+    /// Those that were decided by other versions than those at hand, where any were given.
+    pub(crate) other_versions: Vec<OfOtherVersions>,
+}
+
+impl AskedInLog {
+    /// How many records were decided by other versions, and what differs.
+    pub(crate) fn count_other_versions(&self) -> (u64, Vec<&'static str>) {
+        let others = self.other_versions.iter();
+        let differing: BTreeSet<&str> = others
+            .clone()
+            .flat_map(|one| one.differing.clone())
+            .collect();
+        let records = others.map(|one| one.records).sum();
+        (records, differing.into_iter().collect())
+    }
 }
 
 /// The statements of a file of JSON lines, `{"sql", "params"?, "as"}`.
@@ -124,8 +177,12 @@ pub(crate) fn read_record(path: &Path, seq: u64) -> Result<AskedStatement, Failu
     })
 }
 
-/// The statements of an audit log, and of the files that were renamed before it.
-pub(crate) fn read_audit(path: &Path) -> Result<AskedInLog, Failure> {
+/// The statements of an audit log, and of the files that were renamed before it. With `at_hand`, records that were decided
+/// by other versions are told of.
+pub(crate) fn read_audit(
+    path: &Path,
+    at_hand: Option<(&PolicyVersions, OtherVersions)>,
+) -> Result<AskedInLog, Failure> {
     let files = if path == audit_log_of(path) {
         list_audit_files(path).map_err(|error| unread(path, &error))?
     } else {
@@ -147,6 +204,7 @@ pub(crate) fn read_audit(path: &Path) -> Result<AskedInLog, Failure> {
     }
     let mut log = AskedInLog::default();
     let mut by_shape: BTreeMap<(String, String), AskedStatement> = BTreeMap::new();
+    let mut others: BTreeMap<(String, String, Vec<&'static str>), u64> = BTreeMap::new();
     for file in files {
         for_each_line(&file, &mut |line| {
             let read: RecordLine = serde_json::from_str(line).map_err(|error| error.to_string())?;
@@ -154,9 +212,11 @@ pub(crate) fn read_audit(path: &Path) -> Result<AskedInLog, Failure> {
             if read.kind.as_deref() != Some("statement") || read.dry_run {
                 return Ok(());
             }
+            let versions = read.versions();
             let (Some(principal), Some(sql)) = (read.principal, read.statement) else {
                 return Err("the record has no `principal` or no `statement`".to_owned());
             };
+            log.records += 1;
             let at = Duration::from_millis(read.time_ms.unwrap_or_default());
             log.window = Some(match log.window {
                 Some((first, last)) => (first.min(at), last.max(at)),
@@ -172,6 +232,17 @@ pub(crate) fn read_audit(path: &Path) -> Result<AskedInLog, Failure> {
                     .is_none_or(|session| !tainted.contains(&session));
             let permitted = read.decision.as_deref() == Some("allow");
             let parsed = parse_principal(&principal)?;
+            if let Some((at_hand, others_are)) = at_hand {
+                let differing = at_hand.list_differing(&versions);
+                if !differing.is_empty() {
+                    let key = (principal.clone(), sql.clone(), differing);
+                    *others.entry(key).or_default() += 1;
+                    match others_are {
+                        OtherVersions::LeaveOut => return Ok(()),
+                        OtherVersions::Take => {}
+                    }
+                }
+            }
             let known = by_shape.entry((principal, sql.clone()));
             let known = known.or_insert_with(|| AskedStatement {
                 principal: parsed,
@@ -197,6 +268,13 @@ pub(crate) fn read_audit(path: &Path) -> Result<AskedInLog, Failure> {
         })?;
     }
     log.statements = by_shape.into_values().collect();
+    let told = |((principal, sql, differing), records)| OfOtherVersions {
+        principal,
+        sql,
+        differing,
+        records,
+    };
+    log.other_versions = others.into_iter().map(told).collect();
     Ok(log)
 }
 

@@ -10,18 +10,21 @@ use palisade::{
     catalog::{Catalog, RelationKind},
     dialect::Dialect,
     firewall::{Firewall, ShownColumn},
-    ident,
     policy::PolicySet,
     session::{Principal, Session},
     value::Params,
 };
-use palisade_corpus::PolicyTests;
+use palisade_corpus::{PolicyTests, Report, TextForm};
+use palisade_host::PolicyFolder;
+use serde_json::json;
 
 use crate::{
-    args::SecretArguments,
+    args::{Format, SecretArguments},
     database::{Access, Database},
     exit::{Exit, Failure},
-    human, output,
+    human,
+    init_proposals::{self, Proposal, quote_name},
+    output,
     policies::{self, STARTER},
     policy_test::{not_loaded, not_run, replace},
     setup::Setup,
@@ -40,42 +43,142 @@ pub(crate) fn run(arguments: &InitArguments) -> Result<Exit, Failure> {
         "palisade init sqlite:demo.db",
     )?;
     let catalog = database.catalog()?;
-    let firewall = setup.firewall(catalog, Access::Write)?;
+    let starter = setup.firewall(catalog.clone(), Access::Write)?;
     let place = Place::new(&arguments.dir, &database);
     let known = place.known_columns();
-    let session = Session::new(Principal::new("Agent", "someone"));
-    let columns = firewall
-        .shown_columns(&session)
-        .map_err(|refused| Failure::Internal(refused.to_string()))?;
-    let mut out = String::new();
-    for (path, text) in place.files(&database, &arguments.secret, &firewall)? {
-        let what = write(&path, &text)?;
-        let _ = writeln!(out, "{what} {}", path.display());
-    }
-    out.push_str(&explain(&columns, &known, &place.snapshot));
-    out.push_str(&place.conclude()?);
-    output::text(&out)?;
-    Ok(Exit::Permitted)
+    let sample = match arguments.sample {
+        true => Some(init_proposals::sample(&database)?),
+        false => None,
+    };
+    // What the folder says by now; where it has none, or none that loads, what the starter policies say.
+    let is_first = !place.classification().exists();
+    let current = PolicyFolder::read(&place.policies)
+        .ok()
+        .and_then(|folder| starter.renewed(catalog.clone(), folder.sources).ok());
+    let plain = shown_columns(current.as_ref().unwrap_or(&starter))?
+        .into_iter()
+        .filter(|column| column.tags.is_empty())
+        .map(|column| format!("{}.{}", column.table, column.column))
+        // By its values, a column is looked at anew.
+        .filter(|column| arguments.sample || !known.contains(column))
+        .collect();
+    let proposals = init_proposals::propose(&catalog, &plain, sample.as_ref());
+    let entries: String = proposals.iter().map(Proposal::entry).collect();
+    let mut sources = starter.sources().clone();
+    let classification = sources.classification.unwrap_or_default() + &entries;
+    sources.classification = Some(classification);
+    let firewall = match is_first {
+        true => (starter.renewed(catalog, sources))
+            .map_err(|error| Failure::Internal(error.to_string()))?,
+        false => starter,
+    };
+    let mut written = Written::default();
+    let report = place
+        .files(&database, &arguments.secret, &firewall)
+        .and_then(|files| {
+            for (path, text) in files {
+                written.write(&path, &text)?;
+            }
+            place.conclude(&mut written)
+        });
+    let report = match report {
+        Ok(report) => report,
+        Err(failure) => {
+            written.take_back();
+            return Err(failure);
+        }
+    };
+    let exit = match report.is_passed() {
+        true => Exit::Permitted,
+        false => Exit::Refused,
+    };
+    let found = Found {
+        columns: shown_columns(&firewall)?,
+        known,
+        proposals,
+        not_sampled: sample.map_or_else(Vec::new, |sample| sample.not_sampled),
+        is_first,
+    };
+    output::text(&match arguments.format {
+        Format::Json => found.json(&written, &report)?,
+        Format::Text => {
+            let mut out = String::new();
+            for (what, path) in &written.files {
+                let _ = writeln!(out, "{what:5} {}", path.display());
+            }
+            out.push_str(&found.explain(&place.snapshot));
+            out.push_str(&place.tell(&report));
+            out
+        }
+    })?;
+    Ok(exit)
 }
 
-/// Writes a file that is not there, and leaves any other as it is.
-fn write(path: &Path, text: &str) -> Result<&'static str, Failure> {
-    match std::fs::read_to_string(path) {
-        Ok(found) if found == text => return Ok("same "),
-        Ok(_) => return Ok("kept "),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-        Err(error) => {
-            let shown = path.display();
-            return Err(Failure::Usage(format!("cannot read `{shown}`: {error}")));
-        }
+/// What anybody is shown of each column.
+fn shown_columns(firewall: &Firewall) -> Result<Vec<ShownColumn>, Failure> {
+    let session = Session::new(Principal::new("Agent", "someone"));
+    firewall
+        .shown_columns(&session)
+        .map_err(|refused| Failure::Internal(refused.to_string()))
+}
+
+/// What became of each file.
+#[derive(Default)]
+struct Written {
+    /// `wrote`, `same` or `kept`, and the file.
+    files: Vec<(&'static str, PathBuf)>,
+    /// Folders that were made, the outer first.
+    folders: Vec<PathBuf>,
+    /// Files that were written and are not told of.
+    others: Vec<PathBuf>,
+}
+
+impl Written {
+    /// Writes a file that is not there, and leaves any other as it is.
+    fn write(&mut self, path: &Path, text: &str) -> Result<(), Failure> {
+        let what = match std::fs::read_to_string(path) {
+            Ok(found) if found == text => "same",
+            Ok(_) => "kept",
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                self.make_folder(path)?;
+                replace(path, text)?;
+                "wrote"
+            }
+            Err(error) => {
+                let shown = path.display();
+                return Err(Failure::Usage(format!("cannot read `{shown}`: {error}")));
+            }
+        };
+        self.files.push((what, path.to_owned()));
+        Ok(())
     }
-    if let Some(folder) = path.parent() {
+
+    fn make_folder(&mut self, path: &Path) -> Result<(), Failure> {
+        let Some(folder) = path.parent() else {
+            return Ok(());
+        };
+        let missing = folder
+            .ancestors()
+            .take_while(|one| !one.as_os_str().is_empty() && !one.exists());
+        let missing: Vec<PathBuf> = missing.map(Path::to_owned).collect();
         std::fs::create_dir_all(folder).map_err(|error| {
             Failure::Usage(format!("cannot make `{}`: {error}", folder.display()))
         })?;
+        self.folders.extend(missing.into_iter().rev());
+        Ok(())
     }
-    replace(path, text)?;
-    Ok("wrote")
+
+    /// Takes away what was written, so that nothing half-made stays.
+    fn take_back(&self) {
+        let files = self.files.iter().filter(|(what, _)| *what == "wrote");
+        for path in files.map(|(_, path)| path).chain(&self.others) {
+            // What cannot be taken away is told by the failure that led here.
+            let _ = std::fs::remove_file(path);
+        }
+        for folder in self.folders.iter().rev() {
+            let _ = std::fs::remove_dir(folder);
+        }
+    }
 }
 
 /// Where everything goes.
@@ -136,8 +239,13 @@ impl Place {
             self.dir.join("palisade.toml"),
             self.configuration(database, secret)?,
         )];
+        let classification = firewall.sources().classification.as_deref();
         for (name, text) in STARTER.iter().filter(|(name, _)| !policies::is_test(name)) {
-            files.push((self.policies.join(name), (*text).to_owned()));
+            let text = match *name {
+                "classification.toml" => classification.unwrap_or(text),
+                _ => text,
+            };
+            files.push((self.policies.join(name), text.to_owned()));
         }
         let catalog = firewall.catalog();
         files.push((self.snapshot.clone(), catalog.to_snapshot()));
@@ -207,19 +315,37 @@ impl Place {
     }
 
     /// Runs the tests that are there, and writes a lock where there is none.
-    fn conclude(&self) -> Result<String, Failure> {
-        let shown = self.policies.display();
+    fn conclude(&self, written: &mut Written) -> Result<Report, Failure> {
         let tests = PolicyTests::load(&self.policies).map_err(not_loaded)?;
         let fault = |error| not_run(&error, &self.policies);
         let lock = tests.lock().map_err(fault)?;
         if lock.old.is_none() {
             replace(&lock.path, &lock.new)?;
+            written.others.push(lock.path);
         }
-        let report = tests.run().map_err(fault)?;
-        Ok(format!(
-            "\nTests in `{shown}`: {}. Edit the policies, then run\n  palisade policy test {shown}\n",
-            report.summary()
-        ))
+        tests.run().map_err(fault)
+    }
+
+    /// What became of the tests, for people.
+    fn tell(&self, report: &Report) -> String {
+        let shown = self.policies.display();
+        match report.is_passed() {
+            true => format!(
+                "\nTests in `{shown}`: {}. Edit the policies, then run\n  palisade policy test {shown}\n",
+                report.summary()
+            ),
+            false => {
+                let form = TextForm {
+                    verbose: false,
+                    folder: self.policies.clone(),
+                };
+                format!("\nTests in `{shown}`:\n{}", report.text(&form))
+            }
+        }
+    }
+
+    fn classification(&self) -> PathBuf {
+        self.policies.join("classification.toml")
     }
 }
 
@@ -239,16 +365,8 @@ fn first_tests(firewall: &Firewall) -> Result<String, Failure> {
             RelationKind::Virtual | RelationKind::System => false,
         });
     for (number, relation) in (1..).zip(tables.take(FIRST)) {
-        let name = [&relation.schema, &relation.name].map(|part| {
-            if ident::is_plain(part) {
-                return part.clone();
-            }
-            match firewall.catalog().dialect() {
-                Dialect::Sqlite | Dialect::Postgres => ident::quote(part),
-                Dialect::Mysql => format!("`{}`", part.replace('`', "``")),
-            }
-        });
-        let sql = format!("SELECT * FROM {}", name.join("."));
+        let name = quote_name(firewall.catalog().dialect(), relation);
+        let sql = format!("SELECT * FROM {name}");
         let (_, trace) = firewall
             .explain(&sql, &Params::None, &session)
             .map_err(|error| Failure::Internal(error.to_string()))?;
@@ -267,41 +385,104 @@ fn first_tests(firewall: &Firewall) -> Result<String, Failure> {
     Ok(out)
 }
 
-/// What is proposed for each column that is not plain, of those that an earlier run did not know.
-fn explain(columns: &[ShownColumn], known: &BTreeSet<String>, snapshot: &Path) -> String {
-    let name = |column: &ShownColumn| format!("{}.{}", column.table, column.column);
-    let new: Vec<&ShownColumn> = columns
-        .iter()
-        .filter(|column| !known.contains(&name(column)))
-        .collect();
-    if new.is_empty() {
-        return "\nNo column is new.\n".to_owned();
+/// What is to be told of columns.
+struct Found {
+    columns: Vec<ShownColumn>,
+    /// The columns that an earlier run knew.
+    known: BTreeSet<String>,
+    proposals: Vec<Proposal>,
+    not_sampled: Vec<String>,
+    /// Whether the proposals are written into the folder.
+    is_first: bool,
+}
+
+impl Found {
+    /// Why a column is not plain.
+    fn why(&self, column: &ShownColumn) -> String {
+        let name = format!("{}.{}", column.table, column.column);
+        let mut proposed = self.proposals.iter().filter(|one| one.column == name);
+        match (proposed.next(), column.chosen_by.as_slice()) {
+            (Some(proposal), _) if self.is_first => proposal.why.clone(),
+            (_, []) => "by what it is computed from".to_owned(),
+            (_, chosen) => format!("its name matches {}", chosen.join(", ")),
+        }
     }
-    let mut out = match (new.len(), known.is_empty()) {
-        (count, true) => format!("\n{count} columns.\n"),
-        (1, false) => "\n1 column is new.\n".to_owned(),
-        (count, false) => format!("\n{count} columns are new.\n"),
-    };
-    for column in new.iter().filter(|column| column.level != "plain") {
-        let why = match column.chosen_by.as_slice() {
-            [] => "by what it is computed from".to_owned(),
-            chosen => format!("its name matches {}", chosen.join(", ")),
+
+    fn is_new(&self, column: &ShownColumn) -> bool {
+        let name = format!("{}.{}", column.table, column.column);
+        !self.known.contains(&name)
+    }
+
+    fn json(&self, written: &Written, report: &Report) -> Result<String, Failure> {
+        let files = written.files.iter();
+        let files =
+            files.map(|(what, path)| json!({"file": path.display().to_string(), "state": what}));
+        let columns = self.columns.iter().map(|column| {
+            json!({
+                "column": format!("{}.{}", column.table, column.column),
+                "type": column.type_name,
+                "level": column.level,
+                "tags": column.tags,
+                "why": (column.level != "plain").then(|| self.why(column)),
+                "new": self.is_new(column),
+            })
+        });
+        let proposals = serde_json::to_value(&self.proposals)
+            .map_err(|error| Failure::Internal(error.to_string()))?;
+        let told = json!({
+            "files": files.collect::<Vec<_>>(),
+            "columns": columns.collect::<Vec<_>>(),
+            "proposals": proposals,
+            "proposals_written": self.is_first,
+            "not_sampled": self.not_sampled,
+            "tests": report.json(),
+        });
+        Ok(format!("{told}\n"))
+    }
+
+    /// What is proposed for each column that is not plain, of those that an earlier run did not know.
+    fn explain(&self, snapshot: &Path) -> String {
+        let new: Vec<&ShownColumn> = (self.columns.iter())
+            .filter(|column| self.is_new(column))
+            .collect();
+        let mut out = match (new.len(), self.known.is_empty()) {
+            (0, _) => "\nNo column is new.\n".to_owned(),
+            (count, true) => format!("\n{count} columns.\n"),
+            (1, false) => "\n1 column is new.\n".to_owned(),
+            (count, false) => format!("\n{count} columns are new.\n"),
         };
-        let told = format!(
-            "{}: {}, since it is {}: {why}",
-            human::printable(&name(column)),
-            column.level,
-            column.tags.join(", ")
-        );
-        out.push_str(&human::wrap(&told, 2, 4));
+        for column in new.iter().filter(|column| column.level != "plain") {
+            let told = format!(
+                "{}.{}: {}, since it is {}: {}",
+                human::printable(&column.table),
+                human::printable(&column.column),
+                column.level,
+                column.tags.join(", "),
+                human::printable(&self.why(column))
+            );
+            out.push_str(&human::wrap(&told, 2, 4));
+        }
+        if !new.is_empty() {
+            out.push_str("The others stay plain. `classification.toml` has the patterns.\n");
+        }
+        if !self.is_first && !self.proposals.is_empty() {
+            out.push_str("\nProposed for `classification.toml`, which stays as it is:\n");
+            for proposal in &self.proposals {
+                for line in proposal.entry().lines() {
+                    let _ = writeln!(out, "{}", human::printable(line));
+                }
+            }
+        }
+        for table in &self.not_sampled {
+            let _ = writeln!(out, "Not looked at: {}", human::printable(table));
+        }
+        if !self.known.is_empty() && !new.is_empty() {
+            let told = format!(
+                "Tests still decide over the catalog as it was: delete `{}` and run this again to take the new one.",
+                snapshot.display()
+            );
+            out.push_str(&human::wrap(&told, 0, 0));
+        }
+        out
     }
-    out.push_str("The others stay plain. `classification.toml` has the patterns.\n");
-    if !known.is_empty() {
-        let told = format!(
-            "Tests still decide over the catalog as it was: delete `{}` and run this again to take the new one.",
-            snapshot.display()
-        );
-        out.push_str(&human::wrap(&told, 0, 0));
-    }
-    out
 }

@@ -58,9 +58,6 @@ pub(crate) fn line(answer: &Answer) -> Result<String, serde_json::Error> {
                 .map(|action| action.trim_matches('`'))
                 .collect(),
             incident: refusal.and_then(|refusal| refusal.incident.as_deref()),
-            pending: refusal
-                .and_then(|refusal| refusal.waiting_change.as_deref())
-                .map(|change| Pending { change }),
         }),
         trace: explained.map(|explained| &explained.trace),
         deciding: explained.map(|explained| explained.policies.as_slice()),
@@ -98,14 +95,6 @@ struct RefusalPart<'a> {
     remediation_hint: &'a str,
     next_valid_actions: Vec<&'a str>,
     incident: Option<&'a str>,
-    /// The change that waits for an approval.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pending: Option<Pending<'a>>,
-}
-
-#[derive(Serialize)]
-struct Pending<'a> {
-    change: &'a str,
 }
 
 #[derive(Serialize)]

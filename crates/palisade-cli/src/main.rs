@@ -70,6 +70,7 @@ mod host;
 mod http_config;
 mod human;
 mod init;
+mod init_proposals;
 mod json;
 mod key_file;
 mod ledger;

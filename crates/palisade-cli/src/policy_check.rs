@@ -118,11 +118,14 @@ fn find_unchecked(setup: &Setup) -> Vec<Unchecked> {
 }
 
 /// A problem as programs are told of it: `level` is `error` or `warning`.
-struct Told<'p> {
-    level: &'static str,
-    code: &'static str,
-    file: String,
-    problem: &'p PolicyProblem,
+pub(crate) struct Told {
+    pub(crate) level: &'static str,
+    pub(crate) code: &'static str,
+    pub(crate) file: String,
+    pub(crate) line: Option<u32>,
+    pub(crate) column: Option<u32>,
+    pub(crate) message: String,
+    pub(crate) help: Option<String>,
 }
 
 fn render(
@@ -131,15 +134,18 @@ fn render(
     (errors, warnings): (&[PolicyProblem], &[PolicyProblem]),
     unchecked: &[Unchecked],
 ) -> Result<String, Failure> {
-    let told = |level, problem| Told {
+    let told = |level, problem: &PolicyProblem| Told {
         level,
         code: problem_code(problem),
         file: setup.policies.shown_file(problem),
-        problem,
+        line: problem.line,
+        column: problem.column,
+        message: problem.message.clone(),
+        help: problem.help.clone(),
     };
     let errors = errors.iter().map(|problem| told("error", problem));
     let warnings = warnings.iter().map(|problem| told("warning", problem));
-    let all: Vec<Told<'_>> = errors.chain(warnings).collect();
+    let all: Vec<Told> = errors.chain(warnings).collect();
     Ok(match form {
         CheckFormat::Json => {
             let unchecked = unchecked.iter().map(|one| match one.is_rule {
@@ -153,14 +159,18 @@ fn render(
             format!("{told}\n")
         }
         CheckFormat::Github => all.iter().map(Told::github).collect(),
-        CheckFormat::Sarif => format!("{}\n", sarif(&all)),
+        CheckFormat::Sarif => {
+            let rules = Rule::ALL.iter();
+            let rules = rules.map(|rule| [rule.slug(), rule.summary(), rule.harm(), rule.cure()]);
+            format!("{}\n", sarif(&all, rules))
+        }
         CheckFormat::Junit => {
             let cases = all.iter().map(|told| junit::Problem {
                 name: told.code.to_owned(),
                 file: told.file.clone(),
-                line: told.problem.line,
-                message: told.problem.message.clone(),
-                help: told.problem.help.clone(),
+                line: told.line,
+                message: told.message.clone(),
+                help: told.help.clone(),
             });
             junit::problems("palisade policy check", cases).map_err(Failure::Internal)?
         }
@@ -173,60 +183,58 @@ pub(crate) fn problem_code(problem: &PolicyProblem) -> &'static str {
     problem.rule.map_or("not-loaded", Rule::slug)
 }
 
-impl Told<'_> {
+impl Told {
     fn json(&self) -> Value {
         json!({
             "level": self.level,
             "code": self.code,
             "file": self.file,
-            "line": self.problem.line,
-            "column": self.problem.column,
-            "message": self.problem.message,
-            "help": self.problem.help,
+            "line": self.line,
+            "column": self.column,
+            "message": self.message,
+            "help": self.help,
         })
     }
 
     /// A workflow command. `%` and line ends are escaped, so that a message cannot give another.
-    fn github(&self) -> String {
+    pub(crate) fn github(&self) -> String {
         let data = |text: &str| {
             let text = text.replace('%', "%25");
             text.replace('\r', "%0D").replace('\n', "%0A")
         };
         let property = |text: &str| data(text).replace(':', "%3A").replace(',', "%2C");
-        let place = match (self.problem.line, self.problem.column) {
+        let place = match (self.line, self.column) {
             (Some(line), Some(column)) => format!(",line={line},col={column}"),
-            (_, _) => String::new(),
+            (Some(line), None) => format!(",line={line}"),
+            (None, _) => String::new(),
         };
-        let help = self.problem.help.as_deref();
+        let help = self.help.as_deref();
         let help = help.map(|help| format!("\nhelp: {help}"));
         format!(
             "::{} file={}{place},title={}::{}\n",
             self.level,
             property(&self.file),
             property(self.code),
-            data(&format!(
-                "{}{}",
-                self.problem.message,
-                help.unwrap_or_default()
-            ))
+            data(&format!("{}{}", self.message, help.unwrap_or_default()))
         )
     }
 }
 
 /// The Static Analysis Results Interchange Format, version 2.1.0.
-fn sarif(all: &[Told<'_>]) -> Value {
-    let rules = Rule::ALL.iter().map(|rule| {
+/// A rule is its code, what it finds, what goes wrong and the cure.
+pub(crate) fn sarif(all: &[Told], rules: impl Iterator<Item = [&'static str; 4]>) -> Value {
+    let rules = rules.map(|[slug, summary, harm, cure]| {
         json!({
-            "id": rule.slug(),
-            "shortDescription": {"text": rule.summary()},
+            "id": slug,
+            "shortDescription": {"text": summary},
             "defaultConfiguration": {"level": "warning"},
-            "help": {"text": format!("{}. {}.", rule.harm(), rule.cure())},
+            "help": {"text": format!("{harm}. {cure}.")},
         })
     });
     let results = all.iter().map(|told| {
-        let region = told.problem.line.map(
-            |line| json!({"startLine": line, "startColumn": told.problem.column.unwrap_or(1)}),
-        );
+        let region = told
+            .line
+            .map(|line| json!({"startLine": line, "startColumn": told.column.unwrap_or(1)}));
         let mut place = json!({"artifactLocation": {"uri": told.file}});
         if let (Some(region), Some(place)) = (region, place.as_object_mut()) {
             place.insert("region".to_owned(), region);
@@ -234,7 +242,7 @@ fn sarif(all: &[Told<'_>]) -> Value {
         json!({
             "ruleId": told.code,
             "level": told.level,
-            "message": {"text": told.problem.message},
+            "message": {"text": told.message},
             "locations": [{"physicalLocation": place}],
         })
     });

@@ -2,11 +2,11 @@
 
 use std::{fmt::Write as _, path::Path};
 
-use palisade_corpus::{AskedStatement, PolicyChange, PolicyTests, Replay};
+use palisade_corpus::{PolicyChange, PolicyDiff, PolicyTests, PolicyVersions, Replay};
 use serde::Serialize;
 
 use crate::{
-    asked_statements,
+    asked_statements::{self, AskedInLog, OfOtherVersions, OtherVersions},
     exit::{Exit, Failure},
     human, output,
     policy_diff_rows::{self, RowChange},
@@ -18,24 +18,52 @@ use crate::{
 pub(crate) fn run(arguments: &DiffArguments) -> Result<Exit, Failure> {
     let old = PolicyTests::load(&arguments.old).map_err(not_loaded)?;
     let new = PolicyTests::load(&arguments.new).map_err(not_loaded)?;
-    if new.corpus().catalogs.is_empty() {
+    if new.corpus().catalogs.is_empty() && old.corpus().catalogs.is_empty() {
         return Err(Failure::Usage(format!(
             "there are no tables in `{}`\n  help: write `CREATE` statements into `NAME.sql` there",
             arguments.new.join("tests").display()
         )));
     }
-    if let Some(asked) = read_asked(arguments)? {
-        return replay(arguments, (&old, &new), &asked);
+    if arguments.audit.is_some() || arguments.statements.is_some() {
+        return replay(arguments, (&old, &new));
     }
     let diff = new
         .compare_with(&old)
         .map_err(|error| not_run(&error, &arguments.new))?;
     output::text(&match arguments.format {
         DiffFormat::Json => print_json(&diff)?,
-        DiffFormat::Text => describe(&diff.changes),
-        DiffFormat::Markdown => table(&diff.changes),
+        DiffFormat::Text => describe(&diff.changes) + &describe_limits(&diff),
+        DiffFormat::Markdown => {
+            let limits = describe_limits(&diff);
+            let limits = match limits.is_empty() {
+                true => limits,
+                false => format!("\n```text\n{limits}```\n"),
+            };
+            table(&diff.changes) + &limits
+        }
     })?;
-    Ok(judge(arguments.fail_on, &diff.changes))
+    let most = arguments.max_undecided.unwrap_or(0);
+    Ok(match judge(arguments.fail_on, &diff.changes) {
+        Exit::Permitted if diff.undecided_percent() > f64::from(most) => Exit::Undecided,
+        exit => exit,
+    })
+}
+
+/// What the newer tests lack, and what could not be compared.
+pub(crate) fn describe_limits(diff: &PolicyDiff) -> String {
+    let mut out = String::new();
+    for (head, lines) in [
+        ("of the tests, compared as they were", &diff.dropped),
+        ("undecided", &diff.undecided),
+    ] {
+        if !lines.is_empty() {
+            let _ = writeln!(out, "{head}:");
+        }
+        for line in lines {
+            let _ = writeln!(out, "  {}", human::printable(line));
+        }
+    }
+    out
 }
 
 /// Whether the differences are admitted.
@@ -54,12 +82,19 @@ fn print_json(value: &impl serde::Serialize) -> Result<String, Failure> {
     Ok(text + "\n")
 }
 
-/// The statements that are compared, where some are named.
-fn read_asked(arguments: &DiffArguments) -> Result<Option<Vec<AskedStatement>>, Failure> {
+/// The statements that are compared.
+fn read_asked(arguments: &DiffArguments, old: &PolicyVersions) -> Result<AskedInLog, Failure> {
+    let others = match arguments.any_version {
+        true => OtherVersions::Take,
+        false => OtherVersions::LeaveOut,
+    };
     match (&arguments.audit, &arguments.statements) {
-        (Some(path), _) => Ok(Some(asked_statements::read_audit(path)?.statements)),
-        (None, Some(path)) => asked_statements::read_statements(path).map(Some),
-        (None, None) => Ok(None),
+        (Some(path), _) => asked_statements::read_audit(path, Some((old, others))),
+        (None, Some(path)) => Ok(AskedInLog {
+            statements: asked_statements::read_statements(path)?,
+            ..AskedInLog::default()
+        }),
+        (None, None) => Ok(AskedInLog::default()),
     }
 }
 
@@ -68,6 +103,10 @@ fn read_asked(arguments: &DiffArguments) -> Result<Option<Vec<AskedStatement>>, 
 struct Told<'a> {
     #[serde(flatten)]
     replay: &'a Replay,
+    /// Statements of records that other versions than those of the old folder decided.
+    not_replayable_versions: &'a [OfOtherVersions],
+    /// Such statements that were decided all the same.
+    other_versions: &'a [OfOtherVersions],
     #[serde(skip_serializing_if = "Option::is_none")]
     rows: Option<&'a [RowChange]>,
 }
@@ -76,9 +115,16 @@ struct Told<'a> {
 fn replay(
     arguments: &DiffArguments,
     (old, new): (&PolicyTests, &PolicyTests),
-    asked: &[AskedStatement],
 ) -> Result<Exit, Failure> {
-    let catalog = choose_catalog(arguments.catalog.as_ref(), &arguments.new, new)?;
+    let catalog = choose_catalog_of_both(arguments, old, new)?;
+    let ground = match old.corpus().catalogs.contains_key(&catalog) {
+        true => old.versions(&catalog),
+        // The tables are new; its policies and entities are what they are.
+        false => new.versions_by(old, &catalog),
+    };
+    let at_hand = ground.map_err(|error| not_run(&error, &arguments.old))?;
+    let log = read_asked(arguments, &at_hand)?;
+    let asked = log.statements.as_slice();
     let replay = new
         .replay(old, &catalog, asked)
         .map_err(|error| not_run(&error, &arguments.new))?;
@@ -87,13 +133,17 @@ fn replay(
         None => None,
     };
     let percent = replay.undecided_percent();
+    let left_out = match arguments.any_version {
+        true => &[][..],
+        false => log.other_versions.as_slice(),
+    };
     let mut counts = format!(
         "{} statements: {} change, {} stay as they are, {} undecided ({percent:.1} %), {} not replayable\n",
-        asked.len(),
+        asked.len() + left_out.len(),
         replay.changes.len(),
         replay.unchanged,
         replay.undecided.len(),
-        replay.not_replayable.len()
+        replay.not_replayable.len() + left_out.len()
     );
     for (why, statements) in [
         (
@@ -106,6 +156,19 @@ fn replay(
             let _ = writeln!(counts, "  {why}: {}", human::printable(sql));
         }
     }
+    for one in &log.other_versions {
+        let head = match arguments.any_version {
+            true => "decided by other versions",
+            false => "not replayable, decided by other versions",
+        };
+        let _ = writeln!(
+            counts,
+            "  {head} ({}), {} records: {}",
+            one.differing.join(", "),
+            one.records,
+            human::printable(&one.sql)
+        );
+    }
     if let Some(rows) = &rows {
         counts.push_str("rows:\n");
         counts.push_str(&policy_diff_rows::describe(rows));
@@ -113,15 +176,41 @@ fn replay(
     output::text(&match arguments.format {
         DiffFormat::Json => print_json(&Told {
             replay: &replay,
+            not_replayable_versions: left_out,
+            other_versions: match arguments.any_version {
+                true => &log.other_versions,
+                false => &[],
+            },
             rows: rows.as_deref(),
         })?,
         DiffFormat::Text => describe(&replay.changes) + &counts,
         DiffFormat::Markdown => format!("{}\n```text\n{counts}```\n", table(&replay.changes)),
     })?;
+    // A log of which nothing was decided anew says nothing.
+    let is_nothing = replay.changes.is_empty()
+        && replay.unchanged == 0
+        && !(left_out.is_empty() && replay.not_replayable.is_empty());
+    let most = f64::from(arguments.max_undecided.unwrap_or(100));
     Ok(match judge(arguments.fail_on, &replay.changes) {
-        Exit::Permitted if percent > f64::from(arguments.max_undecided) => Exit::Undecided,
+        Exit::Permitted if is_nothing || percent > most => Exit::Undecided,
         exit => exit,
     })
+}
+
+/// The tables that statements are about, of the tests of either folder.
+fn choose_catalog_of_both(
+    arguments: &DiffArguments,
+    old: &PolicyTests,
+    new: &PolicyTests,
+) -> Result<String, Failure> {
+    let is_of_old = |name: &String| old.corpus().catalogs.contains_key(name);
+    match &arguments.catalog {
+        Some(name) if is_of_old(name) => Ok(name.clone()),
+        None if new.corpus().catalogs.is_empty() => {
+            choose_catalog(arguments.catalog.as_ref(), &arguments.old, old)
+        }
+        named => choose_catalog(named.as_ref(), &arguments.new, new),
+    }
 }
 
 /// The tables that statements are about.

@@ -51,6 +51,13 @@ pub(crate) fn run(arguments: &TestArguments, new: &Path) -> Result<Exit, Failure
         }
         TestFormat::Junit => report.junit().map_err(Failure::Internal)?,
         TestFormat::Tap => report.tap(),
+        // Annotations are of files that stand in a change for review; these are new.
+        TestFormat::Github | TestFormat::Sarif => {
+            return Err(Failure::Usage(
+                "what is generated has no annotations\n  help: write `--format text`, `json`, `junit` or `tap`"
+                    .to_owned(),
+            ));
+        }
     })?;
     Ok(match report.is_passed() {
         true => Exit::Permitted,

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::{
     args::Format,
-    asked_statements::{self, AskedInLog},
+    asked_statements::{self, AskedInLog, OtherVersions},
     exit::{Exit, Failure},
     human, output,
     policies::Policies,
@@ -26,9 +26,21 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Runs the command.
 pub(crate) fn run(arguments: &LearnArguments) -> Result<Exit, Failure> {
+    if let Some(days) = arguments.unused {
+        let Some(path) = &arguments.audit else {
+            return Err(Failure::Usage("name a log: `--audit FILE`".to_owned()));
+        };
+        return list_unused(arguments, &asked_statements::read_audit(path, None)?, days);
+    }
     let mut unseen = Vec::new();
+    let tests = PolicyTests::load(&arguments.dir).map_err(not_loaded)?;
+    let catalog = choose_catalog(arguments.catalog.as_ref(), &arguments.dir, &tests)?;
     let log = match (&arguments.audit, &arguments.statements, &arguments.counted) {
-        (Some(path), _, _) => asked_statements::read_audit(path)?,
+        (Some(path), _, _) => {
+            let at_hand = tests.versions(&catalog);
+            let at_hand = at_hand.map_err(|error| not_run(&error, &arguments.dir))?;
+            asked_statements::read_audit(path, Some((&at_hand, OtherVersions::Take)))?
+        }
         (None, Some(path), _) => AskedInLog {
             statements: asked_statements::read_statements(path)?,
             ..AskedInLog::default()
@@ -45,11 +57,14 @@ pub(crate) fn run(arguments: &LearnArguments) -> Result<Exit, Failure> {
             return Err(Failure::Usage("name a log: `--audit FILE`".to_owned()));
         }
     };
-    if let Some(days) = arguments.unused {
-        return list_unused(arguments, &log, days);
+    let others = log.count_other_versions();
+    if let (records @ 1.., differing) = &others {
+        unseen.push(format!(
+            "{records} of {} records were decided by other versions than those of the folder ({}). They were learned from all the same.",
+            log.records,
+            differing.join(", ")
+        ));
     }
-    let tests = PolicyTests::load(&arguments.dir).map_err(not_loaded)?;
-    let catalog = choose_catalog(arguments.catalog.as_ref(), &arguments.dir, &tests)?;
     let learned = tests
         .learn(&catalog, &log.statements)
         .map_err(|error| match error {
@@ -72,6 +87,11 @@ pub(crate) fn run(arguments: &LearnArguments) -> Result<Exit, Failure> {
                     .map_err(|error| Failure::Internal(error.to_string()))?;
                 if let serde_json::Value::Object(told) = &mut told {
                     told.insert("unseen".to_owned(), json!(unseen));
+                    if arguments.audit.is_some() {
+                        let (records, differing) = &others;
+                        let others = json!({ "records": records, "differing": differing });
+                        told.insert("other_versions".to_owned(), others);
+                    }
                 }
                 format!("{told}\n")
             }

@@ -1,8 +1,11 @@
 //! `palisade policy lock`: what every principal may do, written down for review.
 
 use palisade_corpus::PolicyTests;
+use serde::Serialize;
+use serde_json::json;
 
 use crate::{
+    args::Format,
     exit::{Exit, Failure},
     output,
     policy_test::{not_loaded, not_run, replace},
@@ -23,20 +26,53 @@ pub(crate) fn run(arguments: &LockArguments) -> Result<Exit, Failure> {
         .map_err(|error| not_run(&error, &arguments.dir))?;
     let path = lock.path.display();
     let lines = lock.new.lines().count();
-    if lock.is_current() {
-        output::text(&format!("`{path}` is what the policies give\n"))?;
-        return Ok(Exit::Permitted);
+    let (diff, state) = match (lock.is_current(), &lock.old) {
+        (true, _) => (String::new(), State::Current),
+        (false, None) => (String::new(), State::Written),
+        (false, Some(_)) if arguments.update => (lock.diff(), State::Written),
+        (false, Some(_)) => (lock.diff(), State::Stale),
+    };
+    match arguments.format {
+        Format::Text => output::text(&diff)?,
+        Format::Json => {}
     }
-    if lock.old.is_some() {
-        output::text(&lock.diff())?;
-        if !arguments.update {
-            output::text(&format!(
-                "`{path}` is not what the policies give; `--update` writes it anew\n"
-            ))?;
-            return Ok(Exit::Refused);
+    match state {
+        State::Written => replace(&lock.path, &lock.new)?,
+        State::Current | State::Stale => {}
+    }
+    output::text(&match (arguments.format, state) {
+        (Format::Json, _) => {
+            let told = json!({
+                "file": lock.path.display().to_string(),
+                "state": state,
+                "lines": lines,
+                "changed": match &lock.old {
+                    Some(_) => lock.list_changed_lines(),
+                    None => Vec::new(),
+                },
+            });
+            format!("{told}\n")
         }
-    }
-    replace(&lock.path, &lock.new)?;
-    output::text(&format!("`{path}` was written, {lines} lines\n"))?;
-    Ok(Exit::Permitted)
+        (Format::Text, State::Current) => format!("`{path}` is what the policies give\n"),
+        (Format::Text, State::Written) => format!("`{path}` was written, {lines} lines\n"),
+        (Format::Text, State::Stale) => {
+            format!("`{path}` is not what the policies give; `--update` writes it anew\n")
+        }
+    })?;
+    Ok(match state {
+        State::Current | State::Written => Exit::Permitted,
+        State::Stale => Exit::Refused,
+    })
+}
+
+/// What became of the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum State {
+    /// It is what the policies give.
+    Current,
+    /// It was made, or made anew.
+    Written,
+    /// It is not what the policies give, and stays.
+    Stale,
 }

@@ -7,11 +7,13 @@ use std::{
 
 use palisade_corpus::{PolicyTests, TextForm};
 use palisade_host::PolicyFolder;
+use serde_json::json;
 
 use crate::{
+    args::Format,
     exit::{Exit, Failure},
     output,
-    policy_diff::describe,
+    policy_diff::{describe, describe_limits},
     policy_test::{not_loaded, not_run},
     workbench_args::PromoteArguments,
 };
@@ -30,30 +32,49 @@ pub(crate) fn run(arguments: &PromoteArguments) -> Result<Exit, Failure> {
     let tested = read(candidate)?;
     let report = new.run().map_err(|error| not_run(&error, candidate))?;
     if !report.is_passed() {
-        output::text(&report.text(&TextForm {
-            verbose: false,
-            folder: candidate.clone(),
-        }))?;
+        output::text(&match arguments.format {
+            Format::Json => {
+                let told = json!({ "promoted": false, "kept": null, "tests": report.json() });
+                format!("{told}\n")
+            }
+            Format::Text => report.text(&TextForm {
+                verbose: false,
+                folder: candidate.clone(),
+            }),
+        })?;
         return Ok(Exit::Refused);
     }
     let diff = new
         .compare_with(&old)
         .map_err(|error| not_run(&error, candidate))?;
-    output::text(&describe(&diff.changes))?;
+    match arguments.format {
+        Format::Text => output::text(&(describe(&diff.changes) + &describe_limits(&diff)))?,
+        Format::Json => {}
+    }
     let shown = enforced.display();
-    if !arguments.yes {
-        output::text(&format!(
+    let kept = match arguments.yes {
+        true => Some(replace(candidate, enforced, &tested)?),
+        false => None,
+    };
+    output::text(&match (arguments.format, kept) {
+        (Format::Json, kept) => {
+            let told = json!({
+                "promoted": kept.is_some(),
+                "kept": kept.map(|kept| kept.display().to_string()),
+                "diff": diff,
+            });
+            format!("{told}\n")
+        }
+        (Format::Text, None) => format!(
             "the tests of `{}` hold; `--yes` makes it `{shown}`\n",
             candidate.display()
-        ))?;
-        return Ok(Exit::Permitted);
-    }
-    let kept = replace(candidate, enforced, &tested)?;
-    output::text(&format!(
-        "`{shown}` is what `{}` is; what it was is `{}`\n",
-        candidate.display(),
-        kept.display()
-    ))?;
+        ),
+        (Format::Text, Some(kept)) => format!(
+            "`{shown}` is what `{}` is; what it was is `{}`\n",
+            candidate.display(),
+            kept.display()
+        ),
+    })?;
     Ok(Exit::Permitted)
 }
 

@@ -79,11 +79,15 @@ fn describe(request: &AccessRequest) -> String {
             let _ = writeln!(out, "\nPermits alone do not do: {}", human::printable(why));
         }
         None => {
+            let lock: Vec<String> = (request.lock.iter())
+                .map(|line| human::printable(line))
+                .collect();
             let _ = write!(
                 out,
-                "\n## Policies\n\nEach is needed, and none more.\n\n```cedar\n{}```\n\n## What may be seen and done then\n\n{}\n## Test\n\n```toml\n{}```\n",
+                "\n## Policies\n\nEach is needed, and none more.\n\n```cedar\n{}```\n\n## What may be seen and done then\n\n{}\nIn `access.lock`:\n\n```diff\n{}\n```\n\n## Test\n\n```toml\n{}```\n",
                 request.policies,
                 table(&request.changes),
+                lock.join("\n"),
                 request.test
             );
         }

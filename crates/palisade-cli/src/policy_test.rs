@@ -8,8 +8,8 @@ use std::{
 };
 
 use palisade_corpus::{
-    CorpusError, MutationReport, PolicyCoverage, PolicyTests, Report, RunError, TestWarnings,
-    TextForm,
+    CorpusError, MutationReport, PolicyCoverage, PolicyTests, Report, RunError, Status, TestRule,
+    TestWarning, TestWarnings, TextForm,
 };
 
 use crate::{
@@ -18,6 +18,7 @@ use crate::{
     exit::{Exit, Failure},
     output,
     policies::Policies,
+    policy_check::{Told, sarif},
     policy_generate,
     workbench_args::{FailOn, TestArguments, TestFormat},
 };
@@ -197,18 +198,92 @@ fn print(
             }
             format!("{told}\n")
         }
+        TestFormat::Github | TestFormat::Sarif => {
+            let problems = report.problems.clone().into_iter();
+            let survivors = mutation.into_iter().flat_map(MutationReport::problems);
+            let warnings = lint.map_or(&[][..], |lint| lint.warnings.as_slice());
+            let all = annotate(&report, problems.chain(survivors), warnings, arguments);
+            match arguments.format {
+                TestFormat::Github => all.iter().map(Told::github).collect(),
+                TestFormat::Text
+                | TestFormat::Json
+                | TestFormat::Junit
+                | TestFormat::Tap
+                | TestFormat::Sarif => {
+                    let rules = TestRule::ALL
+                        .iter()
+                        .map(|rule| [rule.slug(), rule.summary(), rule.harm(), rule.cure()]);
+                    format!("{}\n", sarif(&all, rules))
+                }
+            }
+        }
         TestFormat::Tap | TestFormat::Junit => {
             let survivors = mutation.into_iter().flat_map(MutationReport::problems);
             report.problems.extend(survivors);
             match arguments.format {
                 TestFormat::Tap => report.tap(),
-                TestFormat::Text | TestFormat::Json | TestFormat::Junit => {
-                    report.junit().map_err(Failure::Internal)?
-                }
+                TestFormat::Text
+                | TestFormat::Json
+                | TestFormat::Junit
+                | TestFormat::Github
+                | TestFormat::Sarif => report.junit().map_err(Failure::Internal)?,
             }
         }
     };
     output::text(&text)
+}
+
+/// Cases that failed and other problems as errors, and warnings, each with its place.
+fn annotate(
+    report: &Report,
+    problems: impl Iterator<Item = String>,
+    warnings: &[TestWarning],
+    arguments: &TestArguments,
+) -> Vec<Told> {
+    let mut all = Vec::new();
+    for result in &report.results {
+        let Status::Failed(differences) = &result.status else {
+            continue;
+        };
+        let told: Vec<String> = differences.iter().map(ToString::to_string).collect();
+        all.push(Told {
+            level: "error",
+            code: "case-fails",
+            file: result.case.file.clone(),
+            line: Some(result.case.line),
+            column: None,
+            message: format!("{}: {}", result.case.name, told.join("\n")),
+            help: None,
+        });
+    }
+    // Warnings that fail are among the problems too, without a place of their own.
+    let is_warning = |text: &String| warnings.iter().any(|one| one.to_string() == *text);
+    all.extend(
+        problems
+            .filter(|text| !is_warning(text))
+            .map(|message| Told {
+                level: "error",
+                code: "tests-fail",
+                file: arguments.dir.join("tests").display().to_string(),
+                line: None,
+                column: None,
+                message,
+                help: None,
+            }),
+    );
+    all.extend(warnings.iter().map(|warning| Told {
+        level: match arguments.fail_on {
+            FailOn::Warning => "error",
+            FailOn::Error => "warning",
+        },
+        code: warning.code,
+        file: warning.file.clone(),
+        line: Some(warning.line),
+        column: None,
+        message: warning.message.clone(),
+        help: Some(warning.help.to_owned()),
+    }));
+    all
 }
 
 /// What is odd about the tests, and what was not looked at. Warnings that fail are told as that.

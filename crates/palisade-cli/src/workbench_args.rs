@@ -66,7 +66,7 @@ pub(crate) struct TestArguments {
     /// Change each policy in one place at a time, and show the changes that no case notices
     #[arg(long, conflicts_with = "update")]
     pub(crate) mutate: bool,
-    /// Say which cases prove nothing, and which principals seem to be misspelt
+    /// Say which cases prove nothing, and which principals nothing else knows
     #[arg(long, conflicts_with = "update")]
     pub(crate) lint: bool,
     /// With --lint: what makes the command fail beside cases that do not hold
@@ -99,6 +99,10 @@ pub(crate) enum TestFormat {
     Junit,
     /// The Test Anything Protocol.
     Tap,
+    /// Commands of a GitHub workflow, which annotates lines.
+    Github,
+    /// SARIF 2.1.0.
+    Sarif,
 }
 
 pub(crate) const FMT_HELP: &str = "\
@@ -189,6 +193,9 @@ pub(crate) struct LockArguments {
     /// Write the file anew where it is another, after printing the difference
     #[arg(long)]
     pub(crate) update: bool,
+    /// How to print it
+    #[arg(long, default_value = "text")]
+    pub(crate) format: Format,
 }
 
 pub(crate) const WHO_HELP: &str = "\
@@ -338,15 +345,18 @@ fn least(text: &str) -> Result<(&'static str, usize), String> {
 pub(crate) const INIT_HELP: &str = "\
 The folder gets a configuration, the starter policies, the database's catalog,
 first tests and an `access.lock`. What is there stays as it is. Nothing of the
-database but its catalog is read.
+database but its catalog is read, without `--sample`.
 
 Examples (after `palisade demo`):
   palisade init sqlite:demo.db desk
+  palisade init sqlite:demo.db sampled --sample
   palisade init sqlite:demo.db
 
 Example for PostgreSQL:
   palisade init postgres://palisade_reader@localhost:5432/sales sales \\
-    --password-env SALES_PASSWORD";
+    --password-env SALES_PASSWORD
+
+Exit code 1: the folder is written, and tests in it do not hold.";
 
 /// `palisade init`
 #[derive(Debug, Args)]
@@ -357,8 +367,14 @@ pub(crate) struct InitArguments {
     /// The folder
     #[arg(value_name = "DIR", default_value = ".")]
     pub(crate) dir: PathBuf,
+    /// Read up to 1000 rows of each table, and propose by what values look like too
+    #[arg(long)]
+    pub(crate) sample: bool,
     #[command(flatten)]
     pub(crate) secret: SecretArguments,
+    /// How to print it
+    #[arg(long, default_value = "text")]
+    pub(crate) format: Format,
 }
 
 pub(crate) const LEARN_HELP: &str = "\
@@ -481,6 +497,9 @@ pub(crate) struct PromoteArguments {
     /// Put it in the place of ENFORCED
     #[arg(long)]
     pub(crate) yes: bool,
+    /// How to print it
+    #[arg(long, default_value = "text")]
+    pub(crate) format: Format,
 }
 
 pub(crate) const PROVE_HELP: &str = "\
@@ -521,8 +540,9 @@ pub(crate) struct ProveArguments {
 }
 
 pub(crate) const DIFF_HELP: &str = "\
-Both are compared over the tables and cases in the tests of NEW. What cannot be
-compared counts as wider: another condition of rows, another mask.
+Both are compared over the tables and cases in the tests of both: what NEW no
+longer tests is compared too. What cannot be compared counts as wider: another
+condition of rows, another mask.
 
 Examples (after `palisade demo`):
   palisade policy diff demo-policies demo-policies
@@ -532,7 +552,8 @@ With statements that are asked, and a replica:
   palisade policy diff old new --statements asked.jsonl \\
     --rows postgres://reader@replica.internal/shop
 
-Exit code 1: something is wider, or as `--fail-on` says.";
+Exit code 1: something is wider, or as `--fail-on` says. 6: nothing is, and more
+than `--max-undecided` is undecided, or no record of the log could be replayed.";
 
 /// `palisade policy diff`
 #[derive(Debug, Args)]
@@ -549,7 +570,11 @@ pub(crate) struct DiffArguments {
     /// Compare statements instead: JSON lines {"sql", "params"?, "as"}
     #[arg(long, value_name = "FILE")]
     pub(crate) statements: Option<PathBuf>,
-    /// The tables of the statements, a catalog in the tests of NEW
+    /// Decide records of other versions of policies, principals or tables than
+    /// OLD's too
+    #[arg(long, requires = "audit")]
+    pub(crate) any_version: bool,
+    /// The tables of the statements, a catalog in the tests of NEW or of OLD
     #[arg(long, value_name = "NAME")]
     pub(crate) catalog: Option<String>,
     /// Run the statements on this database too, a replica: how many rows come
@@ -558,9 +583,10 @@ pub(crate) struct DiffArguments {
     pub(crate) rows: Option<String>,
     #[command(flatten)]
     pub(crate) secret: SecretArguments,
-    /// How many statements in a hundred may stay undecided
-    #[arg(long, value_name = "PERCENT", default_value = "100")]
-    pub(crate) max_undecided: u8,
+    /// How many statements, or tables, in a hundred may stay undecided
+    /// [default: 100 of statements, 0 of tables]
+    #[arg(long, value_name = "PERCENT")]
+    pub(crate) max_undecided: Option<u8>,
     /// How to print the differences
     #[arg(long, default_value = "text")]
     pub(crate) format: DiffFormat,

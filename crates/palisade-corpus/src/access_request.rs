@@ -1,6 +1,6 @@
 //! What a refusal would take to be none: the least permits, and what else they would let be seen.
 
-use std::sync::Arc;
+use std::{path::PathBuf, sync::Arc};
 
 use palisade::{
     catalog::Catalog,
@@ -14,8 +14,9 @@ use serde::Serialize;
 use crate::{
     diff::{self, PolicyChange},
     folder::PolicyTests,
-    learn::{Grants, LearnError, Subject, resolve},
+    learn::{Grants, LearnError, ShownAs, Subject, resolve},
     load::OWN_POLICIES,
+    lock::Lock,
     replay::AskedStatement,
     run::{RunError, Runner},
 };
@@ -37,6 +38,8 @@ pub struct AccessRequest {
     pub obstacle: Option<String>,
     /// What the principal may do then that it may not today.
     pub changes: Vec<PolicyChange>,
+    /// The lines that `access.lock` loses and gets by them, after `-` and `+`.
+    pub lock: Vec<String>,
     /// A case that holds by them, in the format of tests.
     pub test: String,
 }
@@ -84,7 +87,10 @@ impl PolicyTests {
         };
         let mut grants = Grants::default();
         grants.add(&access, &asked, firewall.catalog());
-        let pieces = desk.find_least(&text, &desk.list_pieces(&grants));
+        let mut pieces = desk.find_least(&text, &desk.list_pieces(&grants));
+        if pieces.is_none() && desk.read_masked_instead(&text, &mut grants) {
+            pieces = desk.find_least(&text, &desk.list_pieces(&grants));
+        }
         let mut request = desk.describe(&text, &rejection, None);
         let Some(pieces) = pieces else {
             let with_all = desk.with(&desk.list_pieces(&grants));
@@ -119,6 +125,18 @@ impl PolicyTests {
             // That a column of a table that is there now is hidden is nothing to review.
             request.changes.retain(|change| change.direction.is_wider());
             request.changes.sort();
+            let policies = runner.with_policies(OWN_POLICIES, after.sources());
+            let policies = policies.map_err(|source| RunError::Policies {
+                policies: OWN_POLICIES.to_owned(),
+                catalog: catalog.to_owned(),
+                source,
+            })?;
+            request.lock = Lock {
+                path: PathBuf::new(),
+                old: Some(self.lock_by(&runner)?.new),
+                new: self.lock_by(&policies)?.new,
+            }
+            .list_changed_lines();
         }
         Ok(Some(request))
     }
@@ -158,6 +176,7 @@ impl Desk<'_> {
             policies: String::new(),
             obstacle,
             changes: Vec::new(),
+            lock: Vec::new(),
             test: format!(
                 "[[case]]\nname = \"requested\"\nas = {}\nsql = {}\ndecision = \"allow\"\n",
                 toml::Value::from(principal.as_str()),
@@ -177,6 +196,39 @@ impl Desk<'_> {
         pieces
             .map(|piece| piece.replace("learned.", "requested."))
             .collect()
+    }
+
+    /// Lets columns be read masked, or as tokens, whose plain values a forbid withholds. The columns that need it stand among
+    /// the masked of `grants` afterwards, or those of tokens. Whether that is enough.
+    fn read_masked_instead(&self, text: &str, grants: &mut Grants) -> bool {
+        let columns: Vec<(String, String)> = (grants.tables.iter())
+            .flat_map(|(table, grant)| {
+                grant
+                    .plain
+                    .iter()
+                    .map(|column| (table.clone(), column.clone()))
+            })
+            .collect();
+        for shown_as in [ShownAs::Mask, ShownAs::Token] {
+            // All are shown so, then each in plain again of which that is enough.
+            for (table, column) in &columns {
+                grants.show(table, column, shown_as);
+            }
+            if !self.is_enough(text, &self.list_pieces(grants)) {
+                continue;
+            }
+            for (table, column) in &columns {
+                grants.show(table, column, ShownAs::Plain);
+                if !self.is_enough(text, &self.list_pieces(grants)) {
+                    grants.show(table, column, shown_as);
+                }
+            }
+            return true;
+        }
+        for (table, column) in &columns {
+            grants.show(table, column, ShownAs::Plain);
+        }
+        false
     }
 
     /// Today's policies and `pieces`.

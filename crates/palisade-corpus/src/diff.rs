@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fmt,
+    fmt::{self, Write as _},
 };
 
 use palisade::{
@@ -12,16 +12,39 @@ use palisade::{
 use serde::Serialize;
 
 use crate::{
+    case::Case,
     folder::PolicyTests,
     load::{Corpus, OWN_POLICIES},
     run::{Answer, RunError, Runner},
 };
 
 /// What is different, the wider first.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct PolicyDiff {
     /// Each difference.
     pub changes: Vec<PolicyChange>,
+    /// What the newer tests no longer have, or have otherwise; it was compared as the older ones have it.
+    pub dropped: Vec<String>,
+    /// Over how many tables policies were compared.
+    pub compared: usize,
+    /// Why policies could not be compared over other tables, one entry for each.
+    pub undecided: Vec<String>,
+}
+
+impl PolicyDiff {
+    /// Of the tables of both folders, how many in a hundred are undecided.
+    #[must_use]
+    pub fn undecided_percent(&self) -> f64 {
+        share(self.undecided.len(), self.compared)
+    }
+}
+
+/// How many in a hundred `undecided` are beside `decided`.
+pub(crate) fn share(undecided: usize, decided: usize) -> f64 {
+    // Counts are far below 2^52.
+    #[expect(clippy::cast_precision_loss, reason = "a share for people")]
+    let percent = 100.0 * undecided as f64 / (decided + undecided).max(1) as f64;
+    percent
 }
 
 /// One difference for one principal.
@@ -82,48 +105,112 @@ impl fmt::Display for Direction {
 pub(crate) const NEVER: &str = "never";
 
 impl PolicyTests {
-    /// What differs from the policies of `old`, over the tables and cases of this folder.
+    /// What differs from the policies of `old`, over the tables and cases of both folders: what the newer tests no longer
+    /// have is compared too. Tables of one name that differ are compared as each folder has them.
     ///
     /// # Errors
-    /// If policies do not load, each over these tables.
+    /// If policies do not load over the tables of their own folder, or neither of both over any.
     pub fn compare_with(&self, old: &PolicyTests) -> Result<PolicyDiff, RunError> {
-        let new = self.corpus();
-        let mut before = Corpus {
-            catalogs: new.catalogs.clone(),
-            policies: old.corpus().policies.clone(),
+        let mut changes = BTreeSet::new();
+        let mut diff = PolicyDiff {
+            dropped: list_dropped(old.corpus(), self.corpus()),
+            ..PolicyDiff::default()
+        };
+        let mut first_fault = None;
+        for ground in list_grounds(old.corpus(), self.corpus()) {
+            let load = |tests: &PolicyTests| {
+                let corpus = ground.with_policies(tests.corpus());
+                Runner::over_folder(&corpus, OWN_POLICIES)
+            };
+            let (before, after) = match (load(old), load(self), ground.whose) {
+                (Ok(before), Ok(after), _) => (before, after),
+                (Err(fault), _, Whose::Old) | (_, Err(fault), Whose::New) => return Err(fault),
+                (Err(fault @ RunError::Policies { .. }), _, Whose::New)
+                | (_, Err(fault @ RunError::Policies { .. }), Whose::Old) => {
+                    let text = fault.to_string();
+                    let line = text.lines().next().unwrap_or_default();
+                    diff.undecided.push(match ground.whose {
+                        Whose::New => format!(
+                            "the old policies do not load over the newer tables `{}`: {line}",
+                            ground.catalog
+                        ),
+                        Whose::Old => format!(
+                            "the new policies do not load over the older tables `{}`: {line}",
+                            ground.catalog
+                        ),
+                    });
+                    first_fault.get_or_insert(fault);
+                    continue;
+                }
+                (Err(fault), _, Whose::New) | (_, Err(fault), Whose::Old) => return Err(fault),
+            };
+            diff.compared += 1;
+            for mut change in ground.compare(&before, &after)? {
+                // What was found over the newer tables is found once.
+                if ground.is_of_both_names && !changes.contains(&change) {
+                    let _ = write!(change.of, ", over `{}` as it was", ground.catalog);
+                }
+                changes.insert(change);
+            }
+        }
+        if let (0, Some(fault)) = (diff.compared, first_fault) {
+            return Err(fault);
+        }
+        diff.changes = changes.into_iter().collect();
+        Ok(diff)
+    }
+}
+
+/// Whose tests tables are of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Whose {
+    Old,
+    New,
+}
+
+/// Tables that two folders are compared over, with the cases about them.
+struct Ground<'g> {
+    catalog: &'g String,
+    text: &'g String,
+    whose: Whose,
+    /// Whether the other folder has other tables of this name, which were compared before.
+    is_of_both_names: bool,
+    cases: Vec<Case>,
+}
+
+impl Ground<'_> {
+    /// A folder of these tables and cases, by the policies of `corpus`.
+    fn with_policies(&self, corpus: &Corpus) -> Corpus {
+        Corpus {
+            catalogs: BTreeMap::from([(self.catalog.clone(), self.text.clone())]),
+            policies: corpus.policies.clone(),
             techniques: BTreeMap::new(),
             survivors: Vec::new(),
             servers: BTreeMap::new(),
-            default_policies: new.default_policies.clone(),
-            cases: new.cases.clone(),
-        };
-        before.cases.retain(|case| case.skip.is_none());
-        let mut changes = BTreeSet::new();
-        let runners = [
-            Runner::over_catalogs(&before, OWN_POLICIES)?,
-            Runner::over_catalogs(new, OWN_POLICIES)?,
-        ];
-        for catalog in new.catalogs.keys() {
-            let [old, new] = &runners;
-            let old = old.firewall_over(catalog, OWN_POLICIES)?;
-            let new = new.firewall_over(catalog, OWN_POLICIES)?;
-            let mut principals = old.known_principals();
-            principals.extend(new.known_principals());
-            let principals: BTreeSet<Principal> = principals.into_iter().collect();
-            for principal in &principals {
-                let fault = |source| RunError::Policies {
-                    policies: OWN_POLICIES.to_owned(),
-                    catalog: catalog.clone(),
-                    source,
-                };
-                let was = cells(&old, principal).map_err(fault)?;
-                let is = cells(&new, principal).map_err(fault)?;
-                changes.extend(compare_cells(&was, &is, principal));
-            }
+            default_policies: corpus.default_policies.clone(),
+            cases: self.cases.clone(),
         }
-        let [old, new] = [Runner::new(&before)?, Runner::new(new)?];
-        for case in &before.cases {
-            let decided = old.decide(case).ok().zip(new.decide(case).ok());
+    }
+
+    fn compare(&self, before: &Runner, after: &Runner) -> Result<Vec<PolicyChange>, RunError> {
+        let mut changes = Vec::new();
+        let old = before.firewall_over(self.catalog, OWN_POLICIES)?;
+        let new = after.firewall_over(self.catalog, OWN_POLICIES)?;
+        let mut principals = old.known_principals();
+        principals.extend(new.known_principals());
+        let principals: BTreeSet<Principal> = principals.into_iter().collect();
+        for principal in &principals {
+            let fault = |source| RunError::Policies {
+                policies: OWN_POLICIES.to_owned(),
+                catalog: self.catalog.clone(),
+                source,
+            };
+            let was = cells(&old, principal).map_err(fault)?;
+            let is = cells(&new, principal).map_err(fault)?;
+            changes.extend(compare_cells(&was, &is, principal));
+        }
+        for case in &self.cases {
+            let decided = before.decide(case).ok().zip(after.decide(case).ok());
             changes.extend(decided.and_then(|(was, is)| {
                 let (direction, told) = compare_answers(&was, &is)?;
                 let [old, new] = told;
@@ -136,10 +223,69 @@ impl PolicyTests {
                 })
             }));
         }
-        Ok(PolicyDiff {
-            changes: changes.into_iter().collect(),
-        })
+        Ok(changes)
     }
+}
+
+/// The tables of both folders, those of `new` first, each with the cases of both about tables of the name.
+fn list_grounds<'g>(old: &'g Corpus, new: &'g Corpus) -> Vec<Ground<'g>> {
+    let cases = |catalog: &String| {
+        let both = new.cases.iter().chain(&old.cases);
+        let asked = both.filter(|case| case.skip.is_none() && case.catalog == *catalog);
+        let mut known = BTreeSet::new();
+        let once = asked.filter(|case| known.insert(question(case)));
+        once.cloned().collect()
+    };
+    let ground = |(catalog, text): (&'g String, &'g String), whose, is_of_both_names| Ground {
+        catalog,
+        text,
+        whose,
+        is_of_both_names,
+        cases: cases(catalog),
+    };
+    let newer = new.catalogs.iter();
+    let newer = newer.map(|named| ground(named, Whose::New, false));
+    let older = old.catalogs.iter();
+    let older = older.filter_map(|named| match new.catalogs.get(named.0) {
+        Some(same) if same == named.1 => None,
+        other => Some(ground(named, Whose::Old, other.is_some())),
+    });
+    newer.chain(older).collect()
+}
+
+/// What a case asks; equal where two cases ask the same under one name.
+fn question(case: &Case) -> String {
+    format!(
+        "{:?}",
+        (
+            &case.name,
+            &case.principal,
+            &case.sql,
+            &case.params,
+            case.at,
+            &case.limits,
+            &case.token_lifetime,
+            case.expect.shown.is_some(),
+        )
+    )
+}
+
+/// The tables and cases that `new` lacks, for people.
+fn list_dropped(old: &Corpus, new: &Corpus) -> Vec<String> {
+    let kept: BTreeSet<&str> = (new.cases.iter())
+        .filter(|case| case.skip.is_none())
+        .map(|case| case.name.as_str())
+        .collect();
+    let catalogs = (old.catalogs.keys()).filter(|name| !new.catalogs.contains_key(*name));
+    let changed = (old.catalogs.iter())
+        .filter(|(name, text)| new.catalogs.get(*name).is_some_and(|new| new != *text));
+    let cases =
+        (old.cases.iter()).filter(|case| case.skip.is_none() && !kept.contains(case.name.as_str()));
+    catalogs
+        .map(|name| format!("the tables `{name}` are gone"))
+        .chain(changed.map(|(name, _)| format!("the tables `{name}` are others")))
+        .chain(cases.map(|case| format!("the case `{}` is gone", case.name)))
+        .collect()
 }
 
 /// What a principal may do, by resource and action.

@@ -152,13 +152,23 @@ impl PolicyTests {
     }
 
     fn run_with(&self, measured: &Measure) -> Result<Report, RunError> {
-        let (skipped, wanted): (Vec<Case>, Vec<Case>) = self
-            .chosen
-            .iter()
+        let wanted: Vec<Case> = (self.chosen.iter())
+            .filter(|case| case.skip.is_none())
             .cloned()
-            .partition(|case| case.skip.is_some());
+            .collect();
         let orders = [1, 2].map(|seed| self.in_order(seed, &wanted));
-        let [first, second] = &orders;
+        self.run_orders(measured, &wanted, &orders)
+    }
+
+    /// Runs the cases as loaded in the first of `orders`, and decides about them as in the second.
+    fn run_orders(
+        &self,
+        measured: &Measure,
+        wanted: &[Case],
+        orders: &[Corpus; 2],
+    ) -> Result<Report, RunError> {
+        let skipped = self.chosen.iter().filter(|case| case.skip.is_some());
+        let [first, second] = orders;
         let one = Runner::on_servers(first)?;
         let other = match second.policies.get(OWN_POLICIES) {
             // On the same databases, whose names are in what is compared.
@@ -193,7 +203,7 @@ impl PolicyTests {
         for case in skipped {
             let why = case.skip.clone().unwrap_or_default();
             results.push(CaseResult {
-                case,
+                case: case.clone(),
                 status: Status::Skipped(why),
                 answer: None,
                 why: None,
@@ -215,11 +225,11 @@ impl PolicyTests {
                 Status::Failed(differences)
             };
             let why = match (&status, &mut inquiry) {
-                (Status::Failed(_), Some(inquiry)) => inquiry.ask(&case, answer.as_ref()),
+                (Status::Failed(_), Some(inquiry)) => inquiry.ask(case, answer.as_ref()),
                 (Status::Failed(_) | Status::Passed | Status::Skipped(_), _) => None,
             };
             results.push(CaseResult {
-                case,
+                case: case.clone(),
                 status,
                 answer,
                 why,
@@ -327,5 +337,87 @@ impl Order {
             sources.entities = Some(serde_json::Value::Array(entities).to_string());
         }
         sources
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::BTreeSet, fs};
+
+    use super::{Measure, PolicyTests};
+    use crate::load::OWN_POLICIES;
+
+    fn folder() -> (tempfile::TempDir, PolicyTests) {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+        fs::create_dir(folder.path().join("tests")).unwrap();
+        for name in ["a", "b", "c", "d"] {
+            let policy = format!("@id(\"{name}\") permit (principal, action, resource);");
+            write(&format!("{name}.cedar"), &policy);
+        }
+        write("tests/tea.sql", "CREATE TABLE tea (name TEXT);");
+        let cases: String = (0..6)
+            .map(|number| {
+                format!(
+                    "[[case]]\nname = \"case-{number}\"\nas = 'Agent::\"ann\"'\nsql = \"SELECT name FROM tea\"\ndecision = \"allow\"\n"
+                )
+            })
+            .collect();
+        write("tests/tea.toml", &cases);
+        let tests = PolicyTests::load(folder.path()).unwrap();
+        (folder, tests)
+    }
+
+    #[test]
+    fn the_two_orders_hold_the_same_and_differ() {
+        let (_folder, tests) = folder();
+        let cases = &tests.corpus().cases;
+        let [first, second] = [1, 2].map(|seed| tests.in_order(seed, cases));
+        let names = |corpus: &super::Corpus| -> Vec<String> {
+            let cases = corpus.cases.iter().map(|case| case.name.clone());
+            let files = corpus.policies[OWN_POLICIES].policies.iter();
+            cases.chain(files.map(|file| file.name.clone())).collect()
+        };
+        let (first, second) = (names(&first), names(&second));
+        assert_ne!(first, second);
+        assert_ne!(first[..6], second[..6]);
+        assert_ne!(first[6..], second[6..]);
+        let set = |names: &[String]| names.iter().cloned().collect::<BTreeSet<_>>();
+        assert_eq!(set(&first), set(&second));
+    }
+
+    /// The firewall decides alike in every order, so that policies which do not stand in for such a fault.
+    #[test]
+    fn a_decision_that_differs_in_the_second_order_is_a_failure() {
+        let (_folder, tests) = folder();
+        let cases = tests.corpus().cases.clone();
+        let orders = || [1, 2].map(|seed| tests.in_order(seed, &cases));
+        let run = |orders| {
+            tests
+                .run_orders(&Measure::Nothing, &cases, &orders)
+                .unwrap()
+        };
+        assert!(run(orders()).is_passed());
+        let mut otherwise = orders();
+        for (changed, told) in [
+            (
+                "forbid (principal, action, resource);",
+                "got      name.unknown-relation by ",
+            ),
+            (
+                "permit (principal, action, resource);",
+                "got      allow by ",
+            ),
+        ] {
+            let own = otherwise[1].policies.get_mut(OWN_POLICIES).unwrap();
+            own.policies.truncate(1);
+            own.policies[0].text = format!("@id(\"other\") {changed}");
+            let report = run(otherwise.clone());
+            assert!(!report.is_passed());
+            let text = report.text(&crate::TextForm::default());
+            assert!(text.contains("\n  order\n"), "{text}");
+            assert!(text.contains("expected allow by a, b, c, d: "), "{text}");
+            assert!(text.contains(told), "{told}\n{text}");
+        }
     }
 }

@@ -230,8 +230,9 @@ pub(crate) struct TableGrant {
     rows: String,
     actions: BTreeSet<&'static str>,
     row_actions: BTreeSet<&'static str>,
-    plain: BTreeSet<String>,
+    pub(crate) plain: BTreeSet<String>,
     masked: BTreeSet<String>,
+    tokens: BTreeSet<String>,
     written: BTreeSet<String>,
     /// A column by which rows were counted, where none was read.
     counted_by: BTreeSet<String>,
@@ -289,7 +290,32 @@ impl Evidence {
     }
 }
 
+/// As what the values of a column are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ShownAs {
+    Plain,
+    Mask,
+    Token,
+}
+
 impl Grants {
+    /// Lets a column of a table be read so, and not otherwise.
+    pub(crate) fn show(&mut self, table: &str, column: &str, shown_as: ShownAs) {
+        let Some(grant) = self.tables.get_mut(table) else {
+            return;
+        };
+        for (columns, of) in [
+            (&mut grant.plain, ShownAs::Plain),
+            (&mut grant.masked, ShownAs::Mask),
+            (&mut grant.tokens, ShownAs::Token),
+        ] {
+            match of == shown_as {
+                true => columns.insert(column.to_owned()),
+                false => columns.remove(column),
+            };
+        }
+    }
+
     /// The policy of the functions that were called, if any were.
     pub(crate) fn function_policy(&self, subject: &Subject) -> Option<String> {
         let list = self.functions.iter();
@@ -404,7 +430,7 @@ impl TableGrant {
         let mut out = Vec::new();
         // What was masked for one of them stays so for all, and what was capped keeps the widest cap.
         let plain: BTreeSet<String> = self.plain.difference(&self.masked).cloned().collect();
-        let masked = match plain.is_empty() && self.masked.is_empty() {
+        let masked = match plain.is_empty() && self.masked.is_empty() && self.tokens.is_empty() {
             true => &self.counted_by,
             false => &self.masked,
         };
@@ -423,6 +449,7 @@ impl TableGrant {
         for (name, action, columns) in [
             ("plain", "read_plain", &plain),
             ("masked", "read_masked", masked),
+            ("tokens", "read_token", &self.tokens),
             ("written", "write", &self.written),
         ] {
             if columns.is_empty() {
@@ -432,6 +459,7 @@ impl TableGrant {
                 "read_masked" => {
                     "// Masked: as a forbid of `read_plain` with `@mask` says, which is to be kept; NULL where there is none.\n"
                 }
+                "read_token" => "// Tokens: they compare, and no value is told.\n",
                 _ => "",
             };
             let list: Vec<String> = columns.iter().map(|uid| entity("Column", uid)).collect();

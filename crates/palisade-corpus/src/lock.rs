@@ -51,6 +51,17 @@ impl Lock {
             .to_string()
     }
 
+    /// The lines that it loses and gets, after `-` and `+`.
+    #[must_use]
+    pub fn list_changed_lines(&self) -> Vec<String> {
+        let diff = self.diff();
+        let lines = diff.lines().skip(2);
+        lines
+            .filter(|line| line.starts_with(['-', '+']))
+            .map(str::to_owned)
+            .collect()
+    }
+
     /// Whether the file is what the policies give.
     #[must_use]
     pub fn is_current(&self) -> bool {
@@ -68,7 +79,7 @@ impl PolicyTests {
         self.lock_by(&runner)
     }
 
-    fn lock_by(&self, runner: &Runner) -> Result<Lock, RunError> {
+    pub(crate) fn lock_by(&self, runner: &Runner) -> Result<Lock, RunError> {
         let path = self.folder().join(LOCK_FILE);
         let old = read(&path).map_err(RunError::Lock)?;
         let mut new = HEAD.to_owned();

@@ -15,7 +15,7 @@ use palisade::{
 use serde::Serialize;
 
 use crate::{
-    diff::{self, Direction, PolicyChange, direction},
+    diff::{self, Direction, PolicyChange, direction, share},
     folder::PolicyTests,
     load::OWN_POLICIES,
     run::{RunError, Runner},
@@ -74,12 +74,7 @@ impl Replay {
     /// Of the statements that can be replayed, how many in a hundred are undecided.
     #[must_use]
     pub fn undecided_percent(&self) -> f64 {
-        let decided = self.changes.len() + self.unchanged;
-        let all = decided + self.undecided.len();
-        // Counts of statements are far below 2^52.
-        #[expect(clippy::cast_precision_loss, reason = "a share for people")]
-        let percent = 100.0 * self.undecided.len() as f64 / all.max(1) as f64;
-        percent
+        share(self.undecided.len(), self.changes.len() + self.unchanged)
     }
 }
 
@@ -88,7 +83,8 @@ const STAND_INS: [&str; 3] = ["1", "1000000", "'1'"];
 
 impl PolicyTests {
     /// What becomes of `asked` where the policies of `old` give way to these, over the catalog `catalog` of this folder's
-    /// tests.
+    /// tests. Where the tests of `old` have other tables of this name, statements are decided over those too: a change over
+    /// either counts.
     ///
     /// # Errors
     /// If policies do not load over it.
@@ -98,24 +94,43 @@ impl PolicyTests {
         catalog: &str,
         asked: &[AskedStatement],
     ) -> Result<Replay, RunError> {
-        let mut before = self.corpus().clone();
-        before.policies.clone_from(&old.corpus().policies);
-        let runners = [
-            Runner::over_catalogs(&before, OWN_POLICIES)?,
-            Runner::over_catalogs(self.corpus(), OWN_POLICIES)?,
-        ];
-        let [old, new] = &runners;
         let principals: BTreeSet<&Principal> =
             asked.iter().map(|statement| &statement.principal).collect();
-        let versions = Versions {
-            old: Version::new(old, catalog, &principals)?,
-            new: Version::new(new, catalog, &principals)?,
-            open: new.permit_everything_over(catalog, OWN_POLICIES),
+        let (newer, older) = (&self.corpus().catalogs, &old.corpus().catalogs);
+        let texts = match (newer.get(catalog), older.get(catalog)) {
+            (Some(new), Some(old)) if new != old => vec![new, old],
+            (Some(one), _) | (None, Some(one)) => vec![one],
+            (None, None) => Vec::new(),
         };
+        let mut grounds = Vec::new();
+        for (at, text) in texts.into_iter().enumerate() {
+            let load = |tests: &PolicyTests| {
+                let mut corpus = tests.corpus().clone();
+                corpus.catalogs = BTreeMap::from([(catalog.to_owned(), text.clone())]);
+                Runner::over_catalogs(&corpus, OWN_POLICIES)
+            };
+            let runners = [load(old), load(self)];
+            match runners {
+                [Ok(old), Ok(new)] => grounds.push([old, new]),
+                // Statements that need the older tables stay not replayable.
+                [Err(RunError::Policies { .. }), _] | [_, Err(RunError::Policies { .. })]
+                    if at > 0 => {}
+                [Err(fault), _] | [_, Err(fault)] => return Err(fault),
+            }
+        }
+        let mut versions = Vec::new();
+        for [old, new] in &grounds {
+            versions.push(Versions {
+                old: Version::new(old, catalog, &principals)?,
+                new: Version::new(new, catalog, &principals)?,
+                open: new.permit_everything_over(catalog, OWN_POLICIES),
+            });
+        }
         let mut replay = Replay::default();
         let mut changes = BTreeSet::new();
         for statement in asked {
-            match versions.decide(statement) {
+            let fates = versions.iter().map(|versions| versions.decide(statement));
+            match fates.reduce(Fate::or).unwrap_or(Fate::NotReplayable) {
                 Fate::Same => replay.unchanged += 1,
                 Fate::Changes(change) => {
                     changes.insert(change);
@@ -127,6 +142,70 @@ impl PolicyTests {
         replay.changes = changes.into_iter().collect();
         Ok(replay)
     }
+
+    /// The versions by which the firewall decides over the catalog `catalog` of these tests, as audit records name them.
+    ///
+    /// # Errors
+    /// If policies do not load over it.
+    pub fn versions(&self, catalog: &str) -> Result<PolicyVersions, RunError> {
+        self.versions_by(self, catalog)
+    }
+
+    /// As [`versions`](Self::versions), by the policies of `tests` over the tables of this folder.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn versions_by(
+        &self,
+        tests: &PolicyTests,
+        catalog: &str,
+    ) -> Result<PolicyVersions, RunError> {
+        let mut corpus = tests.corpus().clone();
+        let named = self.corpus().catalogs.iter();
+        let named = named.filter(|(name, _)| *name == catalog);
+        corpus.catalogs = named
+            .map(|(name, text)| (name.clone(), text.clone()))
+            .collect();
+        let runner = Runner::over_catalogs(&corpus, OWN_POLICIES)?;
+        let firewall = runner.firewall_over(catalog, OWN_POLICIES)?;
+        let policies = firewall.policies();
+        Ok(PolicyVersions {
+            policies: policies.texts_digest().to_owned(),
+            entities: policies.entities_digest().to_owned(),
+            catalog: firewall.catalog().version().to_owned(),
+        })
+    }
+}
+
+/// By which versions statements are decided, as audit records name them.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PolicyVersions {
+    /// The digest of policies, classification and templates.
+    pub policies: String,
+    /// The digest of the principals.
+    pub entities: String,
+    /// The digest of the tables.
+    pub catalog: String,
+}
+
+impl PolicyVersions {
+    /// What of `other` is another version.
+    #[must_use]
+    pub fn list_differing(&self, other: &Self) -> Vec<&'static str> {
+        let Self {
+            policies,
+            entities,
+            catalog,
+        } = self;
+        [
+            ("policies", policies != &other.policies),
+            ("entities", entities != &other.entities),
+            ("catalog", catalog != &other.catalog),
+        ]
+        .into_iter()
+        .filter_map(|(what, differs)| differs.then_some(what))
+        .collect()
+    }
 }
 
 /// What becomes of one statement.
@@ -136,6 +215,19 @@ enum Fate {
     Changes(PolicyChange),
     Undecided,
     NotReplayable,
+}
+
+impl Fate {
+    /// What becomes of it over two tables: what one of them shows counts.
+    fn or(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Changes(a), Self::Changes(b)) => Self::Changes(a.min(b)),
+            (changes @ Self::Changes(_), _) | (_, changes @ Self::Changes(_)) => changes,
+            (Self::Undecided, _) | (_, Self::Undecided) => Self::Undecided,
+            (Self::Same, _) | (_, Self::Same) => Self::Same,
+            (Self::NotReplayable, Self::NotReplayable) => Self::NotReplayable,
+        }
+    }
 }
 
 /// What principals may do at all, by resource and action, as `access.lock` says it.

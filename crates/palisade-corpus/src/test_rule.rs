@@ -1,10 +1,15 @@
 //! The rules that tests are held to, and the warnings of them.
 
-use std::{collections::BTreeSet, fmt};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
 
 use palisade::{
+    did_you_mean,
     firewall::Listing,
     policy::{PolicyFile, PolicySources},
+    session::Principal,
 };
 use serde::Serialize;
 
@@ -17,7 +22,7 @@ use crate::{
 };
 
 macro_rules! rules {
-    ($($name:ident $slug:literal: $summary:literal, $harm:literal, $cure:literal;)+) => {
+    ($($name:ident $slug:literal: $summary:literal, $harm:literal, $cure:literal, $example:literal;)+) => {
         /// A rule that tests of policies are held to.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
         pub enum TestRule {
@@ -51,15 +56,54 @@ macro_rules! rules {
             pub fn cure(self) -> &'static str {
                 match self { $(Self::$name => $cure,)+ }
             }
+
+            /// A file of tests that it warns of, over [`EXAMPLE_FILES`].
+            #[must_use]
+            pub fn example(self) -> &'static str {
+                match self { $(Self::$name => $example,)+ }
+            }
+
+            /// The rule of a code.
+            #[must_use]
+            pub fn from_slug(slug: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|rule| rule.slug() == slug)
+            }
         }
     };
 }
 
+/// The policy folder of [`TestRule::example`], by file.
+pub const EXAMPLE_FILES: &[(&str, &str)] = &[
+    (
+        "tests/tea.sql",
+        "CREATE TABLE tea (id INTEGER PRIMARY KEY, name TEXT);\n",
+    ),
+    (
+        "base.cedar",
+        "permit (principal in Role::\"guest\", action, resource);\n",
+    ),
+    (
+        "entities.json",
+        "[{\"uid\": {\"type\": \"Agent\", \"id\": \"ann\"}, \"attrs\": {}, \"parents\": [{\"type\": \"Role\", \"id\": \"guest\"}]}]\n",
+    ),
+];
+
 rules! {
     ProvesNothing "proves-nothing": "a case holds where everything is permitted and where everything is forbidden",
-        "no change of the policies makes it fail", "expect rows, masks or a code that the policies decide";
-    OnlyInTests "only-in-tests": "a principal of a case is not in `entities.json`, and one of nearly that name is",
-        "a name with a mistake has no roles, so that the case is about anybody", "correct the name, or give anybody a name of its own";
+        "no change of the policies makes it fail", "expect rows, masks or a code that the policies decide",
+        "[[case]]\nname = \"no-statement\"\nas = 'Agent::\"ann\"'\nsql = \"SELECT FROM\"\ndecision = \"reject\"\ncode = \"syntax.invalid\"\n";
+    OnlyInTests "only-in-tests": "a principal of a case is neither in `entities.json` nor in a policy",
+        "a name with a mistake has no roles, so that the case is about anybody", "correct the name or list the principal; where it stands for any other, ignore the warning with that reason",
+        "[[case]]\nname = \"ann-reads\"\nas = 'Agent::\"anne\"'\nsql = \"SELECT name FROM tea\"\ndecision = \"reject\"\ncode = \"name.unknown-relation\"\n";
+    IgnoreUnknown "ignore-unknown": "an ignore names a rule of tests that does not exist",
+        "the warning that was meant is told all the same", "write the code as the warning has it",
+        "# palisade:ignore prove-nothing The text is no statement.\n[[case]]\nname = \"ann-reads\"\nas = 'Agent::\"ann\"'\nsql = \"SELECT name FROM tea\"\ndecision = \"allow\"\n";
+    IgnoreUnexplained "ignore-unexplained": "an ignore has no reason",
+        "who reads it later cannot tell whether it still holds", "write the reason behind the code",
+        "# palisade:ignore only-in-tests\n[[case]]\nname = \"others-read-nothing\"\nas = 'Agent::\"eve\"'\nsql = \"SELECT name FROM tea\"\ndecision = \"reject\"\ncode = \"name.unknown-relation\"\n";
+    IgnoreUnused "ignore-unused": "an ignore silences nothing",
+        "it would hide a later mistake", "take it away",
+        "# palisade:ignore only-in-tests She is any other.\n[[case]]\nname = \"ann-reads\"\nas = 'Agent::\"ann\"'\nsql = \"SELECT name FROM tea\"\ndecision = \"allow\"\n";
 }
 
 impl fmt::Display for TestRule {
@@ -135,6 +179,15 @@ impl PolicyTests {
             out.not_checked.push((TestRule::OnlyInTests.slug(), why));
         }
         let mut told = BTreeSet::new();
+        let mut known: BTreeMap<&String, Vec<Principal>> = BTreeMap::new();
+        let mut texts = Texts::new();
+        for result in &report.results {
+            let file = &result.case.file;
+            if !texts.contains_key(file) {
+                let text = std::fs::read_to_string(file).unwrap_or_default();
+                texts.insert(file.clone(), text);
+            }
+        }
         for result in &report.results {
             self.require_wish()?;
             let case = &result.case;
@@ -160,23 +213,150 @@ impl PolicyTests {
             let Ok(standing) = firewall.standing(&case.session()) else {
                 continue;
             };
-            let Listing::Missing {
-                closest: Some(closest),
-            } = standing.listing
-            else {
+            let Listing::Missing { closest } = standing.listing else {
                 continue;
             };
-            if told.insert((case.file.clone(), case.principal.clone())) {
-                let message = format!(
-                    "`{}` is not in entities.json; did you mean `{}::{closest:?}`?",
-                    case.principal,
-                    case.principal.kind()
-                );
+            let known = known.entry(&case.catalog);
+            let known = known.or_insert_with(|| firewall.known_principals());
+            if known.contains(&case.principal) {
+                continue;
+            }
+            if told.insert((
+                case.file.clone(),
+                case.principal.clone(),
+                part_of(&texts, case),
+            )) {
+                let hint = match closest {
+                    Some(closest) => {
+                        format!("; did you mean `{}::{closest:?}`?", case.principal.kind())
+                    }
+                    None => ", and no policy names it".to_owned(),
+                };
+                let message = format!("`{}` is not in entities.json{hint}", case.principal);
                 out.warnings
                     .push(TestWarning::new(TestRule::OnlyInTests, case, message));
             }
         }
+        self.apply_ignores(report, &texts, &mut out);
         Ok(out)
+    }
+
+    /// Takes away the warnings that comments silence, and adds those about the comments themselves.
+    fn apply_ignores(&self, report: &Report, texts: &Texts, out: &mut TestWarnings) {
+        let not_checked: Vec<&str> = out.not_checked.iter().map(|(code, _)| *code).collect();
+        let mut found = Vec::new();
+        for (file, text) in texts {
+            for ignore in read_ignores(text) {
+                let warn = |rule: TestRule, message: String| TestWarning {
+                    code: rule.slug(),
+                    file: file.clone(),
+                    line: ignore.line,
+                    message,
+                    help: rule.cure(),
+                };
+                let slug = &ignore.slug;
+                let Some(rule) = TestRule::from_slug(slug) else {
+                    let close =
+                        did_you_mean::closest(slug, TestRule::ALL.iter().map(|rule| rule.slug()));
+                    let hint = close.map(|close| format!("; did you mean `{close}`?"));
+                    let hint = hint.unwrap_or_default();
+                    let message = format!("there is no rule `{slug}` of tests to ignore{hint}");
+                    found.push(warn(TestRule::IgnoreUnknown, message));
+                    continue;
+                };
+                if !ignore.has_reason {
+                    let message =
+                        format!("why is `{slug}` ignored here? without a reason it is not");
+                    found.push(warn(TestRule::IgnoreUnexplained, message));
+                    continue;
+                }
+                let is_within = |place: &str, line: u32| {
+                    place == file && (ignore.first..=ignore.last).contains(&line)
+                };
+                let before = out.warnings.len();
+                out.warnings.retain(|warning| {
+                    !(warning.code == rule.slug() && is_within(&warning.file, warning.line))
+                });
+                // Of cases that were not held to the rules, nothing is known.
+                let all_passed = (report.results.iter())
+                    .filter(|result| is_within(&result.case.file, result.case.line))
+                    .all(|result| result.status == Status::Passed);
+                let is_tried = all_passed
+                    && !not_checked.contains(&rule.slug())
+                    && report.results.len() == self.corpus().cases.len();
+                if is_tried && out.warnings.len() == before {
+                    let message = format!("this ignores no warning of `{slug}`");
+                    found.push(warn(TestRule::IgnoreUnused, message));
+                }
+            }
+        }
+        out.warnings.extend(found);
+        out.warnings
+            .sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
+    }
+}
+
+/// The texts of files of tests, by name.
+type Texts = BTreeMap<String, String>;
+
+const MARK: &str = "# palisade:ignore";
+
+/// A comment that silences a rule: within the lines around it, to the next empty ones.
+struct Ignore {
+    slug: String,
+    has_reason: bool,
+    /// Its own line, from 1.
+    line: u32,
+    first: u32,
+    last: u32,
+}
+
+fn read_ignores(text: &str) -> Vec<Ignore> {
+    let lines: Vec<&str> = text.lines().collect();
+    let number = |index: usize| u32::try_from(index + 1).unwrap_or(u32::MAX);
+    let mut found = Vec::new();
+    for (index, line) in lines.iter().enumerate() {
+        let Some((_, said)) = line.split_once(MARK) else {
+            continue;
+        };
+        let said = said.trim();
+        let (slug, reason) = said.split_once(char::is_whitespace).unwrap_or((said, ""));
+        let (first, last) = paragraph(&lines, index);
+        found.push(Ignore {
+            slug: slug.to_owned(),
+            has_reason: !reason.trim().is_empty(),
+            line: number(index),
+            first: number(first),
+            last: number(last),
+        });
+    }
+    found
+}
+
+/// The first and the last index of the lines around `index`, up to the next empty lines.
+fn paragraph(lines: &[&str], index: usize) -> (usize, usize) {
+    let is_blank = |line: &&str| line.trim().is_empty();
+    let before = lines.get(..index).unwrap_or_default();
+    let first = before
+        .iter()
+        .rposition(is_blank)
+        .map_or(0, |blank| blank + 1);
+    let after = lines.get(index..).unwrap_or_default();
+    let last = match after.iter().position(is_blank) {
+        Some(blank) => (index + blank).saturating_sub(1),
+        None => lines.len().saturating_sub(1),
+    };
+    (first, last)
+}
+
+/// Where the lines around a case begin: a principal is told once for those.
+fn part_of(texts: &Texts, case: &Case) -> usize {
+    let text = texts.get(&case.file).map_or("", String::as_str);
+    let lines: Vec<&str> = text.lines().collect();
+    let index = usize::try_from(case.line).unwrap_or(1).saturating_sub(1);
+    match text.contains(MARK) {
+        true => paragraph(&lines, index).0,
+        false => 0,
     }
 }
 

@@ -17,10 +17,14 @@ const MAX_CASES: usize = 10;
 /// So many sets of policies are tried for one case.
 const MAX_SETS: usize = 60;
 
+/// So often policies that decide once others are gone are taken away too.
+const MAX_ROUNDS: usize = 8;
+
 /// Why a case does not hold.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Why {
-    /// The smallest sets of policies without which it would hold; none where no one or two are.
+    /// The smallest sets of policies without which it would hold: single ones, else pairs, else one larger set of which each is
+    /// needed. None where no set of those that decide is one.
     pub without: Vec<Vec<String>>,
     /// The conditions of the policies that decided, with their values.
     pub conditions: Vec<ConditionValues>,
@@ -97,7 +101,36 @@ impl<'r> Inquiry<'r> {
                 return found;
             }
         }
-        Vec::new()
+        self.find_large_set(case, determining).into_iter().collect()
+    }
+
+    /// A set of three or more of the policies that decide, of which each is needed. Those that decide once these are gone
+    /// are tried as well.
+    fn find_large_set(&mut self, case: &Case, determining: &[String]) -> Option<Vec<String>> {
+        let mut set = determining.to_vec();
+        let mut rounds = 0;
+        while !self.holds_without(case, &set) {
+            let next = self.decide_without(case, &set)?;
+            let more: Vec<String> = next.into_iter().filter(|id| !set.contains(id)).collect();
+            rounds += 1;
+            if more.is_empty() || rounds == MAX_ROUNDS {
+                return None;
+            }
+            set.extend(more);
+        }
+        for id in set.clone() {
+            let rest: Vec<String> = set.iter().filter(|kept| **kept != id).cloned().collect();
+            if self.holds_without(case, &rest) {
+                set = rest;
+            }
+        }
+        Some(set)
+    }
+
+    /// The policies that decide without those of `set`; none where the rest does not load.
+    fn decide_without(&self, case: &Case, set: &[String]) -> Option<Vec<String>> {
+        let runner = self.without.get(set)?.as_ref()?;
+        Some(runner.decide(case).ok()?.policies)
     }
 
     fn holds_without(&mut self, case: &Case, set: &[String]) -> bool {

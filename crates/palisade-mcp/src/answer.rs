@@ -165,7 +165,6 @@ pub(crate) fn refusal_body(
         rejection,
         incident,
         pending,
-        waiting_change,
         fresh: _,
     } = refusal;
     let agent = rejection.for_agent_of(names);
@@ -198,9 +197,6 @@ pub(crate) fn refusal_body(
             "approval".to_owned(),
             json!({"id": pending.id, "level": pending.level.word()}),
         );
-    }
-    if let (Some(change), Value::Object(body)) = (waiting_change, &mut body) {
-        body.insert("pending".to_owned(), json!({"change": change}));
     }
     if let (Some(retry_after_ms), Value::Object(body)) = (agent.retry_after_ms, &mut body) {
         body.insert("retry_after_ms".to_owned(), json!(retry_after_ms));

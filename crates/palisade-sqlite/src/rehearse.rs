@@ -753,11 +753,11 @@ fn note(seen: &Mutex<Seen>, context: &AuthContext<'_>) {
     }
 }
 
-/// The rows of `tables` whose foreign keys do not hold: table, number, what they refer to, and by which key.
-fn find_broken(
-    conn: &Connection,
-    tables: &[String],
-) -> Result<BTreeSet<(String, Option<i64>, String, i64)>, BackendError> {
+/// A row whose foreign key does not hold: its table and number, what it refers to, and by which of the table's keys.
+type BrokenRow = (String, Option<i64>, String, i64);
+
+/// The rows of `tables` whose foreign keys do not hold.
+fn find_broken(conn: &Connection, tables: &[String]) -> Result<BTreeSet<BrokenRow>, BackendError> {
     let mut broken = BTreeSet::new();
     for table in tables {
         let sql = format!("PRAGMA main.foreign_key_check({})", quote(table));

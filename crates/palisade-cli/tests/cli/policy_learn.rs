@@ -283,6 +283,66 @@ fn a_refusal_becomes_a_request_for_the_least_permits() {
     assert!(told.expect_exit(0).out.contains("Action::\"see\""));
 }
 
+/// Where a forbid withholds plain values, masked ones are asked for, else tokens: and of no other column.
+#[test]
+fn a_request_asks_for_masked_values_where_plain_ones_are_withheld() {
+    let desk = Desk::empty();
+    let forbid = |action: &str, mask: &str| {
+        format!(
+            "@id(\"no.{action}\") {mask} forbid (principal, action == Action::\"{action}\", resource == Column::\"main.people.email\");\n"
+        )
+    };
+    desk.write(
+        "p/tests/people.sql",
+        "CREATE TABLE people (id INTEGER PRIMARY KEY, email TEXT);",
+    );
+    desk.policy(&forbid("read_plain", "@mask(\"email\")"));
+    let ask = |more: &[&str]| {
+        let request = [
+            "policy",
+            "request",
+            "p",
+            "--as",
+            "Agent::\"eve\"",
+            "SELECT id, email FROM people",
+        ];
+        desk.run(&[&request[..], more].concat())
+    };
+    let told = ask(&[]).expect_exit(0).out;
+    for text in [
+        "action == Action::\"read_plain\",\n  resource\n)\nwhen { [Column::\"main.people.id\"].contains(resource) };",
+        "action == Action::\"read_masked\",\n  resource\n)\nwhen { [Column::\"main.people.email\"].contains(resource) };",
+        "```diff\n+class Agent::\"eve\": Agent::\"eve\"\n",
+        "+Agent::\"eve\": main.people.email read: mask email\n+Agent::\"eve\": main.people.id read: plain\n",
+    ] {
+        assert!(told.contains(text), "{text}\n{told}");
+    }
+    let json = ask(&["--format", "json"]).expect_exit(0).json();
+    let lock = json["lock"].as_array().unwrap();
+    assert!(
+        lock.contains(&json!(
+            "+Agent::\"eve\": main.people.email read: mask email"
+        )),
+        "{json}"
+    );
+    // They do, as the case of the request says.
+    desk.write("p/requested.cedar", json["policies"].as_str().unwrap());
+    desk.write("p/tests/requested.toml", json["test"].as_str().unwrap());
+    desk.run(&["policy", "test", "p"]).expect_exit(0);
+    std::fs::remove_file(desk.path("p/requested.cedar")).unwrap();
+    std::fs::remove_file(desk.path("p/tests/requested.toml")).unwrap();
+    desk.policy(&(forbid("read_plain", "") + &forbid("read_masked", "")));
+    let told = ask(&[]).expect_exit(0).out;
+    assert!(
+        told.contains("action == Action::\"read_token\"") && !told.contains("read_masked\","),
+        "{told}"
+    );
+    let all = forbid("read_plain", "") + &forbid("read_masked", "") + &forbid("read_token", "");
+    desk.policy(&all);
+    let told = ask(&[]).expect_exit(1).out;
+    assert!(told.contains("Permits alone do not do"), "{told}");
+}
+
 /// A folder without policies over the tables of a shop on a server.
 fn shop(dialect: &str) -> Desk {
     let desk = Desk::empty();

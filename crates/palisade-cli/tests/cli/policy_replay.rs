@@ -35,13 +35,13 @@ fn ask(desk: &Desk, statements: &[&str]) {
     let database = desk.path("tea.db");
     palisade_sqlite::create_database(&database, TABLES).unwrap();
     for sql in statements {
-        query(desk, sql, &["--audit", "audit.jsonl"]);
+        query(desk, "old", sql, &["--audit", "audit.jsonl"]);
     }
 }
 
-fn query(desk: &Desk, sql: &str, more: &[&str]) -> Answer {
+fn query(desk: &Desk, policies: &str, sql: &str, more: &[&str]) -> Answer {
     let query = ["query", "sqlite:tea.db", sql];
-    let by = ["--policies", "p", "--as", "Agent::\"ann\""];
+    let by = ["--policies", policies, "--as", "Agent::\"ann\""];
     desk.run(&[&query[..], &by, more].concat())
 }
 
@@ -145,7 +145,8 @@ fn what_cannot_be_replayed_is_counted_apart() {
         );
         desk.write(&format!("{folder}/base.cedar"), BASE);
     }
-    let told = diff(&desk, &["--audit", "audit.jsonl"]).expect_exit(0).out;
+    let any = ["--audit", "audit.jsonl", "--any-version"];
+    let told = diff(&desk, &any).expect_exit(0).out;
     assert!(
         told.contains("not replayable: select price from tea") && told.contains("1 not replayable"),
         "{told}"
@@ -222,6 +223,83 @@ fn rows_that_come_and_go_are_counted() {
 
 /// How many rows there are where nothing is masked or filtered.
 fn count_rows(desk: &Desk, sql: &str) -> usize {
-    let told = query(desk, sql, &["--format", "json"]).expect_exit(0);
+    let told = query(desk, "p", sql, &["--format", "json"]).expect_exit(0);
     told.json()["rows"].as_array().unwrap().len()
+}
+
+/// A record says by which versions it was decided. What others decided is no evidence of what changes.
+#[test]
+fn records_of_other_versions_are_not_replayable() {
+    let desk = desk(&[MASK], &[]);
+    ask(&desk, &["SELECT name FROM tea", "SELECT price FROM tea"]);
+    // The policies and the principals are others from here on.
+    query(
+        &desk,
+        "p",
+        "SELECT price FROM tea",
+        &["--audit", "audit.jsonl"],
+    );
+    let told = diff(&desk, &["--audit", "audit.jsonl"]).expect_exit(1).out;
+    for text in [
+        "not replayable, decided by other versions (policies), 1 records: select price from tea",
+        "3 statements: 1 change, 1 stay as they are, 0 undecided (0.0 %), 1 not replayable",
+    ] {
+        assert!(told.contains(text), "{text}\n{told}");
+    }
+    let json = ["--audit", "audit.jsonl", "--format", "json"];
+    let told = diff(&desk, &json).json();
+    assert_eq!(
+        told["not_replayable_versions"],
+        json!([{
+            "principal": "Agent::\"ann\"",
+            "sql": "select price from tea",
+            "differing": ["policies"],
+            "records": 1
+        }])
+    );
+    assert_eq!(
+        (&told["other_versions"], &told["not_replayable"]),
+        (&json!([]), &json!([]))
+    );
+    let any = diff(&desk, &[&json[..], &["--any-version"]].concat()).json();
+    assert_eq!(any["not_replayable_versions"], json!([]), "{any}");
+    assert_eq!(any["other_versions"][0]["records"], 1, "{any}");
+    // Other tables, and other principals.
+    desk.write(
+        "old/tests/tea.sql",
+        "CREATE TABLE tea (id INTEGER PRIMARY KEY, name TEXT, price INTEGER, cups INTEGER);",
+    );
+    desk.write(
+        "old/entities.json",
+        r#"[{"uid": {"type": "Agent", "id": "ann"}, "attrs": {}, "parents": []}]"#,
+    );
+    let told = diff(&desk, &["--audit", "audit.jsonl"]).expect_exit(6).out;
+    for text in [
+        "decided by other versions (entities, catalog), 1 records: select name from tea",
+        "decided by other versions (policies, entities, catalog), 1 records: select price from tea",
+        "3 statements: 0 change, 0 stay as they are, 0 undecided (0.0 %), 3 not replayable",
+    ] {
+        assert!(told.contains(text), "{text}\n{told}");
+    }
+    // A record that names no versions is of none that can be had.
+    let log = std::fs::read_to_string(desk.path("audit.jsonl")).unwrap();
+    desk.write("nameless.jsonl", log.replace("policy_digest", "digest"));
+    let told = diff(&desk, &["--audit", "nameless.jsonl"])
+        .expect_exit(6)
+        .out;
+    assert!(told.contains("(policies, entities, catalog)"), "{told}");
+    // Whoever learns is told, and learns from them.
+    let learn = ["policy", "learn", "new", "--audit", "audit.jsonl"];
+    let told = desk.run(&learn).expect_exit(0).out;
+    assert!(
+        told.contains("2 of 3 records were decided by other versions than those of the folder (policies). They were learned from all the same."),
+        "{told}"
+    );
+    let told = desk
+        .run(&[&learn[..], &["--format", "json"]].concat())
+        .json();
+    assert_eq!(
+        told["other_versions"],
+        json!({"records": 2, "differing": ["policies"]})
+    );
 }

@@ -3,6 +3,7 @@
 use std::fs;
 
 use palisade::policy::Rule;
+use palisade_corpus::{EXAMPLE_FILES, TestRule};
 
 use crate::{
     desk::{Answer, Desk},
@@ -57,6 +58,101 @@ fn tests_that_prove_nothing_are_told() {
         .expect_exit(1)
         .out;
     assert!(failed.contains("FAILED warning[only-in-tests]"), "{failed}");
+}
+
+/// A comment with a reason silences a rule of tests; one without a reason, or that silences nothing, is told.
+#[test]
+fn comments_silence_warnings_of_their_case() {
+    let stranger = |comment: &str, name: &str, who: &str| {
+        format!(
+            "{comment}[[case]]\nname = \"{name}\"\nas = 'Agent::\"{who}\"'\nsql = \"SELECT name FROM tea\"\ndecision = \"reject\"\ncode = \"name.unknown-relation\"\n\n"
+        )
+    };
+    let ignore = "# palisade:ignore only-in-tests It stands for any other.\n";
+    let tests = stranger(ignore, "a", "stranger")
+        + &stranger("", "b", "zoe")
+        + &stranger("# palisade:ignore only-in-tests\n", "c", "carl")
+        + "# palisade:ignore only-in-test A reason.\n\n"
+        + &case("names", READ).replace("[[case]]", &format!("{ignore}[[case]]"));
+    let desk = folder(&tests);
+    desk.write(
+        "p/entities.json",
+        "[{\"uid\": {\"type\": \"Agent\", \"id\": \"ann\"}, \"attrs\": {}, \"parents\": []}]",
+    );
+    let sarif = test(&desk, &["--lint", "--format", "sarif"])
+        .expect_exit(0)
+        .json();
+    let run = &sarif["runs"][0];
+    let results = run["results"].as_array().unwrap();
+    let told: Vec<String> = (results.iter())
+        .map(|one| {
+            let place = &one["locations"][0]["physicalLocation"];
+            assert_eq!(place["artifactLocation"]["uri"], "p/tests/tea.toml");
+            format!(
+                "{}:{}",
+                one["ruleId"].as_str().unwrap(),
+                place["region"]["startLine"]
+            )
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [
+            "only-in-tests:10",
+            "ignore-unexplained:16",
+            "only-in-tests:18",
+            "ignore-unknown:24",
+            "ignore-unused:26"
+        ],
+        "{sarif}"
+    );
+    assert_eq!(run["tool"]["driver"]["rules"].as_array().unwrap().len(), 5);
+    let github = test(
+        &desk,
+        &["--lint", "--format", "github", "--fail-on", "warning"],
+    );
+    let github = github.expect_exit(1).out;
+    assert!(
+        github.contains("::error file=p/tests/tea.toml,line=10,title=only-in-tests::`Agent::\"zoe\"` is not in entities.json, and no policy names it"),
+        "{github}"
+    );
+    assert_eq!(github.lines().count(), 5, "{github}");
+    // A case that fails is an error of its line.
+    desk.write(
+        "p/tests/tea.toml",
+        case("names", READ).replace("allow", "reject"),
+    );
+    desk.write(
+        "p/tests/tea.toml",
+        case(
+            "names",
+            &READ.replace("\"allow\"", "\"reject\"\ncode = \"policy.forbidden\""),
+        ),
+    );
+    let github = test(&desk, &["--format", "github"]).expect_exit(1).out;
+    assert!(
+        github.starts_with("::error file=p/tests/tea.toml,line=2,title=case-fails::names: "),
+        "{github}"
+    );
+}
+
+/// The example that the manual gives of a rule of tests is one.
+#[test]
+fn each_rule_of_tests_warns_of_its_example() {
+    for rule in TestRule::ALL {
+        let desk = Desk::empty();
+        for (file, text) in EXAMPLE_FILES {
+            desk.write(&format!("p/{file}"), text);
+        }
+        desk.write("p/tests/tea.toml", rule.example());
+        let told = test(&desk, &["--lint", "--format", "json"]).json();
+        let warnings = told["lint"]["warnings"].as_array().unwrap();
+        let codes: Vec<&str> = warnings
+            .iter()
+            .map(|one| one["code"].as_str().unwrap())
+            .collect();
+        assert!(codes.contains(&rule.slug()), "{rule}: {told}");
+    }
 }
 
 /// The example that the manual gives of a rule is one.

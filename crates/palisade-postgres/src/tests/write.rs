@@ -438,7 +438,7 @@ async fn time_and_cancellation_leave_nothing() {
     // Another holds the row.
     let holder = palisade_lock(&shop).await;
     let waits = change(&shop, "UPDATE app.p SET v = 5 WHERE k = 'a'", &[V]);
-    assert_eq!(waits.fails().await.kind, BackendErrorKind::Timeout);
+    assert_eq!(waits.fails().await.kind, BackendErrorKind::Locked);
     drop(holder);
 }
 

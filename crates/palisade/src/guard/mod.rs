@@ -106,8 +106,6 @@ pub struct Refusal {
     pub incident: Option<String>,
     /// The request that waits for a person, where an approval is missing and can be given.
     pub pending: Option<Box<PendingApproval>>,
-    /// The id of the change that waits for an approval, where one was to be kept.
-    pub waiting_change: Option<String>,
     /// What a change does by now that was to be kept, and did something else when it was looked at.
     pub fresh: Option<Box<LookedAtChange>>,
 }
@@ -120,7 +118,6 @@ impl Refusal {
             rejection,
             incident: None,
             pending: None,
-            waiting_change: None,
             fresh: None,
         }
     }
@@ -651,7 +648,6 @@ impl Guard {
             rejection,
             incident,
             pending: None,
-            waiting_change: None,
             fresh: None,
         }
     }

@@ -60,6 +60,7 @@ pub(super) fn sections() -> Vec<(&'static str, String)> {
         ("rules", rules()),
         ("rule-examples", rule_examples()),
         ("test-rules", test_rules()),
+        ("test-rule-examples", test_rule_examples()),
         ("functions", functions()),
         ("tools", tools()),
         ("limits", limits()),
@@ -190,6 +191,26 @@ fn rule_examples() -> String {
             false => "",
         };
         let _ = writeln!(out, "What to do: {}.{mended}\n", rule.cure());
+    }
+    out
+}
+
+/// Each rule of tests with what goes wrong, an example and the cure.
+fn test_rule_examples() -> String {
+    let mut out = String::new();
+    for rule in TestRule::ALL {
+        let sentence = |text: &str| {
+            let mut letters = text.chars();
+            let first = letters.next().map(|first| first.to_uppercase().to_string());
+            format!("{}{}.", first.unwrap_or_default(), letters.as_str())
+        };
+        let [summary, harm] = [rule.summary(), rule.harm()].map(sentence);
+        let _ = writeln!(
+            out,
+            "### Of tests: {rule}\n\n{summary} {harm}\n\n```text\n{}\n```\n\nWhat to do: {}.\n",
+            rule.example().trim_end(),
+            rule.cure()
+        );
     }
     out
 }

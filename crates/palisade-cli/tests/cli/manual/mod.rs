@@ -192,7 +192,7 @@ fn every_block_of_the_manual_is_of_a_language_that_is_tested() {
     for page in pages() {
         for block in blocks::read(&read(&page)) {
             let Block { info, .. } = &block;
-            let known = ["console", "toml", "cedar", "json", "rust", "text"];
+            let known = ["console", "toml", "cedar", "json", "rust", "text", "yaml"];
             assert!(
                 known.contains(&block.language()),
                 "{page}:{}: a block of `{info}`",

@@ -368,7 +368,6 @@ impl Guard {
             self.spend_reading(call.session, Some(looked.as_given()), Duration::ZERO);
         }
         Err(Refusal {
-            waiting_change: (rejection.code() == Code::ApprovalRequired).then(|| id.to_owned()),
             fresh: fresh
                 .filter(|looked| looked.preview.is_some())
                 .map(Box::new),

@@ -1,0 +1,437 @@
+//! What `palisade init` proposes of columns whose names say nothing: by their types, their comments, and what values look like.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write as _,
+    sync::Arc,
+};
+
+use palisade::{
+    audit::NoAudit,
+    catalog::{Catalog, Column, Relation, RelationKind},
+    dialect::Dialect,
+    firewall::Firewall,
+    guard::{Guard, Request},
+    ident,
+    limits::Limits,
+    policy::{PolicyFile, PolicySources},
+    session::{Principal, Session},
+    value::Params,
+};
+use palisade_host::Machine;
+use serde::Serialize;
+use serde_json::Value as Json;
+
+use crate::{
+    database::{Access, Database},
+    exit::Failure,
+    host::{self, Driver},
+};
+
+/// Rows of a table that are looked at.
+const ROWS: u64 = 1000;
+
+/// Of so few values nothing is said.
+const FEW: usize = 2;
+
+/// What words in comments and types say, each with the tag.
+const WORDS: &[(&str, &str)] = &[
+    ("e-mail", "email"),
+    ("email", "email"),
+    ("phone", "phone"),
+    ("telephone", "phone"),
+    ("telefon", "phone"),
+    ("mobile number", "phone"),
+    ("iban", "personal-number"),
+    ("card number", "personal-number"),
+    ("passport", "personal-number"),
+    ("social security", "personal-number"),
+    ("national id", "personal-number"),
+    ("tax id", "personal-number"),
+    ("date of birth", "birth-date"),
+    ("birth date", "birth-date"),
+    ("birthday", "birth-date"),
+    ("password", "secret"),
+    ("secret", "secret"),
+    ("api key", "secret"),
+    ("credential", "secret"),
+    ("salary", "pay"),
+    ("wage", "pay"),
+    ("postal address", "address"),
+    ("street address", "address"),
+    ("home address", "address"),
+    ("ip address", "online-identifier"),
+    ("personal data", "personal"),
+    ("personenbezogen", "personal"),
+    ("pii", "personal"),
+    ("gdpr", "personal"),
+    ("confidential", "personal"),
+];
+
+/// Types whose values are addresses of machines.
+const ADDRESSES: &[&str] = &["inet", "inet4", "inet6", "cidr", "macaddr", "macaddr8"];
+
+/// A tag for a column, with the reason.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct Proposal {
+    /// As policies name it: `main.people.contact`.
+    pub(crate) column: String,
+    pub(crate) tag: &'static str,
+    /// `its comment says …`.
+    pub(crate) why: String,
+}
+
+impl Proposal {
+    /// As an entry of `classification.toml`.
+    pub(crate) fn entry(&self) -> String {
+        // A comment ends with its line.
+        let why: String = (self.why.chars())
+            .map(|c| if c.is_control() { ' ' } else { c })
+            .collect();
+        format!(
+            "\n# Proposed by `palisade init`, since {why}.\n[[column]]\nname = {}\ntags = [\"{}\"]\n",
+            toml::Value::from(self.column.as_str()),
+            self.tag
+        )
+    }
+}
+
+/// What values of columns look like, by column; and the tables that could not be read, with the reason.
+#[derive(Debug, Default)]
+pub(crate) struct Sample {
+    kinds: BTreeMap<String, (&'static str, String)>,
+    pub(crate) not_sampled: Vec<String>,
+}
+
+/// The proposals for the columns of `wanted` by their types, comments and values. The first that says anything counts.
+pub(crate) fn propose(
+    catalog: &Catalog,
+    wanted: &BTreeSet<String>,
+    sample: Option<&Sample>,
+) -> Vec<Proposal> {
+    let mut found = Vec::new();
+    for relation in catalog.relations() {
+        for (_, column) in relation.column_ids() {
+            if !wanted.contains(&column.uid) {
+                continue;
+            }
+            let by_values = || sample?.kinds.get(&column.uid).cloned();
+            let said = by_type(column)
+                .or_else(|| by_comment(catalog, relation, column))
+                .or_else(by_values);
+            found.extend(said.map(|(tag, why)| Proposal {
+                column: column.uid.clone(),
+                tag,
+                why,
+            }));
+        }
+    }
+    found
+}
+
+fn by_type(column: &Column) -> Option<(&'static str, String)> {
+    let name = column.type_name.to_lowercase();
+    let tag = match ADDRESSES.contains(&name.as_str()) {
+        true => Some("online-identifier"),
+        false => find_word(&name.replace('_', " ")).map(|(_, tag)| tag),
+    };
+    Some((tag?, format!("its type is `{}`", column.type_name)))
+}
+
+fn by_comment(
+    catalog: &Catalog,
+    relation: &Relation,
+    column: &Column,
+) -> Option<(&'static str, String)> {
+    let comment = catalog.comment(relation, Some(&column.name))?;
+    let (word, tag) = find_word(&comment.to_lowercase())?;
+    Some((tag, format!("its comment says `{word}`")))
+}
+
+/// The first of the words that stands in `text` by itself.
+fn find_word(text: &str) -> Option<(&'static str, &'static str)> {
+    let stands = |word: &str| {
+        text.match_indices(word).any(|(at, _)| {
+            let before = text.get(..at).and_then(|before| before.chars().next_back());
+            let after = text.get(at + word.len()..);
+            let after = after.and_then(|after| after.chars().next());
+            // A plural is the word too.
+            let is_end = |c: Option<char>| c.is_none_or(|c| !c.is_alphanumeric());
+            is_end(before) && (is_end(after) || after == Some('s'))
+        })
+    };
+    WORDS.iter().copied().find(|(word, _)| stands(word))
+}
+
+/// Reads up to [`ROWS`] rows of each table through the firewall, by policies that permit to read everything.
+pub(crate) fn sample(database: &Database) -> Result<Sample, Failure> {
+    let internal = |error: palisade::error::Error| Failure::Internal(error.to_string());
+    let runtime = host::runtime()?;
+    let backend = database.open(Access::Read, Driver::Own(&runtime))?;
+    let catalog = backend.catalog().clone();
+    let sources = PolicySources {
+        policies: vec![PolicyFile {
+            name: "sample.cedar".to_owned(),
+            text: "permit (principal, action, resource);".to_owned(),
+        }],
+        ..PolicySources::default()
+    };
+    let limits = Limits {
+        max_rows: ROWS,
+        ..Limits::default()
+    };
+    let firewall = Firewall::builder(catalog, sources).limits(limits).build();
+    let firewall = Arc::new(firewall.map_err(internal)?);
+    let guard = Guard::over(
+        Arc::clone(&firewall),
+        backend,
+        Arc::new(Machine::new()),
+        Arc::new(NoAudit),
+    );
+    let session = Session::new(Principal::new("Agent", "sample"));
+    let mut sample = Sample::default();
+    for relation in firewall.catalog().relations() {
+        match relation.kind {
+            RelationKind::Table | RelationKind::Materialized => {}
+            // What a view shows is of its tables.
+            RelationKind::View | RelationKind::Virtual | RelationKind::System => continue,
+        }
+        if relation.system.is_some() {
+            continue;
+        }
+        let name = quote_name(firewall.catalog().dialect(), relation);
+        let sql = format!("SELECT * FROM {name} LIMIT {ROWS}");
+        let request = Request::statement(&sql, &Params::None, &session);
+        let (outcome, _) = runtime.block_on(guard.answer(request));
+        match outcome.into_result() {
+            Ok(envelope) => {
+                let answer = serde_json::to_value(envelope.answer())
+                    .map_err(|error| Failure::Internal(error.to_string()))?;
+                look_at(&answer, relation, &mut sample);
+            }
+            Err(refusal) => {
+                let code = refusal.rejection.code();
+                sample.not_sampled.push(format!("{}: {code}", relation.uid));
+            }
+        }
+    }
+    Ok(sample)
+}
+
+/// A table's name as a statement has it.
+pub(crate) fn quote_name(dialect: Dialect, relation: &Relation) -> String {
+    let name = [&relation.schema, &relation.name].map(|part| {
+        if ident::is_plain(part) {
+            return part.to_string();
+        }
+        match dialect {
+            Dialect::Sqlite | Dialect::Postgres => ident::quote(part),
+            Dialect::Mysql => format!("`{}`", part.replace('`', "``")),
+        }
+    });
+    name.join(".")
+}
+
+/// What the values of an answer's columns look like. None of them is kept.
+fn look_at(answer: &Json, relation: &Relation, sample: &mut Sample) {
+    let list = |key: &str| {
+        answer
+            .get(key)
+            .and_then(Json::as_array)
+            .into_iter()
+            .flatten()
+    };
+    for (index, column) in list("columns").enumerate() {
+        let name = column.get("name").and_then(Json::as_str);
+        let mut columns = relation.column_ids();
+        let Some((_, column)) = columns.find(|(_, column)| Some(&*column.name) == name) else {
+            continue;
+        };
+        let values: Vec<String> = list("rows")
+            .filter_map(|row| match row.get(index)? {
+                Json::String(text) => Some(text.trim().to_owned()),
+                Json::Number(number) => Some(number.to_string()),
+                Json::Null | Json::Bool(_) | Json::Array(_) | Json::Object(_) => None,
+            })
+            .filter(|text| !text.is_empty())
+            .collect();
+        if let Some((kind, count)) = Kind::of_most(&values) {
+            let mut why = String::new();
+            let _ = write!(
+                why,
+                "{count} of {} values that were looked at look like {}",
+                values.len(),
+                kind.plural()
+            );
+            sample.kinds.insert(column.uid.clone(), (kind.tag(), why));
+        }
+    }
+}
+
+/// What a value looks like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Email,
+    Iban,
+    Card,
+    Phone,
+}
+
+impl Kind {
+    const ALL: [Self; 4] = [Self::Email, Self::Iban, Self::Card, Self::Phone];
+
+    /// The kind of more than half of the values, with how many there are.
+    fn of_most(values: &[String]) -> Option<(Self, usize)> {
+        let counted = Self::ALL.map(|kind| {
+            let count = values.iter().filter(|value| kind.fits(value)).count();
+            (kind, count)
+        });
+        let mut counted = counted.into_iter();
+        counted.find(|(_, count)| *count >= FEW && count * 2 > values.len())
+    }
+
+    fn tag(self) -> &'static str {
+        match self {
+            Self::Email => "email",
+            Self::Iban | Self::Card => "personal-number",
+            Self::Phone => "phone",
+        }
+    }
+
+    fn plural(self) -> &'static str {
+        match self {
+            Self::Email => "e-mail addresses",
+            Self::Iban => "account numbers (IBAN)",
+            Self::Card => "card numbers",
+            Self::Phone => "phone numbers",
+        }
+    }
+
+    fn fits(self, value: &str) -> bool {
+        match self {
+            Self::Email => is_email(value),
+            Self::Iban => is_iban(value),
+            Self::Card => is_card(value),
+            Self::Phone => is_phone(value),
+        }
+    }
+}
+
+fn is_email(value: &str) -> bool {
+    let Some((local, domain)) = value.split_once('@') else {
+        return false;
+    };
+    let is_odd = |c: char| c.is_whitespace() || c == '@';
+    let (name, end) = domain.rsplit_once('.').unwrap_or_default();
+    !local.is_empty()
+        && !name.is_empty()
+        && end.len() > 1
+        && !value.replacen('@', "", 1).contains(is_odd)
+}
+
+/// By its two letters, its length and its check digits.
+fn is_iban(value: &str) -> bool {
+    let plain: String = value.chars().filter(|c| *c != ' ').collect();
+    let is_formed = (15..=34).contains(&plain.len())
+        && plain.chars().all(|c| c.is_ascii_alphanumeric())
+        && plain.chars().take(2).all(|c| c.is_ascii_uppercase())
+        && plain.chars().skip(2).take(2).all(|c| c.is_ascii_digit());
+    let (head, body) = plain.split_at_checked(4).unwrap_or_default();
+    let rest = body.chars().chain(head.chars()).fold(0, |rest, c| {
+        let digit = c.to_digit(36).unwrap_or(0);
+        match digit {
+            0..=9 => (rest * 10 + digit) % 97,
+            _ => (rest * 100 + digit) % 97,
+        }
+    });
+    is_formed && rest == 1
+}
+
+/// By its length, its first digit and Luhn's sum.
+fn is_card(value: &str) -> bool {
+    let plain: String = value.chars().filter(|c| !matches!(c, ' ' | '-')).collect();
+    let digits: Vec<u32> = plain.chars().filter_map(|c| c.to_digit(10)).collect();
+    let sum: u32 = (digits.iter().rev().enumerate())
+        .map(|(at, digit)| match (at % 2, digit * 2) {
+            (0, _) => *digit,
+            (_, double @ 0..=9) => double,
+            (_, double) => double - 9,
+        })
+        .sum();
+    digits.len() == plain.len()
+        && (13..=19).contains(&digits.len())
+        && matches!(digits.first(), Some(2..=6))
+        && sum.is_multiple_of(10)
+}
+
+/// Digits with what sets them apart, from a `+`, or of nine and more from a `0` or a bracket. A date has fewer.
+fn is_phone(value: &str) -> bool {
+    let digits = value.chars().filter(char::is_ascii_digit).count();
+    let is_formed = value
+        .chars()
+        .all(|c| c.is_ascii_digit() || matches!(c, '+' | '-' | '(' | ')' | ' ' | '.' | '/'));
+    let least = match value.chars().next() {
+        Some('+') => 7,
+        Some('0' | '(') => 9,
+        Some(_) | None => return false,
+    };
+    is_formed && (least..=15).contains(&digits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Kind, find_word};
+
+    #[test]
+    fn values_are_told_by_how_they_look() {
+        for (kind, values) in [
+            (Kind::Email, ["ada@example.org", "b.c+d@mail.example.com"]),
+            (
+                Kind::Iban,
+                ["DE89 3704 0044 0532 0130 00", "GB82WEST12345698765432"],
+            ),
+            (Kind::Card, ["4111 1111 1111 1111", "378282246310005"]),
+            (Kind::Phone, ["+49 30 901820", "(030) 9018-2000"]),
+        ] {
+            let values = values.map(str::to_owned);
+            assert_eq!(Kind::of_most(&values), Some((kind, 2)), "{values:?}");
+        }
+        for value in [
+            "ada@",
+            "@example.org",
+            "a b@example.org",
+            "ada@localhost",
+            "a@b@example.org",
+            "DE89 3704 0044 0532 0130 01",
+            "4111 1111 1111 1112",
+            "1111111111111117",
+            "01.02.2024",
+            "2024-01-02 10:30",
+            "030 90182",
+            "12345678901",
+            "+49 call me",
+            "",
+            "Assam",
+        ] {
+            let values = [value, value].map(str::to_owned);
+            assert_eq!(Kind::of_most(&values), None, "{value}");
+        }
+        // Half is not most, and one is few.
+        let half = ["ada@example.org", "Assam", "bob@example.org", "Sencha"].map(str::to_owned);
+        assert_eq!(Kind::of_most(&half), None);
+        assert_eq!(Kind::of_most(&half[..1]), None);
+    }
+
+    #[test]
+    fn words_stand_by_themselves() {
+        for (text, tag) in [
+            ("the customer's e-mail, if there is one", Some("email")),
+            ("phones of both", Some("phone")),
+            ("(pii)", Some("personal")),
+            ("a microphone", None),
+            ("secretary", None),
+        ] {
+            assert_eq!(find_word(text).map(|(_, tag)| tag), tag, "{text}");
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! `palisade init`: what it proposes, and what it leaves behind.
+
+use std::fs;
+
+use serde_json::json;
+
+use crate::desk::Desk;
+
+const TABLES: &str = "CREATE TABLE people (id INTEGER PRIMARY KEY, contact TEXT, account TEXT, notes TEXT, gate INET);
+INSERT INTO people VALUES (1, 'ada@example.org', 'DE89 3704 0044 0532 0130 00', 'likes tea', NULL), (2, 'bob@example.org', 'GB82 WEST 1234 5698 7654 32', 'likes coffee', NULL);
+";
+
+fn desk() -> Desk {
+    let desk = Desk::empty();
+    palisade_sqlite::create_database(desk.path("shop.db"), TABLES).unwrap();
+    desk
+}
+
+/// Types say what a column holds, and with `--sample` values do. Each proposal says why, and none a value.
+#[test]
+fn columns_are_proposed_by_types_and_values() {
+    let desk = desk();
+    let told = desk.run(&["init", "sqlite:shop.db", "plain", "--format", "json"]);
+    let told = told.expect_exit(0).json();
+    assert_eq!(
+        told["proposals"],
+        json!([{"column": "main.people.gate", "tag": "online-identifier", "why": "its type is `INET`"}])
+    );
+    let text = desk.run(&["init", "sqlite:shop.db", "sampled", "--sample"]);
+    let text = text.expect_exit(0).out;
+    let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    for part in [
+        "main.people.contact: mask email, since it is email: 2 of 2 values that were looked at look like e-mail addresses",
+        "main.people.account: mask last(4), since it is personal-number: 2 of 2 values that were looked at look like account numbers (IBAN)",
+        "1 passed, 0 failed",
+    ] {
+        assert!(flat.contains(part), "{part}\n{text}");
+    }
+    let written = fs::read_to_string(desk.path("sampled/policies/classification.toml")).unwrap();
+    assert!(
+        written.ends_with("name = \"main.people.gate\"\ntags = [\"online-identifier\"]\n")
+            && written.contains("# Proposed by `palisade init`, since 2 of 2 values"),
+        "{written}"
+    );
+    for text in [&text, &written] {
+        assert!(!text.contains("ada@") && !text.contains("3704"), "{text}");
+    }
+    let lock = fs::read_to_string(desk.path("sampled/policies/access.lock")).unwrap();
+    assert!(
+        lock.contains("main.people.contact read: mask email"),
+        "{lock}"
+    );
+    // A folder that is there keeps its classification, and is told what to add.
+    let again = desk.run(&["init", "sqlite:shop.db", "plain", "--sample"]);
+    let again = again.expect_exit(0).out;
+    assert!(
+        again.contains("Proposed for `classification.toml`, which stays as it is:")
+            && again.contains("name = \"main.people.contact\""),
+        "{again}"
+    );
+    let kept = fs::read_to_string(desk.path("plain/policies/classification.toml")).unwrap();
+    assert!(!kept.contains("main.people.contact"), "{kept}");
+}
+
+#[test]
+fn nothing_half_written_stays() {
+    let desk = desk();
+    desk.write(
+        "mine/policies/base.cedar",
+        "permit (principal, action, resource)",
+    );
+    desk.run(&["init", "sqlite:shop.db", "mine"])
+        .fails(3, &["base.cedar"]);
+    let left = |folder: &str| -> Vec<String> {
+        let entries = fs::read_dir(desk.path(folder)).unwrap().flatten();
+        entries
+            .map(|one| one.file_name().into_string().unwrap())
+            .collect()
+    };
+    assert_eq!(left("mine"), ["policies"]);
+    assert_eq!(left("mine/policies"), ["base.cedar"]);
+    // Tests that do not hold are told, and the folder stays.
+    desk.write(
+        "other/policies/base.cedar",
+        "forbid (principal, action, resource);",
+    );
+    desk.write(
+        "other/policies/tests/own.toml",
+        "[[case]]\nname = \"ids\"\nas = 'Agent::\"ann\"'\nsql = \"SELECT id FROM people\"\ndecision = \"allow\"\n",
+    );
+    let told = desk
+        .run(&["init", "sqlite:shop.db", "other"])
+        .expect_exit(1)
+        .out;
+    assert!(told.contains("FAILED") && told.contains("ids"), "{told}");
+    assert!(desk.path("other/palisade.toml").exists());
+}

@@ -1,0 +1,114 @@
+//! What `palisade policy diff` compares: the tables and cases of both folders.
+
+use crate::{
+    desk::{Answer, Desk},
+    workbench::{READ, TABLES, case},
+};
+
+const NONE: &str = "@id(\"none\") permit (principal == Agent::\"bob\", action, resource);\n";
+const ALL: &str = "@id(\"all\") permit (principal == Agent::\"ann\", action, resource);\n";
+const PAY: &str = "CREATE TABLE pay (id INTEGER PRIMARY KEY, salary INTEGER);";
+const ASK_PAY: &str =
+    "sql = \"SELECT salary FROM pay\"\ndecision = \"reject\"\ncode = \"name.unknown-relation\"";
+
+fn write(desk: &Desk, folder: &str, policies: &str) {
+    desk.write(&format!("{folder}/base.cedar"), policies);
+    desk.write(&format!("{folder}/tests/tea.sql"), TABLES);
+    let tea = case("a", READ);
+    desk.write(
+        &format!("{folder}/tests/tea.toml"),
+        format!("catalog = \"tea\"\n{tea}"),
+    );
+}
+
+fn diff(desk: &Desk, more: &[&str]) -> Answer {
+    desk.run(&[&["policy", "diff", "old", "new"], more].concat())
+}
+
+/// Whoever widens a policy may take the table that shows it out of the tests.
+#[test]
+fn what_the_newer_tests_dropped_is_compared() {
+    let desk = Desk::empty();
+    write(&desk, "old", NONE);
+    desk.write("old/tests/pay.sql", PAY);
+    let pay = case("pay-is-hidden", ASK_PAY);
+    desk.write("old/tests/pay.toml", format!("catalog = \"pay\"\n{pay}"));
+    write(&desk, "new", ALL);
+    let told = diff(&desk, &[]).expect_exit(1).out;
+    for text in [
+        "  Agent::\"ann\": case pay-is-hidden: allow, was name.unknown-relation\n",
+        "  Agent::\"ann\": main.pay select: allow, was never\n",
+        "  Agent::\"ann\": main.pay.salary read: plain, was never\n",
+        "of the tests, compared as they were:\n  the tables `pay` are gone\n  the case `pay-is-hidden` is gone\n",
+    ] {
+        assert!(told.contains(text), "{text}\n{told}");
+    }
+    let json = diff(&desk, &["--format", "json"]).expect_exit(1).json();
+    assert_eq!(json["dropped"][0], "the tables `pay` are gone", "{json}");
+    assert_eq!(json["compared"], 2, "{json}");
+    // The same policies: what is gone is told, and nothing changes.
+    write(&desk, "new", NONE);
+    let told = diff(&desk, &[]).expect_exit(0).out;
+    assert!(
+        told.starts_with("nothing changes\n") && told.contains("`pay-is-hidden` is gone"),
+        "{told}"
+    );
+    let told = diff(&desk, &["--format", "markdown"]).expect_exit(0).out;
+    assert!(told.contains("the tables `pay` are gone"), "{told}");
+    // A statement about the table is decided over the older tests.
+    write(&desk, "new", ALL);
+    desk.write(
+        "asked.jsonl",
+        "{\"sql\": \"SELECT salary FROM pay\", \"as\": \"Agent::\\\"ann\\\"\"}",
+    );
+    let asked = ["--statements", "asked.jsonl", "--catalog", "pay"];
+    let told = diff(&desk, &asked).expect_exit(1).out;
+    assert!(told.contains("newly permitted:"), "{told}");
+}
+
+#[test]
+fn tables_of_one_name_that_differ_are_compared_both_ways() {
+    let desk = Desk::empty();
+    write(&desk, "old", NONE);
+    write(&desk, "new", ALL);
+    let both = format!("{TABLES}{PAY}");
+    desk.write("old/tests/tea.sql", &both);
+    let told = diff(&desk, &[]).expect_exit(1).out;
+    for text in [
+        "main.tea.name read: plain, was never\n",
+        "main.pay select, over `tea` as it was: allow, was never\n",
+        "the tables `tea` are others\n",
+    ] {
+        assert!(told.contains(text), "{text}\n{told}");
+    }
+    // What is found over both is told once.
+    assert!(!told.contains("main.tea.name read, over"), "{told}");
+    desk.write(
+        "asked.jsonl",
+        "{\"sql\": \"SELECT salary FROM pay\", \"as\": \"Agent::\\\"ann\\\"\"}",
+    );
+    let asked = ["--statements", "asked.jsonl"];
+    diff(&desk, &asked).expect_exit(1);
+}
+
+/// Policies that do not load over the other folder's tables leave them undecided, which fails.
+#[test]
+fn what_cannot_be_compared_is_undecided() {
+    let desk = Desk::empty();
+    let named = "@id(\"cups\") permit (principal == Agent::\"ann\", action == Action::\"see\", resource is row::main::tea) when { resource.cups > 1 };\n";
+    write(&desk, "old", ALL);
+    write(&desk, "new", &format!("{ALL}{named}"));
+    desk.write(
+        "new/tests/tea.sql",
+        "CREATE TABLE tea (id INTEGER PRIMARY KEY, name TEXT, cups INTEGER NOT NULL);",
+    );
+    let told = diff(&desk, &["--fail-on", "nothing"]);
+    let text = told.out.clone() + &told.err;
+    assert!(
+        text.contains("undecided:\n  the new policies do not load over the older tables `tea`"),
+        "{text}"
+    );
+    told.expect_exit(6);
+    diff(&desk, &["--fail-on", "nothing", "--max-undecided", "50"]).expect_exit(0);
+    diff(&desk, &["--fail-on", "nothing", "--max-undecided", "49"]).expect_exit(6);
+}
