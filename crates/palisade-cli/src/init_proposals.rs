@@ -234,21 +234,12 @@ pub(crate) fn quote_name(dialect: Dialect, relation: &Relation) -> String {
 
 /// What the values of an answer's columns look like. None of them is kept.
 fn look_at(answer: &Json, relation: &Relation, sample: &mut Sample) {
-    let list = |key: &str| {
-        answer
-            .get(key)
-            .and_then(Json::as_array)
-            .into_iter()
-            .flatten()
-    };
-    for (index, column) in list("columns").enumerate() {
-        let name = column.get("name").and_then(Json::as_str);
-        let mut columns = relation.column_ids();
-        let Some((_, column)) = columns.find(|(_, column)| Some(&*column.name) == name) else {
-            continue;
-        };
-        let values: Vec<String> = list("rows")
-            .filter_map(|row| match row.get(index)? {
+    let rows = answer.get("rows").and_then(Json::as_array);
+    for (_, column) in relation.column_ids() {
+        let cells = rows.into_iter().flatten();
+        let cells = cells.filter_map(|row| row.get(&*column.name));
+        let values: Vec<String> = cells
+            .filter_map(|cell| match cell {
                 Json::String(text) => Some(text.trim().to_owned()),
                 Json::Number(number) => Some(number.to_string()),
                 Json::Null | Json::Bool(_) | Json::Array(_) | Json::Object(_) => None,
