@@ -1,8 +1,11 @@
 //! History on MariaDB: what its labels, its pruning and its accounts have of their own.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
 };
 
 use mysql_async::prelude::Queryable as _;
@@ -12,11 +15,12 @@ use palisade::{
     past::{HistoryOrder, KeptLabel, LabelStore},
     value::Params,
 };
-use palisade_testkit::servers::MariaDbServer;
+use palisade_state::{ApprovalOptions, ApprovalStore};
+use palisade_testkit::{fixture::policy_sources, live::changing_gate, servers::MariaDbServer};
 
 use crate::{
     database::TestDatabase,
-    history::{Desk, Engine, boss},
+    history::{Desk, Engine, POLICIES, boss},
     history_account::{AccountDesk, ENABLE, server_of, with_store},
 };
 
@@ -160,6 +164,9 @@ async fn the_servers_own_past_cannot_be_asked_for() {
         "SELECT name FROM customers /*M!100300 FOR SYSTEM_TIME ALL */",
         "SET STATEMENT system_versioning_asof = '2020-01-01' FOR SELECT name FROM customers",
         "SET system_versioning_asof = '2020-01-01'",
+        "SET system_versioning_insert_history = 1",
+        "SET @@session.system_versioning_insert_history = ON",
+        "SET STATEMENT system_versioning_insert_history = 1 FOR INSERT INTO pieces (order_id, line, what) VALUES (9, 9, 'x')",
         "SELECT palisade_to FROM customers",
         "SELECT `PALISADE_FROM` FROM customers",
         "SELECT c.palisade_to FROM customers c JOIN orders o ON o.customer = c.id",
@@ -396,4 +403,206 @@ async fn a_server_that_may_lose_transactions_has_no_moments() {
     database.load("INSERT INTO t VALUES (1)");
     let next = backend.take_label().await.unwrap().unwrap();
     assert!(!labels.contains(&next), "{labels:?}");
+}
+
+/// The registry of the server loses transactions, and whoever asks it for a moment gets an error. Moments that are
+/// noted here need no registry.
+#[tokio::test]
+async fn the_registry_of_the_server_loses_transactions() {
+    let desk = Desk::new(Engine::Mariadb).await;
+    let database = server_of(&desk);
+    let states = async |as_of| {
+        let sql = "SELECT id, total FROM orders ORDER BY id";
+        desk.ask(&boss(), sql, as_of).await.unwrap().to_string()
+    };
+    let mut seen = Vec::new();
+    let lost = [
+        "BEGIN; UPDATE orders SET total = 11 WHERE id = 1; SAVEPOINT s; UPDATE orders SET total = 12 WHERE id = 2; ROLLBACK TO s; COMMIT",
+        "BEGIN; DELETE FROM orders WHERE id = 2; INSERT IGNORE INTO pieces VALUES (1, 1, 'twice'); COMMIT",
+        "BEGIN; UPDATE orders SET total = 13 WHERE id = 1; SAVEPOINT s; DELETE FROM orders WHERE id = 3; ROLLBACK TO s; COMMIT",
+    ];
+    for (number, sql) in lost.iter().enumerate() {
+        let name = format!("m{number}");
+        desk.snapshot(&name).await;
+        seen.push((name, states(None).await));
+        desk.run(sql);
+    }
+    desk.snapshot("last").await;
+    seen.push(("last".to_owned(), states(None).await));
+    let id = database.query("SELECT palisade_from FROM orders WHERE id = 1");
+    let id = id.trim();
+    let registered =
+        format!("SELECT count(*) FROM mysql.transaction_registry WHERE transaction_id = {id}");
+    assert_eq!(database.query(&registered).trim(), "0");
+    for moment in [format!("TRANSACTION {id}"), "TIMESTAMP now(6)".to_owned()] {
+        let sql = format!("SELECT id, total FROM orders FOR SYSTEM_TIME AS OF {moment}");
+        let refused = database.try_query(&sql).unwrap_err().to_string();
+        assert!(refused.contains("ERROR 4129"), "{refused}");
+    }
+    desk.run("DELETE FROM orders");
+    for (name, rows) in &seen {
+        assert_eq!(states(Some(name)).await, *rows, "{name}");
+    }
+    assert_eq!(seen[3].1, r#"[{"id":1,"total":13},{"id":3,"total":30}]"#);
+}
+
+/// Waits until a server says this of itself.
+fn wait_for(database: (&MariaDbServer, &str), sql: &str, expected: &str) {
+    let (server, name) = database;
+    let begun = Instant::now();
+    loop {
+        let found = server.query(name, sql);
+        if found.as_deref().ok() == Some(expected) {
+            return;
+        }
+        assert!(
+            begun.elapsed() < Duration::from_secs(20),
+            "{sql}: {found:?}"
+        );
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// A replica has no moments while it follows: it says so to its operator by name, and to an agent in no detail.
+#[tokio::test]
+async fn a_replica_has_no_moments() {
+    let primary = MariaDbServer::start_with(&["--log-bin=bin", "--server-id=1"]).unwrap();
+    let database = TestDatabase::on(&primary, "place", "CREATE TABLE t (id int PRIMARY KEY);");
+    let backend = database.mysql_backend().await;
+    let table = backend.catalog().find(database.name(), "t").unwrap();
+    database.load(&backend.write_history_script(table, &ENABLE).unwrap());
+    let durable = "SET GLOBAL innodb_flush_log_at_trx_commit = 1";
+    database.load(durable);
+    let replica = MariaDbServer::start_with(&["--server-id=2", "--read-only=1"]).unwrap();
+    let follow = format!(
+        "{durable}; CHANGE MASTER TO MASTER_HOST = '127.0.0.1', MASTER_PORT = {}, MASTER_USER = 'root', MASTER_CONNECT_RETRY = 1; \
+         START SLAVE",
+        primary.port()
+    );
+    replica.query("mysql", &follow).unwrap();
+    let name = database.name();
+    let spans = "SELECT count(*) FROM `palisade_history.spans` WHERE table_name = 't'";
+    wait_for((&replica, name), spans, "1");
+    // The primary has moments all the while.
+    let backend = backend.refresh().await.unwrap().unwrap();
+    assert!(backend.take_label().await.unwrap().is_some());
+    let there = replica.url(name);
+    let there = || TestDatabase::connect_mysql(&there);
+    let refused = there().await.take_label().await.unwrap_err();
+    assert!(refused.detail.contains("it is a replica"), "{refused:?}");
+    let labels = ApprovalStore::in_memory(ApprovalOptions::default()).unwrap();
+    let policies = policy_sources("permit (principal, action, resource);");
+    let guard = changing_gate(there().await, policies);
+    let guard = guard.with_labels(Arc::new(labels) as Arc<dyn LabelStore>);
+    let refused = guard.create_snapshot("late", &boss()).await.unwrap_err();
+    let rejection = refused.rejection;
+    assert_eq!(rejection.code(), Code::HistoryNotKept);
+    assert!(!rejection.message().contains("replica"), "{rejection}");
+    let detail = rejection.operator_detail().unwrap();
+    assert!(detail.contains("it is a replica"), "{detail}");
+    // One that follows no server any more is a server like others.
+    replica
+        .query("mysql", "STOP SLAVE; RESET SLAVE ALL")
+        .unwrap();
+    assert!(there().await.take_label().await.unwrap().is_some());
+}
+
+/// The statements that make the tables, the rows and the views of a database again, as a dump has them.
+fn dump(database: &TestDatabase<'_>) -> String {
+    let mut script = "SET foreign_key_checks = 0;\n".to_owned();
+    let list = "SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE() ORDER BY table_type, table_name";
+    for table in database.query(list).lines() {
+        let made = database.query(&format!("SHOW CREATE TABLE `{table}`"));
+        let made = made.split('\t').nth(1).unwrap().replace("\\n", "\n");
+        script += &format!("{made};\n");
+        let columns = format!(
+            "SELECT group_concat('`', column_name, '`' ORDER BY ordinal_position) FROM information_schema.columns \
+             WHERE table_schema = DATABASE() AND table_name = '{table}' AND column_name NOT LIKE 'palisade%'"
+        );
+        if made.starts_with("CREATE TABLE") {
+            let columns = database.query(&columns);
+            let quoted = columns.trim().replace(',', "), ', ', quote(");
+            let rows = format!("SELECT concat('(', quote({quoted}), ')') FROM `{table}`");
+            for row in database.query(&rows).lines() {
+                script += &format!("INSERT INTO `{table}` ({}) VALUES {row};\n", columns.trim());
+            }
+        }
+    }
+    script
+}
+
+/// A dump that is restored on another server has no moment of the first one, and none of its own until history begins anew.
+#[tokio::test]
+async fn a_restored_dump_has_a_history_of_its_own_on_mariadb() {
+    let desk = Desk::new(Engine::Mariadb).await;
+    desk.snapshot("first").await;
+    desk.run("DELETE FROM customers WHERE id = 3");
+    let original = server_of(&desk);
+    let name = original.name();
+    let second = MariaDbServer::start().unwrap();
+    second.create_database(name).unwrap();
+    second
+        .query(name, "SET GLOBAL innodb_flush_log_at_trx_commit = 1")
+        .unwrap();
+    second
+        .load(name, dump(original).as_str())
+        .unwrap()
+        .clean()
+        .unwrap();
+    assert_eq!(
+        second
+            .query(name, "SELECT count(*) FROM customers")
+            .unwrap(),
+        "2"
+    );
+    let marks =
+        "SELECT group_concat(table_name, mark ORDER BY table_name) FROM `palisade_history.spans`";
+    assert_eq!(
+        second.query(name, marks).unwrap(),
+        original.query(marks).trim()
+    );
+    // Its numbers are beyond those of the first one's moment.
+    for _ in 0..200 {
+        second
+            .query(name, "INSERT INTO loose VALUES ('x')")
+            .unwrap();
+    }
+    let store = Arc::new(ApprovalStore::in_memory(ApprovalOptions::default()).unwrap());
+    let (label, _) = desk.guard.find_label("first").unwrap();
+    let first = KeptLabel {
+        name: Some("first".to_owned()),
+        label: label.as_text().to_owned(),
+        taken_ms: 1,
+        taken_by: None,
+    };
+    store.keep_label(name, &first).unwrap();
+    let backend = TestDatabase::connect_mysql(&second.url(name)).await;
+    let restored = changing_gate(backend, policy_sources(POLICIES.replace("SCHEMA", name)));
+    let restored = restored.with_labels(store as Arc<dyn LabelStore>);
+    let count = async |as_of: &str| {
+        let sql = format!("SELECT count(*) AS n FROM {name}.customers");
+        let session = boss();
+        let request = Request::statement(&sql, &Params::None, &session).as_of(Some(as_of));
+        let (outcome, _) = restored.answer(request).await;
+        match outcome.into_result() {
+            Ok(envelope) => Ok(serde_json::to_value(&envelope).unwrap()["rows"][0]["n"].take()),
+            Err(refusal) => Err(refusal.rejection.code()),
+        }
+    };
+    assert_eq!(count("first").await, Err(Code::HistoryForeign));
+    restored.create_snapshot("second", &boss()).await.unwrap();
+    assert_eq!(count("second").await, Err(Code::HistoryTooEarly));
+    let table = format!("{name}.customers");
+    let script = restored.write_history_script(&table, &ENABLE).unwrap();
+    second.load(name, script.as_str()).unwrap().clean().unwrap();
+    restored.refresh().await.unwrap();
+    restored.create_snapshot("third", &boss()).await.unwrap();
+    second.query(name, "DELETE FROM customers").unwrap();
+    assert_eq!(count("first").await, Err(Code::HistoryForeign));
+    assert_eq!(count("second").await, Err(Code::HistoryTooEarly));
+    assert_eq!(count("third").await, Ok(serde_json::json!(2)));
+    // The first server is as before.
+    let sql = "SELECT count(*) AS n FROM customers";
+    let rows = desk.ask(&boss(), sql, Some("first")).await.unwrap();
+    assert_eq!(rows[0]["n"], 3);
 }

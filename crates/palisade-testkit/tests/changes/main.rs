@@ -26,6 +26,7 @@ mod history_account;
 mod history_list;
 mod history_mariadb;
 mod history_mysql;
+mod history_postgres;
 mod insert_select;
 mod inverse;
 mod killed_server;
