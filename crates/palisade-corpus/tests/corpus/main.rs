@@ -92,6 +92,10 @@ const WITHOUT_CASE: &[(Code, &str)] = &[
         "is of a change that is undone; tested on the engines",
     ),
     (
+        Code::ChangeBusy,
+        "needs another writer at the same time; tested on the engines",
+    ),
+    (
         Code::ChangeConflict,
         "needs data that change between two steps; tested with the server",
     ),
