@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Write as _,
+    ops::Range,
     sync::Arc,
 };
 
@@ -19,6 +20,7 @@ use palisade::{
     value::Params,
 };
 use palisade_host::Machine;
+use palisade_scan::{find_card, find_iban};
 use serde::Serialize;
 use serde_json::Value as Json;
 
@@ -301,11 +303,16 @@ impl Kind {
     fn fits(self, value: &str) -> bool {
         match self {
             Self::Email => is_email(value),
-            Self::Iban => is_iban(value),
-            Self::Card => is_card(value),
+            Self::Iban => is_whole(value, find_iban),
+            Self::Card => is_whole(value, find_card),
             Self::Phone => is_phone(value),
         }
     }
+}
+
+/// Whether what the scanner finds is all of it.
+fn is_whole(value: &str, find: fn(&[u8]) -> Option<Range<usize>>) -> bool {
+    find(value.as_bytes()) == Some(0..value.len())
 }
 
 fn is_email(value: &str) -> bool {
@@ -318,41 +325,6 @@ fn is_email(value: &str) -> bool {
         && !name.is_empty()
         && end.len() > 1
         && !value.replacen('@', "", 1).contains(is_odd)
-}
-
-/// By its two letters, its length and its check digits.
-fn is_iban(value: &str) -> bool {
-    let plain: String = value.chars().filter(|c| *c != ' ').collect();
-    let is_formed = (15..=34).contains(&plain.len())
-        && plain.chars().all(|c| c.is_ascii_alphanumeric())
-        && plain.chars().take(2).all(|c| c.is_ascii_uppercase())
-        && plain.chars().skip(2).take(2).all(|c| c.is_ascii_digit());
-    let (head, body) = plain.split_at_checked(4).unwrap_or_default();
-    let rest = body.chars().chain(head.chars()).fold(0, |rest, c| {
-        let digit = c.to_digit(36).unwrap_or(0);
-        match digit {
-            0..=9 => (rest * 10 + digit) % 97,
-            _ => (rest * 100 + digit) % 97,
-        }
-    });
-    is_formed && rest == 1
-}
-
-/// By its length, its first digit and Luhn's sum.
-fn is_card(value: &str) -> bool {
-    let plain: String = value.chars().filter(|c| !matches!(c, ' ' | '-')).collect();
-    let digits: Vec<u32> = plain.chars().filter_map(|c| c.to_digit(10)).collect();
-    let sum: u32 = (digits.iter().rev().enumerate())
-        .map(|(at, digit)| match (at % 2, digit * 2) {
-            (0, _) => *digit,
-            (_, double @ 0..=9) => double,
-            (_, double) => double - 9,
-        })
-        .sum();
-    digits.len() == plain.len()
-        && (13..=19).contains(&digits.len())
-        && matches!(digits.first(), Some(2..=6))
-        && sum.is_multiple_of(10)
 }
 
 /// Digits with what sets them apart, from a `+`, or of nine and more from a `0` or a bracket. A date has fewer.

@@ -83,7 +83,7 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(60);
 
-    fn of<'t>(tables: &[&'t str]) -> BTreeSet<&'t str> {
+    fn set_of<'t>(tables: &[&'t str]) -> BTreeSet<&'t str> {
         tables.iter().copied().collect()
     }
 
@@ -91,7 +91,7 @@ mod tests {
     async fn turns_come_in_the_order_of_asking() {
         let turns = Arc::new(Turns::default());
         let first = turns
-            .wait(&of(&["a", "b"]), LONG, &Cancel::default())
+            .wait(&set_of(&["a", "b"]), LONG, &Cancel::default())
             .await
             .unwrap();
         let order = Arc::new(Mutex::new(Vec::new()));
@@ -99,7 +99,7 @@ mod tests {
         for (number, tables) in [["b", "c"], ["b", "b"], ["a", "b"]].into_iter().enumerate() {
             let (turns, order) = (Arc::clone(&turns), Arc::clone(&order));
             waiting.push(tokio::spawn(async move {
-                let turn = turns.wait(&of(&tables), LONG, &Cancel::default()).await;
+                let turn = turns.wait(&set_of(&tables), LONG, &Cancel::default()).await;
                 order.lock().unwrap().push(number);
                 tokio::task::yield_now().await;
                 turn.map(drop)
@@ -107,7 +107,7 @@ mod tests {
             tokio::task::yield_now().await;
         }
         // Another table is free meanwhile.
-        let other = turns.wait(&of(&["d"]), LONG, &Cancel::default()).await;
+        let other = turns.wait(&set_of(&["d"]), LONG, &Cancel::default()).await;
         assert!(other.is_ok() && order.lock().unwrap().is_empty());
         drop(first);
         for one in waiting {
@@ -123,18 +123,18 @@ mod tests {
     #[tokio::test]
     async fn a_turn_that_does_not_come_is_told() {
         let turns = Turns::default();
-        let held = turns.wait(&of(&["a"]), LONG, &Cancel::default()).await;
+        let held = turns.wait(&set_of(&["a"]), LONG, &Cancel::default()).await;
         let short = Duration::from_millis(50);
-        let late = turns.wait(&of(&["a"]), short, &Cancel::default()).await;
+        let late = turns.wait(&set_of(&["a"]), short, &Cancel::default()).await;
         assert_eq!(late.unwrap_err().kind, BackendErrorKind::Locked);
         let cancel = Cancel::default();
         cancel.set();
-        let given_up = turns.wait(&of(&["a"]), LONG, &cancel).await;
+        let given_up = turns.wait(&set_of(&["a"]), LONG, &cancel).await;
         assert_eq!(given_up.unwrap_err().kind, BackendErrorKind::Cancelled);
         drop(held);
         assert!(
             turns
-                .wait(&of(&["a"]), LONG, &Cancel::default())
+                .wait(&set_of(&["a"]), LONG, &Cancel::default())
                 .await
                 .is_ok()
         );

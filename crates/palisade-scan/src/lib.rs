@@ -49,6 +49,7 @@ mod spelling;
 pub mod training;
 
 pub use detector::{Detector, Sensitivity, Severity};
+pub use numbers::{find_card, find_iban};
 pub use rules::{Rule, RuleError, Rules};
 pub use scanner::{Finding, Scanner};
 pub use spelling::spell_out;

@@ -14,7 +14,8 @@ pub(crate) fn may_hold_numbers(text: &[u8]) -> bool {
 
 /// The first number of a card: 14 to 16 digits, together or in groups with a space or `-` between them. The first digits are those of a
 /// scheme, and the last is right by Luhn's rule (ISO/IEC 7812-1).
-pub(crate) fn find_card(text: &[u8]) -> Option<Range<usize>> {
+#[must_use]
+pub fn find_card(text: &[u8]) -> Option<Range<usize>> {
     starts_of_digits(text).find_map(|start| {
         let (digits, len) = read_groups(text.get(start..)?, |b| b.is_ascii_digit(), 16)?;
         (is_of_scheme(&digits) && is_right_by_luhn(&digits)).then_some(start..start + len)
@@ -23,7 +24,8 @@ pub(crate) fn find_card(text: &[u8]) -> Option<Range<usize>> {
 
 /// The first IBAN: the letters of a country, check digits that are right modulo 97, and as many characters as that country's have
 /// (ISO 13616, and the registry of SWIFT).
-pub(crate) fn find_iban(text: &[u8]) -> Option<Range<usize>> {
+#[must_use]
+pub fn find_iban(text: &[u8]) -> Option<Range<usize>> {
     starts_of_accounts(text).find_map(|start| {
         let rest = text.get(start..)?;
         let country = rest.first_chunk::<2>()?;

@@ -35,13 +35,15 @@ const IDLE_TIMEOUT_MS: u64 = 10_000;
 const HISTORY: &str = "palisade_history";
 
 /// The columns of the table there that says since when each is whole.
-const SPANS: [&str; 6] = [
+const SPANS: [&str; 8] = [
     "relation",
     "since",
     "companion",
     "system_identifier",
     "pruned",
     "seal",
+    "files",
+    "forms",
 ];
 
 /// Looks at the account that `target` logs in as.

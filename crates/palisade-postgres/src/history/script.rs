@@ -142,13 +142,15 @@ pub(crate) fn enable_script(
          ANALYZE {companion};\n\
          {function}\
          {triggers}\
-         INSERT INTO {SCHEMA}.spans AS s (relation, since, companion, system_identifier, seal)\n  \
+         INSERT INTO {SCHEMA}.spans AS s (relation, since, companion, system_identifier, seal, files, forms)\n  \
          SELECT {relation}, pg_catalog.pg_current_xact_id(), {companion_text}::pg_catalog.regclass, c.system_identifier,\n  \
-         {seal}\n  \
+         {seal},\n  \
+         {files},\n  \
+         {forms}\n  \
          FROM pg_catalog.pg_control_system() AS c\n  \
          ON CONFLICT (relation) DO UPDATE\n  \
          SET since = excluded.since, companion = excluded.companion, system_identifier = excluded.system_identifier,\n  \
-         seal = excluded.seal, pruned = NULL;\n\
+         seal = excluded.seal, files = excluded.files, forms = excluded.forms, pruned = NULL;\n\
          {revocations}\
          {account_lines}\
          COMMIT;\n",
@@ -161,6 +163,8 @@ pub(crate) fn enable_script(
         triggers = do_block(&triggers_body(&names)),
         companion_text = literal(companion),
         seal = seal(&names),
+        files = files(&names),
+        forms = forms(&names),
         revocations = do_block(&revocations_body(&names)),
     ))
 }
@@ -257,8 +261,9 @@ pub(crate) fn prune_script(
 
 /// The query that says by one boolean whether the history of `table` answers for a label.
 ///
-/// It is so if the history began before it, on this server, each trigger is in its place and was there all the while, and the columns are the same. Ask it in the snapshot in which the past is
-/// read, by one statement or in REPEATABLE READ. A history that was begun anew since that snapshot does not answer there.
+/// It is so if the history began before it, on this server, and nothing interrupted it: each trigger is in its place and was there all the
+/// while, the columns are the same, and the table is of no family. Ask it in the snapshot in which the past is read, by one statement or in
+/// REPEATABLE READ. A history that was begun anew since that snapshot does not answer there.
 ///
 /// # Errors
 ///
@@ -287,10 +292,10 @@ pub(crate) fn standing_query(
          AND s.companion = pg_catalog.to_regclass({companion}) \
          AND s.system_identifier::pg_catalog.text = {system_identifier} \
          AND pg_catalog.pg_visible_in_snapshot(s.since, {snapshot}) AND (s.pruned IS NULL OR {later}) \
-         AND s.seal = {seal}) \
-         AND NOT EXISTS (SELECT FROM (SELECT pg_catalog.to_regclass({base})::pg_catalog.oid AS relid \
-         UNION SELECT p.relid::pg_catalog.oid FROM pg_catalog.pg_partition_tree(pg_catalog.to_regclass({base})) AS p) AS r \
-         WHERE (SELECT pg_catalog.count(*) FROM pg_catalog.pg_trigger AS t \
+         AND s.seal = {seal} AND (s.files = {files} OR s.forms = {forms})) \
+         AND NOT EXISTS (SELECT FROM pg_catalog.pg_inherits AS i JOIN pg_catalog.pg_class AS c ON c.oid = i.inhparent \
+         WHERE i.inhrelid = pg_catalog.to_regclass({base}) OR c.relkind = 'r' AND c.oid = pg_catalog.to_regclass({base})) \
+         AND NOT EXISTS (SELECT FROM {relations} WHERE (SELECT pg_catalog.count(*) FROM pg_catalog.pg_trigger AS t \
          WHERE t.tgrelid = r.relid AND t.tgfoid = pg_catalog.to_regprocedure({procedure}) \
          AND t.tgenabled = CASE WHEN pg_catalog.right(t.tgname::pg_catalog.text, 4) = '_row' THEN 'R' ELSE 'A' END) <> 5) \
          AND ARRAY({}) = ARRAY({})",
@@ -298,13 +303,26 @@ pub(crate) fn standing_query(
         columns(&companion),
         later = is_not_before(&snapshot, "s.pruned"),
         seal = seal(&names),
+        files = files(&names),
+        forms = forms(&names),
+        relations = relations(&names),
     ))
 }
 
-/// The expression for what keeps the history: each partition, and each trigger with the transaction that last changed it.
+/// The table `r` of the identifiers of the table and of each of its partitions.
+fn relations(names: &Names) -> String {
+    let base = literal(&names.base);
+    format!(
+        "(SELECT pg_catalog.to_regclass({base})::pg_catalog.oid AS relid \
+         UNION SELECT p.relid::pg_catalog.oid FROM pg_catalog.pg_partition_tree(pg_catalog.to_regclass({base})) AS p) AS r"
+    )
+}
+
+/// The expression for what keeps the history: each partition, each trigger with the transaction that last changed it, and each column.
 ///
 /// A trigger that was off for a while, or was dropped and made again, is of another transaction. Rows of a partition that was detached are
-/// gone without a trigger. So a history was interrupted where the expression gives another text than when it began.
+/// gone without a trigger. A column that was dropped and made again has another number, and a generated column another expression.
+/// So a history was interrupted where the expression gives another text than when it began.
 fn seal(names: &Names) -> String {
     let base = literal(&names.base);
     let procedure = literal(&format!("{}()", names.companion));
@@ -312,8 +330,37 @@ fn seal(names: &Names) -> String {
         "(SELECT pg_catalog.string_agg(pg_catalog.concat_ws(' ', r.relid, (SELECT pg_catalog.string_agg( \
          pg_catalog.concat_ws('.', t.oid, t.xmin), ' ' ORDER BY t.oid) FROM pg_catalog.pg_trigger AS t \
          WHERE t.tgrelid = r.relid AND t.tgfoid = pg_catalog.to_regprocedure({procedure}))), ',' ORDER BY r.relid) \
-         FROM (SELECT pg_catalog.to_regclass({base})::pg_catalog.oid AS relid \
-         UNION SELECT p.relid::pg_catalog.oid FROM pg_catalog.pg_partition_tree(pg_catalog.to_regclass({base})) AS p) AS r)"
+         FROM {relations}) OPERATOR(pg_catalog.||) \
+         (SELECT pg_catalog.concat(';', pg_catalog.string_agg(pg_catalog.concat_ws('.', a.attnum, d.oid), ' ' ORDER BY a.attnum)) \
+         FROM pg_catalog.pg_attribute AS a LEFT JOIN pg_catalog.pg_attrdef AS d \
+         ON d.adrelid = a.attrelid AND d.adnum = a.attnum AND a.attgenerated <> '' \
+         WHERE a.attrelid = pg_catalog.to_regclass({base}) AND a.attnum > 0 AND NOT a.attisdropped)",
+        relations = relations(names),
+    )
+}
+
+/// The expression for the files of the table and of each partition, which have other numbers once all rows were written anew.
+///
+/// `VACUUM FULL` and `TRUNCATE` do that, which interrupt nothing, and `ALTER COLUMN … TYPE … USING`, which gives rows other values without
+/// a trigger. The latter changes the [`forms`] too.
+fn files(names: &Names) -> String {
+    format!(
+        "(SELECT pg_catalog.string_agg(pg_catalog.concat_ws('.', r.relid, pg_catalog.pg_relation_filenode(r.relid)), ' ' ORDER BY r.relid) \
+         FROM {relations})",
+        relations = relations(names),
+    )
+}
+
+/// The expression for the transactions that last changed what each column is.
+///
+/// A change of a type is one, even where the type is the same in the end. So are a new default and a grant, which interrupt nothing: they
+/// leave the [`files`] alone. A history that had both kinds of changes is taken for interrupted, as nothing tells which it was.
+fn forms(names: &Names) -> String {
+    let base = literal(&names.base);
+    format!(
+        "(SELECT pg_catalog.string_agg(pg_catalog.concat_ws('.', a.attnum, a.xmin), ' ' ORDER BY a.attnum) \
+         FROM pg_catalog.pg_attribute AS a \
+         WHERE a.attrelid = pg_catalog.to_regclass({base}) AND a.attnum > 0 AND NOT a.attisdropped)"
     )
 }
 
@@ -400,10 +447,13 @@ fn schema_body() -> String {
          companion pg_catalog.oid NOT NULL,\n    \
          system_identifier pg_catalog.int8 NOT NULL,\n    \
          pruned pg_catalog.pg_snapshot,\n    \
-         seal pg_catalog.text\n  \
+         seal pg_catalog.text,\n    \
+         files pg_catalog.text,\n    \
+         forms pg_catalog.text\n  \
          );\n  \
          -- Histories that were begun without one are begun anew.\n  \
-         ALTER TABLE {SCHEMA}.spans ADD COLUMN IF NOT EXISTS seal pg_catalog.text;\n\
+         ALTER TABLE {SCHEMA}.spans ADD COLUMN IF NOT EXISTS seal pg_catalog.text,\n    \
+         ADD COLUMN IF NOT EXISTS files pg_catalog.text, ADD COLUMN IF NOT EXISTS forms pg_catalog.text;\n\
          END\n"
     )
 }

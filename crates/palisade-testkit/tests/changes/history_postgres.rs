@@ -493,6 +493,57 @@ async fn what_interrupts_a_history_is_found_on_postgres() {
     }
 }
 
+/// Values that statements of definition change without a trigger, though the columns look the same afterwards.
+#[tokio::test]
+async fn values_that_definitions_change_interrupt_a_history() {
+    let parted = format!(
+        "{PARTED} ALTER TABLE days ADD COLUMN twice integer GENERATED ALWAYS AS (id * 2) STORED;"
+    );
+    let course = Course::begin(&parted, &["orders", "days"]).await;
+    for (number, (table, change)) in [
+        ("orders", "ALTER TABLE orders DROP COLUMN total; ALTER TABLE orders ADD COLUMN total integer DEFAULT 7"),
+        ("orders", "ALTER TABLE orders ALTER COLUMN total TYPE integer USING total + 1"),
+        ("orders", "ALTER TABLE orders ALTER COLUMN total TYPE bigint USING total * 2; ALTER TABLE orders ALTER COLUMN total TYPE integer"),
+        ("days", "ALTER TABLE days ALTER COLUMN n TYPE integer USING n + 1"),
+        ("days", "ALTER TABLE days DROP COLUMN twice; ALTER TABLE days ADD COLUMN twice integer GENERATED ALWAYS AS (id * 3) STORED"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        is_interrupted_by(&course.desk, number, table, change).await;
+    }
+}
+
+/// Rows that another table of the family has, or through which they are written, are not in the history. While there is one, it is refused.
+#[tokio::test]
+async fn a_table_of_a_family_has_no_history() {
+    let mut course = Course::begin("", &["orders", "pieces"]).await;
+    for (begin, end) in [
+        (
+            "CREATE TABLE heir (more integer) INHERITS (orders); INSERT INTO heir VALUES (70, 1, 1, 1)",
+            "DROP TABLE heir",
+        ),
+        (
+            "CREATE TABLE parent (id integer); ALTER TABLE orders INHERIT parent",
+            "ALTER TABLE orders NO INHERIT parent",
+        ),
+        (
+            "CREATE TABLE root (LIKE orders) PARTITION BY LIST (id); ALTER TABLE root ATTACH PARTITION orders DEFAULT",
+            "ALTER TABLE root DETACH PARTITION orders",
+        ),
+    ] {
+        course.desk.run(begin);
+        course.desk.guard.refresh().await.unwrap();
+        let sql = "SELECT count(*) AS n FROM orders";
+        let asked = course.desk.ask(&boss(), sql, Some("s0")).await;
+        assert_eq!(asked, Err(Code::HistoryTooEarly), "{begin}");
+        course.desk.run(end);
+        course.desk.guard.refresh().await.unwrap();
+        course.step("UPDATE orders SET total = total + 1").await;
+    }
+    course.check().await;
+}
+
 async fn is_interrupted_by(desk: &Desk, number: usize, table: &str, change: &str) {
     let sql = format!("SELECT * FROM {table} ORDER BY 1, 2");
     let ask = async |moment: &str| desk.ask(&boss(), &sql, Some(moment)).await;
