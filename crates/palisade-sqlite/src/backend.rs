@@ -92,7 +92,7 @@ pub struct SqliteBackend {
     catalog: Arc<Catalog>,
     own: Arc<OwnFunctions>,
     /// Shared with what was read of the same source before.
-    turns: Arc<WriteTurns>,
+    pub(crate) turns: Arc<WriteTurns>,
 }
 
 #[derive(Clone)]

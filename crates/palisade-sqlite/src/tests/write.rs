@@ -436,6 +436,19 @@ fn time_that_runs_out_undoes_the_change() {
     assert_eq!(waits.counts(), 1);
 }
 
+/// Changes that came first are waited for, though nothing holds the file.
+#[test]
+fn a_change_waits_for_its_turn() {
+    let ledger = Ledger::new();
+    let long = std::time::Duration::from_secs(60);
+    let turn = ledger.backend.turns.wait(long, || false).unwrap();
+    let mut waits = ledger.change("DELETE FROM main.quiet", &[D]);
+    waits.limits.statement_timeout_ms = 50;
+    assert_eq!(waits.fails(), Kind::Locked);
+    drop(turn);
+    assert_eq!(waits.counts(), 1);
+}
+
 #[test]
 fn constraints_refuse() {
     let ledger = Ledger::new();
