@@ -133,15 +133,16 @@ fn call_every_tool(binary: &Path) -> Result {
     let scripts = root().join("crates/palisade-testkit/clients/tool_calls");
     let installed = root().join("target/clients");
     let folder = installed.join("tool-calls");
-    let python = |version: &str, binary: &Path| {
+    let python = |version: &str, order: &[&str]| {
         run(Command::new(installed.join(version).join("bin/python"))
             .arg(scripts.join("client.py"))
+            .args(order)
             .arg(binary)
             .arg(&folder))
     };
-    python("python1", binary)?;
-    python("python", binary)?;
-    python("python", Path::new("make"))?;
+    python("python1", &[])?;
+    python("python", &[])?;
+    python("python", &["make"])?;
     run(Command::new(installed.join("inspector/node-bin/node"))
         .arg(scripts.join("client.mjs"))
         .arg(binary)

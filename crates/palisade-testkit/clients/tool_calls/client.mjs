@@ -1,5 +1,5 @@
 // The calls of `calls.json` by the TypeScript SDK, which is installed in the working directory.
-// usage: node client.mjs BINARY FOLDER, where FOLDER is what `client.py make FOLDER` made.
+// usage: node client.mjs BINARY FOLDER, where FOLDER is what `client.py make BINARY FOLDER` made.
 import { createRequire } from "node:module";
 import { readFileSync } from "node:fs";
 import { join, dirname } from "node:path";

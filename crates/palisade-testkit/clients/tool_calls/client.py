@@ -1,7 +1,7 @@
 """Each tool with good and bad arguments, by the Python client `mcp` in its versions 1 and 2.
 
 usage: client.py BINARY FOLDER: makes a database in FOLDER and serves it for changes under the policies beside this file.
-client.py make FOLDER does no more than make it, for clients in other languages.
+client.py make BINARY FOLDER does no more than make it, for clients in other languages.
 `calls.json` holds the calls: a refusal's `code`, or what the answer `has` and `lacks`; `keep` names a field for later calls.
 """
 
@@ -9,6 +9,7 @@ import asyncio
 import json
 import shutil
 import sqlite3
+import subprocess
 import sys
 from contextlib import asynccontextmanager
 from importlib.metadata import version
@@ -20,15 +21,17 @@ from mcp.client.stdio import stdio_client
 HERE = Path(__file__).parent
 
 
-def make(folder):
+def make(binary, folder):
     """A fresh database and policies under `folder`; the words of a server over them."""
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "policies").mkdir(parents=True)
     shutil.copy(HERE / "policies.cedar", folder / "policies/main.cedar")
     shutil.copy(HERE / "templates.toml", folder / "policies/templates.toml")
-    with sqlite3.connect(folder / "notes.db") as database:
-        database.executescript((HERE / "schema.sql").read_text())
     database = f"sqlite:{folder / 'notes.db'}"
+    with sqlite3.connect(folder / "notes.db") as file:
+        file.executescript((HERE / "schema.sql").read_text())
+        history = subprocess.run([binary, "history", "enable", database, "notes"], check=True, capture_output=True, text=True)
+        file.executescript(history.stdout)
     return ["serve", database, "--writable", "--policies", str(folder / "policies"), "--as", 'Agent::"tester"']
 
 
@@ -71,7 +74,7 @@ def check(call, result, kept):
 
 async def run(binary, folder):
     calls = json.loads((HERE / "calls.json").read_text())
-    async with connected(StdioServerParameters(command=binary, args=make(folder))) as client:
+    async with connected(StdioServerParameters(command=binary, args=make(binary, folder))) as client:
         tools = {tool.name for tool in (await client.list_tools()).tools}
         for what, called in (("good", {call["tool"] for call in calls if "code" not in call}), ("bad", {call["tool"] for call in calls if "code" in call})):
             # Who proposes a change approves none of its own.
@@ -85,9 +88,10 @@ async def run(binary, folder):
     print(f"client.py: ok ({len(calls)} calls of {len(tools)} tools; mcp {version('mcp')})")
 
 
-if len(sys.argv) != 3:
-    raise SystemExit("usage: client.py BINARY FOLDER")
-if sys.argv[1] == "make":
-    make(Path(sys.argv[2]))
-else:
-    asyncio.run(asyncio.wait_for(run(sys.argv[1], Path(sys.argv[2])), 60))
+match sys.argv[1:]:
+    case ["make", binary, folder]:
+        make(binary, Path(folder))
+    case [binary, folder]:
+        asyncio.run(asyncio.wait_for(run(binary, Path(folder)), 60))
+    case _:
+        raise SystemExit("usage: client.py [make] BINARY FOLDER")
