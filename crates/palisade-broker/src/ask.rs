@@ -102,18 +102,22 @@ pub(crate) fn connect(run: &Path, user: u32) -> Result<UnixStream, AskError> {
     Ok(stream)
 }
 
-/// Connects to a socket. Where more wait for its listener than may, that is told, and not waited for.
+/// Connects to a socket. Where more wait for its listener than may, this one waits for its turn.
 #[cfg(target_os = "linux")]
 fn open_socket(path: &Path) -> io::Result<UnixStream> {
-    use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
+    use rustix::net::{
+        AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with,
+        sockopt::{Timeout, set_socket_timeout},
+    };
 
     let address = SocketAddrUnix::new(path)?;
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let flags = SocketFlags::CLOEXEC;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    // The system has those that wait come in one after the other, so that a flood keeps none out.
+    set_socket_timeout(&socket, Timeout::Send, Some(ANSWER_TIME))?;
     rustix::net::connect(&socket, &address)?;
-    let stream = UnixStream::from(socket);
-    stream.set_nonblocking(false)?;
-    Ok(stream)
+    set_socket_timeout(&socket, Timeout::Send, None)?;
+    Ok(UnixStream::from(socket))
 }
 
 /// Connects to a socket.

@@ -22,17 +22,20 @@ use tokio::{
 use crate::{
     handshake::{Ask, HELLO_TIME, Welcome, read_hello, write_line},
     layout::{Layout, Secrets},
-    peer::{Opened, Peer, PeerRules},
+    membership::{Memberships, list_groups},
+    peer::{Opened, Peer, PeerRules, Process},
+    places::{Owner, Places},
     private::PrivateError,
     rate::Rate,
     sessions::{SessionTimes, Sessions},
 };
 
-/// Connections that have not said their secret, at a time. The oldest makes place.
-const GREETING: usize = 32;
+/// Handshakes at once, and in a second: what a flood takes of a core, a tenth at most.
+const HANDSHAKES: (u32, u32) = (64, 2000);
 
-/// Handshakes at once, and in a second.
-const HANDSHAKES: (u32, u32) = (64, 200);
+/// Connections that have not said their secret, at a time. The oldest makes place. At the rate of handshakes it had a tenth of a second
+/// by then, and a relay says its secret at once.
+const GREETING: usize = 256;
 
 /// Refusals that are remembered.
 const REFUSALS: usize = 16;
@@ -100,6 +103,7 @@ pub struct Broker {
 struct Shared {
     rules: PeerRules,
     secrets: Secrets,
+    /// Connections that are served at a time.
     most: usize,
     drain: Duration,
     own: u32,
@@ -113,6 +117,8 @@ struct State {
     greeting: VecDeque<(u64, AbortHandle)>,
     /// What ends each that is served: in a time, or at once when it is dropped.
     served: BTreeMap<u64, oneshot::Sender<Duration>>,
+    places: Places,
+    memberships: Memberships,
     refusals: VecDeque<serde_json::Value>,
     refused: u64,
 }
@@ -136,6 +142,7 @@ impl Broker {
         let sessions = Sessions::open(Some(layout.admin().join("sessions.json")), times)
             .map_err(|error| BrokerError::Sessions(error.to_string()))?;
         let listener = layout.listen()?;
+        let places = Places::new(connections, rules.count_owners());
         Ok(Self {
             listener,
             socket: Layout::socket_in(&layout.run()),
@@ -150,6 +157,8 @@ impl Broker {
                     sessions,
                     greeting: VecDeque::new(),
                     served: BTreeMap::new(),
+                    places,
+                    memberships: Memberships::default(),
                     refusals: VecDeque::new(),
                     refused: 0,
                 }),
@@ -307,6 +316,15 @@ fn describe_posture(rules: &PeerRules) -> &'static str {
     }
 }
 
+/// Whom to serve.
+struct Greeted {
+    peer: Peer,
+    /// Whose connection it is, among those that are served.
+    owner: Owner,
+    /// The secret of the session that is asked for.
+    resume: Option<String>,
+}
+
 /// One connection.
 struct Connection {
     number: u64,
@@ -315,25 +333,32 @@ struct Connection {
 
 impl Connection {
     async fn run(self, mut stream: UnixStream, server: PalisadeServer) {
-        let Some(peer) = self.greet(&mut stream, &server).await else {
+        let Some(Greeted {
+            peer,
+            owner,
+            resume,
+        }) = self.greet(&mut stream, &server).await
+        else {
             return;
         };
         let (stopper, stopped) = oneshot::channel();
         let begun = {
             let mut state = self.shared.lock();
-            if state.served.len() >= self.shared.most {
-                None
-            } else {
+            if state.places.take(&owner) {
                 let begun = state
                     .sessions
-                    .begin(&peer.0, peer.1.as_deref(), self.number, now());
+                    .begin(&peer, resume.as_deref(), self.number, now());
                 if let Ok(begun) = &begun {
                     if let Some(before) = begun.before {
                         state.served.remove(&before);
                     }
                     state.served.insert(self.number, stopper);
+                } else {
+                    state.places.leave(&owner);
                 }
                 Some(begun)
+            } else {
+                None
             }
         };
         let begun = match begun {
@@ -350,6 +375,7 @@ impl Connection {
         };
         let leaving = Leaving {
             number: self.number,
+            owner,
             shared: &self.shared,
         };
         let welcome = Welcome::Serve {
@@ -366,7 +392,7 @@ impl Connection {
         let session = begun.id;
         tracing::info!(
             session,
-            user = peer.0.user,
+            user = peer.user,
             resumed = begun.resumed,
             "a relay connected"
         );
@@ -374,8 +400,10 @@ impl Connection {
         let until = async { stopped.await.unwrap_or_default() };
         let peer = Peer {
             session: Some(session.clone()),
-            ..peer.0
+            ..peer
         };
+        // A session that is resumed is the same in records.
+        let server = server.with_session_name(&session);
         if let Err(error) = palisade_mcp::serve_peer(server, (read, write), peer, until).await {
             tracing::warn!(session, "{error}");
         }
@@ -384,14 +412,10 @@ impl Connection {
     }
 
     /// Looks at who it is, and answers an operator. Whom to serve, and the session that is asked for.
-    async fn greet(
-        &self,
-        stream: &mut UnixStream,
-        server: &PalisadeServer,
-    ) -> Option<(Peer, Option<String>)> {
+    async fn greet(&self, stream: &mut UnixStream, server: &PalisadeServer) -> Option<Greeted> {
         let credentials = stream.peer_cred().ok()?;
-        let (user, group) = (credentials.uid(), credentials.gid());
-        if !self.shared.rules.admit(self.shared.own, user, group) {
+        let process = self.identify(&credentials).await;
+        if !self.shared.rules.admit(self.shared.own, &process) {
             self.remember(&credentials, "broker.user");
             let told = "processes of this user may not connect";
             self.refuse(stream, "broker.user", told).await;
@@ -415,14 +439,20 @@ impl Connection {
         let opened = self
             .shared
             .rules
-            .open(&self.shared.secrets, &hello.token, user);
+            .open(&self.shared.secrets, &hello.token, &process);
         let answer = match (opened, hello.ask) {
-            (Some(Opened::Serve(peer)), Ask::Serve { resume }) => {
+            (Some((Opened::Serve(peer), owner)), Ask::Serve { resume }) => {
                 self.leave_greeting();
-                return Some((peer, resume));
+                return Some(Greeted {
+                    peer,
+                    owner,
+                    resume,
+                });
             }
-            (Some(Opened::Admin), Ask::Status {}) => Welcome::Status(self.shared.describe(server)),
-            (Some(Opened::Admin), Ask::End { session }) => {
+            (Some((Opened::Admin, _)), Ask::Status {}) => {
+                Welcome::Status(self.shared.describe(server))
+            }
+            (Some((Opened::Admin, _)), Ask::End { session }) => {
                 let mut state = self.shared.lock();
                 let (ended, saved) = state.sessions.end(&session);
                 if let Some(Some(connection)) = ended {
@@ -439,8 +469,8 @@ impl Connection {
                     }
                 }
             }
-            (Some(Opened::Admin), Ask::Serve { .. })
-            | (Some(Opened::Serve(_)), Ask::Status {} | Ask::End { .. })
+            (Some((Opened::Admin, _)), Ask::Serve { .. })
+            | (Some((Opened::Serve(_), _)), Ask::Status {} | Ask::End { .. })
             | (None, Ask::Serve { .. } | Ask::Status {} | Ask::End { .. }) => {
                 self.remember(&credentials, "broker.token");
                 let told = "the secret is not one of this broker's, or not for this; read it anew";
@@ -451,6 +481,32 @@ impl Connection {
         let _ = timeout(HELLO_TIME, write_line(stream, &answer)).await;
         self.leave_greeting();
         None
+    }
+
+    /// The process at the other end, with its user's groups where they make a difference.
+    async fn identify(&self, credentials: &UCred) -> Process {
+        let (user, group) = (credentials.uid(), credentials.gid());
+        let mut process = Process {
+            user,
+            group,
+            groups: Vec::new(),
+        };
+        if !self.shared.rules.need_groups(self.shared.own, user, group) {
+            return process;
+        }
+        let known = self.shared.lock().memberships.find(user, Instant::now());
+        process.groups = match known {
+            Some(groups) => groups,
+            None => {
+                let groups = tokio::task::spawn_blocking(move || list_groups(user)).await;
+                // A task that fails has found none.
+                let groups = groups.unwrap_or_default();
+                let mut state = self.shared.lock();
+                state.memberships.keep(user, groups.clone(), Instant::now());
+                groups
+            }
+        };
+        process
     }
 
     /// Tells whoever it is why, in a time.
@@ -494,6 +550,7 @@ impl Connection {
 /// Says that a connection has ended, however it does.
 struct Leaving<'s> {
     number: u64,
+    owner: Owner,
     shared: &'s Shared,
 }
 
@@ -501,6 +558,7 @@ impl Drop for Leaving<'_> {
     fn drop(&mut self) {
         let mut state = self.shared.lock();
         state.served.remove(&self.number);
+        state.places.leave(&self.owner);
         state.sessions.leave(self.number, now());
     }
 }

@@ -51,9 +51,16 @@ pub async fn hand_connections_in(run: &Path, user: u32, channel: UnixStream) -> 
         if channel.read(&mut asked).await? == 0 {
             return Ok(());
         }
-        let (answer, connection) = match connect(run, user) {
-            Ok(connection) => (HANDED, Some(connection)),
-            Err(AskError::Absent(_)) => (ABSENT, None),
+        let run = run.to_owned();
+        // It waits where others flood the broker.
+        let connected = tokio::task::spawn_blocking(move || connect(&run, user)).await;
+        let (answer, connection) = match connected {
+            Ok(Ok(connection)) => (HANDED, Some(connection)),
+            Ok(Err(AskError::Absent(_))) => (ABSENT, None),
+            Ok(Err(error)) => {
+                tracing::warn!("no connection is handed in: {error}");
+                (FAILED, None)
+            }
             Err(error) => {
                 tracing::warn!("no connection is handed in: {error}");
                 (FAILED, None)

@@ -11,6 +11,14 @@ pub(crate) const WAITING: usize = 1024;
 /// Bytes of the lines with which a client begins that are kept.
 const BEGIN_BYTES: usize = 64 * 1024;
 
+/// Requests that stay, and bytes of the line of each.
+const STANDING: usize = 64;
+const STANDING_BYTES: usize = 4 * 1024;
+
+/// The methods of those.
+const SUBSCRIBE: &str = "resources/subscribe";
+const SET_LEVEL: &str = "logging/setLevel";
+
 /// As much of a message as is looked at.
 #[derive(Deserialize)]
 struct Head<'l> {
@@ -29,6 +37,41 @@ struct Cancelled<'l> {
     request: &'l RawValue,
 }
 
+/// What a request about a resource says.
+#[derive(Deserialize)]
+struct OfResource {
+    uri: String,
+}
+
+/// What a client asked for that stays for as long as the server: another server is asked for it anew.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Standing {
+    method: &'static str,
+    /// The resource, where it is of one.
+    pub(crate) uri: Option<String>,
+    params: Option<String>,
+}
+
+impl Standing {
+    /// The line of the request, under an id that is not the client's, and that id as JSON.
+    pub(crate) fn ask(&self, number: usize) -> (Vec<u8>, String) {
+        let id = json!(format!("palisade-relay-{number}"));
+        let params = self.params.as_deref();
+        let params: serde_json::Value = params
+            .and_then(|params| serde_json::from_str(params).ok())
+            .unwrap_or_else(|| json!({}));
+        let line = json!({"jsonrpc": "2.0", "id": id, "method": self.method, "params": params});
+        (format!("{line}\n").into_bytes(), id.to_string())
+    }
+}
+
+/// That a resource may be another than it was, for the client.
+pub(crate) fn tell_updated(uri: &str) -> Vec<u8> {
+    let method = "notifications/resources/updated";
+    let line = json!({"jsonrpc": "2.0", "method": method, "params": {"uri": uri}});
+    format!("{line}\n").into_bytes()
+}
+
 /// The requests that wait, and the client's first lines.
 #[derive(Default)]
 pub(crate) struct InFlight {
@@ -37,6 +80,7 @@ pub(crate) struct InFlight {
     initialize: Option<(Vec<u8>, String)>,
     /// The line that says that it has the answer.
     initialized: Option<Vec<u8>>,
+    standing: Vec<Standing>,
 }
 
 impl InFlight {
@@ -50,6 +94,7 @@ impl InFlight {
                 if method == "initialize" && line.len() <= BEGIN_BYTES {
                     self.initialize = Some((line.to_vec(), id.get().to_owned()));
                 }
+                self.see_standing(method, head.params, line.len());
                 self.waiting.insert(id.get().to_owned());
             }
             (Some("notifications/initialized"), None) if line.len() <= BEGIN_BYTES => {
@@ -62,6 +107,31 @@ impl InFlight {
                 }
             }
             (Some(_) | None, _) => {}
+        }
+    }
+
+    /// Looks at a request, of a line of `bytes`, for what stays.
+    fn see_standing(&mut self, method: &str, params: Option<&RawValue>, bytes: usize) {
+        let params = params.map(RawValue::get);
+        let find_uri = || {
+            let of: Option<OfResource> =
+                params.and_then(|params| serde_json::from_str(params).ok());
+            of.map(|of| of.uri)
+        };
+        let (method, uri, is_wanted) = match method {
+            "resources/subscribe" => (SUBSCRIBE, find_uri(), true),
+            "resources/unsubscribe" => (SUBSCRIBE, find_uri(), false),
+            "logging/setLevel" => (SET_LEVEL, None, true),
+            _ => return,
+        };
+        self.standing
+            .retain(|one| one.method != method || one.uri != uri);
+        if is_wanted && bytes <= STANDING_BYTES && self.standing.len() < STANDING {
+            self.standing.push(Standing {
+                method,
+                uri,
+                params: params.map(str::to_owned),
+            });
         }
     }
 
@@ -85,6 +155,7 @@ impl InFlight {
         {
             self.initialize = None;
             self.initialized = None;
+            self.standing.clear();
         }
         let waiting = std::mem::take(&mut self.waiting);
         waiting.iter().map(|id| answer_gone(id)).collect()
@@ -97,6 +168,7 @@ impl InFlight {
             line,
             id,
             initialized: self.initialized.clone(),
+            standing: self.standing.clone(),
         })
     }
 }
@@ -106,6 +178,7 @@ pub(crate) struct Beginning {
     pub(crate) line: Vec<u8>,
     pub(crate) id: String,
     pub(crate) initialized: Option<Vec<u8>>,
+    pub(crate) standing: Vec<Standing>,
 }
 
 /// The answer to a request of this line while no broker is there; none to what is no request.
@@ -179,10 +252,42 @@ mod tests {
             line: _,
             id,
             initialized,
+            standing,
         } = flight.begin().unwrap();
-        assert!(id == "1" && initialized.is_some());
+        assert!(id == "1" && initialized.is_some() && standing.is_empty());
         flight.see_request(br#"{"id":9,"method":"initialize"}"#);
         assert_eq!(flight.give_up().len(), 1);
         assert!(flight.begin().is_none());
+    }
+
+    #[test]
+    fn what_stays_is_asked_for_anew() {
+        let mut flight = InFlight::default();
+        flight.see_request(br#"{"id":1,"method":"initialize","params":{}}"#);
+        flight.see_answer(br#"{"id":1,"result":{}}"#);
+        for (id, method, params) in [
+            (2, "resources/subscribe", json!({"uri": "a:b"})),
+            (3, "resources/subscribe", json!({"uri": "a:c"})),
+            (4, "resources/subscribe", json!({"uri": "a:b"})),
+            (5, "resources/unsubscribe", json!({"uri": "a:c"})),
+            (6, "logging/setLevel", json!({"level": "info"})),
+            (7, "logging/setLevel", json!({"level": "debug"})),
+            (8, "resources/read", json!({"uri": "a:d"})),
+        ] {
+            let line = json!({"id": id, "method": method, "params": params}).to_string();
+            flight.see_request(line.as_bytes());
+        }
+        let standing = flight.begin().unwrap().standing;
+        let asked: Vec<serde_json::Value> = (standing.iter().enumerate())
+            .map(|(number, one)| serde_json::from_slice(&one.ask(number).0).unwrap())
+            .collect();
+        assert_eq!(
+            asked,
+            [
+                json!({"jsonrpc": "2.0", "id": "palisade-relay-0", "method": "resources/subscribe", "params": {"uri": "a:b"}}),
+                json!({"jsonrpc": "2.0", "id": "palisade-relay-1", "method": "logging/setLevel", "params": {"level": "debug"}}),
+            ]
+        );
+        assert_eq!(standing[0].ask(0).1, "\"palisade-relay-0\"");
     }
 }

@@ -20,6 +20,9 @@ pub(crate) const SECRET_BYTES: u64 = 256;
 /// Bytes of a socket's path that every system takes.
 const SOCKET_PATH_BYTES: usize = 103;
 
+/// Connections that the system keeps until the broker takes them. More wait in the order in which they came, behind no more than these.
+const BACKLOG: i32 = 64;
+
 /// Where a broker keeps what: one folder, with a folder in it for each that has other readers.
 ///
 /// | path | who needs it |
@@ -173,6 +176,8 @@ impl Layout {
         let bound = tokio::net::UnixListener::bind(&path);
         rustix::process::umask(before);
         let listener = bound.map_err(at(&path))?;
+        let shortened = rustix::net::listen(&listener, BACKLOG);
+        shortened.map_err(|error| at(&path)(error.into()))?;
         if let Some(group) = self.group {
             std::os::unix::fs::lchown(&path, None, Some(group)).map_err(at(&path))?;
             fs::set_permissions(&path, fs::Permissions::from_mode(0o660)).map_err(at(&path))?;

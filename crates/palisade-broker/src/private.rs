@@ -40,6 +40,18 @@ pub enum PrivateError {
         /// Whose it should be.
         wanted: u32,
     },
+    /// The group that is to use it cannot be given it.
+    #[error(
+        "`{path}` cannot be given to the group {group}: {error}\n  help: chgrp {group} {path}; or make this user one of the group's: `usermod --append --groups {group} NAME`, for a service `SupplementaryGroups={group}`"
+    )]
+    NoMember {
+        /// Where it is.
+        path: PathBuf,
+        /// The group.
+        group: u32,
+        /// What the system says.
+        error: io::Error,
+    },
     /// It is a link, or something else.
     #[error(
         "`{path}` is not {wanted}; links are not followed\n  help: remove it, or name another folder"
@@ -79,17 +91,14 @@ pub(crate) fn at(path: &Path) -> impl FnOnce(io::Error) -> PrivateError + '_ {
 /// Who uses a folder beside its owner.
 pub(crate) type Group = Option<u32>;
 
-/// Makes a folder that only its owner can use, and whose files `group` can open by name. A folder that is there already is looked at.
+/// Makes a folder that only its owner can use, and whose files `group` can open by name. A folder that is there already is looked at, and
+/// opened to the group where it is not yet.
 pub(crate) fn open_folder(path: &Path, group: Group) -> Result<(), PrivateError> {
     let made = match DirBuilder::new().mode(0o700).create(path) {
         Ok(()) => true,
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
         Err(error) => return Err(at(path)(error)),
     };
-    if let (true, Some(group)) = (made, group) {
-        std::os::unix::fs::lchown(path, None, Some(group)).map_err(at(path))?;
-        fs::set_permissions(path, fs::Permissions::from_mode(0o710)).map_err(at(path))?;
-    }
     let metadata = fs::symlink_metadata(path).map_err(at(path))?;
     if !metadata.is_dir() {
         return Err(PrivateError::Kind {
@@ -98,13 +107,38 @@ pub(crate) fn open_folder(path: &Path, group: Group) -> Result<(), PrivateError>
         });
     }
     check_mode(path, &metadata, folder_mode(group))?;
+    if let Some(group) = group {
+        let flags = flags(OFlags::NOFOLLOW | OFlags::DIRECTORY);
+        let folder = OpenOptions::new().read(true).custom_flags(flags).open(path);
+        give_to_group(&folder.map_err(at(path))?, path, group, 0o710)?;
+    }
     // A file system without modes would take the folder and show another.
-    if made && metadata.mode() & 0o777 != folder_mode(group) {
+    let mode = fs::symlink_metadata(path).map_err(at(path))?.mode() & 0o777;
+    if (made || group.is_some()) && mode != folder_mode(group) {
         return Err(PrivateError::Wide {
             path: path.to_owned(),
-            mode: metadata.mode() & 0o777,
+            mode,
             wanted: folder_mode(group),
         });
+    }
+    Ok(())
+}
+
+/// Gives a file or a folder to `group` under `mode`, if it is not yet.
+fn give_to_group(file: &File, path: &Path, group: u32, mode: u32) -> Result<(), PrivateError> {
+    let metadata = file.metadata().map_err(at(path))?;
+    if metadata.gid() != group {
+        std::os::unix::fs::fchown(file, None, Some(group)).map_err(|error| {
+            PrivateError::NoMember {
+                path: path.to_owned(),
+                group,
+                error,
+            }
+        })?;
+    }
+    if metadata.mode() & 0o777 != mode {
+        let mode = fs::Permissions::from_mode(mode);
+        file.set_permissions(mode).map_err(at(path))?;
     }
     Ok(())
 }
@@ -169,15 +203,13 @@ fn write_new(path: &Path, bytes: &[u8], group: Group) -> Result<(), PrivateError
         .open(path)
         .map_err(at(path))?;
     if let Some(group) = group {
-        std::os::unix::fs::fchown(&file, None, Some(group)).map_err(at(path))?;
-        let mode = fs::Permissions::from_mode(0o640);
-        file.set_permissions(mode).map_err(at(path))?;
+        give_to_group(&file, path, group, 0o640)?;
     }
     file.write_all(bytes).map_err(at(path))?;
     file.sync_all().map_err(at(path))
 }
 
-/// Reads a file that only its owner can change or read, `group` aside; none where there is none.
+/// Reads a file that only its owner can change or read, `group` aside, which is given it; none where there is none.
 pub(crate) fn read_file(
     path: &Path,
     most: u64,
@@ -205,6 +237,9 @@ pub(crate) fn read_file(
         return Err(kind());
     }
     check_mode(path, &metadata, if group.is_some() { 0o640 } else { 0o600 })?;
+    if let Some(group) = group {
+        give_to_group(&file, path, group, 0o640)?;
+    }
     read_bounded(&file, most, path).map(Some)
 }
 
@@ -241,6 +276,24 @@ mod tests {
 
     fn set_mode(path: &Path, mode: u32) {
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    #[test]
+    fn what_is_there_is_opened_to_a_group_that_comes_later() {
+        let dir = tempfile::tempdir().unwrap();
+        let group = rustix::process::getegid().as_raw();
+        let folder = dir.path().join("secret");
+        open_folder(&folder, None).unwrap();
+        let path = folder.join("token");
+        write_file(&path, b"geheim", None).unwrap();
+        open_folder(&folder, Some(group)).unwrap();
+        assert_eq!(fs::metadata(&folder).unwrap().mode() & 0o777, 0o710);
+        read_file(&path, 10, Some(group)).unwrap().unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o640);
+        assert_eq!(fs::metadata(&path).unwrap().gid(), group);
+        // Without the group they are too wide again.
+        let told = open_folder(&folder, None).unwrap_err().to_string();
+        assert!(told.contains("chmod 700"), "{told}");
     }
 
     #[test]

@@ -16,7 +16,7 @@ use crate::{
     ask::{ANSWER_TIME, AskError, check_listener, connect, greet},
     hand_in::{Reach, take_connection},
     handshake::{Ask, Welcome},
-    in_flight::{Beginning, InFlight, WAITING, answer_absent, answer_too_long},
+    in_flight::{Beginning, InFlight, WAITING, answer_absent, answer_too_long, tell_updated},
     lines::{LINE_BYTES, Line, LineReader},
     private::{read_file, write_file},
 };
@@ -27,7 +27,7 @@ const LAST_ANSWERS: Duration = Duration::from_secs(10);
 /// The time between attempts to reach a broker that went away.
 const RETRY: Duration = Duration::from_millis(200);
 
-/// Connections that are tried at the start, where some may have been made for others.
+/// Connections that are tried at the start: a broker gives some up while it is flooded, and some may have been made for others.
 const ATTEMPTS: u32 = 4;
 
 /// Bytes of stack of the thread that reads from the client.
@@ -330,17 +330,25 @@ impl<W: Write> Relay<W> {
             let link = self.way.connect()?;
             match self.greet(&link) {
                 Ok(()) => return Ok(link),
-                Err(error) if attempt < ATTEMPTS && self.may_be_stale(&error) => attempt += 1,
+                Err(error) if attempt < ATTEMPTS && self.is_given_up(&error) => attempt += 1,
                 Err(error) => return Err(error),
             }
         }
     }
 
-    /// Whether the connection may have been made for a relay that ended before it took it. The broker gave it up by then.
-    fn may_be_stale(&self, error: &AskError) -> bool {
-        let is_given_up = match error {
-            AskError::Broken(_) => true,
-            AskError::Refused { code, message: _ } => code == "broker.slow",
+    /// Whether the broker gave the connection up before it was greeted: in a flood, or where it was made for a relay that ended before
+    /// it took it.
+    fn is_given_up(&self, error: &AskError) -> bool {
+        match error {
+            AskError::Broken(error) => matches!(
+                error.kind(),
+                io::ErrorKind::UnexpectedEof
+                    | io::ErrorKind::ConnectionReset
+                    | io::ErrorKind::BrokenPipe
+            ),
+            AskError::Refused { code, message: _ } => {
+                code == "broker.slow" && matches!(self.way, Way::Parent(_))
+            }
             AskError::Absent(_)
             | AskError::AbsentOutside
             | AskError::Forbidden { .. }
@@ -349,8 +357,7 @@ impl<W: Write> Relay<W> {
             | AskError::NotHandedIn
             | AskError::Listener { .. }
             | AskError::Secret(_) => false,
-        };
-        is_given_up && matches!(self.way, Way::Parent(_))
+        }
     }
 
     /// Says the first line, and keeps the session's next secret.
@@ -414,25 +421,35 @@ impl<W: Write> Relay<W> {
             line,
             id,
             initialized,
+            standing,
         }) = beginning
         else {
             return Ok(link);
         };
         link.set_read_timeout(Some(ANSWER_TIME))?;
-        (&link).write_all(&line)?;
-        let mut seen = InFlight::default();
-        loop {
-            let line = read_one_line(&link)?;
-            if seen.see_answer(&line).as_deref() == Some(id.as_str()) {
-                break;
-            }
-        }
+        ask_and_wait(&link, &line, &id)?;
         if let Some(initialized) = initialized {
             (&link).write_all(&initialized)?;
+        }
+        for (number, one) in standing.iter().enumerate() {
+            let (line, id) = one.ask(number);
+            ask_and_wait(&link, &line, &id)?;
+            // It may have changed while there was no server to tell.
+            if let Some(uri) = &one.uri {
+                self.copied.answer(&tell_updated(uri))?;
+            }
         }
         link.set_read_timeout(None)?;
         Ok(link)
     }
+}
+
+/// Asks what the client has its answer to already.
+fn ask_and_wait(mut link: &UnixStream, line: &[u8], id: &str) -> io::Result<()> {
+    link.write_all(line)?;
+    let mut seen = InFlight::default();
+    while seen.see_answer(&read_one_line(link)?).as_deref() != Some(id) {}
+    Ok(())
 }
 
 /// Reads a line and nothing behind it, byte by byte: what follows belongs to whoever reads on.

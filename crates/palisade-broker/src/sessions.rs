@@ -1,6 +1,8 @@
 //! Sessions of the broker: made at a handshake, resumed by a secret that is used once, ended by time or by the operator.
 
 use std::{
+    cmp::Reverse,
+    collections::BTreeMap,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -286,14 +288,26 @@ impl Sessions {
         connections
     }
 
-    /// Forgets the session that was away for longest, where there are too many. Connected ones are fewer by the bound on connections.
+    /// Forgets a session that is away, where there are too many. Connected ones are fewer by the bound on connections.
+    ///
+    /// Whoever has the most sessions loses that which was away for longest, so that opening many ends none of others.
     fn make_room(&mut self) {
         if self.entries.len() < SESSIONS {
             return;
         }
+        let mut counts: BTreeMap<_, usize> = BTreeMap::new();
+        for Entry { info, .. } in &self.entries {
+            let count = counts.entry((info.user, info.enrolment.as_deref()));
+            *count.or_default() += 1;
+        }
+        let count_of = |entry: &Entry| {
+            let owner = (entry.info.user, entry.info.enrolment.as_deref());
+            counts.get(&owner).copied()
+        };
         let away = self.entries.iter().enumerate();
         let away = away.filter(|(_, entry)| entry.connection.is_none());
-        if let Some((at, _)) = away.min_by_key(|(_, entry)| entry.info.seen) {
+        let oldest = away.min_by_key(|(_, entry)| (Reverse(count_of(entry)), entry.info.seen));
+        if let Some((at, _)) = oldest {
             self.entries.remove(at);
         }
     }
@@ -425,6 +439,24 @@ mod tests {
             assert!(error.to_string().contains(told), "{error}");
             assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
         }
+    }
+
+    #[test]
+    fn opening_many_sessions_ends_none_of_others() {
+        let mut sessions = sessions();
+        let first = sessions.begin(&peer(1), None, 0, 0).unwrap();
+        sessions.leave(0, 0);
+        for number in 1..=2 * SESSIONS as u64 {
+            sessions
+                .begin(&peer(2), None, number, number / 100)
+                .unwrap();
+            sessions.leave(number, number / 100);
+        }
+        assert_eq!(sessions.list().len(), SESSIONS);
+        let again = sessions
+            .begin(&peer(1), Some(&first.resume), 1, 30)
+            .unwrap();
+        assert!(again.resumed);
     }
 
     #[test]

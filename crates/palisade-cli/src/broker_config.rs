@@ -34,12 +34,16 @@ pub(crate) struct Broker {
     /// Who asks by the ids of users, for processes that may connect.
     #[serde(default)]
     pub(crate) users: BTreeMap<String, BrokerPeer>,
+    /// Who asks by the ids of groups, for processes that may connect. Of several groups of a process, its primary one counts, and then
+    /// that with the lowest id.
+    #[serde(default)]
+    pub(crate) groups: BTreeMap<String, BrokerPeer>,
     /// Who asks by names that have a secret of their own.
     #[serde(default)]
     pub(crate) enrolments: BTreeMap<String, BrokerPeer>,
 }
 
-/// `[broker.users.UID]` and `[broker.enrolments.NAME]`
+/// `[broker.users.UID]`, `[broker.groups.GID]` and `[broker.enrolments.NAME]`
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct BrokerPeer {
@@ -53,6 +57,9 @@ const CONNECTIONS: RangeInclusive<u64> = 1..=1000;
 const MINUTES: RangeInclusive<u64> = 1..=1440;
 const SECONDS: RangeInclusive<u64> = 2..=600;
 const HOURS: RangeInclusive<u64> = 1..=168;
+
+/// The id that systems show in the place of one they cannot name.
+const NO_ID: u32 = 65534;
 
 /// The folder, beside the configuration.
 const DIRECTORY: &str = "broker";
@@ -68,6 +75,7 @@ pub(crate) struct BrokerSetup {
     pub(crate) absolute: Duration,
     pub(crate) drain: Duration,
     pub(crate) users: BTreeMap<u32, Principal>,
+    pub(crate) groups: BTreeMap<u32, Principal>,
     pub(crate) enrolments: BTreeMap<String, Principal>,
 }
 
@@ -92,15 +100,26 @@ impl Broker {
             let message = format!("`{key}` cannot be {}", value.get_ref());
             Err(fault(&message, Some(value.span()), &help))
         };
-        let mut users = BTreeMap::new();
-        for (user, peer) in &self.users {
-            let id: u32 = user.parse().map_err(|_| {
-                let help = "write its number, as `id -u NAME` prints it";
-                let message = format!("`{user}` is no id of a user");
-                fault(&message, Some(peer.principal.span()), help)
-            })?;
-            users.insert(id, principal(&peer.principal)?);
-        }
+        let by_id = |peers: &BTreeMap<String, BrokerPeer>, what: &str, option: &str| {
+            let read = |(id, peer): (&String, &BrokerPeer)| {
+                let span = || Some(peer.principal.span());
+                let number: u32 = id.parse().map_err(|_| {
+                    let help = format!("write its number, as `id {option} NAME` prints it");
+                    fault(&format!("`{id}` is no id of a {what}"), span(), &help)
+                })?;
+                if number == NO_ID {
+                    let message = format!(
+                        "`{id}` is no {what} of its own: systems show it for each that they cannot name"
+                    );
+                    let help = format!("name another {what}, or an enrolment");
+                    return Err(fault(&message, span(), &help));
+                }
+                Ok((number, principal(&peer.principal)?))
+            };
+            peers.iter().map(read).collect::<Result<_, Failure>>()
+        };
+        let users = by_id(&self.users, "user", "-u")?;
+        let groups = by_id(&self.groups, "group", "-g")?;
         let mut enrolments = BTreeMap::new();
         for (name, peer) in &self.enrolments {
             let is_name = !name.is_empty()
@@ -131,6 +150,7 @@ impl Broker {
             absolute: Duration::from_secs(3600 * hours),
             drain: Duration::from_secs(seconds),
             users,
+            groups,
             enrolments,
         })
     }

@@ -374,6 +374,11 @@ impl ConfigFile {
         &self.grants.env
     }
 
+    /// The files of secrets that it grants.
+    pub(crate) fn granted_files(&self) -> &[PathBuf] {
+        &self.grants.files
+    }
+
     /// What the server over HTTP does.
     pub(crate) fn http(&self) -> &HttpSetup {
         &self.http

@@ -82,6 +82,8 @@ pub struct PalisadeServer {
     running: Running,
     /// What this client's session is called in records.
     session_id: Option<Arc<str>>,
+    /// What it is to be called, where whoever serves knows a name that outlives the connection.
+    session_name: Option<Arc<str>>,
     /// How large an answer may be.
     size: AnswerSize,
     /// Where calls run.
@@ -139,6 +141,7 @@ impl Clone for PalisadeServer {
             door: self.door,
             running: self.running.clone(),
             session_id: self.session_id.clone(),
+            session_name: self.session_name.clone(),
             size: self.size,
             work: self.work.clone(),
             progress: self.progress,
@@ -218,6 +221,7 @@ impl PalisadeServer {
             door: 0,
             running: Running::default(),
             session_id: None,
+            session_name: None,
             size: AnswerSize::default(),
             work: WorkPlace::Aside,
             progress: PROGRESS,
@@ -299,6 +303,16 @@ impl PalisadeServer {
         }
     }
 
+    /// The same for one client, whose session records call `name`, in place of a random name for each connection. It is for sessions
+    /// that outlive their connections.
+    #[must_use]
+    pub fn with_session_name(self, name: &str) -> Self {
+        Self {
+            session_name: Some(Arc::from(name)),
+            ..self
+        }
+    }
+
     /// The same, where `observer` is told of every call when it has ended.
     #[must_use]
     pub fn with_observer(self, observer: Arc<dyn CallObserver>) -> Self {
@@ -330,7 +344,10 @@ impl PalisadeServer {
             running: Running::default(),
             watched: Watched::default(),
             hearing: Hearing::default(),
-            session_id: new_session_id().map(Arc::from),
+            session_id: self
+                .session_name
+                .or_else(|| new_session_id().map(Arc::from)),
+            session_name: None,
             ..self
         }
     }

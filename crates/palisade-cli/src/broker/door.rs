@@ -21,7 +21,7 @@ use crate::{
 
 /// Where it listens, and under what terms.
 pub(crate) struct BrokerDoor {
-    setup: BrokerSetup,
+    setup: Box<BrokerSetup>,
     is_memory_locked: bool,
 }
 
@@ -59,7 +59,7 @@ impl BrokerDoor {
             ));
         }
         Ok(Self {
-            setup: config.broker().clone(),
+            setup: Box::new(config.broker().clone()),
             is_memory_locked,
         })
     }
@@ -69,10 +69,12 @@ impl BrokerDoor {
         let BrokerSetup {
             principal,
             users,
+            groups,
             enrolments,
             ..
-        } = &self.setup;
-        let named = users.values().chain(enrolments.values());
+        } = &*self.setup;
+        let named = users.values().chain(groups.values());
+        let named = named.chain(enrolments.values());
         named.chain(principal).cloned().collect()
     }
 
@@ -120,14 +122,16 @@ impl BrokerDoor {
             absolute,
             drain,
             users,
+            groups,
             enrolments,
-        } = self.setup;
+        } = *self.setup;
         let enrolments = enrolments.into_iter();
         let broker = Broker::open(BrokerOptions {
             layout,
             rules: PeerRules {
                 group,
                 users,
+                groups,
                 enrolments: enrolments
                     .map(|(name, principal)| Enrolment { name, principal })
                     .collect(),

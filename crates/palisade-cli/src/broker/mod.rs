@@ -4,6 +4,7 @@ mod door;
 mod hand_in;
 mod landlock;
 mod load;
+mod own_paths;
 mod plist;
 mod relay;
 mod sandbox;

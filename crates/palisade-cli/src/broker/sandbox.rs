@@ -12,6 +12,7 @@ use crate::{
         hand_in::Channel,
         landlock::{Enforced, OpenPaths, confine},
         layout,
+        own_paths::list_own_paths,
     },
     broker_args::SandboxArguments,
     config::ConfigFile,
@@ -160,17 +161,7 @@ fn find_reach(
             .collect::<Result<_, _>>()
     };
     let (readable, writable): (Vec<PathBuf>, Vec<PathBuf>) = (all(readable)?, all(writable)?);
-    for path in &writable {
-        for kept in [setup.directory.as_path(), config] {
-            if find(kept)?.starts_with(path) {
-                return Err(Failure::Usage(format!(
-                    "`{}` holds `{}`, which the command must not change\n  help: name a folder beside it",
-                    path.display(),
-                    kept.display()
-                )));
-            }
-        }
-    }
+    refuse_own_paths(&file, config, readable.iter().chain(&writable))?;
     let own = std::env::current_exe()
         .map_err(|error| Failure::Internal(format!("this program is not found: {error}")))?;
     Ok(Reach {
@@ -180,6 +171,41 @@ fn find_reach(
         secret: find(&secret)?,
         own: find(&own)?,
     })
+}
+
+/// Refuses folders for the command that hold something of the broker's, or are in it.
+fn refuse_own_paths<'p>(
+    file: &ConfigFile,
+    config: &Path,
+    opened: impl Iterator<Item = &'p PathBuf> + Clone,
+) -> Result<(), Failure> {
+    let system = SYSTEM
+        .iter()
+        .filter_map(|path| std::fs::canonicalize(path).ok());
+    let system: Vec<PathBuf> = system.collect();
+    let directory = find(&file.broker().directory)?;
+    if let Some(shown) = system.iter().find(|shown| directory.starts_with(shown)) {
+        return Err(Failure::Usage(format!(
+            "`{}` is in `{}`, which every command in the sandbox can read\n  help: name a `directory` elsewhere under `[broker]`",
+            directory.display(),
+            shown.display()
+        )));
+    }
+    let named = list_own_paths(file);
+    for kept in named.iter().map(PathBuf::as_path).chain([config]) {
+        let real = find_place(kept)?;
+        if let Some(path) = opened
+            .clone()
+            .find(|path| real.starts_with(path) || path.starts_with(&real))
+        {
+            return Err(Failure::Usage(format!(
+                "`{}` would let the command reach `{}`, which is not for it\n  help: name a folder beside it; what the configuration names stays outside of the sandbox",
+                path.display(),
+                kept.display()
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// The words of bubblewrap for `command`, with Landlock inside of it as a second layer.
@@ -347,6 +373,19 @@ fn find(path: &Path) -> Result<PathBuf, Failure> {
             path.display()
         ))
     })
+}
+
+/// The whole path of what may be made later.
+fn find_place(path: &Path) -> Result<PathBuf, Failure> {
+    if let Ok(found) = std::fs::canonicalize(path) {
+        return Ok(found);
+    }
+    let whole = std::path::absolute(path)
+        .map_err(|error| Failure::Usage(format!("`{}`: {error}", path.display())))?;
+    match (whole.parent(), whole.file_name()) {
+        (Some(folder), Some(name)) => Ok(find_place(folder)?.join(name)),
+        (None, _) | (_, None) => Ok(whole),
+    }
 }
 
 /// That the program does not start.

@@ -57,7 +57,7 @@ pub(super) fn install(
             &program_word(&program)?,
             &program_word(&config)?,
             &program_word(&folder)?,
-            (user, &credentials),
+            (user, setup.group, &credentials),
             stop,
         )
     };
@@ -86,8 +86,24 @@ pub(super) fn install(
         ))?;
         return Ok(Exit::Permitted);
     }
+    // Whoever is of the group can come through the folder, and see no names in it.
+    let (mode, agents) = match setup.group {
+        Some(group) => (
+            format!("-g {group} -m 710"),
+            format!(
+                "For the user of each agent:\n  usermod --append --groups \"$(getent group {group} | cut -d: -f1)\" AGENT\nIts relay:\n  {} relay --run {folder}/run --secret {folder}/secret --broker-user \"$(id -u {user})\"\n",
+                program.display(),
+                folder = folder.display()
+            ),
+        ),
+        None => (
+            "-m 700".to_owned(),
+            "No agent of another user can connect: write `group`, the id of a group, under `[broker]`, and make the unit anew.\n"
+                .to_owned(),
+        ),
+    };
     output::text(&format!(
-        "{} is written. The broker can write to its folder alone: put `audit` and `state` there. Next:\n  useradd --system {user}\n  install -d -o {user} -m 700 {}\n  runuser -u {user} -- {} load-connections --config {} --store file\n  systemctl daemon-reload\n  systemctl enable --now palisade-broker\n",
+        "{} is written. The broker can write to its folder alone: put `audit` and `state` there. Next:\n  useradd --system {user}\n  install -d -o {user} {mode} {}\n  runuser -u {user} -- {} load-connections --config {} --store file\n  systemctl daemon-reload\n  systemctl enable --now palisade-broker\n{agents}",
         unit.display(),
         folder.display(),
         program.display(),
@@ -138,9 +154,17 @@ fn print_unit(
     program: &str,
     config: &str,
     folder: &str,
-    (user, credentials): (&str, &str),
+    (user, group, credentials): (&str, Option<u32>, &str),
     stop: u64,
 ) -> String {
+    // It gives its socket and its secrets to the group, which takes a member of it.
+    let (group, calls) = match group {
+        Some(group) => (
+            format!("SupplementaryGroups={group}\n"),
+            "SystemCallFilter=chown fchown fchownat lchown\n",
+        ),
+        None => (String::new(), ""),
+    };
     format!(
         "[Unit]
 Description=Palisade's broker
@@ -150,7 +174,7 @@ Wants=network-online.target
 [Service]
 ExecStart={program} broker --config {config}
 User={user}
-{credentials}Restart=on-failure
+{group}{credentials}Restart=on-failure
 TimeoutStopSec={stop}
 UMask=0077
 LimitCORE=0
@@ -184,7 +208,7 @@ SystemCallArchitectures=native
 SystemCallFilter=@system-service
 SystemCallFilter=~@privileged @resources
 SystemCallFilter=setrlimit prlimit64
-
+{calls}
 [Install]
 WantedBy=multi-user.target
 "

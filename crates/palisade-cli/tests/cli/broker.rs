@@ -1,6 +1,7 @@
 //! `palisade broker` and `palisade relay`: real processes at both ends of a socket.
 
 use std::{
+    collections::VecDeque,
     fs,
     io::{BufRead as _, BufReader, Read as _, Write as _},
     os::unix::{
@@ -10,7 +11,11 @@ use std::{
     },
     path::Path,
     process::{Child, Command, Stdio},
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::JoinHandle,
     time::{Duration, Instant},
 };
 
@@ -390,6 +395,83 @@ fn a_flood_costs_a_good_relay_nothing() {
     assert!(broker.log().len() < 100_000, "{}", broker.log().len());
 }
 
+/// Connects as fast as it can until it is told to end, each time with what `say` writes; how often it did.
+fn flood(socket: &Path, say: &'static str) -> (Arc<AtomicBool>, JoinHandle<usize>) {
+    let is_over = Arc::new(AtomicBool::new(false));
+    let (told, socket) = (Arc::clone(&is_over), socket.to_owned());
+    let running = std::thread::spawn(move || {
+        let mut open = VecDeque::new();
+        let mut count = 0;
+        while !told.load(Ordering::Relaxed) {
+            let Ok(mut stream) = UnixStream::connect(&socket) else {
+                continue;
+            };
+            let _ = stream.write_all(say.as_bytes());
+            count += 1;
+            open.push_back(stream);
+            if open.len() > 100 {
+                open.pop_front();
+            }
+        }
+        count
+    });
+    (is_over, running)
+}
+
+#[test]
+fn a_relay_starts_while_others_connect_as_fast_as_they_can() {
+    let desk = Desk::new();
+    configure(&desk, "principal = 'Agent::\"support-bot\"'");
+    let _broker = Broker::start(&desk);
+    let socket = desk.path("broker/run/palisade.sock");
+    let floods: Vec<_> = ["", "", "{\"palisade\":1,\"tok", "GET / HTTP/1.1\n"]
+        .map(|say| flood(&socket, say))
+        .into();
+    let begun = Instant::now();
+    let mut started = 0;
+    while begun.elapsed() < Duration::from_secs(2) {
+        let mut client = relay(&desk);
+        assert!(client.query(MASKED).to_string().contains("****4821"));
+        client.end();
+        started += 1;
+    }
+    assert!(started > 2, "{started}");
+    // The operator comes through too.
+    assert_eq!(status(&desk)["most_connections"], 64);
+    let mut count = 0;
+    for (is_over, running) in floods {
+        is_over.store(true, Ordering::Relaxed);
+        count += running.join().unwrap();
+    }
+    assert!(count > 500, "{count}");
+    println!("{started} relays, {count} connections of others");
+}
+
+#[test]
+fn an_enrolment_that_takes_all_connections_leaves_the_shares_of_others() {
+    let desk = Desk::new();
+    let enrolments = ["greedy", "calm"]
+        .map(|name| format!("[broker.enrolments.{name}]\nprincipal = 'Agent::\"support-bot\"'\n"));
+    let principal = "principal = 'Agent::\"support-bot\"'\nconnections = 6\n";
+    configure(&desk, &format!("{principal}{}", enrolments.concat()));
+    let _broker = Broker::start(&desk);
+    let of = |name: &str| {
+        let secret = format!("broker/enrolments/{name}");
+        relay_command(&desk, &["--secret", &secret])
+    };
+    // One for each of three is kept; the other three are for who comes first.
+    let greedy: Vec<Client> = (0..4).map(|_| Client::start(&mut of("greedy"))).collect();
+    crate::desk::Answer::from_command(&mut of("greedy"), b"").fails(4, &["broker.busy"]);
+    let mut calm = Client::start(&mut of("calm"));
+    assert!(calm.query(MASKED).to_string().contains("****4821"));
+    let mut other = relay(&desk);
+    assert!(other.query(MASKED).to_string().contains("****4821"));
+    crate::desk::Answer::from_command(&mut of("calm"), b"").fails(4, &["broker.busy"]);
+    for client in greedy.into_iter().chain([calm, other]) {
+        client.end();
+    }
+}
+
 #[test]
 fn a_session_outlives_its_relay_and_its_broker() {
     let desk = Desk::new();
@@ -397,9 +479,12 @@ fn a_session_outlives_its_relay_and_its_broker() {
         &desk,
         "principal = 'Agent::\"support-bot\"'\nconnections = 2",
     );
+    let text = fs::read_to_string(desk.path("palisade.toml")).unwrap();
+    desk.write("palisade.toml", format!("audit = \"audit.jsonl\"\n{text}"));
     let mut broker = Broker::start(&desk);
     let arguments = ["--secret", "broker/secret", "--resume", "session"];
-    let client = Client::start(&mut relay_command(&desk, &arguments));
+    let mut client = Client::start(&mut relay_command(&desk, &arguments));
+    client.query(MASKED);
     let session = |told: &Value| {
         let all = told["sessions"].as_array().unwrap().clone();
         assert_eq!(all.len(), 1, "{told}");
@@ -432,6 +517,15 @@ fn a_session_outlives_its_relay_and_its_broker() {
     assert!(client.query(MASKED).to_string().contains("****4821"));
     assert_eq!(session(&status(&desk)), id);
     assert!(broker.log().contains("resumed=true"), "{}", broker.log());
+    // It is one session for whoever reads the audit log too.
+    let log = fs::read_to_string(desk.path("audit.jsonl")).unwrap();
+    let records: Vec<Value> = log
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let queries = records.iter().filter(|record| record["tool"] == "query");
+    let named: Vec<&Value> = queries.map(|record| &record["session"]).collect();
+    assert_eq!(named, [&id, &id], "{log}");
 
     // A secret that was used resumes nothing.
     desk.write("used", &first);
@@ -443,6 +537,35 @@ fn a_session_outlives_its_relay_and_its_broker() {
     let mut third = relay_command(&desk, &["--secret", "broker/secret"]);
     crate::desk::Answer::from_command(&mut third, b"").fails(4, &["broker.busy"]);
     other.end();
+    client.end();
+}
+
+#[test]
+fn what_a_client_subscribed_to_outlives_a_broker() {
+    let desk = Desk::new();
+    let everything = "permit (principal, action, resource);";
+    desk.policy(everything);
+    configure(&desk, "principal = 'Agent::\"support-bot\"'");
+    let text = fs::read_to_string(desk.path("palisade.toml")).unwrap();
+    desk.write("palisade.toml", text.replace("demo-policies", "p"));
+    let mut broker = Broker::start(&desk);
+    let mut client = relay(&desk);
+    let uri = json!({"uri": "palisade://databases/demo/policy"});
+    let answer = client.ask("resources/subscribe", &uri);
+    assert!(answer.is_object(), "{answer}");
+    let mut is_told = || {
+        let told = client.read();
+        assert_eq!(told["method"], "notifications/resources/updated", "{told}");
+        assert_eq!(told["params"], uri);
+    };
+    broker.kill();
+    broker = Broker::start(&desk);
+    // What changed in between, if anything did.
+    is_told();
+    let masked = "@mask(\"null\") forbid (principal, action == Action::\"read_plain\", resource == Column::\"main.customers.email\");";
+    desk.policy(&format!("{everything}\n{masked}"));
+    is_told();
+    drop(broker);
     client.end();
 }
 
@@ -562,6 +685,14 @@ fn what_broker_tables_say_is_checked() {
         (
             "[broker.users.ann]\nprincipal = 'Agent::\"a\"'",
             "no id of a user",
+        ),
+        (
+            "[broker.groups.staff]\nprincipal = 'Agent::\"a\"'",
+            "`id -g NAME`",
+        ),
+        (
+            "[broker.users.65534]\nprincipal = 'Agent::\"a\"'",
+            "no user of its own",
         ),
         (
             "[broker.enrolments.\"a/b\"]\nprincipal = 'Agent::\"a\"'",

@@ -172,7 +172,29 @@ fn a_sandbox_is_printed_and_refuses_what_it_must_not_open() {
     }
     assert!(!printed.contains("/broker/secret"), "{printed}");
     run(&["--enrolment", "x", "--", "true"]).fails(2, &["no enrolment `x`"]);
-    run(&["--writable", ".", "--", "true"]).fails(2, &["must not change"]);
+    // Folders that hold something of the broker's, or are in it, by whatever name.
+    desk.write("elsewhere/there", "");
+    std::os::unix::fs::symlink(desk.path("broker"), desk.path("elsewhere/link")).unwrap();
+    for option in ["--writable", "--readable"] {
+        for kept in [
+            ".",
+            "/",
+            "broker",
+            "broker/run",
+            "broker/passwords",
+            "elsewhere/link",
+            "palisade.toml",
+            "demo.db",
+            "demo-policies",
+        ] {
+            let told = ["would let the command reach", "folder beside it"];
+            run(&[option, kept, "--", "true"]).fails(2, &told);
+            let alone = ["--landlock-only", option, kept, "--", "true"];
+            run(&alone).fails(2, &told);
+        }
+        let printed = run(&[option, "elsewhere", "--print", "--", "true"]).expect_exit(0);
+        assert!(printed.out.contains("/elsewhere "), "{}", printed.out);
+    }
 }
 
 #[test]
@@ -197,6 +219,29 @@ fn the_unit_is_what_systemd_takes() {
     assert_eq!(answer.out + &answer.err, "");
     let answer = analyze(&["security", "--offline=yes", "--threshold=20", "--no-pager"]);
     assert_eq!(answer.exit, 0, "{}", answer.out);
+    assert!(!unit.contains("SupplementaryGroups"), "{unit}");
+    // With a group, the broker may give it what it makes.
+    configure(&desk, "group = 1");
+    let unit = desk.run(&[&base[..], &["--print"]].concat()).expect_exit(0);
+    for line in [
+        "\nSupplementaryGroups=1\n",
+        "\nSystemCallFilter=chown fchown",
+    ] {
+        assert!(unit.out.contains(line), "{line}: {}", unit.out);
+    }
+    desk.write(
+        "palisade-broker.service",
+        unit.out.replace("User=palisade\n", "User=daemon\n"),
+    );
+    let answer = analyze(&["verify"]).expect_exit(0);
+    assert_eq!(answer.out + &answer.err, "");
+    let answer = analyze(&["security", "--offline=yes", "--threshold=20", "--no-pager"]);
+    assert_eq!(answer.exit, 0, "{}", answer.out);
+    let told = desk.run(&[&base[..], &["--unit", "group.service"]].concat());
+    let told = told.expect_exit(0).out;
+    for part in ["-g 1 -m 710", "usermod --append --groups", "--broker-user"] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
     let file = ["--unit", "made.service"];
     desk.run(&[&base[..], &file].concat()).expect_exit(0);
     desk.run(&[&base[..], &file].concat())

@@ -15,6 +15,7 @@ mod audit;
 mod audit_file;
 mod broker;
 mod broker_drain;
+mod broker_group;
 mod broker_hand_in;
 mod broker_keyring;
 mod broker_load;
