@@ -105,6 +105,61 @@ fn a_broker_that_is_asked_to_end_drains_and_then_cancels() {
     assert_eq!(status(&shop.desk)["sessions"].as_array().unwrap().len(), 3);
 }
 
+/// What is cancelled through a relay, what a killed relay asked, and what a killed broker was asked ends on the server.
+#[test]
+fn a_statement_ends_with_whoever_wanted_it() {
+    let shop = Shop::new("wanted");
+    let reader = &shop.reader;
+    shop.load(&format!(
+        "CREATE TABLE numbers AS SELECT n::int FROM generate_series(1, 2000) AS n;
+         GRANT SELECT ON numbers TO {reader};"
+    ));
+    shop.desk.write(
+        "p/numbers.cedar",
+        "permit (principal, action == Action::\"see\", resource is row::public::numbers);",
+    );
+    configure_shop(&shop, 8);
+    let activity = activity(&shop);
+    let mut broker = Broker::start(&shop.desk);
+    let mut client = relay(&shop.desk);
+    let first = client.begin("query", &json!({"sql": SLOW}));
+    wait_until(&shop, &activity, |running| running == 1);
+    client.cancel(first);
+    wait_until(&shop, &activity, |running| running == 0);
+    // It goes on with the same client.
+    assert_eq!(client.query("SELECT 1 AS a")["isError"], false);
+
+    let mut other = relay(&shop.desk);
+    other.begin("query", &json!({"sql": SLOW}));
+    wait_until(&shop, &activity, |running| running == 1);
+    other.kill();
+    wait_until(&shop, &activity, |running| running == 0);
+    wait_for(|| status(&shop.desk)["connections"] == 1);
+    let records = || shop.desk.records("audit.jsonl");
+    let is_cancelled = |record: &Value| record["code"] == "limit.cancelled";
+    wait_for(|| {
+        records()
+            .iter()
+            .filter(|record| is_cancelled(record))
+            .count()
+            == 2
+    });
+    verify_audit(&shop);
+
+    client.begin("query", &json!({"sql": SLOW}));
+    wait_until(&shop, &activity, |running| running == 1);
+    broker.kill();
+    let told = client.read();
+    assert_eq!(told["error"]["data"]["code"], "broker.gone", "{told}");
+    // No process is left to cancel it. The server looks whether its client is there.
+    wait_until(&shop, &activity, |running| running == 0);
+    broker = Broker::start(&shop.desk);
+    wait_for(|| status(&shop.desk)["connections"] == 1);
+    assert_eq!(client.query("SELECT 1 AS a")["isError"], false);
+    drop(broker);
+    client.end();
+}
+
 /// A broker with nothing to wait for ends at once.
 #[test]
 fn an_idle_broker_does_not_wait() {
