@@ -149,6 +149,10 @@ fn advise(found: &Finding<'_>) -> Option<&'static str> {
     };
     if has(&OF_OTHER_ACCOUNTS) {
         Some("`palisade setup-sql` prints an account that has no more than the policies need.")
+    } else if has(&["missing-step-grant"]) {
+        Some(
+            "`palisade setup-sql --update --writable --steps` prints all that changes in steps take.",
+        )
     } else if has(&["missing-grant"]) {
         Some("`palisade setup-sql --update` prints all that the policies need.")
     } else {

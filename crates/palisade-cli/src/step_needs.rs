@@ -1,13 +1,17 @@
 //! What an account needs beyond its changes so that they can be looked at before they are kept.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use palisade::{
     catalog::{Catalog, ReferenceAction, Relation, RelationKind},
     change::{IMAGES, LEDGER},
+    ident,
 };
 
-use crate::needs::Needs;
+use crate::{
+    needs::Needs,
+    weakness::{Weak, missing_steps},
+};
 
 /// What is said of the table of images of rows.
 pub(crate) const IMAGES_NOTE: &str = "-- Rows as changes found and left them, so that changes can be undone: leave this table out where no copy of a value may stay.\n";
@@ -27,6 +31,52 @@ impl StepNeeds {
     /// Whether rows of this table are read whole.
     pub(crate) fn reads_whole(&self, key: &(String, String)) -> bool {
         self.whole.contains(key)
+    }
+
+    /// The tables that they take, with the privileges for each. That of receipts is the first, and that of images the second.
+    pub(crate) fn tables(&self) -> Vec<((String, String), &'static [&'static str])> {
+        let own = |name: &str| (self.schema.clone(), name.to_owned());
+        let whole = self.whole.iter().cloned();
+        [
+            (own(LEDGER), &["SELECT", "INSERT"][..]),
+            (own(IMAGES), &["SELECT", "INSERT", "DELETE"][..]),
+        ]
+        .into_iter()
+        .chain(whole.map(|key| (key, &["SELECT"][..])))
+        .collect()
+    }
+
+    /// What an account lacks, that `holds` these privileges on tables; those that are not there have no entry. Nothing, where the
+    /// database keeps no receipts.
+    ///
+    /// `mend` spells the statement that grants privileges on a table.
+    pub(crate) fn find_lacking(
+        &self,
+        user: &str,
+        holds: &BTreeMap<(String, String), BTreeSet<String>>,
+        mend: impl Fn(&str, &(String, String)) -> String,
+    ) -> Vec<Weak> {
+        if !holds.contains_key(&(self.schema.clone(), LEDGER.to_owned())) {
+            return Vec::new();
+        }
+        let mut found = Vec::new();
+        let none = BTreeSet::new();
+        for (key, wanted) in self.tables() {
+            let held = match holds.get(&key) {
+                Some(held) => held,
+                // Whoever wants no copy of a value to stay has no such table.
+                None if key.1 == IMAGES => continue,
+                None => &none,
+            };
+            let lacking = wanted.iter().filter(|word| !held.contains(**word));
+            let lacking: Vec<&str> = lacking.copied().collect();
+            if !lacking.is_empty() {
+                let words = lacking.join(", ");
+                let shown = ident::qualify([key.0.as_str(), key.1.as_str()]);
+                found.push(missing_steps(user, &shown, &words, mend(&words, &key)));
+            }
+        }
+        found
     }
 
     /// The statement that makes the table of receipts, `ledger` being its name in SQL.

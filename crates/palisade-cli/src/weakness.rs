@@ -65,6 +65,18 @@ pub(crate) fn missing_changes(
     }
 }
 
+/// What an account lacks so that changes can be looked at, kept with a receipt, and undone.
+pub(crate) fn missing_steps(user: &str, relation: &str, privileges: &str, remedy: String) -> Weak {
+    Weak {
+        kind: "missing-step-grant",
+        description: format!(
+            "{user} lacks {privileges} on {relation}, which changes in steps take"
+        ),
+        remedy,
+        excess: Excess::Nothing,
+    }
+}
+
 /// What an account lacks to read tables as they were, and what comes of that.
 #[cfg(feature = "mysql")]
 pub(crate) fn missing_history(user: &str, what: &str, why: &str, remedy: String) -> Weak {

@@ -20,6 +20,8 @@ pub(crate) struct Grant {
     pub(crate) can_grant: bool,
     /// Whether an active role has it, or may have: servers mix what it gives with the account's own.
     pub(crate) by_role: bool,
+    /// Those of its privileges that are not of some columns alone.
+    of_all_columns: Vec<String>,
 }
 
 /// An account and what it was granted.
@@ -37,6 +39,7 @@ impl Grant {
     pub(crate) fn list_privileges(privileges: &[&str], object: Option<&str>) -> Self {
         Self {
             privileges: privileges.iter().map(|one| (*one).to_owned()).collect(),
+            of_all_columns: privileges.iter().map(|one| (*one).to_owned()).collect(),
             is_whole: true,
             object: object.map(str::to_owned),
             can_grant: false,
@@ -64,11 +67,11 @@ impl Account {
         })
     }
 
-    /// Whether it certainly has `privilege` on a table: by a role or a pattern of names it may have it without.
+    /// Whether it certainly has `privilege` on the whole of a table: by a role or a pattern of names it may have it without.
     pub(crate) fn may(&self, schema: &str, table: &str, privilege: &str) -> bool {
         let held = |held: &String| held == privilege || held == "ALL PRIVILEGES";
         self.grants_on(schema, table)
-            .any(|grant| grant.privileges.iter().any(held))
+            .any(|grant| grant.of_all_columns.iter().any(held))
     }
 
     /// Whether the server certainly tells it of every column of a table: it does to whoever has any right on the table as a whole.
@@ -112,7 +115,7 @@ fn parse_grant(line: &str) -> Option<Grant> {
         Some((at, _)) if !is_role => Some(after.get(..at)?.to_owned()),
         Some(_) | None => None,
     };
-    let mut list = Vec::new();
+    let (mut list, mut of_all_columns) = (Vec::new(), Vec::new());
     let mut is_whole = false;
     let mut left = privileges;
     while !left.is_empty() {
@@ -122,16 +125,20 @@ fn parse_grant(line: &str) -> Option<Grant> {
         };
         let name = one.split(" (").next().unwrap_or(one).trim();
         let says_something = !["USAGE", "SHOW VIEW", "TRIGGER", "CREATE VIEW"].contains(&name);
-        is_whole |= name == one.trim() && says_something;
-        list.push(if is_role {
+        let is_of_all = name == one.trim();
+        is_whole |= is_of_all && says_something;
+        let name = if is_role {
             name.to_owned()
         } else {
             name.to_ascii_uppercase()
-        });
+        };
+        of_all_columns.extend(is_of_all.then(|| name.clone()));
+        list.push(name);
         left = more;
     }
     Some(Grant {
         privileges: list,
+        of_all_columns,
         is_whole,
         object,
         can_grant: after.ends_with("WITH GRANT OPTION"),
@@ -191,6 +198,10 @@ mod tests {
             let found = account.may("a_b", "t", "SELECT");
             assert_eq!(found, expected, "{privileges:?} {object:?} {has_revokes}");
         }
+        let line = "GRANT SELECT (`id`), INSERT (`id`), INSERT, DELETE ON `a_b`.`t` TO `x`@`%`";
+        let some = account(parse_grant(line).unwrap(), false);
+        assert!(!some.may("a_b", "t", "SELECT"));
+        assert!(some.may("a_b", "t", "INSERT") && some.may("a_b", "t", "DELETE"));
         let whole = Grant::list_privileges(&["SELECT"], Some("`a_b`.`t`"));
         let some = Grant {
             is_whole: false,
@@ -240,14 +251,14 @@ mod tests {
     #[test]
     fn grants_are_read() {
         let check = |line: &str, privileges: &[&str], object: Option<&str>, can_grant: bool| {
-            let expected = Grant {
-                privileges: privileges.iter().map(|p| (*p).to_owned()).collect(),
-                object: object.map(str::to_owned),
-                can_grant,
-                by_role: false,
-                is_whole: parse_grant(line).is_some_and(|grant| grant.is_whole),
-            };
-            assert_eq!(parse_grant(line), Some(expected), "{line}");
+            let grant = parse_grant(line).unwrap();
+            assert_eq!(grant.privileges, privileges, "{line}");
+            assert_eq!(grant.object.as_deref(), object, "{line}");
+            assert_eq!(
+                (grant.can_grant, grant.by_role),
+                (can_grant, false),
+                "{line}"
+            );
         };
         check(
             "GRANT SELECT, INSERT (`a`, `b, ON x`) ON `d`.`t` TO `u`@`%` WITH GRANT OPTION",

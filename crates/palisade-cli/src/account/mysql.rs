@@ -70,7 +70,7 @@ pub(crate) async fn look(
         Access::Write => beside_changes(weaknesses),
     };
     let mut notes = Vec::new();
-    if let Some(((catalog, needs), beside)) = found {
+    if let Some(((catalog, mut needs), beside)) = found {
         let (name, host) = current(&mut conn).await.map_err(silent(target))?;
         let account = account(&name, &host);
         if !setup.is_starter {
@@ -90,6 +90,16 @@ pub(crate) async fn look(
                 .await
                 .map_err(silent(target))?;
             weaknesses.extend(changes(&account, &needs, &held));
+            needs.look_before(&catalog);
+            if let Some(steps) = &needs.steps {
+                let holds = read_privileges(&mut conn, &steps.tables())
+                    .await
+                    .map_err(silent(target))?;
+                let mend = |words: &str, (schema, name): &(String, String)| {
+                    format!("GRANT {words} ON {} TO {account};", relation(schema, name))
+                };
+                weaknesses.extend(steps.find_lacking(&account, &holds, mend));
+            }
             for ((schema, name), word) in &beside {
                 let one = [(schema.as_str(), name.as_str())];
                 let held = having(&mut conn, word, &one)
@@ -234,6 +244,24 @@ impl Needs {
             }
         }
     }
+}
+
+/// Which of the privileges of tables the account holds. A table on which it holds none is as good as not there: the server does not tell.
+async fn read_privileges(
+    conn: &mut Conn,
+    wanted: &[((String, String), &[&'static str])],
+) -> Result<BTreeMap<(String, String), BTreeSet<String>>, IntrospectError> {
+    let mut held: BTreeMap<_, BTreeSet<String>> = BTreeMap::new();
+    for word in ["SELECT", "INSERT", "DELETE"] {
+        let asked = wanted.iter().filter(|(_, words)| words.contains(&word));
+        let asked: Vec<_> = asked
+            .map(|((schema, name), _)| (schema.as_str(), name.as_str()))
+            .collect();
+        for key in having(conn, word, &asked).await? {
+            held.entry(key).or_default().insert(word.to_owned());
+        }
+    }
+    Ok(held)
 }
 
 /// What the policies let somebody see and the account cannot read.

@@ -73,13 +73,30 @@ pub(crate) async fn look(
     };
     // The built-in policies speak of every table; that an account reads fewer is no fault.
     if !setup.is_starter || access == Access::Write {
-        let needs = of_database(setup, target, &client, &principals(setup), access).await?;
+        let mut needs = of_database(setup, target, &client, &principals(setup), access).await?;
         if !setup.is_starter {
             let lacking = lacking(&client, target.user(), &needs).await;
             weaknesses.extend(lacking.map_err(fault)?);
         }
         if access == Access::Write {
-            let held = read_changes(&client).await.map_err(fault)?;
+            needs.look_before(&postgres::catalog(target, &client).await?);
+            let mut held = read_changes(&client).await.map_err(fault)?;
+            if let Some(steps) = &needs.steps {
+                let own = steps.tables();
+                // Receipts and images are the gate's own to write, and no policy's.
+                for (key, _) in own.iter().take(2) {
+                    held.remove(key);
+                }
+                let holds = read_privileges(&client, &own).await.map_err(fault)?;
+                let role = ident::quote(target.user());
+                let mend = |words: &str, (schema, name): &(String, String)| {
+                    format!(
+                        "GRANT {words} ON {} TO {role};",
+                        ident::qualify([schema.as_str(), name.as_str()])
+                    )
+                };
+                weaknesses.extend(steps.find_lacking(target.user(), &holds, mend));
+            }
             weaknesses.extend(changes(target.user(), &needs, &held));
         }
     }
@@ -287,6 +304,39 @@ async fn read_changes(
             truncate: row.try_get(5)?,
         };
         held.insert((row.try_get(0)?, row.try_get(1)?), changes);
+    }
+    Ok(held)
+}
+
+/// Which of the privileges of tables the account holds, where they are there.
+async fn read_privileges(
+    client: &Client,
+    wanted: &[((String, String), &[&str])],
+) -> Result<BTreeMap<(String, String), BTreeSet<String>>, tokio_postgres::Error> {
+    let (mut schemas, mut names, mut words) = (Vec::new(), Vec::new(), Vec::new());
+    for ((schema, name), privileges) in wanted {
+        for word in *privileges {
+            schemas.push(schema.as_str());
+            names.push(name.as_str());
+            words.push(*word);
+        }
+    }
+    let sql = "SELECT w.s, w.n, w.p, pg_catalog.has_table_privilege(r.oid, w.p) \
+               FROM ROWS FROM (pg_catalog.unnest($1), pg_catalog.unnest($2), pg_catalog.unnest($3)) AS w (s, n, p) \
+               JOIN pg_catalog.pg_namespace n ON n.nspname = w.s \
+               JOIN pg_catalog.pg_class r ON r.relnamespace = n.oid AND r.relname = w.n";
+    let texts = Type::TEXT_ARRAY;
+    let parameters: [(&(dyn ToSql + Sync), Type); 3] = [
+        (&schemas, texts.clone()),
+        (&names, texts.clone()),
+        (&words, texts),
+    ];
+    let mut held: BTreeMap<_, BTreeSet<String>> = BTreeMap::new();
+    for row in client.query_typed(sql, &parameters).await? {
+        let words = held.entry((row.try_get(0)?, row.try_get(1)?)).or_default();
+        if row.try_get(3)? {
+            words.insert(row.try_get(2)?);
+        }
     }
     Ok(held)
 }

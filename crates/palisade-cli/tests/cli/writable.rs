@@ -352,10 +352,54 @@ fn is_changed_in_steps(made: &Writable) {
     );
 }
 
+/// `doctor` finds nothing weak about it, and tells what it lacks of what the steps take.
+fn is_looked_at_for_steps(made: &Writable, grantee: &str) {
+    let url = made.shop.url_as(&made.writer);
+    let run = ["doctor", &url, "--policies", "p", "--writable"];
+    let look = || -> Vec<Value> {
+        let found = made
+            .shop
+            .desk
+            .run(&[&run[..], &["--format", "json"]].concat())
+            .json();
+        let weak = found["weaknesses"].as_array().unwrap().clone();
+        // What everybody may do in a new database.
+        let weak = weak.into_iter();
+        weak.filter(|weak| weak["kind"] != "can-create").collect()
+    };
+    assert_eq!(look(), [] as [Value; 0]);
+    for (words, table) in [
+        ("INSERT", "palisade_receipts"),
+        ("DELETE", "palisade_images"),
+        ("SELECT", "tickets"),
+    ] {
+        made.shop
+            .ask(&format!("REVOKE {words} ON {table} FROM {grantee}"));
+        if words == "SELECT" {
+            // As an account has it that was made without `--steps`.
+            made.shop
+                .ask(&format!("GRANT SELECT (id) ON {table} TO {grantee}"));
+        }
+        let found = look();
+        let found = found
+            .iter()
+            .filter(|weak| weak["kind"] == "missing-step-grant");
+        let found: Vec<&Value> = found.collect();
+        assert_eq!(found.len(), 1, "{words} {table}: {found:?}");
+        let told = found[0]["description"].as_str().unwrap();
+        assert!(told.contains(words) && told.contains(table), "{told}");
+        let advice = made.shop.desk.run(&run).out;
+        assert!(advice.contains("--update --writable --steps"), "{advice}");
+        made.shop.ask(found[0]["remedy"].as_str().unwrap());
+        assert_eq!(look(), [] as [Value; 0], "{words} {table}");
+    }
+}
+
 #[test]
 fn an_account_for_changes_in_steps_takes_them() {
     let made = Writable::with(Shop::new("steps"), ("postgres", "public"), &["--steps"]);
     is_changed_in_steps(&made);
+    is_looked_at_for_steps(&made, &made.writer);
     let refused = [
         "setup-sql",
         &made.shop.url_as("postgres"),
@@ -367,7 +411,9 @@ fn an_account_for_changes_in_steps_takes_them() {
         .desk
         .run(&refused)
         .fails(2, &["`--steps`", "`--writable`"]);
-    is_changed_in_steps(&Writable::mysql_with(Shop::mariadb("steps"), &["--steps"]));
+    let made = Writable::mysql_with(Shop::mariadb("steps"), &["--steps"]);
+    is_changed_in_steps(&made);
+    is_looked_at_for_steps(&made, &format!("{}@'127.0.0.1'", made.writer));
 }
 
 #[test]
