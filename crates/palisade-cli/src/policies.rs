@@ -35,6 +35,14 @@ pub(crate) const STARTER: &[Embedded<'static>] = &[
         "tests/names.toml",
         include_str!("../policies/starter/tests/names.toml"),
     ),
+    (
+        "tests/others.mysql.sql",
+        include_str!("../policies/starter/tests/others.mysql.sql"),
+    ),
+    (
+        "tests/others.toml",
+        include_str!("../policies/starter/tests/others.toml"),
+    ),
 ];
 
 /// The policies of the demonstration.

@@ -496,6 +496,7 @@ pub(in crate::policy) fn operator_entities(
     };
     let mut out: Vec<Entity> = Vec::new();
     let mut seen = HashSet::new();
+    let mut places = HashMap::new();
     for piece in raw {
         let range = range_of(source.text, piece.get());
         match operator_entity(piece.get(), schema) {
@@ -503,7 +504,10 @@ pub(in crate::policy) fn operator_entities(
                 problems
                     .push(source.at(range, format!("entity `{}` is given twice", entity.uid())));
             }
-            Ok(entity) => out.push(entity),
+            Ok(entity) => {
+                places.insert(entity.uid(), range);
+                out.push(entity);
+            }
             Err(refused) => {
                 let at = refused.find.and_then(|text| {
                     let start = range.start + piece.get().find(&text)?;
@@ -517,7 +521,60 @@ pub(in crate::policy) fn operator_entities(
             }
         }
     }
+    // Cedar names any entity of a circle, another each time.
+    while let Some(circle) = find_circle(&out) {
+        let Some((first, range)) = circle
+            .first()
+            .and_then(|uid| Some((uid, places.get(uid)?.clone())))
+        else {
+            break;
+        };
+        let way: Vec<String> = (circle.iter().chain([first]))
+            .map(|uid| format!("`{uid}`"))
+            .collect();
+        let help = format!("take one of these parents away: {}", way.join(" in "));
+        problems.push(
+            source
+                .at(range, format!("`{first}` is in itself, by its parents"))
+                .with_help(Some(help)),
+        );
+        out.retain(|entity| entity.uid() != *first);
+    }
     out
+}
+
+/// Entities of which each is in the next, and the last in the first.
+fn find_circle(entities: &[Entity]) -> Option<Vec<EntityUid>> {
+    let parents: HashMap<EntityUid, BTreeSet<EntityUid>> = entities
+        .iter()
+        .map(|entity| {
+            let (uid, _, parents) = entity.clone().into_inner();
+            (uid, parents.into_iter().collect())
+        })
+        .collect();
+    let mut left: BTreeSet<&EntityUid> = parents.keys().collect();
+    let in_one_of = |uid: &EntityUid, left: &BTreeSet<&EntityUid>| {
+        let parents = parents.get(uid);
+        parents.is_some_and(|parents| parents.iter().any(|parent| left.contains(parent)))
+    };
+    // Whatever is in none of those that are left is in no circle.
+    loop {
+        let before = left.len();
+        let fewer = left.iter().copied().filter(|uid| in_one_of(uid, &left));
+        left = fewer.collect();
+        if left.len() == before {
+            break;
+        }
+    }
+    let mut way: Vec<&EntityUid> = vec![left.first().copied()?];
+    loop {
+        let mut next = parents.get(*way.last()?)?.iter();
+        let next = next.find(|parent| left.contains(parent))?;
+        if let Some(at) = way.iter().position(|uid| *uid == next) {
+            return Some(way.split_off(at).into_iter().cloned().collect());
+        }
+        way.push(next);
+    }
 }
 
 /// Why an entity is refused, and which text of it to point at.

@@ -24,7 +24,7 @@ use crate::policy::{
     },
     lint::attributes,
     load::{
-        diagnostic::{PolicyProblem, Source},
+        diagnostic::{PolicyProblem, Source, probably},
         source::{Located, Origins},
     },
 };
@@ -273,7 +273,8 @@ fn group_of_actions(policy: &Policy) -> Option<String> {
         return None;
     };
     let id = uid.id().unescaped();
-    let is_group = PolicyAction::ALL.iter().all(|action| action.name() != id);
+    let mut actions = PolicyAction::ALL.iter();
+    let is_group = actions.any(|action| action.group() == Some(id));
     is_group.then(|| format!("`{id}` is a group of actions: write `action in {uid}`"))
 }
 
@@ -296,6 +297,18 @@ fn explain(problem: PolicyProblem, principals: &Source<'_>, dialect: Dialect) ->
                 format!(
                     "`{other}` has it: ask `principal is {other} &&` before, or declare it of `{kind}` too"
                 )
+            })
+        }
+        // Where several are as close, Cedar suggests another each time.
+        ([.., action], _) if message.contains(", unrecognized action `") => {
+            let written = action.trim_start_matches("Action::").trim_matches('"');
+            let actions = || PolicyAction::ALL.iter().map(|action| action.name());
+            Some(match probably(written, actions()) {
+                Some(action) => format!("did you mean `Action::\"{action}\"`?"),
+                None => {
+                    let actions: Vec<&str> = actions().collect();
+                    format!("the actions are `{}`", actions.join("`, `"))
+                }
             })
         }
         (_, Some((left, right)))
