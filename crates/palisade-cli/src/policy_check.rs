@@ -30,9 +30,7 @@ pub(crate) fn run(
             let mut warnings = firewall.policies().warnings().to_vec();
             let mut unchecked = find_unchecked(setup);
             if arguments.deep {
-                let deep = firewall
-                    .check_deeply()
-                    .map_err(|error| Failure::Internal(error.to_string()))?;
+                let deep = firewall.check_deeply();
                 warnings.extend(deep.warnings);
                 let policies = deep.unchecked.into_iter();
                 unchecked.extend(policies.map(|(policy, why)| Unchecked {

@@ -26,20 +26,28 @@ impl Firewall {
     /// Finds policies without which each principal that is known sees and may do the same, over this catalog and these entities.
     /// The time grows with policies times principals times tables.
     ///
-    /// # Errors
-    /// A policy that cannot be evaluated or written down.
-    pub fn check_deeply(&self) -> Result<DeepCheck, Error> {
+    /// Where a policy cannot be evaluated for somebody, which [the other warnings](crate::policy::Rule::EvaluationFails) tell of, nothing
+    /// can be compared: no policy is checked then.
+    #[must_use]
+    pub fn check_deeply(&self) -> DeepCheck {
         let mutants = mutate(&self.sources);
         let removals: Vec<&Mutant> = mutants
             .iter()
             .filter(|mutant| mutant.mutation == Mutation::Removed)
             .collect();
-        let before = self.list_access()?;
-        let without_forbids = self.without_forbids(&removals);
         let mut found = DeepCheck {
             warnings: Vec::new(),
             unchecked: BTreeMap::new(),
         };
+        let Ok(before) = self.list_access() else {
+            let why = "a policy fails to evaluate, so that nothing can be compared";
+            let all = removals.iter();
+            found.unchecked = all
+                .map(|removal| (removal.policy.clone(), why.to_owned()))
+                .collect();
+            return found;
+        };
+        let without_forbids = self.without_forbids(&removals);
         for removal in &removals {
             let id = &removal.policy;
             let why = self.why_not_enumerated(id);
@@ -53,8 +61,14 @@ impl Firewall {
                 found.unchecked.insert(id.clone(), why);
                 continue;
             };
-            if !self.is_alike(&before, &less)? {
-                continue;
+            match self.is_alike(&before, &less) {
+                Ok(true) => {}
+                Ok(false) => continue,
+                Err(_) => {
+                    let why = "without it a policy fails to evaluate".to_owned();
+                    found.unchecked.insert(id.clone(), why);
+                    continue;
+                }
             }
             let applies = |table: &Table| {
                 let mut places = table.iter().flatten();
@@ -83,7 +97,7 @@ impl Firewall {
                 .push(problem.with_help(Some(help)).of_rule(rule));
         }
         silence_deep(&self.sources, &mut found.warnings);
-        Ok(found)
+        found
     }
 
     /// What an enumeration of principals, tables and columns does not tell of the policy called `id`; empty if it tells all.

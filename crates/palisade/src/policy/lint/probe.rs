@@ -76,8 +76,8 @@ pub(in crate::policy) fn check(
                 }
             }
             findings.note_different_masks(loaded, &subject, relation);
-            // Where a policy fails, the change fails alike.
-            if let Ok(write) = writes::decision(loaded, &subject, relation) {
+            let write = writes::decision(loaded, &subject, relation);
+            if let Some(write) = findings.note_failing(write, &subject) {
                 for change in Change::ALL {
                     let policies = write.action(change).policies;
                     findings.note_different_caps(loaded, &policies, &relation.uid);
@@ -89,10 +89,8 @@ pub(in crate::policy) fn check(
             }
             for action in [PolicyAction::Change, PolicyAction::Add] {
                 let wanted = loaded.policies.permits(action) || loaded.policies.forbids(action);
-                if let Some(rows) = wanted
-                    .then(|| rows(loaded, &subject, relation, action).ok())
-                    .flatten()
-                {
+                let rows = wanted.then(|| rows(loaded, &subject, relation, action));
+                if let Some(rows) = rows.and_then(|rows| findings.note_failing(rows, &subject)) {
                     findings.note_untranslatable(rows.untranslatable, &relation.uid);
                 }
             }
@@ -100,7 +98,8 @@ pub(in crate::policy) fn check(
                 Ok(rows) => {
                     findings.note_untranslatable(rows.untranslatable, &relation.uid);
                     let select = decide(loaded, &subject, PolicyAction::Select, relation, table);
-                    if let Some(select) = select.ok().filter(|select| select.permitted) {
+                    let select = findings.note_failing(select, &subject);
+                    if let Some(select) = select.filter(|select| select.permitted) {
                         // At which times rows are seen is not tried out.
                         let seen = rows.filter != RowFilter::Nothing
                             || loaded.timed.contains(&PolicyAction::See);
@@ -156,6 +155,13 @@ struct Findings {
 }
 
 impl Findings {
+    /// What was decided, if no policy failed.
+    fn note_failing<D>(&mut self, decided: Result<D, Failure>, subject: &Subject) -> Option<D> {
+        decided
+            .map_err(|failure| self.note_failure(failure, subject))
+            .ok()
+    }
+
     fn note_failure(&mut self, failure: Failure, subject: &Subject) {
         for id in failure.policies {
             let principal = || subject.uid.to_string();
