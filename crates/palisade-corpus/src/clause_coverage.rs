@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::{
     case::Case,
     report::CaseResult,
-    run::{RunError, Runner},
+    run::{RunError, Runner, Touched},
 };
 
 /// What cases try of a policy.
@@ -87,7 +87,7 @@ pub(crate) fn measure(
     hits: &BTreeMap<String, usize>,
 ) -> Result<Vec<PolicyHits>, RunError> {
     let outlines = outline(sources);
-    let cases: Vec<Touched> = results
+    let cases: Vec<CaseTouches> = results
         .iter()
         .filter(|result| result.answer.is_some())
         .map(|result| {
@@ -144,16 +144,21 @@ pub(crate) fn measure(
 }
 
 /// A case, and the tables and columns that it touches.
-type Touched = (Case, Vec<(String, Option<String>)>);
+type CaseTouches = (Case, Vec<Touched>);
 
 /// The values of a clause over what cases touch.
-fn watch(runner: &Runner, clause: &Clause, cases: &[Touched]) -> Seen {
+fn watch(runner: &Runner, clause: &Clause, cases: &[CaseTouches]) -> Seen {
     let mut seen = Seen::default();
     for (case, touched) in cases {
         let Some(firewall) = runner.firewall(case) else {
             continue;
         };
-        for (table, column) in touched {
+        for Touched {
+            table,
+            column,
+            usages: _,
+        } in touched
+        {
             let value = firewall.clause_value(clause, &case.session(), table, column.as_deref());
             if let Some(value) = value {
                 seen.note(value);
@@ -178,7 +183,12 @@ struct RowProbe<'r> {
 impl RowProbe<'_> {
     /// Over the tables that each principal of the cases touches, whether rows were there for which the condition held, and for
     /// which it did not; none where no table has rows to be counted.
-    fn count(&self, holding: &str, all: &str, cases: &[Touched]) -> Result<Option<Seen>, RunError> {
+    fn count(
+        &self,
+        holding: &str,
+        all: &str,
+        cases: &[CaseTouches],
+    ) -> Result<Option<Seen>, RunError> {
         let load = |policy: &str| {
             let sources = PolicySources {
                 policies: vec![PolicyFile {
@@ -196,7 +206,7 @@ impl RowProbe<'_> {
         let mut seen = None;
         let mut asked = BTreeSet::new();
         for (case, touched) in cases {
-            for (table, _) in touched {
+            for Touched { table, .. } in touched {
                 let key = (case.catalog.clone(), case.principal.clone(), case.at, table);
                 if !asked.insert(key) {
                     continue;

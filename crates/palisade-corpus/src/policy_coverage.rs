@@ -13,7 +13,7 @@ use serde::Serialize;
 use crate::{
     clause_coverage::{self, PolicyHits},
     report::CaseResult,
-    run::{RunError, Runner},
+    run::{RunError, Runner, Touched},
 };
 
 /// What the tests of a policy folder touch, and what they leave out.
@@ -41,13 +41,14 @@ const SHOWN: usize = 8;
 
 impl Covered {
     /// The kinds of things.
-    pub const KINDS: [&'static str; 6] = [
+    pub const KINDS: [&'static str; 7] = [
         "policies",
         "tables",
         "columns",
         "principals",
         "actions",
         "clauses",
+        "usages",
     ];
 
     /// How much is tested, in hundredths, rounded down; all of nothing.
@@ -62,7 +63,7 @@ impl PolicyCoverage {
     /// Keeps, of policies and clauses, those of policies that `keep` takes; the other kinds stay.
     pub fn retain_policies(&mut self, keep: impl Fn(&PolicyHits) -> bool) {
         self.policies.retain(keep);
-        let [of_policies, _, _, _, _, of_clauses] = Covered::KINDS;
+        let [of_policies, _, _, _, _, of_clauses, _] = Covered::KINDS;
         for covered in &mut self.kinds {
             if covered.kind == of_policies {
                 let left = |id: &String| self.policies.iter().any(|one| one.policy == *id);
@@ -94,6 +95,10 @@ impl PolicyCoverage {
                     more => format!(", and {more} more"),
                 };
                 let _ = writeln!(out, "untested {kind}: {}{rest}", shown.join(", "));
+            }
+            // Most policies tell no uses of columns apart.
+            if *kind == "usages" && *total == 0 {
+                continue;
             }
             let tested = total.saturating_sub(untested.len());
             told.push(format!("{tested} of {total} {kind}"));
@@ -145,7 +150,8 @@ pub(crate) fn measure<'c>(
         mut columns,
         mut principals,
         mut actions,
-    ] = [(); 5].map(|()| Marks::default());
+        mut usages,
+    ] = [(); 6].map(|()| Marks::default());
     let mut hits: BTreeMap<String, usize> = BTreeMap::new();
     let mut named = BTreeSet::new();
     for catalog in catalogs {
@@ -155,6 +161,9 @@ pub(crate) fn measure<'c>(
         }
         for action in firewall.policies().permitted_actions() {
             actions.add(action.to_owned());
+        }
+        for usage in firewall.policies().named_usages() {
+            usages.add(usage.to_owned());
         }
         for relation in firewall.catalog().relations() {
             match relation.kind {
@@ -179,8 +188,16 @@ pub(crate) fn measure<'c>(
             actions.mark(action);
         }
         principals.mark(&describe_principal(&case.principal, &named));
-        for (table, column) in runner.find_touched(case) {
+        for touched in runner.find_touched(case) {
+            let Touched {
+                table,
+                column,
+                usages: used,
+            } = touched;
             tables.mark(&table);
+            for usage in used {
+                usages.mark(usage);
+            }
             if let Some(column) = column {
                 let column = format!("{table}.{column}");
                 columns.mark(&column);
@@ -207,6 +224,7 @@ pub(crate) fn measure<'c>(
         of_principals,
         of_actions,
         of_clauses,
+        of_usages,
     ] = Covered::KINDS;
     let mut clauses = Covered {
         kind: of_clauses,
@@ -226,6 +244,7 @@ pub(crate) fn measure<'c>(
             principals.count(of_principals),
             actions.count(of_actions),
             clauses,
+            usages.count(of_usages),
         ],
         policies,
     })

@@ -516,9 +516,9 @@ impl Runner {
         })
     }
 
-    /// The tables, and columns of them, that the statement of `case` touches, whoever asks: as policies that permit everything
+    /// The tables, and columns of them with their uses, that the statement of `case` touches, whoever asks: as policies that permit everything
     /// let it be seen. Nothing of a statement that is refused even so.
-    pub(crate) fn find_touched(&self, case: &Case) -> Vec<(String, Option<String>)> {
+    pub(crate) fn find_touched(&self, case: &Case) -> Vec<Touched> {
         let key = (
             case.catalog.clone(),
             case.policies.clone(),
@@ -535,9 +535,16 @@ impl Runner {
             .and_then(|open| open.explain(&case.sql, &case.params, &case.session()).ok());
         let mut found = Vec::new();
         for relation in explained.into_iter().flat_map(|(_, trace)| trace.relations) {
-            let columns = relation.columns.into_iter();
-            found.extend(columns.map(|column| (relation.relation.clone(), Some(column.column))));
-            found.push((relation.relation, None));
+            found.extend(relation.columns.into_iter().map(|column| Touched {
+                table: relation.relation.clone(),
+                column: Some(column.column),
+                usages: column.usages,
+            }));
+            found.push(Touched {
+                table: relation.relation,
+                column: None,
+                usages: Vec::new(),
+            });
         }
         found
     }
@@ -724,6 +731,14 @@ impl Ran {
             differences: vec![Difference::new("run", "an answer", why)],
         }
     }
+}
+
+/// A table that a statement touches, or a column of one.
+pub(crate) struct Touched {
+    pub(crate) table: String,
+    pub(crate) column: Option<String>,
+    /// Of a column.
+    pub(crate) usages: Vec<&'static str>,
 }
 
 /// What a stand is built on.

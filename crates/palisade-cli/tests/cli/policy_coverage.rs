@@ -102,6 +102,35 @@ fn coverage_tells_of_conditions_and_actions() {
     );
 }
 
+/// Uses of columns count where policies tell them apart.
+#[test]
+fn uses_of_columns_that_policies_name_are_tested_or_told() {
+    let desk = folder(&case("names", READ));
+    let told = test(&desk, &["--coverage"]).expect_exit(0).out;
+    assert!(!told.contains("usages"), "{told}");
+    desk.write(
+        "p/usages.cedar",
+        "@id(\"unordered\")\nforbid (principal == Agent::\"zed\", action == Action::\"read_plain\", resource)\n\
+         when { context has usage && context.usage.containsAny([\"aggregate\", \"output\", \"group\"]) };\n",
+    );
+    let failed = test(&desk, &["--coverage", "--fail-under", "usages=50"]);
+    let failed = failed.expect_exit(1).out;
+    assert!(
+        failed.contains("untested usages: aggregate, group\n"),
+        "{failed}"
+    );
+    assert!(
+        failed.contains("33 % of usages are tested, less than 50 %"),
+        "{failed}"
+    );
+    let grouped =
+        "sql = \"SELECT name FROM tea GROUP BY name ORDER BY name\"\ndecision = \"allow\"";
+    desk.write("p/tests/more.toml", case("grouped", grouped));
+    let told = test(&desk, &["--coverage"]).expect_exit(0).out;
+    assert!(told.contains("untested usages: aggregate\n"), "{told}");
+    assert!(told.contains("2 of 3 usages"), "{told}");
+}
+
 /// Of policies, those alone count whose lines changed since a revision, or whose file is new.
 #[test]
 fn coverage_since_a_revision_is_of_what_changed() {

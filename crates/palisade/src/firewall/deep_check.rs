@@ -19,6 +19,9 @@ pub struct DeepCheck {
     pub unchecked: BTreeMap<String, String>,
 }
 
+/// Other policies that a warning names.
+const NAMED: usize = 3;
+
 /// What every principal may do, by who it is.
 type Table = Vec<Vec<AccessPlace>>;
 
@@ -77,21 +80,37 @@ impl Firewall {
             let (rule, message) = match (self.policies.effect(id), applies(&before)) {
                 (Some(PolicyEffect::Forbid), true) => (
                     Rule::Redundant,
-                    "without this forbid the same is forbidden, or not permitted",
+                    match self.name_others(id, &before) {
+                        None => "without this forbid the same is not permitted".to_owned(),
+                        Some(others) => {
+                            format!(
+                                "without this forbid the same is forbidden by {others}, or not permitted"
+                            )
+                        }
+                    },
                 ),
-                (_, true) => (Rule::Shadowed, "other permits give all that this one does"),
+                (_, true) => (
+                    Rule::Shadowed,
+                    match self.name_others(id, &before) {
+                        None => "other permits give all that this one does".to_owned(),
+                        Some(others) => format!("all that this permits is permitted by {others}"),
+                    },
+                ),
                 (Some(PolicyEffect::Permit), false)
                     if without_forbids.as_ref().is_some_and(applies) =>
                 {
-                    (Rule::Overridden, "forbids take away all that this permits")
+                    (
+                        Rule::Overridden,
+                        "forbids take away all that this permits".to_owned(),
+                    )
                 }
                 (_, false) => (
                     Rule::Vacuous,
-                    "this applies to no principal and table that there is",
+                    "this applies to no principal and table that there is".to_owned(),
                 ),
             };
             let help = "take it away, or correct whom or what it is about";
-            let problem = removal.problem(&self.sources, message);
+            let problem = removal.problem(&self.sources, &message);
             found
                 .warnings
                 .push(problem.with_help(Some(help)).of_rule(rule));
@@ -142,6 +161,30 @@ impl Firewall {
         let each = principals.iter();
         each.map(|principal| self.access_places(principal))
             .collect()
+    }
+
+    /// The policies of the same effect and about the same that decide where the policy called `id` does; none if there are none.
+    fn name_others(&self, id: &str, places: &Table) -> Option<String> {
+        let effect = self.policies.effect(id);
+        let decided = places.iter().flatten();
+        let decided = decided.filter(|place| place.by.contains(id));
+        let others: BTreeSet<&str> = decided
+            .flat_map(|place| &place.by)
+            .filter(|other| *other != id && self.policies.effect(other) == effect)
+            .filter(|other| self.policies.share_action(id, other))
+            .map(String::as_str)
+            .collect();
+        let shown: Vec<String> = others
+            .iter()
+            .take(NAMED)
+            .map(|other| format!("`{other}`"))
+            .collect();
+        let more = others.len().saturating_sub(NAMED);
+        match (shown.as_slice(), more) {
+            ([], _) => None,
+            (shown, 0) => Some(shown.join(", ")),
+            (shown, more) => Some(format!("{} and {more} more", shown.join(", "))),
+        }
     }
 
     /// Whether each principal may do the same by `other`.

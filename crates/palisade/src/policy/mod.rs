@@ -72,6 +72,7 @@ use lint::{ignores, ignores::Tried};
 use set::Loaded;
 
 use crate::{
+    access::Usage,
     catalog::{Catalog, ColumnId, RelationId},
     session::{Principal, Session},
     token::TokenSecret,
@@ -257,6 +258,21 @@ impl PolicySet {
         let permitted = |action: &PolicyAction| self.loaded.policies.permits(*action);
         let actions = actions.into_iter().filter(permitted);
         actions.map(PolicyAction::name).collect()
+    }
+
+    /// Whether two policies are about an action both.
+    pub(crate) fn share_action(&self, one: &str, other: &str) -> bool {
+        let policies = &self.loaded.policies;
+        let is_shared =
+            |action: &PolicyAction| policies.has(*action, one) && policies.has(*action, other);
+        PolicyAction::ALL.iter().any(is_shared)
+    }
+
+    /// The uses of columns that policies name, `output` or `order`, by their words; none where no policy looks at `context.usage`.
+    #[must_use]
+    pub fn named_usages(&self) -> Vec<&'static str> {
+        let usages = what_if::find_usages(&self.loaded.policies);
+        usages.into_iter().map(Usage::name).collect()
     }
 
     /// The ids of all policies, sorted.

@@ -11,7 +11,14 @@ use std::{cell::Cell, collections::BTreeSet};
 use cedar_policy::{Effect, Policy, PolicyId};
 use serde_json::{Value, json};
 
-use crate::policy::cedar::{by_action::Slices, context_use::is_context, schema::PolicyAction};
+use crate::{
+    access::Usage,
+    policy::cedar::{
+        by_action::Slices,
+        context_use::{self, is_context},
+        schema::PolicyAction,
+    },
+};
 
 /// Actions whose policies say of columns that they are read to decide about others, or in part.
 const READING: [PolicyAction; 4] = [
@@ -138,6 +145,15 @@ pub(in crate::policy) fn describe_circumstances(policies: &Slices, id: &str) -> 
 pub(in crate::policy) fn find_ids(policies: &Slices) -> BTreeSet<String> {
     each(policies)
         .map(|policy| policy.id().to_string())
+        .collect()
+}
+
+/// The uses of columns that policies tell apart by name.
+pub(in crate::policy) fn find_usages(policies: &Slices) -> BTreeSet<Usage> {
+    let written = each(policies).filter_map(|policy| policy.to_json().ok());
+    written
+        .filter_map(|json| json.get("conditions").map(context_use::find_usages))
+        .flatten()
         .collect()
 }
 

@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 use cedar_policy::{Effect, Policy};
 use serde_json::{Value, json};
 
+use crate::access::Usage;
+
 /// The attributes of a statement as a whole and of how a column is used, which are known only after names have
 /// been resolved: by then what exists is decided, so they can only forbid.
 pub(in crate::policy) const STATEMENT: &str = "statement";
@@ -19,6 +21,26 @@ pub(in crate::policy) const TIME: &str = "time";
 
 /// The attribute of the context that says whether an `UPDATE` or `DELETE` has a condition.
 pub(in crate::policy) const HAS_WHERE: &str = "has_where";
+
+/// The words that conditions compare the use of a column with; none where they do not look at it.
+pub(in crate::policy) fn find_usages(conditions: &Value) -> BTreeSet<Usage> {
+    let mut found = BTreeSet::new();
+    if mentions(conditions, USAGE) {
+        collect_usages(conditions, &mut found);
+    }
+    found
+}
+
+fn collect_usages(json: &Value, found: &mut BTreeSet<Usage>) {
+    match json {
+        Value::String(text) => {
+            found.extend(Usage::ALL.into_iter().find(|usage| usage.name() == text));
+        }
+        Value::Object(fields) => fields.values().for_each(|one| collect_usages(one, found)),
+        Value::Array(items) => items.iter().for_each(|one| collect_usages(one, found)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
 
 /// Whether conditions look at what the engine expects of a statement.
 pub(in crate::policy) fn looks_at_estimates(conditions: &Value) -> bool {
