@@ -134,6 +134,14 @@ impl Broker {
             }
             enrolments.insert(name.clone(), principal(&peer.principal)?);
         }
+        if let Some(group) =
+            (self.group.as_ref()).filter(|group| *group.get_ref() == u64::from(NO_ID))
+        {
+            let message = format!(
+                "`group` cannot be {NO_ID}: systems show it for each that they cannot name"
+            );
+            return Err(fault(&message, Some(group.span()), "name another group"));
+        }
         let group = number(self.group, "group", GROUPS)?;
         let connections = number(self.connections, "connections", CONNECTIONS)?;
         let minutes = number(self.idle_minutes, "idle_minutes", MINUTES)?.unwrap_or(20);

@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 
 use crate::{
     audit_config::AuditSetup,
-    bundle_config::PolicySetup,
+    bundle_config::{BundleSource, PolicySetup},
     config::{Config, ConfigFile},
     database::Database,
+    http_config::TokenPlace,
     key_file::name_key_file,
     secret::Secret,
 };
@@ -16,10 +17,24 @@ pub(super) fn list_own_paths(file: &ConfigFile) -> Vec<PathBuf> {
     let mut paths = vec![file.broker().directory.clone()];
     paths.extend(file.granted_files().iter().cloned());
     for policies in file.policies() {
-        paths.push(match policies {
-            PolicySetup::Folder(folder) => folder,
-            PolicySetup::Bundle(bundle) => bundle.keep.clone(),
-        });
+        match policies {
+            PolicySetup::Folder(folder) => paths.push(folder),
+            PolicySetup::Bundle(bundle) => {
+                paths.push(bundle.keep.clone());
+                match &bundle.source {
+                    BundleSource::File(path) => paths.push(path.clone()),
+                    BundleSource::Address(_) | BundleSource::Registry(_) => {}
+                }
+            }
+        }
+    }
+    // A server over HTTP can have the same configuration.
+    if let Some((certificate, key)) = &file.http().certificate {
+        paths.extend([certificate.clone(), key.clone()]);
+    }
+    match &file.http().tokens {
+        TokenPlace::File(path) => paths.push(path.clone()),
+        TokenPlace::State => {}
     }
     for audit in file.audits() {
         let AuditSetup {
@@ -42,6 +57,7 @@ pub(super) fn list_own_paths(file: &ConfigFile) -> Vec<PathBuf> {
         paths.extend(log.into_iter().chain(anchors));
     }
     for approvals in file.approvals() {
+        paths.extend(approvals.file().map(name_key_file));
         paths.extend(approvals.file().map(Path::to_owned));
     }
     let connections = file.names().filter_map(|name| file.connection(name).ok());

@@ -151,16 +151,17 @@ pub(crate) fn relay(desk: &Desk) -> Client {
     Client::start(&mut relay_command(desk, &["--secret", "broker/secret"]))
 }
 
+pub(crate) fn status_command(desk: &Desk) -> Command {
+    let mut command = desk.command(env!("CARGO_BIN_EXE_palisade"));
+    command
+        .args(["broker", "--config", "palisade.toml", "status"])
+        .args(["--format", "json"]);
+    command
+}
+
 pub(crate) fn status(desk: &Desk) -> Value {
-    let asked = [
-        "broker",
-        "--config",
-        "palisade.toml",
-        "status",
-        "--format",
-        "json",
-    ];
-    desk.run(&asked).expect_exit(0).json()
+    let asked = crate::desk::Answer::from_command(&mut status_command(desk), b"");
+    asked.expect_exit(0).json()
 }
 
 fn set_mode(path: &Path, mode: u32) {
@@ -677,6 +678,7 @@ fn what_broker_tables_say_is_checked() {
     let desk = Desk::new();
     for (text, told) in [
         ("group = 4294967295", "`group` cannot be"),
+        ("group = 65534", "`group` cannot be 65534"),
         ("connections = 0", "`connections` cannot be 0"),
         ("idle_minutes = 2000", "from 1 to 1440"),
         ("session_hours = 0", "from 1 to 168"),

@@ -10,7 +10,7 @@ use std::{
 use serde_json::json;
 
 use crate::{
-    broker::{Broker, configure, give_to_user, relay_command},
+    broker::{Broker, configure, give_to_user, relay_command, status_command},
     desk::{Answer, Desk},
     serve::Client,
 };
@@ -166,16 +166,11 @@ fn agents_of_a_group_ask_and_reach_nothing_else_of_the_broker() {
     let mut client = Client::start(&mut as_user(&relay, &users.member));
     let answer = client.query(CARD).to_string();
     assert!(answer.contains("****4821"), "{answer}");
-    let mut asked = desk.command(env!("CARGO_BIN_EXE_palisade"));
-    asked.args([
-        "broker",
-        "--config",
-        "palisade.toml",
-        "status",
-        "--format",
-        "json",
-    ]);
-    let asked = &mut as_ids(&asked, (&owner, &owner), &["--clear-groups"]);
+    let asked = &mut as_ids(
+        &status_command(&desk),
+        (&owner, &owner),
+        &["--clear-groups"],
+    );
     let told = Answer::from_command(asked, b"").expect_exit(0).json();
     assert_eq!(
         told["sessions"][0]["principal"],

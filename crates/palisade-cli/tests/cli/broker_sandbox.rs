@@ -174,6 +174,7 @@ fn a_sandbox_is_printed_and_refuses_what_it_must_not_open() {
     run(&["--enrolment", "x", "--", "true"]).fails(2, &["no enrolment `x`"]);
     // Folders that hold something of the broker's, or are in it, by whatever name.
     desk.write("elsewhere/there", "");
+    desk.write("access-tokens.json", "{}");
     std::os::unix::fs::symlink(desk.path("broker"), desk.path("elsewhere/link")).unwrap();
     for option in ["--writable", "--readable"] {
         for kept in [
@@ -186,6 +187,7 @@ fn a_sandbox_is_printed_and_refuses_what_it_must_not_open() {
             "palisade.toml",
             "demo.db",
             "demo-policies",
+            "access-tokens.json",
         ] {
             let told = ["would let the command reach", "folder beside it"];
             run(&[option, kept, "--", "true"]).fails(2, &told);
