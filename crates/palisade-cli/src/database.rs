@@ -111,12 +111,16 @@ pub(crate) fn catalog_of_schema(path: &Path, dialect: Dialect) -> Result<Catalog
 
 /// The text of a schema.
 pub(crate) fn read(path: &Path) -> Result<String, Failure> {
-    std::fs::read_to_string(path).map_err(|error| {
-        Failure::Usage(format!(
-            "cannot read the schema `{}`: {error}",
-            path.display()
-        ))
-    })
+    let shown = path.display();
+    let bytes = std::fs::read(path)
+        .map_err(|error| Failure::Usage(format!("cannot read the schema `{shown}`: {error}")))?;
+    if bytes.starts_with(b"SQLite format 3\0") {
+        return Err(Failure::Usage(format!(
+            "`{shown}` is a database, and no file of `CREATE` statements\n  help: name it `sqlite:{shown}`"
+        )));
+    }
+    String::from_utf8(bytes)
+        .map_err(|_| Failure::Usage(format!("the schema `{shown}` is no text in UTF-8")))
 }
 
 /// That the text of a schema is none.

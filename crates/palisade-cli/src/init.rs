@@ -19,36 +19,44 @@ use palisade_host::PolicyFolder;
 use serde_json::json;
 
 use crate::{
-    args::{Format, SecretArguments},
+    args::{Format, PolicyArguments, SecretArguments},
     database::{Access, Database},
+    database_name::{CatalogSource, stem},
     exit::{Exit, Failure},
     human,
     init_proposals::{self, Proposal, quote_name},
     output,
     policies::{self, STARTER},
     policy_test::{not_loaded, not_run, replace},
-    setup::Setup,
+    progress::ProgressLine,
+    setup::{Setup, require_dialect},
     workbench_args::InitArguments,
 };
+
+const CONFIGURATION_HEAD: &str = "\
+# `palisade serve --config palisade.toml` serves it to an MCP client.
+# An editor that starts `palisade lsp` here takes policies and tables from it.
+policies = \"policies\"
+";
 
 /// Tables that the first tests read.
 const FIRST: usize = 40;
 
 /// Runs the command.
 pub(crate) fn run(arguments: &InitArguments) -> Result<Exit, Failure> {
-    let (setup, database) = Setup::without_configuration(
-        &arguments.source,
-        &arguments.secret,
-        None,
-        "palisade init sqlite:demo.db",
-    )?;
-    let catalog = database.catalog()?;
+    let (setup, origin, catalog) = find_origin(arguments)?;
     let starter = setup.firewall(catalog.clone(), Access::Write)?;
-    let place = Place::new(&arguments.dir, &database);
+    let place = Place::new(&arguments.dir, &origin.name(), catalog.dialect());
     let known = place.known_columns();
-    let sample = match arguments.sample {
-        true => Some(init_proposals::sample(&database)?),
-        false => None,
+    let sample = match (arguments.sample, &origin) {
+        (true, Origin::Database(database)) => Some(init_proposals::sample(database)?),
+        (true, Origin::Schema(path)) => {
+            return Err(Failure::Usage(format!(
+                "`{}` holds no rows to look at\n  help: leave `--sample` out, or name the database itself",
+                path.display()
+            )));
+        }
+        (false, _) => None,
     };
     // What the folder says by now; where it has none, or none that loads, what the starter policies say.
     let is_first = !place.classification().exists();
@@ -74,7 +82,7 @@ pub(crate) fn run(arguments: &InitArguments) -> Result<Exit, Failure> {
     };
     let mut written = Written::default();
     let report = place
-        .files(&database, &arguments.secret, &firewall)
+        .files(&origin, &arguments.secret, &firewall)
         .and_then(|files| {
             for (path, text) in files {
                 written.write(&path, &text)?;
@@ -112,6 +120,59 @@ pub(crate) fn run(arguments: &InitArguments) -> Result<Exit, Failure> {
         }
     })?;
     Ok(exit)
+}
+
+/// What the folder is made of.
+enum Origin {
+    Database(Database),
+    /// A file of `CREATE` statements, or a catalog that an earlier run wrote.
+    Schema(PathBuf),
+}
+
+impl Origin {
+    fn name(&self) -> String {
+        match self {
+            Self::Database(database) => database.name(),
+            // `shop.postgres.json` is of `shop`.
+            Self::Schema(path) => {
+                let name = stem(path);
+                let dialect = name
+                    .rsplit_once('.')
+                    .filter(|(_, last)| Dialect::from_name(last).is_some());
+                dialect.map_or(name.clone(), |(name, _)| name.to_owned())
+            }
+        }
+    }
+}
+
+/// The database or the file that the command line names, with its catalog.
+fn find_origin(arguments: &InitArguments) -> Result<(Setup, Origin, Catalog), Failure> {
+    match CatalogSource::argument(&arguments.source)? {
+        CatalogSource::Schema(path) => {
+            let nothing = PolicyArguments {
+                principal: None,
+                policies: None,
+                config: None,
+            };
+            let source = CatalogSource::Schema(path.clone());
+            let (setup, catalog) =
+                Setup::over_catalog(source, arguments.dialect, &arguments.secret, &nothing)?;
+            Ok((setup, Origin::Schema(path), catalog))
+        }
+        CatalogSource::Database(_) => {
+            let (setup, database) = Setup::without_configuration(
+                &arguments.source,
+                &arguments.secret,
+                None,
+                "palisade init sqlite:demo.db",
+            )?;
+            let catalog = database.catalog()?;
+            if let Some(asked) = arguments.dialect {
+                require_dialect(asked, database.dialect())?;
+            }
+            Ok((setup, Origin::Database(database), catalog))
+        }
+    }
 }
 
 /// What anybody is shown of each column.
@@ -191,9 +252,8 @@ struct Place {
 }
 
 impl Place {
-    fn new(dir: &Path, database: &Database) -> Self {
-        let plain: String = database
-            .name()
+    fn new(dir: &Path, name: &str, dialect: Dialect) -> Self {
+        let plain: String = name
             .to_lowercase()
             .chars()
             .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
@@ -203,7 +263,7 @@ impl Place {
             name => name.to_owned(),
         };
         let policies = dir.join("policies");
-        let file = match database.dialect() {
+        let file = match dialect {
             Dialect::Sqlite => format!("{name}.json"),
             dialect @ (Dialect::Postgres | Dialect::Mysql) => format!("{name}.{dialect}.json"),
         };
@@ -231,13 +291,18 @@ impl Place {
     /// The files, each with its text.
     fn files(
         &self,
-        database: &Database,
+        origin: &Origin,
         secret: &SecretArguments,
         firewall: &Firewall,
     ) -> Result<Vec<(PathBuf, String)>, Failure> {
         let mut files = vec![(
             self.dir.join("palisade.toml"),
-            self.configuration(database, secret)?,
+            match origin {
+                Origin::Database(database) => self.configuration(database, secret)?,
+                Origin::Schema(_) => {
+                    self.configuration_without_database(firewall.catalog().dialect())
+                }
+            },
         )];
         let classification = firewall.sources().classification.as_deref();
         for (name, text) in STARTER.iter().filter(|(name, _)| !policies::is_test(name)) {
@@ -261,6 +326,25 @@ impl Place {
         Ok(files)
     }
 
+    /// A configuration whose connection is still to be written.
+    fn configuration_without_database(&self, dialect: Dialect) -> String {
+        let url = match dialect {
+            Dialect::Sqlite => format!("sqlite:{}.db", self.name),
+            Dialect::Postgres => format!("postgres://palisade_reader@localhost:5432/{}", self.name),
+            Dialect::Mysql => format!("mysql://palisade_reader@localhost:3306/{}", self.name),
+        };
+        let grants = match dialect {
+            Dialect::Sqlite => "",
+            Dialect::Postgres => "# [grants]\n# hosts = [\"localhost:5432\"]\n#\n",
+            Dialect::Mysql => "# [grants]\n# hosts = [\"localhost:3306\"]\n#\n",
+        };
+        format!(
+            "{CONFIGURATION_HEAD}\n# Name the database here, and it can be served:\n#\n{grants}# [connections.{}]\n# url = {}\n",
+            self.name,
+            toml::Value::from(url)
+        )
+    }
+
     fn configuration(
         &self,
         database: &Database,
@@ -281,10 +365,7 @@ impl Place {
             Database::Memory(_) => (String::new(), Vec::new()),
             Database::Server(target) => (target.url().to_owned(), target.endpoints().to_vec()),
         };
-        let mut out = "# `palisade serve --config palisade.toml` serves it to an MCP client.\n\
-                       # An editor that starts `palisade lsp` here takes policies and tables from it.\n\
-                       policies = \"policies\"\n"
-            .to_owned();
+        let mut out = CONFIGURATION_HEAD.to_owned();
         let env = secret.password_env.as_deref();
         let file = secret.password_file.as_deref();
         let file = file.map(|file| file.display().to_string());
@@ -318,6 +399,8 @@ impl Place {
     fn conclude(&self, written: &mut Written) -> Result<Report, Failure> {
         let tests = PolicyTests::load(&self.policies).map_err(not_loaded)?;
         let fault = |error| not_run(&error, &self.policies);
+        let line = ProgressLine::begin("testing");
+        let tests = line.follow(tests);
         let lock = tests.lock().map_err(fault)?;
         if lock.old.is_none() {
             replace(&lock.path, &lock.new)?;

@@ -112,6 +112,7 @@ mod postgres;
 #[cfg_attr(not(feature = "http"), path = "absent/probe.rs")]
 mod probe;
 mod probe_args;
+mod progress;
 mod query;
 mod run;
 mod scan;

@@ -11,6 +11,7 @@ use crate::{
     human, output,
     policy_diff_rows::{self, RowChange},
     policy_test::{not_loaded, not_run},
+    progress::ProgressLine,
     workbench_args::{DiffArguments, DiffFormat, FailOnDiff},
 };
 
@@ -27,19 +28,31 @@ pub(crate) fn run(arguments: &DiffArguments) -> Result<Exit, Failure> {
     if arguments.audit.is_some() || arguments.statements.is_some() {
         return replay(arguments, (&old, &new));
     }
+    let line = ProgressLine::begin("comparing");
+    let new = line.follow(new);
     let diff = new
         .compare_with(&old)
         .map_err(|error| not_run(&error, &arguments.new))?;
+    drop(line);
     output::text(&match arguments.format {
         DiffFormat::Json => print_json(&diff)?,
-        DiffFormat::Text => describe(&diff.changes) + &describe_limits(&diff),
+        DiffFormat::Text => {
+            describe(&diff.changes) + &describe_limits(&diff) + &describe_witnesses(&diff)
+        }
         DiffFormat::Markdown => {
             let limits = describe_limits(&diff);
             let limits = match limits.is_empty() {
                 true => limits,
                 false => format!("\n```text\n{limits}```\n"),
             };
-            table(&diff.changes) + &limits
+            let witnesses = describe_witnesses(&diff);
+            let witnesses = match witnesses.is_empty() {
+                true => witnesses,
+                false => format!(
+                    "\n<details><summary>What is wider, as cases</summary>\n\n```text\n{witnesses}```\n\n</details>\n"
+                ),
+            };
+            table(&diff.changes) + &limits + &witnesses
         }
     })?;
     let most = arguments.max_undecided.unwrap_or(0);
@@ -64,6 +77,22 @@ pub(crate) fn describe_limits(diff: &PolicyDiff) -> String {
         }
     }
     out
+}
+
+/// Statements that show what is wider, each with a case to paste.
+fn describe_witnesses(diff: &PolicyDiff) -> String {
+    let mut out = String::new();
+    for witness in &diff.witnesses {
+        if out.is_empty() {
+            out.push_str("what is wider, as cases that hold with the newer policies alone:\n\n");
+        }
+        witness.write_answers(&mut out, ["was", "is "]);
+        out.push('\n');
+        witness.write_case(&mut out);
+    }
+    out.lines()
+        .map(|line| human::printable(line) + "\n")
+        .collect()
 }
 
 /// Whether the differences are admitted.
@@ -125,13 +154,16 @@ fn replay(
     let at_hand = ground.map_err(|error| not_run(&error, &arguments.old))?;
     let log = read_asked(arguments, &at_hand)?;
     let asked = log.statements.as_slice();
-    let replay = new
+    let line = ProgressLine::begin("deciding");
+    let replay = line
+        .follow(new.clone())
         .replay(old, &catalog, asked)
         .map_err(|error| not_run(&error, &arguments.new))?;
     let rows = match &arguments.rows {
         Some(database) => Some(policy_diff_rows::compare(arguments, database, asked)?),
         None => None,
     };
+    drop(line);
     let percent = replay.undecided_percent();
     let left_out = match arguments.any_version {
         true => &[][..],

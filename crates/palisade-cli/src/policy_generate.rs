@@ -10,6 +10,7 @@ use crate::{
     human, output,
     policy_diff::choose_catalog,
     policy_test::{not_loaded, not_run},
+    progress::ProgressLine,
     workbench_args::{TestArguments, TestFormat},
 };
 
@@ -24,6 +25,7 @@ pub(crate) fn run(arguments: &TestArguments, new: &Path) -> Result<Exit, Failure
     }
     require_new(new)?;
     let catalog = choose_catalog(arguments.catalog.as_ref(), &arguments.dir, &tests)?;
+    let line = ProgressLine::begin("making rows and cases");
     let generated = tests.generate(&catalog).map_err(|error| match error {
         GenerateError::Run(error) => not_run(&error, &arguments.dir),
         GenerateError::Tables(why) => Failure::Usage(why),
@@ -31,7 +33,9 @@ pub(crate) fn run(arguments: &TestArguments, new: &Path) -> Result<Exit, Failure
     let policies = tests.corpus().policies.values().next();
     write(new, policies, &generated)?;
     let written = PolicyTests::load(new).map_err(not_loaded)?;
+    let written = line.follow(written);
     let report = written.run().map_err(|error| not_run(&error, new))?;
+    drop(line);
     output::text(&match arguments.format {
         TestFormat::Text => {
             describe(new, &generated)

@@ -17,6 +17,7 @@ use crate::{
     policies::Policies,
     policy_diff::choose_catalog,
     policy_test::{not_loaded, not_run},
+    progress::ProgressLine,
     server_statements::{self, Whose},
     setup::Setup,
     workbench_args::LearnArguments,
@@ -65,12 +66,15 @@ pub(crate) fn run(arguments: &LearnArguments) -> Result<Exit, Failure> {
             differing.join(", ")
         ));
     }
-    let learned = tests
+    let line = ProgressLine::begin("learning");
+    let learned = line
+        .follow(tests)
         .learn(&catalog, &log.statements)
         .map_err(|error| match error {
             LearnError::Run(error) => not_run(&error, &arguments.dir),
             LearnError::Layout(error) => Failure::Internal(error.to_string()),
         })?;
+    drop(line);
     match &arguments.write {
         Some(folder) => {
             write(folder, &learned)?;

@@ -9,6 +9,7 @@ use crate::{
     exit::{Exit, Failure},
     output,
     policy_test::{not_loaded, not_run, replace},
+    progress::ProgressLine,
     workbench_args::LockArguments,
 };
 
@@ -21,9 +22,11 @@ pub(crate) fn run(arguments: &LockArguments) -> Result<Exit, Failure> {
             arguments.dir.join("tests").display()
         )));
     }
+    let line = ProgressLine::begin("what every principal may do");
     let lock = tests
         .lock()
         .map_err(|error| not_run(&error, &arguments.dir))?;
+    drop(line);
     let path = lock.path.display();
     let lines = lock.new.lines().count();
     let (diff, state) = match (lock.is_current(), &lock.old) {

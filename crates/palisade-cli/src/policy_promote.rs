@@ -15,6 +15,7 @@ use crate::{
     output,
     policy_diff::{describe, describe_limits},
     policy_test::{not_loaded, not_run},
+    progress::ProgressLine,
     workbench_args::PromoteArguments,
 };
 
@@ -30,7 +31,10 @@ pub(crate) fn run(arguments: &PromoteArguments) -> Result<Exit, Failure> {
         )));
     }
     let tested = read(candidate)?;
+    let line = ProgressLine::begin("testing");
+    let new = line.follow(new);
     let report = new.run().map_err(|error| not_run(&error, candidate))?;
+    drop(line);
     if !report.is_passed() {
         output::text(&match arguments.format {
             Format::Json => {

@@ -9,6 +9,7 @@ use crate::{
     exit::{Exit, Failure},
     human, output,
     policy_test::{not_loaded, not_run},
+    progress::ProgressLine,
     solver,
     workbench_args::ProveArguments,
 };
@@ -41,6 +42,8 @@ pub(crate) fn run(arguments: &ProveArguments) -> Result<Exit, Failure> {
             properties.folder.join("tests").display()
         )));
     }
+    let line = ProgressLine::begin("proving");
+    let tests = line.follow(tests);
     let proofs = match arguments.any_entities {
         true => solver::prove_any(arguments, &tests, &properties)?,
         false => tests.prove(&properties),
@@ -50,6 +53,7 @@ pub(crate) fn run(arguments: &ProveArguments) -> Result<Exit, Failure> {
         ProveError::Folder(error) => not_loaded(error),
         error @ ProveError::Names { .. } => Failure::Usage(error.to_string()),
     })?;
+    drop(line);
     output::text(&match arguments.format {
         Format::Json => {
             let text = serde_json::to_string(&proofs)

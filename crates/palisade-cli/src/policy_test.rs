@@ -20,6 +20,7 @@ use crate::{
     policies::Policies,
     policy_check::{Told, sarif},
     policy_generate,
+    progress::ProgressLine,
     workbench_args::{FailOn, TestArguments, TestFormat},
 };
 
@@ -75,6 +76,8 @@ fn test(arguments: &TestArguments) -> Result<Exit, Failure> {
         Some(part) => tests.filter(part),
         None => tests,
     };
+    let line = ProgressLine::begin("testing");
+    let tests = line.follow(tests);
     let ran = if arguments.coverage {
         tests.run_and_measure()
     } else {
@@ -97,6 +100,7 @@ fn test(arguments: &TestArguments) -> Result<Exit, Failure> {
         return Err(Failure::Usage(format!("no case has `{part}` in its name")));
     }
     if arguments.update {
+        drop(line);
         return update(&report, arguments);
     }
     // A mutant is noticed by what holds without it.
@@ -120,6 +124,7 @@ fn test(arguments: &TestArguments) -> Result<Exit, Failure> {
         let warnings = lint.warnings.iter().map(ToString::to_string);
         report.problems.extend(warnings);
     }
+    drop(line);
     print(report.clone(), mutation.as_ref(), lint.as_ref(), arguments)?;
     let is_passed = mutation.is_none_or(|mutation| mutation.is_passed());
     Ok(if report.is_passed() && is_passed {

@@ -216,13 +216,8 @@ impl Setup {
             }
         };
         let (setup, database) = Self::over(source, secret, arguments, None)?;
-        if let Some(asked) = dialect
-            && asked != database.dialect()
-        {
-            return Err(Failure::Usage(format!(
-                "the database speaks {}, not {asked}\n  help: leave `--dialect` out",
-                database.dialect()
-            )));
+        if let Some(asked) = dialect {
+            require_dialect(asked, database.dialect())?;
         }
         Ok((setup, database.catalog()?))
     }
@@ -453,6 +448,16 @@ impl Setup {
         }
         .build()
     }
+}
+
+/// That the dialect of the command line is that of the database.
+pub(crate) fn require_dialect(asked: Dialect, spoken: Dialect) -> Result<(), Failure> {
+    if asked == spoken {
+        return Ok(());
+    }
+    Err(Failure::Usage(format!(
+        "the database speaks {spoken}, not {asked}\n  help: leave `--dialect` out"
+    )))
 }
 
 /// How long tokens last where the configuration does not say.

@@ -356,17 +356,24 @@ Example for PostgreSQL:
   palisade init postgres://palisade_reader@localhost:5432/sales sales \\
     --password-env SALES_PASSWORD
 
+Example without a database, of what `pg_dump --schema-only` prints:
+  palisade init sales.sql sales --dialect postgres
+
 Exit code 1: the folder is written, and tests in it do not hold.";
 
 /// `palisade init`
 #[derive(Debug, Args)]
 pub(crate) struct InitArguments {
-    /// sqlite:FILE, postgres://USER@HOST/DATABASE or mysql://USER@HOST/DATABASE
+    /// sqlite:FILE, postgres://USER@HOST/DATABASE, mysql://USER@HOST/DATABASE, or
+    /// a file of CREATE statements
     #[arg(value_name = "DATABASE")]
     pub(crate) source: String,
     /// The folder
     #[arg(value_name = "DIR", default_value = ".")]
     pub(crate) dir: PathBuf,
+    /// The SQL dialect of a file of CREATE statements; sqlite if not given
+    #[arg(long, value_parser = dialect)]
+    pub(crate) dialect: Option<Dialect>,
     /// Read up to 1000 rows of each table, and propose by what values look like too
     #[arg(long)]
     pub(crate) sample: bool,

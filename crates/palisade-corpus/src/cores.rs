@@ -10,6 +10,8 @@ use std::{
     thread,
 };
 
+use crate::progress::Count;
+
 /// What a thread has that asks Cedar, in bytes: policies may be nested deeply.
 const STACK: usize = 16 * 1024 * 1024;
 
@@ -21,10 +23,10 @@ pub(crate) enum Cores {
     One,
 }
 
-/// What `work` gives for each of `items`, in their order. It ends early once `work` gives none.
+/// What `work` gives for each of `items`, in their order; `count` counts them. It ends early once `work` gives none.
 pub(crate) fn share<T: Sync, R: Send>(
     items: &[T],
-    cores: Cores,
+    (cores, count): (Cores, &Count<'_>),
     work: impl Fn(&T) -> Option<R> + Sync,
 ) -> Vec<R> {
     let next = AtomicUsize::new(0);
@@ -38,6 +40,8 @@ pub(crate) fn share<T: Sync, R: Send>(
             // A poisoned lock guards finished values; the panic was elsewhere.
             let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
             found.insert(index, result);
+            drop(found);
+            count.add_one();
         }
     };
     let threads = match cores {

@@ -15,14 +15,22 @@ use crate::{
     case::Case,
     folder::PolicyTests,
     load::{Corpus, OWN_POLICIES},
+    progress::Progress,
     run::{Answer, RunError, Runner},
+    witness::{Differing, Holds, Pair, Witness, list_differing},
 };
 
+/// So many wider cells are shown by cases.
+const MAX_WITNESSES: usize = 10;
+
 /// What is different, the wider first.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct PolicyDiff {
     /// Each difference.
     pub changes: Vec<PolicyChange>,
+    /// Cases that hold with the newer policies alone, up to ten: one for each cell that is wider and that a statement
+    /// shows, whoever sees it.
+    pub witnesses: Vec<Witness>,
     /// What the newer tests no longer have, or have otherwise; it was compared as the older ones have it.
     pub dropped: Vec<String>,
     /// Over how many tables policies were compared.
@@ -145,7 +153,25 @@ impl PolicyTests {
                 (Err(fault), _, Whose::New) | (_, Err(fault), Whose::Old) => return Err(fault),
             };
             diff.compared += 1;
-            for mut change in ground.compare(&before, &after)? {
+            let pair = Pair {
+                old: &before,
+                new: &after,
+                holds: Holds::WithNew,
+                corpus: self.corpus(),
+                catalog: ground.catalog,
+                why: &|about| {
+                    about.map_or_else(String::new, |one| {
+                        let Differing { place, was, is, .. } = one;
+                        format!(
+                            "Of `{}`, {} was {was} and is {is}.",
+                            place.resource(),
+                            place.action
+                        )
+                    })
+                },
+                named: "wider".to_owned(),
+            };
+            for mut change in ground.compare(&pair, &mut diff.witnesses, self.progress())? {
                 // What was found over the newer tables is found once.
                 if ground.is_of_both_names && !changes.contains(&change) {
                     let _ = write!(change.of, ", over `{}` as it was", ground.catalog);
@@ -192,14 +218,24 @@ impl Ground<'_> {
         }
     }
 
-    fn compare(&self, before: &Runner, after: &Runner) -> Result<Vec<PolicyChange>, RunError> {
+    fn compare(
+        &self,
+        pair: &Pair<'_>,
+        witnesses: &mut Vec<Witness>,
+        progress: &Progress,
+    ) -> Result<Vec<PolicyChange>, RunError> {
+        let (before, after) = (pair.old, pair.new);
         let mut changes = Vec::new();
+        // What several principals see is shown once.
+        let mut told = BTreeSet::new();
         let old = before.firewall_over(self.catalog, OWN_POLICIES)?;
         let new = after.firewall_over(self.catalog, OWN_POLICIES)?;
         let mut principals = old.known_principals();
         principals.extend(new.known_principals());
         let principals: BTreeSet<Principal> = principals.into_iter().collect();
+        let count = progress.count("principals", principals.len());
         for principal in &principals {
+            count.add_one();
             let fault = |source| RunError::Policies {
                 policies: OWN_POLICIES.to_owned(),
                 catalog: self.catalog.clone(),
@@ -208,6 +244,19 @@ impl Ground<'_> {
             let was = cells(&old, principal).map_err(fault)?;
             let is = cells(&new, principal).map_err(fault)?;
             changes.extend(compare_cells(&was, &is, principal));
+            // Only the newer policies' own tables have a place for a case.
+            if self.whose == Whose::Old {
+                continue;
+            }
+            for one in list_differing(principal, [&was, &is], &new) {
+                let cell = (one.place.clone(), one.was.clone(), one.is.clone());
+                if witnesses.len() < MAX_WITNESSES
+                    && direction(&one.was, &one.is).is_wider()
+                    && told.insert(cell)
+                {
+                    witnesses.extend(pair.find_permitted(&new, &one));
+                }
+            }
         }
         for case in &self.cases {
             let decided = before.decide(case).ok().zip(after.decide(case).ok());

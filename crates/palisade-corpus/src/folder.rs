@@ -13,6 +13,7 @@ use crate::{
     cores::share,
     load::{Corpus, CorpusError, OWN_POLICIES},
     policy_coverage::measure,
+    progress::{Progress, Step},
     report::{CaseResult, Report, Status},
     run::{Answer, Ran, RunError, Runner},
     why::Inquiry,
@@ -50,6 +51,7 @@ pub struct PolicyTests {
     corpus: Corpus,
     chosen: Vec<Case>,
     wish: Wish,
+    progress: Progress,
 }
 
 impl PolicyTests {
@@ -65,6 +67,7 @@ impl PolicyTests {
             chosen: corpus.cases.clone(),
             corpus,
             wish: Wish::default(),
+            progress: Progress::default(),
         })
     }
 
@@ -82,6 +85,7 @@ impl PolicyTests {
             chosen: corpus.cases.clone(),
             corpus,
             wish: Wish::default(),
+            progress: Progress::default(),
         };
         (tests, faults)
     }
@@ -92,6 +96,18 @@ impl PolicyTests {
     pub fn while_wanted(mut self, is_wanted: impl Fn() -> bool + Send + Sync + 'static) -> Self {
         self.wish = Wish::new(is_wanted);
         self
+    }
+
+    /// The same, whose work tells how far it is, from any thread.
+    #[must_use]
+    pub fn telling(mut self, tell: impl Fn(Step) + Send + Sync + 'static) -> Self {
+        self.progress = Progress::new(tell);
+        self
+    }
+
+    /// Who is told how far work is.
+    pub(crate) fn progress(&self) -> &Progress {
+        &self.progress
     }
 
     /// The policy folder.
@@ -184,12 +200,14 @@ impl PolicyTests {
         let mut found: BTreeMap<&str, Ran> = BTreeMap::new();
         let is_wanted = |_: &&Case| self.wish.is_alive();
         let cores = self.wish.cores();
-        let ran = share(&first.cases, cores, |case| {
+        let count = self.progress.count("cases", first.cases.len());
+        let ran = share(&first.cases, (cores, &count), |case| {
             Some(case).filter(is_wanted).map(|case| one.run(case))
         });
         self.require_wish()?;
         found.extend(first.cases.iter().map(|case| case.name.as_str()).zip(ran));
-        let decided = share(&second.cases, cores, |case| {
+        let count = (self.progress).count("cases in another order", second.cases.len());
+        let decided = share(&second.cases, (cores, &count), |case| {
             Some(case).filter(is_wanted).map(|case| other.decide(case))
         });
         self.require_wish()?;

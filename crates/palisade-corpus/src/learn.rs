@@ -73,7 +73,9 @@ impl PolicyTests {
                 window: None,
             });
         };
+        let count = self.progress().count("statements", asked.len());
         for statement in asked {
+            count.add_one();
             match resolve(open, statement) {
                 Ok((text, access)) => {
                     let subject = Subject::choose(&statement.principal, &roles);

@@ -206,7 +206,8 @@ impl PolicyTests {
             wish: self.wish(),
         };
         let mutants = mutate(sources);
-        let mut results = share(&mutants, self.wish().cores(), |mutant| {
+        let count = self.progress().count("mutants", mutants.len());
+        let mut results = share(&mutants, (self.wish().cores(), &count), |mutant| {
             let fate = court.judge(mutant, sources)?;
             Some(MutantResult {
                 mutant: mutant.clone(),

@@ -327,7 +327,9 @@ impl PolicyTests {
         let sources = self.corpus().policies.get(OWN_POLICIES);
         let sources = sources.cloned().unwrap_or_default();
         let mut proved = Vec::new();
+        let count = self.progress().count("properties", properties.all.len());
         for property in &properties.all {
+            count.add_one();
             let mut findings = Findings::default();
             let known: Vec<&String> = self.corpus().catalogs.keys().collect();
             let chosen: Vec<&String> = match &property.catalog {

@@ -128,6 +128,7 @@ impl PolicyTests {
         }
         let mut replay = Replay::default();
         let mut changes = BTreeSet::new();
+        let count = self.progress().count("statements", asked.len());
         for statement in asked {
             let fates = versions.iter().map(|versions| versions.decide(statement));
             match fates.reduce(Fate::or).unwrap_or(Fate::NotReplayable) {
@@ -138,6 +139,7 @@ impl PolicyTests {
                 Fate::Undecided => replay.undecided.push(statement.sql.clone()),
                 Fate::NotReplayable => replay.not_replayable.push(statement.sql.clone()),
             }
+            count.add_one();
         }
         replay.changes = changes.into_iter().collect();
         Ok(replay)

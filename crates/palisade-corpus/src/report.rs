@@ -310,12 +310,17 @@ impl CaseResult {
     /// Which policies would have to go, and the conditions of those that decided.
     fn write_why(&self, text: &mut String) {
         let Some(Why {
+            unreachable,
             without,
             conditions,
         }) = &self.why
         else {
             return;
         };
+        if let Some(why) = unreachable {
+            let _ = writeln!(text, "  no policies can make it hold: {why}");
+            return;
+        }
         let sets: Vec<String> = without.iter().map(|set| set.join(" and ")).collect();
         let _ = match sets.as_slice() {
             [] => writeln!(

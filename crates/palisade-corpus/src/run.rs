@@ -14,7 +14,7 @@ use palisade::{
     error::Error,
     firewall::{Decision, Firewall, FirewallBuilder, Trace},
     guard::{Guard, Request},
-    policy::{PolicyFile, PolicySources},
+    policy::PolicySources,
     rejection::Rejection,
     rewrite::Effect,
     session::Session,
@@ -28,6 +28,7 @@ use crate::{
     fixture::Fixture,
     host::StillHost,
     load::{Corpus, is_snapshot},
+    only_policy::{PERMIT_EVERYTHING, only},
     schema_name::{mysql_database, rename_mysql_database},
     test_server::TestServer,
     written::dialect,
@@ -874,12 +875,8 @@ fn create_on_server(_: Dialect, _: &TestServer, _: &str) -> Result<Box<dyn Fixtu
 /// Policies that permit everything to the same principals over the same catalog; none if they do not load.
 fn permit_everything(firewall: &Firewall) -> Option<Firewall> {
     let sources = PolicySources {
-        policies: vec![PolicyFile {
-            name: "everything.cedar".to_owned(),
-            text: "permit (principal, action, resource);".to_owned(),
-        }],
         classification: None,
-        ..firewall.sources().clone()
+        ..only(firewall.sources(), PERMIT_EVERYTHING)
     };
     let builder = Firewall::builder(firewall.catalog().clone(), sources);
     builder.allow_changes().build().ok()

@@ -5,20 +5,17 @@ use std::{
     fmt,
 };
 
-use palisade::{
-    did_you_mean,
-    firewall::Listing,
-    policy::{PolicyFile, PolicySources},
-    session::Principal,
-};
+use palisade::{did_you_mean, firewall::Listing, session::Principal};
 use serde::Serialize;
 
 use crate::{
     case::Case,
     folder::PolicyTests,
     load::OWN_POLICIES,
+    only_policy::{PERMIT_EVERYTHING, only},
     report::{Report, Status},
     run::{RunError, Runner},
+    unreachable::Reach,
 };
 
 macro_rules! rules {
@@ -92,6 +89,9 @@ rules! {
     ProvesNothing "proves-nothing": "a case holds where everything is permitted and where everything is forbidden",
         "no change of the policies makes it fail", "expect rows, masks or a code that the policies decide",
         "[[case]]\nname = \"no-statement\"\nas = 'Agent::\"ann\"'\nsql = \"SELECT FROM\"\ndecision = \"reject\"\ncode = \"syntax.invalid\"\n";
+    Unreachable "unreachable": "a case fails, and no policies can make it hold",
+        "policies are changed in vain", "correct the statement or what the case expects of it",
+        "[[case]]\nname = \"ann-reads-leaves\"\nas = 'Agent::\"ann\"'\nsql = \"SELECT leaves FROM tea\"\ndecision = \"allow\"\n";
     OnlyInTests "only-in-tests": "a principal of a case is neither in `entities.json` nor in a policy",
         "a name with a mistake has no roles, so that the case is about anybody", "correct the name or list the principal; where it stands for any other, ignore the warning with that reason",
         "[[case]]\nname = \"ann-reads\"\nas = 'Agent::\"anne\"'\nsql = \"SELECT name FROM tea\"\ndecision = \"reject\"\ncode = \"name.unknown-relation\"\n";
@@ -153,7 +153,7 @@ pub struct TestWarnings {
 }
 
 impl PolicyTests {
-    /// Holds the cases that passed to every [`TestRule`].
+    /// Holds the cases to every [`TestRule`]: those that failed to [`TestRule::Unreachable`], those that passed to the others.
     ///
     /// # Errors
     /// If a catalog or the policies do not load.
@@ -168,16 +168,24 @@ impl PolicyTests {
             runner.with_policies(OWN_POLICIES, &sources).ok()
         };
         // A forbid of everything is as no permit, and needs no other policy.
-        let ends = load("permit (principal, action, resource);")
-            .zip(load("forbid (principal, action, resource);"));
+        let ends = load(PERMIT_EVERYTHING).zip(load("forbid (principal, action, resource);"));
         if ends.is_none() {
             let why = "a policy of everything does not load over the tables of the tests";
-            out.not_checked.push((TestRule::ProvesNothing.slug(), why));
+            for rule in [TestRule::ProvesNothing, TestRule::Unreachable] {
+                out.not_checked.push((rule.slug(), why));
+            }
         }
         if own.entities.is_none() {
             let why = "there is no entities.json";
             out.not_checked.push((TestRule::OnlyInTests.slug(), why));
         }
+        let mut firewalls = report.results.iter().map(|one| runner.firewall(&one.case));
+        let any = firewalls.find_map(|firewall| firewall);
+        let ids = any.map_or_else(BTreeSet::new, |any| any.policies().ids());
+        let reach = ends.as_ref().map(|(open, _)| Reach {
+            open,
+            policies: &ids,
+        });
         let mut told = BTreeSet::new();
         let mut known: BTreeMap<&String, Vec<Principal>> = BTreeMap::new();
         let mut texts = Texts::new();
@@ -188,12 +196,23 @@ impl PolicyTests {
                 texts.insert(file.clone(), text);
             }
         }
+        let count = self.progress().count("results", report.results.len());
         for result in &report.results {
             self.require_wish()?;
+            count.add_one();
             let case = &result.case;
             match result.status {
                 Status::Passed => {}
-                Status::Failed(_) | Status::Skipped(_) => continue,
+                Status::Failed(_) => {
+                    let obstacle = reach.as_ref().and_then(|reach| reach.find_obstacle(case));
+                    if let Some(why) = obstacle {
+                        let message = format!("`{}` cannot hold: {why}", case.name);
+                        out.warnings
+                            .push(TestWarning::new(TestRule::Unreachable, case, message));
+                    }
+                    continue;
+                }
+                Status::Skipped(_) => continue,
             }
             let holds = |runner: &Runner| runner.run(case).differences.is_empty();
             if ends
@@ -369,16 +388,5 @@ impl TestWarning {
             message,
             help: rule.cure(),
         }
-    }
-}
-
-/// `sources` with one policy in the place of all.
-fn only(sources: &PolicySources, text: &str) -> PolicySources {
-    PolicySources {
-        policies: vec![PolicyFile {
-            name: "only.cedar".to_owned(),
-            text: text.to_owned(),
-        }],
-        ..sources.clone()
     }
 }

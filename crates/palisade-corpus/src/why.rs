@@ -1,6 +1,6 @@
 //! Why a case does not hold: the policies that would have to go, and the conditions with their values.
 
-use std::collections::BTreeMap;
+use std::{cell::OnceCell, collections::BTreeMap};
 
 use palisade::policy::{ConditionValues, Mutant, Mutation, PolicySources, mutate};
 use serde_json::{Value as Json, json};
@@ -8,7 +8,9 @@ use serde_json::{Value as Json, json};
 use crate::{
     case::Case,
     load::OWN_POLICIES,
+    only_policy::{PERMIT_EVERYTHING, only},
     run::{Answer, Runner},
+    unreachable::Reach,
 };
 
 /// So many failing cases are looked into; the rest say what differs.
@@ -23,6 +25,8 @@ const MAX_ROUNDS: usize = 8;
 /// Why a case does not hold.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Why {
+    /// Why no policies can make it hold; none where some may.
+    pub unreachable: Option<String>,
     /// The smallest sets of policies without which it would hold: single ones, else pairs, else one larger set of which each is
     /// needed. None where no set of those that decide is one.
     pub without: Vec<Vec<String>>,
@@ -32,7 +36,11 @@ pub struct Why {
 
 impl Why {
     pub(crate) fn json(&self) -> Json {
-        json!({ "without": self.without, "conditions": self.conditions })
+        json!({
+            "unreachable": self.unreachable,
+            "without": self.without,
+            "conditions": self.conditions,
+        })
     }
 }
 
@@ -44,6 +52,8 @@ pub(crate) struct Inquiry<'r> {
     removals: Vec<Mutant>,
     /// The runners without some policies; none where the rest does not load.
     without: BTreeMap<Vec<String>, Option<Runner>>,
+    /// The runner of policies that permit everything, once a case failed; none where they do not load.
+    open: OnceCell<Option<Runner>>,
     cases: usize,
 }
 
@@ -57,6 +67,7 @@ impl<'r> Inquiry<'r> {
                 .filter(|mutant| mutant.mutation == Mutation::Removed)
                 .collect(),
             without: BTreeMap::new(),
+            open: OnceCell::new(),
             cases: 0,
         }
     }
@@ -67,15 +78,36 @@ impl<'r> Inquiry<'r> {
         if self.cases > MAX_CASES {
             return None;
         }
+        if let Some(why) = self.find_obstacle(case) {
+            return Some(Why {
+                unreachable: Some(why),
+                ..Why::default()
+            });
+        }
         let determining = answer.map_or(&[][..], |answer| answer.policies.as_slice());
         let conditions = self.runner.explain(case).ok().and_then(|trace| {
             let firewall = self.runner.firewall(case)?;
             Some(firewall.condition_values(&trace, &case.session()))
         });
         Some(Why {
+            unreachable: None,
             without: self.find_sets(case, determining),
             conditions: conditions.unwrap_or_default(),
         })
+    }
+
+    fn find_obstacle(&self, case: &Case) -> Option<String> {
+        let open = self.open.get_or_init(|| {
+            let everything = only(self.sources, PERMIT_EVERYTHING);
+            self.runner.with_policies(OWN_POLICIES, &everything).ok()
+        });
+        let open = open.as_ref()?;
+        let firewall = self.runner.firewall(case)?;
+        let reach = Reach {
+            open,
+            policies: &firewall.policies().ids(),
+        };
+        reach.find_obstacle(case)
     }
 
     /// Every single policy, then pairs of those that determined the answer.

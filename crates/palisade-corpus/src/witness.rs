@@ -8,6 +8,7 @@ use std::{
 };
 
 use palisade::{firewall::Firewall, policy::Mutant, session::Principal};
+use serde::{Serialize, Serializer};
 use serde_json::{Value as Json, json};
 
 use crate::{
@@ -21,14 +22,14 @@ use crate::{
     run::{Answer, RunError, Runner},
 };
 
-/// A case that holds, and does not with changed policies.
+/// A case that holds with one policy set, and does not with another.
 #[derive(Debug, Clone)]
 pub struct Witness {
     /// The case, ready to paste.
     pub case: Case,
-    /// What comes out as it is.
+    /// What comes out with the policies as they are, or with the old ones.
     pub before: String,
-    /// What comes out with the changed policies.
+    /// What comes out with the changed or the new policies.
     pub after: String,
     /// Up to three rows of the table that it is about, without the firewall; none where there is no database.
     pub rows: Vec<Vec<Json>>,
@@ -42,20 +43,25 @@ const MAX_PLACES: usize = 80;
 
 impl Witness {
     pub(crate) fn write(&self, out: &mut String) {
-        let Self {
-            case,
-            before,
-            after,
-            rows,
-        } = self;
-        let _ = writeln!(out, "  {}: {}", case.principal, case.sql);
-        let _ = writeln!(out, "    as it is  {before}");
-        let _ = writeln!(out, "    changed   {after}");
-        if !rows.is_empty() {
-            let _ = writeln!(out, "    the table holds {}", toml_rows(rows));
-        }
+        self.write_answers(out, ["as it is", "changed "]);
         let _ = writeln!(out, "  no case notices it; this one does:\n");
-        for line in case.to_toml().lines() {
+        self.write_case(out);
+    }
+
+    /// The statement, with the answers below what each is of.
+    pub fn write_answers(&self, out: &mut String, heads: [&str; 2]) {
+        let [before, after] = heads;
+        let _ = writeln!(out, "  {}: {}", self.case.principal, self.case.sql);
+        let _ = writeln!(out, "    {before}  {}", self.before);
+        let _ = writeln!(out, "    {after}  {}", self.after);
+        if !self.rows.is_empty() {
+            let _ = writeln!(out, "    the table holds {}", toml_rows(&self.rows));
+        }
+    }
+
+    /// The case as TOML, indented.
+    pub fn write_case(&self, out: &mut String) {
+        for line in self.case.to_toml().lines() {
             let _ = writeln!(out, "  {line}");
         }
         out.push('\n');
@@ -73,6 +79,12 @@ impl Witness {
     }
 }
 
+impl Serialize for Witness {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.json().serialize(serializer)
+    }
+}
+
 /// What every principal may do by the policies as they are.
 pub(crate) struct Before {
     catalogs: BTreeMap<String, BTreeMap<Principal, Cells>>,
@@ -82,10 +94,13 @@ pub(crate) struct Before {
 type Cells = BTreeMap<(String, &'static str), String>;
 
 /// A difference between two policy sets for one principal.
-struct Differing<'b> {
+pub(crate) struct Differing<'b> {
     principal: &'b Principal,
-    place: Place,
+    pub(crate) place: Place,
     readable: Vec<String>,
+    /// The values of the cell.
+    pub(crate) was: String,
+    pub(crate) is: String,
 }
 
 impl Before {
@@ -114,11 +129,19 @@ impl Before {
         let mut differs = false;
         for (catalog, known) in &self.catalogs {
             let pair = Pair {
-                runner,
-                changed,
+                old: runner,
+                new: changed,
+                holds: Holds::WithOld,
                 corpus,
                 catalog,
-                mutant,
+                why: &|_| {
+                    format!(
+                        "It notices a change of `{}`: {}.",
+                        mutant.policy,
+                        mutant.describe()
+                    )
+                },
+                named: format!("{}-{}", mutant.policy, mutant.mutation),
             };
             let firewall = changed.firewall_over(catalog, OWN_POLICIES)?;
             let differing = find_differing(known, &firewall, catalog)?;
@@ -148,37 +171,49 @@ fn find_differing<'b>(
     let mut out = Vec::new();
     for (principal, was) in known {
         let is = cells_of(firewall, principal, catalog)?;
-        let places: BTreeSet<_> = was.keys().chain(is.keys()).collect();
-        for (resource, action) in places {
-            let value = |cells: &Cells| {
-                let value = cells.get(&(resource.clone(), *action));
-                value.map_or(NEVER.to_owned(), Clone::clone)
-            };
-            if value(was) == value(&is) {
-                continue;
-            }
-            let table = firewall.catalog().relations().iter().map(|r| &r.uid);
-            let table = table.filter(|uid| {
-                let rest = resource.strip_prefix(uid.as_str());
-                rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-            });
-            let Some(table) = table.max_by_key(|uid| uid.len()) else {
-                continue;
-            };
-            let column = resource.strip_prefix(&format!("{table}."));
-            let readable = find_readable(firewall, table, [was, &is]);
-            out.push(Differing {
-                principal,
-                place: Place {
-                    table: table.clone(),
-                    column: column.map(str::to_owned),
-                    action,
-                },
-                readable,
-            });
-        }
+        out.extend(list_differing(principal, [was, &is], firewall));
     }
     Ok(out)
+}
+
+/// The places at which two tables of cells give `principal` different things.
+pub(crate) fn list_differing<'p>(
+    principal: &'p Principal,
+    [was, is]: [&Cells; 2],
+    firewall: &Firewall,
+) -> Vec<Differing<'p>> {
+    let mut out = Vec::new();
+    let places: BTreeSet<_> = was.keys().chain(is.keys()).collect();
+    for (resource, action) in places {
+        let value = |cells: &Cells| {
+            let value = cells.get(&(resource.clone(), *action));
+            value.map_or(NEVER.to_owned(), Clone::clone)
+        };
+        if value(was) == value(is) {
+            continue;
+        }
+        let table = firewall.catalog().relations().iter().map(|r| &r.uid);
+        let table = table.filter(|uid| {
+            let rest = resource.strip_prefix(uid.as_str());
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        });
+        let Some(table) = table.max_by_key(|uid| uid.len()) else {
+            continue;
+        };
+        let column = resource.strip_prefix(&format!("{table}."));
+        out.push(Differing {
+            principal,
+            place: Place {
+                table: table.clone(),
+                column: column.map(str::to_owned),
+                action,
+            },
+            readable: find_readable(firewall, table, [was, is]),
+            was: value(was),
+            is: value(is),
+        });
+    }
+    out
 }
 
 /// The columns of a table that both read, or else one of them.
@@ -212,13 +247,25 @@ enum Wanted {
     Any,
 }
 
-/// Policies as they are and changed, over one catalog.
-struct Pair<'p> {
-    runner: &'p Runner,
-    changed: &'p Runner,
-    corpus: &'p Corpus,
-    catalog: &'p str,
-    mutant: &'p Mutant,
+/// With which policies a case holds.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Holds {
+    WithOld,
+    WithNew,
+}
+
+/// Two policy sets over one catalog.
+pub(crate) struct Pair<'p> {
+    pub(crate) old: &'p Runner,
+    pub(crate) new: &'p Runner,
+    pub(crate) holds: Holds,
+    /// Names of its cases are taken.
+    pub(crate) corpus: &'p Corpus,
+    pub(crate) catalog: &'p str,
+    /// Why the case stands there, by the place that it is about.
+    pub(crate) why: &'p dyn Fn(Option<&Differing<'_>>) -> String,
+    /// What the name of each case begins with.
+    pub(crate) named: String,
 }
 
 impl Pair<'_> {
@@ -243,13 +290,8 @@ impl Pair<'_> {
                 .iter()
                 .partition(|one| seen.insert((one.place.table.clone(), one.place.action)));
             for one in first.into_iter().chain(rest).take(MAX_PLACES) {
-                for sql in probe::statements(catalog, &one.place, &one.readable) {
-                    let about = Some((&one.place, one.readable.as_slice()));
-                    if let Some(found) =
-                        self.try_statement(one.principal, &sql, (at, wanted), about)
-                    {
-                        return Some(found);
-                    }
+                if let Some(found) = self.find_at(firewall, one, (at, wanted)) {
+                    return Some(found);
                 }
             }
             if wanted == Wanted::Any {
@@ -266,19 +308,38 @@ impl Pair<'_> {
         None
     }
 
+    /// A witness at one place, which one of the two policy sets lets run.
+    pub(crate) fn find_permitted(
+        &self,
+        firewall: &Firewall,
+        one: &Differing<'_>,
+    ) -> Option<Witness> {
+        let mut moments = MOMENTS.iter();
+        moments.find_map(|at| self.find_at(firewall, one, (*at, Wanted::Permit)))
+    }
+
+    fn find_at(
+        &self,
+        firewall: &Firewall,
+        one: &Differing<'_>,
+        when: (Duration, Wanted),
+    ) -> Option<Witness> {
+        let statements = probe::statements(firewall.catalog(), &one.place, &one.readable);
+        let mut statements = statements.iter();
+        statements.find_map(|sql| self.try_statement(one.principal, sql, when, Some(one)))
+    }
+
     /// A witness, if the statement is answered otherwise.
     fn try_statement(
         &self,
         principal: &Principal,
         sql: &str,
         (at, wanted): (Duration, Wanted),
-        about: Option<(&Place, &[String])>,
+        about: Option<&Differing<'_>>,
     ) -> Option<Witness> {
-        let mut case = self.case(principal, sql, at)?;
-        let (was, is) = (
-            self.runner.decide(&case).ok()?,
-            self.changed.decide(&case).ok()?,
-        );
+        let mut case = probe_case(self.catalog, principal, sql, at)?;
+        case.why = (self.why)(about);
+        let (was, is) = (self.old.decide(&case).ok()?, self.new.decide(&case).ok()?);
         if (was.code, &was.rewritten, &was.json) == (is.code, &is.rewritten, &is.json) {
             return None;
         }
@@ -286,20 +347,23 @@ impl Pair<'_> {
             Wanted::Permit if was.code.is_some() && is.code.is_some() => return None,
             Wanted::Permit | Wanted::Any => {}
         }
-        let was = self.runner.run(&case).answer?;
-        let is = self.changed.run(&case).answer?;
+        let was = self.old.run(&case).answer?;
+        let is = self.new.run(&case).answer?;
+        let (expected, holding, failing) = match self.holds {
+            Holds::WithOld => (&was, self.old, self.new),
+            Holds::WithNew => (&is, self.new, self.old),
+        };
         for shown in [Shown::Rows, Shown::RowsAndText, Shown::Text, Shown::Nothing] {
-            case.expect = expect(&was, shown);
-            if self.runner.run(&case).differences.is_empty()
-                && !self.changed.run(&case).differences.is_empty()
+            case.expect = expect(expected, shown);
+            if holding.run(&case).differences.is_empty()
+                && !failing.run(&case).differences.is_empty()
             {
-                let place = about.map(|(place, _)| place);
-                case.name = self.name(place, principal);
+                case.name = self.name(about.map(|one| &one.place), principal);
                 case.written_name.clone_from(&case.name);
-                let rows = about.and_then(|(place, columns)| {
-                    let firewall = self.runner.firewall(&case)?;
-                    let sql = probe::sample(firewall.catalog(), place, columns)?;
-                    self.runner.read_bare(&case, &sql).ok()
+                let rows = about.and_then(|one| {
+                    let firewall = holding.firewall(&case)?;
+                    let sql = probe::sample(firewall.catalog(), &one.place, &one.readable)?;
+                    holding.read_bare(&case, &sql).ok()
                 });
                 return Some(Witness {
                     before: tell(&was),
@@ -312,16 +376,6 @@ impl Pair<'_> {
         None
     }
 
-    fn case(&self, principal: &Principal, sql: &str, at: Duration) -> Option<Case> {
-        let mut case = probe_case(self.catalog, principal, sql, at)?;
-        case.why = format!(
-            "It notices a change of `{}`: {}.",
-            self.mutant.policy,
-            self.mutant.describe()
-        );
-        Some(case)
-    }
-
     /// A name that no case has.
     fn name(&self, place: Option<&Place>, principal: &Principal) -> String {
         let place = place.map(|place| {
@@ -330,12 +384,7 @@ impl Pair<'_> {
         });
         let principal = stand_in(principal);
         let id = principal.id();
-        let text = format!(
-            "{}-{}-{}-{id}",
-            self.mutant.policy,
-            self.mutant.mutation,
-            place.unwrap_or_default()
-        );
+        let text = format!("{}-{}-{id}", self.named, place.unwrap_or_default());
         let words = text.split(|c: char| !c.is_ascii_alphanumeric());
         let words: Vec<String> = words
             .filter(|word| !word.is_empty())

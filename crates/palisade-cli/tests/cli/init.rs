@@ -95,3 +95,72 @@ fn nothing_half_written_stays() {
     assert!(told.contains("FAILED") && told.contains("ids"), "{told}");
     assert!(desk.path("other/palisade.toml").exists());
 }
+
+/// Everything but `--sample` works on a file of `CREATE` statements, and on the catalog that an earlier run wrote.
+#[test]
+fn a_folder_is_made_without_a_database() {
+    let desk = desk();
+    desk.write(
+        "sales.sql",
+        "CREATE TYPE mood AS ENUM ('happy', 'sad');\nCREATE TABLE people (id bigint PRIMARY KEY, email text, gate inet, mood mood);\n",
+    );
+    let init = |source: &str, more: &[&str]| {
+        desk.run(&[&["init", source], more, &["--format", "json"]].concat())
+    };
+    let told = init("sales.sql", &["sales", "--dialect", "postgres"]);
+    let told = told.expect_exit(0).json();
+    assert_eq!(told["tests"]["passed"], 1, "{told}");
+    let columns = told["columns"].as_array().unwrap();
+    let of = |name: &str| columns.iter().find(|one| one["column"] == name).unwrap();
+    assert_eq!(of("public.people.email")["level"], "mask email");
+    assert_eq!(of("public.people.gate")["why"], "its type is `inet`");
+    let tests = desk.path("sales/policies/tests");
+    assert!(tests.join("sales.postgres.json").exists(), "{told}");
+    desk.run(&["policy", "test", "sales/policies"])
+        .expect_exit(0);
+    desk.run(&["config", "check", "sales/palisade.toml"])
+        .expect_exit(0);
+    let text = fs::read_to_string(desk.path("sales/palisade.toml")).unwrap();
+    assert!(
+        text.contains(
+            "# [connections.sales]\n# url = \"postgres://palisade_reader@localhost:5432/sales\"\n"
+        ),
+        "{text}"
+    );
+    // What is behind the marks is a configuration.
+    let whole: String = text
+        .lines()
+        .map(|line| match line.strip_prefix("# ") {
+            Some(rest) if rest.contains('=') || rest.starts_with('[') => format!("{rest}\n"),
+            Some(_) | None => format!("{line}\n"),
+        })
+        .collect();
+    desk.write("sales/palisade.toml", whole);
+    desk.run(&["config", "check", "sales/palisade.toml"])
+        .expect_exit(0);
+
+    let again = init("sales/policies/tests/sales.postgres.json", &["again"]);
+    let again = again.expect_exit(0).json();
+    assert_eq!(again["columns"], told["columns"], "{again}");
+    assert!(
+        desk.path("again/policies/tests/sales.postgres.json")
+            .exists()
+    );
+
+    desk.run(&[
+        "init",
+        "sales.sql",
+        "x",
+        "--sample",
+        "--dialect",
+        "postgres",
+    ])
+    .fails(2, &["`sales.sql` holds no rows to look at", "--sample"]);
+    desk.run(&["init", "shop.db", "x"])
+        .fails(2, &["name it `sqlite:shop.db`"]);
+    desk.run(&["init", "sqlite:shop.db", "x", "--dialect", "mysql"])
+        .fails(2, &["the database speaks sqlite, not mysql"]);
+    desk.run(&["init", "gone.sql", "x"])
+        .fails(2, &["cannot read the schema `gone.sql`"]);
+    assert!(!desk.path("x").exists());
+}

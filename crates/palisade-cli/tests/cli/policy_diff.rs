@@ -112,3 +112,59 @@ fn what_cannot_be_compared_is_undecided() {
     diff(&desk, &["--fail-on", "nothing", "--max-undecided", "50"]).expect_exit(0);
     diff(&desk, &["--fail-on", "nothing", "--max-undecided", "49"]).expect_exit(6);
 }
+
+/// What is wider comes with cases that are ready to paste: they hold with the newer policies, and fail with the older ones.
+#[test]
+fn what_is_wider_is_shown_by_cases() {
+    let desk = Desk::empty();
+    write(&desk, "old", NONE);
+    write(&desk, "new", ALL);
+    let json = diff(&desk, &["--format", "json"]).expect_exit(1).json();
+    let witnesses = json["witnesses"].as_array().unwrap();
+    let of = |sql: &str| {
+        let mut witnesses = witnesses.iter();
+        witnesses.find(|one| one["sql"].as_str().unwrap().starts_with(sql))
+    };
+    let name = of("SELECT name FROM tea").unwrap_or_else(|| panic!("{json}"));
+    assert_eq!(name["principal"], "Agent::\"ann\"");
+    assert_eq!(name["before"], "reject name.unknown-relation");
+    assert!(name["after"].as_str().unwrap().starts_with("allow, [["));
+    assert!(!name["rows"].as_array().unwrap().is_empty(), "{json}");
+    let cases: String = witnesses
+        .iter()
+        .map(|one| one["case"].as_str().unwrap().to_owned() + "\n")
+        .collect();
+    for folder in ["old", "new"] {
+        desk.write(
+            &format!("{folder}/tests/wider.toml"),
+            format!("catalog = \"tea\"\n{cases}"),
+        );
+    }
+    let run = |folder: &str| {
+        let told = desk.run(&[
+            "policy", "test", folder, "--filter", "wider", "--format", "json",
+        ]);
+        told.json()
+    };
+    let (old, new) = (run("old"), run("new"));
+    assert_eq!(new["passed"], witnesses.len(), "{new}");
+    assert_eq!(old["failed"], witnesses.len(), "{old}");
+
+    let text = diff(&desk, &[]).expect_exit(1).out;
+    assert!(
+        text.contains("  Agent::\"ann\": SELECT name FROM tea LIMIT 3\n    was  reject name.unknown-relation\n    is   allow, [["),
+        "{text}"
+    );
+    let markdown = diff(&desk, &["--format", "markdown"]).expect_exit(1).out;
+    assert!(markdown.contains("<details><summary>"), "{markdown}");
+    // What is narrower needs none.
+    let told = desk.run(&["policy", "diff", "new", "old", "--format", "json"]);
+    let narrower = told.json();
+    let wider = narrower["changes"].as_array().unwrap();
+    let wider = wider.iter().any(|one| one["direction"] != "narrower");
+    assert_eq!(
+        narrower["witnesses"].as_array().unwrap().is_empty(),
+        !wider,
+        "{narrower}"
+    );
+}

@@ -106,7 +106,7 @@ fn comments_silence_warnings_of_their_case() {
         ],
         "{sarif}"
     );
-    assert_eq!(run["tool"]["driver"]["rules"].as_array().unwrap().len(), 5);
+    assert_eq!(run["tool"]["driver"]["rules"].as_array().unwrap().len(), 6);
     let github = test(
         &desk,
         &["--lint", "--format", "github", "--fail-on", "warning"],

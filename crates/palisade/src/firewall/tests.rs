@@ -500,6 +500,28 @@ fn a_comment_permits_nothing() {
     }
 }
 
+/// What permits a change without a condition is named where there is none, and bounds it then.
+#[test]
+fn permits_without_a_condition_determine_changes_without_one() {
+    let session = Session::new(Principal::new("Agent", "a"));
+    let policies = "@id(\"all\") permit(principal, action, resource);
+         @id(\"whole\") @max_rows(\"2\")
+         permit(principal, action == Action::\"delete\", resource) when { !context.has_where };";
+    for (sql, determining, is_bounded) in [
+        ("DELETE FROM notes", &["all", "whole"][..], true),
+        ("DELETE FROM notes WHERE id = 1", &["all"][..], false),
+    ] {
+        let decision = ledger(policies).check(sql, &Params::None, &session);
+        let Decision::Allow(statement) = decision.unwrap() else {
+            panic!("{sql}");
+        };
+        let named: Vec<&str> = statement.policies().iter().map(String::as_str).collect();
+        assert_eq!(named, determining, "{sql}");
+        let bound = crate::danger::parts(&statement).max_affected;
+        assert_eq!(bound == 2, is_bounded, "{sql}: {bound}");
+    }
+}
+
 /// A table that is hidden is no end of a key, though another of its name is visible.
 #[test]
 fn foreign_keys_show_what_they_reference_by_schema_too() {

@@ -429,6 +429,10 @@ fn check_changed_rows(
         }
         caps = caps.tightest(action.caps);
         policies.extend(action.policies);
+        if !conditioned {
+            caps = caps.tightest(action.unconditional_caps);
+            policies.extend(action.unconditional_policies);
+        }
         policies.extend(write.row_policies(change).cloned());
         writes.insert(relation, write);
     }

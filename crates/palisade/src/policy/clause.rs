@@ -185,9 +185,14 @@ fn find_about(policy: &Policy, body: &Value) -> Option<ClauseAbout> {
         });
     }
     let text = describe(body);
-    let is_later = ["context.statement", "context.usage", "context.template"]
-        .iter()
-        .any(|attribute| text.contains(attribute));
+    let is_later = [
+        "context.statement",
+        "context.usage",
+        "context.template",
+        "context.has_where",
+    ]
+    .iter()
+    .any(|attribute| text.contains(attribute));
     let is_of_others = is_only(policy, &[PolicyAction::Call, PolicyAction::Run]);
     Some(match is_later || is_of_others {
         true => ClauseAbout::Others,

@@ -10,6 +10,8 @@ pub(in crate::policy) mod mentioned_rows;
 pub(in crate::policy) mod named_relations;
 pub(in crate::policy) mod request;
 pub(in crate::policy) mod residual;
+pub(in crate::policy) mod row_verdict;
+pub(in crate::policy) mod rows_json;
 pub(in crate::policy) mod schema;
 pub(in crate::policy) mod schema_fragment;
 pub(in crate::policy) mod schemas;

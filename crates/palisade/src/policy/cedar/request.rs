@@ -2,6 +2,7 @@
 
 use std::{
     collections::HashMap,
+    hash::Hash,
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -16,6 +17,7 @@ use crate::policy::{
         entities,
         entities::action_uid,
         failure::Failure,
+        row_verdict::Rows,
         schema::PolicyAction,
     },
     set::Loaded,
@@ -45,7 +47,19 @@ pub(in crate::policy) struct Subject {
     pub(in crate::policy) partial: Arc<PartialEntities>,
     /// The same with a relation and its columns.
     by_relation: Arc<Mutex<HashMap<RelationId, Arc<Entities>>>>,
+    /// What was decided, where the same is asked again and again.
+    memo: Option<Arc<Mutex<Memo>>>,
 }
+
+/// Answers that a subject remembers. Failures are none.
+#[derive(Debug, Default)]
+struct Memo {
+    verdicts: HashMap<(PolicyAction, EntityUid), Verdict>,
+    rows: HashMap<(PolicyAction, RelationId), Rows>,
+}
+
+/// How many answers of a kind are remembered; when more come, all of it are forgotten.
+const ANSWERS: usize = 4096;
 
 /// How many relations' entities a subject remembers; when more come, all are forgotten.
 const RELATIONS: usize = 64;
@@ -102,7 +116,53 @@ impl Subject {
             entities: Arc::new(entities),
             partial: Arc::new(partial),
             by_relation: Arc::default(),
+            memo: None,
         })
+    }
+
+    /// The same, that remembers what was decided: for checks that ask the same several times. A session asks once.
+    pub(in crate::policy) fn remembering(self) -> Self {
+        Self {
+            memo: Some(Arc::default()),
+            ..self
+        }
+    }
+
+    /// The rows to which it may do `action`: those that are remembered, or what `find` finds.
+    ///
+    /// # Errors
+    /// Those of `find`.
+    pub(in crate::policy) fn remember_rows(
+        &self,
+        action: PolicyAction,
+        relation: RelationId,
+        find: impl FnOnce() -> Result<Rows, Failure>,
+    ) -> Result<Rows, Failure> {
+        self.remember(|memo| &mut memo.rows, (action, relation), find)
+    }
+
+    fn remember<K: Eq + Hash, V: Clone>(
+        &self,
+        part: impl Fn(&mut Memo) -> &mut HashMap<K, V>,
+        key: K,
+        find: impl FnOnce() -> Result<V, Failure>,
+    ) -> Result<V, Failure> {
+        let Some(memo) = &self.memo else {
+            return find();
+        };
+        // A poisoned lock guards maps of finished values; the panic was elsewhere.
+        let lock = || memo.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(value) = part(&mut lock()).get(&key) {
+            return Ok(value.clone());
+        }
+        let value = find()?;
+        let mut memo = lock();
+        let known = part(&mut memo);
+        if known.len() >= ANSWERS {
+            known.clear();
+        }
+        known.insert(key, value.clone());
+        Ok(value)
     }
 
     /// What a decision about `relation`, or one of its columns, sees.
@@ -202,9 +262,16 @@ pub(in crate::policy) fn decide(
     relation: &Relation,
     resource: EntityUid,
 ) -> Result<Verdict, Failure> {
-    let entities = subject.entities_about(loaded, relation)?;
-    let context = subject.context.clone();
-    decide_among(loaded, subject, action, resource, &entities, context)
+    let key = (action, resource.clone());
+    subject.remember(
+        |memo| &mut memo.verdicts,
+        key,
+        || {
+            let entities = subject.entities_about(loaded, relation)?;
+            let context = subject.context.clone();
+            decide_among(loaded, subject, action, resource, &entities, context)
+        },
+    )
 }
 
 /// Whether the subject may do `action` to `resource`, where `entities` exist and `context` holds.

@@ -3,11 +3,11 @@
 use std::{collections::BTreeMap, fmt::Write as _};
 
 use crate::policy::cedar::{
-    attribute_type::{attribute_type, shows_presence},
+    attribute_type::{AttributeType, attribute_type, shows_presence},
     context_use::{ESTIMATED_COST, ESTIMATED_ROWS, HAS_WHERE, STATEMENT, TIME, USAGE},
 };
 use crate::{
-    catalog::{Catalog, Relation, RelationKind},
+    catalog::{Catalog, Column, Relation, RelationKind},
     dialect::Dialect,
     ident,
 };
@@ -157,6 +157,21 @@ pub(in crate::policy) fn fixed_text() -> String {
     out
 }
 
+/// The same types for decisions about rows: the other actions are names alone, of which policies may speak.
+pub(in crate::policy) fn fixed_text_for_rows() -> String {
+    let mut out = FIXED.to_owned();
+    out.push_str("action \"read\";\n");
+    let others = PolicyAction::ALL.iter();
+    for action in others.filter(|action| !ROW_ACTIONS.contains(action)) {
+        let group = match action.group() {
+            Some(group) => format!(" in [\"{group}\"]"),
+            None => String::new(),
+        };
+        let _ = writeln!(out, "action \"{}\"{group};", action.name());
+    }
+    out
+}
+
 fn write_fixed_actions(out: &mut String) {
     action(out, &[PolicyAction::Select], "", "Table");
     action(out, &[PolicyAction::Discover], "", "Table");
@@ -272,8 +287,8 @@ const CONDITIONED_ACTIONS: [PolicyAction; 2] = [PolicyAction::Update, PolicyActi
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::policy) struct Attribute {
     pub(in crate::policy) name: &'static str,
-    kind: &'static str,
-    is_optional: bool,
+    pub(in crate::policy) kind: &'static str,
+    pub(in crate::policy) is_optional: bool,
 }
 
 const fn required_attribute(name: &'static str, kind: &'static str) -> Attribute {
@@ -391,20 +406,45 @@ fn row_entity(out: &mut String, catalog: &Catalog, relation: &Relation) {
     // The uid quotes what is not plain but keeps line ends, which would end the comment.
     let _ = writeln!(out, "  // {}", relation.uid.escape_debug());
     let _ = writeln!(out, "  entity {name} in [Table, {HAS_COLUMN}, {TAGGED}] {{");
-    // Rows of the engine's own are told apart by nothing.
-    let columns = relation.columns.iter();
-    for column in columns.filter(|_| relation.system.is_none()) {
+    for (column, shown) in row_attributes(catalog, relation) {
         let optional = if column.nullable { "?" } else { "" };
         let name = string_literal(&column.key);
-        if let Some(class) = attribute_type(column, catalog.dialect()) {
-            let _ = writeln!(out, "    {name}{optional}: {},", class.name());
-        } else if shows_presence(column, catalog.dialect()) {
-            // A type with which nothing can be done; other looks at it do not load.
-            let kind = column.type_name.escape_debug();
-            let _ = writeln!(out, "    {name}{optional}: {{}}, // `has` alone: {kind}");
-        }
+        let _ = match shown {
+            RowAttribute::Value(class) => {
+                writeln!(out, "    {name}{optional}: {},", class.name())
+            }
+            RowAttribute::Presence => {
+                let kind = column.type_name.escape_debug();
+                writeln!(out, "    {name}{optional}: {{}}, // `has` alone: {kind}")
+            }
+        };
     }
     out.push_str("  };\n");
+}
+
+/// What policies see of a column of a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::policy) enum RowAttribute {
+    Value(AttributeType),
+    /// Whether there is a value: its type is one with which nothing can be done, so that other looks at it do not load.
+    Presence,
+}
+
+/// The columns of the rows of `relation` that policies see, in their order.
+pub(in crate::policy) fn row_attributes<'c>(
+    catalog: &'c Catalog,
+    relation: &'c Relation,
+) -> impl Iterator<Item = (&'c Column, RowAttribute)> {
+    // Rows of the engine's own are told apart by nothing.
+    let columns = relation.columns.iter();
+    let columns = columns.filter(|_| relation.system.is_none());
+    columns.filter_map(|column| {
+        let class = attribute_type(column, catalog.dialect()).map(RowAttribute::Value);
+        let shown = class.or_else(|| {
+            shows_presence(column, catalog.dialect()).then_some(RowAttribute::Presence)
+        });
+        Some((column, shown?))
+    })
 }
 
 /// `text` as a Cedar string literal.
@@ -427,7 +467,7 @@ fn string_literal(text: &str) -> String {
 /// `name` as a Cedar identifier. Identifiers stay as they are; others, and those that mean something
 /// to Cedar or to this schema, become `_q_…`, one to one: letters and digits as they are, `_` doubled,
 /// anything else by its code point.
-fn mangle(name: &str) -> String {
+pub(in crate::policy) fn mangle(name: &str) -> String {
     let mut chars = name.chars();
     let is_identifier = chars
         .next()

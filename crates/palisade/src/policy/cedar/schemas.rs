@@ -5,13 +5,14 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use cedar_policy::{Schema, SchemaError, SchemaFragment};
+use cedar_policy::{Schema, SchemaFragment};
 use serde_json::Value;
 
 use crate::{
     catalog::{Catalog, Relation, RelationId},
     policy::cedar::{
-        failure::Failure, mentioned_rows::MentionedRows, schema::rows_text, schema_fragment,
+        failure::Failure, mentioned_rows::MentionedRows, rows_json::rows_json, schema::rows_text,
+        schema_fragment,
     },
 };
 
@@ -36,7 +37,7 @@ impl Schemas {
     /// With the operator's types, if Cedar takes them beside the catalog's.
     pub(in crate::policy) fn new(principals: SchemaFragment) -> Option<Self> {
         let no_rows = schema_fragment::row_actions()?.clone();
-        let fixed = join(&principals, no_rows)?.ok()?;
+        let fixed = join(&principals, schema_fragment::fixed_types()?, no_rows).ok()?;
         Some(Self {
             fixed,
             principals,
@@ -90,14 +91,27 @@ impl Schemas {
         catalog: &Catalog,
         relations: &[&Relation],
     ) -> Result<Schema, Failure> {
-        let rows = rows_text(catalog, relations);
-        let (rows, _) = SchemaFragment::from_cedarschema_str(&rows).map_err(Failure::new)?;
-        join(&self.principals, rows)
-            .ok_or_else(|| Failure::new("Cedar does not read our types"))?
-            .map_err(Failure::new)
+        self.join_rows(catalog, relations, schema_fragment::fixed_types())
     }
 
-    /// With the row type of `relation`, and those that policies of its rows name.
+    /// As [`with_rows`](Self::with_rows), with other fixed types.
+    fn join_rows(
+        &self,
+        catalog: &Catalog,
+        relations: &[&Relation],
+        fixed: Option<&SchemaFragment>,
+    ) -> Result<Schema, Failure> {
+        let unread = || Failure::new("Cedar does not read our types");
+        let rows = match relations {
+            [] => schema_fragment::row_actions().ok_or_else(unread)?.clone(),
+            relations => SchemaFragment::from_json_value(rows_json(catalog, relations))
+                .map_err(Failure::new)?,
+        };
+        join(&self.principals, fixed.ok_or_else(unread)?, rows)
+    }
+
+    /// With the row type of `relation`, and those that policies of its rows name, for decisions about its rows alone: the other
+    /// actions are names in it.
     ///
     /// # Errors
     /// As [`with_rows`](Self::with_rows).
@@ -116,7 +130,8 @@ impl Schemas {
             return Ok(Arc::clone(schema));
         }
         let relations = self.relations_with(catalog, relation);
-        let schema = Arc::new(self.with_rows(catalog, &relations)?);
+        let fixed = schema_fragment::fixed_types_for_rows();
+        let schema = Arc::new(self.join_rows(catalog, &relations, fixed)?);
         let mut known = known();
         if known.len() >= SCHEMAS {
             known.clear();
@@ -145,12 +160,11 @@ fn collect_required(json: &Value, out: &mut BTreeSet<String>) {
     }
 }
 
-/// The operator's types, the fixed ones and those of rows as one. None if Cedar does not read ours.
-fn join(principals: &SchemaFragment, rows: SchemaFragment) -> Option<Result<Schema, SchemaError>> {
-    let fixed = schema_fragment::fixed_types()?.clone();
-    Some(Schema::from_schema_fragments([
-        principals.clone(),
-        fixed,
-        rows,
-    ]))
+/// The operator's types, the fixed ones and those of rows as one.
+fn join(
+    principals: &SchemaFragment,
+    fixed: &SchemaFragment,
+    rows: SchemaFragment,
+) -> Result<Schema, Failure> {
+    Schema::from_schema_fragments([principals.clone(), fixed.clone(), rows]).map_err(Failure::new)
 }

@@ -44,6 +44,8 @@ pub(in crate::policy) fn decision(
     Ok(ActionDecision {
         permitted: verdict.permitted,
         unconditional: verdict.permitted,
+        unconditional_policies: Vec::new(),
+        unconditional_caps: Caps::default(),
         caps: Caps::default(),
         message: verdict
             .policies

@@ -12,29 +12,13 @@ use crate::policy::{
         failure::Failure,
         request::Subject,
         residual::{Untranslatable, translate},
+        row_verdict::Rows,
         schema,
         schema::PolicyAction,
     },
-    obligation::{Caps, Predicate, RowFilter},
+    obligation::{Predicate, RowFilter},
     set::Loaded,
 };
-
-/// The rows, and what decided them.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::policy) struct Rows {
-    pub(in crate::policy) filter: RowFilter,
-    /// What forbids alone leave: everything if none matches any row.
-    pub(in crate::policy) unforbidden: RowFilter,
-    /// Policies that forbid some row, sorted.
-    pub(in crate::policy) forbidding: BTreeSet<String>,
-    /// Policies of the action that permit or forbid some row, sorted.
-    pub(in crate::policy) policies: BTreeSet<String>,
-    /// The tightest caps among them.
-    pub(in crate::policy) caps: Caps,
-    /// Policies whose condition has no SQL form: such a permit permits nothing, such a forbid
-    /// forbids every row.
-    pub(in crate::policy) untranslatable: Vec<(String, Effect, Untranslatable)>,
-}
 
 /// The rows of `relation` to which `subject` may do `action`: `see`, `change` or `add`.
 ///
@@ -44,6 +28,17 @@ pub(in crate::policy) struct Rows {
 /// # Errors
 /// If a row policy fails to evaluate whatever the row.
 pub(in crate::policy) fn rows(
+    loaded: &Loaded,
+    subject: &Subject,
+    relation: &Relation,
+    action: PolicyAction,
+) -> Result<Rows, Failure> {
+    subject.remember_rows(action, relation.id, || {
+        find_rows(loaded, subject, relation, action)
+    })
+}
+
+fn find_rows(
     loaded: &Loaded,
     subject: &Subject,
     relation: &Relation,

@@ -46,6 +46,10 @@ pub struct ActionDecision {
     pub permitted: bool,
     /// Whether it is permitted without a condition, by a policy that says so.
     pub unconditional: bool,
+    /// Ids of the policies that permit it without a condition, sorted; none where none does.
+    pub unconditional_policies: Vec<String>,
+    /// The tightest caps of these, which hold beside the others where there is no condition.
+    pub unconditional_caps: Caps,
     /// Ids of the policies that determined it, sorted.
     pub policies: Vec<String>,
     /// The tightest caps of the determining policies; `rows` are the most that one statement may change.
@@ -205,11 +209,15 @@ fn change_decision(
         }
         out.permitted &= theirs.permitted;
         out.unconditional &= theirs.unconditional;
+        (out.unconditional_policies).extend(theirs.unconditional_policies);
+        out.unconditional_caps = (out.unconditional_caps).tightest(theirs.unconditional_caps);
         out.caps = out.caps.tightest(theirs.caps);
         out.policies.extend(theirs.policies);
     }
-    out.policies.sort();
-    out.policies.dedup();
+    for policies in [&mut out.policies, &mut out.unconditional_policies] {
+        policies.sort();
+        policies.dedup();
+    }
     Ok(out)
 }
 
@@ -237,20 +245,25 @@ fn own_decision(
         )
     };
     let verdict = ask(true)?;
-    let unconditional = match change {
+    let (unconditional, unconditional_policies) = match change {
         // There is no place for a condition, and `truncate` says what it does.
-        Change::Insert | Change::Truncate => verdict.permitted,
+        Change::Insert | Change::Truncate => (verdict.permitted, Vec::new()),
         Change::Update | Change::Delete => {
             let without = ask(false)?;
             // A blanket permit does not reach it: some policy must have spoken of it.
             let spoken = |id: &String| loaded.unconditional.contains(id);
-            without.permitted && without.policies.iter().any(spoken)
+            match without.permitted && without.policies.iter().any(spoken) {
+                true => (true, without.policies),
+                false => (false, Vec::new()),
+            }
         }
     };
     let annotations = |id: &String| loaded.annotations.get(id);
     Ok(ActionDecision {
         permitted: verdict.permitted,
         unconditional,
+        unconditional_caps: loaded.demands(&unconditional_policies).caps,
+        unconditional_policies,
         caps: loaded.demands(&verdict.policies).caps,
         message: verdict
             .policies

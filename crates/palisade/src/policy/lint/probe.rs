@@ -598,7 +598,8 @@ pub(in crate::policy) fn subjects(loaded: &Loaded, context_matters: bool) -> Vec
                     if let Some(moment) = moment {
                         session = session.at(*moment);
                     }
-                    out.extend(Subject::with_uid(loaded, uid.clone(), &session));
+                    let subject = Subject::with_uid(loaded, uid.clone(), &session);
+                    out.extend(subject.map(Subject::remembering));
                 }
             }
         }

@@ -208,7 +208,9 @@ impl Source<'_> {
             .first()
             .and_then(|l| l.label.as_deref())
         {
-            Some(label) if !label.is_empty() => format!("{} ({label})", error.message),
+            Some(label) if !label.is_empty() => {
+                format!("{} ({})", error.message, shorten_expected(label))
+            }
             Some(_) | None => error.message,
         };
         let problem = match range {
@@ -222,9 +224,59 @@ impl Source<'_> {
     }
 }
 
+/// Operators of Cedar between two values, as its parser lists what it expects.
+const OPERATORS: [&str; 15] = [
+    "`!=`", "`&&`", "`*`", "`+`", "`-`", "`<`", "`<=`", "`==`", "`>`", "`>=`", "`||`", "`has`",
+    "`in`", "`is`", "`like`",
+];
+
+/// What Cedar's parser expects, with one word for operators where it lists many.
+fn shorten_expected(label: &str) -> String {
+    let Some(list) = label.strip_prefix("expected ") else {
+        return label.to_owned();
+    };
+    let tokens: Vec<&str> = list
+        .split(", ")
+        .flat_map(|token| token.split(" or "))
+        .map(|token| token.trim_start_matches("or ").trim())
+        .filter(|token| !token.is_empty())
+        .collect();
+    let (operators, mut rest): (Vec<&str>, Vec<&str>) =
+        tokens.iter().partition(|token| OPERATORS.contains(token));
+    if operators.len() < 4 {
+        return label.to_owned();
+    }
+    rest.insert(0, "an operator");
+    let last = rest.pop().unwrap_or_default();
+    match rest.as_slice() {
+        [] => format!("expected {last}"),
+        [first] => format!("expected {first} or {last}"),
+        several => format!("expected {}, or {last}", several.join(", ")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::Source;
+    use super::{Source, shorten_expected};
+
+    #[test]
+    fn many_operators_are_told_as_one_word() {
+        for (label, shorter) in [
+            ("expected `{`", "expected `{`"),
+            ("expected `)` or `,`", "expected `)` or `,`"),
+            (
+                "expected `!=`, `)`, `,`, `:`, `<`, `<=`, `==`, `>`, `>=`, `in`, or `is`",
+                "expected an operator, `)`, `,`, or `:`",
+            ),
+            (
+                "expected `!=`, `&&`, `<`, `==`, `||`, or `}`",
+                "expected an operator or `}`",
+            ),
+            ("not what is expected", "not what is expected"),
+        ] {
+            assert_eq!(shorten_expected(label), shorter);
+        }
+    }
 
     #[test]
     fn positions_count_lines_and_characters_from_one() {

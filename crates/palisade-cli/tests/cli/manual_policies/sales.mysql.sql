@@ -1,0 +1,1 @@
+CREATE TABLE customers (id INT PRIMARY KEY, name VARCHAR(40) NOT NULL);
