@@ -7,7 +7,7 @@ use palisade::{
     code::{Code, Stage},
     dialect::Dialect,
     limits::Limits,
-    session::{Principal, Session},
+    session::{Principal, Session, Transport},
     token::Lifetime,
     value::Params,
 };
@@ -86,6 +86,8 @@ pub struct Case {
     pub principal: Principal,
     /// When, as time since 1970-01-01 UTC.
     pub at: Duration,
+    /// How the statement comes.
+    pub transport: Transport,
     /// The statement.
     pub sql: String,
     /// Its parameters.
@@ -126,6 +128,7 @@ impl Case {
             token_lifetime: Lifetime::default(),
             principal,
             at: Duration::ZERO,
+            transport: Transport::Library,
             sql: sql.to_owned(),
             params: Params::None,
             limits: Limits::default(),
@@ -243,10 +246,11 @@ impl Expectation {
 }
 
 impl Case {
-    /// Who asks, when.
+    /// Who asks, when, and how.
     #[must_use]
     pub fn session(&self) -> Session {
-        Session::new(self.principal.clone()).at(self.at)
+        let session = Session::new(self.principal.clone()).at(self.at);
+        session.over(self.transport)
     }
 
     /// `attacks/joins: using-a-masked-column`.

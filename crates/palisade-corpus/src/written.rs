@@ -10,7 +10,7 @@ use palisade::{
     did_you_mean,
     limits::Limits,
     moment,
-    session::Principal,
+    session::{Principal, Transport},
     token::{Lifetime, LifetimeSyntaxError},
     value::Params,
 };
@@ -158,6 +158,7 @@ pub(crate) struct Part {
     pub(crate) policies: Option<Spanned<String>>,
     r#as: Option<String>,
     at: Option<String>,
+    transport: Option<WrittenTransport>,
     token_lifetime: Option<String>,
     /// Added to that of every case.
     #[serde(default)]
@@ -201,6 +202,7 @@ struct Written {
     params: Option<toml::Value>,
     r#as: Option<String>,
     at: Option<String>,
+    transport: Option<WrittenTransport>,
     limits: Option<Limits>,
     on_finding: Option<OnFinding>,
     #[serde(default)]
@@ -250,6 +252,27 @@ enum OnFinding {
     Redact,
     Withhold,
     Block,
+}
+
+/// A transport, as policies call it.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum WrittenTransport {
+    Library,
+    Cli,
+    Stdio,
+    Http,
+}
+
+impl From<WrittenTransport> for Transport {
+    fn from(written: WrittenTransport) -> Self {
+        match written {
+            WrittenTransport::Library => Self::Library,
+            WrittenTransport::Cli => Self::Cli,
+            WrittenTransport::Stdio => Self::Stdio,
+            WrittenTransport::Http => Self::Http,
+        }
+    }
 }
 
 /// The dialect of a catalog, by its name.
@@ -350,6 +373,7 @@ impl Ground<'_> {
             },
             principal: Principal::new("Agent", "default"),
             at: moment_of(self.part.at.as_deref())?,
+            transport: self.part.transport.map(Into::into).unwrap_or_default(),
             sql: String::new(),
             params: Params::None,
             limits: Limits::default(),
@@ -380,6 +404,8 @@ impl Ground<'_> {
         case.ids.clone_from(&written.ids);
         case.principal = Principal::parse(principal).map_err(|error| error.to_string())?;
         case.at = moment_of(written.at.as_deref().or(self.part.at.as_deref()))?;
+        let transport = written.transport.or(self.part.transport);
+        case.transport = transport.map(Into::into).unwrap_or_default();
         case.sql.clone_from(&written.sql);
         if let Some(value) = &written.params {
             case.params = Params::from_json(&json(value)?)?;

@@ -5,10 +5,12 @@ use std::path::{Path, PathBuf};
 use crate::{
     audit_config::AuditSetup,
     bundle_config::{BundleSource, PolicySetup},
+    clients_config::ClientsSetup,
     config::{Config, ConfigFile},
     database::Database,
-    http_config::TokenPlace,
+    http_config::{HttpSetup, TokenPlace},
     key_file::name_key_file,
+    oauth_config::OauthSetup,
     secret::Secret,
 };
 
@@ -29,12 +31,46 @@ pub(super) fn list_own_paths(file: &ConfigFile) -> Vec<PathBuf> {
         }
     }
     // A server over HTTP can have the same configuration.
-    if let Some((certificate, key)) = &file.http().certificate {
+    let HttpSetup {
+        tokens,
+        certificate,
+        oauth,
+        clients,
+        proxies: _,
+        hosts: _,
+        origins: _,
+        sessions: _,
+        tasks: _,
+        metrics: _,
+        requests_per_minute: _,
+        connections: _,
+    } = file.http();
+    if let Some((certificate, key)) = certificate {
         paths.extend([certificate.clone(), key.clone()]);
     }
-    match &file.http().tokens {
+    match tokens {
         TokenPlace::File(path) => paths.push(path.clone()),
         TokenPlace::State => {}
+    }
+    if let Some(oauth) = oauth {
+        let OauthSetup {
+            claims,
+            resource: _,
+            audience: _,
+            scopes: _,
+            issuers: _,
+        } = oauth;
+        paths.push(claims.clone());
+    }
+    if let Some(clients) = clients {
+        let ClientsSetup {
+            authorities,
+            revoked,
+            claims,
+            is_required: _,
+        } = clients;
+        paths.extend([authorities.clone(), claims.clone()]);
+        paths.extend(revoked.clone());
     }
     for audit in file.audits() {
         let AuditSetup {

@@ -153,7 +153,13 @@ fn landlock_alone_closes_files_and_tcp() {
 #[test]
 fn a_sandbox_is_printed_and_refuses_what_it_must_not_open() {
     let desk = Desk::new();
-    configure(&desk, "[broker.enrolments.ci]\nprincipal = 'Agent::\"ci\"'");
+    // A server over HTTP has the same configuration.
+    let http = "[http]\ncertificate = \"server.pem\"\nkey = \"server.key\"\n\
+        [http.oauth]\nresource = \"https://palisade.example/mcp\"\n\
+        [http.oauth.issuers.login]\nissuer = \"https://login.example\"\n\
+        [http.clients]\nauthorities = \"authorities.pem\"\nrevoked = \"revoked.pem\"\n";
+    let enrolment = "[broker.enrolments.ci]\nprincipal = 'Agent::\"ci\"'";
+    configure(&desk, &format!("{enrolment}\n{http}"));
     let base = ["sandbox", "--config", "palisade.toml"];
     let run = |more: &[&str]| desk.run(&[&base, more].concat());
     run(&["--", "true"]).fails(2, &["palisade broker"]);
@@ -174,10 +180,21 @@ fn a_sandbox_is_printed_and_refuses_what_it_must_not_open() {
     run(&["--enrolment", "x", "--", "true"]).fails(2, &["no enrolment `x`"]);
     // Folders that hold something of the broker's, or are in it, by whatever name.
     desk.write("elsewhere/there", "");
-    desk.write("access-tokens.json", "{}");
+    let of_http = [
+        "server.pem",
+        "server.key",
+        "access-tokens.json",
+        "claims.toml",
+        "clients.toml",
+        "authorities.pem",
+        "revoked.pem",
+    ];
+    for file in of_http {
+        desk.write(file, "");
+    }
     std::os::unix::fs::symlink(desk.path("broker"), desk.path("elsewhere/link")).unwrap();
     for option in ["--writable", "--readable"] {
-        for kept in [
+        let others = [
             ".",
             "/",
             "broker",
@@ -187,8 +204,8 @@ fn a_sandbox_is_printed_and_refuses_what_it_must_not_open() {
             "palisade.toml",
             "demo.db",
             "demo-policies",
-            "access-tokens.json",
-        ] {
+        ];
+        for kept in others.into_iter().chain(of_http) {
             let told = ["would let the command reach", "folder beside it"];
             run(&[option, kept, "--", "true"]).fails(2, &told);
             let alone = ["--landlock-only", option, kept, "--", "true"];

@@ -553,6 +553,11 @@ fn the_examples_of_the_help_run() {
             "palisade.toml",
             "audit = \"audit.jsonl\"\n[connections.sales]\nurl = \"sqlite:demo.db\"\n[connections.hr]\nurl = \"sqlite:demo.db\"\n",
         );
+        // As `pg_dump --schema-only` prints it.
+        desk.write(
+            "sales.sql",
+            "CREATE TABLE public.orders (id bigint NOT NULL, PRIMARY KEY (id));\n",
+        );
         let mut arguments = command.to_vec();
         arguments.push("--help");
         let help = desk.run(&arguments).expect_exit(0).out;

@@ -168,3 +168,56 @@ fn what_is_wider_is_shown_by_cases() {
         "{narrower}"
     );
 }
+
+/// A policy that fails to evaluate for one principal is told in its cells, and the other principals are told of all the same.
+#[test]
+fn a_policy_that_fails_is_told_in_the_cells_of_whom_it_fails_for() {
+    let desk = Desk::empty();
+    let quota = "@id(\"all\") permit (principal is Agent, action, resource);
+@id(\"quota\") forbid (principal is Agent, action == Action::\"select\", resource) when { principal has quota && principal.quota + 9223372036854775807 < 0 };\n";
+    write(&desk, "old", quota);
+    write(&desk, "new", quota);
+    for folder in ["old", "new"] {
+        desk.write(
+            &format!("{folder}/principals.cedarschema"),
+            "entity Role in [Role];\nentity Agent in [Role] { quota?: Long };\nentity User in [Role];\n",
+        );
+        desk.write(
+            &format!("{folder}/entities.json"),
+            r#"[{"uid": {"type": "Agent", "id": "bob"}, "attrs": {"quota": 1}, "parents": []},
+                {"uid": {"type": "Agent", "id": "ann"}, "attrs": {}, "parents": []}]"#,
+        );
+    }
+    desk.run(&["policy", "lock", "new"]).expect_exit(0);
+    let lock = std::fs::read_to_string(desk.path("new/access.lock")).unwrap();
+    for line in [
+        "Agent::\"bob\": main.tea select: never: quota fails to evaluate\n",
+        "Agent::\"ann\": main.tea.name read: plain\n",
+    ] {
+        assert!(lock.contains(line), "{line}: {lock}");
+    }
+    assert!(
+        !lock.contains("Agent::\"bob\": main.tea.name read"),
+        "{lock}"
+    );
+    diff(&desk, &[]).expect_exit(0);
+    let over = ["--catalog", "new/tests/tea.sql", "--policies", "new"];
+    let who = desk.run(&[&["policy", "who", "tea"][..], &over].concat());
+    let who = who.expect_exit(0).out;
+    assert!(who.contains("never: quota fails to evaluate"), "{who}");
+    let what = desk.run(&[&["policy", "what", "Agent::\"bob\""][..], &over].concat());
+    let what = what.expect_exit(0).out;
+    assert!(what.contains("quota fails to evaluate"), "{what}");
+    // Where it no longer fails, more is permitted.
+    write(
+        &desk,
+        "new",
+        "@id(\"all\") permit (principal is Agent, action, resource);\n",
+    );
+    std::fs::remove_file(desk.path("new/access.lock")).unwrap();
+    let told = diff(&desk, &[]).expect_exit(1).out;
+    assert!(
+        told.contains("Agent::\"bob\": main.tea select: allow, was never: quota fails to evaluate"),
+        "{told}"
+    );
+}

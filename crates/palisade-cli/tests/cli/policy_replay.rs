@@ -303,3 +303,30 @@ fn records_of_other_versions_are_not_replayable() {
         json!({"records": 2, "differing": ["policies"]})
     );
 }
+
+/// Whether a statement was permitted tells which literals it may have had.
+#[test]
+fn a_record_tells_which_literals_there_may_have_been() {
+    let add = "@id(\"add\") permit (principal == Agent::\"ann\", action in [Action::\"insert\", Action::\"write\", Action::\"add\"], resource);
+@id(\"cheap\") forbid (principal, action == Action::\"add\", resource is row::main::tea) unless { resource has price && resource.price < 5 };\n";
+    for (price, exit) in [(4, 0), (7, 1)] {
+        let desk = desk(&[add], &[add, MASK]);
+        ask(&desk, &[]);
+        let sql = format!("INSERT INTO tea (id, name, price) VALUES (900, 'Assam', {price})");
+        let by = [
+            "--policies",
+            "old",
+            "--as",
+            "Agent::\"ann\"",
+            "--audit",
+            "audit.jsonl",
+        ];
+        desk.run(&[&["execute", "sqlite:tea.db", &sql][..], &by].concat())
+            .expect_exit(exit);
+        let told = diff(&desk, &["--audit", "audit.jsonl"]).expect_exit(0).out;
+        assert!(
+            told.contains("1 statements: 0 change, 1 stay as they are, 0 undecided"),
+            "{price}: {told}"
+        );
+    }
+}

@@ -8,7 +8,7 @@ use std::{
 use crate::firewall::{
     Firewall,
     access_level::AccessLevel,
-    access_table::{Cells, Place, is_enumerated},
+    access_table::{Cells, Failing, Place, is_enumerated},
 };
 use crate::{
     catalog::{ColumnId, Relation},
@@ -71,11 +71,11 @@ impl Firewall {
         let (mut outside, mut inside) = (Vec::new(), Vec::new());
         for policies in all {
             let view = policies.session(&session);
-            outside.push(self.cells_of_view(&view).map_err(fault)?);
+            outside.push(self.cells_of_view(&view, Failing::EndsAll).map_err(fault)?);
             for template in view.templates().map_err(fault)? {
                 let session = session.clone().running(&template.name, Vec::new());
                 let view = policies.session(&session);
-                inside.push(self.cells_of_view(&view).map_err(fault)?);
+                inside.push(self.cells_of_view(&view, Failing::EndsAll).map_err(fault)?);
             }
         }
         let both = outside.iter().chain(&inside);

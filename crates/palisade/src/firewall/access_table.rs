@@ -16,6 +16,7 @@ use serde::Serialize;
 use crate::firewall::{Firewall, access_level::AccessLevel, trace::describe_level};
 use crate::{
     catalog::{Change, Relation, RelationKind},
+    code::Code,
     error::Error,
     policy::{
         PolicySet, SessionView,
@@ -103,7 +104,7 @@ impl Firewall {
     /// What each of `principals` may do; those that may do the same stand together.
     ///
     /// # Errors
-    /// A policy that cannot be evaluated or written down.
+    /// A policy that cannot be written down. Where one fails to evaluate, a cell says so: `never: quota fails to evaluate`.
     pub fn access_classes(&self, principals: &[Principal]) -> Result<Vec<AccessClass>, Error> {
         let corners = self.policies.corners().map_err(Error::Internal)?;
         let mut classes: BTreeMap<Vec<AccessCell>, Vec<String>> = BTreeMap::new();
@@ -173,7 +174,7 @@ impl Firewall {
             [] => {
                 let own = self.policies.about_principal(principal);
                 let policies = own.as_ref().unwrap_or(&self.policies);
-                let cells = self.cells_of_view(&policies.session(&session))?;
+                let cells = self.cells_of_view(&policies.session(&session), Failing::IsTold)?;
                 return Ok(cells
                     .into_iter()
                     .map(|(place, decided)| cell(place, decided.value))
@@ -187,7 +188,7 @@ impl Firewall {
             .map(|policies| {
                 let own = policies.about_principal(principal);
                 let policies = own.as_ref().unwrap_or(policies);
-                self.cells_of_view(&policies.session(&session))
+                self.cells_of_view(&policies.session(&session), Failing::IsTold)
             })
             .collect::<Result<Vec<Cells>, _>>()?;
         let places: BTreeSet<&Place> = found.iter().flat_map(BTreeMap::keys).collect();
@@ -223,15 +224,21 @@ impl Firewall {
         Ok(cells)
     }
 
-    pub(super) fn cells_of_view(&self, view: &SessionView) -> Result<Cells, Rejection> {
+    pub(super) fn cells_of_view(
+        &self,
+        view: &SessionView,
+        failing: Failing,
+    ) -> Result<Cells, Rejection> {
         let mut cells = Cells::new();
         for relation in self.catalog.relations() {
             if !is_enumerated(relation) {
                 continue;
             }
-            add_reads(&mut cells, view, relation)?;
+            let reads = add_reads(&mut cells, view, relation);
+            failing.settle(&mut cells, (relation, "select"), reads)?;
             if self.changes {
-                add_changes(&mut cells, view, relation)?;
+                let changes = add_changes(&mut cells, view, relation);
+                failing.settle(&mut cells, (relation, "change"), changes)?;
             }
         }
         for template in view.templates()? {
@@ -239,6 +246,39 @@ impl Firewall {
             cells.insert(place, Decided::allowed(String::new(), BTreeSet::new()));
         }
         Ok(cells)
+    }
+}
+
+/// What becomes of the cells of a relation where a policy fails to evaluate. Every such statement is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Failing {
+    /// There are none, of any relation.
+    EndsAll,
+    /// A cell says which policy that is.
+    IsTold,
+}
+
+impl Failing {
+    fn settle(
+        self,
+        cells: &mut Cells,
+        (relation, action): (&Relation, &'static str),
+        decided: Result<(), Rejection>,
+    ) -> Result<(), Rejection> {
+        match (decided, self) {
+            (Err(why), Self::IsTold) if why.code() == Code::PolicyEvaluationFailed => {
+                let by: BTreeSet<String> = why.policies().iter().cloned().collect();
+                let failing: Vec<&str> = by.iter().map(String::as_str).collect();
+                let decided = Decided {
+                    value: format!("never: {} fails to evaluate", failing.join(", ")),
+                    level: AccessLevel::Never,
+                    by,
+                };
+                cells.insert((relation.uid.clone(), None, action), decided);
+                Ok(())
+            }
+            (decided, Self::EndsAll | Self::IsTold) => decided,
+        }
     }
 }
 
