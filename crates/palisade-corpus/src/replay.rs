@@ -291,7 +291,6 @@ impl Versions<'_> {
             return Fate::NotReplayable;
         }
         let mut fates = Vec::new();
-        let mut is_contradicted = false;
         for text in &texts {
             let (Some(was), Some(is)) = (
                 self.old.decide(text, &asked.params, &session),
@@ -305,11 +304,9 @@ impl Versions<'_> {
             if is_no_statement && asked.literals == Literals::LeftOut {
                 continue;
             }
-            // With what was asked for in its place, the older policies decided as the record says.
-            let is_as_recorded =
-                (asked.was_permitted).is_none_or(|permitted| permitted == was.code.is_none());
-            if !is_as_recorded && asked.literals == Literals::LeftOut {
-                is_contradicted = true;
+            // What was permitted had no such literal. What was refused may have been so for other reasons.
+            let is_contradicted = asked.was_permitted == Some(true) && was.code.is_some();
+            if is_contradicted && asked.literals == Literals::LeftOut {
                 continue;
             }
             fates.push(
@@ -328,7 +325,7 @@ impl Versions<'_> {
             (Some(None), None) => Fate::Same,
             (Some(Some(change)), None) => Fate::Changes(change),
             // What was refused whatever was asked for still is.
-            (None, _) if asked.was_permitted == Some(false) && !is_contradicted => Fate::Same,
+            (None, _) if asked.was_permitted == Some(false) => Fate::Same,
             (None, _) | (Some(_), Some(_)) => Fate::Undecided,
         }
     }
