@@ -35,7 +35,7 @@ pub struct PolicyDiff {
     pub dropped: Vec<String>,
     /// Over how many tables policies were compared.
     pub compared: usize,
-    /// Why policies could not be compared over other tables, or for a principal, one entry for each.
+    /// Why policies could not be compared over other tables, one entry for each.
     pub undecided: Vec<String>,
 }
 
@@ -171,7 +171,7 @@ impl PolicyTests {
                 },
                 named: "wider".to_owned(),
             };
-            for mut change in ground.compare(&pair, &mut diff, self.progress())? {
+            for mut change in ground.compare(&pair, &mut diff.witnesses, self.progress())? {
                 // What was found over the newer tables is found once.
                 if ground.is_of_both_names && !changes.contains(&change) {
                     let _ = write!(change.of, ", over `{}` as it was", ground.catalog);
@@ -221,7 +221,7 @@ impl Ground<'_> {
     fn compare(
         &self,
         pair: &Pair<'_>,
-        diff: &mut PolicyDiff,
+        witnesses: &mut Vec<Witness>,
         progress: &Progress,
     ) -> Result<Vec<PolicyChange>, RunError> {
         let (before, after) = (pair.old, pair.new);
@@ -236,17 +236,13 @@ impl Ground<'_> {
         let count = progress.count("principals", principals.len());
         for principal in &principals {
             count.add_one();
-            let (was, is) = match (cells(&old, principal), cells(&new, principal)) {
-                (Ok(was), Ok(is)) => (was, is),
-                (Err(fault), _) | (_, Err(fault)) => {
-                    diff.undecided.push(format!(
-                        "{} over `{}`: {fault}",
-                        AccessClass::describe_member(principal),
-                        self.catalog
-                    ));
-                    continue;
-                }
+            let fault = |source| RunError::Policies {
+                policies: OWN_POLICIES.to_owned(),
+                catalog: self.catalog.clone(),
+                source,
             };
+            let was = cells(&old, principal).map_err(fault)?;
+            let is = cells(&new, principal).map_err(fault)?;
             changes.extend(compare_cells(&was, &is, principal));
             // Only the newer policies' own tables have a place for a case.
             if self.whose == Whose::Old {
@@ -254,11 +250,11 @@ impl Ground<'_> {
             }
             for one in list_differing(principal, [&was, &is], &new) {
                 let cell = (one.place.clone(), one.was.clone(), one.is.clone());
-                if diff.witnesses.len() < MAX_WITNESSES
+                if witnesses.len() < MAX_WITNESSES
                     && direction(&one.was, &one.is).is_wider()
                     && told.insert(cell)
                 {
-                    (diff.witnesses).extend(pair.find_permitted(&new, &one));
+                    witnesses.extend(pair.find_permitted(&new, &one));
                 }
             }
         }

@@ -250,8 +250,11 @@ impl Version {
         let firewall = runner.firewall_over(catalog, OWN_POLICIES)?;
         let mut cells = BTreeMap::new();
         for principal in principals {
-            // For whom a policy fails, each statement is decided all the same, and tells so.
-            let found = diff::cells(&firewall, principal).unwrap_or_default();
+            let found = diff::cells(&firewall, principal).map_err(|source| RunError::Policies {
+                policies: OWN_POLICIES.to_owned(),
+                catalog: catalog.to_owned(),
+                source,
+            })?;
             cells.insert((*principal).clone(), found);
         }
         Ok(Self { firewall, cells })

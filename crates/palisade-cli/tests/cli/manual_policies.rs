@@ -2,15 +2,15 @@
 //!
 //! They are read from their pages. A file of `manual_policies` has the cases of a page, and what stands beside its policies.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::{fs, path::Path};
 
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::desk::Desk;
+use crate::{
+    desk::Desk,
+    manual::{blocks, pages, root},
+};
 
 /// The file that holds the blocks of a page.
 const SHOWN: &str = "example.cedar";
@@ -228,47 +228,14 @@ fn is_covered(policy: &Value) -> bool {
     policy["cases"] != 0 && are_seen
 }
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
-/// README and every page of the manual.
-fn pages() -> Vec<String> {
-    let mut out = vec!["README.md".to_owned()];
-    let mut folders = vec![PathBuf::from("docs")];
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(root().join(&folder)).unwrap() {
-            let entry = entry.unwrap();
-            let path = folder.join(entry.file_name());
-            if entry.file_type().unwrap().is_dir() {
-                folders.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "md") {
-                out.push(path.to_str().unwrap().replace('\\', "/"));
-            }
-        }
-    }
-    out
-}
-
 /// The blocks of Cedar in a page.
 fn read_policies(page: &str) -> Vec<String> {
     let text = fs::read_to_string(root().join(page)).unwrap();
-    let mut out = Vec::new();
-    let mut open: Option<(bool, String)> = None;
-    for line in text.lines() {
-        open = match (line.strip_prefix("```"), open) {
-            (Some(info), None) => {
-                let is_cedar = info.trim().split(',').next() == Some("cedar");
-                Some((is_cedar, String::new()))
-            }
-            (Some(_), Some((is_cedar, block))) => {
-                out.extend(is_cedar.then_some(block));
-                None
-            }
-            (None, Some((is_cedar, block))) => Some((is_cedar, format!("{block}{line}\n"))),
-            (None, None) => None,
-        };
-    }
+    let blocks = blocks::read(&text).into_iter();
+    let out: Vec<String> = blocks
+        .filter(|block| block.language() == "cedar")
+        .map(|block| block.text)
+        .collect();
     // A fence that does not begin its line would be missed.
     assert_eq!(text.matches("```cedar").count(), out.len(), "{page}");
     out

@@ -235,8 +235,9 @@ impl Firewall {
                 continue;
             }
             let reads = add_reads(&mut cells, view, relation);
-            failing.settle(&mut cells, (relation, "select"), reads)?;
-            if self.changes {
+            let is_read = failing.settle(&mut cells, (relation, "select"), reads)?;
+            // A change asks what may be read as well, and is refused where that fails.
+            if self.changes && is_read {
                 let changes = add_changes(&mut cells, view, relation);
                 failing.settle(&mut cells, (relation, "change"), changes)?;
             }
@@ -259,12 +260,13 @@ pub(super) enum Failing {
 }
 
 impl Failing {
+    /// Whether it was decided.
     fn settle(
         self,
         cells: &mut Cells,
         (relation, action): (&Relation, &'static str),
         decided: Result<(), Rejection>,
-    ) -> Result<(), Rejection> {
+    ) -> Result<bool, Rejection> {
         match (decided, self) {
             (Err(why), Self::IsTold) if why.code() == Code::PolicyEvaluationFailed => {
                 let by: BTreeSet<String> = why.policies().iter().cloned().collect();
@@ -275,9 +277,9 @@ impl Failing {
                     by,
                 };
                 cells.insert((relation.uid.clone(), None, action), decided);
-                Ok(())
+                Ok(false)
             }
-            (decided, Self::EndsAll | Self::IsTold) => decided,
+            (decided, Self::EndsAll | Self::IsTold) => decided.map(|()| true),
         }
     }
 }

@@ -3,23 +3,23 @@
 use std::ops::Range;
 
 /// A block between fences.
-pub(super) struct Block {
+pub(crate) struct Block {
     /// What stands behind the opening fence: the language, then attributes, set apart by commas.
-    pub(super) info: String,
+    pub(crate) info: String,
     /// Its lines in the page, from 0, without the fences.
-    pub(super) lines: Range<usize>,
+    pub(crate) lines: Range<usize>,
     /// Its text, each line ended.
-    pub(super) text: String,
+    pub(crate) text: String,
 }
 
 impl Block {
     /// The language.
-    pub(super) fn language(&self) -> &str {
+    pub(crate) fn language(&self) -> &str {
         self.info.split(',').next().unwrap_or_default()
     }
 
     /// The exit code of the attribute `exit-N`: rustdoc, which reads README too, takes no `=`.
-    pub(super) fn exit(&self) -> i32 {
+    pub(crate) fn exit(&self) -> i32 {
         let mut attributes = self.info.split(',').skip(1);
         attributes
             .find_map(|attribute| attribute.strip_prefix("exit-"))
@@ -27,19 +27,19 @@ impl Block {
     }
 
     /// The value of the attribute `name=…`.
-    pub(super) fn attribute(&self, name: &str) -> Option<&str> {
+    pub(crate) fn attribute(&self, name: &str) -> Option<&str> {
         let mut attributes = self.info.split(',').skip(1);
         attributes.find_map(|attribute| attribute.strip_prefix(name)?.strip_prefix('='))
     }
 
     /// Whether the word `name` is an attribute.
-    pub(super) fn is(&self, name: &str) -> bool {
+    pub(crate) fn is(&self, name: &str) -> bool {
         self.info.split(',').skip(1).any(|word| word == name)
     }
 }
 
 /// The blocks of a page, in order.
-pub(super) fn read(page: &str) -> Vec<Block> {
+pub(crate) fn read(page: &str) -> Vec<Block> {
     let mut blocks = Vec::new();
     let mut open: Option<Block> = None;
     for (number, line) in page.lines().enumerate() {

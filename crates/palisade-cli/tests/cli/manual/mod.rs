@@ -3,7 +3,7 @@
 //!
 //! `PALISADE_WRITE_DOCS=1` writes the pages anew instead of comparing them.
 
-mod blocks;
+pub(crate) mod blocks;
 mod generated;
 mod shell;
 
@@ -34,12 +34,12 @@ const MADE_ELSEWHERE: &[&str] = &[
     "docs/reference/types.md",
 ];
 
-fn root() -> PathBuf {
+pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
 /// Every Markdown file of the manual, and those in the top folder that show commands.
-fn pages() -> Vec<String> {
+pub(crate) fn pages() -> Vec<String> {
     let mut out = vec!["README.md".to_owned(), "SECURITY.md".to_owned()];
     let mut folders = vec![PathBuf::from("docs")];
     while let Some(folder) = folders.pop() {
