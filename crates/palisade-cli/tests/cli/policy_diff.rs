@@ -203,7 +203,7 @@ fn a_policy_that_fails_is_told_in_the_cells_of_whom_it_fails_for() {
     let over = ["--catalog", "new/tests/tea.sql", "--policies", "new"];
     let delete = ["--as", "Agent::\"bob\"", "DELETE FROM tea WHERE id = 1"];
     let told = desk.run(&[&["check"][..], &over, &delete].concat());
-    let told = told.expect_exit(1).out;
+    let told = told.expect_exit(3).out;
     assert!(told.contains("policy.evaluation-failed"), "{told}");
     diff(&desk, &[]).expect_exit(0);
     let who = desk.run(&[&["policy", "who", "tea"][..], &over].concat());
