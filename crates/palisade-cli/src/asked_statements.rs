@@ -7,7 +7,11 @@ use std::{
     time::Duration,
 };
 
-use palisade::{session::Principal, value::Params};
+use palisade::{
+    code::Code,
+    session::{Principal, Transport},
+    value::Params,
+};
 use palisade_corpus::{AskedStatement, Literals, PolicyVersions};
 use palisade_host::{audit_log_of, list_audit_files};
 use serde::{Deserialize, Serialize};
@@ -29,6 +33,16 @@ struct StatementLine {
     r#as: String,
 }
 
+/// Principal, statement, template, transport, and the code if it was refused. What was permitted with some literals and refused
+/// with others is two: each may change.
+type Shape = (
+    String,
+    String,
+    Option<String>,
+    &'static str,
+    (bool, Option<Code>),
+);
+
 /// What counts of a record of an audit log, which has more keys from version to version.
 #[derive(Deserialize)]
 struct RecordLine {
@@ -36,8 +50,11 @@ struct RecordLine {
     kind: Option<String>,
     principal: Option<String>,
     statement: Option<String>,
+    template: Option<String>,
+    transport: Option<String>,
     time_ms: Option<u64>,
     decision: Option<String>,
+    code: Option<String>,
     #[serde(default)]
     dry_run: bool,
     session: Option<String>,
@@ -64,6 +81,12 @@ impl RecordLine {
             entities: self.entities_digest.clone(),
             catalog: self.catalog_digest.clone(),
         }
+    }
+
+    /// How the statement came; of an older record that does not say it, as if from within a program.
+    fn transport(&self) -> Transport {
+        let name = self.transport.as_deref();
+        name.and_then(Transport::from_name).unwrap_or_default()
     }
 }
 
@@ -137,7 +160,9 @@ pub(crate) fn mark(principal: Principal, sql: String) -> AskedStatement {
     AskedStatement {
         principal,
         sql,
+        template: None,
         params: Params::None,
+        transport: Transport::default(),
         first: Duration::ZERO,
         last: Duration::ZERO,
         count: 1,
@@ -146,6 +171,7 @@ pub(crate) fn mark(principal: Principal, sql: String) -> AskedStatement {
         obligations: BTreeSet::new(),
         literals: Literals::Kept,
         was_permitted: None,
+        refused_with: None,
     }
 }
 
@@ -157,6 +183,7 @@ pub(crate) fn read_record(path: &Path, seq: u64) -> Result<AskedStatement, Failu
         if read.seq != Some(seq) {
             return Ok(());
         }
+        let transport = read.transport();
         let (Some("statement"), Some(principal), Some(sql)) =
             (read.kind.as_deref(), read.principal, read.statement)
         else {
@@ -165,6 +192,8 @@ pub(crate) fn read_record(path: &Path, seq: u64) -> Result<AskedStatement, Failu
         found = Some(AskedStatement {
             last: Duration::from_millis(read.time_ms.unwrap_or_default()),
             literals: Literals::LeftOut,
+            template: read.template,
+            transport,
             ..mark(parse_principal(&principal)?, sql)
         });
         Ok(())
@@ -203,7 +232,7 @@ pub(crate) fn read_audit(
         })?;
     }
     let mut log = AskedInLog::default();
-    let mut by_shape: BTreeMap<(String, String), AskedStatement> = BTreeMap::new();
+    let mut by_shape: BTreeMap<Shape, AskedStatement> = BTreeMap::new();
     let mut others: BTreeMap<(String, String, Vec<&'static str>), u64> = BTreeMap::new();
     for file in files {
         for_each_line(&file, &mut |line| {
@@ -213,6 +242,7 @@ pub(crate) fn read_audit(
                 return Ok(());
             }
             let versions = read.versions();
+            let transport = read.transport();
             let (Some(principal), Some(sql)) = (read.principal, read.statement) else {
                 return Err("the record has no `principal` or no `statement`".to_owned());
             };
@@ -231,6 +261,7 @@ pub(crate) fn read_audit(
                     .session
                     .is_none_or(|session| !tainted.contains(&session));
             let permitted = read.decision.as_deref() == Some("allow");
+            let refused_with = read.code.as_deref().and_then(Code::from_slug);
             let parsed = parse_principal(&principal)?;
             if let Some((at_hand, others_are)) = at_hand {
                 let differing = at_hand.list_differing(&versions);
@@ -243,11 +274,20 @@ pub(crate) fn read_audit(
                     }
                 }
             }
-            let known = by_shape.entry((principal, sql.clone()));
+            let shape = (
+                principal,
+                sql.clone(),
+                read.template.clone(),
+                transport.name(),
+                (permitted, refused_with),
+            );
+            let known = by_shape.entry(shape);
             let known = known.or_insert_with(|| AskedStatement {
                 principal: parsed,
                 sql,
+                template: read.template,
                 params: Params::None,
+                transport,
                 first: at,
                 last: at,
                 count: 0,
@@ -256,6 +296,7 @@ pub(crate) fn read_audit(
                 obligations: BTreeSet::new(),
                 literals: Literals::LeftOut,
                 was_permitted: Some(permitted),
+                refused_with,
             });
             known.count += 1;
             known.needed_approval |= read.approval.is_some();
@@ -263,7 +304,6 @@ pub(crate) fn read_audit(
             known.first = known.first.min(at);
             known.last = known.last.max(at);
             known.obligations.extend(read.obligations);
-            known.was_permitted = Some(permitted || known.was_permitted == Some(true));
             Ok(())
         })?;
     }

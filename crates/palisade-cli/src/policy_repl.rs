@@ -1,6 +1,7 @@
 //! `palisade policy repl`: statements one after another, asked as a principal.
 
 use std::{
+    collections::BTreeMap,
     io::{BufRead, IsTerminal as _, Write as _},
     sync::Arc,
 };
@@ -11,7 +12,7 @@ use palisade::{
     firewall::Firewall,
     policy::PolicySources,
     session::{Principal, Session, Transport},
-    value::Params,
+    value::{Params, Value},
 };
 
 use crate::{
@@ -34,6 +35,7 @@ const HELP: &str = "\
 A statement ends with `;` at the end of a line, or with an empty line.
   :as PRINCIPAL      ask as another, for example :as Agent::\"support-bot\"
   :params JSON       the parameters of the statements that follow
+  :run NAME JSON     run a template, for example :run tickets-of {\"customer\": 1}
   :explain           tell how the last statement was decided
   :explain STATEMENT tell how this one is
   :reload            read the policies again
@@ -54,8 +56,13 @@ pub(crate) fn run(arguments: &ReplArguments) -> Result<Exit, Failure> {
         policies: setup.policies,
         ground,
     };
-    if let Some(sql) = sql {
-        repl.ask(sql)?;
+    match sql {
+        Some(line) if line.starts_with(':') => match repl.obey(line.trim())? {
+            Next::Go => {}
+            Next::Leave => return Ok(Exit::Permitted),
+        },
+        Some(sql) => repl.ask(sql)?,
+        None => {}
     }
     repl.read(&mut std::io::stdin().lock())?;
     Ok(Exit::Permitted)
@@ -129,6 +136,16 @@ impl Ground {
         }
     }
 
+    /// The answer of a template with its arguments.
+    fn run(&self, name: &str, arguments: &BTreeMap<String, Value>, session: &Session) -> Answer {
+        match self {
+            Self::Rows(gate) => gate.run(name, arguments, session),
+            Self::Decisions(firewall) => {
+                Answer::decided(firewall.run(name, arguments, &crate::host::now(session)))
+            }
+        }
+    }
+
     /// Decides by these policies from now on.
     fn reload(&mut self, sources: &PolicySources) -> Result<(), Error> {
         match self {
@@ -160,8 +177,8 @@ struct Repl {
     format: Format,
     /// Bytes of a statement that are kept.
     max_bytes: usize,
-    /// The last statement.
-    last: Option<String>,
+    /// The last statement, or that of the last template.
+    last: Option<Request>,
 }
 
 impl Repl {
@@ -232,8 +249,39 @@ impl Repl {
         if sql.is_empty() {
             return Ok(());
         }
-        let answer = self.ground.answer(&self.request(sql));
-        self.last = Some(sql.to_owned());
+        let request = self.request(sql);
+        let answer = self.ground.answer(&request);
+        self.last = Some(request);
+        print(&answer, self.format)
+    }
+
+    /// Runs the template that `asked` names first, with the arguments that follow.
+    fn run(&mut self, asked: &str) -> Result<(), Failure> {
+        let (name, arguments) = asked.split_once(char::is_whitespace).unwrap_or((asked, ""));
+        let arguments = match arguments.trim() {
+            "" => Params::None,
+            json => match read_params(Some(json)) {
+                Ok(arguments) => arguments,
+                Err(failure) => return self.tell(&failure.to_string()),
+            },
+        };
+        let arguments = match arguments {
+            Params::None => BTreeMap::new(),
+            Params::Named(arguments) => arguments,
+            Params::Positional(_) => {
+                let form = "error: the arguments have names; write them as `{\"customer\": 1}`";
+                return self.tell(form);
+            }
+        };
+        let answer = self.ground.run(name, &arguments, &self.session);
+        let firewall = self.ground.firewall();
+        let call = firewall.instantiate(name, &arguments, &self.session);
+        // Of a template that is not there, there is nothing to explain.
+        self.last = call.ok().map(|call| Request {
+            sql: call.sql().to_owned(),
+            params: call.params().clone(),
+            session: call.session().clone(),
+        });
         print(&answer, self.format)
     }
 
@@ -258,13 +306,18 @@ impl Repl {
             (":quit" | ":q", "") => return Ok(Next::Leave),
             (":help", "") => self.tell(HELP.trim_end())?,
             (":reload", "") => self.reload()?,
-            (":explain", "") => match self.last.clone() {
-                Some(sql) => self.explain(&sql)?,
+            (":run", "") => {
+                self.tell("error: which template? `:run NAME {\"PARAMETER\": VALUE}`")?
+            }
+            (":run", asked) => self.run(asked)?,
+            (":explain", "") => match &self.last {
+                Some(request) => self.explain(request)?,
                 None => self.tell("error: there is no statement yet; ask one first")?,
             },
             (":explain", sql) => {
-                self.explain(sql)?;
-                self.last = Some(sql.to_owned());
+                let request = self.request(sql);
+                self.explain(&request)?;
+                self.last = Some(request);
             }
             (":as", principal) => self.ask_as(principal)?,
             (":params", "") => self.params = Params::None,
@@ -279,8 +332,8 @@ impl Repl {
         Ok(Next::Go)
     }
 
-    fn explain(&self, sql: &str) -> Result<(), Failure> {
-        let answer = explain::explain(&self.ground.firewall(), &self.request(sql));
+    fn explain(&self, request: &Request) -> Result<(), Failure> {
+        let answer = explain::explain(&self.ground.firewall(), request);
         print(&answer, self.format)
     }
 

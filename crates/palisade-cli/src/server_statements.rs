@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use palisade::{session::Principal, value::Params};
+use palisade::{
+    session::{Principal, Transport},
+    value::Params,
+};
 use palisade_corpus::{AskedStatement, Literals};
 
 use crate::{
@@ -146,7 +149,9 @@ fn to_asked(
             Engine::Postgres => leave_numbers_out(&text),
             Engine::Mysql => spell_lists(&text),
         },
+        template: None,
         params: Params::None,
+        transport: Transport::default(),
         first,
         last,
         count: calls,
@@ -155,6 +160,7 @@ fn to_asked(
         obligations: BTreeSet::new(),
         literals: Literals::LeftOut,
         was_permitted: None,
+        refused_with: None,
     })
 }
 

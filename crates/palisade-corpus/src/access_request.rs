@@ -150,7 +150,9 @@ struct Desk<'d> {
 
 impl Desk<'_> {
     fn session(&self) -> Session {
-        Session::new(self.asked.principal.clone()).at(self.asked.last)
+        Session::new(self.asked.principal.clone())
+            .at(self.asked.last)
+            .over(self.asked.transport)
     }
 
     /// How `firewall` refuses `text`; none if it does not.

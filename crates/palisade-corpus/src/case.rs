@@ -88,10 +88,14 @@ pub struct Case {
     pub at: Duration,
     /// How the statement comes.
     pub transport: Transport,
-    /// The statement.
+    /// The statement; empty where a template is run.
     pub sql: String,
-    /// Its parameters.
+    /// The template that is run instead.
+    pub template: Option<String>,
+    /// The parameters of the statement, or the arguments of the template.
     pub params: Params,
+    /// The same as they are written; none where there are none.
+    pub written_params: Option<serde_json::Value>,
     /// Limits that may be lower than the default ones.
     pub limits: Limits,
     /// What becomes of cells with findings.
@@ -130,7 +134,9 @@ impl Case {
             at: Duration::ZERO,
             transport: Transport::Library,
             sql: sql.to_owned(),
+            template: None,
             params: Params::None,
+            written_params: None,
             limits: Limits::default(),
             on_finding: Action::Flag,
             bench: false,
@@ -153,6 +159,10 @@ pub struct Expectation {
     pub rewritten: Option<String>,
     /// Texts that what is run contains.
     pub rewritten_has: Vec<String>,
+    /// The most milliseconds that policies give it.
+    pub max_time_ms: Option<u64>,
+    /// Who may approve it as a change, and who may not.
+    pub approvers: Vec<(Principal, bool)>,
     /// Whether masks and row filters apply, where the case is a cell of a matrix.
     pub shown: Option<Shown>,
     /// Whether it is a cell that nothing establishes yet, which fails whatever comes out.
@@ -226,6 +236,8 @@ impl Expectation {
             policies: None,
             rewritten: None,
             rewritten_has: Vec::new(),
+            max_time_ms: None,
+            approvers: Vec::new(),
             shown: None,
             is_unverified: false,
             columns: None,

@@ -26,7 +26,10 @@ impl Case {
         if self.transport != Transport::default() {
             set("transport", value(self.transport.name()));
         }
-        set("sql", value(&self.sql));
+        match &self.template {
+            None => set("sql", value(&self.sql)),
+            Some(template) => set("template", value(template)),
+        }
         expect(&self.expect, &mut set);
         let mut cases = ArrayOfTables::new();
         cases.push(table);

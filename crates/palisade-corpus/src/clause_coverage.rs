@@ -153,13 +153,18 @@ fn watch(runner: &Runner, clause: &Clause, cases: &[CaseTouches]) -> Seen {
         let Some(firewall) = runner.firewall(case) else {
             continue;
         };
+        let session = match case.question(firewall) {
+            Ok(asked) => asked.session,
+            // Of a template that is not there for whoever asks.
+            Err(_) => case.session(),
+        };
         for Touched {
             table,
             column,
             usages: _,
         } in touched
         {
-            let value = firewall.clause_value(clause, &case.session(), table, column.as_deref());
+            let value = firewall.clause_value(clause, &session, table, column.as_deref());
             if let Some(value) = value {
                 seen.note(value);
             }
@@ -234,7 +239,9 @@ fn count_rows(runner: &Runner, case: &Case, table: &str) -> Option<u64> {
     let (schema, table) = table.split_once('.')?;
     let question = Case {
         sql: format!("SELECT count(*) AS n FROM {}.{}", name(schema), name(table)),
+        template: None,
         params: Params::None,
+        written_params: None,
         ..case.clone()
     };
     let answer = runner.answer(&question).ok()?;

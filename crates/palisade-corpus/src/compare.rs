@@ -267,6 +267,30 @@ fn operators_part(case: &Case, answer: &Answer, out: &mut Vec<Difference>) {
             out.push(Difference::new("rewritten", expected, got).with_smallest(smallest));
         }
     }
+    if let Some(expected) = case.expect.max_time_ms
+        && answer.max_time_ms != Some(expected)
+    {
+        let tell = |most: Option<u64>| match most {
+            Some(most) => format!("{most} milliseconds"),
+            None => "no policy about time".to_owned(),
+        };
+        let got = tell(answer.max_time_ms);
+        out.push(Difference::new("max time", tell(Some(expected)), got));
+    }
+    for ((who, is_one), got) in case.expect.approvers.iter().zip(&answer.approvals) {
+        if *is_one != got.is_permitted {
+            let tell = |may: bool| match may {
+                true => format!("{who} may approve it"),
+                false => format!("{who} may not approve it"),
+            };
+            let by = match got.policies.as_slice() {
+                [] => "no policy permits it".to_owned(),
+                ids => format!("by {}", ids.join(", ")),
+            };
+            let got = format!("{}, {by}", tell(got.is_permitted));
+            out.push(Difference::new("approvers", tell(*is_one), got));
+        }
+    }
     let rewritten = answer.rewritten.as_deref().unwrap_or_default();
     for fragment in &case.expect.rewritten_has {
         if !rewritten.contains(fragment.as_str()) {

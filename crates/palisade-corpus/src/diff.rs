@@ -309,7 +309,7 @@ fn question(case: &Case) -> String {
         (
             &case.name,
             &case.principal,
-            &case.sql,
+            (&case.sql, &case.template),
             &case.params,
             case.at,
             case.transport,
@@ -458,7 +458,8 @@ mod tests {
                 "allow",
                 Direction::NewlyPermitted,
             ),
-            ("allow", "never or allow, by a", Direction::Otherwise),
+            ("allow", "never or allow, by a", Direction::Narrower),
+            ("never", "never or allow, by a", Direction::NewlyPermitted),
         ] {
             assert_eq!(direction(old, new), expected, "{old}, {new}");
         }

@@ -148,6 +148,12 @@ pub(crate) fn resolve(
             "it was asked only in sessions in which instructions to a model were found".to_owned(),
         );
     }
+    // Permits of the statement would let it be asked outside of the template too.
+    if let Some(name) = &asked.template {
+        return Err(format!(
+            "it ran as the template `{name}`: by hand, permit `run` of it, and what it touches `when {{ context has template && context.template == \"{name}\" }}`"
+        ));
+    }
     let session = Session::new(asked.principal.clone()).at(asked.last);
     let mut why = "its text was not recorded".to_owned();
     for text in put_in_literals(asked) {

@@ -49,23 +49,25 @@
 //! | `token_lifetime` | `"24h"`, as in the configuration; without it tokens do not expire |
 //! | `never` | texts that no answer may contain; added to those of each case |
 //!
-//! Keys of a case beside `name`, `why`, `sql` and `decision`:
+//! Keys of a case beside `name`, `why`, `decision`, and `sql` or `template`, the name of a template that is run:
 //!
 //! | key | of | meaning |
 //! |---|---|---|
 //! | `ids` | all | the techniques that it tries, from `techniques.toml` |
-//! | `params`, `limits`, `on_finding` | all | the request and the limits |
+//! | `params`, `limits`, `on_finding` | all | the request and the limits; of a template `params` are its arguments by name |
 //! | `bench` | all | the benchmarks measure it |
 //! | `policies` | all | the determining policies |
 //! | `code`, `message` | refused | the code, and the exact message |
 //! | `rewritten` | allowed | the exact text that runs |
 //! | `columns`, `masked`, `rows` | allowed | the answer |
 //! | `used_masks`, `empty_reason` | allowed | what it says of masked columns that were used, and why there is no row |
-//! | `ordered` | allowed | whether the order of rows counts; by default whether the statement says ORDER BY |
+//! | `ordered` | allowed | whether the order of rows counts; by default whether `sql` says ORDER BY |
+//! | `max_time_ms` | allowed | the most milliseconds that policies give it |
 //! | `truncated`, `findings` | allowed | the notices of the answer |
 //! | `preserve` | allowed | names and rows equal those of the bare engine |
 //! | `affected` | changes | how many rows change |
 //! | `on_data` | changes | the code of the refusal once the statement runs over the data |
+//! | `approvers`, `no_approvers` | changes | principals who may approve it, and who may not |
 //!
 //! A policy folder may name a server for catalogs of PostgreSQL, MySQL and MariaDB, in `tests/servers.toml`; then their
 //! cases run, and have rows:
@@ -119,6 +121,7 @@ mod prove_any;
 mod prove_any_compare;
 mod prove_bound;
 mod prove_compare;
+mod question;
 mod replay;
 mod report;
 mod reproduce;
@@ -159,7 +162,7 @@ pub use property::{Bound, Claim, Properties, Property, RowBound, Who};
 pub use prove::{Counterexample, Outcome, Proof, Proofs, ProveError, World};
 pub use replay::{AskedStatement, Literals, PolicyVersions, Replay};
 pub use report::{CaseResult, Report, Status, TextForm};
-pub use run::{Answer, Ran, RunError, Runner, SECRET};
+pub use run::{Answer, Approval, Ran, RunError, Runner, SECRET};
 pub use survivor::Survivor;
 pub use test_rule::{EXAMPLE_FILES, TestRule, TestWarning, TestWarnings};
 pub use test_server::TestServer;

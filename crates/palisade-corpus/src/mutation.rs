@@ -321,6 +321,8 @@ fn is_alike(case: &Case, was: &Answer, is: &Answer) -> bool {
             answer.code,
             answer.rewritten.clone(),
             answer.shown,
+            answer.max_time_ms,
+            answer.approvals.clone(),
             answer.json.clone(),
         )
     };

@@ -6,7 +6,8 @@ use std::{
 };
 
 use palisade::{
-    catalog::RelationKind, firewall::AccessClass, policy::PolicySources, session::Principal,
+    catalog::RelationKind, code::Code, firewall::AccessClass, policy::PolicySources,
+    session::Principal,
 };
 use serde::Serialize;
 
@@ -184,6 +185,13 @@ pub(crate) fn measure<'c>(
     for CaseResult { case, answer, .. } in results {
         let Some(answer) = answer else { continue };
         let mut determined: BTreeSet<String> = answer.policies.iter().cloned().collect();
+        for approval in &answer.approvals {
+            actions.mark("approve");
+            determined.extend(approval.policies.iter().cloned());
+        }
+        if case.template.is_some() && answer.code != Some(Code::TemplateUnknown) {
+            actions.mark("run");
+        }
         if let Some(action) = runner.find_action(case) {
             actions.mark(action);
         }

@@ -7,10 +7,14 @@ use std::{
 };
 
 use palisade::{
-    code::Code,
+    code::{Code, Fault, Stage},
     firewall::{Decision, Firewall, Trace},
-    session::{Principal, Session},
-    value::Params,
+    policy::{
+        PolicySources,
+        template::{ParameterType, Template},
+    },
+    session::{Principal, Session, Transport},
+    value::{Params, Value},
 };
 use serde::Serialize;
 
@@ -19,6 +23,7 @@ use crate::{
     folder::PolicyTests,
     load::OWN_POLICIES,
     run::{RunError, Runner},
+    unreachable::is_of_text,
 };
 
 /// A statement that somebody asked.
@@ -28,8 +33,12 @@ pub struct AskedStatement {
     pub principal: Principal,
     /// Its text; as audit logs hold it where its literals were left out.
     pub sql: String,
+    /// The template that it was the statement of.
+    pub template: Option<String>,
     /// Its parameters.
     pub params: Params,
+    /// How it came.
+    pub transport: Transport,
     /// When first, since 1970-01-01 UTC; zero if that is not known.
     pub first: Duration,
     /// When last.
@@ -46,6 +55,37 @@ pub struct AskedStatement {
     pub literals: Literals,
     /// Whether it was permitted, where that is known.
     pub was_permitted: Option<bool>,
+    /// The code with which it was refused, where that is known.
+    pub refused_with: Option<Code>,
+}
+
+impl AskedStatement {
+    /// Whether the policies by which it was decided would have decided otherwise about literals for which they give `code`.
+    fn contradicts(&self, code: Option<Code>) -> bool {
+        match (self.was_permitted, self.refused_with) {
+            (Some(true), _) => code.is_some(),
+            // What the data or the server refused tells nothing of literals.
+            (Some(false), Some(told)) => is_of_policies(told) && code != Some(told),
+            (Some(false) | None, _) => false,
+        }
+    }
+}
+
+/// Whether text and policies alone give this refusal.
+fn is_of_policies(code: Code) -> bool {
+    code.stage() == Stage::Decision && code.fault() == Fault::Statement
+}
+
+/// Whether this refusal is given whatever policies say.
+fn is_of_no_policy(code: Code) -> bool {
+    is_of_text(code)
+        || [
+            Code::ParameterMismatch,
+            Code::SyntaxUnsupported,
+            Code::FunctionUnknown,
+            Code::NameAmbiguous,
+        ]
+        .contains(&code)
 }
 
 /// Whether a text has its literals.
@@ -80,6 +120,12 @@ impl Replay {
 
 /// What stands in the place of a literal that was left out. Where decisions differ by it, the literal decides.
 const STAND_INS: [&str; 3] = ["1", "1000000", "'1'"];
+
+/// The most texts with several stand-ins that are tried.
+const MAX_MIXED: usize = 2_000;
+
+/// The most attributes of a principal that stand in for literals.
+const MAX_ATTRIBUTES: usize = 4;
 
 impl PolicyTests {
     /// What becomes of `asked` where the policies of `old` give way to these, over the catalog `catalog` of this folder's
@@ -249,7 +295,10 @@ impl Version {
     ) -> Result<Self, RunError> {
         let firewall = runner.firewall_over(catalog, OWN_POLICIES)?;
         let mut cells = BTreeMap::new();
-        for principal in principals {
+        let kinds = firewall.principal_kinds();
+        // To a principal of a type that these policies do not know, nothing is permitted.
+        let known = |principal: &&&Principal| kinds.iter().any(|kind| kind == principal.kind());
+        for principal in principals.iter().filter(known) {
             let found = diff::cells(&firewall, principal).map_err(|source| RunError::Policies {
                 policies: OWN_POLICIES.to_owned(),
                 catalog: catalog.to_owned(),
@@ -263,15 +312,33 @@ impl Version {
     /// None where there is no decision.
     fn decide(&self, sql: &str, params: &Params, session: &Session) -> Option<Outcome> {
         let (code, trace) = decide(&self.firewall, sql, params, session)?;
+        Some(self.outcome(code, &trace, session))
+    }
+
+    /// The same of a template with the stand-in at `at` for each argument. It may have another statement than that of the record.
+    fn decide_template(&self, name: &str, at: usize, session: &Session) -> Option<Outcome> {
+        let templates = self.firewall.known_templates();
+        let template = templates.iter().find(|template| template.name == name);
+        let arguments = template.map_or_else(BTreeMap::new, |template| stand_in(template, at));
+        match self.firewall.instantiate(name, &arguments, session) {
+            Ok(call) => self.decide(call.sql(), call.params(), call.session()),
+            Err(rejection) => Some(Outcome {
+                code: Some(rejection.code()),
+                seen: Vec::new(),
+            }),
+        }
+    }
+
+    fn outcome(&self, code: Option<Code>, trace: &Trace, session: &Session) -> Outcome {
         let none = Cells::new();
         let cells = self.cells.get(session.principal()).unwrap_or(&none);
-        Some(Outcome {
+        Outcome {
             seen: match code {
-                None => list_seen(&trace, cells),
+                None => list_seen(trace, cells),
                 Some(_) => Vec::new(),
             },
             code,
-        })
+        }
     }
 }
 
@@ -285,7 +352,9 @@ struct Versions<'v> {
 
 impl Versions<'_> {
     fn decide(&self, asked: &AskedStatement) -> Fate {
-        let session = Session::new(asked.principal.clone()).at(asked.last);
+        let session = Session::new(asked.principal.clone())
+            .at(asked.last)
+            .over(asked.transport);
         let texts = put_in_literals(asked);
         if asked.sql.trim().is_empty() {
             return Fate::NotReplayable;
@@ -293,12 +362,23 @@ impl Versions<'_> {
         if asked.was_permitted == Some(true) && self.lacks_tables(&texts, &session) {
             return Fate::NotReplayable;
         }
+        // Policies have no part in that.
+        if asked.refused_with.is_some_and(is_of_no_policy) {
+            return Fate::Same;
+        }
         let mut fates = Vec::new();
-        for text in &texts {
-            let (Some(was), Some(is)) = (
-                self.old.decide(text, &asked.params, &session),
-                self.new.decide(text, &asked.params, &session),
-            ) else {
+        // Values of several types, as those of a row: the older policies tell which could have been there.
+        let mixed = match asked.template {
+            None => self.find_mixed(asked, &texts, &session),
+            Some(_) => Vec::new(),
+        };
+        let mut is_contradicted = false;
+        for (at, text) in texts.iter().chain(&mixed).enumerate() {
+            let decide = |version: &Version| match &asked.template {
+                None => version.decide(text, &asked.params, &session),
+                Some(name) => version.decide_template(name, at, &session),
+            };
+            let (Some(was), Some(is)) = (decide(&self.old), decide(&self.new)) else {
                 return Fate::Undecided;
             };
             // A stand-in that makes it no statement says nothing.
@@ -307,9 +387,8 @@ impl Versions<'_> {
             if is_no_statement && asked.literals == Literals::LeftOut {
                 continue;
             }
-            // What was permitted had no such literal. What was refused may have been so for other reasons.
-            let is_contradicted = asked.was_permitted == Some(true) && was.code.is_some();
-            if is_contradicted && asked.literals == Literals::LeftOut {
+            if asked.literals == Literals::LeftOut && asked.contradicts(was.code) {
+                is_contradicted = true;
                 continue;
             }
             fates.push(
@@ -328,9 +407,49 @@ impl Versions<'_> {
             (Some(None), None) => Fate::Same,
             (Some(Some(change)), None) => Fate::Changes(change),
             // What was refused whatever was asked for still is.
-            (None, _) if asked.was_permitted == Some(false) => Fate::Same,
+            (None, _) if asked.was_permitted == Some(false) && !is_contradicted => Fate::Same,
             (None, _) | (Some(_), Some(_)) => Fate::Undecided,
         }
+    }
+
+    /// Where the record contradicts each stand-in in all places, texts with several that it does not contradict.
+    fn find_mixed(
+        &self,
+        asked: &AskedStatement,
+        texts: &[String],
+        session: &Session,
+    ) -> Vec<String> {
+        let is_possible = |text: &String| {
+            let decided = self.old.decide(text, &asked.params, session);
+            decided.is_some_and(|outcome| !asked.contradicts(outcome.code))
+        };
+        if asked.literals == Literals::Kept || texts.iter().any(is_possible) {
+            return Vec::new();
+        }
+        let pieces = split_at_literals(&asked.sql);
+        let values = list_values(self.old.firewall.sources(), &asked.principal);
+        let places = pieces.len().saturating_sub(1);
+        let mut found = Vec::new();
+        for number in 0..MAX_MIXED {
+            let mut left = number;
+            let mut chosen = Vec::new();
+            for _ in 0..places {
+                chosen.extend(values.get(left % values.len()));
+                left /= values.len();
+            }
+            // All have been there.
+            if left > 0 {
+                break;
+            }
+            let text = put_between(&pieces, &mut chosen.into_iter().map(String::as_str));
+            if is_possible(&text) {
+                found.push(text);
+            }
+            if found.len() == STAND_INS.len() {
+                break;
+            }
+        }
+        found
     }
 
     /// Whether it is refused whatever policies say.
@@ -362,6 +481,20 @@ fn describe(asked: &AskedStatement) -> String {
     }
 }
 
+/// An argument for each parameter of a template: what [`STAND_INS`] has at `at`, of its type.
+fn stand_in(template: &Template, at: usize) -> BTreeMap<String, Value> {
+    let number = if at == 1 { 1_000_000 } else { 1 };
+    let value = |kind: ParameterType| match kind {
+        ParameterType::Text => Value::text(number.to_string()),
+        ParameterType::Integer | ParameterType::Number => Value::Integer(number),
+        ParameterType::Boolean => Value::Bool(at == 1),
+    };
+    let parameters = template.parameters.iter();
+    parameters
+        .map(|parameter| (parameter.name.clone(), value(parameter.kind)))
+        .collect()
+}
+
 /// The text of a statement, with each stand-in where its literals were left out.
 pub(crate) fn put_in_literals(asked: &AskedStatement) -> Vec<String> {
     match asked.literals {
@@ -373,28 +506,92 @@ pub(crate) fn put_in_literals(asked: &AskedStatement) -> Vec<String> {
     }
 }
 
-/// `text` with `literal` in the place of each `?` that stands alone and not in quotes.
+/// `text` with `literal` in the place of each literal or parameter that was left out.
 fn put_in(text: &str, literal: &str) -> String {
-    let mut quote = None;
-    let mut out = String::with_capacity(text.len());
-    for piece in text.split(' ') {
-        if !out.is_empty() {
-            out.push(' ');
+    put_between(&split_at_literals(text), &mut std::iter::repeat(literal))
+}
+
+fn put_between(pieces: &[String], literals: &mut dyn Iterator<Item = &str>) -> String {
+    let mut out = String::new();
+    for (at, piece) in pieces.iter().enumerate() {
+        if at > 0 {
+            out.push_str(literals.next().unwrap_or("NULL"));
         }
-        if piece == "?" && quote.is_none() {
-            out.push_str(literal);
+        out.push_str(piece);
+    }
+    out
+}
+
+/// What stands before, between and behind the literals of a statement. Each is a word `?`, and a parameter is `$1` or `?1`, not
+/// in quotes.
+fn split_at_literals(text: &str) -> Vec<String> {
+    let mut quote = None;
+    let mut pieces = vec![String::new()];
+    for (at, word) in text.split(' ').enumerate() {
+        let last = pieces.last_mut();
+        if let Some(last) = last
+            && at > 0
+        {
+            last.push(' ');
+        }
+        if quote.is_none() && is_left_out(word) {
+            pieces.push(String::new());
             continue;
         }
-        for c in piece.chars() {
+        for c in word.chars() {
             match (quote, c) {
                 (None, '"' | '`') => quote = Some(c),
                 (Some(open), c) if open == c => quote = None,
                 (None | Some(_), _) => {}
             }
         }
-        out.push_str(piece);
+        if let Some(last) = pieces.last_mut() {
+            last.push_str(word);
+        }
     }
-    out
+    pieces
+}
+
+fn is_left_out(word: &str) -> bool {
+    let number = word.strip_prefix('?');
+    match number.or_else(|| word.strip_prefix('$')) {
+        Some("") => word == "?",
+        Some(number) => number.bytes().all(|byte| byte.is_ascii_digit()),
+        None => false,
+    }
+}
+
+/// The stand-ins, and what `principal` has as attributes, which conditions on rows compare with.
+fn list_values(sources: &PolicySources, principal: &Principal) -> Vec<String> {
+    let text = sources.entities.as_deref().unwrap_or("[]");
+    let entities: Vec<serde_json::Value> = serde_json::from_str(text).unwrap_or_default();
+    let is_it = |entity: &&serde_json::Value| {
+        let uid = entity.get("uid").unwrap_or(&serde_json::Value::Null);
+        let uid = uid.get("__entity").unwrap_or(uid);
+        let part = |key: &str| uid.get(key).and_then(serde_json::Value::as_str);
+        part("type").zip(part("id")) == Some((principal.kind(), principal.id()))
+    };
+    let found = entities.iter().find(is_it);
+    let attributes = found.and_then(|entity| entity.get("attrs")?.as_object());
+    let attributes = attributes
+        .into_iter()
+        .flat_map(|attributes| attributes.values());
+    let literals = attributes.filter_map(|value| match value {
+        serde_json::Value::Number(number) => Some(number.to_string()),
+        serde_json::Value::String(text) => Some(format!("'{}'", text.replace('\'', "''"))),
+        serde_json::Value::Null
+        | serde_json::Value::Bool(_)
+        | serde_json::Value::Array(_)
+        | serde_json::Value::Object(_) => None,
+    });
+    let mut values: Vec<String> = literals.take(MAX_ATTRIBUTES).collect();
+    // A token cannot be made up, and is compared with NULL as with a token.
+    for stand_in in STAND_INS.into_iter().chain(["NULL"]) {
+        if !values.iter().any(|value| value == stand_in) {
+            values.push(stand_in.to_owned());
+        }
+    }
+    values
 }
 
 /// What a version of policies makes of a statement.
@@ -484,5 +681,8 @@ mod tests {
         let text = "select \"a ? b\" , ? from t where x = ?";
         let expected = "select \"a ? b\" , 1 from t where x = 1";
         assert_eq!(put_in(text, "1"), expected);
+        let text = "select ?1 , \"$2\" , $2 , ? :: text , ?x , $ from t";
+        let expected = "select '1' , \"$2\" , '1' , '1' :: text , ?x , $ from t";
+        assert_eq!(put_in(text, "'1'"), expected);
     }
 }

@@ -150,7 +150,8 @@ impl Report {
                 "status": status,
                 "reason": reason,
                 "principal": case.principal.to_string(),
-                "sql": case.sql,
+                "sql": case.template.is_none().then_some(&case.sql),
+                "template": case.template,
                 "expected": case.expected(),
                 "left_out": case.is_left_out,
                 "policies": result.answer.as_ref().map(|answer| &answer.policies),
@@ -269,7 +270,7 @@ impl CaseResult {
                 if !case.why.is_empty() {
                     let _ = writeln!(text, "  {}", case.why);
                 }
-                let _ = writeln!(text, "  {}: {}", case.principal, case.sql.trim());
+                let _ = writeln!(text, "  {}: {}", case.principal, case.asked());
                 for difference in differences {
                     let _ = writeln!(text, "  {difference}");
                 }
@@ -362,11 +363,9 @@ impl CaseResult {
         let folder = form.folder.display().to_string();
         let schema = catalog_file(&form.folder, &case.catalog);
         let quoted = |text: &str| format!("'{}'", text.replace('\'', "'\\''"));
-        let params = match &case.params {
-            palisade::value::Params::None => "",
-            palisade::value::Params::Positional(_) | palisade::value::Params::Named(_) => {
-                " --params …"
-            }
+        let params = match (&case.template, &case.written_params) {
+            (None, Some(params)) => format!(" --params {}", quoted(&params.to_string())),
+            (Some(_), _) | (None, None) => String::new(),
         };
         let path = quoted(&schema.display().to_string());
         let has_rows = case.dialect == Dialect::Sqlite
@@ -381,7 +380,7 @@ impl CaseResult {
             "palisade policy repl {over} --policies {}{params} --as {} {}",
             quoted(&folder),
             quoted(&case.principal.to_string()),
-            quoted(case.sql.trim())
+            quoted(&case.asked())
         )
     }
 }

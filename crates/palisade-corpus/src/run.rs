@@ -17,7 +17,7 @@ use palisade::{
     policy::PolicySources,
     rejection::Rejection,
     rewrite::Effect,
-    session::Session,
+    session::{Principal, Session},
     token::{Lifetime, TokenSecret},
     value::Params,
 };
@@ -123,10 +123,25 @@ pub struct Answer {
     pub detail: Option<String>,
     /// Whether masks and row filters apply; none if that was not looked at.
     pub shown: Option<Shown>,
+    /// The most milliseconds that policies give it, where the case asks for that.
+    pub max_time_ms: Option<u64>,
+    /// Whether the principals that the case asks about may approve it as a change.
+    pub approvals: Vec<Approval>,
     /// How many rows were changed, where any could be.
     pub affected: Option<u64>,
     /// The rows of the query after the change.
     pub after: Option<Vec<Vec<serde_json::Value>>>,
+}
+
+/// Whether a principal may approve a change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Approval {
+    /// Who.
+    pub principal: Principal,
+    /// Whether it may.
+    pub is_permitted: bool,
+    /// The determining policies, sorted.
+    pub policies: Vec<String>,
 }
 
 /// What became of a case that was run.
@@ -413,12 +428,9 @@ impl Runner {
         let open = stand
             .open
             .get_or_init(|| permit_everything(&stand.firewall));
-        let refused = open.as_ref().is_none_or(|open| {
-            let decided = open.check_within(&case.sql, &case.params, &case.session(), &case.limits);
-            match decided {
-                Ok(Decision::Allow(_)) | Err(_) => false,
-                Ok(Decision::Reject(rejection)) => rejection.code() == code,
-            }
+        let refused = open.as_ref().is_none_or(|open| match case.check(open) {
+            Ok(Decision::Allow(_)) | Err(_) => false,
+            Ok(Decision::Reject(rejection)) => rejection.code() == code,
         });
         (!is_of_policies || refused).then(|| {
             let message = answer
@@ -475,7 +487,8 @@ impl Runner {
     /// Whether `case` is a statement that is allowed to change anything.
     #[must_use]
     pub fn changes(&self, case: &Case) -> bool {
-        let decided = self.stand(case).ok().map(|stand| self.check(stand, case));
+        let stand = self.stand(case).ok();
+        let decided = stand.map(|stand| case.check(&stand.firewall));
         match decided {
             Some(Ok(Decision::Allow(statement))) => match statement.effect() {
                 Effect::Read | Effect::Explain => false,
@@ -493,16 +506,13 @@ impl Runner {
         let stand = self.stand(case).map_err(|error| error.to_string())?;
         let is_cell = case.expect.shown.is_some() || case.expect.verdict == Verdict::Deny;
         let (decided, trace) = match is_cell {
-            false => (self.check(stand, case), None),
-            true => {
-                let firewall = &stand.firewall;
-                match firewall.explain(&case.sql, &case.params, &case.session()) {
-                    Ok((decision, trace)) => (Ok(decision), Some(trace)),
-                    Err(error) => (Err(error), None),
-                }
-            }
+            false => (case.check(&stand.firewall), None),
+            true => match case.explain(&stand.firewall) {
+                Ok((decision, trace)) => (Ok(decision), trace),
+                Err(error) => (Err(error), None),
+            },
         };
-        Ok(match decided {
+        let mut answer = match decided {
             Ok(Decision::Allow(statement)) => Answer {
                 rewritten: Some(stand.name_plainly(
                     palisade::danger::parts(&statement).sql,
@@ -514,7 +524,9 @@ impl Runner {
             },
             Ok(Decision::Reject(rejection)) => answer_of_refusal(&rejection),
             Err(error) => fault(&error),
-        })
+        };
+        look_further(&stand.firewall, case, &mut answer)?;
+        Ok(answer)
     }
 
     /// The tables, and columns of them with their uses, that the statement of `case` touches, whoever asks: as policies that permit everything
@@ -531,11 +543,10 @@ impl Runner {
         let open = stand
             .open
             .get_or_init(|| permit_everything(&stand.firewall));
-        let explained = open
-            .as_ref()
-            .and_then(|open| open.explain(&case.sql, &case.params, &case.session()).ok());
+        let explained = open.as_ref().and_then(|open| case.explain(open).ok());
+        let trace = explained.and_then(|(_, trace)| trace);
         let mut found = Vec::new();
-        for relation in explained.into_iter().flat_map(|(_, trace)| trace.relations) {
+        for relation in trace.into_iter().flat_map(|trace| trace.relations) {
             found.extend(relation.columns.into_iter().map(|column| Touched {
                 table: relation.relation.clone(),
                 column: Some(column.column),
@@ -561,7 +572,9 @@ impl Runner {
         let open = stand
             .open
             .get_or_init(|| permit_everything(&stand.firewall));
-        let access = open.as_ref()?.resolve_access(&case.sql, &case.session());
+        let open = open.as_ref()?;
+        let asked = case.question(open).ok()?;
+        let access = open.resolve_access(&asked.sql, &asked.session);
         Some(access.ok()?.facts().kind)
     }
 
@@ -595,11 +608,12 @@ impl Runner {
     /// A text if the case cannot be decided about at all.
     pub fn explain(&self, case: &Case) -> Result<Trace, String> {
         let stand = self.stand(case).map_err(|error| error.to_string())?;
-        let (_, trace) = stand
-            .firewall
-            .explain(&case.sql, &case.params, &case.session())
-            .map_err(|error| error.to_string())?;
-        Ok(trace)
+        let explained = case.explain(&stand.firewall);
+        let (decision, trace) = explained.map_err(|error| error.to_string())?;
+        trace.ok_or_else(|| match decision {
+            Decision::Allow(_) => "there is no record of the decision".to_owned(),
+            Decision::Reject(rejection) => rejection.to_string(),
+        })
     }
 
     /// What the gate gives for `case`.
@@ -647,8 +661,11 @@ impl Runner {
         .on_finding(case.on_finding);
         // Without a time of its own: the gate asks the clock.
         let session = Session::new(case.principal.clone()).over(case.transport);
-        let request =
-            Request::statement(&case.sql, &case.params, &session).with_limits(&case.limits);
+        let request = match &case.template {
+            None => Request::statement(&case.sql, &case.params, &session),
+            Some(template) => Request::template(template, case.arguments(), &session),
+        };
+        let request = request.with_limits(&case.limits);
         let request = match asked {
             Asked::ToRead => request,
             Asked::ToChange => request.allow_changes(),
@@ -659,7 +676,7 @@ impl Runner {
         }));
         let (outcome, mut report) = answered.ok_or("the server gave no answer")?;
         report.rewritten = (report.rewritten).map(|sql| stand.name_plainly(&sql, Some(database)));
-        Ok(match outcome.into_result() {
+        let mut answer = match outcome.into_result() {
             Ok(envelope) => Answer {
                 json: serde_json::to_value(envelope.answer()).map_err(|e| e.to_string())?,
                 text: envelope.delimited_text(),
@@ -673,30 +690,28 @@ impl Runner {
                 policies: sort_names(&report.policies),
                 ..answer_of_refusal(&refusal.rejection)
             },
-        })
+        };
+        look_further(&stand.firewall, case, &mut answer)?;
+        Ok(answer)
     }
 
     /// What the engine gives for the statement as it was written, put into the same form.
     fn bare(&self, case: &Case) -> Result<serde_json::Value, String> {
         let stand = self.stand(case).map_err(|error| error.to_string())?;
-        let statement = match self.check(stand, case) {
+        let statement = match case.check(&stand.firewall) {
             Ok(Decision::Allow(statement)) => statement,
             Ok(Decision::Reject(rejection)) => return Err(rejection.to_string()),
             Err(error) => return Err(error.to_string()),
         };
         match &stand.database {
             Some(database) => {
-                let bare = database.query(&case.sql, &case.params)?;
+                let asked = case.question(&stand.firewall);
+                let asked = asked.map_err(|rejection| rejection.to_string())?;
+                let bare = database.query(&asked.sql, &asked.params)?;
                 bare.answer(case, &statement)
             }
             None => Err(format!("nothing runs cases of {}", case.dialect)),
         }
-    }
-
-    fn check(&self, stand: &Stand, case: &Case) -> Result<Decision, Error> {
-        stand
-            .firewall
-            .check_within(&case.sql, &case.params, &case.session(), &case.limits)
     }
 
     fn stand(&self, case: &Case) -> Result<&Stand, RunError> {
@@ -897,6 +912,33 @@ fn find_shown(trace: &Trace) -> Shown {
             _ => true,
         }),
     }
+}
+
+/// What a case asks beside the answer: how much time policies give it, and who may approve it.
+fn look_further(firewall: &Firewall, case: &Case, answer: &mut Answer) -> Result<(), String> {
+    let expect = &case.expect;
+    if expect.max_time_ms.is_none() && expect.approvers.is_empty() {
+        return Ok(());
+    }
+    let explained = case.explain(firewall).map_err(|error| error.to_string())?;
+    let Some(trace) = explained.1 else {
+        return Ok(());
+    };
+    answer.max_time_ms = trace.max_time_ms;
+    let tables = trace.relations.iter();
+    let tables: Vec<&str> = tables.map(|one| one.relation.as_str()).collect();
+    for (principal, _) in &expect.approvers {
+        let session = Session::new(principal.clone()).at(case.at);
+        let decided = firewall.decide_approval(&tables, &session);
+        let (is_permitted, policies) = decided.map_err(|rejection| rejection.to_string())?;
+        answer.approvals.push(Approval {
+            principal: principal.clone(),
+            // A change of one's own is for others to approve.
+            is_permitted: is_permitted && *principal != case.principal,
+            policies: sort_names(&policies),
+        });
+    }
+    Ok(())
 }
 
 fn answer_of_refusal(rejection: &Rejection) -> Answer {

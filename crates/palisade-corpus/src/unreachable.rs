@@ -107,13 +107,14 @@ fn is_final(code: Code) -> bool {
         Code::NameAmbiguous,
         Code::FunctionUnknown,
         Code::ParameterMismatch,
+        Code::TemplateUnknown,
         Code::SyntaxUnsupported,
     ];
     is_of_text(code) || named.contains(&code)
 }
 
 /// Whether policies have no part in a refusal.
-fn is_of_text(code: Code) -> bool {
+pub(crate) fn is_of_text(code: Code) -> bool {
     [
         Code::SyntaxEmpty,
         Code::SyntaxCharacter,

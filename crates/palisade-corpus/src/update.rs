@@ -117,6 +117,10 @@ fn write(document: &mut DocumentMut, result: &CaseResult, what: &str) -> bool {
             });
             set(table, "masked", list(&masked));
         }
+        "max time" => match answer.max_time_ms.map(i64::try_from) {
+            Some(Ok(most)) => set(table, "max_time_ms", most),
+            Some(Err(_)) | None => return false,
+        },
         "used masks" => set(table, "used_masks", list(&used_masks(&answer.json))),
         "empty reason" => set(table, "empty_reason", text(answer, "empty_reason")),
         "rows" => set(table, "rows", rows(&rows_of(&answer.json))),
@@ -182,6 +186,7 @@ fn cell(json: &Json) -> Value {
 const OF_ANSWERS: &[&str] = &[
     "rewritten",
     "rewritten_has",
+    "max_time_ms",
     "columns",
     "masked",
     "used_masks",

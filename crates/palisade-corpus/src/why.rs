@@ -87,7 +87,8 @@ impl<'r> Inquiry<'r> {
         let determining = answer.map_or(&[][..], |answer| answer.policies.as_slice());
         let conditions = self.runner.explain(case).ok().and_then(|trace| {
             let firewall = self.runner.firewall(case)?;
-            Some(firewall.condition_values(&trace, &case.session()))
+            let asked = case.question(firewall).ok()?;
+            Some(firewall.condition_values(&trace, &asked.session))
         });
         Some(Why {
             unreachable: None,

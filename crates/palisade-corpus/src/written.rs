@@ -198,7 +198,8 @@ struct Written {
     skip: Option<String>,
     #[serde(default)]
     ids: Vec<String>,
-    sql: String,
+    sql: Option<String>,
+    template: Option<String>,
     params: Option<toml::Value>,
     r#as: Option<String>,
     at: Option<String>,
@@ -216,6 +217,11 @@ struct Written {
     rewritten: Option<String>,
     #[serde(default)]
     rewritten_has: Vec<String>,
+    max_time_ms: Option<u64>,
+    #[serde(default)]
+    approvers: Vec<String>,
+    #[serde(default)]
+    no_approvers: Vec<String>,
     columns: Option<Vec<String>>,
     masked: Option<Vec<String>>,
     used_masks: Option<Vec<String>>,
@@ -375,7 +381,9 @@ impl Ground<'_> {
             at: moment_of(self.part.at.as_deref())?,
             transport: self.part.transport.map(Into::into).unwrap_or_default(),
             sql: String::new(),
+            template: None,
             params: Params::None,
+            written_params: None,
             limits: Limits::default(),
             on_finding: Action::Flag,
             bench: false,
@@ -406,9 +414,28 @@ impl Ground<'_> {
         case.at = moment_of(written.at.as_deref().or(self.part.at.as_deref()))?;
         let transport = written.transport.or(self.part.transport);
         case.transport = transport.map(Into::into).unwrap_or_default();
-        case.sql.clone_from(&written.sql);
+        match (&written.sql, &written.template) {
+            (Some(sql), None) => case.sql.clone_from(sql),
+            (None, Some(_)) => case.template.clone_from(&written.template),
+            (None, None) => {
+                return Err(
+                    "what is asked? write `sql = \"…\"` or `template = \"NAME\"`".to_owned(),
+                );
+            }
+            (Some(_), Some(_)) => {
+                return Err("`template` stands instead of `sql`: leave one out".to_owned());
+            }
+        }
         if let Some(value) = &written.params {
-            case.params = Params::from_json(&json(value)?)?;
+            let value = json(value)?;
+            case.params = Params::from_json(&value)?;
+            case.written_params = Some(value);
+        }
+        let by_number = matches!(case.params, Params::Positional(_));
+        if case.template.is_some() && by_number {
+            return Err(
+                "a template's parameters have names: write `params = { NAME = … }`".to_owned(),
+            );
         }
         case.limits = written.limits.clone().unwrap_or_default();
         case.on_finding = match written.on_finding {
@@ -506,6 +533,17 @@ fn expectation(
             return Err("`on_data` is for what is allowed, and changes nothing".to_owned());
         }
     };
+    if verdict != Verdict::Allow && written.max_time_ms.is_some() {
+        return Err("a refused case has no `max_time_ms`: nothing is run".to_owned());
+    }
+    let asked = [(&written.approvers, true), (&written.no_approvers, false)];
+    let approvers = asked.iter().flat_map(|(names, is_one)| {
+        let read = |name: &String| match Principal::parse(name) {
+            Ok(principal) => Ok((principal, *is_one)),
+            Err(why) => Err(format!("`{name}` is no principal: {why}")),
+        };
+        names.iter().map(read)
+    });
     let sorted = |names: &Option<Vec<String>>| {
         names.clone().map(|mut names| {
             names.sort();
@@ -518,6 +556,8 @@ fn expectation(
         policies: sorted(&written.policies),
         rewritten: written.rewritten.clone(),
         rewritten_has: written.rewritten_has.clone(),
+        max_time_ms: written.max_time_ms,
+        approvers: approvers.collect::<Result<_, String>>()?,
         shown: None,
         is_unverified: false,
         columns: written.columns.clone(),
@@ -525,7 +565,9 @@ fn expectation(
         used_masks: sorted(&written.used_masks),
         empty_reason: written.empty_reason.clone(),
         rows: written.rows.as_deref().map(json_rows).transpose()?,
-        ordered: written.ordered.unwrap_or_else(|| is_ordered(&written.sql)),
+        // Of a template it is said by the case.
+        ordered: (written.ordered)
+            .unwrap_or_else(|| written.sql.as_deref().is_some_and(is_ordered)),
         truncated: written.truncated,
         affected: written.affected,
         on_data,

@@ -66,6 +66,7 @@ mod packaging;
 mod pages;
 mod policies;
 mod policy_candidate;
+mod policy_cases;
 mod policy_coverage;
 mod policy_diff;
 mod policy_fmt;

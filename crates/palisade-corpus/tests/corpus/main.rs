@@ -8,6 +8,7 @@
     reason = "tests"
 )]
 
+mod replay;
 mod transcript;
 
 use std::{collections::BTreeSet, fs, path::PathBuf};

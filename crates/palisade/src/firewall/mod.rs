@@ -109,7 +109,7 @@ pub struct Firewall {
 /// A template with its arguments: a statement to be decided about, in a session of which policies know the
 /// template. Only [`instantiate`](Firewall::instantiate) makes one.
 #[derive(Debug)]
-pub(crate) struct TemplateCall {
+pub struct TemplateCall {
     sql: String,
     params: Params,
     session: Session,
@@ -118,19 +118,19 @@ pub(crate) struct TemplateCall {
 impl TemplateCall {
     /// The statement.
     #[must_use]
-    pub(crate) fn sql(&self) -> &str {
+    pub fn sql(&self) -> &str {
         &self.sql
     }
 
     /// Its parameters.
     #[must_use]
-    pub(crate) fn params(&self) -> &Params {
+    pub fn params(&self) -> &Params {
         &self.params
     }
 
     /// The session.
     #[must_use]
-    pub(crate) fn session(&self) -> &Session {
+    pub fn session(&self) -> &Session {
         &self.session
     }
 }
@@ -244,11 +244,12 @@ impl Firewall {
         }
     }
 
-    /// The statement of the template called `name` with these arguments, and the session in which it is decided.
+    /// The statement of the template called `name` with these arguments, and the session in which it is decided: for tests, which
+    /// look at decisions. [`run`](Self::run) decides about it at once.
     ///
     /// # Errors
     /// `template.unknown` where there is no such template, or `session` may not run it; `parameter.mismatch`.
-    pub(crate) fn instantiate(
+    pub fn instantiate(
         &self,
         name: &str,
         arguments: &BTreeMap<String, Value>,

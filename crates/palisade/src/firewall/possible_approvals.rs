@@ -1,10 +1,11 @@
 //! Whether what a session does could wait for a person's approval: hints for clients, before there is a statement.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::firewall::Firewall;
 use crate::{
     policy::template::{ParameterType, Template},
+    rejection::Rejection,
     session::Session,
     value::Value,
 };
@@ -29,6 +30,31 @@ impl Firewall {
     #[must_use]
     pub fn may_approve(&self, session: &Session) -> bool {
         self.policies.session(session).could_approve()
+    }
+
+    /// Whether `session` may approve a change of these relations, by uid, that somebody else proposes, and ids of the policies that
+    /// determine it. A change of no relation is approved by none.
+    ///
+    /// # Errors
+    /// `policy.evaluation-failed`.
+    pub fn decide_approval(
+        &self,
+        relations: &[&str],
+        session: &Session,
+    ) -> Result<(bool, Vec<String>), Rejection> {
+        let view = self.policies.session(session);
+        let (mut is_permitted, mut policies) = (!relations.is_empty(), BTreeSet::new());
+        for uid in relations {
+            let mut all = self.catalog.relations().iter();
+            let relation = all.find(|relation| relation.uid == *uid);
+            let (may_approve, by) = match relation {
+                Some(relation) => view.decide_approval(relation.id)?,
+                None => (false, Vec::new()),
+            };
+            is_permitted &= may_approve;
+            policies.extend(by);
+        }
+        Ok((is_permitted, policies.into_iter().collect()))
     }
 
     /// Whether `template` waits for a person's approval where `session` runs it. Its statement is decided about, with an

@@ -382,14 +382,14 @@ impl SessionView {
         Ok(verdict.permitted.then_some((template, verdict.policies)))
     }
 
-    /// Whether the session may approve changes that others propose of a relation.
+    /// Whether the session may approve changes that others propose of a relation, and the policies that determine it.
     ///
     /// # Errors
     /// As [`relation`](Self::relation).
-    pub fn may_approve(&self, id: RelationId) -> Result<bool, Rejection> {
+    pub fn decide_approval(&self, id: RelationId) -> Result<(bool, Vec<String>), Rejection> {
         let subject = self.subject.as_ref().map_err(Clone::clone)?;
         let Some(relation) = self.loaded.catalog.relation(id) else {
-            return Ok(false);
+            return Ok((false, Vec::new()));
         };
         let table = resource("Table", &relation.uid)?;
         let verdict = decide(
@@ -399,7 +399,7 @@ impl SessionView {
             relation,
             table,
         )?;
-        Ok(verdict.permitted)
+        Ok((verdict.permitted, verdict.policies))
     }
 
     /// The templates that the session may run, by name.

@@ -109,6 +109,12 @@ impl Transport {
             Self::Http => "http",
         }
     }
+
+    /// The transport that policies call `name`.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|one| one.name() == name)
+    }
 }
 
 /// The most characters of what a client says of itself.

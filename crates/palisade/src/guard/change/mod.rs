@@ -309,7 +309,10 @@ impl Guard {
                 .relations()
                 .iter()
                 .find(|one| one.database_name() == *name);
-            relation.is_some_and(|relation| view.may_approve(relation.id).unwrap_or(false))
+            relation.is_some_and(|relation| {
+                let decided = view.decide_approval(relation.id);
+                decided.is_ok_and(|(is_permitted, _)| is_permitted)
+            })
         };
         !tables.is_empty() && tables.iter().all(may_approve)
     }
