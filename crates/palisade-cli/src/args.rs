@@ -647,6 +647,9 @@ pub(crate) enum PolicyCommand {
         after_help = "Examples (after `palisade demo`):\n  palisade policy schema --catalog sqlite:demo.db"
     )]
     Schema(PolicyFolderArguments),
+    /// Decide about a statement, as `palisade explain` does
+    #[command(hide = true)]
+    Explain(ExplainArguments),
     /// Lay out the policies of a folder as Cedar's formatter does
     #[command(after_help = FMT_HELP)]
     Fmt(FmtArguments),

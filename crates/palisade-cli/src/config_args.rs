@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use crate::args::Format;
+use crate::{args::Format, file_schemas::SchemaOf};
 
 /// `palisade config`
 #[derive(Debug, Subcommand)]
@@ -12,9 +12,9 @@ pub(crate) enum ConfigCommand {
     /// Read a configuration and say what is wrong with it
     #[command(after_help = CHECK_HELP)]
     Check(ConfigCheckArguments),
-    /// Print the JSON schema of configurations, for editors
+    /// Print the JSON schema of configurations, or of a file of a policy folder, for editors
     #[command(after_help = SCHEMA_HELP)]
-    Schema,
+    Schema(ConfigSchemaArguments),
 }
 
 const CHECK_HELP: &str = "\
@@ -26,11 +26,22 @@ Nothing is opened: no database, no secret. Policy folders are read.
 Exit code 3: something is wrong.";
 
 const SCHEMA_HELP: &str = "\
-Example:
+Examples:
   palisade config schema > palisade.schema.json
+  palisade config schema tests > tests.schema.json
 
 Then, as the first line of palisade.toml:
-  #:schema ./palisade.schema.json";
+  #:schema ./palisade.schema.json
+
+`palisade init` writes all of them, and says to editors with Taplo which file has which.";
+
+/// `palisade config schema`
+#[derive(Debug, Args)]
+pub(crate) struct ConfigSchemaArguments {
+    /// The file whose keys the schema has
+    #[arg(value_name = "FILE", value_enum, default_value = "palisade")]
+    pub(crate) of: SchemaOf,
+}
 
 /// `palisade config check`
 #[derive(Debug, Args)]

@@ -6,6 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use clap::ValueEnum as _;
 use palisade::{
     catalog::{Catalog, RelationKind},
     dialect::Dialect,
@@ -23,6 +24,7 @@ use crate::{
     database::{Access, Database},
     database_name::{CatalogSource, stem},
     exit::{Exit, Failure},
+    file_schemas::{self, SchemaOf},
     human,
     init_proposals::{self, Proposal, quote_name},
     output,
@@ -323,6 +325,12 @@ impl Place {
             self.dir.join("schema.cedarschema"),
             PolicySet::schema_text(catalog),
         ));
+        // For that of TOML.
+        files.push((self.dir.join(".taplo.toml"), file_schemas::taplo()));
+        for of in SchemaOf::value_variants() {
+            let path = self.dir.join(file_schemas::FOLDER).join(of.file());
+            files.push((path, of.text().to_owned()));
+        }
         Ok(files)
     }
 

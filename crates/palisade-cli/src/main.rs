@@ -63,6 +63,7 @@ mod demo;
 mod doctor;
 mod exit;
 mod explain;
+mod file_schemas;
 mod grid;
 mod history;
 mod history_config;

@@ -8,7 +8,7 @@ use crate::{
     args::{PolicyArguments, PolicyCommand, PolicyFolderArguments},
     database_name::CatalogSource,
     exit::{Exit, Failure},
-    output,
+    explain, output,
     policies::{self, STARTER},
     policy_access, policy_bundle, policy_check, policy_diff, policy_fmt, policy_learn, policy_lock,
     policy_promote, policy_prove, policy_repl, policy_request, policy_test,
@@ -28,6 +28,7 @@ pub(crate) fn run(command: &PolicyCommand) -> Result<Exit, Failure> {
             return policy_check::run(arguments, &setup, catalog);
         }
         PolicyCommand::Schema(arguments) => schema(arguments)?,
+        PolicyCommand::Explain(arguments) => return explain::run(arguments),
         PolicyCommand::Fmt(arguments) => return policy_fmt::run(arguments),
         PolicyCommand::Repl(arguments) => return policy_repl::run(arguments),
         PolicyCommand::Test(arguments) => return policy_test::run(arguments),

@@ -18,11 +18,14 @@ const UNVERIFIED: &str = "unverified";
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Matrix {
+    /// What it is called: lower-case letters, digits and dashes.
     name: Spanned<String>,
+    /// Why it must come out so.
     #[serde(default)]
     why: String,
     /// Who asks, by a short name.
     principals: BTreeMap<String, Spanned<String>>,
+    /// Statements with what becomes of them.
     statement: Vec<Row>,
 }
 
@@ -30,9 +33,13 @@ pub(crate) struct Matrix {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Row {
+    /// What it is called: lower-case letters, digits and dashes.
     name: Spanned<String>,
+    /// The statement.
     sql: String,
+    /// Why it is not run.
     skip: Option<String>,
+    /// What becomes of it for each principal: `allow`, `mask`, `filter`, `mask, filter`, `deny`, a code, or `unverified`.
     #[serde(default)]
     cells: BTreeMap<Spanned<String>, Spanned<String>>,
 }

@@ -108,7 +108,9 @@ const ACTIONS: [&str; 6] = ["select", "insert", "update", "delete", "truncate", 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
+    /// The policy folder. Without it, the one beside this file.
     policies: Option<String>,
+    /// Properties, each with a name.
     #[serde(default)]
     property: Vec<Written>,
 }
@@ -117,19 +119,32 @@ struct File {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {
+    /// What it is called.
     name: Spanned<String>,
+    /// Why it must hold. It is shown where it does not.
     #[serde(default)]
     why: String,
+    /// The tables, where there are several catalogs.
     catalog: Option<String>,
+    /// It is about principals that are none of these, and in none of them.
     outside: Option<OneOrMore>,
+    /// It is about principals that are one of these, or in one.
     within: Option<OneOrMore>,
+    /// It is about columns and tables with one of these tags.
     tagged: Option<OneOrMore>,
+    /// It is about these columns: `main.customers.email`, `*` for any text.
     columns: Option<OneOrMore>,
+    /// It is about these tables.
     tables: Option<OneOrMore>,
+    /// The most that is seen of the columns.
     shows: Option<Bound>,
+    /// The most rows that are seen of the tables.
     rows: Option<RowBound>,
+    /// Actions that are not permitted.
     may_not: Option<OneOrMore>,
+    /// A policy folder that permits and shows all that these policies do.
     no_wider_than: Option<String>,
+    /// The id of a policy without which everything is the same.
     redundant: Option<String>,
 }
 

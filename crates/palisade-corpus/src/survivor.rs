@@ -22,8 +22,11 @@ pub struct Survivor {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct WrittenSurvivor {
+    /// The id of the policy.
     policy: Spanned<String>,
+    /// The change, as a report tells it.
     change: String,
+    /// Why no case has to notice it.
     reason: String,
 }
 

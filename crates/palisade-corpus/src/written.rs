@@ -154,19 +154,28 @@ struct Parts {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Part {
+    /// The tables: `NAME` of `NAME.sql` or `NAME.json`, or a list, and each case runs on each. It may be left out where there is one.
     pub(crate) catalog: Option<Spanned<Catalogs>>,
+    /// The policy folder, of a corpus. The tests of a folder are of its own policies.
     pub(crate) policies: Option<Spanned<String>>,
+    /// Who asks, in each case that does not say it: `Agent::"support-bot"`.
     r#as: Option<String>,
+    /// The moment in UTC, `2026-03-01T12:00:00Z`. Without it, the beginning of 1970.
     at: Option<String>,
+    /// How statements come, as policies see it in `context.transport`. Without it, `library`.
     transport: Option<WrittenTransport>,
+    /// How long tokens last: `1m` to `365d`. Without it, they do not expire.
     token_lifetime: Option<String>,
-    /// Added to that of every case.
+    /// Texts that no answer may contain, beside those of each case.
     #[serde(default)]
     never: Vec<String>,
+    /// Cases: a statement or a template each, with what must become of it.
     #[serde(default)]
     case: Vec<Written>,
+    /// Many principals and many statements. A cell that is left out is a deny.
     #[serde(default)]
     matrix: Vec<Matrix>,
+    /// Mutants that no case needs to notice.
     #[serde(default)]
     survivor: Vec<WrittenSurvivor>,
 }
@@ -192,47 +201,82 @@ impl Catalogs {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {
+    /// What it is called: lower-case letters, digits and dashes. No other case has this name.
     name: Spanned<String>,
+    /// Why it must come out so. It is shown where the case fails.
     #[serde(default)]
     why: String,
+    /// Why it is not run. Such cases are counted.
     skip: Option<String>,
+    /// The techniques of attack that it tries, of a corpus.
     #[serde(default)]
     ids: Vec<String>,
+    /// The statement.
     sql: Option<String>,
+    /// The template that is run, in the place of `sql`.
     template: Option<String>,
+    /// The parameters, a list or a table by name; of a template its arguments by name.
     params: Option<toml::Value>,
+    /// Who asks: `Agent::"support-bot"`.
     r#as: Option<String>,
+    /// The moment in UTC, `2026-03-01T12:00:00Z`.
     at: Option<String>,
+    /// How the statement comes, as policies see it in `context.transport`.
     transport: Option<WrittenTransport>,
+    /// Limits that are lower than the default ones.
     limits: Option<Limits>,
+    /// What becomes of a cell in which a detector finds something.
     on_finding: Option<OnFinding>,
+    /// Whether the benchmarks of a corpus measure it.
     #[serde(default)]
     bench: bool,
+    /// Whether names and rows must be those that the database gives without the firewall.
     #[serde(default)]
     preserve: bool,
+    /// Whether it is permitted.
     decision: WrittenDecision,
+    /// The code of the refusal.
     code: Option<String>,
+    /// The exact message of the refusal.
     message: Option<String>,
+    /// Ids of the determining policies.
     policies: Option<Vec<String>>,
+    /// The exact text that runs.
     rewritten: Option<String>,
+    /// Texts within what runs.
     #[serde(default)]
     rewritten_has: Vec<String>,
+    /// The most milliseconds that policies give it.
     max_time_ms: Option<u64>,
+    /// Principals who may approve it as a change.
     #[serde(default)]
     approvers: Vec<String>,
+    /// Principals who may not.
     #[serde(default)]
     no_approvers: Vec<String>,
+    /// The names of the answer's columns.
     columns: Option<Vec<String>>,
+    /// The names of those that are masked.
     masked: Option<Vec<String>>,
+    /// What the notices say of masked columns that the statement used.
     used_masks: Option<Vec<String>>,
+    /// Why there is no row.
     empty_reason: Option<String>,
+    /// The rows of the answer. `{}` stands for NULL.
     rows: Option<Vec<Vec<toml::Value>>>,
+    /// Whether the order of rows counts. Without it, whether `sql` says ORDER BY.
     ordered: Option<bool>,
+    /// Whether there were more rows.
     truncated: Option<bool>,
+    /// How many rows change.
     affected: Option<u64>,
+    /// The code of a refusal that the rows decide.
     on_data: Option<String>,
+    /// What is there after a change.
     after: Option<WrittenAfter>,
+    /// Ids of the detectors that find something.
     findings: Option<Vec<String>>,
+    /// Texts that the answer does not contain.
     #[serde(default)]
     never: Vec<String>,
 }
@@ -240,7 +284,9 @@ struct Written {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct WrittenAfter {
+    /// A query that is run without the firewall.
     sql: String,
+    /// Its rows.
     rows: Vec<Vec<toml::Value>>,
 }
 

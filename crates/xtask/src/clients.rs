@@ -348,7 +348,7 @@ fn mb(kib: u64) -> f64 {
 }
 
 /// An empty folder: what an older demonstration left is not what this one makes.
-fn fresh_folder(path: &str) -> Result<std::path::PathBuf> {
+pub(crate) fn fresh_folder(path: &str) -> Result<std::path::PathBuf> {
     let folder = root().join(path);
     let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
     match std::fs::remove_dir_all(&folder) {

@@ -4,6 +4,7 @@ mod apt;
 mod clients;
 mod dist;
 mod docs;
+mod editors;
 mod endure;
 mod eval;
 #[expect(dead_code, reason = "the test kit runs what is only found here")]
@@ -56,6 +57,7 @@ Tasks:
                   `mutants --help` says more
   conformance     the official MCP conformance suite over HTTP, both revisions, with the suite's own tools and without;
                   what does not pass is named in crates/palisade-testkit/clients/conformance, with the reason
+  editors         Taplo over the TOML files of `palisade init`, the demonstration and the corpus, by our schemas
   train DIR       learns the weights of the scanner's score from a folder of texts; `train --help` says more
   measure [BINARY]
                   start to first answer and memory of `palisade serve`; what a relay and the broker add to a call, and
@@ -102,6 +104,7 @@ fn main() -> ExitCode {
         Some("mutants") => mutants::run_sample(&args.collect::<Vec<_>>()),
         Some("train") => train::run(args),
         Some("conformance") => clients::conformance(),
+        Some("editors") => editors::build_and_check(),
         Some("measure") => clients::measure(args.next()),
         Some("workbench") => workbench::measure(args.next()),
         Some("second-opinion") => second_opinion::run(),

@@ -12,7 +12,7 @@ use std::{
 use serde_json::Value;
 
 use crate::{
-    clients, docs, licences, packages,
+    clients, docs, editors, licences, packages,
     run::{FULL, Result, cargo, root, run},
     second_opinion, servers,
 };
@@ -119,10 +119,14 @@ const PARTS: &[Part] = &[
 /// Runs what `args` name, or everything.
 pub(crate) fn test(args: &[String]) -> Result {
     match args {
-        // What is built once is not prepared for being built again: several gigabytes, and a tenth of the time.
+        // What is built once is not prepared for being built again: several gigabytes, and a tenth of the time. A panic tells its
+        // line all the same.
         [] if env::var_os(INCREMENTAL).is_none() && is_fresh() => {
             let this = env::current_exe().map_err(|why| format!("this program's path: {why}"))?;
-            run(Command::new(this).arg("test").env(INCREMENTAL, "0"))
+            run(Command::new(this)
+                .arg("test")
+                .env(INCREMENTAL, "0")
+                .env("CARGO_PROFILE_DEV_DEBUG", "0"))
         }
         [] => all(),
         [help] if help == "--help" || help == "-h" => {
@@ -185,6 +189,9 @@ fn all() -> Result {
     let binaries = progress.value("building", build)?;
     progress.step("MCP clients", || {
         clients::check(&root().join("target/debug/palisade"))
+    })?;
+    progress.step("editors", || {
+        editors::check(&root().join("target/debug/palisade"))
     })?;
     let every: Vec<Chosen<'_>> = binaries
         .iter()

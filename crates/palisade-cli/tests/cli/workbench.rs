@@ -930,6 +930,8 @@ fn a_folder_for_a_database_is_made_once_and_kept() {
     let told = init();
     for part in [
         "wrote mine/palisade.toml",
+        "wrote mine/.taplo.toml",
+        "wrote mine/editor/tests.schema.json",
         "main.people.email: mask email, since it is email: its name matches",
         "password: hidden, since it is secret",
         "Tests in `mine/policies`: 2 passed, 0 failed",

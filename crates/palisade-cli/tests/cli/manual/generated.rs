@@ -334,7 +334,7 @@ fn commented<'a>(source: &'a str, start: &str) -> Vec<(&'a str, String)> {
 }
 
 /// The fields of `struct NAME` in `source`: name, type, and what its comment says.
-fn fields<'a>(source: &'a str, name: &str) -> Vec<(&'a str, &'a str, String)> {
+pub(super) fn fields<'a>(source: &'a str, name: &str) -> Vec<(&'a str, &'a str, String)> {
     let lines = commented(source, &format!("struct {name}")).into_iter();
     lines
         .map(|(line, about)| {
@@ -415,8 +415,8 @@ fn limits() -> String {
     out
 }
 
-/// The JSON schema of a configuration, of the same keys.
-pub(super) fn configuration_schema() -> String {
+/// The schema of a table of limits, with what they are by default.
+pub(super) fn describe_limits() -> Value {
     let mut limits = object(LIMITS, "Limits");
     let defaults = serde_json::to_value(Limits::default()).unwrap();
     for (key, property) in limits["properties"].as_object_mut().unwrap() {
@@ -424,11 +424,16 @@ pub(super) fn configuration_schema() -> String {
             property["default"] = defaults[key].clone();
         }
     }
+    limits
+}
+
+/// The JSON schema of a configuration, of the same keys.
+pub(super) fn configuration_schema() -> Value {
     let mut schema = object(CONFIG, "File");
     schema["$schema"] = json!("https://json-schema.org/draft/2020-12/schema");
     schema["title"] = json!("palisade.toml");
     schema["$defs"] = json!({
-        "Limits": limits,
+        "Limits": describe_limits(),
         "Grants": object(CONFIG, "Grants"),
         "Mcp": object(CONFIG, "Mcp"),
         "Approvals": object(CONFIG, "Approvals"),
@@ -451,7 +456,7 @@ pub(super) fn configuration_schema() -> String {
         "AuditTable": object(CONFIG, "AuditTable"),
         "PolicyTable": object(CONFIG, "PolicyTable"),
     });
-    format!("{}\n", serde_json::to_string_pretty(&schema).unwrap())
+    schema
 }
 
 /// The schema of the table that `struct NAME` reads.

@@ -4,6 +4,7 @@
 //! `PALISADE_WRITE_DOCS=1` writes the pages anew instead of comparing them.
 
 pub(crate) mod blocks;
+mod file_schemas;
 mod generated;
 mod shell;
 
@@ -229,11 +230,16 @@ fn the_generated_sections_of_the_manual_are_current() {
     }
 }
 
-/// The schema that `palisade config schema` prints has the keys of the manual's tables.
+/// The schemas that `palisade config schema` prints have the keys that are read.
 #[test]
-fn the_schema_of_configurations_is_current() {
-    let path = "crates/palisade-cli/src/palisade.schema.json";
-    settle(path, &read(path), &generated::configuration_schema());
+fn the_schemas_of_files_are_current() {
+    let mut schemas = file_schemas::all();
+    schemas.push(("palisade.schema.json", generated::configuration_schema()));
+    for (file, schema) in schemas {
+        let path = format!("crates/palisade-cli/src/schemas/{file}");
+        let text = serde_json::to_string_pretty(&schema).unwrap();
+        settle(&path, &read(&path), &format!("{text}\n"));
+    }
 }
 
 /// The table of contents names every page, once.

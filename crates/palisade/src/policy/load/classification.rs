@@ -135,17 +135,22 @@ pub(in crate::policy) fn classify(
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Document {
+    /// Columns, and what tags they have.
     #[serde(default)]
     column: Vec<Spanned<Entry>>,
+    /// Tables, and what tags they have.
     #[serde(default)]
     table: Vec<Spanned<Entry>>,
+    /// The tags of columns that nothing else gives one.
     unclassified: Option<Unclassified>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Entry {
+    /// The column `schema.table.column`, or the table.
     name: Option<Spanned<String>>,
+    /// A pattern of names: `*` stands for any characters within a part, and `|` between alternatives.
     pattern: Option<Spanned<String>>,
     /// Several patterns, each a spelling that a database may have.
     patterns: Option<Vec<Spanned<String>>>,
@@ -156,12 +161,14 @@ struct Entry {
     elsewhere: Option<Spanned<bool>>,
     /// Whether columns of declared primary and foreign keys are chosen too.
     keys: Option<Spanned<bool>>,
+    /// The tags, as policies name them.
     tags: BTreeSet<String>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Unclassified {
+    /// The tags, as policies name them.
     tags: BTreeSet<String>,
 }
 

@@ -224,6 +224,7 @@ fn is_tool_taken<'t>(template: &Template, others: impl Iterator<Item = &'t Templ
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Document {
+    /// Statements with a name.
     #[serde(default)]
     template: Vec<Entry>,
 }
@@ -231,11 +232,16 @@ struct Document {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Entry {
+    /// The name, `Template::"…"` in policies: letters, digits, `_` and `-`.
     name: Spanned<String>,
+    /// What it is for, for whoever chooses one.
     description: String,
+    /// The statement, with the engine's own placeholders.
     sql: Spanned<String>,
+    /// Whether an agent is offered it as a tool of its own.
     #[serde(default)]
     tool: bool,
+    /// Its parameters: for a statement with numbered placeholders, the first to the first.
     #[serde(default)]
     parameters: Vec<Spanned<TemplateParameter>>,
 }
