@@ -95,3 +95,15 @@ fn the_page_is_whole_and_escaped() {
     }
     explain(&desk, &["--html", "no/page.html", sql]).fails(2, &["cannot write `no/page.html`"]);
 }
+
+/// Among the commands about policies it is found too.
+#[test]
+fn it_is_a_command_about_policies_too() {
+    let desk = Desk::new();
+    let more = ["--format", "json", SQL];
+    let base = ["sqlite:demo.db", "--policies", "demo-policies", "--as", BOT];
+    let told = desk.run(&[&["policy", "explain"][..], &base, &more].concat());
+    let told = told.expect_exit(0).json();
+    let same = explain(&desk, &more).expect_exit(0).json();
+    assert_eq!(told["trace"], same["trace"]);
+}

@@ -29,6 +29,10 @@ use crate::{
     session::{Principal, Session},
 };
 
+/// Relations about which all principals are asked before the next: what a decision needs of a relation is remembered, and of no
+/// more than some hundreds.
+const TOGETHER: usize = 128;
+
 /// What a thread has that asks Cedar, in bytes: policies may be nested deeply.
 const STACK: usize = 16 * 1024 * 1024;
 
@@ -126,29 +130,36 @@ impl Firewall {
         Ok(classes)
     }
 
-    /// What each of `principals` may do, in their order; they are shared between the cores.
+    /// What each of `principals` may do, in their order; they are shared between the cores, some relations at a time.
     fn cells_of_all(
         &self,
         principals: &[Principal],
         corners: &[PolicySet],
     ) -> Result<Vec<Vec<AccessCell>>, Error> {
+        let parts: Vec<Part<'_>> = self.parts().collect();
+        let tasks: Vec<(Part<'_>, usize, &Principal)> = (parts.iter())
+            .flat_map(|part| {
+                let asked = principals.iter().enumerate();
+                asked.map(|(index, principal)| (*part, index, principal))
+            })
+            .collect();
         let next = AtomicUsize::new(0);
         let found = Mutex::new(BTreeMap::new());
         let work = || {
             loop {
-                let index = next.fetch_add(1, Ordering::Relaxed);
-                let Some(principal) = principals.get(index) else {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                let Some((part, index, principal)) = tasks.get(number) else {
                     return;
                 };
-                let cells = self.cells(principal, corners);
+                let cells = self.cells(principal, *part, corners);
                 // A poisoned lock guards finished values; the panic was elsewhere.
                 let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
-                found.insert(index, cells);
+                found.insert((*index, number), cells);
             }
         };
         let cores = thread::available_parallelism().map_or(1, NonZero::get);
         thread::scope(|scope| {
-            for _ in 1..cores.min(principals.len()) {
+            for _ in 1..cores.min(tasks.len()) {
                 // Where there is no other thread, this one does it all.
                 let _ = thread::Builder::new()
                     .stack_size(STACK)
@@ -157,16 +168,35 @@ impl Firewall {
             work();
         });
         let found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
-        found
-            .into_values()
-            .map(|cells| cells.map_err(|rejection| Error::Internal(rejection.to_string())))
-            .collect()
+        let mut all = vec![Vec::new(); principals.len()];
+        for ((index, _), cells) in found {
+            let cells = cells.map_err(|rejection| Error::Internal(rejection.to_string()))?;
+            if let Some(all) = all.get_mut(index) {
+                all.extend(cells);
+            }
+        }
+        all.iter_mut().for_each(|cells| cells.sort());
+        Ok(all)
     }
 
-    /// What a principal may do, by what is the same at every corner and what differs between them.
+    /// The relations in parts; templates are of the first.
+    fn parts(&self) -> impl Iterator<Item = Part<'_>> {
+        let relations = self.catalog.relations();
+        let starts = (0..relations.len().max(1)).step_by(TOGETHER);
+        starts.map(move |start| {
+            let rest = relations.get(start..).unwrap_or_default();
+            Part {
+                relations: rest.get(..TOGETHER).unwrap_or(rest),
+                has_templates: start == 0,
+            }
+        })
+    }
+
+    /// What a principal may do in a part, by what is the same at every corner and what differs between them.
     fn cells(
         &self,
         principal: &Principal,
+        part: Part<'_>,
         corners: &[PolicySet],
     ) -> Result<Vec<AccessCell>, Rejection> {
         let session = Session::new(principal.clone());
@@ -174,7 +204,8 @@ impl Firewall {
             [] => {
                 let own = self.policies.about_principal(principal);
                 let policies = own.as_ref().unwrap_or(&self.policies);
-                let cells = self.cells_of_view(&policies.session(&session), Failing::IsTold)?;
+                let view = policies.session(&session);
+                let cells = self.cells_of_part(&view, part, Failing::IsTold)?;
                 return Ok(cells
                     .into_iter()
                     .map(|(place, decided)| cell(place, decided.value))
@@ -188,7 +219,7 @@ impl Firewall {
             .map(|policies| {
                 let own = policies.about_principal(principal);
                 let policies = own.as_ref().unwrap_or(policies);
-                self.cells_of_view(&policies.session(&session), Failing::IsTold)
+                self.cells_of_part(&policies.session(&session), part, Failing::IsTold)
             })
             .collect::<Result<Vec<Cells>, _>>()?;
         let places: BTreeSet<&Place> = found.iter().flat_map(BTreeMap::keys).collect();
@@ -229,8 +260,21 @@ impl Firewall {
         view: &SessionView,
         failing: Failing,
     ) -> Result<Cells, Rejection> {
+        let all = Part {
+            relations: self.catalog.relations(),
+            has_templates: true,
+        };
+        self.cells_of_part(view, all, failing)
+    }
+
+    fn cells_of_part(
+        &self,
+        view: &SessionView,
+        part: Part<'_>,
+        failing: Failing,
+    ) -> Result<Cells, Rejection> {
         let mut cells = Cells::new();
-        for relation in self.catalog.relations() {
+        for relation in part.relations {
             if !is_enumerated(relation) {
                 continue;
             }
@@ -242,12 +286,22 @@ impl Firewall {
                 failing.settle(&mut cells, (relation, "change"), changes)?;
             }
         }
+        if !part.has_templates {
+            return Ok(cells);
+        }
         for template in view.templates()? {
             let place = (format!("template {}", template.name), None, "run");
             cells.insert(place, Decided::allowed(String::new(), BTreeSet::new()));
         }
         Ok(cells)
     }
+}
+
+/// What principals are asked about at a time.
+#[derive(Clone, Copy)]
+struct Part<'c> {
+    relations: &'c [Relation],
+    has_templates: bool,
 }
 
 /// What becomes of the cells of a relation where a policy fails to evaluate. Every such statement is refused.

@@ -8,7 +8,12 @@ use std::{
 use cedar_policy::EntityUid;
 
 use crate::policy::{
-    cedar::{by_action::Slices, entities::Store, schema::PolicyAction, schemas::Schemas},
+    cedar::{
+        by_action::Slices,
+        entities::{RelationEntities, Store},
+        schema::PolicyAction,
+        schemas::Schemas,
+    },
     inheritance::Inheritance,
     load::{
         annotation::Annotations,
@@ -40,15 +45,17 @@ pub(in crate::policy) struct Loaded {
     pub(in crate::policy) named: HashMap<String, BTreeSet<EntityUid>>,
     /// Permits that reach other databases than the connection's own; they are among the warnings.
     pub(in crate::policy) beyond: Vec<PolicyProblem>,
-    pub(in crate::policy) tags: Tags,
+    pub(in crate::policy) tags: Arc<Tags>,
     pub(in crate::policy) templates: Templates,
     /// Who inherits from whom.
-    pub(in crate::policy) inheritance: Inheritance,
+    pub(in crate::policy) inheritance: Arc<Inheritance>,
     /// From which the keys of tokens and hash masks are derived.
     pub(in crate::policy) secret: Option<TokenSecret>,
     /// Which columns others are computed from.
-    pub(in crate::policy) flow: ColumnFlow,
+    pub(in crate::policy) flow: Arc<ColumnFlow>,
     pub(in crate::policy) store: Store,
+    /// Entities of relations, whoever asks.
+    pub(in crate::policy) relation_entities: RelationEntities,
     /// Columns that a policy names, which therefore are decided one by one.
     pub(in crate::policy) named_columns: BTreeSet<String>,
     /// Row types that a policy's scope names.

@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
     ops::Range,
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use cedar_policy::{
@@ -13,7 +13,8 @@ use cedar_policy::{
 use serde_json::{Value, value::RawValue};
 
 use crate::catalog::{
-    Catalog, Relation, RelationKind, SystemRelation, functions::FunctionDef, system_schemas,
+    Catalog, Relation, RelationId, RelationKind, SystemRelation, functions::FunctionDef,
+    system_schemas,
 };
 use crate::policy::{
     cedar::{
@@ -174,12 +175,13 @@ fn express(value: &AttributeValue) -> RestrictedExpression {
 /// If Cedar does not take them together, which would be a defect of ours.
 pub(in crate::policy) fn add(
     around: &Entities,
-    more: Vec<Entity>,
+    more: &[Entity],
     schema: &Schema,
 ) -> Result<Entities, Failure> {
     let new = more
-        .into_iter()
-        .filter(|entity| around.get(&entity.uid()).is_none());
+        .iter()
+        .filter(|entity| around.get(&entity.uid()).is_none())
+        .cloned();
     around
         .clone()
         .add_entities(new, Some(schema))
@@ -338,6 +340,43 @@ fn schema_entities(catalog: &Catalog, schema: &str) -> Result<Vec<Entity>, Box<D
         entity(schema, [], Some(database.clone()))?,
         entity(database, [], None)?,
     ])
+}
+
+/// Entities of relations that were asked for lately.
+#[derive(Debug, Clone, Default)]
+pub(in crate::policy) struct RelationEntities {
+    known: Arc<Mutex<HashMap<RelationId, Arc<Vec<Entity>>>>>,
+}
+
+/// How many relations' entities are remembered; when more come, all are forgotten.
+const RELATIONS: usize = 256;
+
+impl RelationEntities {
+    /// As [`relation_entities`].
+    ///
+    /// # Errors
+    /// As there.
+    pub(in crate::policy) fn find(
+        &self,
+        catalog: &Catalog,
+        tags: &Tags,
+        relation: &Relation,
+    ) -> Result<Arc<Vec<Entity>>, Failure> {
+        // A poisoned lock guards a map of finished values; the panic was elsewhere.
+        let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(entities) = known().get(&relation.id) {
+            return Ok(Arc::clone(entities));
+        }
+        let entities = relation_entities(catalog, tags, relation)
+            .map_err(|error| Failure::new(error.message))?;
+        let entities = Arc::new(entities);
+        let mut known = known();
+        if known.len() >= RELATIONS {
+            known.clear();
+        }
+        known.insert(relation.id, Arc::clone(&entities));
+        Ok(entities)
+    }
 }
 
 /// A relation, its columns, and what it is in; nothing where policies cannot name it.

@@ -183,9 +183,9 @@ impl Subject {
         if let Some(entities) = known().get(&relation.id) {
             return Ok(Arc::clone(entities));
         }
-        let own = entities::relation_entities(&loaded.catalog, &loaded.tags, relation)
-            .map_err(|error| Failure::new(error.message))?;
-        let entities = Arc::new(entities::add(&self.entities, own, &loaded.schemas.fixed)?);
+        let (catalog, tags) = (&loaded.catalog, &loaded.tags);
+        let own = loaded.relation_entities.find(catalog, tags, relation)?;
+        let entities = Arc::new(entities::add(&self.entities, &own, &loaded.schemas.fixed)?);
         let mut known = known();
         if known.len() >= RELATIONS {
             known.clear();

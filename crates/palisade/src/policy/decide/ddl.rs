@@ -91,7 +91,7 @@ pub(in crate::policy) fn verdict(
             } else {
                 let own = entities::new_table_entities(&loaded.catalog, schema, &uid, *view)
                     .map_err(|error| Failure::new(error.message))?;
-                let entities = entities::add(&subject.entities, own, &loaded.schemas.fixed)?;
+                let entities = entities::add(&subject.entities, &own, &loaded.schemas.fixed)?;
                 decide_among(loaded, subject, action, table, &entities, context)
             }
         }

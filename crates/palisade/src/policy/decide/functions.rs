@@ -55,7 +55,7 @@ pub(in crate::policy) fn verdict(
 ) -> Result<Verdict, Failure> {
     let own = entities::function_entities(&loaded.catalog, def)
         .map_err(|error| Failure::new(error.message))?;
-    let entities = entities::add(&subject.entities, own, &loaded.schemas.fixed)?;
+    let entities = entities::add(&subject.entities, &own, &loaded.schemas.fixed)?;
     let function = resource("Function", &def.uid)?;
     decide_among(
         loaded,

@@ -199,7 +199,7 @@ pub(in crate::policy) fn verdict(
     let column = ident::qualify([known.schema.as_str(), known.name.as_str(), name]);
     let added = entities::system_entities(&loaded.catalog, known, &column)
         .map_err(|error| Failure::new(error.message))?;
-    let entities = entities::add(&subject.entities, added, &loaded.schemas.fixed)?;
+    let entities = entities::add(&subject.entities, &added, &loaded.schemas.fixed)?;
     let asked = match action {
         PolicyAction::ReadPlain => resource("Column", &column)?,
         _ => resource("Table", &known.uid())?,

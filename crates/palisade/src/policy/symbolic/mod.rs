@@ -268,7 +268,7 @@ impl<'l> Asking<'l> {
         };
         let own = relation_entities(&loaded.catalog, &loaded.tags, relation)
             .map_err(|error| error.message)?;
-        entities::add(&known, own, &loaded.schemas.fixed).map_err(tell)
+        entities::add(&known, &own, &loaded.schemas.fixed).map_err(tell)
     }
 
     fn verdict(
