@@ -646,7 +646,7 @@ pub(crate) enum PolicyCommand {
     #[command(
         after_help = "Examples (after `palisade demo`):\n  palisade policy schema --catalog sqlite:demo.db"
     )]
-    Schema(PolicyFolderArguments),
+    Schema(PolicySchemaArguments),
     /// Decide about a statement, as `palisade explain` does
     #[command(hide = true)]
     Explain(ExplainArguments),
@@ -708,6 +708,16 @@ pub(crate) struct StarterArguments {
     /// A configuration file that names the connection
     #[arg(long, value_name = "FILE", requires = "explain")]
     pub(crate) config: Option<PathBuf>,
+}
+
+/// `palisade policy schema`
+#[derive(Debug, Args)]
+pub(crate) struct PolicySchemaArguments {
+    #[command(flatten)]
+    pub(crate) folder: PolicyFolderArguments,
+    /// How to print it; as JSON `principals` and `catalog` are texts in Cedar's syntax
+    #[arg(long, value_enum, default_value = "text")]
+    pub(crate) format: Format,
 }
 
 /// A policy folder and a schema.

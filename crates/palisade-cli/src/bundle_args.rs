@@ -34,6 +34,9 @@ pub(crate) struct KeygenArguments {
     /// The new file of the key, which only its owner may read
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
+    /// How to print the public half
+    #[arg(long, default_value = "text")]
+    pub(crate) format: Format,
 }
 
 /// `palisade policy bundle pack`
@@ -54,6 +57,9 @@ pub(crate) struct PackArguments {
     /// Its serial number, greater than those before  [default: seconds since 1970]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) serial: Option<u64>,
+    /// How to print what is in it
+    #[arg(long, default_value = "text")]
+    pub(crate) format: Format,
 }
 
 /// `palisade policy bundle verify`

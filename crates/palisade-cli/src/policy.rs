@@ -3,9 +3,10 @@
 use std::{fmt::Write as _, path::Path};
 
 use palisade::{catalog::Catalog, error::Error, policy::PolicySet};
+use serde_json::json;
 
 use crate::{
-    args::{PolicyArguments, PolicyCommand, PolicyFolderArguments},
+    args::{Format, PolicyArguments, PolicyCommand, PolicyFolderArguments, PolicySchemaArguments},
     database_name::CatalogSource,
     exit::{Exit, Failure},
     explain, output,
@@ -69,18 +70,24 @@ fn print_starter(dir: Option<&Path>) -> Result<String, Failure> {
 }
 
 /// The operator's types and, after them, those of the catalog.
-fn schema(arguments: &PolicyFolderArguments) -> Result<String, Failure> {
-    let (setup, catalog) = setup(arguments)?;
+fn schema(arguments: &PolicySchemaArguments) -> Result<String, Failure> {
+    let (setup, catalog) = setup(&arguments.folder)?;
     let sources = &setup.policies.sources;
     let catalog = sources
         .name_schemas(catalog)
         .map_err(|errors| setup.policies.failure(&Error::Policies(errors)))?;
     let principals = sources.principals_schema.as_deref().unwrap_or_default();
-    Ok(format!(
-        "// principals.cedarschema: yours to edit\n{}\n\n// from the catalog: changes with the database\n{}",
-        principals.trim_end(),
-        PolicySet::schema_text(&catalog)
-    ))
+    let of_catalog = PolicySet::schema_text(&catalog);
+    Ok(match arguments.format {
+        Format::Text => format!(
+            "// principals.cedarschema: yours to edit\n{}\n\n// from the catalog: changes with the database\n{of_catalog}",
+            principals.trim_end()
+        ),
+        Format::Json => {
+            let told = json!({"principals": principals, "catalog": of_catalog});
+            format!("{told}\n")
+        }
+    })
 }
 
 fn setup(arguments: &PolicyFolderArguments) -> Result<(Setup, Catalog), Failure> {

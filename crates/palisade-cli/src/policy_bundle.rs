@@ -4,7 +4,7 @@ use std::{fmt::Write as _, fs, io::ErrorKind, path::Path};
 
 use palisade::{host::Host as _, policy::PolicyOrigin};
 use palisade_host::{BundleKey, BundleKeyError, Machine, PolicyBundle, pack_bundle};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{
     args::{Format, PolicyArguments},
@@ -31,7 +31,7 @@ pub(crate) fn run(command: &BundleCommand) -> Result<Exit, Failure> {
 }
 
 fn make_key(arguments: &KeygenArguments) -> Result<String, Failure> {
-    let KeygenArguments { file } = arguments;
+    let KeygenArguments { file, format } = arguments;
     let key = BundleKey::generate().map_err(Failure::Internal)?;
     key_file::write(file, key.reveal()).map_err(|error| {
         let help = match error.kind() {
@@ -43,7 +43,11 @@ fn make_key(arguments: &KeygenArguments) -> Result<String, Failure> {
             file.display()
         ))
     })?;
-    Ok(format!("public_keys = [\"{}\"]\n", key.public()))
+    let public = key.public();
+    Ok(match format {
+        Format::Text => format!("public_keys = [\"{public}\"]\n"),
+        Format::Json => format!("{}\n", json!({"public_key": public.to_string()})),
+    })
 }
 
 fn read_key(path: &Path) -> Result<BundleKey, Failure> {
@@ -60,6 +64,7 @@ fn pack(arguments: &PackArguments) -> Result<String, Failure> {
         key,
         out,
         serial,
+        format,
     } = arguments;
     let policies = Policies::read(dir)?;
     let keys = key
@@ -79,7 +84,10 @@ fn pack(arguments: &PackArguments) -> Result<String, Failure> {
     let public: Vec<_> = keys.iter().map(|key| key.public()).collect();
     let bundle = PolicyBundle::open(&bytes, &public)
         .map_err(|error| Failure::Internal(error.to_string()))?;
-    Ok(format!("`{}`: {}", out.display(), describe(&bundle)))
+    Ok(match format {
+        Format::Text => format!("`{}`: {}", out.display(), describe(&bundle)),
+        Format::Json => format!("{}\n", describe_json(&bundle)),
+    })
 }
 
 fn verify(arguments: &VerifyArguments) -> Result<String, Failure> {
@@ -129,21 +137,25 @@ fn verify(arguments: &VerifyArguments) -> Result<String, Failure> {
             out
         }
         Format::Json => {
-            let PolicyOrigin {
-                name,
-                serial,
-                digest,
-            } = &bundle.origin;
-            let files: Vec<_> = (bundle.files.iter())
-                .map(|file| json!({"name": file.name, "sha256": file.sha256, "bytes": file.text.len()}))
-                .collect();
-            let told = json!({
-                "name": name, "serial": serial, "digest": digest, "signers": bundle.signers, "files": files,
-                "loads": fits.is_some().then_some(true), "warnings": fits.map(|(_, warnings)| warnings),
-            });
+            let mut told = describe_json(&bundle);
+            told["loads"] = json!(fits.is_some().then_some(true));
+            told["warnings"] = json!(fits.map(|(_, warnings)| warnings));
             format!("{told}\n")
         }
     })
+}
+
+/// What is in a bundle and who signed it, for programs.
+fn describe_json(bundle: &PolicyBundle) -> Value {
+    let PolicyOrigin {
+        name,
+        serial,
+        digest,
+    } = &bundle.origin;
+    let files: Vec<_> = (bundle.files.iter())
+        .map(|file| json!({"name": file.name, "sha256": file.sha256, "bytes": file.text.len()}))
+        .collect();
+    json!({"name": name, "serial": serial, "digest": digest, "signers": bundle.signers, "files": files})
 }
 
 fn write_files(bundle: &PolicyBundle, dir: &Path) -> Result<(), Failure> {

@@ -56,6 +56,31 @@ fn policies_are_packed_and_verified() {
     };
     let told = pack("a.palisade");
     assert!(told.contains("bundle demo, serial number 7"), "{told}");
+    let bundle = ["policy", "bundle"];
+    let json = ["--format", "json"];
+    let keygen = [&bundle[..], &["keygen", "third.key"], &json].concat();
+    let made = desk.run(&keygen).expect_exit(0).json();
+    let other = made["public_key"].as_str().unwrap();
+    assert!(other.starts_with("ed25519:"), "{made}");
+    let by_other = [
+        "pack",
+        "demo-policies",
+        "--name",
+        "demo",
+        "--key",
+        "third.key",
+    ];
+    let out = ["--serial", "8", "--out", "c.palisade"];
+    let packed = desk.run(&[&bundle[..], &by_other, &out, &json].concat());
+    let packed = packed.expect_exit(0).json();
+    assert_eq!(
+        (&packed["name"], &packed["serial"]),
+        (&"demo".into(), &8.into()),
+        "{packed}"
+    );
+    let verify = ["verify", "c.palisade", "--key", other];
+    let verified = desk.run(&[&bundle[..], &verify, &json].concat());
+    assert_eq!(verified.expect_exit(0).json()["digest"], packed["digest"]);
     pack("b.palisade");
     let read = |name: &str| fs::read(desk.path(name)).unwrap();
     assert_eq!(read("a.palisade"), read("b.palisade"));

@@ -220,6 +220,42 @@ fn the_schema_of_policies_is_printed() {
         "{}",
         printed.out
     );
+    let schema = ["policy", "schema", "--catalog", "sqlite:demo.db"];
+    let more = ["--policies", "demo-policies", "--format", "json"];
+    let told = desk.run(&[&schema[..], &more].concat());
+    let told = told.expect_exit(0).json();
+    for key in ["principals", "catalog"] {
+        let text = told[key].as_str().unwrap();
+        assert!(printed.out.contains(text.trim_end()), "{key}: {text}");
+    }
+}
+
+/// Each command about policies answers programs too.
+#[test]
+fn every_command_about_policies_has_a_format() {
+    let desk = Desk::empty();
+    let help = |words: &[&str]| {
+        let words = [&["policy"], words, &["--help"]].concat();
+        desk.run(&words).expect_exit(0).out
+    };
+    let list = |words: &[&str]| -> Vec<String> {
+        let told = help(words);
+        let (_, commands) = told.split_once("Commands:\n").unwrap();
+        let (commands, _) = commands.split_once("\n\n").unwrap();
+        let is_name = |line: &&str| line.starts_with("  ") && !line.starts_with("   ");
+        let lines = commands.lines().filter(is_name);
+        let names = lines.filter_map(|line| line.split_whitespace().next());
+        let names = names.filter(|name| !["help", "bundle"].contains(name));
+        names.map(str::to_owned).collect()
+    };
+    let (commands, of_bundles) = (list(&[]), list(&["bundle"]));
+    assert!(commands.len() > 12 && of_bundles.len() == 3, "{commands:?}");
+    let alone = commands.iter().map(|name| vec![name.as_str()]);
+    let bundled = of_bundles.iter().map(|name| vec!["bundle", name.as_str()]);
+    for words in alone.chain(bundled) {
+        let told = help(&words);
+        assert!(told.contains("--format <FORMAT>"), "{words:?}: {told}");
+    }
 }
 
 /// A principal that is misspelt, or of no type that policies know, is told to the operator, and never to the agent.
