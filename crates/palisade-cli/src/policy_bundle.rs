@@ -4,7 +4,7 @@ use std::{fmt::Write as _, fs, io::ErrorKind, path::Path};
 
 use palisade::{host::Host as _, policy::PolicyOrigin};
 use palisade_host::{BundleKey, BundleKeyError, Machine, PolicyBundle, pack_bundle};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::{
     args::{Format, PolicyArguments},
@@ -86,7 +86,7 @@ fn pack(arguments: &PackArguments) -> Result<String, Failure> {
         .map_err(|error| Failure::Internal(error.to_string()))?;
     Ok(match format {
         Format::Text => format!("`{}`: {}", out.display(), describe(&bundle)),
-        Format::Json => format!("{}\n", describe_json(&bundle)),
+        Format::Json => format!("{}\n", Value::Object(describe_json(&bundle))),
     })
 }
 
@@ -138,15 +138,16 @@ fn verify(arguments: &VerifyArguments) -> Result<String, Failure> {
         }
         Format::Json => {
             let mut told = describe_json(&bundle);
-            told["loads"] = json!(fits.is_some().then_some(true));
-            told["warnings"] = json!(fits.map(|(_, warnings)| warnings));
-            format!("{told}\n")
+            told.insert("loads".to_owned(), json!(fits.is_some().then_some(true)));
+            let warnings = fits.map(|(_, warnings)| warnings);
+            told.insert("warnings".to_owned(), json!(warnings));
+            format!("{}\n", Value::Object(told))
         }
     })
 }
 
 /// What is in a bundle and who signed it, for programs.
-fn describe_json(bundle: &PolicyBundle) -> Value {
+fn describe_json(bundle: &PolicyBundle) -> Map<String, Value> {
     let PolicyOrigin {
         name,
         serial,
@@ -155,7 +156,16 @@ fn describe_json(bundle: &PolicyBundle) -> Value {
     let files: Vec<_> = (bundle.files.iter())
         .map(|file| json!({"name": file.name, "sha256": file.sha256, "bytes": file.text.len()}))
         .collect();
-    json!({"name": name, "serial": serial, "digest": digest, "signers": bundle.signers, "files": files})
+    let told = [
+        ("name", json!(name)),
+        ("serial", json!(serial)),
+        ("digest", json!(digest)),
+        ("signers", json!(bundle.signers)),
+        ("files", json!(files)),
+    ];
+    told.into_iter()
+        .map(|(key, value)| (key.to_owned(), value))
+        .collect()
 }
 
 fn write_files(bundle: &PolicyBundle, dir: &Path) -> Result<(), Failure> {
