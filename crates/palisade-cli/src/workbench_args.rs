@@ -432,7 +432,7 @@ pub(crate) struct LearnArguments {
     pub(crate) catalog: Option<String>,
     /// List the policies that decided nothing in the last so many days of the
     /// log instead
-    #[arg(long, value_name = "DAYS", conflicts_with_all = ["statements", "catalog"])]
+    #[arg(long, value_name = "DAYS", value_parser = days, conflicts_with_all = ["statements", "catalog"])]
     pub(crate) unused: Option<u16>,
     /// Write `learned.cedar` and `tests/learned.toml` into this new folder
     #[arg(long, value_name = "NEW", conflicts_with = "unused")]
@@ -622,4 +622,11 @@ pub(crate) enum FailOnDiff {
     Any,
     /// None.
     Nothing,
+}
+
+/// A number of days, `90` or `90d`.
+fn days(text: &str) -> Result<u16, String> {
+    let number = text.strip_suffix('d').unwrap_or(text);
+    let read = number.parse();
+    read.map_err(|_| format!("`{text}` is no number of days; write `90` or `90d`"))
 }

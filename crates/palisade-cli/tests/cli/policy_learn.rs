@@ -155,6 +155,8 @@ fn policies_that_decide_nothing_are_listed() {
         "90",
     ];
     let told = desk.run(&unused).expect_exit(0).out;
+    let spelt = unused.map(|word| if word == "90" { "90d" } else { word });
+    assert_eq!(desk.run(&spelt).expect_exit(0).out, told);
     assert!(told.contains(" support.status: never"), "{told}");
     assert!(!told.contains(" support.tables: "), "{told}");
     assert!(told.contains("It is shorter than 90 days"), "{told}");
