@@ -76,16 +76,12 @@ fn is_of_policies(code: Code) -> bool {
     code.stage() == Stage::Decision && code.fault() == Fault::Statement
 }
 
-/// Whether this refusal is given whatever policies say.
-fn is_of_no_policy(code: Code) -> bool {
-    is_of_text(code)
-        || [
-            Code::ParameterMismatch,
-            Code::SyntaxUnsupported,
-            Code::FunctionUnknown,
-            Code::NameAmbiguous,
-        ]
-        .contains(&code)
+/// Whether this refusal is given whatever policies and tables there are. Which columns a principal sees decides what is ambiguous,
+/// and templates have parameters of their own.
+fn is_of_no_policy(asked: &AskedStatement) -> bool {
+    asked.refused_with.is_some_and(|code| {
+        is_of_text(code) || asked.template.is_none() && code == Code::ParameterMismatch
+    })
 }
 
 /// Whether a text has its literals.
@@ -363,7 +359,7 @@ impl Versions<'_> {
             return Fate::NotReplayable;
         }
         // Policies have no part in that.
-        if asked.refused_with.is_some_and(is_of_no_policy) {
+        if is_of_no_policy(asked) {
             return Fate::Same;
         }
         let mut fates = Vec::new();

@@ -335,3 +335,26 @@ fn what_was_decided_tells_which_literals_there_were_not() {
         );
     }
 }
+
+/// A name that was ambiguous is not where the newer policies hide one of its columns.
+#[test]
+fn what_policies_make_plain_is_newly_permitted() {
+    let hidden = "@id(\"hidden\") forbid (principal, action in Action::\"read\", resource == Column::\"main.pot.name\");\n";
+    let desk = desk(&[], &[hidden]);
+    let tables = format!("{TABLES}CREATE TABLE pot (id INTEGER PRIMARY KEY, name TEXT);\n");
+    for folder in ["old", "new"] {
+        desk.write(&format!("{folder}/tests/tea.sql"), &tables);
+    }
+    palisade_sqlite::create_database(desk.path("tea.db"), &tables).unwrap();
+    let sql = "SELECT name FROM tea JOIN pot ON tea.id = pot.id";
+    let asked = query(
+        &desk,
+        "old",
+        sql,
+        &["--audit", "audit.jsonl", "--format", "json"],
+    );
+    assert_eq!(asked.expect_exit(1).json()["code"], "name.ambiguous");
+    let told = diff(&desk, &["--audit", "audit.jsonl", "--format", "json"]);
+    let told = told.expect_exit(1).json();
+    assert_eq!(told["changes"][0]["direction"], "newly-permitted", "{told}");
+}

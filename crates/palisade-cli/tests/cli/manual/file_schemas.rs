@@ -3,7 +3,7 @@
 use palisade::code::Code;
 use serde_json::{Value, json};
 
-use super::generated::{describe_limits, fields};
+use super::generated::{describe_limits, describe_table};
 
 const CASES: &str = concat!(
     include_str!("../../../../palisade-corpus/src/written.rs"),
@@ -67,11 +67,12 @@ fn classification() -> Value {
 }
 
 fn templates() -> Value {
-    let mut parameter = object(TEMPLATES, "TemplateParameter", &["name", "type"]);
+    let mut parameter = object(TEMPLATES, "TemplateParameter", &["name"]);
     let properties = parameter["properties"].as_object_mut().unwrap();
     // It is read by another name.
     let kind = properties.remove("kind").unwrap();
     properties.insert("type".to_owned(), kind);
+    parameter["required"] = json!(["name", "type"]);
     let defs = json!({
         "Entry": object(TEMPLATES, "Entry", &["name", "description", "sql"]),
         "TemplateParameter": parameter,
@@ -124,29 +125,16 @@ fn name(title: &str, mut schema: Value, defs: Option<Value>) -> Value {
 
 /// The schema of the table that `struct NAME` reads.
 fn object(source: &str, name: &str, required: &[&str]) -> Value {
-    let mut properties = serde_json::Map::new();
-    for (key, kind, about) in fields(source, name) {
-        let mut property = schema_of(kind);
-        // Beside a reference nothing else counts.
-        match property.get("$ref") {
-            None => property["description"] = json!(about),
-            Some(_) => property = json!({"allOf": [property], "description": about}),
-        }
-        properties.insert(key.trim_start_matches("r#").to_owned(), property);
-    }
-    json!({
-        "type": "object",
-        "additionalProperties": false,
-        "properties": properties,
-        "required": required,
-    })
+    describe_table(source, name, &schema_of, &|key, _| required.contains(&key))
 }
 
 /// What a field takes.
 fn schema_of(kind: &str) -> Value {
     let text = || json!({"type": "string"});
     let list = |items: Value| json!({"type": "array", "items": items});
-    let table = |of: &str| json!({"$ref": format!("#/$defs/{of}")});
+    let reference = |of: &str| json!({"$ref": format!("#/$defs/{of}")});
+    // Beside a reference no description counts.
+    let table = |of: &str| json!({"allOf": [reference(of)]});
     let rows = || list(list(json!({})));
     match kind {
         "String" | "Spanned<String>" | "Option<String>" | "Option<Spanned<String>>" => text(),
@@ -174,12 +162,12 @@ fn schema_of(kind: &str) -> Value {
         "Option<Limits>" => table("Limits"),
         "Option<WrittenAfter>" => table("WrittenAfter"),
         "Option<Unclassified>" => table("Unclassified"),
-        "Vec<Written>" => list(table("Written")),
-        "Vec<Matrix>" => list(table("Matrix")),
-        "Vec<Row>" => list(table("Row")),
-        "Vec<WrittenSurvivor>" => list(table("WrittenSurvivor")),
-        "Vec<Entry>" | "Vec<Spanned<Entry>>" => list(table("Entry")),
-        "Vec<Spanned<TemplateParameter>>" => list(table("TemplateParameter")),
+        "Vec<Written>" => list(reference("Written")),
+        "Vec<Matrix>" => list(reference("Matrix")),
+        "Vec<Row>" => list(reference("Row")),
+        "Vec<WrittenSurvivor>" => list(reference("WrittenSurvivor")),
+        "Vec<Entry>" | "Vec<Spanned<Entry>>" => list(reference("Entry")),
+        "Vec<Spanned<TemplateParameter>>" => list(reference("TemplateParameter")),
         other => panic!("what a value of `{other}` is, the schemas do not know"),
     }
 }

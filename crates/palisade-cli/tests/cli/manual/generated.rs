@@ -334,7 +334,7 @@ fn commented<'a>(source: &'a str, start: &str) -> Vec<(&'a str, String)> {
 }
 
 /// The fields of `struct NAME` in `source`: name, type, and what its comment says.
-pub(super) fn fields<'a>(source: &'a str, name: &str) -> Vec<(&'a str, &'a str, String)> {
+fn fields<'a>(source: &'a str, name: &str) -> Vec<(&'a str, &'a str, String)> {
     let lines = commented(source, &format!("struct {name}")).into_iter();
     lines
         .map(|(line, about)| {
@@ -342,6 +342,7 @@ pub(super) fn fields<'a>(source: &'a str, name: &str) -> Vec<(&'a str, &'a str, 
                 .strip_prefix("pub(crate) ")
                 .or_else(|| line.strip_prefix("pub "))
                 .unwrap_or(line)
+                .trim_start_matches("r#")
                 .trim_start_matches('_');
             let (field, kind) = line.split_once(": ").unwrap();
             (field, kind.trim_end_matches(','), about)
@@ -461,14 +462,26 @@ pub(super) fn configuration_schema() -> Value {
 
 /// The schema of the table that `struct NAME` reads.
 fn object(source: &str, name: &str) -> Value {
+    // What has no other value if it is left out.
+    let is_required = |_: &str, kind: &str| matches!(kind, "Spanned<String>" | "Spanned<PathBuf>");
+    describe_table(source, name, &schema_of, &is_required)
+}
+
+/// The schema of the table that `struct NAME` reads: what a field takes by its type, and whether it must be there by name and
+/// type.
+pub(super) fn describe_table(
+    source: &str,
+    name: &str,
+    schema_of: &dyn Fn(&str) -> Value,
+    is_required: &dyn Fn(&str, &str) -> bool,
+) -> Value {
     let mut properties = serde_json::Map::new();
     let mut required = Vec::new();
     for (key, kind, about) in fields(source, name) {
         let mut property = schema_of(kind);
         property["description"] = json!(about);
         properties.insert(key.to_owned(), property);
-        // What has no other value if it is left out.
-        if matches!(kind, "Spanned<String>" | "Spanned<PathBuf>") {
+        if is_required(key, kind) {
             required.push(key.to_owned());
         }
     }
