@@ -72,6 +72,7 @@ mod policy_diff;
 mod policy_fmt;
 mod policy_generate;
 mod policy_learn;
+mod policy_lock;
 mod policy_pipelines;
 mod policy_prove;
 mod policy_prove_any;

@@ -489,7 +489,7 @@ fn other_programs_read_the_outcome() {
 }
 
 /// A policy folder `p` over `tea` and two principals in `entities.json`.
-fn shop(policies: &str) -> Desk {
+pub(crate) fn shop(policies: &str) -> Desk {
     let desk = folder("");
     desk.policy(policies);
     desk.write("schema.sql", TABLES);
@@ -502,7 +502,7 @@ fn shop(policies: &str) -> Desk {
     desk
 }
 
-fn lock(desk: &Desk, more: &[&str]) -> Answer {
+pub(crate) fn lock(desk: &Desk, more: &[&str]) -> Answer {
     desk.run(&[&["policy", "lock", "p"], more].concat())
 }
 
