@@ -787,15 +787,6 @@ mod tests {
         ("config schema", "its output is JSON"),
         ("token revoke", "it says nothing but whether it was done"),
         ("setup-sql", "its output is SQL"),
-        ("policy schema", "its output is Cedar's schema language"),
-        (
-            "policy bundle keygen",
-            "it writes a key, and prints its public half",
-        ),
-        (
-            "policy bundle pack",
-            "it writes a file, and prints its digest",
-        ),
         ("lsp", "its output is the protocol"),
         ("probe", "its answer is the exit code"),
         ("completions", "its output is a script of a shell"),

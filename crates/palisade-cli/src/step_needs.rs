@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use palisade::{
     catalog::{Catalog, ReferenceAction, Relation, RelationKind},
     change::{IMAGES, LEDGER},
+    dialect::Dialect,
     ident,
 };
 
@@ -126,6 +127,11 @@ impl Needs {
                 }
             }
         }
+        // Where the server tells of triggers only to who may make them, that is needed too.
+        let to_grant = match catalog.dialect() {
+            Dialect::Sqlite | Dialect::Postgres => "SELECT",
+            Dialect::Mysql => "SELECT and TRIGGER",
+        };
         let mut notes = Vec::new();
         for relation in &reached {
             let name = relation.database_name();
@@ -136,7 +142,7 @@ impl Needs {
             }
             if !relation.triggers.is_empty() {
                 notes.push(format!(
-                    "{name} has triggers: grant SELECT on each table that they write"
+                    "{name} has triggers: grant {to_grant} on each table that they write"
                 ));
             }
         }

@@ -77,6 +77,17 @@ pub(crate) fn missing_steps(user: &str, relation: &str, privileges: &str, remedy
     }
 }
 
+/// What everybody may read of the rows that the firewall keeps.
+#[cfg(feature = "postgres")]
+pub(crate) fn readable_images(table: &str, remedy: String) -> Weak {
+    Weak {
+        kind: "readable-images",
+        description: format!("everybody may read {table}, which holds values of rows"),
+        remedy,
+        excess: Excess::Nothing,
+    }
+}
+
 /// What an account lacks to read tables as they were, and what comes of that.
 #[cfg(feature = "mysql")]
 pub(crate) fn missing_history(user: &str, what: &str, why: &str, remedy: String) -> Weak {

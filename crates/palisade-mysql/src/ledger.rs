@@ -1,6 +1,6 @@
 //! The tables of receipts and of images of rows, which stand in the connection's database. No statement of a principal reaches them.
 
-use mysql_async::{Conn, Row, prelude::Queryable as _};
+use mysql_async::{Conn, prelude::Queryable as _};
 use palisade::{
     catalog::Catalog,
     change::{IMAGES, LEDGER, LedgerEntry},
@@ -12,7 +12,10 @@ use crate::{
     settings::{identifier, literal},
 };
 
-/// A table of ours, if the connection's database has it as one with transactions.
+/// A table of ours, if the connection's database has it.
+///
+/// # Errors
+/// If it takes no part in transactions: then a change could be kept without its receipt.
 async fn find_table(
     conn: &mut Conn,
     catalog: &Catalog,
@@ -20,11 +23,19 @@ async fn find_table(
 ) -> Result<Option<String>, BackendError> {
     let schema = catalog.default_schema();
     let sql = format!(
-        "SELECT 1 FROM information_schema.TABLES WHERE TABLE_SCHEMA = {} AND TABLE_NAME = '{table}' AND ENGINE = 'InnoDB'",
+        "SELECT t.ENGINE FROM information_schema.TABLES t WHERE t.TABLE_SCHEMA = {} AND t.TABLE_NAME = '{table}'",
         literal(schema)
     );
-    let found: Option<Row> = conn.query_first(sql).await.map_err(|e| fault::engine(&e))?;
-    Ok(found.map(|_| format!("{}.{table}", identifier(schema))))
+    let found: Option<Option<String>> =
+        conn.query_first(sql).await.map_err(|e| fault::engine(&e))?;
+    let name = format!("{}.{table}", identifier(schema));
+    match found {
+        None => Ok(None),
+        Some(Some(engine)) if engine == "InnoDB" => Ok(Some(name)),
+        Some(_) => Err(BackendError::rejected(format!(
+            "{name} takes no part in transactions, so that nothing is changed: ALTER TABLE {name} ENGINE=InnoDB"
+        ))),
+    }
 }
 
 /// Writes what a change leaves, where the database has the tables for it.

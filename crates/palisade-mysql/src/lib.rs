@@ -20,12 +20,14 @@ pub mod introspect;
 mod ledger;
 mod origin;
 mod params;
+mod reach;
 mod rehearse;
 mod schema_change;
 mod settings;
 #[cfg(test)]
 mod tests;
 mod tls;
+mod trigger_writes;
 mod weaknesses;
 mod write;
 

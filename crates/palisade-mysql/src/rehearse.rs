@@ -1,9 +1,9 @@
 //! A change of several statements in one transaction, and what it does row by row.
 //!
 //! The server tells of no row that it changed, and foreign keys change rows below where anything is counted. So the tables that the
-//! statements write, and those that foreign keys reach from them, are read as a whole before the change and after it, in a transaction
-//! whose reads lock what they find. What is different then is the change's. Larger tables are refused, and so are tables with
-//! triggers: what these write is not known.
+//! statements write, and those that foreign keys and triggers reach from them, are read as a whole before the change and after it, in a
+//! transaction whose reads lock what they find. What is different then is the change's. Larger tables are refused, and so are tables
+//! with triggers of which is not known what they write.
 //!
 //! A preview runs the change twice over the same rows, at two times. Columns in which both wrote other values are made anew each time.
 
@@ -12,7 +12,7 @@ use std::{collections::BTreeMap, future::poll_fn, pin::pin};
 use futures_core::Stream as _;
 use mysql_async::{Column, Conn, Row, prelude::Queryable as _};
 use palisade::{
-    catalog::{Catalog, ReferenceAction, Relation, RelationKind},
+    catalog::Relation,
     change::{Difference, TableDifference, pair_rows},
     guard::{BackendError, BackendErrorKind, ChangeEnd, ChangeRun, Looked, OpenTicket, Purpose},
     value::{DroppedRows, KeptRows, Value},
@@ -23,7 +23,7 @@ use crate::{
     cells::Reading,
     connect::{Connector, Session},
     execute::{self, Facts},
-    fault, ledger,
+    fault, ledger, reach,
     settings::identifier,
     write,
 };
@@ -108,8 +108,7 @@ impl Statement<Session> for Change<'_> {
     async fn attempt(&mut self, session: &mut Session) -> Result<Ended, Failed> {
         self.run = ChangeRun::default();
         self.is_met = false;
-        let tables = find_reached(self.facts.catalog, self.tasks).map_err(Failed::Running)?;
-        self.begin(session, &tables).await?;
+        let tables = self.begin(session).await?;
         let conn = session
             .ready()
             .await
@@ -130,30 +129,37 @@ impl Statement<Session> for Change<'_> {
 }
 
 impl Change<'_> {
-    /// Begins the transaction, and checks that everything is as it was decided about.
-    async fn begin(&self, session: &mut Session, tables: &[&Relation]) -> Result<(), Failed> {
+    /// Begins the transaction, and checks that everything is as it was decided about; the tables that can be written.
+    async fn begin<'c>(&self, session: &mut Session) -> Result<Vec<&'c Relation>, Failed>
+    where
+        Self: 'c,
+    {
         let Some(first) = self.tasks.first() else {
             return Err(Failed::Running(BackendError::not_previewable(
                 "a change has statements",
             )));
         };
         let begin = execute::begin(self.facts.product, first.limits, BEGIN);
-        execute::open_by(session, self.facts, first.relations, &begin).await?;
+        let mut conn = execute::open_by(session, self.facts, first.relations, &begin).await?;
         for task in self.tasks.iter().skip(1) {
-            execute::open_by(session, self.facts, task.relations, BEGUN).await?;
+            conn = execute::open_by(session, self.facts, task.relations, BEGUN).await?;
         }
+        let tables = reach::find(conn, self.facts, self.tasks).await;
+        let tables = tables.map_err(Failed::Running)?;
         let reached: Vec<String> = tables.iter().map(|table| table.uid.clone()).collect();
         let conn = execute::open_by(session, self.facts, &reached, BEGUN).await?;
-        for table in tables {
+        for table in &tables {
             write::check_reached(conn, self.facts, table)
                 .await
                 .map_err(Failed::Running)?;
         }
-        Ok(())
+        Ok(tables)
     }
 
     async fn try_run(&mut self, conn: &mut Conn, tables: &[&Relation]) -> Result<(), BackendError> {
         let before = read(conn, tables).await?;
+        // Triggers stay as they are from here on: the server lets none alter a table that a transaction has read.
+        reach::check(conn, self.facts, self.tasks, tables).await?;
         run_ours(conn, "SAVEPOINT palisade_change").await?;
         let affected = self.run_statements(conn).await?;
         let difference = compare(tables, &before, &read(conn, tables).await?)?;
@@ -249,50 +255,6 @@ impl Change<'_> {
 
 async fn run_ours(conn: &mut Conn, sql: &str) -> Result<(), BackendError> {
     conn.query_drop(sql).await.map_err(|e| fault::engine(&e))
-}
-
-/// The tables that the statements write, and all that foreign keys reach from them.
-fn find_reached<'c>(
-    catalog: &'c Catalog,
-    tasks: &[Task<'_>],
-) -> Result<Vec<&'c Relation>, BackendError> {
-    let is_written = |relation: &&Relation| {
-        tasks.iter().any(|task| {
-            let Work::Change(changes) = task.work else {
-                return false;
-            };
-            let mut writes = changes.writes.iter();
-            task.relations.contains(&relation.uid)
-                && writes.any(|(_, table, _)| *table == *relation.key)
-        })
-    };
-    let mut reached: Vec<&Relation> = catalog.relations().iter().filter(is_written).collect();
-    let acts = |action: ReferenceAction| action != ReferenceAction::Refuse;
-    let mut next = 0;
-    while let Some(parent) = reached.get(next).copied() {
-        next += 1;
-        for child in catalog.relations() {
-            let follows = child.foreign_keys.iter().any(|key| {
-                let of = catalog.find(&key.schema, &key.table);
-                of.is_some_and(|of| of.id == parent.id)
-                    && (acts(key.on_delete) || acts(key.on_update))
-            });
-            if follows && reached.iter().all(|known| known.id != child.id) {
-                reached.push(child);
-            }
-        }
-    }
-    if reached.is_empty() || reached.iter().any(|one| one.kind != RelationKind::Table) {
-        return Err(BackendError::not_previewable(
-            "it writes what is no table, as a view",
-        ));
-    }
-    if reached.iter().any(|relation| !relation.triggers.is_empty()) {
-        return Err(BackendError::not_previewable(
-            "it writes a table that has triggers, and the server does not tell what these write; use execute, if policy permits it",
-        ));
-    }
-    Ok(reached)
 }
 
 /// All rows of these tables, which are locked.

@@ -398,7 +398,7 @@ async fn require_transactions(conn: &mut Conn, relation: &Relation) -> Result<()
     Ok(())
 }
 
-/// Checks that a table which foreign keys reach can be taken back, sets off nothing, and that further keys are those of the catalog.
+/// Checks that a table which foreign keys or triggers reach can be taken back, and that its triggers and further keys are those of the catalog.
 pub(crate) async fn check_reached(
     conn: &mut Conn,
     facts: Facts<'_>,
@@ -410,7 +410,8 @@ pub(crate) async fn check_reached(
         let condition =
             format!("t.EVENT_OBJECT_SCHEMA = {schema} AND t.EVENT_OBJECT_TABLE = {table}");
         let found = triggers_of(conn, facts.product, &condition).await?;
-        if !found.is_empty() {
+        let mut found = found.into_values().flatten();
+        if !found.all(|trigger| relation.triggers.contains(&trigger)) {
             return Err(changed_schema());
         }
         references(conn, facts.catalog, relation, (&schema, &table)).await

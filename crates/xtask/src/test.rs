@@ -335,17 +335,23 @@ fn threads(binary: &Binary) -> Option<String> {
     waits.then(|| (2 * cores).to_string())
 }
 
+/// Runs all of them, also behind a failure. The end names what failed.
 fn run_binaries(progress: &mut Progress, chosen: &[Chosen<'_>]) -> Result {
     let key = |chosen: &Chosen<'_>| format!("{} {}", chosen.binary.package, chosen.binary.name);
     progress.expect(chosen.iter().map(key));
+    let mut failed = Vec::new();
     for one in chosen {
-        progress.step(&key(one), || {
+        let outcome = progress.step(&key(one), || {
             run(Command::new(&one.binary.program)
                 .args(one.words)
                 .current_dir(&one.binary.folder)
                 .env("CARGO_MANIFEST_DIR", &one.binary.folder)
                 .envs(threads(one.binary).map(|threads| (THREADS, threads))))
-        })?;
+        });
+        failed.extend(outcome.err());
+    }
+    if !failed.is_empty() {
+        return Err(failed.join("\n"));
     }
     progress.end();
     Ok(())

@@ -395,11 +395,44 @@ fn is_looked_at_for_steps(made: &Writable, grantee: &str) {
     }
 }
 
+/// `doctor` tells who else may read the values that are kept of rows.
+fn tells_of_other_readers(made: &Writable) {
+    let url = made.shop.url_as(&made.writer);
+    let run = ["doctor", &url, "--policies", "p", "--writable"];
+    let look = || {
+        let found = made
+            .shop
+            .desk
+            .run(&[&run[..], &["--format", "json"]].concat());
+        found.json()
+    };
+    assert!(!look().to_string().contains("values of rows"));
+    let reader = format!("reader_of_{}", made.writer);
+    made.shop.ask(&format!("CREATE ROLE {reader}"));
+    made.shop.ask(&format!(
+        "GRANT SELECT (image) ON palisade_images TO {reader}"
+    ));
+    let notes = look()["notes"].to_string();
+    assert!(
+        notes.contains("palisade_images") && notes.contains(&reader),
+        "{notes}"
+    );
+    made.shop.ask("GRANT SELECT ON palisade_images TO PUBLIC");
+    let found = look();
+    let mut weak = found["weaknesses"].as_array().unwrap().iter();
+    let weak = weak.find(|weak| weak["kind"] == "readable-images");
+    let remedy = weak.unwrap()["remedy"].as_str().unwrap();
+    made.shop.ask(remedy);
+    made.shop.ask(&format!("DROP OWNED BY {reader}"));
+    assert!(!look().to_string().contains("values of rows"));
+}
+
 #[test]
 fn an_account_for_changes_in_steps_takes_them() {
     let made = Writable::with(Shop::new("steps"), ("postgres", "public"), &["--steps"]);
     is_changed_in_steps(&made);
     is_looked_at_for_steps(&made, &made.writer);
+    tells_of_other_readers(&made);
     let refused = [
         "setup-sql",
         &made.shop.url_as("postgres"),

@@ -23,7 +23,7 @@ pub(crate) use self::{
     columns::{Described, Name, column, sql as columns_sql},
     fingerprint::read as fingerprint,
     read::{optional, product, query, text},
-    triggers::by_table as triggers_of,
+    triggers::{UNSEEN as UNSEEN_TRIGGERS, by_table as triggers_of},
     unique::are_as_known as keys_are_known,
 };
 

@@ -12,7 +12,7 @@ use super::{
 use crate::{grants::Account, history::triggers::keeps_history};
 
 /// The trigger that stands for a table's triggers where the server does not tell them: they run all the same.
-const UNSEEN: &str = "unseen_triggers";
+pub(crate) const UNSEEN: &str = "unseen_triggers";
 
 /// Puts the triggers where they belong.
 pub(super) async fn read(

@@ -3,6 +3,7 @@
 mod compensation;
 mod history_list;
 mod ledger;
+mod outside;
 mod past_difference;
 mod preview;
 mod referring;
@@ -352,7 +353,9 @@ impl Guard {
                 .permit(sql.as_str().into(), &params, &session, &limits, &mut run)
                 .await;
             let checked = permitted.and_then(|(statement, demand)| {
-                require_write(&statement).map(|()| (statement, demand))
+                require_write(&statement)?;
+                outside::require_inside(&statement, firewall.catalog())?;
+                Ok((statement, demand))
             });
             match checked {
                 Ok((decided, demand)) => decisions.push(Decision {

@@ -1,5 +1,7 @@
 //! The account of a PostgreSQL server.
 
+mod image_readers;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Write as _,
@@ -100,6 +102,8 @@ pub(crate) async fn look(
             weaknesses.extend(changes(target.user(), &needs, &held));
         }
     }
+    let readers = image_readers::find(&client).await.map_err(fault)?;
+    weaknesses.extend(readers.weaknesses);
     let (everybody, weaknesses) = weaknesses
         .into_iter()
         .partition::<Vec<_>, _>(|weak| weak.kind == postgres::TEMPORARY);
@@ -113,7 +117,7 @@ pub(crate) async fn look(
         product: "PostgreSQL",
         version,
         weaknesses,
-        notes: notes.collect(),
+        notes: notes.chain(readers.notes).collect(),
     })
 }
 
