@@ -246,7 +246,7 @@ pub fn describe<'a>(
     dialect: Dialect,
     search_path: &[String],
 ) -> Result<TableDescription<'a>, Rejection> {
-    let found = find_relations(relations, table, dialect, search_path);
+    let found = VisibleRelation::find_named(relations, table, dialect, search_path);
     let relation = match found.as_slice() {
         [relation] => *relation,
         [] => return Err(unknown(relations, table)),
@@ -324,44 +324,6 @@ impl<'a> TableDescription<'a> {
             ..self
         })
     }
-}
-
-/// All that `table` may mean.
-fn find_relations<'a>(
-    relations: &'a [VisibleRelation],
-    table: &str,
-    dialect: Dialect,
-    search_path: &[String],
-) -> Vec<&'a VisibleRelation> {
-    let key = dialect.fold(table);
-    let all = |is_meant: &dyn Fn(&str, &str) -> bool| -> Vec<_> {
-        relations
-            .iter()
-            .filter(|relation| is_meant(&relation.schema, &relation.name))
-            .collect()
-    };
-    let qualified = [
-        all(&|schema, name| {
-            table == format!("{schema}.{name}") || table == ident::qualify([schema, name])
-        }),
-        all(&|schema, name| key == format!("{}.{}", dialect.fold(schema), dialect.fold(name))),
-    ];
-    let bare = [
-        all(&|_, name| table == name),
-        all(&|_, name| key == dialect.fold(name)),
-    ];
-    if let Some(found) = qualified.into_iter().find(|found| !found.is_empty()) {
-        return found;
-    }
-    let Some(found) = bare.into_iter().find(|found| !found.is_empty()) else {
-        return Vec::new();
-    };
-    let on_path = search_path.iter().find_map(|schema| {
-        let there = found.iter().filter(|relation| relation.schema == *schema);
-        let there: Vec<_> = there.copied().collect();
-        (!there.is_empty()).then_some(there)
-    });
-    on_path.unwrap_or(found)
 }
 
 fn unknown(relations: &[VisibleRelation], table: &str) -> Rejection {

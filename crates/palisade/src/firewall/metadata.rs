@@ -12,6 +12,8 @@ use crate::firewall::Firewall;
 use crate::{
     catalog::{Catalog, DefaultValue, Relation, RelationKind, without_labels},
     code::Code,
+    dialect::Dialect,
+    ident,
     policy::obligation::{ColumnLevel, RelationDecision, Visibility},
     rejection::Rejection,
     resolve::{self, Reference},
@@ -91,6 +93,46 @@ pub struct VisibleForeignKey {
 }
 
 impl VisibleRelation {
+    /// All of `relations` that `table` may mean, with or without its schema: as it is spelled before other cases, and of several schemas
+    /// the first one of `search_path` that has it.
+    #[must_use]
+    pub fn find_named<'a>(
+        relations: &'a [Self],
+        table: &str,
+        dialect: Dialect,
+        search_path: &[String],
+    ) -> Vec<&'a Self> {
+        let key = dialect.fold(table);
+        let all = |is_meant: &dyn Fn(&str, &str) -> bool| -> Vec<&'a Self> {
+            relations
+                .iter()
+                .filter(|relation| is_meant(&relation.schema, &relation.name))
+                .collect()
+        };
+        let qualified = [
+            all(&|schema, name| {
+                table == format!("{schema}.{name}") || table == ident::qualify([schema, name])
+            }),
+            all(&|schema, name| key == format!("{}.{}", dialect.fold(schema), dialect.fold(name))),
+        ];
+        let bare = [
+            all(&|_, name| table == name),
+            all(&|_, name| key == dialect.fold(name)),
+        ];
+        if let Some(found) = qualified.into_iter().find(|found| !found.is_empty()) {
+            return found;
+        }
+        let Some(found) = bare.into_iter().find(|found| !found.is_empty()) else {
+            return Vec::new();
+        };
+        let on_path = search_path.iter().find_map(|schema| {
+            let there = found.iter().filter(|relation| relation.schema == *schema);
+            let there: Vec<_> = there.copied().collect();
+            (!there.is_empty()).then_some(there)
+        });
+        on_path.unwrap_or(found)
+    }
+
     /// Whether every column of `relation` is readable plain here.
     pub(crate) fn is_plain(&self, relation: &Relation) -> bool {
         self.readable

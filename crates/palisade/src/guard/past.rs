@@ -202,7 +202,14 @@ impl Guard {
             relation.kind == RelationKind::Table
                 && (relation.name == table || relation.database_name() == table)
         };
-        let found: Vec<&Relation> = catalog.relations().iter().filter(named).collect();
+        let mut found: Vec<&Relation> = catalog.relations().iter().filter(named).collect();
+        let on_path = catalog.search_path().iter().find(|schema| {
+            let mut schemas = found.iter().map(|relation| &relation.schema);
+            schemas.any(|one| one == *schema)
+        });
+        if let Some(schema) = on_path {
+            found.retain(|relation| relation.schema == *schema);
+        }
         match found.as_slice() {
             [] => Err(format!("there is no table `{table}`")),
             [relation] => live.backend.write_history_script(relation, order),

@@ -14,6 +14,7 @@ mod interference;
 mod mutants;
 mod past;
 mod preservation;
+mod previews;
 mod stand;
 mod tokens;
 mod world;

@@ -5,18 +5,21 @@ use std::{cell::Cell, path::Path, sync::Arc};
 use palisade::{
     audit::NoAudit,
     catalog::Catalog,
+    change::ChangeStore,
     code::Code,
     dialect::Dialect,
     firewall::{Decision, Firewall},
-    guard::{Backend, Guard},
+    guard::{Backend, Guard, Preview},
     limits::Limits,
     policy::{PolicyFile, PolicySources},
+    rejection::Rejection,
     rewrite::RewrittenStatement,
     session::{Principal, Session},
     token::TokenSecret,
     value::Params,
 };
 use palisade_sqlite::{SqliteBackend, create_database};
+use palisade_state::{ApprovalOptions, ApprovalStore};
 use palisade_testkit::host::Still;
 use tempfile::TempDir;
 
@@ -119,22 +122,61 @@ impl<D: Bare> Stand<D> {
     ) -> serde_json::Value {
         let mut answer = match self.guard.execute(sql, params, session).await.into_result() {
             Ok(envelope) => serde_json::to_value(&envelope).unwrap(),
-            Err(refusal) => {
-                let mut told = serde_json::to_value(refusal.rejection.for_agent()).unwrap();
-                if let Some(message) = told["message"].as_str() {
-                    told["message"] = alike(&message.replace(&self.schema, "schema")).into();
-                }
-                if refusal.rejection.code() == Code::Internal {
-                    // A fault of ours: why is for whoever sees the test fail.
-                    told["detail"] = refusal.rejection.operator_detail().into();
-                }
-                told
-            }
+            Err(refusal) => self.refused(&refusal.rejection),
         };
         if let Some(rows) = answer.get_mut("rows").and_then(|rows| rows.as_array_mut()) {
             rows.sort_by_key(ToString::to_string);
         }
         answer
+    }
+
+    /// What an agent is told of a refusal.
+    pub(crate) fn refused(&self, rejection: &Rejection) -> serde_json::Value {
+        let mut told = serde_json::to_value(rejection.for_agent()).unwrap();
+        if let Some(message) = told["message"].as_str() {
+            told["message"] = alike(&message.replace(&self.schema, "schema")).into();
+        }
+        if rejection.code() == Code::Internal {
+            // A fault of ours: why is for whoever sees the test fail.
+            told["detail"] = rejection.operator_detail().into();
+        }
+        told
+    }
+
+    /// What is told of a difference, cell by cell in a fixed order.
+    pub(crate) fn shown(&self, preview: &Preview) -> serde_json::Value {
+        let Preview {
+            rows,
+            row_counts,
+            counted,
+            lock_held_ms: _,
+            generated,
+        } = preview;
+        let mut shown = serde_json::to_value(rows).unwrap();
+        if let Some(rows) = shown["rows"].as_array_mut() {
+            rows.sort_by_key(ToString::to_string);
+        }
+        shown["row_counts"] = serde_json::to_value(row_counts).unwrap();
+        shown["counted"] = serde_json::to_value(counted).unwrap();
+        shown["generated"] = serde_json::to_value(generated).unwrap();
+        self.alike(&shown)
+    }
+
+    /// The same with one name for the schemas of all worlds.
+    pub(crate) fn alike(&self, told: &serde_json::Value) -> serde_json::Value {
+        let told = alike(&told.to_string().replace(&self.schema, "schema"));
+        serde_json::from_str(&told).unwrap()
+    }
+
+    /// The same with changes in steps, and moments.
+    pub(crate) fn in_steps(self) -> Self {
+        let store = ApprovalStore::in_memory(ApprovalOptions::default()).unwrap();
+        let store = Arc::new(store);
+        let changes = Arc::clone(&store) as Arc<dyn ChangeStore>;
+        Self {
+            guard: self.guard.with_changes(changes).with_labels(store),
+            ..self
+        }
     }
 
     /// What would be run, or why nothing is.

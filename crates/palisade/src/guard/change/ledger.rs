@@ -223,14 +223,13 @@ impl Guard {
     ) -> Result<Option<String>, Rejection> {
         let firewall = self.firewall();
         let session = self.now(&firewall, session);
-        let dialect = firewall.catalog().dialect();
-        let is_meant = |one: &&VisibleRelation| {
-            let qualified = format!("{}.{}", one.schema, one.name);
-            let is = |name: &str| dialect.fold(row.table) == dialect.fold(name);
-            is(&qualified) || (one.schema == firewall.catalog().default_schema() && is(&one.name))
-        };
         let relations = firewall.relations(&session)?;
-        let Some(visible) = relations.iter().find(is_meant) else {
+        let (dialect, path) = (
+            firewall.catalog().dialect(),
+            firewall.catalog().search_path(),
+        );
+        let found = VisibleRelation::find_named(&relations, row.table, dialect, path);
+        let [visible] = found.as_slice() else {
             return Ok(None);
         };
         let relation = firewall

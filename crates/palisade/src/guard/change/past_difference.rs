@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::{
     answer::{AsOf, Marker, Room},
-    catalog::Relation,
+    catalog::{Catalog, Relation},
     change::{RowDifference, TableDifference},
     code::Code,
     firewall::VisibleRelation,
@@ -141,8 +141,8 @@ impl Guard {
         let firewall = &live.firewall;
         let session = self.now(firewall, session);
         let relations = firewall.relations(&session)?;
-        let visible = find_table(table, &relations)?;
         let catalog = firewall.catalog();
+        let visible = find_table(table, &relations, catalog)?;
         let relation = catalog
             .find(&visible.schema, &visible.name)
             .ok_or_else(|| internal("a table that is seen is not in the catalog"))?;
@@ -284,11 +284,11 @@ pub(super) fn unreachable_history(error: &BackendError) -> Rejection {
 fn find_table<'r>(
     table: &str,
     relations: &'r [VisibleRelation],
+    catalog: &Catalog,
 ) -> Result<&'r VisibleRelation, Rejection> {
-    let named = |one: &&VisibleRelation| {
-        one.readable && (one.name == table || format!("{}.{}", one.schema, one.name) == table)
-    };
-    let found: Vec<&VisibleRelation> = relations.iter().filter(named).collect();
+    let (dialect, path) = (catalog.dialect(), catalog.search_path());
+    let named = VisibleRelation::find_named(relations, table, dialect, path);
+    let found: Vec<&VisibleRelation> = named.into_iter().filter(|one| one.readable).collect();
     match found.as_slice() {
         [one] => Ok(one),
         [] => Err(Rejection::new(
@@ -296,8 +296,8 @@ fn find_table<'r>(
             format!("there is no table `{table}` that you may read"),
         )),
         [_, _, ..] => Err(Rejection::new(
-            Code::NameUnknownRelation,
-            format!("there are several tables `{table}`; write the schema too"),
+            Code::NameAmbiguous,
+            format!("`{table}` is in more than one schema; give the schema too"),
         )),
     }
 }
