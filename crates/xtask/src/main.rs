@@ -106,6 +106,9 @@ fn main() -> ExitCode {
         Some("conformance") => clients::conformance(),
         Some("editors") => editors::build_and_check(),
         Some("measure") => clients::measure(args.next()),
+        // What `measure` compares with.
+        Some(relay::ECHO) => relay::echo_lines(),
+        Some(relay::PUMP) => relay::pump_lines(),
         Some("workbench") => workbench::measure(args.next()),
         Some("second-opinion") => second_opinion::run(),
         Some("versions") => versions::check(),

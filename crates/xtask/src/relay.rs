@@ -1,7 +1,9 @@
 //! What a relay and the broker add to a call of `palisade serve`, and the relay's memory.
 
 use std::{
-    io::{BufRead as _, BufReader, Write as _},
+    io::{BufRead as _, BufReader, Read, Write},
+    net::Shutdown,
+    os::{fd::OwnedFd, unix::net::UnixStream},
     path::Path,
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
     time::{Duration, Instant},
@@ -58,9 +60,90 @@ pub(crate) fn measure(binary: &Path, demo: &Path) -> Result {
             relayed - served
         );
     }
+    let (alone, pumped) = measure_floor(demo)?;
+    println!(
+        "a bare line: {alone:.0} µs to a process and back, {pumped:.0} µs by a bare pump between: {:.0} µs more, which no relay can do without",
+        pumped - alone
+    );
     let (all, own) = (relay.kilobytes("VmHWM:")?, relay.kilobytes("RssAnon:")?);
     println!("relay: {all} kB resident at most, {own} kB of them its own");
     Ok(())
+}
+
+/// The task by which this program gives every line back.
+pub(crate) const ECHO: &str = "echo-lines";
+
+/// The task by which this program copies bytes to such a process and back, as a relay does, and looks at none.
+pub(crate) const PUMP: &str = "pump-lines";
+
+/// What a line takes to a process and back, and with a pump between: what the system itself takes to wake one process more, twice.
+fn measure_floor(folder: &Path) -> Result<(f64, f64)> {
+    let this = std::env::current_exe().map_err(|error| error.to_string())?;
+    let mut echo = Process::start(&this, folder, &[ECHO])?;
+    let mut pump = Process::start(&this, folder, &[PUMP])?;
+    let line = "x".repeat(80);
+    let (mut alone, mut pumped) = (Vec::new(), Vec::new());
+    for number in 0..CALLS + CALLS / 10 {
+        let mut times = [Duration::ZERO; 2];
+        for (process, time) in [&mut echo, &mut pump].into_iter().zip(&mut times) {
+            let began = Instant::now();
+            process.ask(&line)?;
+            *time = began.elapsed();
+        }
+        if number >= CALLS / 10 {
+            let [first, second] = times;
+            alone.push(first);
+            pumped.push(second);
+        }
+    }
+    Ok((median(&mut alone), median(&mut pumped)))
+}
+
+/// Gives every line of its input back, until that ends.
+pub(crate) fn echo_lines() -> Result {
+    let (input, mut output) = (std::io::stdin().lock(), std::io::stdout().lock());
+    for line in input.lines() {
+        let written = line.and_then(|line| output.write_all(format!("{line}\n").as_bytes()));
+        let flushed = written.and_then(|()| output.flush());
+        flushed.map_err(|error| error.to_string())?;
+    }
+    Ok(())
+}
+
+/// Copies bytes to a process that echoes them, by a socket, and back, each direction on a thread of its own.
+pub(crate) fn pump_lines() -> Result {
+    let fault = |error: std::io::Error| error.to_string();
+    let this = std::env::current_exe().map_err(fault)?;
+    let (near, far) = UnixStream::pair().map_err(fault)?;
+    let end = |stream: &UnixStream| stream.try_clone().map(OwnedFd::from).map(Stdio::from);
+    let mut echo = Command::new(this)
+        .arg(ECHO)
+        .stdin(end(&far).map_err(fault)?)
+        .stdout(end(&far).map_err(fault)?)
+        .spawn()
+        .map_err(fault)?;
+    drop(far);
+    let up = near.try_clone().map_err(fault)?;
+    let copying = std::thread::spawn(move || {
+        let copied = copy_reads(std::io::stdin(), &up);
+        // The process sees the end of its input.
+        copied.and_then(|()| up.shutdown(Shutdown::Write))
+    });
+    copy_reads(&near, std::io::stdout()).map_err(fault)?;
+    echo.wait().map_err(fault)?;
+    copying.join().map_err(|_| "the pump broke")?.map_err(fault)
+}
+
+fn copy_reads(mut from: impl Read, mut to: impl Write) -> std::io::Result<()> {
+    let mut bytes = [0; 8192];
+    loop {
+        let count = from.read(&mut bytes)?;
+        let Some(read) = bytes.get(..count).filter(|read| !read.is_empty()) else {
+            return Ok(());
+        };
+        to.write_all(read)?;
+        to.flush()?;
+    }
 }
 
 /// A broker with a configuration in `folder`, which listens by now.

@@ -60,7 +60,8 @@ async fn tell_lists<D: Bare>(stand: &Stand<D>, world: &World) -> Vec<Value> {
     };
     let mut told = Vec::new();
     for table in &world.tables {
-        let table: &str = table.name;
+        // A server has databases of other tests, with tables of the same names.
+        let table = &format!("{}.{}", stand.schema(), table.name);
         let compared = stand.guard.compare_past(table, moments, call).await;
         told.push(match compared {
             Ok(compared) => stand.shown(&compared.preview),

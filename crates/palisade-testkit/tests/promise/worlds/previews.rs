@@ -47,7 +47,8 @@ async fn tell_steps<D: Bare>(
     let receipt = kept.receipt.map(|receipt| json!(receipt.tables));
     let receipts = stand.guard.list_receipts(&session);
     let receipts = receipts.map_err(|refusal| refusal.rejection)?.len();
-    let table = &world.tables[statement.target.unwrap()].name;
+    let table = world.tables[statement.target.unwrap()].name;
+    let table = &format!("{}.{table}", stand.schema());
     let mut traced = Vec::new();
     for id in 1..4 {
         let key = BTreeMap::from([("id".to_owned(), Cell::Integer(id))]);
