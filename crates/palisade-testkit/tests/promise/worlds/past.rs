@@ -64,7 +64,7 @@ async fn tell_lists<D: Bare>(stand: &Stand<D>, world: &World) -> Vec<Value> {
         let table = &format!("{}.{}", stand.schema(), table.name);
         let compared = stand.guard.compare_past(table, moments, call).await;
         told.push(match compared {
-            Ok(compared) => stand.shown(&compared.preview),
+            Ok(compared) => stand.describe_preview(&compared.preview),
             Err(refusal) => stand.refused(&refusal.rejection),
         });
         for key in [
@@ -77,7 +77,7 @@ async fn tell_lists<D: Bare>(stand: &Stand<D>, world: &World) -> Vec<Value> {
             };
             let listed = stand.guard.list_history(rows, Some(THEN), call).await;
             told.push(match listed {
-                Ok(listed) => stand.shown(&listed.preview),
+                Ok(listed) => stand.describe_preview(&listed.preview),
                 Err(refusal) => stand.refused(&refusal.rejection),
             });
         }

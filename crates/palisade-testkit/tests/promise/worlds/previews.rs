@@ -59,7 +59,7 @@ async fn tell_steps<D: Bare>(
             |found| json!(found.len()),
         ));
     }
-    let mut told = stand.shown(looked.preview.as_ref().unwrap());
+    let mut told = stand.describe_preview(looked.preview.as_ref().unwrap());
     let more = json!({
         "affected_rows": looked.view.affected_rows, "state": kept.state,
         "receipt": receipt, "receipts": receipts, "traced": traced,

@@ -144,7 +144,7 @@ impl<D: Bare> Stand<D> {
     }
 
     /// What is told of a difference, cell by cell in a fixed order.
-    pub(crate) fn shown(&self, preview: &Preview) -> serde_json::Value {
+    pub(crate) fn describe_preview(&self, preview: &Preview) -> serde_json::Value {
         let Preview {
             rows,
             row_counts,
