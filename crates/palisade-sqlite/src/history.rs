@@ -127,9 +127,9 @@ fn enable_script(relation: &Relation) -> Result<String, HistoryFault> {
     script.push_str(&format!(
         "DROP TABLE IF EXISTS main.{companion};\n\
          CREATE TABLE main.{companion} ({}, {FROM} INTEGER NOT NULL, {TO} INTEGER){strict};\n\
-         CREATE INDEX main.{} ON {companion} ({keys}, {FROM});\n\
+         CREATE INDEX main.{} ON {companion} ({keys}, {FROM}, {TO});\n\
          CREATE UNIQUE INDEX main.{} ON {companion} ({keys}) WHERE {TO} IS NULL;\n\
-         CREATE INDEX main.{} ON {companion} ({TO});\n\
+         CREATE INDEX main.{} ON {companion} ({TO}, {FROM});\n\
          {open_by_others}\
          INSERT INTO main.{marks} DEFAULT VALUES;\n\
          INSERT INTO main.{companion} ({columns}, {FROM}) SELECT {columns}, {last} FROM main.{name};\n\

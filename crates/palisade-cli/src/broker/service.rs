@@ -57,7 +57,7 @@ pub(super) fn install(
             &program_word(&program)?,
             &program_word(&config)?,
             &program_word(&folder)?,
-            (user, setup.group, &credentials),
+            (user, setup.group, &credentials.lines),
             stop,
         )
     };
@@ -102,20 +102,37 @@ pub(super) fn install(
                 .to_owned(),
         ),
     };
+    let load = match credentials.are_missing {
+        true => format!(
+            "  runuser -u {user} -- {} load-connections --config {} --store file\n",
+            program.display(),
+            config.display()
+        ),
+        false => String::new(),
+    };
     output::text(&format!(
-        "{} is written. The broker can write to its folder alone: put `audit` and `state` there. Next:\n  useradd --system {user}\n  install -d -o {user} {mode} {}\n  runuser -u {user} -- {} load-connections --config {} --store file\n  systemctl daemon-reload\n  systemctl enable --now palisade-broker\n{agents}",
+        "{} is written. The broker can write to its folder alone: put `audit` and `state` there. Next:\n  useradd --system {user}\n  install -d -o {user} {mode} {}\n{load}  systemctl daemon-reload\n  systemctl enable --now palisade-broker\n{agents}",
         unit.display(),
         folder.display(),
-        program.display(),
-        config.display()
     ))?;
     Ok(Exit::Permitted)
 }
 
-/// The lines by which systemd opens the passwords that are stored as its credentials.
-fn list_credentials(file: &ConfigFile, folder: &Path) -> Result<String, Failure> {
+/// What systemd has of the passwords.
+struct Credentials {
+    /// The lines of the unit by which it opens them.
+    lines: String,
+    /// Whether a connection wants one that it does not have.
+    are_missing: bool,
+}
+
+/// Looks which passwords are stored as systemd's credentials.
+fn list_credentials(file: &ConfigFile, folder: &Path) -> Result<Credentials, Failure> {
     let store = CredentialStore::new(folder);
-    let mut lines = String::new();
+    let mut credentials = Credentials {
+        lines: String::new(),
+        are_missing: false,
+    };
     for name in file.names() {
         let (_, database) = file.connection(name)?;
         let Some(target) = find_target(database) else {
@@ -126,10 +143,12 @@ fn list_credentials(file: &ConfigFile, folder: &Path) -> Result<String, Failure>
         if path.exists() {
             let credential = CredentialStore::credential(&identity).replace('%', "%%");
             let path = program_word(&path)?;
-            lines += &format!("LoadCredentialEncrypted={credential}:{path}\n");
+            credentials.lines += &format!("LoadCredentialEncrypted={credential}:{path}\n");
+        } else {
+            credentials.are_missing = true;
         }
     }
-    Ok(lines)
+    Ok(credentials)
 }
 
 fn make_absolute(path: &Path) -> Result<std::path::PathBuf, Failure> {

@@ -21,6 +21,7 @@ mod broker_keyring;
 mod broker_load;
 mod broker_sandbox;
 mod broker_stores;
+mod broker_systemd;
 mod broker_tokens;
 mod budgets;
 mod bundle_depot;

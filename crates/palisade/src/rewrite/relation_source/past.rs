@@ -34,14 +34,13 @@ pub(in crate::rewrite) fn slice(
     let state = label.state();
     let own = |name: &str| ast::column(dialect, name);
     let began = is_committed(own(FROM), state, dialect);
-    let ended = is_committed(own(TO), state, dialect);
     let is_open = || Expr::IsNull(Box::new(own(TO)));
     let mut conditions = vec![began];
     if let Some(early) = ended_long_ago(own(TO), state, dialect) {
         let late = vec![is_open(), ast::not(early)];
         conditions.push(ast::join_by(late, &BinaryOperator::Or, false));
     }
-    let lasts = vec![is_open(), ast::not(ended)];
+    let lasts = vec![is_open(), is_later(own(TO), state, dialect)];
     conditions.push(ast::join_by(lasts, &BinaryOperator::Or, false));
     let table = || ast::table(dialect, &[&companion.schema, &companion.name]);
     let source = match filter {
@@ -55,7 +54,7 @@ pub(in crate::rewrite) fn slice(
                 })
                 .collect();
             let since = compound(dialect, LATER, FROM);
-            later.push(ast::not(is_committed(since, state, dialect)));
+            later.push(is_later(since, state, dialect));
             // Its columns are those of the later state: the innermost relation has them.
             later.push(ast::not_true(filter.clone()));
             let hidden = ast::select(
@@ -197,6 +196,26 @@ fn is_committed(column: Expr, state: &CommittedState, dialect: Dialect) -> Expr 
             }));
             ast::join_by(conditions, &BinaryOperator::And, true)
         }
+    }
+}
+
+/// Whether the transaction in `column`, which is not NULL, had not committed at a label.
+fn is_later(column: Expr, state: &CommittedState, dialect: Dialect) -> Expr {
+    match state {
+        // SQLite looks for a comparison in an index, and for its negation in none.
+        CommittedState::Sequence { last, mark: _ } => {
+            let last = sqlparser::ast::Value::Number(last.to_string(), false);
+            ast::binary(column, BinaryOperator::Gt, Expr::Value(last.into()))
+        }
+        CommittedState::Snapshot {
+            epoch: _,
+            snapshot: _,
+        }
+        | CommittedState::Counter {
+            epoch: _,
+            next: _,
+            active: _,
+        } => ast::not(is_committed(column, state, dialect)),
     }
 }
 
