@@ -190,6 +190,57 @@ mod tests {
     }
 
     #[test]
+    fn types_are_named_as_tables_declare_them() {
+        use ColumnType as Type;
+        // The collation of bytes, and one of characters.
+        let name = |ty: Type, collation: u16, flags: ColumnFlags| {
+            let column = Column::new(ty)
+                .with_character_set(collation)
+                .with_flags(flags);
+            type_names(&[column])[0]
+        };
+        let (unsigned, none) = (ColumnFlags::UNSIGNED_FLAG, ColumnFlags::empty());
+        for (ty, signed) in [
+            (Type::MYSQL_TYPE_TINY, "tinyint"),
+            (Type::MYSQL_TYPE_SHORT, "smallint"),
+            (Type::MYSQL_TYPE_INT24, "mediumint"),
+            (Type::MYSQL_TYPE_LONG, "int"),
+            (Type::MYSQL_TYPE_LONGLONG, "bigint"),
+        ] {
+            assert_eq!(name(ty, BINARY, none), signed);
+            assert_eq!(name(ty, BINARY, unsigned), format!("{signed} unsigned"));
+        }
+        for (ty, characters, bytes) in [
+            (Type::MYSQL_TYPE_VAR_STRING, "varchar", "varbinary"),
+            (Type::MYSQL_TYPE_VARCHAR, "varchar", "varbinary"),
+            (Type::MYSQL_TYPE_STRING, "char", "binary"),
+            (Type::MYSQL_TYPE_TINY_BLOB, "tinytext", "tinyblob"),
+            (Type::MYSQL_TYPE_BLOB, "text", "blob"),
+            (Type::MYSQL_TYPE_MEDIUM_BLOB, "mediumtext", "mediumblob"),
+            (Type::MYSQL_TYPE_LONG_BLOB, "longtext", "longblob"),
+        ] {
+            assert_eq!(name(ty, 45, none), characters);
+            assert_eq!(name(ty, BINARY, none), bytes);
+        }
+        for (ty, of_all) in [
+            (Type::MYSQL_TYPE_FLOAT, "float"),
+            (Type::MYSQL_TYPE_DOUBLE, "double"),
+            (Type::MYSQL_TYPE_NEWDECIMAL, "decimal"),
+            (Type::MYSQL_TYPE_DATE, "date"),
+            (Type::MYSQL_TYPE_TIME, "time"),
+            (Type::MYSQL_TYPE_TIMESTAMP, "timestamp"),
+            (Type::MYSQL_TYPE_DATETIME, "datetime"),
+            (Type::MYSQL_TYPE_YEAR, "year"),
+            (Type::MYSQL_TYPE_BIT, "bit"),
+            (Type::MYSQL_TYPE_JSON, "json"),
+            (Type::MYSQL_TYPE_GEOMETRY, "geometry"),
+            (Type::MYSQL_TYPE_ENUM, ""),
+        ] {
+            assert_eq!(name(ty, BINARY, none), of_all);
+        }
+    }
+
+    #[test]
     fn cells_become_values() {
         use ColumnType as Type;
         let column = |ty| Column::new(ty).with_character_set(BINARY);

@@ -430,6 +430,28 @@ pub(crate) mod tests {
         }
     }
 
+    /// A file was put back, written on, and given the last number's seal of before: as many receipts, and other ones.
+    #[test]
+    fn a_head_of_other_receipts_is_none() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, copy) = (dir.path().join("state.db"), dir.path().join("copy.db"));
+        let first = store(&path);
+        keep(&first, &["a"]);
+        let file = Connection::open(&path).unwrap();
+        file.execute("VACUUM INTO ?1", [copy.to_str()]).unwrap();
+        keep(&first, &["b"]);
+        let sql = "SELECT sealed FROM receipt_head";
+        let head: Vec<u8> = file.query_row(sql, [], |row| row.get(0)).unwrap();
+        let second = store(&copy);
+        keep(&second, &["c"]);
+        assert_eq!(second.verify_receipts().unwrap().len(), 2);
+        let file = Connection::open(&copy).unwrap();
+        file.execute("UPDATE receipt_head SET sealed = ?1", [head])
+            .unwrap();
+        let told = second.verify_receipts();
+        assert_eq!(told, Err(ChainFault::NoHead.into()));
+    }
+
     /// The rows of a change that was not kept are forgotten.
     #[test]
     fn what_was_not_kept_leaves_nothing() {

@@ -262,5 +262,7 @@ mod tests {
             told[0].to_string(),
             "entities.json:3:32: `Role::\"suport\"`, a parent of `Agent::\"a\"`, is not in the entities\n  help: did you mean `Role::\"support\"`?"
         );
+        let length = told[0].span.map(|span| span.length);
+        assert_eq!(length, Some("\"suport\"".len()));
     }
 }

@@ -343,6 +343,10 @@ mod tests {
             clauses,
             ["when { {a: \"}\"}.a == \"unless\" }", "unless { true }"]
         );
+        // A type that begins like one is in the scope, and no clause.
+        let text = "permit (principal is whenever, action, resource) when { true };";
+        let clauses: Vec<_> = clause_ranges(text).into_iter().map(|r| &text[r]).collect();
+        assert_eq!(clauses, ["when { true }"]);
     }
 
     #[test]

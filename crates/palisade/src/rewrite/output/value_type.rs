@@ -263,3 +263,204 @@ fn is_number(class: Class) -> bool {
         Class::Text | Class::Blob | Class::Null => false,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+    use sqlparser::{ast::Statement, dialect::SQLiteDialect, parser::Parser};
+
+    use super::*;
+
+    fn read(sql: &str) -> Option<&'static str> {
+        let mut statements = Parser::parse_sql(&SQLiteDialect {}, sql).unwrap();
+        let Some(Statement::Query(query)) = statements.pop() else {
+            panic!("{sql}");
+        };
+        let declared = |name: &str| match name {
+            "n" => Some("BIGINT"),
+            "r" => Some("DOUBLE PRECISION"),
+            "s" => Some("VARCHAR(20)"),
+            "b" => Some("BLOB"),
+            "d" => Some("DECIMAL(10, 2)"),
+            _ => None,
+        };
+        value_type(&query, 0, &declared)
+    }
+
+    /// What `typeof` says of each on the engine, where it says the same for all rows.
+    #[test]
+    fn types_are_those_of_the_values() {
+        for (type_name, expressions) in [
+            (
+                "INTEGER",
+                &[
+                    "1",
+                    "TRUE",
+                    "-n",
+                    "+1",
+                    "n + 1",
+                    "n * n",
+                    "n / 2",
+                    "n - 1",
+                    "n = 1",
+                    "n <> 1",
+                    "n < 1",
+                    "n <= 1",
+                    "n > 1",
+                    "n >= 1",
+                    "n AND 1",
+                    "n OR 1",
+                    "NOT n",
+                    "n IS NULL",
+                    "n IS NOT NULL",
+                    "n IS TRUE",
+                    "n IS NOT TRUE",
+                    "n IS FALSE",
+                    "n IS NOT FALSE",
+                    "n IS DISTINCT FROM 1",
+                    "n IS NOT DISTINCT FROM 1",
+                    "n BETWEEN 1 AND 2",
+                    "n IN (1)",
+                    "n IN (SELECT 1)",
+                    "EXISTS (SELECT 1)",
+                    "s LIKE 'x'",
+                    "(n)",
+                    "t.n",
+                    "n COLLATE NOCASE",
+                    "CAST(s AS INTEGER)",
+                    "count(*)",
+                    "COUNT(n)",
+                    "length(s)",
+                    "sum(n)",
+                    "abs(n)",
+                    "min(n)",
+                    "max(n)",
+                    "coalesce(n, 1)",
+                    "coalesce(NULL, n)",
+                    "ifnull(n, NULL)",
+                    "iif(s, n, 1)",
+                    "nullif(n, 1)",
+                    "min(n, 1)",
+                    "CASE WHEN n THEN 1 ELSE n END",
+                    "CASE n WHEN 1 THEN 2 END",
+                    "row_number() OVER (ORDER BY n)",
+                    "lag(n) OVER (ORDER BY n)",
+                    "lag(n, 1) OVER (ORDER BY n)",
+                ][..],
+            ),
+            (
+                "REAL",
+                &[
+                    "1.5",
+                    "1e3",
+                    "1E3",
+                    "r",
+                    "-r",
+                    "n + r",
+                    "r * n",
+                    "avg(n)",
+                    "total(n)",
+                    "round(r, 1)",
+                    "sum(r)",
+                    "abs(r)",
+                    "CAST(n AS REAL)",
+                    "CAST(n AS FLOAT)",
+                    "julianday('now')",
+                ][..],
+            ),
+            (
+                "TEXT",
+                &[
+                    "'x'",
+                    "s",
+                    "s || n",
+                    "upper(s)",
+                    "trim(s)",
+                    "TRIM(s)",
+                    "trim(n)",
+                    "TRIM(BOTH 'x' FROM s)",
+                    "substr(s, 1)",
+                    "SUBSTRING(s, 1)",
+                    "substring(s FROM 1)",
+                    "min(s)",
+                    "group_concat(s)",
+                    "typeof(n)",
+                    "CAST(n AS TEXT)",
+                    "CAST(n AS CLOB)",
+                    "CAST(n AS VARCHAR)",
+                    "coalesce(s, 'x')",
+                    "CASE WHEN n THEN 'a' ELSE s END",
+                ][..],
+            ),
+            (
+                "BLOB",
+                &[
+                    "b",
+                    "x'00'",
+                    "CAST(s AS BLOB)",
+                    "coalesce(b, x'00')",
+                    "max(b)",
+                ][..],
+            ),
+        ] {
+            for expression in expressions {
+                let told = read(&format!("SELECT {expression} FROM t"));
+                assert_eq!(told, Some(type_name), "{expression}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_differs_by_row_has_no_type() {
+        for expression in [
+            "d",
+            "-s",
+            "-d",
+            "NULL",
+            "n + s",
+            "n + NULL",
+            "s + s",
+            "n % 2",
+            "coalesce(n, s)",
+            "coalesce(n, d)",
+            "iif(1, n, s)",
+            "CASE WHEN n THEN 1 ELSE 's' END",
+            "CASE WHEN n THEN s END + 1",
+            "sum(s)",
+            "abs(s)",
+            "abs(d)",
+            "min(n, s)",
+            "max(d)",
+            "nullif(d, 1)",
+            "lag(n, 1, 's') OVER (ORDER BY n)",
+            "substr(b, 1)",
+            "substring(b FROM 1)",
+            "unknown(n)",
+            "main.count(n)",
+            "nothing",
+            "(SELECT 1)",
+            "99999999999999999999",
+            "CAST(n AS NUMERIC)",
+            "coalesce(NULL, NULL)",
+            "min(NULL)",
+        ] {
+            assert_eq!(
+                read(&format!("SELECT {expression} FROM t")),
+                None,
+                "{expression}"
+            );
+        }
+        for sql in [
+            "SELECT n FROM (SELECT 's' AS n)",
+            "WITH t AS (SELECT 's' AS n) SELECT n FROM t",
+            "SELECT n FROM t JOIN (SELECT 's' AS n)",
+            "SELECT n FROM json_each('[]')",
+            "SELECT n FROM t UNION SELECT n FROM t",
+            "SELECT * FROM t",
+        ] {
+            assert_eq!(read(sql), None, "{sql}");
+        }
+        assert_eq!(read("SELECT n AS other FROM t JOIN u"), Some("INTEGER"));
+    }
+}
