@@ -469,10 +469,12 @@ pub(crate) fn list_changed_keys(
     let Ok(table) = Kept::read(relation) else {
         return Ok(Vec::new());
     };
-    // A state that began in between is open, or has ended since then: an index of ends finds both.
+    // A state that began in between is open, or has ended since then: the index of ends finds both. For a UNION the engine would read
+    // the index of keys instead, all of it.
     let sql = format!(
-        "SELECT {keys} FROM main.{companion} WHERE {TO} IS NULL AND {FROM} > ?1 AND {FROM} <= ?2 \
-         UNION SELECT {keys} FROM main.{companion} WHERE {TO} > ?1 AND ({TO} <= ?2 OR {FROM} > ?1 AND {FROM} <= ?2) LIMIT ?3",
+        "SELECT DISTINCT * FROM (SELECT {keys} FROM main.{companion} WHERE {TO} IS NULL AND {FROM} > ?1 AND {FROM} <= ?2 \
+         UNION ALL SELECT {keys} FROM main.{companion} \
+         WHERE {TO} > ?1 AND ({TO} <= ?2 OR {FROM} > ?1 AND {FROM} <= ?2)) LIMIT ?3",
         keys = table.keys.join(", "),
         companion = quote(&table.companion),
     );

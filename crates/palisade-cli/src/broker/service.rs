@@ -122,7 +122,7 @@ pub(super) fn install(
 struct Credentials {
     /// The lines of the unit by which it opens them.
     lines: String,
-    /// Whether a connection wants one that it does not have.
+    /// Whether a connection wants a password that systemd does not have.
     are_missing: bool,
 }
 
