@@ -158,6 +158,14 @@ fn a_table_is_compared_with_its_past_and_set_back() {
     assert!(again.err.contains("as it was"), "{}", again.err);
 }
 
+/// Without a configuration there is no place for a snapshot; that a history is kept is another matter.
+#[test]
+fn a_snapshot_without_a_state_file_says_what_to_write() {
+    let desk = desk();
+    desk.run(&["snapshots", "create", "sqlite:demo.db", "first"])
+        .fails(1, &["history.not-kept", "`state`", "`--config`"]);
+}
+
 #[test]
 fn what_became_of_a_row_is_listed() {
     let desk = desk();

@@ -320,7 +320,7 @@ impl Guard {
     }
 
     fn require_labels(&self) -> Result<&Arc<dyn LabelStore>, Rejection> {
-        self.labels.as_ref().ok_or_else(keeps_none)
+        self.labels.as_ref().ok_or_else(keeps_no_moments)
     }
 
     fn database_name(&self) -> String {
@@ -350,6 +350,13 @@ pub(in crate::guard) fn require_answers(standing: LabelStanding) -> Result<(), R
         LabelStanding::BeforeHistory => Code::HistoryTooEarly,
     };
     Err(Rejection::new(code, code.summary()))
+}
+
+fn keeps_no_moments() -> Rejection {
+    Rejection::new(
+        Code::HistoryNotKept,
+        "moments are kept in a state file, and there is none: its operator writes `state` into a configuration, and names that by `--config`",
+    )
 }
 
 fn keeps_none() -> Rejection {
