@@ -163,7 +163,14 @@ fn a_table_is_compared_with_its_past_and_set_back() {
 fn a_snapshot_without_a_state_file_says_what_to_write() {
     let desk = desk();
     desk.run(&["snapshots", "create", "sqlite:demo.db", "first"])
-        .fails(1, &["history.not-kept", "`state`", "`--config`"]);
+        .fails(
+            1,
+            &[
+                "history.not-kept",
+                "`state` under `[approvals]`",
+                "`--config`",
+            ],
+        );
 }
 
 #[test]

@@ -355,7 +355,7 @@ pub(in crate::guard) fn require_answers(standing: LabelStanding) -> Result<(), R
 fn keeps_no_moments() -> Rejection {
     Rejection::new(
         Code::HistoryNotKept,
-        "moments are kept in a state file, and there is none: its operator writes `state` into a configuration, and names that by `--config`",
+        "moments are kept in a state file, and there is none: its operator writes `state` under `[approvals]` in a configuration, and names that by `--config`",
     )
 }
 
