@@ -11,6 +11,16 @@ const EXCUSED: &[(&str, &str, &str)] = &[
     ("my-json-value", "RETURNING", "only MySQL has the clause"),
     ("my-json-arrow", "'$.color'", "only MySQL has the operators"),
     (
+        "my-null-treatment",
+        "RESPECT NULLS",
+        "only MySQL has the words",
+    ),
+    (
+        "pg-is-json",
+        "near \"JSON\"",
+        "only PostgreSQL 16 and later versions have the condition",
+    ),
+    (
         "my-extractvalue",
         "constant XPATH",
         "the statement itself is wrong",
