@@ -268,6 +268,20 @@ impl Kept {
         }
     }
 
+    /// The query for keys of rows that differ, after one change and up to another: `?1` and `?2`, and at most `?3` of them.
+    ///
+    /// A state that began in between is open, or has ended since then: the index of ends finds both. For a UNION the engine would read
+    /// the index of keys instead, all of it.
+    fn changed_keys(&self) -> String {
+        format!(
+            "SELECT DISTINCT * FROM (SELECT {keys} FROM main.{companion} WHERE {TO} IS NULL AND {FROM} > ?1 AND {FROM} <= ?2 \
+             UNION ALL SELECT {keys} FROM main.{companion} \
+             WHERE {TO} > ?1 AND ({TO} <= ?2 OR {FROM} > ?1 AND {FROM} <= ?2)) LIMIT ?3",
+            keys = self.keys.join(", "),
+            companion = quote(&self.companion),
+        )
+    }
+
     fn trigger_name(&self, kind: &str) -> String {
         quote(&format!("{}_{kind}", self.companion))
     }
@@ -469,16 +483,7 @@ pub(crate) fn list_changed_keys(
     let Ok(table) = Kept::read(relation) else {
         return Ok(Vec::new());
     };
-    // A state that began in between is open, or has ended since then: the index of ends finds both. For a UNION the engine would read
-    // the index of keys instead, all of it.
-    let sql = format!(
-        "SELECT DISTINCT * FROM (SELECT {keys} FROM main.{companion} WHERE {TO} IS NULL AND {FROM} > ?1 AND {FROM} <= ?2 \
-         UNION ALL SELECT {keys} FROM main.{companion} \
-         WHERE {TO} > ?1 AND ({TO} <= ?2 OR {FROM} > ?1 AND {FROM} <= ?2)) LIMIT ?3",
-        keys = table.keys.join(", "),
-        companion = quote(&table.companion),
-    );
-    let mut query = conn.prepare(&sql)?;
+    let mut query = conn.prepare(&table.changed_keys())?;
     let last = to.map_or(i64::MAX, number);
     let most = i64::from(most).saturating_add(1);
     let rows = query.query_map([number(from), last, most], |row| {
@@ -585,4 +590,43 @@ fn quote(name: &str) -> String {
 /// A string literal.
 fn text(value: &str) -> String {
     format!("'{}'", value.replace('\'', "''"))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    /// All of a history is never read for what has changed a moment ago, be its statistics known or not.
+    #[test]
+    fn changed_keys_are_found_by_the_index_of_ends() {
+        let ddl = "CREATE TABLE t (id INTEGER PRIMARY KEY NOT NULL, a TEXT);";
+        let catalog = crate::catalog_from_ddl(ddl, "desk").unwrap();
+        let relation = catalog.find("main", "t").unwrap();
+        let conn = Connection::open_in_memory().unwrap();
+        let enable = HistoryOrder::Enable { account: None };
+        let script = write_script(relation, &enable).unwrap();
+        conn.execute_batch(&format!(
+            "{ddl} INSERT INTO t WITH RECURSIVE n (n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM n WHERE n < 500) SELECT n, 'x' FROM n;
+             {script} UPDATE t SET a = 'y'; UPDATE t SET a = 'z';"
+        ))
+        .unwrap();
+        let sql = Kept::read(relation).unwrap().changed_keys();
+        for statistics in ["", "ANALYZE"] {
+            conn.execute_batch(statistics).unwrap();
+            let mut query = conn.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+            let steps = query.query_map([900, i64::MAX, 10], |row| row.get::<_, String>(3));
+            let steps: Vec<String> = steps.unwrap().map(Result::unwrap).collect();
+            let by_end = steps
+                .iter()
+                .filter(|step| step.contains("USING INDEX palisade_history_t_ended"));
+            assert_eq!(by_end.count(), 2, "{steps:#?}");
+        }
+        let mut query = conn.prepare(&sql).unwrap();
+        // 1 is the beginning; each UPDATE of 500 rows makes 500 changes.
+        let changed = query.query_map([991, i64::MAX, 600], |row| row.get::<_, i64>(0));
+        let changed: Vec<i64> = changed.unwrap().map(Result::unwrap).collect();
+        assert_eq!(changed.len(), 10, "{changed:?}");
+    }
 }

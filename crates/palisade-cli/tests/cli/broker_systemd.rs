@@ -1,5 +1,4 @@
-//! The unit of `palisade broker install-service`, started by a real systemd that has namespaces, a root folder's worth of settings and a
-//! hierarchy of control groups of its own.
+//! The unit of `palisade broker install-service`, started by a real systemd. It has its own namespaces, settings and control groups.
 
 use std::{
     fs,
@@ -21,7 +20,7 @@ use crate::{
 
 const SYSTEMD: &str = "/lib/systemd/systemd";
 
-/// Where the broker's program is for the system: the unit's other folders are hidden from it.
+/// Where the program is in that system: a unit does not see the folders of temporary files.
 const PROGRAM: &str = "/usr/local/bin/palisade";
 
 /// Makes all that a system writes its own, and becomes it: nothing of it is seen outside, and nothing of the host's starts in it.
@@ -240,7 +239,7 @@ fn systemd_starts_the_unit_as_its_recipe_says() {
         "{status}"
     );
 
-    // Neither an agent nor the broker's own user reads what systemd opened for the service, and no file of the system has it.
+    // The agent reads nothing of what systemd opened for the service, and no file of the system has the password.
     let first = show("MainPID");
     for attack in [
         "ls /var/lib/palisade".to_owned(),
