@@ -28,6 +28,7 @@ mod history_list;
 mod history_mariadb;
 mod history_mysql;
 mod history_postgres;
+mod history_sqlite;
 mod insert_select;
 mod inverse;
 mod killed_process;
