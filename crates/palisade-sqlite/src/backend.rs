@@ -363,7 +363,7 @@ impl Backend for SqliteBackend {
         Box::pin(async move {
             let find = move || {
                 this.source
-                    .with(Access::Read, |conn| ledger::find_receipt(conn, &id))
+                    .with_reader(|conn, _| ledger::find_receipt(conn, &id))
             };
             let found = worker::run(find).await?;
             let found = found.map_err(|error| explain_open_error(&error))?;
@@ -374,7 +374,10 @@ impl Backend for SqliteBackend {
     fn list_receipts(&self) -> BackendFuture<'_, Option<Vec<(String, String)>>> {
         let this = self.clone();
         Box::pin(async move {
-            let list = move || this.source.with(Access::Read, ledger::list_receipts);
+            let list = move || {
+                this.source
+                    .with_reader(|conn, _| ledger::list_receipts(conn))
+            };
             let listed = worker::run(list).await?;
             let listed = listed.map_err(|error| explain_open_error(&error))?;
             listed.map_err(|error| BackendError::unavailable(error.to_string()))
@@ -386,7 +389,7 @@ impl Backend for SqliteBackend {
         Box::pin(async move {
             let read = move || {
                 this.source
-                    .with(Access::Read, |conn| ledger::read_images(conn, &id))
+                    .with_reader(|conn, _| ledger::read_images(conn, &id))
             };
             let read = worker::run(read).await?;
             let read = read.map_err(|error| explain_open_error(&error))?;
@@ -410,10 +413,7 @@ impl Backend for SqliteBackend {
     fn take_label(&self) -> BackendFuture<'_, Option<Label>> {
         let this = self.clone();
         Box::pin(async move {
-            let take = move || {
-                this.source
-                    .with(Access::Read, |conn| history::take_label(conn))
-            };
+            let take = move || this.source.with_reader(|conn, _| history::take_label(conn));
             let taken = worker::run(take).await?;
             let taken = taken.map_err(|error| explain_open_error(&error))?;
             taken.map_err(|error| BackendError::unavailable(error.to_string()))
@@ -430,7 +430,7 @@ impl Backend for SqliteBackend {
         let (from, to) = (from.clone(), to.cloned());
         Box::pin(async move {
             let list = move || {
-                this.source.with(Access::Read, |conn| {
+                this.source.with_reader(|conn, _| {
                     history::list_changed_keys(conn, &relation, (&from, to.as_ref()), most)
                 })
             };
@@ -450,7 +450,7 @@ impl Backend for SqliteBackend {
         let key = key.map(<[Value]>::to_vec);
         Box::pin(async move {
             let list = move || {
-                this.source.with(Access::Read, |conn| {
+                this.source.with_reader(|conn, _| {
                     history::list_writes(conn, &relation, key.as_deref(), most)
                 })
             };
@@ -475,9 +475,8 @@ impl Backend for SqliteBackend {
         let (this, label, companions) = (self.clone(), label.clone(), companions.to_vec());
         Box::pin(async move {
             let check = move || {
-                this.source.with(Access::Read, |conn| {
-                    history::check_label(conn, &label, &companions)
-                })
+                this.source
+                    .with_reader(|conn, _| history::check_label(conn, &label, &companions))
             };
             let checked = worker::run(check).await?;
             let checked = checked.map_err(|error| explain_open_error(&error))?;

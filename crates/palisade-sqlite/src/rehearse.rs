@@ -7,7 +7,7 @@
 //! values are made anew each time. Temporary triggers are of this connection alone, and gone with the transaction.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeSet, HashMap},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     thread,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
@@ -461,7 +461,7 @@ impl<'a> Change<'a> {
         let mut all = Vec::with_capacity(self.tables.len());
         for table in &self.tables {
             let mut keys: Vec<Touched> = Vec::new();
-            let mut places: BTreeMap<String, usize> = BTreeMap::new();
+            let mut places: HashMap<String, usize> = HashMap::new();
             let width = table.keys.len();
             let sql = format!(
                 "SELECT kind, {} FROM temp.{} ORDER BY seq",
@@ -481,6 +481,8 @@ impl<'a> Change<'a> {
                 let (old, new) = (old.map_err(|e| engine(&e))?, new.map_err(|e| engine(&e))?);
                 let named = match kind.as_str() {
                     "i" => vec![(new, true)],
+                    // Most changes leave the key.
+                    "u" if old == new => vec![(new, false)],
                     "u" => vec![(old, false), (new, false)],
                     _ => vec![(old, false)],
                 };
@@ -553,7 +555,7 @@ impl<'a> Change<'a> {
         let mut difference = Difference::default();
         let each = self.tables.iter().zip(touched).zip(before).zip(after);
         for (((table, touched), before), after) in each {
-            let mut before: BTreeMap<String, Option<Vec<Value>>> = before.into_iter().collect();
+            let mut before: HashMap<String, Option<Vec<Value>>> = before.into_iter().collect();
             let mut rows = Vec::new();
             for (touched, (spelled, after)) in touched.iter().zip(after) {
                 let before = match before.remove(spelled) {

@@ -179,4 +179,17 @@ mod tests {
             assert_eq!(Dialect::from_name(dialect.name()), Some(dialect));
         }
     }
+
+    #[test]
+    fn an_identifier_stays_one_whatever_is_in_its_name() {
+        for (dialect, name, written) in [
+            (Dialect::Sqlite, "Users", "\"Users\""),
+            (Dialect::Sqlite, "a\"b`c", "\"a\"\"b`c\""),
+            (Dialect::Postgres, "a\"\"", "\"a\"\"\"\"\""),
+            (Dialect::Mysql, "Users", "`Users`"),
+            (Dialect::Mysql, "a\"b`c", "`a\"b``c`"),
+        ] {
+            assert_eq!(dialect.identifier(name), written, "{dialect} {name}");
+        }
+    }
 }

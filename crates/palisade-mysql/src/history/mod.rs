@@ -352,27 +352,28 @@ pub(crate) async fn list_changed_keys(
     (from, to): (&Label, Option<&Label>),
     most: u32,
 ) -> Result<Vec<Vec<Value>>, BackendError> {
+    // What ends by now has the highest number.
+    let open = u64::MAX;
+    let first = first_unseen(from);
     let is_between = |column: &str| {
-        let first = print_seen(column, from);
-        // An index answers this.
-        let since = format!("{column} >= {} AND NOT ({first})", first_unseen(from));
+        let since = format!("NOT ({})", print_seen(column, from));
         match to {
-            Some(to) => format!("{since} AND ({})", print_seen(column, to)),
-            // What ends by now is not the highest number.
-            None => format!("{since} AND {column} < {}", u64::MAX),
+            Some(to) => format!("{since} AND {}", print_seen(column, to)),
+            None => since,
         }
     };
+    let (began, ended) = (is_between(FROM), is_between(TO));
     let keys: Vec<String> = (relation.primary_key.iter())
         .filter_map(|index| relation.column(*index))
         .map(|key| identifier(&key.name))
         .collect();
+    // An index of ends, and of beginnings within them, answers both parts. What began since has not ended before.
     let sql = format!(
-        "SELECT DISTINCT {} FROM {}.{} WHERE ({}) OR ({}) LIMIT {}",
+        "SELECT DISTINCT {} FROM {}.{} WHERE ({TO} = {open} AND {FROM} >= {first} AND {began}) \
+         OR ({TO} >= {first} AND {TO} < {open} AND (({began}) OR ({ended}))) LIMIT {}",
         keys.join(", "),
         identifier(&companion.schema),
         identifier(&companion.name),
-        is_between(FROM),
-        is_between(TO),
         most.saturating_add(1),
     );
     execute::check_text(&sql)?;

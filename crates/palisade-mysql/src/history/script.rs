@@ -17,6 +17,9 @@ pub(crate) const SPANS: &str = "palisade_history.spans";
 /// The table whose one row is written after each label.
 pub(crate) const SEAL: &str = "palisade_history.seal";
 
+/// The index of a table with history by which the rows are found that differ since a moment.
+const ENDS: &str = "palisade_history_ends";
+
 /// The most characters of a name.
 const LONGEST_NAME: usize = 64;
 
@@ -104,17 +107,23 @@ pub(crate) fn enable_script(
         .chain([FROM, TO])
         .map(identifier)
         .collect();
+    let index = format!("ADD INDEX {ENDS} ({TO}, {FROM})");
     let alter = format!(
         "ALTER TABLE {relation} \
          ADD COLUMN {FROM} bigint unsigned GENERATED ALWAYS AS ROW START INVISIBLE, \
          ADD COLUMN {TO} bigint unsigned GENERATED ALWAYS AS ROW END INVISIBLE, \
-         ADD PERIOD FOR SYSTEM_TIME ({FROM}, {TO}), ADD SYSTEM VERSIONING"
+         ADD PERIOD FOR SYSTEM_TIME ({FROM}, {TO}), ADD SYSTEM VERSIONING, {index}"
     );
     let is_ours = format!(
         "(SELECT COUNT(*) FROM information_schema.COLUMNS c WHERE {} AND c.COLUMN_TYPE = 'bigint(20) unsigned' \
          AND (c.COLUMN_NAME = '{FROM}' AND c.GENERATION_EXPRESSION = 'ROW START' \
          OR c.COLUMN_NAME = '{TO}' AND c.GENERATION_EXPRESSION = 'ROW END')) = 2",
         is_table("c", table)
+    );
+    let has_index = format!(
+        "(SELECT COUNT(*) FROM information_schema.STATISTICS s WHERE {} AND s.INDEX_NAME = {}) > 0",
+        is_table("s", table),
+        literal(ENDS)
     );
     let choice = [
         (
@@ -127,7 +136,9 @@ pub(crate) fn enable_script(
                 "what is done to partitions leaves no trace: ALTER TABLE ... REMOVE PARTITIONING first",
             ),
         ),
-        (is_ours, literal("DO 0")),
+        (format!("{is_ours} AND {has_index}"), literal("DO 0")),
+        // A history of before there was an index.
+        (is_ours, literal(&format!("ALTER TABLE {relation} {index}"))),
         (
             "t.TABLE_TYPE = 'SYSTEM VERSIONED'".to_owned(),
             signal(
@@ -189,7 +200,7 @@ pub(crate) fn disable_script(table: &HistoryTable<'_>) -> String {
          DELETE FROM {spans} WHERE table_name = {};\n\
          DROP VIEW IF EXISTS {companion};\n\
          SET STATEMENT system_versioning_alter_history = KEEP FOR\n\
-         ALTER TABLE {relation}\n  DROP PERIOD FOR SYSTEM_TIME, DROP COLUMN {FROM}, DROP COLUMN {TO}, DROP SYSTEM VERSIONING;\n",
+         ALTER TABLE {relation}\n  DROP INDEX IF EXISTS {ENDS}, DROP PERIOD FOR SYSTEM_TIME, DROP COLUMN {FROM}, DROP COLUMN {TO}, DROP SYSTEM VERSIONING;\n",
         print_comment(&format!("{}.{}", table.schema, table.table)),
         literal(table.table),
     )

@@ -142,6 +142,18 @@ mod tests {
             ("10.11", false),
         ] {
             assert_eq!(tells_triggers(version), expected, "{version}");
+            assert_eq!(server(version).tells_triggers(), expected, "{version}");
+        }
+        // No MySQL does, whatever its number.
+        assert!(!server("10.11.19").tells_triggers());
+    }
+
+    fn server(version: &str) -> Server {
+        Server {
+            product: product(version),
+            version: version.to_owned(),
+            database: String::new(),
+            case_sensitive_relations: true,
         }
     }
 
@@ -156,12 +168,7 @@ mod tests {
             ("9.7.4", Product::MySql, true),
             ("x", Product::MySql, false),
         ] {
-            let server = Server {
-                product: product(version),
-                version: version.to_owned(),
-                database: String::new(),
-                case_sensitive_relations: true,
-            };
+            let server = server(version);
             assert_eq!(server.product, product_, "{version}");
             assert_eq!(server.check().is_ok(), ok, "{version}");
         }

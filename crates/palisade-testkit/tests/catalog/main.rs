@@ -11,6 +11,7 @@
 #[path = "../database/mod.rs"]
 mod database;
 
+mod current_schema;
 mod descriptions;
 mod enum_labels;
 mod mysql_ddl;

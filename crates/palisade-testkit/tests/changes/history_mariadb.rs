@@ -318,6 +318,44 @@ async fn history_of_a_table_that_was_altered_begins_anew() {
     assert_eq!(server_of(&desk).query(left).trim(), "0");
 }
 
+/// The server reads the rows that differ since a moment by an index, which histories of before get with the script.
+#[tokio::test]
+async fn what_differs_is_found_by_index() {
+    let desk = Desk::new(Engine::Mariadb).await;
+    let server = server_of(&desk);
+    let has_index = "SELECT count(DISTINCT INDEX_NAME) FROM information_schema.STATISTICS \
+                     WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = 'orders' AND INDEX_NAME = 'palisade_history_ends'";
+    assert_eq!(server.query(has_index).trim(), "1");
+    desk.run("ALTER TABLE orders DROP INDEX palisade_history_ends");
+    desk.order(&["orders"], &ENABLE);
+    assert_eq!(server.query(has_index).trim(), "1");
+    desk.run("INSERT INTO orders SELECT seq, 3, seq FROM seq_101_to_3100");
+    desk.run("UPDATE orders SET total = total + 1");
+    desk.snapshot("then").await;
+    desk.run("UPDATE orders SET total = 0 WHERE id IN (101, 3000); DELETE FROM orders WHERE id = 200; INSERT INTO orders VALUES (9, 3, 1)");
+    desk.snapshot("later").await;
+    desk.run("UPDATE orders SET total = 5 WHERE id = 300; DELETE FROM orders WHERE id = 9");
+    desk.run("SET GLOBAL userstat = 1");
+    let read = "SELECT coalesce(sum(ROWS_READ), 0) FROM information_schema.TABLE_STATISTICS \
+                WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = 'orders'";
+    for (to, ids) in [
+        (None, vec!["101", "200", "300", "3000"]),
+        (Some("later"), vec!["9", "101", "200", "3000"]),
+    ] {
+        let before: u64 = server.query(read).trim().parse().unwrap();
+        let lines = desk.list_differences(&boss(), "orders", "then", to).await;
+        for id in &ids {
+            assert!(
+                lines.iter().any(|line| line.contains(id)),
+                "{id}: {lines:?}"
+            );
+        }
+        let after: u64 = server.query(read).trim().parse().unwrap();
+        let read = after - before;
+        assert!((1..200).contains(&read), "{to:?}: {read} rows were read");
+    }
+}
+
 /// What is known of a table refuses the script, and what only the server knows stops it as it runs.
 #[tokio::test]
 async fn tables_that_can_have_no_history_are_refused() {

@@ -289,3 +289,22 @@ fn names_alone_may_be_too_wide() {
         assert_eq!(refused, is_refused.then_some(Code::LimitResource));
     }
 }
+
+#[test]
+fn notices_are_left_out_where_there_is_no_room_and_counted() {
+    let names: Vec<String> = (0..60).map(|number| format!("c{number}")).collect();
+    for columns in [1, 60] {
+        let names: Vec<&str> = names.iter().take(columns).map(String::as_str).collect();
+        let plan = ScanPlan {
+            max_cell_bytes: 2,
+            ..plan(&names)
+        };
+        let rows = answer(&plan, vec![vec![Value::text("four"); columns]]);
+        let mut told = notices(&rows.with_fewer_remarks());
+        let omitted = told.pop_if(|(notice, _)| *notice != "cell_cut");
+        let left_out = u64::try_from(columns - told.len()).unwrap();
+        let expected = (columns == 60).then_some(("notices_omitted", left_out));
+        assert_eq!(omitted, expected, "{told:?}");
+        assert_eq!(left_out == 0, columns == 1, "{told:?}");
+    }
+}

@@ -540,6 +540,8 @@ fn unique_keys(
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
     use super::*;
 
     #[test]
@@ -549,6 +551,26 @@ mod tests {
             assert_eq!(built.is_ok(), dialect.is_built_in(), "{}", dialect.name());
             let has_functions = !functions::registry(dialect).all().is_empty();
             assert_eq!(has_functions, dialect.is_built_in(), "{}", dialect.name());
+        }
+    }
+
+    #[test]
+    fn a_row_estimate_is_told_of_its_own_table() {
+        let table = |schema: &str, name: &str| {
+            RelationDef::new(schema, name, RelationKind::Table, Vec::new())
+        };
+        let catalog = CatalogBuilder::new(Dialect::Postgres)
+            .relation(table("app", "t"))
+            .relation(table("app", "u"))
+            .relation(table("hr", "t"))
+            .row_estimate("app", "t", 7)
+            .build()
+            .unwrap();
+        for (schema, name, expected) in
+            [("app", "t", Some(7)), ("app", "u", None), ("hr", "t", None)]
+        {
+            let relation = catalog.find(schema, name).unwrap();
+            assert_eq!(catalog.row_estimate(relation), expected, "{schema}.{name}");
         }
     }
 

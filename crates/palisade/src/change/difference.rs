@@ -326,7 +326,55 @@ pub(super) fn parse_value(spelled: &str) -> Option<Value> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
     use super::*;
+
+    #[test]
+    fn differences_of_one_text_do_the_same() {
+        let schema = "CREATE TABLE t (id integer PRIMARY KEY, a text, b text);
+            CREATE TABLE u (id integer PRIMARY KEY, a text, b text);";
+        let catalog = crate::catalog::test_ddl::postgres(schema, "d").unwrap();
+        let row = |id: i64, a: &str, b: &str| {
+            Some(vec![Value::Integer(id), Value::text(a), Value::text(b)])
+        };
+        let text_of = |table: &str, rows: &[RowDifference]| {
+            let table = TableDifference {
+                schema: "public".to_owned(),
+                table: table.to_owned(),
+                rows: rows.to_vec(),
+            };
+            let tables = vec![table];
+            Difference { tables }.binding_text(&catalog, &GeneratedColumns::new())
+        };
+        let new = |id, a, b| RowDifference {
+            before: None,
+            after: row(id, a, b),
+        };
+        let gone = RowDifference {
+            before: row(1, "x", "yz"),
+            after: None,
+        };
+        let updated = RowDifference {
+            before: row(1, "x", "y"),
+            after: row(1, "x", "yz"),
+        };
+        let rows = [new(1, "x", "yz"), new(2, "", "")];
+        let text = text_of("t", &rows);
+        // Engines come to rows in any order.
+        assert_eq!(text, text_of("t", &[new(2, "", ""), new(1, "x", "yz")]));
+        for (table, rows) in [
+            ("u", rows.to_vec()),
+            ("t", vec![new(1, "xy", "z"), new(2, "", "")]),
+            ("t", vec![new(1, "x", "yz"), new(3, "", "")]),
+            ("t", vec![new(1, "x", "yz")]),
+            ("t", vec![gone, new(2, "", "")]),
+            ("t", vec![updated, new(2, "", "")]),
+            ("t", Vec::new()),
+        ] {
+            assert_ne!(text_of(table, &rows), text, "{table} {rows:?}");
+        }
+    }
 
     #[test]
     fn values_are_spelled_and_read() {

@@ -133,3 +133,64 @@ fn spell_columns(
     }
     all
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    /// A row of the table `t (id, n, at)`, if there is one.
+    type Row = Option<[i64; 3]>;
+
+    /// What is different in that table, row by row.
+    fn run(rows: &[(Row, Row)]) -> Difference {
+        let cells = |cells: &Row| cells.map(|all| all.map(Value::Integer).to_vec());
+        let rows = rows.iter().map(|(before, after)| RowDifference {
+            before: cells(before),
+            after: cells(after),
+        });
+        let table = TableDifference {
+            schema: "public".to_owned(),
+            table: "t".to_owned(),
+            rows: rows.collect(),
+        };
+        Difference {
+            tables: vec![table],
+        }
+    }
+
+    #[test]
+    fn what_two_runs_write_otherwise_is_generated() {
+        let schema = "CREATE TABLE t (id integer PRIMARY KEY, n integer, at integer);";
+        let catalog = crate::catalog::test_ddl::postgres(schema, "d").unwrap();
+        let updated = |id, n, at| (Some([id, 0, 0]), Some([id, n, at]));
+        let new = |id, n, at| (None, Some([id, n, at]));
+        let gone = |id, n, at| (Some([id, n, at]), None);
+        for (first, second, expected) in [
+            (vec![updated(1, 5, 7)], vec![updated(1, 5, 7)], Some("")),
+            (vec![updated(1, 5, 7)], vec![updated(1, 5, 8)], Some("at")),
+            (vec![new(1, 5, 7)], vec![new(1, 6, 8)], Some("at n")),
+            (vec![new(1, 5, 7)], vec![new(2, 5, 7)], Some("id")),
+            // Of new rows the order is the engine's.
+            (
+                vec![new(1, 5, 7), new(2, 6, 7)],
+                vec![new(2, 6, 7), new(1, 5, 7)],
+                Some(""),
+            ),
+            (vec![gone(1, 5, 7)], vec![gone(1, 5, 7)], Some("")),
+            // Other rows, or more of them.
+            (vec![updated(1, 5, 7)], vec![updated(2, 5, 7)], None),
+            (vec![gone(1, 5, 7)], vec![gone(1, 5, 8)], None),
+            (vec![new(1, 5, 7)], vec![new(1, 5, 7), new(2, 5, 7)], None),
+            (vec![updated(1, 5, 7)], vec![gone(1, 0, 0)], None),
+        ] {
+            let found = run(&first).find_generated(&run(&second), &catalog);
+            let found = found.map(|all| {
+                let names = all.into_iter().map(|(_, _, column)| column);
+                names.collect::<Vec<_>>().join(" ")
+            });
+            assert_eq!(found.as_deref(), expected, "{first:?} {second:?}");
+        }
+    }
+}

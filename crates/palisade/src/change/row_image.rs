@@ -289,3 +289,73 @@ impl WrittenRow {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::{
+        catalog::{ColumnDef, DefaultValue, RelationDef, RelationKind, TypeClass},
+        change::TableDifference,
+        dialect::Dialect,
+    };
+
+    /// A row of `t` that is updated in a column whose name is so long.
+    fn write_update(name_bytes: usize) -> (usize, Result<usize, ImageFault>) {
+        let column = |name: String| ColumnDef {
+            name,
+            type_name: "INTEGER".to_owned(),
+            class: TypeClass::Integer,
+            nullable: true,
+            collation: "BINARY".to_owned(),
+            generated: None,
+            stored: false,
+            filled: DefaultValue::Unknown,
+        };
+        let columns = vec![column("id".to_owned()), column("n".repeat(name_bytes))];
+        let mut table = RelationDef::new("main", "t", RelationKind::Table, columns);
+        table.primary_key = vec!["id".to_owned()];
+        let catalog = Catalog::builder(Dialect::Sqlite).relation(table);
+        let catalog = catalog.build().unwrap();
+        let cells = |value| Some(vec![Value::Integer(1), Value::Integer(value)]);
+        let row = RowDifference {
+            before: cells(1),
+            after: cells(2),
+        };
+        let relation = catalog.find("main", "t").unwrap();
+        let size = RowImage::take(relation, &row).unwrap().write().size();
+        let table = TableDifference {
+            schema: "main".to_owned(),
+            table: "t".to_owned(),
+            rows: vec![row],
+        };
+        let tables = vec![table];
+        let read = read_images(&write_images(&Difference { tables }, &catalog));
+        (size, read.map(|images| images.len()))
+    }
+
+    #[test]
+    fn images_are_kept_up_to_their_limit() {
+        let (least, _) = write_update(1);
+        let most = MAX_BYTES - least + 1;
+        assert_eq!(write_update(most), (MAX_BYTES, Ok(1)));
+        let refused = write_update(most + 1).1;
+        assert_eq!(refused, Err(ImageFault::TooLarge));
+    }
+
+    #[test]
+    fn parts_of_one_text_are_the_same_parts() {
+        let text_of = |parts: &[&str]| {
+            let parts: Vec<String> = parts.iter().map(|part| (*part).to_owned()).collect();
+            images_text(&parts)
+        };
+        let parts: [&[&str]; 6] = [&[], &[""], &["a"], &["ab"], &["a", "b"], &["b", "a"]];
+        for (at, one) in parts.iter().enumerate() {
+            for (other_at, other) in parts.iter().enumerate() {
+                let is_same = text_of(one) == text_of(other);
+                assert_eq!(is_same, at == other_at, "{one:?} {other:?}");
+            }
+        }
+    }
+}

@@ -214,3 +214,25 @@ impl Firewall {
         out
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use crate::{catalog::Catalog, dialect::Dialect, firewall::Firewall, policy::PolicySources};
+
+    #[test]
+    fn principals_are_of_two_types_whatever_else_is_declared() {
+        let declared = "entity Team in [Team]; entity User in [Team]; entity Agent in [Team];";
+        for principals_schema in [None, Some(declared)] {
+            let catalog = Catalog::builder(Dialect::Sqlite).build().unwrap();
+            let sources = PolicySources {
+                principals_schema: principals_schema.map(str::to_owned),
+                ..PolicySources::default()
+            };
+            let firewall = Firewall::builder(catalog, sources).build().unwrap();
+            let kinds = firewall.principal_kinds();
+            assert_eq!(kinds, ["Agent", "User"], "{principals_schema:?}");
+        }
+    }
+}

@@ -229,3 +229,60 @@ pub(super) fn visible(places: &[AccessPlace]) -> Visible<'_> {
     })
     .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::{firewall::tests::ledger, policy::Rule};
+
+    fn told(policies: &str) -> Vec<String> {
+        let found = ledger(policies).check_deeply();
+        let told = found.warnings.iter();
+        told.map(|problem| {
+            let rule = problem.rule.map_or("", Rule::slug);
+            format!("{} {rule}: {}", problem.line.unwrap_or(0), problem.message)
+        })
+        .collect()
+    }
+
+    const READ: &str = r#"@id("read") permit(principal, action in [Action::"select", Action::"see", Action::"read"], resource);"#;
+
+    #[test]
+    fn a_policy_that_changes_nothing_is_told_with_those_that_decide_as_it_does() {
+        for (policies, expected) in [
+            ("", &[][..]),
+            (
+                r#"@id("again") permit(principal, action == Action::"select", resource == Table::"main.notes");"#,
+                &["2 shadowed: all that this permits is permitted by `read`"],
+            ),
+            (
+                r#"@id("other") permit(principal, action == Action::"delete", resource == Table::"main.notes");
+@id("again") permit(principal, action == Action::"select", resource == Table::"main.notes");"#,
+                &["3 shadowed: all that this permits is permitted by `read`"],
+            ),
+            (
+                r#"@id("one") forbid(principal, action in Action::"read", resource == Column::"main.notes.tenant_id");
+@id("two") forbid(principal, action == Action::"read_plain", resource == Column::"main.notes.tenant_id");
+@id("three") forbid(principal, action == Action::"read_masked", resource == Column::"main.notes.tenant_id");"#,
+                &[
+                    "2 redundant: without this forbid the same is forbidden by `three`, `two`, or not permitted",
+                    "3 redundant: without this forbid the same is forbidden by `one`, or not permitted",
+                    "4 redundant: without this forbid the same is forbidden by `one`, or not permitted",
+                ],
+            ),
+        ] {
+            assert_eq!(told(&format!("{READ}\n{policies}")), expected, "{policies}");
+        }
+    }
+
+    #[test]
+    fn a_comment_silences_what_a_deep_check_finds() {
+        let again =
+            r#"permit(principal, action == Action::"select", resource == Table::"main.notes");"#;
+        let ignore = "// palisade:ignore shadowed It stays when the other goes.";
+        assert!(told(&format!("{READ}\n{ignore}\n{again}")).is_empty());
+        assert_eq!(
+            told(&format!("{ignore}\n{READ}")),
+            ["1 ignore-unused: this ignores no warning of `shadowed`"]
+        );
+    }
+}

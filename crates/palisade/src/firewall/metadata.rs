@@ -392,3 +392,62 @@ fn default_literal(filled: &DefaultValue) -> Option<String> {
         DefaultValue::Boolean(value) => Some(value.to_string()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::{
+        catalog::{ColumnDef, RelationDef, TypeClass},
+        policy::{PolicyFile, PolicySources},
+        session::Principal,
+    };
+
+    /// A comment on a table may tell of any of its columns.
+    #[test]
+    fn a_table_s_comment_is_told_to_whom_it_is_seen_whole() {
+        let column = |name: &str| ColumnDef {
+            name: name.to_owned(),
+            type_name: "TEXT".to_owned(),
+            class: TypeClass::Text,
+            nullable: true,
+            collation: "BINARY".to_owned(),
+            generated: None,
+            stored: false,
+            filled: DefaultValue::Unknown,
+        };
+        let columns = vec![column("name"), column("ssn")];
+        let table = RelationDef::new("main", "people", RelationKind::Table, columns);
+        let catalog = Catalog::builder(Dialect::Sqlite)
+            .relation(table)
+            .comment("main", "people", None, "about people")
+            .comment("main", "people", Some("ssn".to_owned()), "a number")
+            .build()
+            .unwrap();
+        let text = r#"permit(principal, action, resource);
+            @mask("null") forbid(principal == Agent::"masked", action == Action::"read_plain", resource == Column::"main.people.ssn");
+            forbid(principal == Agent::"hidden", action in Action::"read", resource == Column::"main.people.ssn");"#;
+        let sources = PolicySources {
+            policies: vec![PolicyFile {
+                name: "p.cedar".to_owned(),
+                text: text.to_owned(),
+            }],
+            ..PolicySources::default()
+        };
+        let firewall = Firewall::builder(catalog, sources).build().unwrap();
+        for (who, comment, of_column) in [
+            ("whole", Some("about people"), Some(Some("a number"))),
+            ("masked", None, Some(None)),
+            ("hidden", None, None),
+        ] {
+            let session = Session::new(Principal::new("Agent", who));
+            let shown = firewall.relations(&session).unwrap();
+            let people = shown.first().unwrap();
+            assert_eq!(people.comment.as_deref(), comment, "{who}");
+            let ssn = people.columns.iter().find(|column| column.name == "ssn");
+            let told = ssn.map(|column| column.comment.as_deref());
+            assert_eq!(told, of_column, "{who}");
+        }
+    }
+}

@@ -276,3 +276,34 @@ pub(super) fn describe_level(level: &ColumnLevel) -> String {
         ColumnLevel::Hidden => "hidden".to_owned(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+
+    use crate::{
+        firewall::tests::ledger,
+        session::{Principal, Session},
+        value::Params,
+    };
+
+    #[test]
+    fn a_change_is_traced_to_the_policies_of_its_action_and_rows() {
+        let firewall = ledger(
+            r#"@id("reads") permit(principal, action in [Action::"select", Action::"see", Action::"read"], resource);
+            @id("deletes") permit(principal, action == Action::"delete", resource);
+            @id("inserts") permit(principal, action in [Action::"insert", Action::"write", Action::"add"], resource);
+            @id("changes") permit(principal, action == Action::"change", resource);"#,
+        );
+        let session = Session::new(Principal::new("Agent", "a"));
+        for (sql, expected) in [
+            ("SELECT id FROM notes", &[][..]),
+            ("DELETE FROM notes WHERE id = 1", &["changes", "deletes"]),
+            ("INSERT INTO notes (id) VALUES (1)", &["inserts"]),
+        ] {
+            let (_, trace) = firewall.explain(sql, &Params::None, &session).unwrap();
+            assert_eq!(trace.relations.len(), 1, "{sql}");
+            assert_eq!(trace.relations[0].changed_by, expected, "{sql}");
+        }
+    }
+}

@@ -176,3 +176,93 @@ pub struct GivenEstimates {
     /// Of the rows that a statement looks at or gives.
     pub rows: bool,
 }
+
+#[cfg(test)]
+pub(in crate::guard) mod tests {
+    #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+    use std::time::Duration;
+
+    use super::*;
+    use crate::{
+        audit::{AuditRecord, AuditSink},
+        catalog::test_ddl,
+        firewall::Firewall,
+        guard::Guard,
+        host::Host,
+        policy::{PolicyFile, PolicySources},
+    };
+
+    /// A database that runs nothing, and never holds what was read of it.
+    struct Idle(Catalog);
+
+    impl Backend for Idle {
+        fn dialect(&self) -> Dialect {
+            self.0.dialect()
+        }
+
+        fn catalog(&self) -> &Catalog {
+            &self.0
+        }
+
+        fn is_current(&self) -> BackendFuture<'_, bool> {
+            Box::pin(async { Ok(false) })
+        }
+
+        fn refreshed(&self) -> BackendFuture<'_, Option<Arc<dyn Backend>>> {
+            let next: Arc<dyn Backend> = Arc::new(Self(self.0.clone()));
+            Box::pin(async move { Ok(Some(next)) })
+        }
+
+        fn gives_estimates(&self) -> GivenEstimates {
+            GivenEstimates::default()
+        }
+
+        fn execute<'a>(
+            &'a self,
+            _ticket: Ticket,
+            _sink: &'a mut (dyn RowSink + Send),
+        ) -> BackendFuture<'a, Completion> {
+            Box::pin(async { Err(BackendError::unavailable("it runs nothing")) })
+        }
+    }
+
+    /// A clock that stands, and a log of nothing.
+    struct Still;
+
+    impl Host for Still {
+        fn unix_time(&self) -> Duration {
+            Duration::ZERO
+        }
+
+        fn monotonic(&self) -> Duration {
+            Duration::ZERO
+        }
+
+        fn random(&self) -> Result<[u8; 16], String> {
+            Ok([0; 16])
+        }
+    }
+
+    impl AuditSink for Still {
+        fn record(&self, _record: &AuditRecord) -> Result<(), String> {
+            Ok(())
+        }
+    }
+
+    /// A gate over these tables of PostgreSQL, which runs nothing.
+    pub(in crate::guard) fn gate(schema: &str, policies: &str) -> Guard {
+        let catalog = test_ddl::postgres(schema, "d").unwrap();
+        let sources = PolicySources {
+            policies: vec![PolicyFile {
+                name: "p.cedar".to_owned(),
+                text: policies.to_owned(),
+            }],
+            ..PolicySources::default()
+        };
+        let builder = Firewall::builder(catalog.clone(), sources).allow_changes();
+        let firewall = builder.build().unwrap_or_else(|error| panic!("{error}"));
+        let firewall = Arc::new(firewall);
+        Guard::new(firewall, Idle(catalog), Arc::new(Still), Arc::new(Still))
+    }
+}

@@ -323,7 +323,8 @@ impl Counted {
 fn spell(time: Duration) -> String {
     let seconds = time.as_secs().max(1);
     match seconds {
-        0..=120 => format!("{seconds} seconds"),
+        0..=1 => "1 second".to_owned(),
+        2..=120 => format!("{seconds} seconds"),
         121..=7_200 => format!("{} minutes", seconds.div_ceil(60)),
         _ => format!("{} hours", seconds.div_ceil(3600)),
     }
@@ -398,6 +399,31 @@ mod tests {
                 assert!(budgets.admit(&principal(2), at).is_ok());
                 assert!(budgets.admit(&principal(1), at + length).is_ok());
             }
+        }
+    }
+
+    #[test]
+    fn a_refusal_says_when_the_budget_renews() {
+        let at = Duration::from_secs(1_000);
+        let one = Allowance {
+            statements: Some(1),
+            ..Allowance::default()
+        };
+        let budgets = Budgets::new(Allowance::default(), one);
+        budgets.admit(&principal(1), at).unwrap();
+        for (left_ms, told) in [
+            (1, "1 second"),
+            (30_000, "30 seconds"),
+            (120_000, "120 seconds"),
+            (121_000, "3 minutes"),
+            (7_200_000, "120 minutes"),
+            (7_201_000, "3 hours"),
+            (86_400_000, "24 hours"),
+        ] {
+            let left = Duration::from_millis(left_ms);
+            let refused = budgets.admit(&principal(1), at + DAY - left).unwrap_err();
+            let end = format!("it renews in {told}");
+            assert!(refused.message().ends_with(&end), "{left_ms}: {refused}");
         }
     }
 

@@ -218,4 +218,40 @@ permit(principal, action == Action::"select", resource == Table::"main.t");"#;
             assert_eq!(noted, expected, "{enforced} {candidate}");
         }
     }
+
+    /// Whether a template may be run is decided before its statement.
+    #[test]
+    fn a_template_that_a_candidate_lets_nobody_run_is_noted() {
+        let no_run = format!("{ALL}\nforbid(principal, action == Action::\"run\", resource);");
+        let enforced = firewall(ALL);
+        let limits = Limits::default();
+        let wording = Wording::from("SELECT id FROM t");
+        let session = Session::new(Principal::new("Agent", "a"));
+        let running = session.clone().running("all", Vec::new());
+        for (session, policies, is_known, expected) in [
+            (&running, ALL, true, None),
+            (&running, &no_run, true, Some(Code::PolicyNoPermit)),
+            (&running, ALL, false, Some(Code::PolicyNoPermit)),
+            (&session, &no_run, true, None),
+        ] {
+            let decided = enforced.check_pending(wording, &Params::None, session, &limits);
+            let Decided::Allow(statement) = decided.unwrap() else {
+                panic!("refused")
+            };
+            let template =
+                "[[template]]\nname = \"all\"\ndescription = \"d\"\nsql = \"SELECT id FROM t\"\n";
+            let candidate = PolicySources {
+                templates: is_known.then(|| template.to_owned()),
+                ..sources(policies)
+            };
+            let noted = Candidate::new(candidate).compare(
+                &enforced,
+                Made::Allowed(&statement),
+                (wording, &Params::None),
+                (session, Duration::ZERO),
+                &limits,
+            );
+            assert_eq!(noted.and_then(|note| note.code), expected, "{policies}");
+        }
+    }
 }

@@ -129,3 +129,36 @@ impl<'a> Request<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::Principal;
+
+    #[test]
+    fn a_request_asks_for_no_more_than_it_says() {
+        let session = Session::new(Principal::new("Agent", "a"));
+        let (limits, cancel) = (Limits::default(), Cancel::default());
+        let plain = Request::statement("SELECT 1", &Params::None, &session);
+        assert!(!plain.allows_changes && !plain.is_trial);
+        assert!(plain.limits.is_none() && plain.cancel.is_none() && plain.as_of.is_none());
+        let request = plain
+            .with_limits(&limits)
+            .cancelled_by(&cancel)
+            .as_of(Some("monday"))
+            .on_trial()
+            .allow_changes();
+        assert!(request.allows_changes && request.is_trial);
+        assert_eq!(request.as_of, Some("monday"));
+        assert!(
+            request
+                .limits
+                .is_some_and(|one| std::ptr::eq(one, &raw const limits))
+        );
+        assert!(
+            request
+                .cancel
+                .is_some_and(|one| std::ptr::eq(one, &raw const cancel))
+        );
+    }
+}

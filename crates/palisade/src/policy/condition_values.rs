@@ -227,3 +227,61 @@ fn mentions(json: &Value, variable: &str) -> bool {
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::AskedPolicy;
+    use crate::policy::tests::fixture::{agent, relation_id, set};
+
+    /// The table that is named, and each part with its value.
+    fn look(policy: &str) -> (Option<String>, Vec<String>) {
+        let set = set(&format!("@id(\"p\") {policy}"));
+        let asked = AskedPolicy {
+            policy: "p",
+            relation: Some(relation_id("tickets")),
+            column: None,
+        };
+        let found = set.condition_values(&agent("bot"), &[asked]);
+        let resource = found.first().and_then(|one| one.resource.clone());
+        let parts = found.iter().flat_map(|one| &one.parts);
+        let parts = parts.map(|part| format!("{} = {}", part.text, part.value));
+        (resource, parts.collect())
+    }
+
+    #[test]
+    fn conditions_have_the_values_that_decided() {
+        let select = "permit(principal, action == Action::\"select\", resource)";
+        let see = "permit(principal, action == Action::\"see\", resource is row::main::tickets)";
+        for (policy, resource, parts) in [
+            (
+                format!(
+                    "{select} when {{ principal is Agent && principal has tenant && principal.tenant == 42 }};"
+                ),
+                None,
+                &["principal.tenant == 42 = true", "principal.tenant = 42"][..],
+            ),
+            (
+                format!("{select} when {{ !(resource == Table::\"main.customers\") }};"),
+                Some("main.tickets"),
+                &["resource == Table::\"main.customers\" = false"],
+            ),
+            // Rows are not there before the statement runs.
+            (
+                format!(
+                    "{see} when {{ principal is Agent && principal has tenant && resource has tenant_id && resource.tenant_id == principal.tenant }};"
+                ),
+                None,
+                &[
+                    "resource.tenant_id == principal.tenant = decided for each row",
+                    "principal.tenant = 42",
+                ],
+            ),
+        ] {
+            let (named, told) = look(&policy);
+            assert_eq!(named.as_deref(), resource, "{policy}");
+            for part in parts {
+                assert!(told.iter().any(|one| one == part), "{policy}: {told:?}");
+            }
+        }
+    }
+}

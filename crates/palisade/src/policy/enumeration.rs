@@ -130,3 +130,41 @@ impl PolicySet {
             .filter(move |policy| policy.id().as_ref() as &str == id)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::policy::tests::fixture::set;
+
+    #[test]
+    fn names_are_those_of_policies_and_of_entities() {
+        let set = set(
+            r#"@id("a") permit(principal == User::"ann", action == Action::"select", resource == Table::"main.tickets");
+            @id("b") forbid(principal, action == Action::"select", resource)
+            when { resource == Table::"main.customers" || principal in Role::"guest" };
+            @id("c") permit(principal, action == Action::"see", resource);"#,
+        );
+        let names = set.entity_names();
+        let of_type = |kind: &str| -> Vec<&str> {
+            let names = names.iter().map(String::as_str);
+            names.filter(|name| name.starts_with(kind)).collect()
+        };
+        assert_eq!(of_type("User"), ["User::\"ann\""]);
+        assert_eq!(of_type("Agent"), ["Agent::\"bot\"", "Agent::\"officer\""]);
+        assert_eq!(
+            of_type("Role"),
+            ["Role::\"analyst\"", "Role::\"dpo\"", "Role::\"guest\""]
+        );
+        assert_eq!(
+            of_type("Table"),
+            ["Table::\"main.customers\"", "Table::\"main.tickets\""]
+        );
+        for (id, tables) in [
+            ("a", &["main.tickets"][..]),
+            ("b", &["main.customers"]),
+            ("c", &[]),
+            ("none", &[]),
+        ] {
+            assert!(set.tables_named_by(id).iter().eq(tables), "{id}");
+        }
+    }
+}

@@ -391,30 +391,7 @@ pub(in crate::policy) fn describe(expr: &Value) -> String {
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let inner = text.split_once("when {").map_or("", |(_, rest)| rest);
     let inner = inner.trim_end_matches(';').trim_end();
-    let inner = inner.strip_suffix('}').unwrap_or(inner).trim();
-    let outer = inner
-        .strip_prefix('(')
-        .and_then(|rest| rest.strip_suffix(')'));
-    match outer {
-        // Cedar puts the whole between parentheses, and parts as well.
-        Some(outer) if is_balanced(outer) => outer.to_owned(),
-        Some(_) | None => inner.to_owned(),
-    }
-}
-
-fn is_balanced(text: &str) -> bool {
-    let mut depth = 0_i32;
-    for c in text.chars() {
-        match c {
-            '(' => depth += 1,
-            ')' => depth -= 1,
-            _ => {}
-        }
-        if depth < 0 {
-            return false;
-        }
-    }
-    depth == 0
+    inner.strip_suffix('}').unwrap_or(inner).trim().to_owned()
 }
 
 #[cfg(test)]
@@ -496,5 +473,13 @@ mod tests {
                 "{condition}"
             );
         }
+    }
+
+    #[test]
+    fn conditions_keep_their_parentheses() {
+        let text = r#"permit (principal, action, resource) when { (principal.a == "(") && (principal.b == ")") };"#;
+        let whole = r#"without `when { (principal.a == "(") && (principal.b == ")") }`"#;
+        let all = told(text);
+        assert!(all.iter().any(|told| told.contains(whole)), "{all:#?}");
     }
 }

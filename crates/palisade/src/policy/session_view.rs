@@ -549,12 +549,15 @@ mod tests {
         reason = "tests"
     )]
 
+    use std::time::Duration;
+
     use super::*;
     use crate::{
         catalog::{Change, functions},
         code::Code,
         dialect::Dialect,
-        policy::tests::fixture::{READ_ALL, agent, decision, relation_id, set},
+        policy::tests::fixture::{READ_ALL, agent, decision, load, relation_id, set, sources},
+        token::TokenSecret,
     };
 
     #[test]
@@ -605,6 +608,34 @@ mod tests {
                 view.function(functions::registry(Dialect::Sqlite).get("lower").unwrap())
                     .is_err()
             );
+        }
+    }
+
+    /// What is decided alike is decided once.
+    #[test]
+    fn sessions_that_differ_in_what_no_policy_looks_at_are_one() {
+        let at = |seconds| agent("bot").at(Duration::from_secs(seconds));
+        let scoped = |scope: &str| agent("bot").with_token_scope(scope);
+        let is_one = |policies: &str, one: &Session, other: &Session| {
+            let mut sources = sources(policies);
+            sources.secret = Some(TokenSecret::new("0".repeat(32)));
+            let set = load(&sources).unwrap();
+            Arc::ptr_eq(&set.session(one), &set.session(other))
+        };
+        let timed = r#"permit(principal, action == Action::"select", resource)
+            when { context has time && context.time < datetime("2026-01-01") };"#;
+        let tokens = r#"permit(principal, action == Action::"read_token", resource);"#;
+        for (more, alike_in_time, alike_in_scope) in [
+            ("", true, true),
+            (timed, false, true),
+            (tokens, true, false),
+        ] {
+            let policies = format!("{READ_ALL}{more}");
+            let is_one = |one: &Session, other: &Session| is_one(&policies, one, other);
+            assert_eq!(is_one(&at(1), &at(2)), alike_in_time, "{more}");
+            assert_eq!(is_one(&scoped("a"), &scoped("b")), alike_in_scope, "{more}");
+            assert!(is_one(&scoped("a"), &scoped("a")), "{more}");
+            assert!(!is_one(&agent("bot"), &agent("officer")), "{more}");
         }
     }
 

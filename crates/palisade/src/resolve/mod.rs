@@ -17,6 +17,8 @@ mod query;
 mod scope;
 mod statement;
 mod steps;
+#[cfg(test)]
+mod tests;
 mod token;
 mod usage;
 mod visible;

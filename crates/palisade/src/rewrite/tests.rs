@@ -8,6 +8,8 @@
     reason = "tests"
 )]
 
+mod changes;
+
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, BTreeSet},

@@ -488,6 +488,14 @@ mod tests {
     }
 
     #[test]
+    fn transports_are_read_by_the_words_of_policies() {
+        for transport in Transport::ALL {
+            assert_eq!(Transport::from_name(transport.name()), Some(transport));
+        }
+        assert_eq!(Transport::from_name("Stdio"), None);
+    }
+
+    #[test]
     fn traces_are_hexadecimal() {
         let of = |text: &str| {
             let origin = CallOrigin::new(None, Some("query")).with_traceparent(Some(text));

@@ -169,3 +169,37 @@ fn word(arg: Option<&Expr>) -> String {
         _ => String::new(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::panic, reason = "tests")]
+
+    use super::*;
+    use crate::{limits::Limits, syntax::parse};
+
+    #[test]
+    fn options_of_explain_are_switched_by_words_and_digits() {
+        for (options, expected) in [
+            ("COSTS", "(FORMAT TEXT, COSTS TRUE, VERBOSE FALSE)"),
+            ("COSTS off", "(FORMAT TEXT, COSTS FALSE, VERBOSE FALSE)"),
+            ("COSTS 'off'", "(FORMAT TEXT, COSTS FALSE, VERBOSE FALSE)"),
+            ("COSTS 0", "(FORMAT TEXT, COSTS FALSE, VERBOSE FALSE)"),
+            ("VERBOSE 1", "(FORMAT TEXT, COSTS TRUE, VERBOSE TRUE)"),
+            (
+                "ANALYZE 0, FORMAT json",
+                "(FORMAT JSON, COSTS TRUE, VERBOSE FALSE)",
+            ),
+        ] {
+            let text = format!("EXPLAIN ({options}) SELECT 1");
+            let prefix = parse(&text, Dialect::Postgres, &Limits::default(), |parsed| {
+                Ok(parsed.explain.map(|it| it.prefix(Dialect::Postgres)))
+            });
+            let prefix = prefix.unwrap_or_else(|why| panic!("{text}: {why}"));
+            assert_eq!(prefix, Some(format!("EXPLAIN {expected} ")), "{text}");
+        }
+        let runs = "EXPLAIN (ANALYZE 1) SELECT 1";
+        let refused = parse(runs, Dialect::Postgres, &Limits::default(), |_| Ok(()));
+        let code = refused.map_err(|why| why.code());
+        assert_eq!(code, Err(Code::StatementNotAllowed));
+    }
+}

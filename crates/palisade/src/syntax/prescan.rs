@@ -654,6 +654,28 @@ mod tests {
     }
 
     #[test]
+    fn chains_are_as_long_as_the_limits_say() {
+        let limits = Limits {
+            max_chain: 10,
+            max_nesting: 10,
+            ..Limits::default()
+        };
+        let chain = |first: &str, more: usize| format!("{first}{}", " + a".repeat(more));
+        let plain = |more| format!("SELECT {}", chain("a", more));
+        // Each chain begins with the one before, in parentheses: none is long, and the tree is deep.
+        let nested = |more: usize| {
+            let second = chain(&format!("({})", chain("a", 10)), 10);
+            format!("SELECT {}", chain(&format!("({second})"), more))
+        };
+        let levels = |text: &str| read(text, &limits).map(|outline| outline.levels);
+        for (fits, exceeds) in [(plain(10), plain(11)), (nested(7), nested(8))] {
+            assert!(levels(&fits).is_ok(), "{fits}");
+            assert_eq!(levels(&exceeds), Err(Code::LimitDepth), "{exceeds}");
+        }
+        assert_eq!(levels(&nested(7)), Ok(30));
+    }
+
+    #[test]
     fn placeholders_are_counted() {
         let outline = read("SELECT $1, $2, $1", &Limits::default());
         let outline = outline.unwrap_or_else(|code| panic!("{code:?}"));

@@ -274,3 +274,72 @@ impl Guard {
         Err(Rejection::new(Code::ChangeConflict, message))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{guard::backend::tests::gate, session::Principal};
+
+    /// That a change can be undone tells what it wrote.
+    #[test]
+    fn a_change_is_undone_by_whoever_sees_all_that_it_wrote() {
+        let gate = gate(
+            "CREATE TABLE plain (id integer PRIMARY KEY, n integer);
+             CREATE TABLE masked (id integer PRIMARY KEY, seen integer, pay integer);",
+            r#"permit(principal, action, resource);
+            @mask("null") forbid(principal == Agent::"a", action == Action::"read_plain", resource == Column::"public.masked.pay");"#,
+        );
+        let write = |change, table: &str, column: &str| ChangeWrite {
+            change,
+            table: table.to_owned(),
+            column: column.to_owned(),
+        };
+        let to_plain = || write(Change::Update, "public.plain", "n");
+        for (writes, sets_off, sees) in [
+            (vec![], false, [false, false]),
+            (vec![to_plain()], false, [true, true]),
+            (vec![to_plain()], true, [false, true]),
+            (
+                vec![write(Change::Delete, "public.plain", "")],
+                false,
+                [true, true],
+            ),
+            (
+                vec![write(Change::Update, "public.masked", "seen")],
+                false,
+                [true, true],
+            ),
+            (
+                vec![to_plain(), write(Change::Update, "public.masked", "pay")],
+                false,
+                [false, true],
+            ),
+            (
+                vec![write(Change::Delete, "public.masked", "")],
+                false,
+                [false, true],
+            ),
+            (
+                vec![write(Change::Insert, "public.masked", "")],
+                false,
+                [true, true],
+            ),
+            (
+                vec![write(Change::Insert, "public.gone", "")],
+                false,
+                [false, false],
+            ),
+        ] {
+            for (who, sees) in ["a", "whole"].into_iter().zip(sees) {
+                let session = Session::new(Principal::new("Agent", who));
+                let body = ChangeBody {
+                    writes: writes.clone(),
+                    sets_off,
+                    ..gate.body(&session, None)
+                };
+                let found = gate.sees_all_that_was_written(&body, &session);
+                assert_eq!(found, sees, "{who} {writes:?} {sets_off}");
+            }
+        }
+    }
+}

@@ -350,3 +350,45 @@ fn explain(error: &BackendError, key: Option<&[Value]>) -> Rejection {
     }
     unreachable_history(error)
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::{
+        catalog::test_ddl,
+        firewall::Firewall,
+        policy::{PolicyFile, PolicySources},
+        session::Principal,
+    };
+
+    /// Rows whose keys are masked cannot be told from each other.
+    #[test]
+    fn history_is_told_of_rows_whose_whole_key_is_seen() {
+        let schema = "CREATE TABLE t (a integer, b integer, n integer, PRIMARY KEY (a, b));";
+        let catalog = test_ddl::postgres(schema, "d").unwrap();
+        let relation = catalog.find("public", "t").unwrap().clone();
+        for (column, is_told) in [("a", false), ("b", false), ("n", true)] {
+            for effect in [
+                "@mask(\"null\") forbid(principal, action == Action::\"read_plain\",",
+                "forbid(principal, action in Action::\"read\",",
+            ] {
+                let sources = PolicySources {
+                    policies: vec![PolicyFile {
+                        name: "p.cedar".to_owned(),
+                        text: format!(
+                            "permit(principal, action, resource);\n{effect} resource == Column::\"public.t.{column}\");"
+                        ),
+                    }],
+                    ..PolicySources::default()
+                };
+                let firewall = Firewall::builder(catalog.clone(), sources).build().unwrap();
+                let session = Session::new(Principal::new("Agent", "a"));
+                let relations = firewall.relations(&session).unwrap();
+                let found = find_visible(&relation, &relations);
+                assert_eq!(found.is_ok(), is_told, "{column} {effect}");
+            }
+        }
+    }
+}

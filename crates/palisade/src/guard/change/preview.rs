@@ -173,7 +173,7 @@ impl SessionLens {
                 .collect::<Vec<_>>()
         };
         let params = self.keys(table, &visible.primary_key)?;
-        // Some masks cannot be selected, as those of columns for aggregates alone.
+        // A policy may keep a masked column from the output altogether, by its usage.
         let statement = self
             .decide(visible, &rest(true), &params)
             .or_else(|| self.decide(visible, &rest(false), &params))?;
@@ -570,5 +570,84 @@ fn write(value: &Value) -> String {
         Value::Integer(integer) => integer.to_string(),
         Value::Real(real) => real.to_string(),
         Value::Text(text) | Value::Blob(text) => String::from_utf8_lossy(text).into_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::{change::RowDifference, guard::backend::tests::gate, session::Principal};
+
+    /// The columns of the rows that are asked for, and how many keys these have.
+    fn ask(policies: &str) -> Option<(Vec<String>, usize)> {
+        let gate = gate(
+            "CREATE TABLE t (id integer PRIMARY KEY, name text, pay integer);",
+            &format!("permit(principal, action, resource);\n{policies}"),
+        );
+        let live = gate.current.get();
+        let session = Session::new(Principal::new("Agent", "a"));
+        let relations = live.firewall.relations(&session).unwrap();
+        let cells = |id, pay| {
+            Some(vec![
+                Value::Integer(id),
+                Value::text("x"),
+                Value::Integer(pay),
+            ])
+        };
+        let rows = [
+            (cells(1, 5), cells(1, 6)),
+            (None, cells(2, 7)),
+            (cells(3, 8), None),
+        ];
+        let table = TableDifference {
+            schema: "public".to_owned(),
+            table: "t".to_owned(),
+            rows: rows
+                .map(|(before, after)| RowDifference { before, after })
+                .to_vec(),
+        };
+        let limits = live.firewall.limits().clone();
+        let lens = SessionLens::new(live, session, limits);
+        let statement = lens.ask_for(&table, &relations)?;
+        let columns = statement.scan_plan().columns.iter();
+        let columns = columns.map(|column| column.name.to_string());
+        let keys = crate::danger::parts(&statement).params.len();
+        Some((columns.collect(), keys))
+    }
+
+    #[test]
+    fn rows_are_asked_for_by_their_keys_as_far_as_policy_shows_them() {
+        let of = |column: &str| format!("resource == Column::\"public.t.{column}\");");
+        let masked = "forbid(principal, action == Action::\"read_plain\",";
+        let hidden = "forbid(principal, action in Action::\"read\",";
+        for (policies, columns) in [
+            (String::new(), Some("id name pay")),
+            (
+                format!("@mask(\"null\") {masked} {}", of("pay")),
+                Some("id name pay"),
+            ),
+            (format!("{hidden} {}", of("pay")), Some("id name")),
+            (
+                format!("@aggregate_only(\"5\") {masked} {}", of("pay")),
+                Some("id name pay"),
+            ),
+            // A masked column that may not be given out is left out, and no other.
+            (
+                format!(
+                    "@mask(\"null\") {masked} {}\n{hidden} {} when {{ context has usage && context.usage.contains(\"output\") }};",
+                    of("pay"),
+                    of("pay").trim_end_matches(';')
+                ),
+                Some("id name"),
+            ),
+            (format!("@mask(\"null\") {masked} {}", of("id")), None),
+            (format!("{hidden} {}", of("id")), None),
+        ] {
+            let found = ask(&policies).map(|(columns, keys)| (columns.join(" "), keys));
+            let expected = columns.map(|columns| (columns.to_owned(), 3));
+            assert_eq!(found, expected, "{policies}");
+        }
     }
 }

@@ -173,3 +173,51 @@ fn list_images(
     }
     images
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    /// The rows `(id, n, s)` of a table whose key is its last column.
+    fn look(was: &[[i64; 3]], is: &[[i64; 3]]) -> Vec<String> {
+        let schema = "CREATE TABLE t (n integer, s integer, id integer PRIMARY KEY);";
+        let catalog = crate::catalog::test_ddl::postgres(schema, "d").unwrap();
+        let relation = catalog.find("public", "t").unwrap();
+        let names = ["id", "n", "s"].map(str::to_owned);
+        let rows = |all: &[[i64; 3]]| -> Vec<Vec<Value>> {
+            let rows = all.iter();
+            rows.map(|row| row.map(Value::Integer).to_vec()).collect()
+        };
+        let images = list_images(relation, &names, rows(was), rows(is));
+        let spelled = images.iter().map(|image| {
+            assert_eq!((&*image.schema, &*image.table), ("public", "t"));
+            format!("{:?} {:?}", image.key, image.cells).replace("Integer", "")
+        });
+        spelled.collect()
+    }
+
+    #[test]
+    fn rows_are_compared_by_their_keys() {
+        for (was, is, expected) in [
+            (&[][..], &[][..], &[][..]),
+            (&[[1, 2, 3]], &[[1, 2, 3]], &[]),
+            (
+                &[[1, 2, 3], [4, 5, 6]],
+                &[[4, 5, 6], [1, 2, 7]],
+                &[r#"{"id": (1)} Updated({"s": ((3), (7))})"#],
+            ),
+            (
+                &[[1, 2, 3]],
+                &[[4, 2, 3]],
+                &[
+                    r#"{"id": (1)} Deleted({"id": (1), "n": (2), "s": (3)})"#,
+                    r#"{"id": (4)} Inserted({"id": (4), "n": (2), "s": (3)})"#,
+                ],
+            ),
+        ] {
+            assert_eq!(look(was, is), expected, "{was:?} {is:?}");
+        }
+    }
+}

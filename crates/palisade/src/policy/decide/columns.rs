@@ -458,4 +458,19 @@ mod tests {
             .collect();
         assert_eq!(plain, [false, true, false, false, false, false]);
     }
+
+    #[test]
+    fn conditions_read_attributes_of_whom_they_name() {
+        for (tenant, level) in [
+            (42, ColumnLevel::Plain),
+            (43, ColumnLevel::Masked(Mask::Null)),
+        ] {
+            let policies = format!(
+                "{READ_ALL}forbid(principal, action == Action::\"read_plain\", resource == Column::\"main.customers.name\")
+                 unless {{ Agent::\"bot\" has tenant && Agent::\"bot\".tenant == {tenant} }};"
+            );
+            let decision = decision(&policies, "officer", "customers");
+            assert_eq!(decision.columns[1].level, level, "{tenant}");
+        }
+    }
 }

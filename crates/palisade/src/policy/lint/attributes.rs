@@ -590,6 +590,11 @@ mod tests {
                 None,
             ),
             (
+                "forbid(principal, action == Action::\"see\", resource)\nwhen { resource in Table::\"main.customers\" && resource has region };".to_owned(),
+                "`resource has region` is never true: `row::main::customers` has no attribute `region`",
+                None,
+            ),
+            (
                 "forbid(principal, action == Action::\"see\", resource)\nwhen { resource has deleted };".to_owned(),
                 "`resource has deleted` is never true: no type that it may be of has an attribute `deleted`",
                 None,

@@ -143,3 +143,74 @@ fn count_lines(text: &str, comment: &str) -> u32 {
     }
     reached
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::policy::sources::PolicyFile;
+
+    /// What is marked of an ignore of a rule that does not exist, on the second line of `text`.
+    #[test]
+    fn an_ignore_is_marked_from_its_sign_to_the_end_of_the_line() {
+        let written = "// palisade:ignore no-row Only names.";
+        let text = format!("// é\npermit (principal, action, resource); {written}  \n");
+        let source = Source {
+            name: "base.cedar",
+            text: &text,
+        };
+        let (mut ignores, mut told) = (Vec::new(), Vec::new());
+        read(&source, "//", &mut ignores, &mut told);
+        assert!(ignores.is_empty());
+        let span = told.first().unwrap().span.unwrap();
+        let marked = text.get(span.offset..span.offset + span.length);
+        assert_eq!(marked, Some(written));
+        assert_eq!(told.first().unwrap().line, Some(2));
+    }
+
+    #[test]
+    fn an_ignore_silences_its_rule_in_its_own_lines_and_file() {
+        let file = |name: &str, text: &str| PolicyFile {
+            name: name.to_owned(),
+            text: text.to_owned(),
+        };
+        let ignored = "// palisade:ignore no-rows They come tomorrow.\npermit (principal, action, resource);\npermit (principal, action, resource);\n";
+        let sources = PolicySources {
+            policies: vec![file("a.cedar", ignored), file("b.cedar", "\n\n\n")],
+            ..PolicySources::default()
+        };
+        for (name, line, rule, is_silenced) in [
+            ("a.cedar", Some(1), Rule::NoRows, true),
+            ("a.cedar", Some(2), Rule::NoRows, true),
+            ("a.cedar", Some(3), Rule::NoRows, false),
+            ("a.cedar", Some(2), Rule::NeverTrue, false),
+            ("a.cedar", None, Rule::NoRows, false),
+            ("b.cedar", Some(2), Rule::NoRows, false),
+        ] {
+            let source = Source { name, text: "" };
+            let problem = source.problem_of_file("odd").of_rule(rule);
+            let mut warnings = vec![PolicyProblem { line, ..problem }];
+            apply(&sources, &mut warnings, Tried::Every);
+            let told: Vec<_> = warnings.iter().filter_map(|one| one.rule).collect();
+            let expected = match is_silenced {
+                true => Vec::new(),
+                false => vec![rule, Rule::IgnoreUnused],
+            };
+            assert_eq!(told, expected, "{name} {line:?}");
+        }
+    }
+
+    #[test]
+    fn an_ignore_reaches_to_the_end_of_its_policy_or_entry() {
+        for (text, comment, lines) in [
+            ("// x\npermit (\n);\npermit ();", "//", 2),
+            ("permit (); // x\npermit ();", "//", 0),
+            ("// x;\npermit ();", "//", 1),
+            ("# x\na = 1\n\nb = 1", "#", 2),
+            ("a = 1 # x\nb = 1", "#", 1),
+        ] {
+            assert_eq!(count_lines(text, comment), lines, "{text}");
+        }
+    }
+}

@@ -617,8 +617,15 @@ mod tests {
         reason = "tests"
     )]
 
+    use std::sync::Arc;
+
     use crate::{
-        policy::tests::fixture::{load, set, sources},
+        catalog::Catalog,
+        dialect::Dialect,
+        policy::{
+            ColumnFlow, PolicySet,
+            tests::fixture::{load, set, sources, table},
+        },
         token::TokenSecret,
     };
 
@@ -639,6 +646,39 @@ mod tests {
             "{SELECT}permit(principal, action == Action::\"see\", resource);"
         ));
         assert!(set.warnings().is_empty(), "{:?}", set.warnings());
+    }
+
+    #[test]
+    fn a_sample_begins_with_the_tables_that_policies_name() {
+        let mut builder = Catalog::builder(Dialect::Sqlite);
+        for number in 0..150 {
+            builder = builder.relation(table(&format!("t{number:03}"), &["id", "title"]));
+        }
+        let catalog = Arc::new(builder.build().unwrap());
+        let on_column = "permit(principal, action, resource);\n@mask(\"expr(value > 5)\") forbid(principal, action == Action::\"read_plain\", resource == Column::\"main.t149.title\");";
+        let on_rows = "permit(principal, action == Action::\"see\", resource is row::main::t149) when { resource has id && resource.id * 2 == 4 };";
+        for (policies, expected) in [
+            (
+                SELECT.replace("tickets", "t149"),
+                "`main.t149` can be selected",
+            ),
+            (on_rows.to_owned(), "(rows of `main.t149`)"),
+            (on_column.to_owned(), "is no mask for `main.t149.title`"),
+        ] {
+            let mut sources = sources(&policies);
+            sources.classification = None;
+            let told = match PolicySet::load(&sources, &catalog, &ColumnFlow::default()) {
+                Ok(set) => {
+                    let warnings: Vec<String> =
+                        set.warnings().iter().map(ToString::to_string).collect();
+                    let warnings = warnings.join("\n");
+                    assert!(warnings.contains("were tried on"), "{warnings}");
+                    warnings
+                }
+                Err(errors) => errors.to_string(),
+            };
+            assert!(told.contains(expected), "{policies}: {told}");
+        }
     }
 
     #[test]

@@ -269,6 +269,14 @@ mod tests {
                 "expected an operator, `)`, `,`, or `:`",
             ),
             (
+                "expected `!=`, `<`, `==`, `>`, or `)`",
+                "expected an operator or `)`",
+            ),
+            (
+                "expected `!=`, `<`, `==`, or `)`",
+                "expected `!=`, `<`, `==`, or `)`",
+            ),
+            (
                 "expected `!=`, `&&`, `<`, `==`, `||`, or `}`",
                 "expected an operator or `}`",
             ),

@@ -113,6 +113,38 @@ mod tests {
     }
 
     #[test]
+    fn each_policy_that_does_not_parse_is_told_with_its_place() {
+        for (text, places) in [
+            ("", &[][..]),
+            ("permit(principal, action, resource);", &[]),
+            // What a name means is not looked at.
+            (
+                "permit(principal, action, resource == Table::\"gone\");",
+                &[],
+            ),
+            (
+                "permit(principal, action, resource);\nforbid(principal, action,\n  resorce);\n",
+                &[(3, 3)],
+            ),
+            (
+                "permit(;\nforbid(principal, action, resource) when { 1 + };",
+                &[(1, 8), (2, 48)],
+            ),
+        ] {
+            let file = PolicyFile {
+                name: "a.cedar".to_owned(),
+                text: text.to_owned(),
+            };
+            let found = find_syntax_errors(&file);
+            let found: Vec<_> = found
+                .iter()
+                .map(|problem| (problem.line.unwrap(), problem.column.unwrap()))
+                .collect();
+            assert_eq!(found, places, "{text}");
+        }
+    }
+
+    #[test]
     fn a_lost_comment_is_noticed() {
         assert_eq!(find_lost("// a\nx // b\n", "// a\nx // b\n// c\n"), None);
         assert_eq!(find_lost("// a\nx // b\n", "// a\nx\n"), Some("// b"));

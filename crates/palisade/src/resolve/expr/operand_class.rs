@@ -182,4 +182,20 @@ mod tests {
             assert_eq!(is_comparison(symbol), expected, "{symbol}");
         }
     }
+
+    #[test]
+    fn two_literals_without_a_type_are_compared_as_texts() {
+        let text = OperandDef::Classes(vec![TypeClass::Text]);
+        let number = OperandDef::Classes(vec![TypeClass::Integer]);
+        let literals = Operands::Binary(OperandClass::Untyped, OperandClass::Untyped);
+        for (left, right, expected) in [
+            (&text, &text, true),
+            (&text, &number, false),
+            (&number, &text, false),
+            (&number, &number, false),
+        ] {
+            let found = literals.may_choose("=", left, right);
+            assert_eq!(found, expected, "{left:?} {right:?}");
+        }
+    }
 }

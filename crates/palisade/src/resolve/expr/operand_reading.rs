@@ -190,11 +190,11 @@ impl<'a> Resolver<'a> {
                 uses_odbc_syntax: false,
             }) => type_operand(data_type),
             Expr::UnaryOp {
-                op: UnaryOperator::Minus | UnaryOperator::Plus,
+                op: op @ (UnaryOperator::Minus | UnaryOperator::Plus),
                 expr,
             } => {
                 let inner = below(expr);
-                if inner.is_number() && self.is_engines_own("-") && self.is_engines_own("+") {
+                if inner.is_number() && self.is_engines_own(&op.to_string()) {
                     inner
                 } else {
                     OperandClass::Unknown

@@ -182,6 +182,7 @@ mod tests {
             ("CAST('x' AS char(5))", Mysql, false),
             ("CAST('x' AS char(5))", Sqlite, true),
             ("CAST('x' AS binary)", Mysql, true),
+            ("CAST('x' AS binary)", Postgres, false),
             ("CAST('x' AS text[])", Postgres, false),
             ("CONVERT('x', char)", Mysql, true),
             ("CONVERT('x', char(5))", Mysql, false),

@@ -306,7 +306,10 @@ fn call_parts(function: &Function) -> Option<(String, Vec<&Expr>)> {
 mod tests {
     #![allow(clippy::panic, reason = "tests")]
 
-    use sqlparser::{dialect::GenericDialect, parser::Parser};
+    use sqlparser::{
+        dialect::{GenericDialect, MySqlDialect},
+        parser::Parser,
+    };
 
     use super::*;
 
@@ -333,6 +336,25 @@ mod tests {
             ("1 + 1", false),
         ] {
             assert_eq!(is_written(&parse(text)), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_proposed_value_is_named_by_its_column() {
+        for (text, expected) in [
+            ("VALUES(a)", Some("a")),
+            ("values(`Name`)", Some("name")),
+            ("VALUES(a, b)", None),
+            ("VALUES(1)", None),
+            ("lower(a)", None),
+            ("a", None),
+            ("1", None),
+        ] {
+            let parsed = Parser::new(&MySqlDialect {})
+                .try_with_sql(text)
+                .and_then(|mut parser| parser.parse_expr());
+            let value = parsed.unwrap_or_else(|error| panic!("{text}: {error}"));
+            assert_eq!(values_column(&value).as_deref(), expected, "{text}");
         }
     }
 }

@@ -326,4 +326,33 @@ mod tests {
             assert!(conditions.fill_texts(unknown, dialect).is_err());
         }
     }
+
+    /// How much is remembered is bounded in bytes.
+    #[test]
+    fn a_remembered_condition_counts_its_text_and_its_functions() {
+        let weight = |text: &str, functions: &[&str]| {
+            let condition = PrintedFilter {
+                tree: ast::integer(1),
+                text: text.to_owned(),
+                reads: ColumnSet::new(),
+                functions: functions.iter().map(|name| (*name).to_owned()).collect(),
+                facts: None,
+            };
+            let changed = Arc::new(WriteDecision::nothing());
+            let filters = FilterParts {
+                seen: true,
+                changed: true,
+            };
+            let key = FilterKey::new(RelationId(1), None, &changed, filters, None);
+            let kept = CachedFilter {
+                condition: Arc::new(condition),
+                _seen: None,
+                _changed: Arc::downgrade(&changed),
+            };
+            Weight.weight(&key, &kept)
+        };
+        let long = "a".repeat(1000);
+        assert!(weight(&long, &[]) >= weight("", &[]) + 1000);
+        assert!(weight("", &["lower", &long]) > weight("", &["lower"]) + 1000);
+    }
 }

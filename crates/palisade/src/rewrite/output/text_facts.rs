@@ -307,4 +307,21 @@ mod tests {
         let query = read(text, Dialect::Postgres);
         assert!(read_whole(&query, Dialect::Mysql).is_err());
     }
+
+    /// How much is remembered is bounded in bytes.
+    #[test]
+    fn each_name_counts_with_its_text() {
+        let bytes = |text: &str| {
+            let facts = read_whole(&read(text, Dialect::Mysql), Dialect::Mysql).unwrap();
+            facts.unwrap().bytes(10)
+        };
+        for (text, expected) in [
+            ("SELECT 1 FROM t", 0),
+            ("SELECT 1 FROM t AS abc", 13),
+            ("SELECT 1 FROM t AS abc, t AS de", 25),
+            ("WITH abcd AS (SELECT 1) SELECT 1 FROM abcd AS x", 25),
+        ] {
+            assert_eq!(bytes(text), expected, "{text}");
+        }
+    }
 }

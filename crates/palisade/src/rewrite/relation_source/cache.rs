@@ -446,4 +446,33 @@ mod tests {
             assert!(fill_texts(text, &sources, Dialect::Sqlite).is_err());
         }
     }
+
+    /// How much is remembered is bounded in bytes.
+    #[test]
+    fn a_remembered_source_counts_its_text_and_its_functions() {
+        let weight = |text: &str, functions: &[&str]| {
+            let key = SourceKey {
+                relation: RelationId(0),
+                decision: 0,
+                body: None,
+                fence: false,
+                keyed: false,
+            };
+            let source = SourceText {
+                text: text.into(),
+                functions: functions.iter().map(|name| (*name).to_owned()).collect(),
+                reads: Arc::default(),
+                facts: None,
+            };
+            let kept = CachedSource {
+                source: Arc::new(source),
+                _decision: Weak::new(),
+                _body: None,
+            };
+            Weight.weight(&key, &kept)
+        };
+        let long = "a".repeat(1000);
+        assert_eq!(weight(&long, &[]), weight("", &[]) + 1000);
+        assert!(weight("", &["lower", &long]) > weight("", &["lower"]) + 1000);
+    }
 }

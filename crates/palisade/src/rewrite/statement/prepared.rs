@@ -688,3 +688,109 @@ fn relations(access: &AccessSet, catalog: &Catalog) -> Vec<String> {
         .chain(system.map(|(schema, name)| ident::qualify([schema, name])))
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+    use super::*;
+    use crate::{
+        catalog::test_ddl,
+        firewall::{Decision, Firewall},
+        policy::{PolicyFile, PolicySources},
+        rewrite::statement::change_facts::ChangeKind,
+        session::Session,
+    };
+
+    /// A statement that is held here alone.
+    fn prepared(sql: &str) -> Prepared {
+        let schema = "CREATE TABLE t (id integer PRIMARY KEY, n integer);";
+        let sources = PolicySources {
+            policies: vec![PolicyFile {
+                name: "p.cedar".to_owned(),
+                text: "permit(principal, action, resource);
+                    forbid(principal, action == Action::\"select\", resource)
+                    when { context has statement && context.statement has estimated_rows &&
+                      context.statement.estimated_rows > 1000 };"
+                    .to_owned(),
+            }],
+            ..PolicySources::default()
+        };
+        let catalog = test_ddl::postgres(schema, "main").unwrap();
+        let firewall = Firewall::builder(catalog, sources).allow_changes();
+        let firewall = firewall.build().unwrap();
+        let session = Session::new(Principal::new("Agent", "a"));
+        let statement = match firewall.check(sql, &Params::None, &session).unwrap() {
+            Decision::Allow(statement) => statement,
+            Decision::Reject(why) => panic!("{sql}: {why}"),
+        };
+        drop(firewall);
+        Arc::into_inner(statement.prepared).unwrap()
+    }
+
+    /// How much is remembered is bounded in bytes.
+    #[test]
+    fn whatever_a_remembered_statement_holds_counts() {
+        let long = "x".repeat(1000);
+        let facts = ChangeFacts {
+            kind: ChangeKind::Update,
+            relation: RelationId(0),
+            is_joined: false,
+            ignores_errors: false,
+            meets_rows: false,
+        };
+        type Adding<'a> = (&'a str, &'a dyn Fn(&mut Prepared), usize);
+        let adding: [Adding<'_>; 9] = [
+            ("text", &|it| it.sql.push_str(&long), 1000),
+            ("relation", &|it| it.relations.push(long.clone()), 1000),
+            ("policy", &|it| it.policies.push(long.clone()), 1000),
+            ("obligation", &|it| it.obligations.push(long.clone()), 1000),
+            (
+                "source",
+                &|it| it.sources.push((long.clone(), "".into())),
+                1000,
+            ),
+            (
+                "write",
+                &|it| {
+                    let write = (Change::Update, long.clone(), long.clone());
+                    it.engine_writes.insert(write);
+                },
+                2000,
+            ),
+            (
+                "trigger",
+                &|it| {
+                    it.engine_triggers.insert(long.clone());
+                },
+                1000,
+            ),
+            (
+                "function",
+                &|it| {
+                    it.engine_functions.insert(long.clone());
+                },
+                1000,
+            ),
+            (
+                "changes",
+                &|it| it.change_facts.extend([facts; 1000]),
+                1000 * size_of::<ChangeFacts>(),
+            ),
+        ];
+        for (what, add, more) in adding {
+            let mut statement = prepared("UPDATE t SET n = 1 WHERE id = 2");
+            let before = statement.bytes();
+            add(&mut statement);
+            assert!(statement.bytes() >= before + more, "{what}");
+        }
+    }
+
+    #[test]
+    fn policies_that_wait_for_an_estimate_count() {
+        let mut statement = prepared("SELECT n FROM t");
+        let before = statement.bytes();
+        assert!(statement.reserved.take().is_some());
+        assert!(statement.bytes() < before);
+    }
+}

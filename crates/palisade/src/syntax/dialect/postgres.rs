@@ -421,3 +421,35 @@ pub(super) fn bounded_frames(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     }
     out
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::panic, reason = "tests")]
+
+    use crate::{dialect::Dialect, limits::Limits, syntax::read_query};
+
+    #[test]
+    fn what_postgres_has_besides_is_read() {
+        for (text, expected) in [
+            ("SELECT a ISNULL", "SELECT a IS NULL"),
+            (
+                "SELECT a::text COLLATE \"C\"",
+                "SELECT a::TEXT COLLATE \"C\"",
+            ),
+            ("SELECT a <=> b", "SELECT a <=> b"),
+            ("SELECT trim(FROM a)", "SELECT TRIM(a)"),
+            ("SELECT trim(BOTH FROM a)", "SELECT TRIM(BOTH a)"),
+            (
+                "SELECT xmlelement(NAME note, a)",
+                "SELECT xmlelement(NAME note, a)",
+            ),
+            ("SELECT xmlpi(name php)", "SELECT xmlpi(NAME php)"),
+            // Elsewhere it is a column's name.
+            ("SELECT f(name) FROM t", "SELECT f(name) FROM t"),
+        ] {
+            let read = read_query(text, Dialect::Postgres, &Limits::default());
+            let read = read.unwrap_or_else(|why| panic!("{text}: {why}"));
+            assert_eq!(read.to_string(), expected, "{text}");
+        }
+    }
+}

@@ -278,6 +278,29 @@ mod tests {
     use sqlparser::tokenizer::Tokenizer;
 
     use super::*;
+    use crate::{dialect::Dialect, limits::Limits, syntax::read_query};
+
+    #[test]
+    fn hints_go_and_nothing_else() {
+        for (text, expected) in [
+            (
+                "SELECT a FROM t INDEXED BY i WHERE a = 1 ORDER BY b",
+                "SELECT a FROM t WHERE a = 1 ORDER BY b",
+            ),
+            (
+                "SELECT a FROM t NOT INDEXED WHERE a = 1 ORDER BY b",
+                "SELECT a FROM t WHERE a = 1 ORDER BY b",
+            ),
+            (
+                "WITH x AS NOT MATERIALIZED (SELECT 1) SELECT 2 FROM x",
+                "WITH x AS (SELECT 1) SELECT 2 FROM x",
+            ),
+            ("SELECT indexed FROM t", "SELECT indexed FROM t"),
+        ] {
+            let read = read_query(text, Dialect::Sqlite, &Limits::default()).unwrap();
+            assert_eq!(read.to_string(), expected, "{text}");
+        }
+    }
 
     #[test]
     fn both_options_of_a_table_have_a_comma_between_them() {

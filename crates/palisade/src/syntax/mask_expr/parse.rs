@@ -520,6 +520,10 @@ mod tests {
             ),
             ("CASE value WHEN 'a' THEN 1 ELSE -1.5 END", EVERYWHERE),
             (
+                "value = 'a' OR value <> 'b' OR value < 'c' OR value <= 'd' OR value > 'e' OR value >= 'f'",
+                EVERYWHERE,
+            ),
+            (
                 "NOT (value = 'a' OR value IN ('b', NULL) AND value NOT BETWEEN 'c' AND 'd')",
                 EVERYWHERE,
             ),

@@ -79,17 +79,12 @@ impl TargetRows<'_, '_> {
                     self.each_of(&parts, holds)
                 }
             }
+            // MySQL alone has it, and groups it otherwise than it is parsed.
             Expr::BinaryOp {
-                left,
+                left: _,
                 op: BinaryOperator::Xor,
-                right,
-            } => {
-                let both = |rows: &mut Self, side: &Expr| {
-                    rows.narrows(side, true) && rows.narrows(side, false)
-                };
-                let (one, other) = (self.atom(left, true).0, self.atom(right, true).0);
-                !(one == other && self.is_known(&one)) && (both(self, left) || both(self, right))
-            }
+                right: _,
+            } => false,
             Expr::BinaryOp { left, op, right } => match SideRelation::from_operator(op) {
                 Some(relation) => match (is_null(left), is_null(right)) {
                     (false, true) if *op == BinaryOperator::Spaceship => self.is_nullable(left),

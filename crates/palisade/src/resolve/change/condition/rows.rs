@@ -584,7 +584,7 @@ impl Resolver<'_> {
                     continue;
                 }
                 let is_tied = match constraint {
-                    JoinConstraint::On(on) => rows.any_narrows(&[on]),
+                    JoinConstraint::On(on) => self.groups_as_parsed(on) && rows.any_narrows(&[on]),
                     JoinConstraint::Using(columns) => {
                         let all: Vec<usize> = (0..rows.next).collect();
                         columns.iter().any(|name| rows.merges(name, &all))

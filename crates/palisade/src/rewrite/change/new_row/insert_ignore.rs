@@ -161,6 +161,41 @@ fn may_change_values() -> Rejection {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::catalog::DefaultValue;
+
+    fn column(type_name: &str, collation: &str) -> Column {
+        Column {
+            name: "c".into(),
+            key: "c".into(),
+            uid: "t.c".to_owned(),
+            type_name: type_name.into(),
+            class: TypeClass::from_name(Dialect::Mysql, type_name),
+            nullable: true,
+            collation: collation.to_owned(),
+            generated: None,
+            stored: false,
+            filled: DefaultValue::Unknown,
+        }
+    }
+
+    #[test]
+    fn texts_are_stored_as_they_are_where_every_type_of_texts_holds_them() {
+        let long = "x".repeat(255);
+        let too_long = "x".repeat(256);
+        for (type_name, collation, text, expected) in [
+            ("varchar(9)", "latin1_bin", "ab", true),
+            ("varchar(9)", "latin1_bin", "ab ", false),
+            ("varchar(9)", "latin1_bin", "\u{e9}", false),
+            ("varchar(9)", "utf8mb4_bin", "\u{e9}", true),
+            ("varchar(300)", "utf8mb4_bin", &*long, true),
+            ("varchar(300)", "utf8mb4_bin", &*too_long, false),
+            ("enum('ab')", "utf8mb4_bin", "ab", false),
+        ] {
+            let constant = Constant::Value(Literal::Text(text.to_owned()));
+            let found = is_stored_unchanged(&constant, &column(type_name, collation));
+            assert_eq!(found, expected, "{type_name} {collation} {text:?}");
+        }
+    }
 
     #[test]
     fn ranges_of_types() {

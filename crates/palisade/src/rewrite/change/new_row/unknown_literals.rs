@@ -154,11 +154,12 @@ fn takes_text_as_its_own(class: TypeClass) -> bool {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::panic, reason = "tests")]
+    #![allow(clippy::panic, clippy::unwrap_used, reason = "tests")]
 
     use sqlparser::{dialect::PostgreSqlDialect, parser::Parser};
 
     use super::*;
+    use crate::catalog::TypeDef;
 
     fn parse(text: &str) -> Expr {
         Parser::new(&PostgreSqlDialect {})
@@ -200,6 +201,43 @@ mod tests {
             ("numeric(5", None),
         ] {
             let found = engine_type(name).map(|found| found.to_string());
+            assert_eq!(found.as_deref(), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_domain_is_written_as_what_it_narrows() {
+        let def = |name: &str, kind| TypeDef {
+            schema: "public".to_owned(),
+            name: name.to_owned(),
+            kind,
+            extension: None,
+        };
+        let domain = |base: &str| TypeKind::Domain {
+            base: base.to_owned(),
+            check: None,
+        };
+        let catalog = Catalog::builder(Dialect::Postgres)
+            .type_def(def("mood", TypeKind::Enum))
+            .type_def(def("short", domain("character varying(3)")))
+            .type_def(def("shorter", domain("short")))
+            .type_def(def("felt", domain("mood")))
+            .type_def(def("endless", domain("endless")))
+            .type_def(def("opaque", TypeKind::Base))
+            .build()
+            .unwrap();
+        for (name, expected) in [
+            ("short", Some("CHARACTER VARYING")),
+            ("public.shorter", Some("CHARACTER VARYING")),
+            ("felt", Some("\"public\".\"mood\"")),
+            ("mood[]", Some("\"public\".\"mood\"[]")),
+            ("short[]", None),
+            ("endless", None),
+            ("opaque", None),
+            ("elsewhere", None),
+        ] {
+            let found = type_by_name(name, &catalog, DOMAINS);
+            let found = found.map(|found| found.to_string());
             assert_eq!(found.as_deref(), expected, "{name}");
         }
     }

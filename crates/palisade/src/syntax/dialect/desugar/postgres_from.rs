@@ -181,3 +181,28 @@ fn definitions(solid: &Solid<'_>, n: usize, edits: &mut Edits) {
         edits.put(solid, n + 1, name.token.clone());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::panic, reason = "tests")]
+
+    use crate::{dialect::Dialect, limits::Limits, syntax::read_query};
+
+    #[test]
+    fn what_stands_in_from_is_read() {
+        for (text, expected) in [
+            ("SELECT a FROM ONLY t", "SELECT a FROM ONLY(t)"),
+            (
+                "SELECT a FROM u JOIN ONLY s.t AS x ON true",
+                "SELECT a FROM u JOIN ONLY(s.t) AS x ON true",
+            ),
+            ("SELECT a FROM ONLY (t)", "SELECT a FROM ONLY(t)"),
+            ("SELECT a FROM t *", "SELECT a FROM t"),
+            ("SELECT (t).* FROM t", "SELECT t.* FROM t"),
+        ] {
+            let read = read_query(text, Dialect::Postgres, &Limits::default());
+            let read = read.unwrap_or_else(|why| panic!("{text}: {why}"));
+            assert_eq!(read.to_string(), expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,515 @@
+//! What is decided of statements by how their parts are read.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use crate::{
+    catalog::{
+        Catalog, ColumnDef, DefaultValue, RelationDef, RelationKind, TypeClass,
+        test_ddl::{mysql, postgres},
+    },
+    dialect::Dialect,
+    firewall::{Decision, Firewall},
+    policy::{PolicyFile, PolicySources},
+    session::{Principal, Session},
+    token::TokenSecret,
+    value::{Params, Value},
+};
+
+const ALL: &str = "permit(principal, action, resource);\n";
+
+const SHOP_3_IS_HIDDEN: &str =
+    "forbid(principal, action == Action::\"see\", resource is row::SCHEMA::sales)
+    when { resource has shop && resource.shop == 3 };\n";
+
+const TABLES: &str =
+    "CREATE TABLE sales (id integer PRIMARY KEY, area varchar(20), shop integer, price integer);
+    CREATE TABLE shops (id integer PRIMARY KEY, town varchar(20));\n";
+
+fn secret() -> TokenSecret {
+    TokenSecret::new("a secret that is long enough for a test")
+}
+
+/// A firewall that permits everything but what `policies` forbid.
+fn firewall(catalog: Catalog, policies: &str) -> Firewall {
+    let schema = catalog.default_schema().to_owned();
+    let sources = PolicySources {
+        policies: vec![PolicyFile {
+            name: "p.cedar".to_owned(),
+            text: format!("{ALL}{policies}").replace("SCHEMA", &schema),
+        }],
+        ..PolicySources::default()
+    };
+    let builder = Firewall::builder(catalog, sources).allow_changes();
+    builder
+        .token_secret(secret())
+        .build()
+        .unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn session() -> Session {
+    Session::new(Principal::new("Agent", "a"))
+}
+
+/// The rewritten text, or the refusal, which begins with its code.
+fn outcome(firewall: &Firewall, sql: &str) -> String {
+    match firewall.check(sql, &Params::None, &session()).unwrap() {
+        Decision::Allow(statement) => statement.text().to_owned(),
+        Decision::Reject(why) => why.to_string(),
+    }
+}
+
+fn check(firewall: &Firewall, cases: &[(&str, &str)]) {
+    for (sql, told) in cases {
+        let found = outcome(firewall, sql);
+        assert!(found.contains(told), "{sql}\n{found}\n{told}");
+    }
+}
+
+/// Changes with a condition, and such without one.
+fn check_conditions(firewall: &Firewall, cases: &[(&str, bool)]) {
+    for (sql, has_condition) in cases {
+        let found = outcome(firewall, sql);
+        let is_refused = found.starts_with("write.no-condition");
+        let verb = sql.split(' ').next().unwrap();
+        assert!(is_refused || found.starts_with(verb), "{sql}\n{found}");
+        assert_eq!(!is_refused, *has_condition, "{sql}\n{found}");
+    }
+}
+
+fn is_fenced(firewall: &Firewall, sql: &str, params: &Params) -> bool {
+    let (decision, trace) = firewall.explain(sql, params, &session()).unwrap();
+    assert!(
+        matches!(decision, Decision::Allow(_)),
+        "{sql}\n{decision:?}"
+    );
+    trace.fenced
+}
+
+fn column(name: &str, class: TypeClass) -> ColumnDef {
+    ColumnDef {
+        name: name.to_owned(),
+        type_name: match class {
+            TypeClass::Integer => "INTEGER".to_owned(),
+            _ => "TEXT".to_owned(),
+        },
+        class,
+        nullable: name != "id",
+        collation: "BINARY".to_owned(),
+        generated: None,
+        stored: false,
+        filled: DefaultValue::Unknown,
+    }
+}
+
+/// The tables of [`TABLES`] on SQLite.
+fn sqlite() -> Catalog {
+    let table = |name: &str, columns: &[&str]| RelationDef {
+        primary_key: vec!["id".to_owned()],
+        has_rowid: true,
+        ..RelationDef::new(
+            "main",
+            name,
+            RelationKind::Table,
+            columns
+                .iter()
+                .map(|name| match *name {
+                    "area" | "town" => column(name, TypeClass::Text),
+                    _ => column(name, TypeClass::Integer),
+                })
+                .collect(),
+        )
+    };
+    Catalog::builder(Dialect::Sqlite)
+        .relation(table("sales", &["id", "area", "shop", "price"]))
+        .relation(table("shops", &["id", "town"]))
+        .build()
+        .unwrap()
+}
+
+/// The shape that a guarded aggregate gets, or why there is none.
+#[test]
+fn aggregates_alone_see_what_they_alone_may_see() {
+    let guarded = firewall(
+        sqlite(),
+        r#"@aggregate_only("3") forbid(principal, action == Action::"read_plain", resource == Column::"main.sales.price");"#,
+    );
+    check(
+        &guarded,
+        &[
+            (
+                "SELECT avg(price) FROM sales",
+                "CASE WHEN count(price) >= 3 THEN avg(price) END",
+            ),
+            // Rows are chosen by a condition that is the same whenever it is computed.
+            (
+                "SELECT avg(CASE WHEN area IS NULL THEN price END) FROM sales",
+                "CASE WHEN count(CASE WHEN area IS NULL THEN price END) >= 3 THEN",
+            ),
+            (
+                "SELECT sum(price) FILTER (WHERE (shop = 1)) FROM sales",
+                "CASE WHEN count(price) FILTER (WHERE (shop = 1)) >= 3 THEN",
+            ),
+            (
+                "SELECT avg(CASE WHEN random() > 0 THEN price END) FROM sales",
+                "obligation.aggregate-only",
+            ),
+            // A join repeats rows, and each counts once.
+            (
+                "SELECT avg(sales.price) FROM sales JOIN shops ON shops.id = sales.shop",
+                "count(DISTINCT CASE WHEN sales.price IS NOT NULL THEN \"sales\".\"id\" END) >= 3",
+            ),
+            (
+                "SELECT count(d.price) FROM (SELECT price FROM sales) d",
+                "CASE WHEN count(d.price) >= 3 THEN count(d.price) END",
+            ),
+            // A derived table whose rows are groups passes no column of a row on.
+            (
+                "SELECT count(d.price) FROM (SELECT price FROM sales HAVING count(*) > 0) d",
+                "obligation.aggregate-only",
+            ),
+            (
+                "SELECT count(d.price) FROM (SELECT DISTINCT price FROM sales) d",
+                "obligation.aggregate-only",
+            ),
+        ],
+    );
+}
+
+#[test]
+fn a_condition_compares_the_changed_row_with_something_else() {
+    check_conditions(
+        &firewall(sqlite(), ""),
+        &[
+            ("DELETE FROM sales WHERE shop = 5", true),
+            ("DELETE FROM sales WHERE shop = shop + 0", false),
+            ("DELETE FROM sales WHERE shop <> shop + 0", false),
+            ("DELETE FROM sales WHERE (id, shop) = (id, 5)", true),
+            ("DELETE FROM sales WHERE (id, shop) = (id, shop + 0)", false),
+            ("DELETE FROM sales WHERE id = 1 AND TRUE", true),
+            ("DELETE FROM sales WHERE id = 1 OR TRUE", false),
+            ("DELETE FROM sales WHERE id BETWEEN id AND 5", true),
+            ("DELETE FROM sales WHERE id BETWEEN id AND id", false),
+            ("DELETE FROM sales WHERE id NOT BETWEEN 1 AND 5", true),
+        ],
+    );
+}
+
+/// A joined row goes with the changed one where the join says so.
+#[test]
+fn what_mysql_groups_otherwise_ties_no_joined_row() {
+    let change = |on: &str| {
+        format!("UPDATE sales s LEFT JOIN shops b ON {on} SET s.area = 'x' WHERE b.town = 'y'")
+    };
+    check_conditions(
+        &firewall(mysql(TABLES, "main").unwrap(), ""),
+        &[
+            (&change("b.id = s.shop AND b.town = s.area"), true),
+            // `(s.shop = s.shop) XOR b.id` to the engine.
+            (&change("s.shop = s.shop XOR b.id"), false),
+            (&change("(b.id = s.shop) XOR (b.town = s.area)"), false),
+            (&change("b.id = 1"), false),
+        ],
+    );
+}
+
+/// Functions that a statement calls where none is written.
+#[test]
+fn casts_operators_and_triggers_call_their_functions() {
+    let schema = format!(
+        "{TABLES}
+        CREATE TYPE mood AS ENUM ('a', 'b');
+        CREATE FUNCTION text_of(mood) RETURNS text AS 'x' LANGUAGE sql;
+        CREATE CAST (mood AS text) WITH FUNCTION text_of(mood);
+        CREATE FUNCTION join_texts(text, text) RETURNS text AS 'x' LANGUAGE sql;
+        CREATE OPERATOR public.+ (LEFTARG = text, RIGHTARG = text, FUNCTION = join_texts);
+        CREATE TABLE parts (id integer, at date) PARTITION BY RANGE (at);
+        CREATE TABLE part PARTITION OF parts FOR VALUES FROM ('2026-01-01') TO ('2027-01-01');
+        CREATE FUNCTION fires() RETURNS trigger AS 'x' LANGUAGE plpgsql;
+        CREATE TRIGGER fires AFTER INSERT ON part FOR EACH ROW EXECUTE FUNCTION fires();
+        CREATE TABLE whole (id integer, at date);
+        CREATE TRIGGER fires AFTER INSERT ON whole FOR EACH ROW EXECUTE FUNCTION fires();"
+    );
+    let permits: String = [
+        "pg_catalog.regrolein",
+        "pg_catalog.regtypein",
+        "public.text_of",
+        "public.join_texts",
+        "public.fires",
+    ]
+    .map(|uid| {
+        format!("permit(principal, action == Action::\"call\", resource == Function::\"{uid}\");\n")
+    })
+    .concat();
+    let firewall = firewall(postgres(&schema, "main").unwrap(), &permits);
+    for (sql, called) in [
+        ("SELECT 'x'::regrole", &["pg_catalog.regrolein"] as &[&str]),
+        ("SELECT 'x'::regtype", &["pg_catalog.regtypein"]),
+        (
+            "SELECT CAST(CAST('a' AS mood) AS text)",
+            &["public.text_of"],
+        ),
+        ("SELECT CAST(town AS text) FROM shops", &[]),
+        (
+            "SELECT town + CAST('x' AS text) FROM shops",
+            &["public.join_texts"],
+        ),
+        ("SELECT town || CAST('x' AS text) FROM shops", &[]),
+        ("INSERT INTO parts (id) VALUES (1)", &["public.fires"]),
+        // The row may move to another partition, which inserts it there.
+        ("UPDATE parts SET id = 2 WHERE id = 1", &["public.fires"]),
+        ("UPDATE part SET id = 2 WHERE id = 1", &["public.fires"]),
+        ("DELETE FROM parts WHERE id = 1", &[]),
+        ("UPDATE whole SET id = 2 WHERE id = 1", &[]),
+    ] {
+        let (decision, trace) = firewall.explain(sql, &Params::None, &session()).unwrap();
+        assert!(
+            matches!(decision, Decision::Allow(_)),
+            "{sql}\n{decision:?}"
+        );
+        assert_eq!(trace.functions, called, "{sql}");
+    }
+    assert!(outcome(&firewall, "SELECT 'x'::absent").starts_with("name.unknown-type"));
+}
+
+#[test]
+fn definitions_are_looked_at_to_their_ends() {
+    check(
+        &firewall(sqlite(), ""),
+        &[
+            (
+                "CREATE TABLE t (a int, PRIMARY KEY (a))",
+                "CREATE TABLE \"main\".\"t\"",
+            ),
+            (
+                "CREATE TABLE t (a int, PRIMARY KEY (b))",
+                "name.unknown-column",
+            ),
+            (
+                "CREATE TABLE t (a int DEFAULT (nothing()))",
+                "function.unknown",
+            ),
+            (
+                "CREATE TABLE t (a int CHECK (nothing > 1))",
+                "name.unknown-column",
+            ),
+            ("CREATE INDEX i ON sales (nothing)", "name.unknown-column"),
+            ("CREATE INDEX i ON sales (1)", "a constant in an index"),
+            ("TRUNCATE TABLE sales", "SQLite has no TRUNCATE"),
+        ],
+    );
+    let mysql = firewall(mysql(TABLES, "main").unwrap(), "");
+    check(&mysql, &[("TRUNCATE TABLE sales", "TRUNCATE TABLE `main`")]);
+}
+
+#[test]
+fn names_and_operators_may_stand_with_where_they_are_from() {
+    let postgres = firewall(postgres(TABLES, "main").unwrap(), "");
+    check(
+        &postgres,
+        &[
+            (
+                "SELECT id FROM main.public.sales",
+                "FROM \"public\".\"sales\"",
+            ),
+            (
+                "SELECT id FROM other.public.sales",
+                "a relation name of this form",
+            ),
+            (
+                "SELECT id FROM sales ORDER BY id USING OPERATOR(pg_catalog.<)",
+                "ORDER BY \"id\" USING OPERATOR(pg_catalog.<)",
+            ),
+            (
+                "SELECT id FROM sales ORDER BY id USING OPERATOR(other.<)",
+                "ORDER BY … USING",
+            ),
+        ],
+    );
+    check(
+        &firewall(sqlite(), ""),
+        &[("SELECT _utf8'x'", "a prefixed literal is not supported")],
+    );
+}
+
+#[test]
+fn rows_from_takes_plain_calls_alone() {
+    let postgres = firewall(postgres(TABLES, "main").unwrap(), "");
+    let refused = "anything but plain calls in ROWS FROM";
+    check(
+        &postgres,
+        &[
+            (
+                "SELECT * FROM ROWS FROM (generate_series(1, 3)) x",
+                "ROWS FROM(pg_catalog.generate_series(1, 3))",
+            ),
+            (
+                "SELECT * FROM ROWS FROM (generate_series(1, 3 ORDER BY 1)) x",
+                refused,
+            ),
+            (
+                "SELECT * FROM ROWS FROM (generate_series(1, 3) WITHIN GROUP (ORDER BY 1)) x",
+                refused,
+            ),
+        ],
+    );
+}
+
+#[test]
+fn common_table_expressions_are_read_in_their_order() {
+    check(
+        &firewall(sqlite(), ""),
+        &[
+            (
+                "WITH a AS (SELECT 1 AS x), b AS (SELECT 2 AS y) SELECT * FROM a, b",
+                "SELECT * FROM a, b",
+            ),
+            (
+                "WITH a AS (SELECT * FROM b), b AS (SELECT 2 AS y) SELECT * FROM a, b",
+                "read before it is defined",
+            ),
+        ],
+    );
+}
+
+/// MySQL stops a recursion without an end after some rounds, and answers with what there is.
+#[test]
+fn the_condition_of_a_join_may_end_a_recursion() {
+    let recursion = |arm: &str| {
+        format!(
+            "WITH RECURSIVE r AS (SELECT id, shop FROM sales UNION ALL SELECT s.id, s.shop FROM sales s {arm}) SELECT id FROM r"
+        )
+    };
+    check(
+        &firewall(mysql(TABLES, "main").unwrap(), ""),
+        &[
+            (&recursion("JOIN r ON s.shop = r.id"), "WITH RECURSIVE"),
+            (&recursion("CROSS JOIN r"), "limit.cost"),
+            (&recursion("LEFT JOIN r ON s.shop = r.id"), "limit.cost"),
+        ],
+    );
+}
+
+/// What stands in the place of a filtered table has no key.
+#[test]
+fn columns_beside_their_key_become_groups_of_a_filtered_table() {
+    let catalog = postgres(TABLES, "main").unwrap();
+    check(
+        &firewall(catalog, SHOP_3_IS_HIDDEN),
+        &[
+            (
+                "SELECT id, area FROM sales GROUP BY id",
+                "GROUP BY \"id\", \"sales\".\"area\"",
+            ),
+            (
+                "SELECT id, town FROM shops GROUP BY id",
+                "GROUP BY \"id\" LIMIT",
+            ),
+        ],
+    );
+}
+
+/// PostgreSQL gives a parameter the type of its first use.
+#[test]
+fn a_parameter_that_is_used_twice_is_fenced_on_postgres() {
+    let (one, two) = (Value::Integer(1), Value::Integer(2));
+    for (catalog, sql, params, expected) in [
+        (
+            sqlite(),
+            "SELECT id FROM sales WHERE id = ?1 OR shop = ?1",
+            vec![one.clone()],
+            false,
+        ),
+        (
+            postgres(TABLES, "main").unwrap(),
+            "SELECT id FROM sales WHERE id = $1 OR shop = $1",
+            vec![one.clone()],
+            true,
+        ),
+        (
+            postgres(TABLES, "main").unwrap(),
+            "SELECT id FROM sales WHERE id = $1 OR shop = $2",
+            vec![one, two],
+            false,
+        ),
+    ] {
+        let firewall = firewall(catalog, SHOP_3_IS_HIDDEN);
+        let found = is_fenced(&firewall, sql, &Params::Positional(params));
+        assert_eq!(found, expected, "{sql}");
+    }
+}
+
+/// A function in FROM may fail, on rows that the plan chooses where another table stands beside it.
+#[test]
+fn a_function_beside_a_filtered_table_fences_it() {
+    let postgres = firewall(postgres(TABLES, "main").unwrap(), SHOP_3_IS_HIDDEN);
+    let mysql = firewall(mysql(TABLES, "main").unwrap(), SHOP_3_IS_HIDDEN);
+    for (firewall, rows) in [
+        (&postgres, "unnest(ARRAY[1, 2]) AS u(x)"),
+        (&postgres, "XMLTABLE('/a' PASSING '<a/>' COLUMNS x int) u"),
+        (
+            &mysql,
+            "JSON_TABLE('[1]', '$[*]' COLUMNS (x int PATH '$')) u",
+        ),
+    ] {
+        for (sql, expected) in [
+            (format!("SELECT s.id, u.x FROM sales s, {rows}"), true),
+            (format!("SELECT u.x FROM {rows}"), false),
+        ] {
+            let found = is_fenced(firewall, &sql, &Params::None);
+            assert_eq!(found, expected, "{sql}");
+        }
+    }
+}
+
+/// A group is made before rows are joined, if the plan says so.
+#[test]
+fn a_call_that_may_fail_in_a_group_fences_the_joined_tables() {
+    let firewall = firewall(postgres(TABLES, "main").unwrap(), SHOP_3_IS_HIDDEN);
+    let joined = "FROM sales JOIN shops ON sales.id = shops.id";
+    for (sql, expected) in [
+        (
+            format!("SELECT count(*) {joined} GROUP BY sqrt(price)"),
+            true,
+        ),
+        (format!("SELECT sqrt(price) {joined} GROUP BY 1"), true),
+        (format!("SELECT sum(price / shop) {joined}"), false),
+        (format!("SELECT sqrt(price) {joined}"), false),
+    ] {
+        let found = is_fenced(&firewall, &sql, &Params::None);
+        assert_eq!(found, expected, "{sql}");
+    }
+}
+
+const TOWNS_ARE_TOKENS: &str = r#"
+forbid(principal, action == Action::"read_plain", resource == Column::"main.shops.town");
+@domain("towns") permit(principal, action == Action::"read_token", resource == Column::"main.shops.town");
+"#;
+
+#[test]
+fn what_is_compared_with_tokens_is_one_and_what_is_added_need_not_be() {
+    check(
+        &firewall(sqlite(), TOWNS_ARE_TOKENS),
+        &[
+            ("SELECT id FROM shops WHERE town = 'x'", "token.foreign"),
+            ("SELECT town || 'x' AS y FROM shops", "SELECT town || 'x'"),
+        ],
+    );
+}
+
+/// The arms of a recursion are read more than once, and what runs is the tree that was read last.
+#[test]
+fn tokens_in_a_recursion_stand_without_their_tags() {
+    let keys = secret().tokens("Agent::\"a\"", None, "domain towns");
+    let hash = "0123456789abcdef0123456789abcdef";
+    let token = keys.unwrap().stamp(hash.as_bytes()).unwrap();
+    let sql = format!(
+        "WITH RECURSIVE r(id) AS (SELECT id FROM shops WHERE town = '{token}' UNION \
+         SELECT s.id + 1 FROM shops s JOIN r ON r.id = s.id WHERE s.town = '{token}') SELECT id FROM r"
+    );
+    let found = outcome(&firewall(sqlite(), TOWNS_ARE_TOKENS), &sql);
+    assert_eq!(
+        found.matches(&format!("town = '{hash}'")).count(),
+        2,
+        "{found}"
+    );
+}
