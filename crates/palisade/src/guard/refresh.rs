@@ -146,35 +146,3 @@ async fn look_for_change(
     }
     seen.backend.refreshed().await
 }
-
-#[cfg(test)]
-mod tests {
-    use std::{
-        pin::pin,
-        task::{Context, Poll, Waker},
-    };
-
-    use crate::guard::backend::tests::gate;
-
-    /// What it gives, if it waits for nothing.
-    fn poll<T>(future: impl Future<Output = T>) -> Option<T> {
-        let mut context = Context::from_waker(Waker::noop());
-        match pin!(future).poll(&mut context) {
-            Poll::Ready(given) => Some(given),
-            Poll::Pending => None,
-        }
-    }
-
-    #[test]
-    fn requests_have_the_schema_read_again_once_in_a_while() {
-        let gate = || gate("CREATE TABLE t (id integer);", "");
-        let (one, other) = (gate(), gate());
-        for is_new in [true, false] {
-            let refreshed = poll(one.refresh_if_due());
-            assert!(matches!(refreshed, Some(Ok(found)) if found == is_new));
-            let reread = poll(other.reread_if_due());
-            assert!(matches!(reread, Some(Ok(found)) if found == is_new));
-        }
-        assert!(matches!(poll(one.refresh()), Some(Ok(true))));
-    }
-}

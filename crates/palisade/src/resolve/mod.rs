@@ -17,8 +17,6 @@ mod query;
 mod scope;
 mod statement;
 mod steps;
-#[cfg(test)]
-mod tests;
 mod token;
 mod usage;
 mod visible;
@@ -441,3 +439,6 @@ const MAX_MYSQL_ALIAS: usize = 255;
 fn refuse_unsupported(what: &str) -> Rejection {
     Rejection::new(Code::SyntaxUnsupported, format!("{what} is not supported"))
 }
+
+#[cfg(test)]
+mod tests;
