@@ -1,6 +1,7 @@
 //! Whether a catalog is still that of its database: rows do not count, and another schema is noticed.
 
 use palisade::guard::Backend;
+use palisade_mysql::{MysqlBackend, MysqlConfig};
 use palisade_testkit::servers::MariaDbServer;
 
 use crate::database::{TestDatabase, TestFile};
@@ -41,5 +42,12 @@ async fn another_schema_of_postgres_is_noticed() {
 async fn another_schema_of_mariadb_is_noticed() {
     let server = MariaDbServer::start_shared().unwrap();
     let database = TestDatabase::on(server, "current", SCRIPT);
-    follows(database.mysql_backend().await, |sql| database.load(sql)).await;
+    // An account that sees no other database: other tests make theirs meanwhile.
+    let account = format!("agent_{database}");
+    database.load(&format!(
+        "CREATE USER {account}@'127.0.0.1'; GRANT SELECT, SHOW VIEW ON `{database}`.* TO {account}@'127.0.0.1';"
+    ));
+    let config = MysqlConfig::from_url(&database.url_as(&account)).unwrap();
+    let backend = MysqlBackend::connect(config).await.unwrap();
+    follows(backend, |sql| database.load(sql)).await;
 }

@@ -406,7 +406,7 @@ mod tests {
 
     /// A comment on a table may tell of any of its columns.
     #[test]
-    fn a_table_s_comment_is_told_to_whom_it_is_seen_whole() {
+    fn the_comment_of_a_table_is_told_to_whom_it_is_seen_whole() {
         let column = |name: &str| ColumnDef {
             name: name.to_owned(),
             type_name: "TEXT".to_owned(),
