@@ -89,7 +89,7 @@ impl Answer {
         match decision {
             Ok(Decision::Allow(statement)) => Self {
                 id: None,
-                verdict: Verdict::Permitted(statement.scan_plan().masked_notices()),
+                verdict: Verdict::Permitted(statement.scan_plan().statement_notices()),
                 rewritten: Some(palisade::danger::parts(&statement).sql.to_owned()),
                 policies: statement.policies().to_vec(),
                 duration: Duration::ZERO,

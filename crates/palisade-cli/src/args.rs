@@ -550,7 +550,8 @@ pub(crate) struct DoctorArguments {
 #[derive(Debug, Args)]
 pub(crate) struct SetupSqlArguments {
     /// postgres://USER@HOST/DATABASE, mysql://USER@HOST/DATABASE, or
-    /// connection:NAME of the configuration
+    /// connection:NAME of the configuration; of sqlite:FILE, which has no
+    /// accounts, it prints the tables of `--writable --steps` alone
     #[arg(value_name = "DATABASE")]
     pub(crate) source: String,
     #[command(flatten)]

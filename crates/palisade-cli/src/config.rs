@@ -227,6 +227,11 @@ pub(crate) struct OfferedTools {
 }
 
 impl OfferedTools {
+    /// Whether the file says which tools there are.
+    pub(crate) fn is_said(&self) -> bool {
+        self.set.is_some()
+    }
+
     /// The tools, where the command line asks for `set`.
     pub(crate) fn choose(&self, set: Option<Tools>) -> Result<ToolSet, UnknownToolError> {
         let begun = match set.or(self.set) {

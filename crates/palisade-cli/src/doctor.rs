@@ -18,6 +18,7 @@ use crate::{
     setup::Setup,
     standing,
     target::{Engine, Target},
+    unreadable,
     weakness::Weak,
 };
 
@@ -53,6 +54,7 @@ pub(crate) fn run(arguments: &DoctorArguments) -> Result<Exit, Failure> {
         .extend(standing::describe(&firewall, &setup.principal)?);
     let beyond = firewall.policies().permits_beyond_the_database();
     found.notes.extend(beyond.iter().map(ToString::to_string));
+    found.notes.extend(unreadable::describe(firewall.catalog()));
     let expected = setup.describe_expected_without_column(firewall.catalog());
     found.notes.extend(expected);
     found

@@ -32,6 +32,7 @@ use crate::{
     policy_test::{not_loaded, not_run, replace},
     progress::ProgressLine,
     setup::{Setup, require_dialect},
+    unreadable,
     workbench_args::InitArguments,
 };
 
@@ -117,6 +118,9 @@ pub(crate) fn run(arguments: &InitArguments) -> Result<Exit, Failure> {
                 let _ = writeln!(out, "{what:5} {}", path.display());
             }
             out.push_str(&found.explain(&place.snapshot));
+            if let Some(told) = unreadable::describe(firewall.catalog()) {
+                out.push_str(&human::wrap(&format!("note: {told}"), 0, 6));
+            }
             out.push_str(&place.tell(&report));
             out
         }

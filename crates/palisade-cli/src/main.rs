@@ -138,6 +138,7 @@ mod step_needs;
 mod tables;
 mod target;
 mod telemetry_config;
+mod unreadable;
 mod watch;
 mod watch_config;
 mod weakness;

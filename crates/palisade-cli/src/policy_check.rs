@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use palisade::{
-    catalog::Catalog,
+    catalog::{Catalog, Relation, RelationKind},
     error::Error,
     firewall::Firewall,
     policy::{Lint, PolicyProblem, Rule},
@@ -14,8 +14,9 @@ use serde_json::{Value, json};
 use crate::{
     database::Access,
     exit::{Exit, Failure},
-    output, policy_fix,
+    human, output, policy_fix,
     setup::Setup,
+    unreadable,
     workbench_args::{CheckFormat, FailOn, PolicyCheckArguments},
 };
 
@@ -83,13 +84,19 @@ fn describe(
     for Unchecked { what, why, .. } in unchecked {
         let _ = writeln!(out, "Not checked: {what}, since {why}.");
     }
+    if let Some(told) = unreadable::describe(firewall.catalog()) {
+        out.push_str(&human::wrap(&format!("note: {told}"), 0, 6));
+    }
+    // Those that policies can permit and people know of.
+    let is_counted = |relation: &&Relation| match relation.kind {
+        RelationKind::Table | RelationKind::View | RelationKind::Materialized => true,
+        RelationKind::Virtual | RelationKind::System => false,
+    };
     let relations = firewall.catalog().relations().iter();
     let _ = writeln!(
         out,
         "The policies load over {} tables and views; warnings: {}.",
-        relations
-            .filter(|relation| relation.system.is_none())
-            .count(),
+        relations.filter(is_counted).count(),
         warnings.len()
     );
     out

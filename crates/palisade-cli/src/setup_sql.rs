@@ -1,5 +1,7 @@
 //! `palisade setup-sql`: the account that the policies in force need, as SQL.
 
+use palisade::change::{IMAGES, LEDGER};
+
 use crate::{
     account::Asked,
     args::SetupSqlArguments,
@@ -8,6 +10,7 @@ use crate::{
     exit::{Exit, Failure},
     host, mysql, output, postgres,
     setup::Setup,
+    step_needs::{IMAGES_NOTE, StepNeeds},
     target::Engine,
 };
 
@@ -19,15 +22,6 @@ pub(crate) fn run(arguments: &SetupSqlArguments) -> Result<Exit, Failure> {
         &arguments.policies,
         None,
     )?;
-    let target = match &database {
-        Database::Server(target) => target,
-        Database::Sqlite(_) | Database::Memory(_) => {
-            return Err(Failure::Usage(
-                "a SQLite file has no accounts\n  help: give `postgres://USER@HOST/DATABASE` or `mysql://USER@HOST/DATABASE`"
-                    .to_owned(),
-            ));
-        }
-    };
     let access = setup.access(Access::asked(arguments.writable))?;
     if arguments.steps && access == Access::Read {
         return Err(Failure::Usage(
@@ -35,6 +29,13 @@ pub(crate) fn run(arguments: &SetupSqlArguments) -> Result<Exit, Failure> {
                 .to_owned(),
         ));
     }
+    let target = match &database {
+        Database::Server(target) => target,
+        Database::Sqlite(_) | Database::Memory(_) => {
+            output::text(&describe_file(arguments.steps))?;
+            return Ok(Exit::Permitted);
+        }
+    };
     let role = arguments.role.as_deref().unwrap_or(match access {
         Access::Read => "palisade_reader",
         Access::Write => "palisade_writer",
@@ -52,4 +53,23 @@ pub(crate) fn run(arguments: &SetupSqlArguments) -> Result<Exit, Failure> {
     };
     output::text(&text)?;
     Ok(Exit::Permitted)
+}
+
+/// What is said of a file, which has no accounts: the tables that changes `in_steps` leave something in.
+fn describe_file(in_steps: bool) -> String {
+    let head = "-- A SQLite file has no accounts: nothing is granted. Whoever may read the file may read all of it, and whoever may write it may change all of it.\n";
+    if !in_steps {
+        return format!(
+            "{head}-- There is nothing to run. With `--writable --steps` this prints the tables in which changes in steps leave receipts and images.\n"
+        );
+    }
+    let table = |name: &str| format!("main.{name}");
+    [
+        head,
+        "-- Run it in the file: `sqlite3 FILE < steps.sql`.\n",
+        &StepNeeds::ledger_script(&table(LEDGER), ""),
+        IMAGES_NOTE,
+        &StepNeeds::images_script(&table(IMAGES), "text", ""),
+    ]
+    .concat()
 }

@@ -1,8 +1,11 @@
 //! `palisade tables` and `palisade describe`: what exists for a principal, as the tools of the server tell it.
 
 use palisade::{
+    catalog::{Catalog, Relation},
+    code::Code,
     firewall::{VisibleColumn, VisibleForeignKey, VisibleRelation},
     ident,
+    policy::row_type,
     rejection::Rejection,
     session::{Session, Transport},
 };
@@ -20,7 +23,7 @@ use crate::{
     human::{self, Paint},
     output,
     setup::Setup,
-    standing, statements,
+    standing, statements, unreadable,
 };
 
 /// Lists the tables.
@@ -54,9 +57,52 @@ pub(crate) fn describe(arguments: &DescribeArguments) -> Result<Exit, Failure> {
         metadata::describe(relations, table, catalog.dialect(), catalog.search_path())
     });
     match described {
-        Ok(description) => print(&description, *format, format_description),
-        Err(rejection) => refuse(&rejection, *format),
+        Ok(description) => {
+            let exit = print(&description, *format, format_description)?;
+            if *format == Format::Text {
+                output::text(&describe_row_type(catalog, &description))?;
+            }
+            Ok(exit)
+        }
+        Err(rejection) => {
+            let why = explain_absence(catalog, table);
+            let rejection = match (rejection.code(), why) {
+                (Code::NameUnknownRelation, Some(why)) => rejection.with_operator_detail(why),
+                _ => rejection,
+            };
+            refuse(&rejection, *format)
+        }
     }
+}
+
+/// How policies spell the type of a table's rows, where that is not as the table is called; nothing else.
+fn describe_row_type(catalog: &Catalog, description: &TableDescription<'_>) -> String {
+    let VisibleRelation { schema, name, .. } = &*description.relation;
+    let Some(relation) = catalog.find(schema, name) else {
+        return String::new();
+    };
+    let spelled = row_type(relation);
+    match spelled == format!("row::{}::{}", relation.policy_schema, relation.key) {
+        true => String::new(),
+        false => human::label("in policies", &spelled, Paint::for_stdout()),
+    }
+}
+
+/// Why `table` is not there for a principal though it is in the catalog: for the operator, who asks here.
+fn explain_absence(catalog: &Catalog, table: &str) -> Option<String> {
+    let is_it = |relation: &&Relation| {
+        let key = catalog.dialect().fold(table);
+        let whole = format!("{}.{}", relation.schema_key, relation.key);
+        *relation.key == *key || *whole == *key || relation.uid == table
+    };
+    let relation = catalog.relations().iter().find(is_it)?;
+    let uid = &relation.uid;
+    Some(match unreadable::is_unreadable(relation) {
+        true => format!(
+            "`{uid}` is a virtual table or belongs to one, and no policy can permit it; let agents read a table or view that holds the same"
+        ),
+        false => format!("`{uid}` exists; policies do not show it to this principal"),
+    })
 }
 
 /// What exists for the principal.
@@ -157,10 +203,12 @@ fn format_description(description: &TableDescription<'_>, paint: Paint) -> Strin
         ));
     }
     if !relation.columns.is_empty() {
+        let has_generated = relation.columns.iter().any(|c| c.generated);
         let has_defaults = relation.columns.iter().any(|c| c.default.is_some());
         let has_labels = relation.columns.iter().any(|c| c.labels.is_some());
         let has_comments = relation.columns.iter().any(|c| c.comment.is_some());
         let mut names = vec!["column", "type", "null", "masked"];
+        names.extend(has_generated.then_some("generated"));
         names.extend(has_defaults.then_some("default"));
         names.extend(has_labels.then_some("labels"));
         names.extend(has_comments.then_some("comment"));
@@ -172,6 +220,7 @@ fn format_description(description: &TableDescription<'_>, paint: Paint) -> Strin
                 Cell::text(yes_or_no(column.nullable)),
                 Cell::text(yes_or_no(column.masked)),
             ];
+            row.extend(has_generated.then(|| Cell::text(yes_or_no(column.generated))));
             let default = column.default.as_deref().unwrap_or_default();
             row.extend(has_defaults.then(|| Cell::text(default)));
             let labels = column.labels.as_deref().unwrap_or_default().join(", ");

@@ -344,7 +344,7 @@ impl CaseResult {
             );
             match condition.parts.as_slice() {
                 // The whole is one part that looks at nothing else.
-                [one] => {
+                [one] if condition.clause.ends_with(&format!("{{ {} }}", one.text)) => {
                     let _ = writeln!(text, "{head} is {}", one.value);
                 }
                 parts => {

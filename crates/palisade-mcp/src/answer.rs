@@ -61,8 +61,9 @@ fn next<'a>(
         | (_, ToolName::Execute, Offered::Changing)
             if !usual.is_empty() =>
         {
-            let first = std::iter::once(ToolName::Execute.name());
-            first.chain(usual.iter().copied()).collect()
+            let execute = ToolName::Execute.name();
+            let others = usual.iter().copied().filter(|tool| *tool != execute);
+            std::iter::once(execute).chain(others).collect()
         }
         (_, _, _) => usual.to_vec(),
     }
@@ -380,6 +381,12 @@ mod tests {
                 ToolName::Execute,
                 Offered::Changing,
                 &["execute"],
+            ),
+            (
+                Code::ChangeBusy,
+                ToolName::Execute,
+                Offered::Changing,
+                &["execute", "commit_change", "validate_change"],
             ),
             (Code::Internal, ToolName::Execute, Offered::Changing, &[]),
         ] {

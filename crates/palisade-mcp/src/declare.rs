@@ -834,6 +834,7 @@ fn describe_output() -> JsonObject {
                 json!({
                     "name": type_schema("string"), "type": type_schema("string"), "nullable": type_schema("boolean"),
                     "masked": described_type("boolean", "Whether values are replaced."),
+                    "generated": described_type("boolean", "Whether it is computed: no change assigns it."),
                     "mask": type_schema("string"),
                     "default": described_type("string", "The literal of a new row that gives no value."),
                     "labels": array(type_schema("string")),

@@ -476,6 +476,7 @@ mod tests {
                     type_name: "TEXT".to_owned(),
                     nullable: true,
                     masked: false,
+                    generated: false,
                     mask: None,
                     default: None,
                     labels: None,

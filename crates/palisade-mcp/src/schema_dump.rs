@@ -130,6 +130,10 @@ fn column_part(column: &VisibleColumn, dialect: Dialect) -> String {
         part.push_str(" DEFAULT ");
         part.push_str(default);
     }
+    if column.generated {
+        // Its expression may name what is hidden.
+        part.push_str(" /* generated */");
+    }
     match &column.mask {
         Some(mask) => part.push_str(&format!(" /* masked: {mask} */")),
         None if column.masked => part.push_str(" /* masked */"),

@@ -1,7 +1,10 @@
 //! Parameters: our values as the driver sends them.
 
 use mysql_async::{Params, Value as Sent};
-use palisade::{guard::BackendError, value::Value};
+use palisade::{
+    guard::{BackendError, EngineFault, FaultClass},
+    value::Value,
+};
 
 /// `values` for the `wanted` parameters that the server says the statement has, in the order of its text.
 pub(crate) fn bind(wanted: u16, values: &[Value]) -> Result<Params, BackendError> {
@@ -21,6 +24,9 @@ pub(crate) fn bind(wanted: u16, values: &[Value]) -> Result<Params, BackendError
         .map(Params::Positional)
 }
 
+/// The number of what both servers say of a number that a type does not hold.
+const OUT_OF_RANGE: &str = "1264";
+
 fn sent(value: &Value, number: usize) -> Result<Sent, BackendError> {
     Ok(match value {
         Value::Null => Sent::NULL,
@@ -28,9 +34,17 @@ fn sent(value: &Value, number: usize) -> Result<Sent, BackendError> {
         Value::Integer(n) => Sent::Int(*n),
         Value::Real(n) if n.is_finite() => Sent::Double(*n),
         Value::Real(_) => {
-            return Err(BackendError::rejected(format!(
-                "parameter {number} is no number"
-            )));
+            // Neither server has a value for it. No row was looked at.
+            let message = format!("parameter {number} is no number");
+            return Err(
+                BackendError::rejected(message.clone()).with_fault(EngineFault {
+                    code: OUT_OF_RANGE.to_owned(),
+                    class: FaultClass::UnfitParameter,
+                    message,
+                    position: None,
+                    is_of_preparation: true,
+                }),
+            );
         }
         Value::Text(bytes) | Value::Blob(bytes) => Sent::Bytes(bytes.clone()),
     })
@@ -45,6 +59,17 @@ mod tests {
         assert!(bind(1, &[]).is_err());
         assert!(bind(0, &[Value::Null]).is_err());
         assert!(bind(1, &[Value::Real(f64::NAN)]).is_err());
+        let fault = bind(2, &[Value::Null, Value::Real(f64::NAN)])
+            .err()
+            .and_then(|error| error.fault);
+        assert_eq!(
+            fault.map(|fault| (fault.class, fault.message, fault.is_of_preparation)),
+            Some((
+                FaultClass::UnfitParameter,
+                "parameter 2 is no number".to_owned(),
+                true
+            ))
+        );
         assert_eq!(bind(0, &[]).ok(), Some(Params::Empty));
         assert_eq!(
             bind(1, &[Value::Bool(true)]).ok(),

@@ -25,7 +25,7 @@ use tokio_postgres::Client;
 use crate::{
     config::PostgresConfig,
     connect::{ConnectError, Connector, Session, cleaning},
-    execute::{self, Ground},
+    execute::{self, Ground, SYSTEM_COLUMNS},
     history,
     introspect::{self, IntrospectError},
     ledger,
@@ -463,14 +463,48 @@ impl PostgresBackend {
             if !reads || !is_named {
                 return BackendError::second_lock(error.detail);
             }
+            error
+                .detail
+                .push_str("; `palisade setup-sql --update` prints what the account lacks");
             let account = ident::quote(self.config.server.get_user().unwrap_or_default());
-            let _ = write!(
-                error.detail,
-                "; `palisade setup-sql --update` prints what the account lacks, or: GRANT SELECT ON {} TO {account};",
-                task.relations.join(", ")
-            );
+            let grants = task.relations.iter().filter_map(|uid| {
+                let columns = self.read_columns(uid, task)?;
+                Some(format!("GRANT SELECT ({columns}) ON {uid} TO {account};"))
+            });
+            let grants: Vec<String> = grants.collect();
+            if !grants.is_empty() {
+                let _ = write!(error.detail, ", or: {}", grants.join(" "));
+            }
         }
         error
+    }
+
+    /// The columns of a relation that the statement reads, listed for a grant: no more than these. Nothing where it reads none, or
+    /// another relation of the same name, for reads are told by names without schemas.
+    fn read_columns(&self, uid: &str, task: &Task<'_>) -> Option<String> {
+        let find = |uid: &str| {
+            let mut relations = self.catalog.relations().iter();
+            relations.find(|relation| relation.uid == uid)
+        };
+        let relation = find(uid)?;
+        let of_name = task.relations.iter().filter_map(|uid| find(uid));
+        if of_name.filter(|other| other.key == relation.key).count() > 1 {
+            return None;
+        }
+        let is_read = |column: &str| {
+            let pair = (relation.key.to_string(), column.to_owned());
+            task.reads.contains(&pair)
+        };
+        // Every statement over a plain table may read those of the server's; few do.
+        let text = task.checks.plan_text().to_prepare();
+        let of_server = SYSTEM_COLUMNS.iter().map(|(_, name)| *name);
+        let columns: Vec<String> = (relation.columns.iter())
+            .map(|column| &*column.key)
+            .filter(|column| is_read(column))
+            .chain(of_server.filter(|column| is_read(column) && text.contains(column)))
+            .map(ident::quote)
+            .collect();
+        (!columns.is_empty()).then(|| columns.join(", "))
     }
 }
 

@@ -629,7 +629,7 @@ fn is_decided(origin: &Origin, number: i16, task: &Task<'_>) -> bool {
 const FIRST_OWN_OID: u32 = 16_384;
 
 /// Numbers of the columns that every table has (`access/sysattr.h`).
-const SYSTEM_COLUMNS: [(i16, &str); 6] = [
+pub(crate) const SYSTEM_COLUMNS: [(i16, &str); 6] = [
     (-1, "ctid"),
     (-2, "xmin"),
     (-3, "cmin"),

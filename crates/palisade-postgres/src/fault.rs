@@ -178,7 +178,7 @@ fn fault(db: &DbError, is_of_preparation: bool) -> EngineFault {
     });
     EngineFault {
         code: db.code().code().to_owned(),
-        class: class(db.code().code()),
+        class: class(&Said::new(db)),
         message: if is_own {
             db.message().to_owned()
         } else {
@@ -192,12 +192,34 @@ fn fault(db: &DbError, is_of_preparation: bool) -> EngineFault {
     }
 }
 
+/// What of an error says what it is about.
+#[derive(Debug, Clone, Copy)]
+struct Said<'a> {
+    code: &'a str,
+    /// The server's routine that found it, where it says so.
+    routine: &'a str,
+    /// Its message, in whatever language the server speaks: only a superuser may set `lc_messages`. Key words are the same in each.
+    message: &'a str,
+    is_of_grammar: bool,
+}
+
+impl<'a> Said<'a> {
+    fn new(db: &'a DbError) -> Self {
+        Self {
+            code: db.code().code(),
+            routine: db.routine().unwrap_or_default(),
+            message: db.message(),
+            is_of_grammar: is_of_grammar(db),
+        }
+    }
+}
+
 /// What an error is about, by its SQLSTATE
-/// (<https://www.postgresql.org/docs/current/errcodes-appendix.html>).
-fn class(code: &str) -> FaultClass {
+/// (<https://www.postgresql.org/docs/current/errcodes-appendix.html>), and where that says little, by the routine that found it.
+fn class(said: &Said<'_>) -> FaultClass {
     use FaultClass as Class;
-    let (class, _) = code.split_at_checked(2).unwrap_or((code, ""));
-    match (class, code) {
+    let (class, _) = said.code.split_at_checked(2).unwrap_or((said.code, ""));
+    match (class, said.code) {
         (_, "22012") => Class::DivisionByZero,
         (_, "22003") => Class::OutOfRange,
         (_, "22007" | "22008") => Class::InvalidDate,
@@ -209,20 +231,82 @@ fn class(code: &str) -> FaultClass {
         (_, code) if code.starts_with("2203") => Class::InvalidJson,
         ("22", _) => Class::InvalidArgument,
         (_, "21000") => Class::ManyRows,
+        (_, "42601") => syntax(said),
+        (_, "42883") if said.routine == "op_error" => Class::NoSuchOperator,
         (_, "42883") => Class::NoSuchCall,
         (_, "42725") => Class::AmbiguousCall,
         (_, "42804") => Class::TypeMismatch,
         (_, "42846") => Class::NoSuchCast,
         (_, "42P18" | "42P08") => Class::UnknownParameterType,
-        (_, "42803") => Class::NotGrouped,
+        (_, "42803") => aggregate(said),
+        (_, "42809") => match said.routine {
+            "ParseFuncOrColumn" => Class::OtherKindOfCall,
+            "unknown_attribute" => Class::UnknownName,
+            _ => Class::TypeMismatch,
+        },
         (_, "42P21" | "42P22") => Class::Collation,
         (_, "42703" | "42P01" | "3F000" | "42704") => Class::UnknownName,
         (_, "42702" | "42P09") => Class::AmbiguousName,
-        (_, "42P10" | "42P20" | "42P19") => Class::Misplaced,
+        (_, "42701" | "42712") => Class::NameTwice,
+        (_, "428C9") => Class::GeneratedColumn,
+        (_, "42P10") => match said.routine {
+            "findTargetlistEntrySQL92" => Class::NoSuchPosition,
+            "transformDistinctOnClause" | "transformDistinctClause" => Class::OrderOfDistinct,
+            "infer_arbiter_indexes" => Class::NoConflictTarget,
+            _ => Class::Misplaced,
+        },
+        (_, "42P19") => Class::InvalidRecursion,
+        (_, "42P20") => match said.routine {
+            "transformWindowFuncCall" if stands_in_condition(said) => Class::WindowInCondition,
+            "transformWindowFuncCall" => Class::Misplaced,
+            // Of a window's frame.
+            _ => Class::InvalidArgument,
+        },
         ("0A", _) => Class::NotSupported,
         ("P0" | "38" | "39", _) => Class::Raised,
         (_, _) => Class::Other,
     }
+}
+
+/// What a `syntax_error` is about: the analysis of a statement has others than the grammar.
+fn syntax(said: &Said<'_>) -> FaultClass {
+    match said.routine {
+        "transformSubLink" => FaultClass::SubqueryColumns,
+        "transformSetOperationTree" => FaultClass::DifferentColumns,
+        "transformInsertRow" | "transformValuesClause" | "transformMultiAssignRef" => {
+            FaultClass::ValueCount
+        }
+        // Of the rewriter, which names a column.
+        "process_matched_tle" => FaultClass::NameTwice,
+        // PostgreSQL 15 asks for one, and has an action of its grammar say so.
+        "base_yyparse" if said.message.contains(" in FROM must have an alias") => {
+            FaultClass::AliasMissing
+        }
+        _ if said.is_of_grammar => FaultClass::Syntax,
+        // Types have grammars of their own.
+        _ => FaultClass::InvalidText,
+    }
+}
+
+/// What a `grouping_error` is about. The routine that finds a column outside of GROUP BY has other names in other versions.
+fn aggregate(said: &Said<'_>) -> FaultClass {
+    match said.routine {
+        "check_agglevels_and_constraints" if stands_in_condition(said) => {
+            FaultClass::AggregateInCondition
+        }
+        // The first also refuses aggregates in GROUP BY, UPDATE, FILTER and others.
+        "check_agglevels_and_constraints" | "check_agg_arguments" => FaultClass::MisplacedAggregate,
+        // A window function in an aggregate.
+        "check_agg_arguments_walker" => FaultClass::WindowInCondition,
+        "finalize_grouping_exprs_walker" => FaultClass::InvalidArgument,
+        _ => FaultClass::NotGrouped,
+    }
+}
+
+/// Whether a message of misplaced expressions is about a condition: WHERE, HAVING or that of a join.
+fn stands_in_condition(said: &Said<'_>) -> bool {
+    let conditions = ["WHERE", "HAVING", "JOIN"];
+    conditions.iter().any(|word| said.message.contains(word))
 }
 
 /// Whether a name has no object, by SQLSTATE: a schema, relation or column. The catalog had each of those
@@ -309,13 +393,23 @@ mod tests {
             ("42P01", FaultClass::UnknownName),
             ("42702", FaultClass::AmbiguousName),
             ("42P10", FaultClass::Misplaced),
+            ("42P19", FaultClass::InvalidRecursion),
+            ("42701", FaultClass::NameTwice),
+            ("42712", FaultClass::NameTwice),
+            ("428C9", FaultClass::GeneratedColumn),
             ("0A000", FaultClass::NotSupported),
             ("38001", FaultClass::Raised),
             ("39004", FaultClass::Raised),
             ("P0001", FaultClass::Raised),
             ("", FaultClass::Other),
         ] {
-            assert_eq!(class(code), expected, "{code}");
+            let said = Said {
+                code,
+                routine: "",
+                message: "",
+                is_of_grammar: true,
+            };
+            assert_eq!(class(&said), expected, "{code}");
         }
     }
 

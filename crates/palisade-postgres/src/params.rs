@@ -3,7 +3,10 @@
 use std::error::Error;
 
 use bytes::BytesMut;
-use palisade::{guard::BackendError, value::Value};
+use palisade::{
+    guard::{BackendError, EngineFault, FaultClass},
+    value::Value,
+};
 use tokio_postgres::types::{Format, IsNull, Kind, ToSql, Type, to_sql_checked};
 
 /// A parameter in the text form of its type, or NULL.
@@ -48,13 +51,25 @@ pub(crate) fn bind(
         .zip(types.iter().zip(values))
         .map(|(number, (ty, value))| match text(value, ty) {
             Some(param) => Ok((param, ty.clone())),
-            None => Err(BackendError::rejected(format!(
-                "parameter {number} is not a value of type `{}`",
-                ty.name()
-            ))),
+            None => Err(unfit(number, ty)),
         })
         .collect()
 }
+
+/// Says that a parameter's value is none of its type. No row was looked at: the value and what the server says of the text decide.
+fn unfit(number: usize, ty: &Type) -> BackendError {
+    let message = format!("parameter {number} is not a value of type `{}`", ty.name());
+    BackendError::rejected(message.clone()).with_fault(EngineFault {
+        code: DATATYPE_MISMATCH.to_owned(),
+        class: FaultClass::UnfitParameter,
+        message,
+        position: None,
+        is_of_preparation: true,
+    })
+}
+
+/// What the server says where a value's type is another.
+const DATATYPE_MISMATCH: &str = "42804";
 
 /// Parameters as the driver takes them.
 pub(crate) fn with_types(bound: &[(TextParam, Type)]) -> Vec<(&(dyn ToSql + Sync), Type)> {
@@ -67,15 +82,20 @@ pub(crate) fn with_types(bound: &[(TextParam, Type)]) -> Vec<(&(dyn ToSql + Sync
 /// `value` as text that the type's input function reads; `None` if it is of another kind.
 ///
 /// A string goes to every type, as a literal would: strings are how clients spell dates, large numbers and
-/// all else that JSON has no form for. Numbers and booleans go to numbers and booleans only.
+/// all else that JSON has no form for. Beyond that a number goes where no other text can be meant: an integer to
+/// texts, and 0 and 1 to booleans, as drivers send them; a whole number with a point to integers.
 fn text(value: &Value, ty: &Type) -> Option<TextParam> {
     let base = base(ty);
     let some = |text: String| Some(TextParam(Some(text)));
     match value {
         Value::Null => Some(TextParam(None)),
         Value::Bool(b) if *base == Type::BOOL => some(b.to_string()),
-        Value::Integer(n) if is_whole(base) || is_fractional(base) => some(n.to_string()),
+        Value::Integer(n) if is_whole(base) || is_fractional(base) || is_text(base) => {
+            some(n.to_string())
+        }
+        Value::Integer(n @ (0 | 1)) if *base == Type::BOOL => some(n.to_string()),
         Value::Real(n) if is_fractional(base) => some(format!("{n:?}")),
+        Value::Real(n) if is_whole(base) => spell_integer(*n).and_then(some),
         Value::Blob(bytes) if *base == Type::BYTEA => {
             let mut hex = String::with_capacity(2 + bytes.len() * 2);
             hex.push_str("\\x");
@@ -95,6 +115,14 @@ fn text(value: &Value, ty: &Type) -> Option<TextParam> {
     }
 }
 
+/// A whole number without its point. Above 2^53, a double stands for other integers too, and which was meant is not known.
+fn spell_integer(number: f64) -> Option<String> {
+    const MOST: f64 = 9_007_199_254_740_992.0;
+    // Its sign says nothing at zero.
+    let number = number + 0.0;
+    (number.fract() == 0.0 && number.abs() < MOST).then(|| format!("{number:.0}"))
+}
+
 /// What a domain narrows in the end.
 fn base(ty: &Type) -> &Type {
     let mut ty = ty;
@@ -110,6 +138,12 @@ fn is_whole(ty: &Type) -> bool {
 
 fn is_fractional(ty: &Type) -> bool {
     [Type::FLOAT4, Type::FLOAT8, Type::NUMERIC].contains(ty)
+}
+
+/// Types of texts, of which an extension has one more.
+fn is_text(ty: &Type) -> bool {
+    let is_extension_text = *ty.kind() == Kind::Simple && ty.name() == "citext";
+    [Type::TEXT, Type::VARCHAR, Type::BPCHAR].contains(ty) || is_extension_text
 }
 
 /// Types that read a name by looking it up in the system's catalogs, whoever may see it: whether a relation
@@ -149,13 +183,30 @@ mod tests {
         check(Value::Bool(true), Type::TEXT, None);
         check(Value::Integer(-5), Type::INT2, Some("-5"));
         check(Value::Integer(5), Type::NUMERIC, Some("5"));
-        check(Value::Integer(5), Type::TEXT, None);
-        check(Value::Integer(1), Type::BOOL, None);
+        check(Value::Integer(-5), Type::TEXT, Some("-5"));
+        check(Value::Integer(5), Type::VARCHAR, Some("5"));
+        check(Value::Integer(5), Type::BPCHAR, Some("5"));
+        check(Value::Integer(5), Type::NAME, None);
+        check(Value::Integer(5), Type::DATE, None);
+        check(Value::Integer(5), Type::BYTEA, None);
+        check(Value::Integer(5), Type::JSONB, None);
+        check(Value::Integer(5), Type::TEXT_ARRAY, None);
+        check(Value::Integer(0), Type::BOOL, Some("0"));
+        check(Value::Integer(1), Type::BOOL, Some("1"));
+        check(Value::Integer(2), Type::BOOL, None);
         check(Value::Integer(1), Type::REGCLASS, None);
         check(Value::Real(1.5e300), Type::FLOAT8, Some("1.5e300"));
         check(Value::Real(0.1), Type::NUMERIC, Some("0.1"));
         check(Value::Real(f64::INFINITY), Type::FLOAT8, Some("inf"));
-        check(Value::Real(1.0), Type::INT4, None);
+        check(Value::Real(3.0), Type::INT4, Some("3"));
+        check(Value::Real(-0.0), Type::INT4, Some("0"));
+        check(Value::Real(-4e9), Type::INT8, Some("-4000000000"));
+        check(Value::Real(1.5), Type::INT4, None);
+        check(Value::Real(1e18), Type::INT8, None);
+        check(Value::Real(f64::NAN), Type::INT8, None);
+        check(Value::Real(f64::INFINITY), Type::INT8, None);
+        check(Value::Real(3.0), Type::TEXT, None);
+        check(Value::Real(1.0), Type::BOOL, None);
         check(Value::text("2026-01-01"), Type::DATE, Some("2026-01-01"));
         check(Value::text("5"), Type::INT8, Some("5"));
         check(Value::text("pg_class"), Type::REGCLASS, None);
@@ -171,6 +222,25 @@ mod tests {
             "public".to_owned(),
         );
         check(Value::Integer(5), domain, Some("5"));
+        let simple =
+            |name: &str| Type::new(name.to_owned(), 70_001, Kind::Simple, "public".to_owned());
+        check(Value::Integer(5), simple("citext"), Some("5"));
+        check(Value::Integer(5), simple("point3"), None);
+    }
+
+    #[test]
+    fn what_is_no_value_of_its_type_is_told_by_its_number() {
+        let values = [Value::Integer(1), Value::Bool(true)];
+        let error = bind(&[Type::TEXT, Type::TEXT], &values).err();
+        let fault = error.and_then(|error| error.fault);
+        assert_eq!(
+            fault.map(|fault| (fault.class, fault.message, fault.is_of_preparation)),
+            Some((
+                FaultClass::UnfitParameter,
+                "parameter 2 is not a value of type `text`".to_owned(),
+                true
+            ))
+        );
     }
 
     #[test]

@@ -2,6 +2,8 @@
 
 use std::{
     fmt,
+    fs::File,
+    io::Read as _,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
 };
@@ -23,6 +25,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 use crate::{
     define,
     execute::{self, Facts, Task},
+    full_text::FullTextIndexes,
     history,
     implicit_calls::OwnFunctions,
     introspect::{self, IntrospectError},
@@ -91,6 +94,7 @@ pub struct SqliteBackend {
     schema: Arc<SchemaSnapshot>,
     catalog: Arc<Catalog>,
     own: Arc<OwnFunctions>,
+    full_text: Arc<FullTextIndexes>,
     /// Shared with what was read of the same source before.
     pub(crate) turns: Arc<WriteTurns>,
 }
@@ -179,7 +183,7 @@ impl SqliteBackend {
     }
 
     fn new(source: Source, database: &str) -> Result<Self, OpenError> {
-        let (schema, catalog, own) = source.with(Access::Read, |conn| {
+        let (schema, catalog, own, full_text) = source.with(Access::Read, |conn| {
             // One transaction, so that the catalog is of the schema it is stored with.
             let ours =
                 |conn: &Connection, sql| conn.execute_batch(sql).map_err(|e| source.error(&e));
@@ -187,8 +191,9 @@ impl SqliteBackend {
             let schema = SchemaSnapshot::read(conn).map_err(|e| source.error(&e))?;
             let catalog = introspect::catalog(conn, database)?;
             let own = OwnFunctions::read(conn, &catalog).map_err(|e| source.error(&e))?;
+            let full_text = FullTextIndexes::read(conn, &catalog).map_err(|e| source.error(&e))?;
             ours(conn, "ROLLBACK")?;
-            Ok::<_, OpenError>((schema, catalog, own))
+            Ok::<_, OpenError>((schema, catalog, own, full_text))
         })??;
         Ok(Self {
             source,
@@ -196,6 +201,7 @@ impl SqliteBackend {
             schema: Arc::new(schema),
             catalog: Arc::new(catalog),
             own: Arc::new(own),
+            full_text: Arc::new(full_text),
             turns: Arc::default(),
         })
     }
@@ -205,6 +211,7 @@ impl SqliteBackend {
             schema: &self.schema,
             catalog: &self.catalog,
             own: &self.own,
+            full_text: &self.full_text,
             turns: &self.turns,
         }
     }
@@ -552,6 +559,32 @@ enum Access {
     Write,
 }
 
+/// What helps where a file cannot be read as it is, although it is there.
+fn advise_on_open(error: &rusqlite::Error, file: &Path) -> Option<&'static str> {
+    let is_write = match error.sqlite_error_code()? {
+        ErrorCode::ReadOnly => true,
+        ErrorCode::CannotOpen => false,
+        // Nothing that an account's rights would change.
+        _ => return None,
+    };
+    if keeps_write_ahead_log(file) {
+        return Some(
+            "it keeps a write-ahead log (WAL), and whoever reads it has to write the files `-shm` and `-wal` beside it; \
+             let the account write its folder, or give a copy made by `VACUUM INTO` or after `PRAGMA journal_mode=DELETE`",
+        );
+    }
+    is_write.then_some(
+        "a change that was broken off has to be taken back first; open it once with an account that may write it",
+    )
+}
+
+/// Whether a file's header says so (<https://www.sqlite.org/fileformat.html#file_format_version_numbers>).
+fn keeps_write_ahead_log(file: &Path) -> bool {
+    let mut header = [0_u8; 20];
+    let read = File::open(file).and_then(|mut file| file.read_exact(&mut header));
+    read.is_ok() && header.ends_with(&[2, 2])
+}
+
 /// What the database itself says about why it cannot be read.
 fn explain_open_error(error: &OpenError) -> BackendError {
     BackendError::unavailable(error.to_string())
@@ -611,11 +644,55 @@ impl Source {
 
     fn error(&self, error: &rusqlite::Error) -> OpenError {
         let path = self.name();
-        let message = error.to_string();
+        let mut message = error.to_string();
+        if let Self::File(file, _) = self
+            && let Some(advice) = advise_on_open(error, file)
+        {
+            message = format!("{message}: {advice}");
+        }
         match error.sqlite_error_code() {
             Some(ErrorCode::NotADatabase) => OpenError::NotADatabase { path },
             Some(ErrorCode::DatabaseCorrupt) => OpenError::Corrupt { path, message },
             _ => OpenError::Unreadable { path, message },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+    use rusqlite::ffi;
+
+    use super::*;
+
+    /// The accounts of tests may write everything, so that the engine's error is made here.
+    #[test]
+    fn a_write_ahead_log_that_cannot_be_read_is_told_with_what_helps() {
+        let dir = tempfile::tempdir().unwrap();
+        let told = |mode: &str, code: i32| {
+            let path = dir.path().join(format!("{mode}{code}"));
+            let conn = Connection::open(&path).unwrap();
+            conn.execute_batch(&format!("PRAGMA journal_mode={mode}; CREATE TABLE t (a)"))
+                .or_else(|error| match error {
+                    rusqlite::Error::ExecuteReturnedResults => Ok(()),
+                    error => Err(error),
+                })
+                .unwrap();
+            drop(conn);
+            let source = Source::File(path, Arc::default());
+            let error = rusqlite::Error::SqliteFailure(ffi::Error::new(code), None);
+            source.error(&error).to_string()
+        };
+        for code in [ffi::SQLITE_READONLY_CANTINIT, ffi::SQLITE_CANTOPEN] {
+            let told = told("wal", code);
+            assert!(
+                told.contains("write its folder") && told.contains("`VACUUM INTO`"),
+                "{told}"
+            );
+        }
+        assert!(told("delete", ffi::SQLITE_READONLY_ROLLBACK).contains("broken off"));
+        assert!(!told("delete", ffi::SQLITE_CANTOPEN).contains("log"));
+        assert!(!told("wal", ffi::SQLITE_IOERR).contains("folder"));
     }
 }

@@ -53,8 +53,14 @@ use rusqlite::{
 };
 
 use crate::{
-    fault, implicit_calls::OwnFunctions, keyed::add_keyed_hash, reader::SchemaCheck,
-    schema_snapshot::SchemaSnapshot, worker::Stop, write_turns::WriteTurns,
+    fault::{self, Stage},
+    full_text::FullTextIndexes,
+    implicit_calls::OwnFunctions,
+    keyed::add_keyed_hash,
+    reader::SchemaCheck,
+    schema_snapshot::SchemaSnapshot,
+    worker::Stop,
+    write_turns::WriteTurns,
 };
 
 /// The least that one value may hold, in bytes, however small the cells that reach the caller:
@@ -137,6 +143,7 @@ pub(crate) struct Facts<'a> {
     pub(crate) schema: &'a Arc<SchemaSnapshot>,
     pub(crate) catalog: &'a Arc<Catalog>,
     pub(crate) own: &'a Arc<OwnFunctions>,
+    pub(crate) full_text: &'a Arc<FullTextIndexes>,
     pub(crate) turns: &'a Arc<WriteTurns>,
 }
 
@@ -245,7 +252,7 @@ fn run(
     sink: &mut (dyn RowSink + Send),
     denied: &Denied,
 ) -> Result<(), BackendError> {
-    let mut statement = conn.prepare(text.sql()).map_err(|e| engine(&e))?;
+    let mut statement = prepare(conn, text.sql())?;
     if denied.first().is_some() {
         return Ok(());
     }
@@ -308,8 +315,12 @@ pub(crate) fn feed(
         }
         names.len()
     };
+    let stage = match statement.readonly() {
+        true => Stage::Reading,
+        false => Stage::Changing,
+    };
     let mut rows = statement.raw_query();
-    while let Some(row) = rows.next().map_err(|e| engine(&e))? {
+    while let Some(row) = rows.next().map_err(|e| engine_at(&e, stage))? {
         let mut cells = Vec::with_capacity(count);
         let mut bytes = 0_usize;
         for index in 0..count {
@@ -566,8 +577,18 @@ pub(crate) fn unavailable(error: rusqlite::Error) -> BackendError {
     BackendError::unavailable(error.to_string())
 }
 
-/// The kind of an error of the engine.
+/// The kind of an error of the engine, while it runs what reads.
 pub(crate) fn engine(error: &rusqlite::Error) -> BackendError {
+    engine_at(error, Stage::Reading)
+}
+
+/// Has the engine compile a statement. What it finds wrong follows from the text and the schema alone.
+pub(crate) fn prepare<'c>(conn: &'c Connection, sql: &str) -> Result<Statement<'c>, BackendError> {
+    conn.prepare(sql)
+        .map_err(|e| engine_at(&e, Stage::Preparing))
+}
+
+fn engine_at(error: &rusqlite::Error, stage: Stage) -> BackendError {
     use BackendErrorKind as Kind;
     let kind = match (error, error.sqlite_error_code()) {
         (rusqlite::Error::MultipleStatement, _) => Kind::SecondLock,
@@ -604,7 +625,7 @@ pub(crate) fn engine(error: &rusqlite::Error) -> BackendError {
         },
     };
     let failure = BackendError::new(kind, error.to_string());
-    match fault::read(error) {
+    match fault::read(error, stage) {
         Some(fault) if kind == Kind::Rejected => failure.with_fault(fault),
         Some(_) | None => failure,
     }

@@ -21,7 +21,7 @@ use palisade::{
 };
 use rusqlite::{Connection, OptionalExtension as _};
 
-use crate::execute;
+use crate::{execute, full_text::FullTextIndexes};
 
 /// One row for each change of a row: its number, and a mark by which another file is told from this one.
 const MARKS: &str = "palisade_history.marks";
@@ -556,16 +556,20 @@ pub(crate) fn catch_up(conn: &Connection, relation: &Relation) -> Result<(), Bac
     .map_err(|error| execute::engine(&error))
 }
 
-/// Counts the rows of history that are written while `work` runs.
+/// Counts the rows of history, and of what full-text indexes keep of their own, that are written while `work` runs.
+///
+/// The engine tells nothing of tables without row ids, of which an index has one: what it writes there stays in what the engine counts.
 pub(crate) fn count_kept<T>(
     conn: &mut Connection,
+    full_text: &Arc<FullTextIndexes>,
     work: impl FnOnce(&mut Connection) -> T,
 ) -> rusqlite::Result<(T, u64)> {
     let count = Arc::new(AtomicU64::new(0));
     let counted = Arc::clone(&count);
+    let full_text = Arc::clone(full_text);
     conn.update_hook(Some(
         move |_: rusqlite::hooks::Action, database: &str, table: &str, _: i64| {
-            if database == "main" && is_of_history(table) {
+            if database == "main" && (is_of_history(table) || full_text.has_shadow(table)) {
                 counted.fetch_add(1, Ordering::Relaxed);
             }
         },

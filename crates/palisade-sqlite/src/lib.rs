@@ -6,8 +6,10 @@
 
 mod backend;
 mod define;
+mod dump;
 mod execute;
 mod fault;
+mod full_text;
 pub mod history;
 mod implicit_calls;
 pub mod introspect;

@@ -18,7 +18,7 @@ use rusqlite::{
     limits::Limit,
 };
 
-use crate::schema_text;
+use crate::{dump::Made, schema_text};
 
 /// Bytes of script looked at.
 pub(crate) const MAX_SCRIPT_BYTES: usize = 64 * 1024 * 1024;
@@ -152,25 +152,34 @@ pub(crate) fn load(conn: &mut Connection, script: &str) -> Result<(), LoadError>
     }
     let refused = Arc::new(Mutex::new(None));
     prepare(conn, Arc::clone(&refused)).map_err(connection)?;
-    for (line, statement) in schema_text::statements(script) {
-        if let Err(error) = conn.execute_batch(statement) {
-            // A poisoned lock still holds what was recorded.
-            let action = refused
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .take();
-            return Err(match action {
-                Some(action) => LoadError::Refused { line, action },
-                None if is_interrupt(&error) => LoadError::TooSlow {
-                    line,
-                    seconds: TIME.as_secs(),
-                },
-                None => LoadError::Statement {
-                    line,
-                    message: message(&error),
-                },
-            });
+    let statements = schema_text::statements(script);
+    let made = Made::by(&statements);
+    let fail = |line: usize, error: &rusqlite::Error| {
+        // A poisoned lock still holds what was recorded.
+        let action = refused
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        match action {
+            Some(action) => LoadError::Refused { line, action },
+            None if is_interrupt(error) => LoadError::TooSlow {
+                line,
+                seconds: TIME.as_secs(),
+            },
+            None => LoadError::Statement {
+                line,
+                message: message(error),
+            },
         }
+    };
+    for (line, statement) in statements {
+        made.recast(conn, statement)
+            .and_then(|run| run.map_or(Ok(()), |sql| conn.execute_batch(&sql)))
+            .map_err(|error| fail(line, &error))?;
+    }
+    for (line, statement) in made.refills() {
+        conn.execute_batch(statement)
+            .map_err(|error| fail(line, &error))?;
     }
     if !conn.is_autocommit() {
         conn.execute_batch("COMMIT").map_err(connection)?;

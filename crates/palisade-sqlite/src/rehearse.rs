@@ -280,7 +280,8 @@ impl<'a> Change<'a> {
                 |conn, _| write::compile(conn, &task),
             )?;
             self.let_effects(conn).map_err(unavailable)?;
-            let mut effects = Permitted::with_effects(self.facts, &task, &changes);
+            let mut effects = Permitted::with_effects(conn, self.facts, &task, &changes);
+            let unknown = effects.unknown_module();
             let noted = Arc::clone(&seen);
             with_authorizer(
                 conn,
@@ -289,7 +290,8 @@ impl<'a> Change<'a> {
                     effects.admits(context)
                 },
                 |conn, _| write::compile(conn, &task),
-            )?;
+            )
+            .map_err(|error| unknown.explain(error))?;
         }
         self.at = 0;
         let seen = lock(&seen);
@@ -402,7 +404,7 @@ impl<'a> Change<'a> {
         text: ReadyText<'_>,
         changes: &Changes<'_>,
     ) -> Result<u64, BackendError> {
-        let mut effects = Permitted::with_effects(self.facts, task, changes);
+        let mut effects = Permitted::with_effects(conn, self.facts, task, changes);
         let logs: BTreeSet<String> = self.tables.iter().map(|table| table.log.clone()).collect();
         let triggers: BTreeSet<String> = (self.tables.iter())
             .flat_map(|table| KINDS.map(|kind| table.trigger(kind)))
@@ -411,7 +413,7 @@ impl<'a> Change<'a> {
             effects.permit_trigger(trigger);
         }
         let (changed, noted) = (conn.total_changes(), self.count_noted(conn)?);
-        let ran = history::count_kept(conn, |conn| {
+        let ran = history::count_kept(conn, self.facts.full_text, |conn| {
             with_authorizer(
                 conn,
                 move |context| {

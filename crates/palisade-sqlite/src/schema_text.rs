@@ -70,6 +70,163 @@ pub(crate) fn trigger_event(sql: &str) -> Option<(Change, BTreeSet<String>)> {
     Some((change, columns))
 }
 
+/// An argument of a virtual table's module: the option that it sets, and its value where it is one name. What sets no option is a column.
+type Argument = (Option<String>, Option<String>);
+
+/// The module of a virtual table, and its arguments, from the text of `CREATE VIRTUAL TABLE`; `None` if the text has another form.
+pub(crate) fn virtual_table(sql: &str) -> Option<(String, Vec<Argument>)> {
+    let tokens = tokens(sql);
+    let mut at = Cursor {
+        sql,
+        tokens: &tokens,
+    };
+    let (_, module) = at.create_virtual()?;
+    let mut arguments = Vec::new();
+    if at.peek(b'(') {
+        let list = at.group()?;
+        for argument in split_arguments(list) {
+            let mut at = Cursor {
+                sql,
+                tokens: argument,
+            };
+            let option = at.name();
+            arguments.push(match at.punctuation(b'=') {
+                Some(_) => {
+                    // Nothing is an empty name.
+                    let value = match at.tokens.is_empty() {
+                        true => Some(String::new()),
+                        false => at.name(),
+                    };
+                    (option, value.filter(|_| at.tokens.is_empty()))
+                }
+                None => (None, None),
+            });
+        }
+    }
+    Some((module, arguments))
+}
+
+/// The name and the module of the virtual table that a statement creates.
+pub(crate) fn created_virtual(sql: &str) -> Option<(String, String)> {
+    let tokens = tokens(sql);
+    let mut at = Cursor {
+        sql,
+        tokens: &tokens,
+    };
+    at.create_virtual()
+}
+
+/// The name of the table that a statement creates, in no other schema than `main`; no virtual or temporary one.
+pub(crate) fn created_table(sql: &str) -> Option<String> {
+    let tokens = tokens(sql);
+    let mut at = Cursor {
+        sql,
+        tokens: &tokens,
+    };
+    at.word("create")?;
+    at.word("table")?;
+    at.created_name()
+}
+
+/// The text of a virtual table that a statement writes into the schema, as `.dump` of SQLite's shell does:
+/// `INSERT INTO sqlite_schema(type,name,tbl_name,rootpage,sql)VALUES('table',name,name,0,text)`.
+pub(crate) fn dumped_virtual(sql: &str) -> Option<String> {
+    let tokens = tokens(sql);
+    let mut at = Cursor {
+        sql,
+        tokens: &tokens,
+    };
+    at.word("insert")?;
+    at.word("into")?;
+    let _ = at
+        .word("sqlite_schema")
+        .or_else(|| at.word("sqlite_master"))?;
+    at.punctuation(b'(')?;
+    for (number, column) in ["type", "name", "tbl_name", "rootpage", "sql"]
+        .iter()
+        .enumerate()
+    {
+        if number > 0 {
+            at.punctuation(b',')?;
+        }
+        at.word(column)?;
+    }
+    at.punctuation(b')')?;
+    at.word("values")?;
+    at.punctuation(b'(')?;
+    (at.string()? == "table").then_some(())?;
+    at.punctuation(b',')?;
+    let name = at.string()?;
+    at.punctuation(b',')?;
+    (at.string()? == name).then_some(())?;
+    at.punctuation(b',')?;
+    at.word("0")?;
+    at.punctuation(b',')?;
+    let text = at.string()?;
+    at.punctuation(b')')?;
+    at.end()?;
+    // One statement, and of what it says that it is of.
+    let is_one = matches!(statements(&text).as_slice(), [_]);
+    let (created, _) = created_virtual(&text)?;
+    (is_one && created == name).then_some(text)
+}
+
+/// Whether a statement is `PRAGMA writable_schema = …` and no more.
+pub(crate) fn switches_writable_schema(sql: &str) -> bool {
+    let tokens = tokens(sql);
+    let mut at = Cursor {
+        sql,
+        tokens: &tokens,
+    };
+    let mut switches = || {
+        at.word("pragma")?;
+        at.word("writable_schema")?;
+        at.punctuation(b'=')?;
+        ["on", "off", "reset", "0", "1"]
+            .iter()
+            .find_map(|value| at.word(value))?;
+        at.end()
+    };
+    switches().is_some()
+}
+
+/// The table of `INSERT INTO table VALUES …`, and the text from VALUES on.
+pub(crate) fn inserted_rows(sql: &str) -> Option<(String, &str)> {
+    let tokens = tokens(sql);
+    let mut at = Cursor {
+        sql,
+        tokens: &tokens,
+    };
+    at.word("insert")?;
+    at.word("into")?;
+    let table = at.name()?;
+    let values = at.word("values")?;
+    Some((table, sql.get(values.start..)?))
+}
+
+fn split_arguments(mut list: &[Token]) -> Vec<&[Token]> {
+    let mut out = Vec::new();
+    let mut depth = 0_usize;
+    let mut length = 0_usize;
+    while let Some(token) = list.get(length) {
+        match token.kind {
+            Kind::Punctuation(b',') if depth == 0 => {
+                let (argument, rest) = list.split_at(length);
+                out.push(argument);
+                list = rest.get(1..).unwrap_or_default();
+                length = 0;
+                continue;
+            }
+            Kind::Punctuation(b'(') => depth += 1,
+            Kind::Punctuation(b')') => depth = depth.saturating_sub(1),
+            Kind::Punctuation(_) | Kind::Word | Kind::Quoted => {}
+        }
+        length += 1;
+    }
+    out.push(list);
+    out
+}
+
 /// Whether a table's stored text says that a row which is in another's way is removed (`UNIQUE ON CONFLICT REPLACE`).
 pub(crate) fn replaces_rows(sql: &str) -> bool {
     let tokens = tokens(sql);
@@ -274,15 +431,38 @@ impl<'t> Cursor<'_, 't> {
         self.word("create")?;
         let _ = self.word("temp").or_else(|| self.word("temporary"));
         self.word(kind)?;
+        self.qualified_name().map(|_| ())
+    }
+
+    /// `CREATE VIRTUAL TABLE [IF NOT EXISTS] [main.]name USING module`: the name, and the module.
+    fn create_virtual(&mut self) -> Option<(String, String)> {
+        self.word("create")?;
+        self.word("virtual")?;
+        self.word("table")?;
+        let name = self.created_name()?;
+        self.word("using")?;
+        Some((name, self.name()?))
+    }
+
+    /// `[IF NOT EXISTS] [main.]name`: the name.
+    fn created_name(&mut self) -> Option<String> {
+        let (schema, name) = self.qualified_name()?;
+        schema
+            .is_none_or(|schema| schema.eq_ignore_ascii_case("main"))
+            .then_some(name)
+    }
+
+    /// `[IF NOT EXISTS] [schema.]name`
+    fn qualified_name(&mut self) -> Option<(Option<String>, String)> {
         if self.word("if").is_some() {
             self.word("not")?;
             self.word("exists")?;
         }
-        self.name()?;
-        if self.punctuation(b'.').is_some() {
-            self.name()?;
+        let first = self.name()?;
+        match self.punctuation(b'.') {
+            Some(_) => Some((Some(first), self.name()?)),
+            None => Some((None, first)),
         }
-        Some(())
     }
 
     fn punctuation(&mut self, byte: u8) -> Option<&'t Token> {
@@ -298,6 +478,21 @@ impl<'t> Cursor<'_, 't> {
             Kind::Quoted => dequote(text),
             Kind::Punctuation(_) => None,
         }
+    }
+
+    /// A string, its quotes taken off.
+    fn string(&mut self) -> Option<String> {
+        let token = self.next()?;
+        let text = self.sql.get(token.span.clone())?;
+        (token.kind == Kind::Quoted && text.starts_with('\''))
+            .then(|| dequote(text))
+            .flatten()
+    }
+
+    /// The end of the statement.
+    fn end(&mut self) -> Option<()> {
+        let _ = self.punctuation(b';');
+        self.tokens.is_empty().then_some(())
     }
 
     /// The tokens between a parenthesis and its partner.
@@ -478,6 +673,36 @@ mod tests {
         );
         let unread = "CREATE TRIGGER t AFTER UPDATE OF a b ON x BEGIN SELECT 1; END";
         assert_eq!(trigger_event(unread), None);
+    }
+
+    #[test]
+    fn a_dumped_virtual_table_is_told_by_its_whole_form() {
+        let dumped = |name: &str, text: &str| {
+            format!(
+                "INSERT INTO sqlite_schema(type,name,tbl_name,rootpage,sql)VALUES('table','{name}','{name}',0,'{text}');"
+            )
+        };
+        assert_eq!(
+            dumped_virtual(&dumped(
+                "n",
+                "CREATE VIRTUAL TABLE n USING fts5(a, content=''notes'')"
+            ))
+            .as_deref(),
+            Some("CREATE VIRTUAL TABLE n USING fts5(a, content='notes')")
+        );
+        for other in [
+            dumped("m", "CREATE VIRTUAL TABLE n USING fts5(a)"),
+            dumped("n", "CREATE TABLE n (a)"),
+            dumped("n", "CREATE VIRTUAL TABLE n USING fts5(a); SELECT 1"),
+            dumped("n", "CREATE VIRTUAL TABLE n USING fts5(a)").replace("0,", "2,"),
+            dumped("n", "CREATE VIRTUAL TABLE n USING fts5(a)").replace("'table'", "'view'"),
+            dumped("n", "CREATE VIRTUAL TABLE n USING fts5(a)").replace(");", "), (1);"),
+        ] {
+            assert_eq!(dumped_virtual(&other), None, "{other}");
+        }
+        assert!(switches_writable_schema("PRAGMA writable_schema=ON;"));
+        assert!(!switches_writable_schema("PRAGMA writable_schema"));
+        assert!(!switches_writable_schema("PRAGMA other=ON;"));
     }
 
     #[test]

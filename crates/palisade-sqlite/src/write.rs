@@ -7,20 +7,27 @@
 //! statement's own, and has to be decided. Then it is compiled as it will run, when in addition
 //!
 //! * the body of a trigger that was decided may do what it likes, and what that sets off may too;
-//! * the key columns of foreign keys may be read.
+//! * the key columns of foreign keys may be read;
+//! * full-text indexes that such a trigger reaches may work over tables of their own (`full_text`).
 //!
 //! What foreign keys change, and which triggers a statement sets off, has to be decided as well.
 
 use std::{
     collections::{BTreeSet, HashSet},
     ops::ControlFlow,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use palisade::{
-    catalog::{Catalog, Change, ReferenceAction},
+    catalog::{Catalog, Change, ReferenceAction, RelationKind},
     dialect::Dialect,
-    guard::{BackendError, BackendErrorKind, Check, OpenTicket, ReadyText, RowSink},
+    guard::{
+        BackendError, BackendErrorKind, Check, EngineFault, FaultClass, OpenTicket, ReadyText,
+        RowSink,
+    },
     rewrite::Precheck,
 };
 use rusqlite::{
@@ -32,6 +39,7 @@ use rusqlite::{
 
 use crate::{
     execute::{self, Denied, Facts, Task, bind, engine, second_lock, unavailable, with_authorizer},
+    full_text::{self, FullTextIndexes},
     history,
     implicit_calls::OwnFunctions,
     write_turns::WriteTurn,
@@ -100,9 +108,10 @@ fn in_transaction(
     // Nothing else can write meanwhile.
     let text = look_first(conn, facts, task, changes)?;
     set_effects(conn, true).map_err(unavailable)?;
-    let mut effects = Permitted::with_effects(facts, task, changes);
+    let mut effects = Permitted::with_effects(conn, facts, task, changes);
+    let unknown = effects.unknown_module();
     let before = conn.total_changes();
-    let ran = history::count_kept(conn, |conn| {
+    let ran = history::count_kept(conn, facts.full_text, |conn| {
         with_authorizer(
             conn,
             move |context| effects.admits(context),
@@ -110,7 +119,7 @@ fn in_transaction(
         )
     });
     let (result, kept) = ran.map_err(unavailable)?;
-    result?;
+    result.map_err(|error| unknown.explain(error))?;
     let affected = conn.changes();
     // With what triggers and foreign keys changed, but for what history keeps of it.
     let all = conn.total_changes().saturating_sub(before);
@@ -175,7 +184,7 @@ fn set_each(conn: &Connection, all: [(DbConfig, bool); 2]) -> rusqlite::Result<(
 /// Has the engine compile a statement, which asks the authorizer.
 pub(crate) fn compile(conn: &Connection, task: &Task<'_>) -> Result<(), BackendError> {
     let text = task.checks.plan_text().to_prepare();
-    conn.prepare(text).map(drop).map_err(|e| engine(&e))
+    execute::prepare(conn, text).map(drop)
 }
 
 /// Does what comes before a change, while triggers and foreign keys are switched off, and gives its text.
@@ -213,7 +222,7 @@ fn gives_row(
     precheck: &Precheck,
     denied: &Denied,
 ) -> Result<bool, BackendError> {
-    let mut query = conn.prepare(precheck.sql()).map_err(|e| engine(&e))?;
+    let mut query = execute::prepare(conn, precheck.sql())?;
     if denied.first().is_some() {
         // The refusal comes from there.
         return Ok(false);
@@ -232,7 +241,7 @@ pub(crate) fn run(
     sink: &mut (dyn RowSink + Send),
     denied: &Denied,
 ) -> Result<(), BackendError> {
-    let mut statement = conn.prepare(text.sql()).map_err(|e| engine(&e))?;
+    let mut statement = execute::prepare(conn, text.sql())?;
     if denied.first().is_some() {
         return Ok(());
     }
@@ -260,6 +269,42 @@ pub(crate) struct Permitted {
     reached: HashSet<String>,
     /// Whether triggers that keep history may run.
     keeps_history: bool,
+    full_text: Arc<FullTextIndexes>,
+    /// What the indexes that triggers reach work over.
+    behind: BehindIndexes,
+    unknown: UnknownModule,
+}
+
+/// What full-text indexes that were reached do by themselves.
+#[derive(Default)]
+struct BehindIndexes {
+    /// Folded names of tables that they read and write.
+    shadows: HashSet<String>,
+    /// Those of tables that they read, since these hold the texts.
+    contents: HashSet<String>,
+    pragmas: HashSet<&'static str>,
+}
+
+/// Whether a trigger that is permitted reached a virtual table of which nothing is known.
+#[derive(Clone, Default)]
+pub(crate) struct UnknownModule(Arc<AtomicBool>);
+
+impl UnknownModule {
+    /// The same error, or what it comes from.
+    pub(crate) fn explain(&self, error: BackendError) -> BackendError {
+        if error.kind != BackendErrorKind::SecondLock || !self.0.load(Ordering::Relaxed) {
+            return error;
+        }
+        let told = "a trigger uses a virtual table of another kind than FTS5, FTS4 and FTS3 indexes over tables";
+        let detail = format!("{told}: {}", error.detail);
+        BackendError::new(BackendErrorKind::Rejected, detail).with_fault(EngineFault {
+            code: "SQLITE_AUTH".to_owned(),
+            class: FaultClass::NotSupported,
+            message: told.to_owned(),
+            position: None,
+            is_of_preparation: true,
+        })
+    }
 }
 
 impl Permitted {
@@ -277,11 +322,22 @@ impl Permitted {
             triggers: HashSet::new(),
             reached: HashSet::new(),
             keeps_history: false,
+            full_text: Arc::clone(facts.full_text),
+            behind: BehindIndexes::default(),
+            unknown: UnknownModule::default(),
         }
     }
 
-    /// That, and what follows from it.
-    pub(crate) fn with_effects(facts: &Facts<'_>, task: &Task<'_>, changes: &Changes<'_>) -> Self {
+    /// That, and what follows from it. The statement alone must have been compiled on `conn` before, under [`own`](Self::own).
+    pub(crate) fn with_effects(
+        conn: &Connection,
+        facts: &Facts<'_>,
+        task: &Task<'_>,
+        changes: &Changes<'_>,
+    ) -> Self {
+        if !changes.triggers.is_empty() {
+            facts.full_text.connect(conn);
+        }
         let mut permitted = Self::own(facts, task, changes);
         permitted.triggers = changes.triggers.iter().cloned().collect();
         // Those of an earlier form keep none that is read. They are the operator's all the same, and no reason to refuse a change.
@@ -297,7 +353,15 @@ impl Permitted {
         self.triggers.insert(fold(name));
     }
 
+    pub(crate) fn unknown_module(&self) -> UnknownModule {
+        self.unknown.clone()
+    }
+
     pub(crate) fn admits(&mut self, context: &AuthContext<'_>) -> bool {
+        // Temporary triggers bear what name they like.
+        if context.accessor.is_none() && self.is_behind_index(context) {
+            return true;
+        }
         let in_trigger = context.accessor.is_some_and(|name| {
             self.triggers.contains(Dialect::Sqlite.fold(name).as_str())
                 || (self.keeps_history && history::is_of_history(name))
@@ -309,6 +373,9 @@ impl Permitted {
                 table_name,
                 column_name,
             } => {
+                if in_trigger && in_main {
+                    self.reach_virtual(&fold(table_name));
+                }
                 let pair = (fold(table_name), fold(column_name));
                 (in_main || context.database_name.is_none())
                     && (in_trigger || self.reads.contains(&pair))
@@ -336,6 +403,7 @@ impl Permitted {
         let table = fold(table);
         if in_trigger {
             self.reach(&table);
+            self.reach_virtual(&table);
             return true;
         }
         let mut column = fold(column);
@@ -346,6 +414,51 @@ impl Permitted {
             column = alias.key.to_string();
         }
         self.writes.contains(&(change, table, column))
+    }
+
+    /// Whether it is what an index that was reached does by itself.
+    fn is_behind_index(&self, context: &AuthContext<'_>) -> bool {
+        let in_main = context.database_name == Some("main");
+        let is_shadow = |table: &str| in_main && self.behind.shadows.contains(&fold(table));
+        match context.action {
+            AuthAction::Read { table_name, .. } => {
+                is_shadow(table_name)
+                    || (in_main && self.behind.contents.contains(&fold(table_name)))
+            }
+            AuthAction::Insert { table_name }
+            | AuthAction::Delete { table_name }
+            | AuthAction::Update { table_name, .. } => is_shadow(table_name),
+            AuthAction::Function { function_name } => {
+                !self.behind.shadows.is_empty() && full_text::calls(&fold(function_name))
+            }
+            AuthAction::Pragma {
+                pragma_name,
+                pragma_value: None,
+            } => in_main && self.behind.pragmas.contains(fold(pragma_name).as_str()),
+            // What is not listed is none of it.
+            _ => false,
+        }
+    }
+
+    /// Lets an index work that a trigger reaches, if `table` is one. What another virtual table asks for is refused.
+    fn reach_virtual(&mut self, table: &str) {
+        let full_text = Arc::clone(&self.full_text);
+        let Some(index) = full_text.find(table) else {
+            let relation = self.catalog.find("main", table);
+            let is_virtual = relation.is_some_and(|found| found.kind == RelationKind::Virtual);
+            // A trigger may read the tables behind an index as it likes.
+            if is_virtual && !full_text.has_shadow(table) {
+                self.unknown.0.store(true, Ordering::Relaxed);
+            }
+            return;
+        };
+        for shadow in &index.shadows {
+            if self.behind.shadows.insert(shadow.clone()) {
+                self.reach(shadow);
+            }
+        }
+        self.behind.contents.extend(index.content.clone());
+        self.behind.pragmas.insert(index.pragma);
     }
 
     /// The columns that foreign keys from and to `table` compare.

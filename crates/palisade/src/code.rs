@@ -210,9 +210,9 @@ codes! {
     ChangeUnknownReceipt "change.unknown-receipt" retry false, next [list_receipts], fault Statement, stage Decision, incident Never, detail Recorded,
         "There is no such receipt for you.",
         "List the receipts you know of with list_receipts.";
-    ChangeWrongState "change.wrong-state" retry false, next [inspect_change], fault Statement, stage Decision, incident Never, detail Recorded,
+    ChangeWrongState "change.wrong-state" retry false, next [inspect_change validate_change], fault Statement, stage Decision, incident Never, detail Recorded,
         "The change does not stand where this could be done, so nothing happened.",
-        "Look with inspect_change where it stands, and what can follow.";
+        "Look with inspect_change where it stands, and what can follow. What is proposed is looked at with validate_change before it is committed.";
     ChangeOwnApproval "change.own-approval" retry false, next [inspect_change], fault Statement, stage Decision, incident Never, detail Recorded,
         "No principal approves a change of its own.",
         "Tell the person what you want and why, with the change's id: somebody else approves it.";

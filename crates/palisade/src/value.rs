@@ -89,7 +89,8 @@ impl Value {
 
 /// What is said of a parameter that is none.
 const UNFIT: &str = "a parameter must be null, a boolean, a number, a string, {\"bytes\": \"\\\\x00ff\"}, \
-                     {\"integer\": \"9223372036854775807\"} or {\"real\": \"Infinity\"}";
+                     {\"integer\": \"9223372036854775807\"} or {\"real\": \"Infinity\"}; \
+                     a document of JSON or an array is given as its text";
 
 /// The bytes that pairs of hexadecimal digits spell.
 fn decode_hex(digits: &str) -> Option<Vec<u8>> {
@@ -150,11 +151,12 @@ impl Params {
     #[must_use]
     pub fn lookup(&self, placeholder: &Placeholder) -> Option<&Value> {
         match (self, placeholder) {
-            (Self::Positional(values), Placeholder::Number(n)) => {
-                values.get(usize::try_from(*n).ok()?.checked_sub(1)?)
+            (Self::Positional(values), placeholder) => {
+                let n = usize::try_from(placeholder.number()?).ok()?;
+                values.get(n.checked_sub(1)?)
             }
             (Self::Named(values), Placeholder::Name(name)) => values.get(name),
-            (Self::None | Self::Positional(_) | Self::Named(_), _) => None,
+            (Self::None, _) | (Self::Named(_), Placeholder::Number(_)) => None,
         }
     }
 
@@ -181,29 +183,61 @@ impl Params {
                     .filter_map(|n| u32::try_from(n).ok())
                     .map(Placeholder::Number)
                     .collect();
-                if *used == given {
-                    Ok(())
-                } else {
-                    Err(format!(
+                let numbers: Option<BTreeSet<_>> = used
+                    .iter()
+                    .map(|placeholder| placeholder.number().map(Placeholder::Number))
+                    .collect();
+                match numbers {
+                    Some(numbers) if numbers == given => Ok(()),
+                    Some(_) => Err(format!(
                         "the statement uses {} numbered parameters and {} are given",
                         used.len(),
                         values.len()
-                    ))
+                    )),
+                    None => Err(format!(
+                        "the statement uses the named parameters {}: give an object with these names, without a sign before them",
+                        list_names(used)
+                    )),
                 }
             }
             Self::Named(values) => {
                 let given: BTreeSet<_> = values.keys().cloned().map(Placeholder::Name).collect();
                 if *used == given {
-                    Ok(())
-                } else {
-                    Err(
-                        "the names of the parameters given are not those the statement uses"
-                            .to_owned(),
-                    )
+                    return Ok(());
                 }
+                Err(match (used.is_empty(), numbers) {
+                    (true, _) => "the statement uses no parameters".to_owned(),
+                    (false, 0) => format!(
+                        "the statement uses the named parameters {}, and {} are given: write names as they are there, without a sign before them",
+                        list_names(used),
+                        match given.is_empty() {
+                            true => "none".to_owned(),
+                            false => list_names(&given),
+                        }
+                    ),
+                    (false, _) => format!(
+                        "the statement uses {numbers} numbered parameters: give an array of their values"
+                    ),
+                })
             }
         }
     }
+}
+
+/// Names of placeholders for a message, as many as help.
+fn list_names(placeholders: &BTreeSet<Placeholder>) -> String {
+    const MOST: usize = 8;
+    let names = placeholders.iter().filter_map(|placeholder| {
+        let Placeholder::Name(name) = placeholder else {
+            return None;
+        };
+        Some(format!("`{name}`"))
+    });
+    let mut shown: Vec<String> = names.take(MOST).collect();
+    if placeholders.len() > MOST {
+        shown.push("…".to_owned());
+    }
+    shown.join(", ")
 }
 
 /// A placeholder in a statement.
@@ -214,6 +248,19 @@ pub enum Placeholder {
     Number(u32),
     /// `:a`, `@a`, `$a`, without the sigil.
     Name(String),
+}
+
+impl Placeholder {
+    /// Which value of an array it stands for. `$1` and `:1` are names to SQLite, and to everybody else numbers.
+    fn number(&self) -> Option<u32> {
+        match self {
+            Self::Number(number) => Some(*number),
+            Self::Name(name) => {
+                let is_number = name.bytes().all(|byte| byte.is_ascii_digit());
+                name.parse().ok().filter(|_| is_number)
+            }
+        }
+    }
 }
 
 /// Of which types the columns of an answer are, as an engine tells it.
@@ -321,6 +368,68 @@ mod tests {
         ] {
             check(refused, None);
         }
+    }
+
+    #[test]
+    fn placeholders_are_given_by_number_or_by_name() {
+        let used = |names: &[&str], numbers: u32| -> BTreeSet<Placeholder> {
+            let names = names
+                .iter()
+                .map(|name| Placeholder::Name((*name).to_owned()));
+            names
+                .chain((1..=numbers).map(Placeholder::Number))
+                .collect()
+        };
+        let array = |count: usize| Params::Positional(vec![Value::Null; count]);
+        let object = |names: &[&str]| {
+            let pairs = names.iter().map(|name| ((*name).to_owned(), Value::Null));
+            Params::Named(pairs.collect())
+        };
+        for (given, used, told) in [
+            (array(2), used(&[], 2), None),
+            (
+                array(1),
+                used(&[], 2),
+                Some("uses 2 numbered parameters and 1 are given"),
+            ),
+            // To SQLite these are names.
+            (array(2), used(&["1", "2"], 0), None),
+            (
+                array(1),
+                used(&["2"], 0),
+                Some("uses 1 numbered parameters and 1 are given"),
+            ),
+            (
+                array(1),
+                used(&["id"], 0),
+                Some("the named parameters `id`: give an object"),
+            ),
+            (array(2), used(&["1"], 1), Some("mixes numbered and named")),
+            (object(&["id"]), used(&["id"], 0), None),
+            (object(&["1"]), used(&["1"], 0), None),
+            (
+                object(&[":id"]),
+                used(&["id"], 0),
+                Some("`id`, and `:id` are given"),
+            ),
+            (
+                object(&["id"]),
+                used(&[], 1),
+                Some("uses 1 numbered parameters: give an array"),
+            ),
+            (object(&["id"]), used(&[], 0), Some("uses no parameters")),
+        ] {
+            let found = given.check(&used).err();
+            match (&found, told) {
+                (None, None) => {}
+                (Some(found), Some(told)) => assert!(found.contains(told), "{found}"),
+                (Some(_), None) | (None, Some(_)) => panic!("{given:?} {used:?}: {found:?}"),
+            }
+        }
+        let values = Params::Positional(vec![Value::Integer(7), Value::Integer(8)]);
+        let found = values.lookup(&Placeholder::Name("2".to_owned()));
+        assert_eq!(found, Some(&Value::Integer(8)));
+        assert_eq!(values.lookup(&Placeholder::Name("two".to_owned())), None);
     }
 
     /// What is read is what was meant, to the last digit.

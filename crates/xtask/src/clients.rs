@@ -24,7 +24,7 @@ pub(crate) fn check(binary: &Path) -> Result {
         .arg(&demo)
         .stdout(Stdio::null()))?;
     let database = format!("sqlite:{}", demo.join("demo.db").display());
-    run(Command::new("bash").arg(clients.join("setup.sh")))?;
+    install()?;
     let clients = |database: &str| {
         run(Command::new("bash")
             .arg(clients.join("run.sh"))
@@ -64,6 +64,11 @@ pub(crate) fn check(binary: &Path) -> Result {
     Ok(())
 }
 
+/// Installs the clients under `target/clients` where they are missing.
+pub(crate) fn install() -> Result {
+    run(Command::new("bash").arg(root().join("crates/palisade-testkit/clients/setup.sh")))
+}
+
 /// The clients through a relay: they start it, and a broker in the folder of the demonstration answers.
 fn check_relay(binary: &Path, demo: &Path, database: &str) -> Result {
     let _broker = relay::start_broker(
@@ -101,7 +106,7 @@ pub(crate) fn conformance() -> Result {
         .arg("--dir")
         .arg(&demo)
         .stdout(Stdio::null()))?;
-    run(Command::new("bash").arg(root().join("crates/palisade-testkit/clients/setup.sh")))?;
+    install()?;
     check_conformance(&binary, &demo)
 }
 

@@ -11,7 +11,8 @@ use std::{
 use crate::{
     apt::{self, Source},
     find::{self, Kind},
-    run::{FULL, Result, cargo},
+    run::{FULL, Result, cargo_command, run},
+    test::THREADS,
 };
 
 /// What the tests cannot do without.
@@ -107,9 +108,15 @@ pub(crate) fn test_optional() -> Result<Vec<String>> {
         args.extend(FULL);
         args.extend(["--", "--ignored"]);
         args.extend(words);
-        cargo(&args)?;
+        // They wait for slow servers.
+        run(cargo_command().args(args).env(THREADS, "3"))?;
     }
     Ok(notes)
+}
+
+/// Fetches the second versions that are missing; `test_optional` says which of them could not be had.
+pub(crate) fn fetch_optional() {
+    let _ = optional();
 }
 
 /// The words of the second versions that are there, and a note for each that is not.

@@ -42,7 +42,7 @@ Examples:
 const INCREMENTAL: &str = "CARGO_INCREMENTAL";
 
 /// Tells a test program how many tests run at once.
-const THREADS: &str = "RUST_TEST_THREADS";
+pub(crate) const THREADS: &str = "RUST_TEST_THREADS";
 
 /// Whether nothing but this program was built here.
 fn is_fresh() -> bool {
@@ -177,6 +177,8 @@ fn parts(parts: &[&Part]) -> Result {
 fn all() -> Result {
     let mut progress = Progress::new("all");
     progress.step("formatting", || cargo(&["fmt", "--all", "--check"]))?;
+    progress.step("servers", servers::install_needed)?;
+    let fetching = thread::spawn(fetch_ahead);
     progress.step("lints", || {
         let lints = ["clippy", "--workspace", "--all-targets"];
         cargo(&[&lints[..], &FULL, &["--", "--deny", "warnings"]].concat())
@@ -185,8 +187,9 @@ fn all() -> Result {
     progress.step("licences", licences::check)?;
     progress.step("packages", packages::check)?;
     progress.step("the manual", || docs::build(&[]))?;
-    progress.step("servers", servers::install_needed)?;
     let binaries = progress.value("building", build)?;
+    // What it could not fetch is tried again where it is needed, and told of there.
+    let _ = fetching.join();
     progress.step("MCP clients", || {
         clients::check(&root().join("target/debug/palisade"))
     })?;
@@ -212,6 +215,12 @@ fn all() -> Result {
         println!("\n{note}");
     }
     Ok(())
+}
+
+/// Fetches what later steps start, while the compiler works: one waits for the network, the other for the cores.
+fn fetch_ahead() {
+    servers::fetch_optional();
+    let _ = clients::install();
 }
 
 /// Lints the binary with each engine alone, and with none.
@@ -328,11 +337,22 @@ fn choose<'a>(binaries: &'a [Binary], part: &'a Part) -> Vec<Chosen<'a>> {
 /// Test programs that wait for clocks and other programs more than they compute: two of their tests share a core.
 const WAITING: &[&str] = &["cli", "protocol"];
 
+/// Those that wait now and then: three of their tests share two cores.
+const WAITING_SOMETIMES: &[&str] = &["changes", "infra", "promise", "reads"];
+
 /// How many tests of `binary` run at once, where it is not as many as there are cores.
 fn threads(binary: &Binary) -> Option<String> {
+    if env::var_os(THREADS).is_some() {
+        return None;
+    }
     let cores = thread::available_parallelism().ok()?.get();
-    let waits = WAITING.contains(&binary.name.as_str()) && env::var_os(THREADS).is_none();
-    waits.then(|| (2 * cores).to_string())
+    let name = binary.name.as_str();
+    let threads = match (WAITING.contains(&name), WAITING_SOMETIMES.contains(&name)) {
+        (true, _) => 2 * cores,
+        (false, true) => cores + cores.div_ceil(2),
+        (false, false) => return None,
+    };
+    Some(threads.to_string())
 }
 
 /// Runs all of them, also behind a failure. The end names what failed.

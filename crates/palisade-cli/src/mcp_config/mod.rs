@@ -176,6 +176,12 @@ fn describe_server(name: &str, arguments: &ServeArguments) -> Result<Server, Fai
     let mut secrets: Vec<String> = password_env.iter().cloned().collect();
     if let Some(config) = config {
         let file = ConfigFile::read(config)?;
+        // Written here, it would win over what the file says later, and hide the tools of what else the file sets up.
+        if tools.is_none() && !file.defaults().tools.is_said() {
+            tell(
+                "note: the configuration does not say which tools there are, so that all are offered: `tools = \"core\"` under `[mcp]` offers those that an agent needs",
+            );
+        }
         secrets.extend(file.granted_variables().iter().cloned());
     }
     for (flag, given) in [

@@ -99,6 +99,7 @@ mod templates;
 mod tls;
 mod tokens;
 mod webhook;
+mod what_is_told;
 mod workbench;
 mod writable;
 

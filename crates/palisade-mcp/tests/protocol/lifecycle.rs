@@ -220,6 +220,9 @@ async fn a_change_is_looked_at_and_kept() {
     // What was not looked at is not kept.
     let early = of_change(&mut agent, "commit_change", &id).await;
     assert_eq!(code(&early), "change.wrong-state");
+    let told = early.to_string();
+    assert!(told.contains("it has to be validated first"), "{told}");
+    assert!(told.contains("\"validate_change\""), "{told}");
     let looked = look(&mut agent, "validate_change", &id).await;
     assert_eq!(
         cells(&looked),

@@ -9,6 +9,7 @@
 )]
 
 mod locks;
+mod mistakes;
 mod owned;
 mod planted;
 mod pool;

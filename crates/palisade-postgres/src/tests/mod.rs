@@ -9,6 +9,7 @@
 )]
 
 mod locks;
+mod mistakes;
 mod planted;
 mod pool;
 mod pooler;

@@ -39,6 +39,11 @@ async fn parameters_of_every_kind() {
     check("float4", Value::Real(1.5), "1.5").await;
     check("float8", text("NaN"), "NaN").await;
     check("bool", Value::Bool(true), "true").await;
+    check("bool", Value::Integer(1), "true").await;
+    check("bool", Value::Integer(0), "false").await;
+    check("text", Value::Integer(-7), "-7").await;
+    check("varchar", Value::Integer(7), "7").await;
+    check("int4", Value::Real(3.0), "3").await;
     check(
         "text",
         text("it's \\ \"ü\" $1 -- ;"),
@@ -84,8 +89,10 @@ async fn parameters_of_every_kind() {
         ("SELECT $1::int", vec![Value::Real(1.5)]),
         ("SELECT $1::int", vec![Value::Bool(true)]),
         ("SELECT $1::int2", vec![Value::Integer(70_000)]),
-        ("SELECT $1::bool", vec![Value::Integer(1)]),
-        ("SELECT $1::text", vec![Value::Integer(1)]),
+        ("SELECT $1::bool", vec![Value::Integer(2)]),
+        ("SELECT $1::text", vec![Value::Bool(true)]),
+        ("SELECT $1::text", vec![Value::Real(1.5)]),
+        ("SELECT $1::date", vec![Value::Integer(20_260_101)]),
         ("SELECT $1::text", vec![text("a\0b")]),
         ("SELECT $1::text", vec![Value::Text(vec![0xc3, 0x28])]),
         ("SELECT $1::text", vec![Value::Blob(vec![1])]),

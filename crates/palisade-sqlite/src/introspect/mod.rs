@@ -139,8 +139,8 @@ pub fn catalog(conn: &Connection, database: &str) -> Result<Catalog, IntrospectE
 ///
 /// The engine itself runs the script, in memory: tables may be altered, rows inserted. Statements
 /// that reach files, other databases or code (ATTACH, VACUUM, temporary objects, unknown pragmas and
-/// functions) are refused. The dump of a virtual table writes into `sqlite_schema` and is refused too;
-/// give its `CREATE VIRTUAL TABLE` instead.
+/// functions) are refused. Tables that the engine makes by itself, or the module of a virtual table of the script, are left out. A
+/// virtual table that a dump writes into `sqlite_schema` is created.
 ///
 /// # Errors
 /// If a statement fails, with its line; if the script is too long or too slow.

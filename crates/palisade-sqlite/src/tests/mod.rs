@@ -38,6 +38,7 @@ use crate::{
 };
 
 mod difference;
+mod full_text;
 mod implicit_calls;
 mod layers;
 mod planted;

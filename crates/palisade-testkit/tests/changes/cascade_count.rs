@@ -217,12 +217,12 @@ async fn no_row_comes_meanwhile(server: &'static Server) {
             "SELECT COUNT(*) FROM information_schema.processlist
              WHERE db = '{database}' AND (info LIKE 'DELETE%' OR info LIKE 'DO SLEEP%')"
         );
-        for _ in 0..200 {
-            if database.query(&running).trim() != "0" {
-                break;
-            }
+        let is_running = || database.query(&running).trim() != "0";
+        let seen = (0..1000).any(|_| {
             std::thread::sleep(Duration::from_millis(20));
-        }
+            is_running()
+        });
+        assert!(seen, "the DELETE was never seen");
         let insert = "SET innodb_lock_wait_timeout = 1; INSERT INTO par (id, k) VALUES (50, 'aa')";
         database
             .try_query(insert)

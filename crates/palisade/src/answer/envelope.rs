@@ -16,7 +16,7 @@ use crate::answer::scan_session::ScannedRows;
 /// | `columns` | an object for each: `name`, `type`, `masked` |
 /// | `rows` | an object for each, with a key for each column, in order |
 /// | `row_count`, `truncated`, `truncation_reason` | how many rows there are, and why more are missing |
-/// | `total_seen` | rows looked at, a lower bound |
+/// | `total_seen` | rows looked at: there are at least as many, and where `truncated` is true there may be more |
 /// | `empty_reason` | why there are no rows |
 /// | `notices`, `findings` | remarks on cells, and what the scan found |
 /// | `affected_rows`, `duration_ms` | only if they were set |
@@ -305,6 +305,7 @@ mod tests {
     fn plan(names: &[&str]) -> ScanPlan {
         ScanPlan {
             masked_uses: Vec::new(),
+            quoted_texts: Vec::new(),
             identities: Vec::new(),
             tokens: Vec::new(),
             columns: names

@@ -15,6 +15,7 @@ mod line;
 mod marker;
 mod masked_use;
 mod model_tokens;
+mod quoted_text;
 mod redact;
 mod room;
 pub mod scan_session;
@@ -29,6 +30,7 @@ pub use finding_rules::{
 };
 pub use marker::Marker;
 pub(crate) use masked_use::{MaskedUse, Replacement};
+pub(crate) use quoted_text::QuotedText;
 pub use room::{Form, Room};
 pub use scan_session::{EmptyReason, Finding, Notice, ScanSession, ScannedRows, TruncationReason};
 #[cfg(feature = "scan")]
@@ -62,6 +64,8 @@ pub struct ScanPlan {
     pub(crate) if_empty: EmptyReason,
     /// The masked columns that the statement used: a notice for each.
     pub(crate) masked_uses: Vec<MaskedUse>,
+    /// Words in double quotes that name no column, and were read as texts: a notice for each.
+    pub(crate) quoted_texts: Vec<QuotedText>,
     /// For each column, the one of a table or view that it is unchanged, if it is one.
     pub(crate) identities: Vec<Option<ColumnId>>,
     /// For each column that is one of tokens, its position and their keys.
@@ -93,10 +97,12 @@ pub struct OutputColumn {
 }
 
 impl ScanPlan {
-    /// What the reader of an answer is told of masked columns that the statement used, whatever comes back. It follows from
-    /// policy alone.
+    /// What the reader of an answer is told of the statement, whatever comes back: masked columns that it used, and names that
+    /// were read as texts. It follows from policy and schema alone.
     #[must_use]
-    pub fn masked_notices(&self) -> Vec<Notice> {
-        self.masked_uses.iter().map(MaskedUse::notice).collect()
+    pub fn statement_notices(&self) -> Vec<Notice> {
+        let masked = self.masked_uses.iter().map(MaskedUse::notice);
+        let quoted = self.quoted_texts.iter().map(QuotedText::notice);
+        masked.chain(quoted).collect()
     }
 }

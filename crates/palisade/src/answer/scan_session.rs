@@ -565,7 +565,7 @@ impl ScanSession {
                 count: *count,
                 message: kind.message().into(),
             })
-            .chain(self.plan.masked_notices())
+            .chain(self.plan.statement_notices())
             .collect();
         Ok(ScannedRows {
             notices,

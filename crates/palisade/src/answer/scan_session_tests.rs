@@ -29,6 +29,7 @@ fn plan(names: &[&str]) -> ScanPlan {
         max_cell_bytes: 100,
         if_empty: EmptyReason::NoMatchOrFiltered,
         masked_uses: Vec::new(),
+        quoted_texts: Vec::new(),
         identities: Vec::new(),
         tokens: Vec::new(),
     }

@@ -79,19 +79,19 @@ fn write_summary(text: &mut String, answer: &ScannedRows, affected: Option<u64>)
         Some(TruncationReason::RowLimit) => {
             let _ = write!(
                 text,
-                ", truncated (row_limit; total_seen {seen}). For the rest: a higher limit, or ORDER BY and a condition past the last row"
+                ", truncated (row_limit; more than {count}). For the rest: a higher limit, or ORDER BY and a condition past the last row"
             );
         }
         Some(TruncationReason::RowCap) => {
             let _ = write!(
                 text,
-                ", truncated (row_cap; total_seen {seen}). No answer has more rows. For the rest: ORDER BY and a condition past the last row"
+                ", truncated (row_cap; more than {count}). No answer has more rows. For the rest: ORDER BY and a condition past the last row"
             );
         }
         Some(TruncationReason::SizeLimit) => {
             let _ = write!(
                 text,
-                ", truncated (size_limit; total_seen {seen}). For the rest: fewer columns, or ORDER BY and a condition past the last row"
+                ", truncated (size_limit; at least {seen} in all). For the rest: fewer columns, or ORDER BY and a condition past the last row"
             );
         }
     }
@@ -199,6 +199,7 @@ mod tests {
             max_cell_bytes: 1 << 16,
             if_empty: EmptyReason::NoMatchOrFiltered,
             masked_uses: Vec::new(),
+            quoted_texts: Vec::new(),
             identities: Vec::new(),
             tokens: Vec::new(),
         }

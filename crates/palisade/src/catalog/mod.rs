@@ -304,6 +304,20 @@ impl Catalog {
         schemas.find_map(|schema| self.find_by_key(schema, name))
     }
 
+    /// Whether a relation is called `key` without regard to case, in whatever schema.
+    #[must_use]
+    pub(crate) fn has_relation_like(&self, key: &str) -> bool {
+        if !self.case_sensitive_relations {
+            return self.by_key.contains_key(key);
+        }
+        let folded = self.dialect.fold(key);
+        let mut names = self.by_key.keys();
+        names.any(|name| match name.is_ascii() {
+            true => name.eq_ignore_ascii_case(&folded),
+            false => self.dialect.fold(name) == folded,
+        })
+    }
+
     /// The relation called `schema.name`, both keys.
     #[must_use]
     pub(crate) fn find_by_key(&self, schema: &str, name: &str) -> Option<&Relation> {

@@ -227,12 +227,45 @@ pub const TRANSITIONS: &[(ChangeState, ChangeEvent, ChangeState)] = &[
 
 /// A step that is not in the table. Nothing changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a change that is {} cannot be {}", state.word(), event.participle())]
+#[error("a change that is {} cannot be {}: {}", state.word(), event.participle(), self.describe_next())]
 pub struct WrongState {
     /// Where the change stands.
     pub state: ChangeState,
     /// What was to happen.
     pub event: ChangeEvent,
+}
+
+impl WrongState {
+    /// What comes next instead.
+    fn describe_next(self) -> &'static str {
+        match self.state {
+            ChangeState::Proposed => "it has to be validated first",
+            ChangeState::Validated => {
+                "an approval comes next, where policy demands one, and then the commit"
+            }
+            ChangeState::Approved => match self.event {
+                // Policy demands another approval by now, or none.
+                ChangeEvent::BeginUnapproved | ChangeEvent::BeginApproved => {
+                    "it has to be validated again"
+                }
+                ChangeEvent::Validate
+                | ChangeEvent::Approve
+                | ChangeEvent::Reject
+                | ChangeEvent::Keep
+                | ChangeEvent::Conflict
+                | ChangeEvent::Release
+                | ChangeEvent::Fail
+                | ChangeEvent::Expire
+                | ChangeEvent::Compensate => "the commit comes next",
+            },
+            ChangeState::Committing => "whether it was kept is not known yet",
+            ChangeState::Committed => "nothing follows but another change that undoes it",
+            ChangeState::Rejected
+            | ChangeState::Failed
+            | ChangeState::Expired
+            | ChangeState::Compensated => "nothing follows; another change can be proposed",
+        }
+    }
 }
 
 /// Where `event` takes a change that stands in `state`.
@@ -252,6 +285,35 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+
+    #[test]
+    fn a_refused_step_says_what_comes_next() {
+        for (state, event, expected) in [
+            (
+                ChangeState::Proposed,
+                ChangeEvent::BeginUnapproved,
+                "a change that is proposed cannot be committed: it has to be validated first",
+            ),
+            (
+                ChangeState::Approved,
+                ChangeEvent::Compensate,
+                "a change that is approved cannot be compensated: the commit comes next",
+            ),
+            (
+                ChangeState::Committed,
+                ChangeEvent::Validate,
+                "a change that is committed cannot be validated: nothing follows but another change that undoes it",
+            ),
+            (
+                ChangeState::Expired,
+                ChangeEvent::BeginApproved,
+                "a change that is expired cannot be committed: nothing follows; another change can be proposed",
+            ),
+        ] {
+            let refused = apply(state, event).map_err(|wrong| wrong.to_string());
+            assert_eq!(refused, Err(expected.to_owned()));
+        }
+    }
 
     /// A word of pseudo-random numbers.
     fn next(seed: &mut u64) -> usize {

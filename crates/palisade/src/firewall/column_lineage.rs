@@ -13,7 +13,7 @@ use crate::{
         obligation::{Caps, ColumnDecision, ColumnLevel, RelationDecision, RowFilter, Visibility},
     },
     rejection::Rejection,
-    resolve::{self, ViewBody, Visible},
+    resolve::{self, Changes, ViewBody, Visible},
     syntax,
 };
 
@@ -77,8 +77,8 @@ impl Visible for Everything<'_> {
         Ok(Arc::new(WriteDecision::nothing()))
     }
 
-    fn may_write(&self) -> bool {
-        false
+    fn changes(&self) -> Changes {
+        Changes::NotHere
     }
 
     fn reads_system(&self, known: &SystemRelation) -> Result<bool, Rejection> {

@@ -64,6 +64,9 @@ pub struct VisibleColumn {
     pub nullable: bool,
     /// Whether its values are masked.
     pub masked: bool,
+    /// Whether a table computes its values from other columns, so that no change assigns it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub generated: bool,
     /// What kind of mask stands before it, where it is its own and not one below a view.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mask: Option<Cow<'static, str>>,
@@ -265,6 +268,7 @@ impl Firewall {
                     type_name: type_name.to_string(),
                     nullable: column.nullable || masked,
                     masked,
+                    generated: column.generated.is_some() && !is_view,
                     mask: own.and_then(describe_mask),
                     default: default_literal(&column.filled).filter(|_| !masked && !is_view),
                     // What a view shows may be computed from what is withheld.

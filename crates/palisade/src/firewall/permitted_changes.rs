@@ -73,7 +73,11 @@ fn describe_change(
         let wanted = columns.iter().filter(|(id, _)| wanted(id.index));
         wanted.map(|(_, column)| column.name.to_string()).collect()
     };
-    let assigned = names(&|index| write.assigns(index));
+    // The engine makes the value of a generated column, whatever policies permit.
+    let assigned = names(&|index| {
+        let column = relation.column(index);
+        write.assigns(index) && column.is_some_and(|column| column.generated.is_none())
+    });
     let reaches = write.change != RowFilter::Nothing;
     let leaves = write.add != RowFilter::Nothing;
     let is_possible = |change: &Change| {

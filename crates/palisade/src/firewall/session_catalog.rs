@@ -11,7 +11,7 @@ use crate::{
     catalog::{RelationId, SystemRelation},
     policy::{SessionView, WriteDecision, obligation::RelationDecision},
     rejection::Rejection,
-    resolve::{ViewBody, Visible},
+    resolve::{Changes, ViewBody, Visible},
     session::Session,
     syntax::with_stack,
 };
@@ -106,8 +106,12 @@ impl Visible for SessionCatalog<'_> {
         self.session_view.write(id)
     }
 
-    fn may_write(&self) -> bool {
-        self.changes && self.session_view.may_write()
+    fn changes(&self) -> Changes {
+        match (self.changes, self.session_view.may_write()) {
+            (true, true) => Changes::Permitted,
+            (false, true) => Changes::NotHere,
+            (true | false, false) => Changes::Unpermitted,
+        }
     }
 
     fn reads_system(&self, known: &SystemRelation) -> Result<bool, Rejection> {

@@ -24,6 +24,12 @@ pub struct BackendError {
 }
 
 impl BackendError {
+    /// Whether it can follow from what rows hold. What an engine finds wrong while it prepares a statement follows from its text
+    /// and the schema.
+    pub(in crate::guard) fn may_tell_of_rows(&self) -> bool {
+        (self.fault.as_ref()).is_none_or(|fault| !fault.is_of_preparation)
+    }
+
     /// Refuses a statement that changes anything: for a backend that only reads.
     ///
     /// # Errors

@@ -104,7 +104,7 @@ impl Guard {
                 DryRun {
                     effect,
                     columns: plan.columns.clone(),
-                    notices: plan.masked_notices(),
+                    notices: plan.statement_notices(),
                     is_decided_later: changes
                         || statement.awaits_estimate()
                         || statement.estimate_caps().is_some(),

@@ -36,7 +36,7 @@ classes! {
     /// Division or modulo by zero.
     DivisionByZero "a division by zero" "Divide by NULLIF(x, 0).";
     /// A number beyond its type's range.
-    OutOfRange "a number is beyond the range of its type" "Cast to a wider type, such as numeric or bigint, before computing.";
+    OutOfRange "a number is beyond the range of its type" "Compute in a wider or signed type, such as numeric or bigint; for a column, give a number that its type holds.";
     /// A text that is no value of a type: a number, UUID, boolean or an enum's label.
     InvalidText "a text is no value of the type that it is read as" "Check the literal against the column's type, which the description of the table tells.";
     /// A text that is no date or time.
@@ -57,6 +57,14 @@ classes! {
     ManyRows "a subquery gave more than one row where one value is expected" "Use IN, an aggregate, or LIMIT 1 with ORDER BY.";
     /// No function or operator takes arguments of these types.
     NoSuchCall "no function or operator takes arguments of these types" "Cast an argument to the type that is meant, for example CAST(x AS text).";
+    /// No operator takes operands of these types.
+    NoSuchOperator "no operator takes operands of these types" "Cast one side to the type of the other, or quote a number that is compared with a text.";
+    /// No function of this name.
+    NoSuchFunction "there is no function of this name on this engine" "Use a function that the engine has, or write the expression without it.";
+    /// Another number of arguments than a function takes.
+    ArgumentCount "a function is given another number of arguments than it takes" "Count the arguments of the call.";
+    /// OVER, DISTINCT and the like where a function's kind does not go with them, or is missing them.
+    OtherKindOfCall "a function is called as another kind than it is" "Write OVER behind window functions; DISTINCT, FILTER and WITHIN GROUP are for aggregates.";
     /// Several functions or operators do.
     AmbiguousCall "several functions or operators take arguments of these types" "Cast the arguments, literals and parameters among them.";
     /// Types that do not fit each other.
@@ -65,6 +73,8 @@ classes! {
     NoSuchCast "there is no cast between these types" "Cast by way of text, or choose another type.";
     /// A parameter whose type is not known.
     UnknownParameterType "the type of a parameter is not known" "Cast the parameter, for example CAST($1 AS integer).";
+    /// A parameter's value of another kind than its place takes.
+    UnfitParameter "a parameter's value is of another kind than its place takes" "Send it as a string, which is read as a literal in quotes would be, or cast the parameter to the type of the value.";
     /// A column that is neither grouped nor aggregated.
     NotGrouped "a column is neither in GROUP BY nor in an aggregate" "Add the column to GROUP BY, or put an aggregate around it.";
     /// Collations that do not fit each other.
@@ -73,8 +83,38 @@ classes! {
     UnknownName "a name means nothing where it stands" "Name columns by their table's alias, and fields only of values that have them.";
     /// A name that means several things.
     AmbiguousName "a name means several things" "Put the table's alias before the column.";
+    /// A column, table or alias that is written twice.
+    NameTwice "a name is given twice" "Name each column once, and each table of FROM by an alias of its own.";
+    /// A query in FROM without a name.
+    AliasMissing "a query in FROM has no name" "Write an alias behind it: (SELECT …) AS q.";
     /// An expression where the grammar or the engine does not allow one.
     Misplaced "an expression stands where the engine does not allow it" "Name the expression in a query below, and refer to it by its alias.";
+    /// An aggregate in WHERE.
+    AggregateInCondition "an aggregate stands in WHERE" "Compare aggregates in HAVING, behind GROUP BY.";
+    /// An aggregate in WHERE, in another aggregate, or wherever else rows are not gathered.
+    MisplacedAggregate "an aggregate stands where rows are not gathered, such as WHERE or another aggregate" "Compare aggregates in HAVING, behind GROUP BY; compute an inner one in a query below.";
+    /// What a window function computes, compared where windows are not computed yet.
+    WindowInCondition "the result of a window function is compared where it is not computed yet" "Compute it in a subquery or WITH, and compare it in the query above.";
+    /// A number in ORDER BY or GROUP BY that no column has.
+    NoSuchPosition "a number in ORDER BY or GROUP BY is beyond the columns of the result" "Count the columns from 1, or write the column's name.";
+    /// ORDER BY that DISTINCT leaves nothing to order by.
+    OrderOfDistinct "ORDER BY does not fit SELECT DISTINCT" "Order by selected columns alone; behind DISTINCT ON, begin ORDER BY with its expressions.";
+    /// Queries of UNION and its like with different numbers of columns.
+    DifferentColumns "the queries of UNION, INTERSECT or EXCEPT have different numbers of columns" "Select as many columns in each of them.";
+    /// A subquery of another number of columns than its place takes.
+    SubqueryColumns "a subquery or row has another number of columns than stands beside it" "Select one column where one value is expected, and as many as a row has that it is compared with.";
+    /// Rows of VALUES or assignments of another number of values than there are columns.
+    ValueCount "there is another number of values than of columns" "Give each row one value for each column.";
+    /// WITH RECURSIVE of a form that the engine does not work out.
+    InvalidRecursion "WITH RECURSIVE has a form that the engine does not work out" "Write a query without the name, UNION ALL, and one that reads the name once, without aggregates, outer joins and subqueries around it.";
+    /// Columns of ON CONFLICT without a unique index.
+    NoConflictTarget "no unique index is of the columns that ON CONFLICT names" "Name all columns of the primary key or of another key.";
+    /// A change that reads the table that it changes.
+    TargetRead "a change reads the table that it changes" "Read it in a query of FROM with an alias, (SELECT …) AS q, within the subquery.";
+    /// A value for a generated column.
+    GeneratedColumn "a generated column is given a value" "Leave the column out: the database computes it.";
+    /// A word where the grammar has another.
+    Syntax "a word stands where the grammar does not allow it" "Quote names that are keywords, and look for a comma or bracket too many.";
     /// What an engine does not do.
     NotSupported "the engine does not do this" "Write the statement another way.";
     /// A function of the database's own gave up.

@@ -546,6 +546,7 @@ impl Guard {
             }
             Err(error)
                 if is_counted
+                    && error.may_tell_of_rows()
                     && matches!(
                         error.kind,
                         BackendErrorKind::Rejected | BackendErrorKind::NameNotFound

@@ -91,6 +91,7 @@ pub(in crate::policy) fn find_values(
             .map_err(Failure::new)?,
             entities: &entities,
             of_rows: is_of_rows(policy),
+            has_resource: about.is_some(),
         };
         for condition in json
             .get("conditions")
@@ -128,6 +129,8 @@ struct World<'w> {
     request: Request,
     entities: &'w Entities,
     of_rows: bool,
+    /// Whether the resource is a table or a column. Of a function, it is not kept which one was asked about.
+    has_resource: bool,
 }
 
 impl World<'_> {
@@ -136,19 +139,24 @@ impl World<'_> {
         let mut leaves = Vec::new();
         collect_leaves(body, &mut leaves);
         let mut parts: Vec<ConditionPart> = Vec::new();
-        let mut add = |part: ConditionPart| {
+        let mut add = |expr: &Value| {
+            // What looks at a resource that is not known has no value.
+            if mentions(expr, "resource") && !self.has_resource && !self.of_rows {
+                return;
+            }
+            let part = self.part(expr);
             if !parts.contains(&part) {
                 parts.push(part);
             }
         };
         for leaf in leaves {
-            add(self.part(leaf));
+            add(leaf);
             let mut attributes = Vec::new();
             collect_attributes(leaf, &mut attributes);
             for attribute in attributes {
                 // An attribute of a row is a column, of as many values as rows.
                 if !(self.of_rows && mentions(attribute, "resource")) {
-                    add(self.part(attribute));
+                    add(attribute);
                 }
             }
         }
@@ -246,6 +254,29 @@ mod tests {
         let parts = found.iter().flat_map(|one| &one.parts);
         let parts = parts.map(|part| format!("{} = {}", part.text, part.value));
         (resource, parts.collect())
+    }
+
+    #[test]
+    fn a_permit_of_functions_tells_of_its_resource_by_its_text_alone() {
+        let set = set(
+            "@id(\"p\") permit(principal is Agent, action == Action::\"call\", resource) when { resource.safety == \"pure\" && principal has tenant };",
+        );
+        let asked = AskedPolicy {
+            policy: "p",
+            relation: None,
+            column: None,
+        };
+        let found = set.condition_values(&agent("bot"), &[asked]);
+        let parts = found.iter().flat_map(|one| &one.parts);
+        let parts: Vec<String> = parts
+            .map(|part| format!("{} = {}", part.text, part.value))
+            .collect();
+        assert_eq!(parts, ["principal has tenant = true"]);
+        assert!(
+            found
+                .iter()
+                .all(|one| one.clause.contains("resource.safety"))
+        );
     }
 
     #[test]

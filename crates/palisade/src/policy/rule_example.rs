@@ -336,6 +336,8 @@ permit (
 );
 "#,
             )]),
+            // A trigger of the tables would be one of every other example.
+            Self::TriggerRefused => None,
             Self::UndoneCondition => base(&[(
                 "base.cedar",
                 r#"permit (principal, action == Action::"see", resource);

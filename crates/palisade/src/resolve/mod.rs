@@ -8,6 +8,7 @@
 
 mod aggregate_only;
 mod change;
+mod change_permission;
 mod ddl;
 mod expr;
 mod from;
@@ -51,6 +52,7 @@ pub(crate) use change::self_assignment::{is_itself, is_named, stays};
 pub(crate) use change::side_effects::{Link, links, sets_off_triggers};
 pub(crate) use change::write_filter::{Admission, Placement, Prefix, TermPlacement, WriteFilter};
 pub(crate) use change::{Conflict, Target, is_default};
+pub(crate) use change_permission::Changes;
 pub(crate) use ddl::{ResolvedDdl, resolve_ddl};
 pub(crate) use expr::cast::is_engine_type;
 pub(crate) use from::{find_source_name, reference_index, source_name};
@@ -108,6 +110,7 @@ pub(crate) fn resolve(
         sources: resolver.failures.sources,
         ctes: resolver.ctes,
         aliases: resolver.aliases,
+        quoted_texts: resolver.quoted_texts,
         whole_rows: resolver.whole_rows,
         levels: outline.levels + resolver.view_levels,
         targets: resolver.targets,
@@ -152,6 +155,7 @@ struct Resolver<'a> {
     /// Names of the common table expressions so far.
     ctes: BTreeSet<String>,
     aliases: BTreeSet<String>,
+    quoted_texts: BTreeSet<String>,
     /// Names that the select lists around give so far.
     listed: Vec<Arc<str>>,
     whole_rows: bool,
@@ -164,8 +168,8 @@ struct Resolver<'a> {
     names_own: bool,
     /// Functions of operators that only values of such types can choose.
     confined: BTreeSet<String>,
-    /// CTEs renamed so far.
-    renamed: usize,
+    /// The names of CTEs that were renamed so far.
+    fresh_ctes: BTreeSet<String>,
     /// How many characters a call may ask for here: calls inside calls share the budget.
     size_budget: u64,
     /// Whether a change may stand where the next body does.
@@ -242,6 +246,7 @@ impl<'a> Resolver<'a> {
             },
             ctes: BTreeSet::new(),
             aliases: BTreeSet::new(),
+            quoted_texts: BTreeSet::new(),
             listed: Vec::new(),
             whole_rows: false,
             view_levels: 0,
@@ -249,7 +254,7 @@ impl<'a> Resolver<'a> {
             calls_own: false,
             names_own: false,
             confined: BTreeSet::new(),
-            renamed: 0,
+            fresh_ctes: BTreeSet::new(),
             size_budget: MAX_SIZE,
             position: Position::Inside,
             expected_target: None,

@@ -513,3 +513,247 @@ fn tokens_in_a_recursion_stand_without_their_tags() {
         "{found}"
     );
 }
+
+/// A name that we give stands before no name of the statement's own, and the other way round.
+#[test]
+fn a_renamed_common_table_expression_is_none_of_the_others() {
+    let costs = "@aggregate_only(\"2\") forbid(principal, action == Action::\"read_plain\",
+        resource == Column::\"SCHEMA.sales.price\");";
+    for (catalog, q) in [
+        (sqlite(), '"'),
+        (postgres(TABLES, "main").unwrap(), '"'),
+        (mysql(TABLES, "main").unwrap(), '`'),
+    ] {
+        let firewall = firewall(catalog, costs);
+        let text = outcome(
+            &firewall,
+            "WITH shops AS (SELECT 1 AS s) SELECT s FROM (WITH shops_cte1 AS (SELECT price AS s FROM sales)
+             SELECT s FROM shops WHERE (SELECT sum(s) FROM shops_cte1) > 0) x",
+        );
+        let renamed = format!("(WITH {q}shops_cte1_cte2{q} AS");
+        let read = format!("FROM {q}shops_cte1{q} AS {q}shops{q}");
+        assert!(text.contains(&renamed) && text.contains(&read), "{text}");
+        let text = outcome(
+            &firewall,
+            "WITH shops_cte1 AS (SELECT sum(price) AS s FROM sales), shops AS (SELECT 1 AS s)
+             SELECT shops.s FROM shops, shops_cte1 AS y",
+        );
+        let read = format!("FROM {q}shops_cte2{q} AS {q}shops{q}");
+        assert!(text.contains(&read), "{text}");
+    }
+    // Names that the engine keeps for itself.
+    for (catalog, name) in [
+        (sqlite(), "sqlite_master"),
+        (postgres(TABLES, "main").unwrap(), "pg_class"),
+        (mysql(TABLES, "main").unwrap(), "dual"),
+    ] {
+        let sql = format!("WITH {name} AS (SELECT 1 AS s) SELECT s FROM {name}");
+        let text = outcome(&firewall(catalog, ""), &sql);
+        assert!(text.contains("named_cte1"), "{text}");
+    }
+}
+
+/// MariaDB compares names of common table expressions without regard to case, and those of tables with it.
+#[test]
+fn names_of_common_table_expressions_have_no_case_on_mysql() {
+    let costs = "@aggregate_only(\"2\") forbid(principal, action == Action::\"read_plain\",
+        resource == Column::\"SCHEMA.sales.price\");";
+    check(
+        &firewall(mysql(TABLES, "main").unwrap(), costs),
+        &[
+            (
+                "WITH T AS (SELECT 1 AS s) SELECT s FROM (WITH t AS (SELECT price AS s FROM sales)
+                 SELECT s FROM T WHERE (SELECT sum(s) FROM t) > 0) x",
+                "obligation.aggregate-only",
+            ),
+            (
+                "WITH MonthlySum AS (SELECT id FROM shops) SELECT m.id FROM monthlysum m",
+                "FROM `MonthlySum`",
+            ),
+            (
+                "WITH RECURSIVE Tree AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM tree WHERE n < 3) SELECT n FROM TREE",
+                "FROM `Tree`",
+            ),
+            (
+                "WITH Sales AS (SELECT * FROM sales WHERE shop = 1) SELECT count(*) FROM sales",
+                "name.ambiguous",
+            ),
+            (
+                "WITH Sales AS (SELECT * FROM sales WHERE shop = 1) SELECT count(*) FROM Sales",
+                "FROM `sales_cte1`",
+            ),
+            (
+                "WITH \u{e9}t AS (SELECT 1 AS n) SELECT n FROM \u{e9}T",
+                "FROM `named_cte1`",
+            ),
+            // Which letters are one is the engine's to say.
+            (
+                "WITH \u{e9}t AS (SELECT 1 AS n) SELECT n FROM \u{c9}t",
+                "syntax.unsupported",
+            ),
+            (
+                "WITH a AS (SELECT 1 AS n), A AS (SELECT 2 AS n) SELECT n FROM a",
+                "name.ambiguous",
+            ),
+        ],
+    );
+}
+
+/// What the server calls a column of a subquery depends on how it runs it.
+#[test]
+fn columns_of_subqueries_keep_their_names_on_mysql() {
+    check(
+        &firewall(mysql(TABLES, "main").unwrap(), ""),
+        &[
+            (
+                "SELECT a.cnt FROM (SELECT count(*) AS CNT FROM sales) a",
+                "`cnt` AS `cnt`",
+            ),
+            (
+                "SELECT ID FROM (SELECT id FROM sales UNION SELECT id FROM shops) x",
+                "`ID` AS `ID`",
+            ),
+        ],
+    );
+}
+
+/// `FULL` is an alias to MySQL and MariaDB, and the join an inner one.
+#[test]
+fn mysql_has_no_full_join() {
+    let sql = "SELECT s.id FROM sales s FULL OUTER JOIN shops b ON b.id = s.shop";
+    check(
+        &firewall(mysql(TABLES, "main").unwrap(), ""),
+        &[
+            (sql, "syntax.unsupported"),
+            (
+                "SELECT id FROM sales FULL JOIN shops USING (id)",
+                "syntax.unsupported",
+            ),
+        ],
+    );
+    check(
+        &firewall(postgres(TABLES, "main").unwrap(), ""),
+        &[(sql, "FULL JOIN")],
+    );
+}
+
+/// A subscript of a column reads no whole row.
+#[test]
+fn a_subscript_behind_a_table_s_column_reads_that_column_alone() {
+    let schema = "CREATE TABLE notes (id integer PRIMARY KEY, tags text[], code text);
+        CREATE VIEW firsts AS SELECT notes.id, notes.tags[1] AS first_tag FROM notes;";
+    let hidden = "forbid(principal, action in [Action::\"read_plain\", Action::\"read_masked\"],
+        resource == Column::\"SCHEMA.notes.code\");";
+    check(
+        &firewall(postgres(schema, "main").unwrap(), hidden),
+        &[
+            (
+                "SELECT n.tags[1] FROM notes n WHERE n.tags[1:2] = '{a,b}'",
+                "\"n\".\"tags\"[1]",
+            ),
+            (
+                "SELECT public.notes.tags[1] FROM public.notes",
+                "\"tags\"[1]",
+            ),
+            ("SELECT (n).tags[1] FROM notes n", "\"tags\"[1]"),
+            ("SELECT first_tag FROM firsts", "\"first_tag\""),
+            ("SELECT n.code[1] FROM notes n", "name.unknown-column"),
+        ],
+    );
+}
+
+/// With no policy of changes, the way to them is told, and not the one to `execute`.
+#[test]
+fn where_no_policy_permits_a_change_it_is_said() {
+    let sources = PolicySources {
+        policies: vec![PolicyFile {
+            name: "p.cedar".to_owned(),
+            text: "permit(principal, action in [Action::\"select\", Action::\"see\", Action::\"read\"], resource);".to_owned(),
+        }],
+        ..PolicySources::default()
+    };
+    let firewall = Firewall::builder(sqlite(), sources)
+        .allow_changes()
+        .token_secret(secret())
+        .build()
+        .unwrap();
+    let sql = "DELETE FROM sales WHERE id = 1";
+    match firewall.check(sql, &Params::None, &session()).unwrap() {
+        Decision::Allow(_) => panic!("{sql}"),
+        Decision::Reject(why) => {
+            assert!(why.message().contains("no policy permits DELETE"), "{why}");
+            let detail = why.operator_detail().unwrap();
+            assert!(detail.contains("Action::\"delete\""), "{detail}");
+        }
+    }
+}
+
+/// SQLite reads a name in double quotes that means nothing as a text. Hidden and absent columns are told of alike.
+#[test]
+fn names_that_are_read_as_texts_are_told_of() {
+    let hidden = "forbid(principal, action in [Action::\"read_plain\", Action::\"read_masked\"],
+        resource == Column::\"SCHEMA.sales.price\");";
+    let firewall = firewall(sqlite(), hidden);
+    let notices = |sql: &str| match firewall.check(sql, &Params::None, &session()).unwrap() {
+        Decision::Allow(statement) => {
+            let notices = statement.scan_plan().statement_notices();
+            notices
+                .into_iter()
+                .map(|notice| notice.message.to_string())
+                .collect()
+        }
+        Decision::Reject(why) => vec![why.to_string()],
+    };
+    assert_eq!(notices("SELECT \"id\" FROM sales"), Vec::<String>::new());
+    for name in ["price", "pric"] {
+        let told = notices(&format!(
+            "SELECT \"id\", \"{name}\" FROM sales WHERE \"{name}\" IS NOT NULL"
+        ));
+        assert_eq!(
+            told,
+            [format!(
+                "`\"{name}\"` names no column here, and was read as the text '{name}'. Texts are written in single quotes."
+            )]
+        );
+    }
+}
+
+/// A call may ask for as many characters as numbers of a row say, bounded where it runs.
+#[test]
+fn sizes_of_calls_are_made_of_numbers() {
+    let schema = format!(
+        "{TABLES}
+        CREATE TYPE pair AS (a integer, b integer);
+        CREATE FUNCTION less(pair, pair) RETURNS pair AS 'x' LANGUAGE sql;
+        CREATE OPERATOR public.- (LEFTARG = pair, RIGHTARG = pair, FUNCTION = less);"
+    );
+    check(
+        &firewall(postgres(&schema, "main").unwrap(), ""),
+        &[
+            (
+                "SELECT repeat('  ', id - 1) || area FROM sales",
+                "THEN 1000000 ELSE",
+            ),
+            (
+                "SELECT shop, repeat('#', count(*)::int) FROM sales GROUP BY shop",
+                "CASE WHEN pg_catalog.count(*)::INT",
+            ),
+            (
+                "SELECT repeat('#', least(coalesce(price, 0), 10)) FROM sales",
+                "CASE WHEN least(coalesce(",
+            ),
+            (
+                "SELECT repeat('#', round(price / 10.0)::int) FROM sales",
+                "CASE WHEN pg_catalog.round(",
+            ),
+            (
+                "SELECT repeat('#', (random() * 10)::int) FROM sales",
+                "limit.cost",
+            ),
+            (
+                "SELECT repeat('#', (SELECT max(price) FROM sales)) FROM sales",
+                "limit.cost",
+            ),
+        ],
+    );
+}

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::resolve::statement::ViewBody;
+use crate::resolve::{change_permission::Changes, statement::ViewBody};
 use crate::{
     catalog::{RelationId, SystemRelation},
     policy::{WriteDecision, obligation::RelationDecision},
@@ -23,8 +23,8 @@ pub(crate) trait Visible {
     /// `policy.evaluation-failed`.
     fn write(&self, id: RelationId) -> Result<Arc<WriteDecision>, Rejection>;
 
-    /// Whether any policy permits anybody to change anything.
-    fn may_write(&self) -> bool;
+    /// Whether changes are looked at.
+    fn changes(&self) -> Changes;
 
     /// Whether a relation of the engine's own that no policy names may be read.
     ///

@@ -57,6 +57,8 @@ pub(in crate::rewrite) struct Facts<'p> {
     pub(in crate::rewrite) uses: BTreeMap<String, usize>,
     /// Names of the common table expressions, folded.
     pub(in crate::rewrite) ctes: BTreeSet<String>,
+    /// Words in double quotes that were read as texts.
+    pub(in crate::rewrite) quoted_texts: BTreeSet<String>,
     pub(in crate::rewrite) needs_fence: bool,
     pub(in crate::rewrite) fails_by_plan: bool,
     /// Whether query plans and estimates may be shown of all that it reads.

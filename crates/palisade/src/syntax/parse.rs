@@ -10,10 +10,11 @@ use sqlparser::{
 use crate::syntax::{
     dialect, explain,
     explain::Explain,
+    letter_case,
     lexer::{keep_buffer, tokenize},
     prescan::Outline,
     stack::with_stack,
-    statement_kind, unsupported,
+    statement_kind, subscript, unsupported,
     wording::Wording,
 };
 use crate::{code::Code, dialect::Dialect, limits::Limits, rejection::Rejection};
@@ -137,6 +138,9 @@ impl<'t> Lexed<'t> {
             is_plan,
         } = self;
         let outline = Outline::read(text, &tokens, dialect, limits)?;
+        if !text.is_ascii() {
+            letter_case::check(&tokens, dialect)?;
+        }
         with_stack(outline.levels, move || {
             let tree = parse_tokens(tokens, dialect, limits)
                 .map_err(|refusal| unsupported::name_construct(refusal, text, dialect))?;
@@ -227,6 +231,8 @@ pub(in crate::syntax) fn parse_tokens(
     limits: &Limits,
 ) -> Result<Tree, Rejection> {
     // The outline has bounded nesting; the parser's own count is only the last resort.
+    let has_subscripts =
+        dialect == Dialect::Postgres && tokens.iter().any(|t| t.token == Token::LBracket);
     let recursion = limits.max_nesting.saturating_mul(8).saturating_add(64);
     let mut parser = Parser::new(dialect::parser_dialect(dialect))
         .with_recursion_limit(recursion)
@@ -237,8 +243,18 @@ pub(in crate::syntax) fn parse_tokens(
     let read = read.map_err(|error| refuse_unparsed(&error, &tokens));
     keep_buffer(tokens);
     match read? {
-        Some(Read::Query(query)) => Ok(Tree::Query(query)),
-        Some(Read::Other(statement)) => classify(*statement, dialect),
+        Some(Read::Query(mut query)) => {
+            if has_subscripts {
+                subscript::join_names(&mut *query);
+            }
+            Ok(Tree::Query(query))
+        }
+        Some(Read::Other(mut statement)) => {
+            if has_subscripts {
+                subscript::join_names(&mut *statement);
+            }
+            classify(*statement, dialect)
+        }
         None => Err(Rejection::new(
             Code::SyntaxEmpty,
             "the text holds no statement",

@@ -450,7 +450,9 @@ impl Guard {
             BackendErrorKind::SchemaChanged => {
                 let _ = self.reread_if_due().await;
             }
-            BackendErrorKind::Rejected | BackendErrorKind::NameNotFound if counted => {
+            BackendErrorKind::Rejected | BackendErrorKind::NameNotFound
+                if counted && error.may_tell_of_rows() =>
+            {
                 self.failures
                     .count(session.principal(), self.host.monotonic());
             }

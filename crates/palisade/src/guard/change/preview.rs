@@ -390,6 +390,7 @@ impl Shown {
                 max_cell_bytes: limits.max_cell_bytes,
                 if_empty: EmptyReason::NoMatchOrFiltered,
                 masked_uses: Vec::new(),
+                quoted_texts: Vec::new(),
                 identities: Vec::new(),
                 tokens: Vec::new(),
             },

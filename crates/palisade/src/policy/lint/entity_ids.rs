@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use cedar_policy::{Entity, EntityUid, PrincipalConstraint};
 
-use crate::catalog::{Catalog, SystemRelation, system_relations};
+use crate::catalog::{Catalog, RelationKind, SystemRelation, system_relations};
 use crate::policy::{
     cedar::{
         entities::catalog_ids,
@@ -65,6 +65,10 @@ pub(in crate::policy) fn check(
                             .collect(),
                         _ => Vec::new(),
                     };
+                    if is_virtual(&kind, id, catalog) {
+                        problems.push(problem.with_help(Some(OF_VIRTUAL)));
+                        continue;
+                    }
                     let candidates = || ids.iter().chain(&system).map(String::as_str);
                     let close = match_without_schema(id, candidates())
                         .or_else(|| probably(id, candidates()));
@@ -82,6 +86,25 @@ pub(in crate::policy) fn check(
                 (Some(_), _) | (None, Some(_) | None) => {}
             }
         }
+    }
+}
+
+/// What is said where a policy names what no policy can permit.
+pub(in crate::policy) const OF_VIRTUAL: &str = "it is of a virtual table or belongs to one, which no policy can permit; let agents read a table or view that holds the same";
+
+/// Whether a policy names a virtual table, or a column of one.
+fn is_virtual(kind: &str, id: &str, catalog: &Catalog) -> bool {
+    let mut relations = catalog
+        .relations()
+        .iter()
+        .filter(|relation| relation.kind == RelationKind::Virtual);
+    match kind {
+        "Table" => relations.any(|relation| relation.uid == id),
+        "Column" => relations.any(|relation| {
+            let column = id.strip_prefix(&relation.uid);
+            column.is_some_and(|column| column.starts_with('.'))
+        }),
+        _ => false,
     }
 }
 
@@ -179,7 +202,16 @@ mod tests {
         reason = "tests"
     )]
 
-    use crate::policy::tests::fixture::{load, set, sources};
+    use std::sync::Arc;
+
+    use crate::{
+        catalog::{Catalog, RelationDef, RelationKind},
+        dialect::Dialect,
+        policy::{
+            ColumnFlow, PolicySet, PolicySources,
+            tests::fixture::{load, set, sources, table},
+        },
+    };
 
     #[test]
     fn literals_must_be_in_the_catalog() {
@@ -225,6 +257,37 @@ mod tests {
             "permit(principal, action == Action::\"see\", resource) when { resource == row::main::tickets::\"1\" };",
         ] {
             assert!(load(&sources(text)).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_policy_that_names_a_virtual_table_is_told_why_it_cannot() {
+        let search = RelationDef {
+            kind: RelationKind::Virtual,
+            ..table("tickets_fts", &["title"])
+        };
+        let catalog = Catalog::builder(Dialect::Sqlite)
+            .relation(table("tickets_of", &["id", "title"]))
+            .relation(search)
+            .build();
+        let catalog = Arc::new(catalog.unwrap());
+        for literal in [
+            "action == Action::\"select\", resource == Table::\"main.tickets_fts\"",
+            "action == Action::\"read_plain\", resource == Column::\"main.tickets_fts.title\"",
+        ] {
+            let sources = PolicySources {
+                classification: None,
+                ..sources(&format!("permit(principal, {literal});"))
+            };
+            let errors = PolicySet::load(&sources, &catalog, &ColumnFlow::default()).unwrap_err();
+            let [problem] = errors.problems() else {
+                panic!("{errors}")
+            };
+            assert_eq!(
+                problem.help.as_deref(),
+                Some(super::OF_VIRTUAL),
+                "{literal}"
+            );
         }
     }
 

@@ -17,6 +17,7 @@ pub(in crate::policy) mod probe;
 pub(in crate::policy) mod row_literals;
 pub(in crate::policy) mod statement_attributes;
 pub(in crate::policy) mod system_permits;
+pub(in crate::policy) mod trigger_permits;
 pub(in crate::policy) mod undone_conditions;
 pub(in crate::policy) mod view_changes;
 

@@ -25,7 +25,7 @@ use crate::policy::{
         writes,
         writes::WriteDecision,
     },
-    lint::{Lint, constraint_oracles::Oracles, warn},
+    lint::{Lint, constraint_oracles::Oracles, trigger_permits::TriggerPermits, warn},
     load::{
         diagnostic::{PolicyProblem, Source},
         source::Origins,
@@ -86,6 +86,7 @@ pub(in crate::policy) fn check(
                 findings.note_unseen_rows(loaded, &subject, relation, &write);
                 findings.note_unread_columns(loaded, &subject, relation, &write);
                 findings.oracles.look(loaded, &subject, relation, &write);
+                findings.triggers.look(loaded, &subject, relation, &write);
             }
             for action in [PolicyAction::Change, PolicyAction::Add] {
                 let wanted = loaded.policies.permits(action) || loaded.policies.forbids(action);
@@ -150,6 +151,8 @@ struct Findings {
     failing: BTreeMap<String, String>,
     /// Constraints over what is hidden.
     oracles: Oracles,
+    /// Triggers that are set off and not permitted.
+    triggers: TriggerPermits,
     /// By relation: whether anybody sees a row, and the policies that let it be selected.
     selectable: BTreeMap<String, (bool, Vec<String>)>,
 }
@@ -450,6 +453,9 @@ impl Findings {
         }
         warn(Rule::ConstraintTells, warnings, |warnings| {
             self.oracles.report(origins, warnings);
+        });
+        warn(Rule::TriggerRefused, warnings, |warnings| {
+            self.triggers.report(origins, warnings);
         });
         for (id, principal) in self.failing {
             let message = format!("the policy fails to evaluate for {principal}, which denies");

@@ -11,7 +11,7 @@ use cedar_policy::{
 };
 use serde_json::Value;
 
-use crate::catalog::{Catalog, Relation};
+use crate::catalog::{Catalog, Relation, RelationKind};
 use crate::dialect::Dialect;
 use crate::policy::{
     cedar::{
@@ -19,10 +19,10 @@ use crate::policy::{
         by_action::covers,
         failure::Failure,
         named_relations::NamedRelations,
-        schema::{PolicyAction, ROW_ACTIONS},
+        schema::{PolicyAction, ROW_ACTIONS, ROW_NAMESPACE, row_type},
         schemas::Schemas,
     },
-    lint::attributes,
+    lint::{attributes, entity_ids::OF_VIRTUAL},
     load::{
         diagnostic::{PolicyProblem, Source, probably},
         source::{Located, Origins},
@@ -175,8 +175,7 @@ impl<'a> Validation<'a> {
             Ok((_, result)) => {
                 for error in result.validation_errors() {
                     let found = self.place(error.policy_id(), DetailedError::from(error));
-                    let explain =
-                        |problem| explain(problem, self.principals, self.catalog.dialect());
+                    let explain = |problem| explain(problem, self.principals, self.catalog);
                     problems.extend(found.into_iter().map(explain));
                 }
             }
@@ -278,8 +277,27 @@ fn group_of_actions(policy: &Policy) -> Option<String> {
     is_group.then(|| format!("`{id}` is a group of actions: write `action in {uid}`"))
 }
 
+/// What to write for the type of a row whose table is called so, and is spelled otherwise or cannot be named.
+fn explain_row_type(written: &str, catalog: &Catalog) -> Option<String> {
+    let mut relations = catalog.relations().iter();
+    let meant = relations.find(|relation| {
+        let plain = format!(
+            "{ROW_NAMESPACE}::{}::{}",
+            relation.policy_schema, relation.key
+        );
+        plain == written
+    })?;
+    match meant.kind {
+        RelationKind::Virtual => Some(OF_VIRTUAL.to_owned()),
+        RelationKind::Table | RelationKind::View | RelationKind::Materialized => {
+            Some(format!("did you mean `{}`?", row_type(meant)))
+        }
+        RelationKind::System => None,
+    }
+}
+
 /// A mistake that Cedar found, with what to do about it where Cedar does not know.
-fn explain(problem: PolicyProblem, principals: &Source<'_>, dialect: Dialect) -> PolicyProblem {
+fn explain(problem: PolicyProblem, principals: &Source<'_>, catalog: &Catalog) -> PolicyProblem {
     let PolicyProblem { message, .. } = &problem;
     let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
     let numbers = |side: &str| side == "Long";
@@ -311,8 +329,11 @@ fn explain(problem: PolicyProblem, principals: &Source<'_>, dialect: Dialect) ->
                 }
             })
         }
+        ([.., written], _) if message.contains("unrecognized entity type `") => {
+            explain_row_type(written, catalog)
+        }
         (_, Some((left, right)))
-            if dialect == Dialect::Mysql
+            if catalog.dialect() == Dialect::Mysql
                 && (numbers(left) && truths(right) || truths(left) && numbers(right)) =>
         {
             Some("BOOLEAN is a number there: compare with `1` or `0`".to_owned())

@@ -27,6 +27,7 @@ use crate::resolve::{
         self_assignment::stays, side_effects::Updated, target::target_name,
         write_filter::WriteFilter,
     },
+    change_permission::Changes,
     expr::user_cast::AssignedValue,
     names::unknown_column,
     query::{Ctes, not_reading},
@@ -70,8 +71,10 @@ impl<'a> Resolver<'a> {
             | SetExpr::Table(_) => return Ok(None),
         };
         // Where no policy permits a change, no statement is looked at further.
-        if !self.visible.may_write() {
-            return Err(not_reading(verb));
+        match self.visible.changes() {
+            Changes::Permitted => {}
+            Changes::NotHere => return Err(not_reading(verb)),
+            Changes::Unpermitted => return Err(self.refuse_changes(verb)),
         }
         match body {
             SetExpr::Insert(Statement::Insert(insert)) => self.insert(insert, ctes).map(Some),

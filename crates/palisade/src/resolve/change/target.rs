@@ -279,7 +279,8 @@ impl<'a> Resolver<'a> {
         match (target, relation) {
             (Some(target), Some(relation)) => Ok((relation, target)),
             _ => Err(refuse_unsupported(
-                "a target that is no table, or columns without the table's name where several are joined",
+                "a change of a join that sets columns of several tables, or columns without their table's name (write one UPDATE a \
+                 table, with the table's name before each column),",
             )),
         }
     }

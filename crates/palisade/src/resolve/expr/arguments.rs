@@ -206,7 +206,7 @@ impl<'a> Resolver<'a> {
             // The server's max_allowed_packet bounds every value
             // (<https://dev.mysql.com/doc/refman/8.4/en/string-functions.html>).
             _ if self.catalog.dialect() == Dialect::Mysql => Ok(()),
-            _ if self.is_plain_size(expr, MAX_SIZE_TERMS) => {
+            _ if self.is_plain_size(expr, MAX_SIZE_TERMS, scope) => {
                 // What the second resolution will find in the text, this one has to know of.
                 let cap = || Expr::Value(Value::Number(most.to_string(), false).into());
                 let operands = self.operands(expr, &cap(), scope);
@@ -246,13 +246,14 @@ impl<'a> Resolver<'a> {
             }
             _ => Err(Rejection::new(
                 Code::LimitCost,
-                "the size that a call asks for must be a number, a column, or made from columns and lengths by + - * /",
+                "the size that a call asks for must be a number, a column, or made from columns, lengths and count(*) by + - * /, \
+                 rounding, coalesce and casts to integer. Compute anything else in a subquery, and name its column here",
             )),
         }
     }
 
     /// Whether an expression is made from numbers, columns and lengths by arithmetic alone.
-    fn is_plain_size(&self, expr: &Expr, depth: usize) -> bool {
+    fn is_plain_size(&self, expr: &Expr, depth: usize, scope: &Scope<'a, '_>) -> bool {
         let Some(depth) = depth.checked_sub(1) else {
             return false;
         };
@@ -263,7 +264,20 @@ impl<'a> Resolver<'a> {
             | Expr::UnaryOp {
                 op: UnaryOperator::Minus,
                 expr: inner,
-            } => self.is_plain_size(inner, depth),
+            } => self.is_plain_size(inner, depth, scope),
+            Expr::Cast {
+                kind: _,
+                expr: inner,
+                data_type:
+                    DataType::Int(None)
+                    | DataType::Integer(None)
+                    | DataType::SmallInt(None)
+                    | DataType::BigInt(None)
+                    | DataType::Int2(None)
+                    | DataType::Int4(None)
+                    | DataType::Int8(None),
+                format: None,
+            } => self.is_plain_size(inner, depth, scope),
             Expr::BinaryOp {
                 left,
                 op:
@@ -273,8 +287,8 @@ impl<'a> Resolver<'a> {
                     | BinaryOperator::Divide
                     | BinaryOperator::Modulo),
                 right,
-            } if self.is_engines_own(&op.to_string()) => {
-                self.is_plain_size(left, depth) && self.is_plain_size(right, depth)
+            } if self.is_engines_own_for(&op.to_string(), left, right, scope) => {
+                self.is_plain_size(left, depth, scope) && self.is_plain_size(right, depth, scope)
             }
             Expr::Function(Function {
                 name,
@@ -293,30 +307,47 @@ impl<'a> Resolver<'a> {
             }) => {
                 // Its name was resolved before, so that one of PostgreSQL's own stands with its schema.
                 let name = name.to_string();
-                let name = match self.catalog.dialect() {
-                    Dialect::Postgres => name.strip_prefix("pg_catalog."),
-                    Dialect::Sqlite | Dialect::Mysql => Some(name.as_str()),
-                };
-                let measures = matches!(
-                    name,
-                    Some("length" | "char_length" | "character_length" | "octet_length")
-                );
+                let name = name.strip_prefix("pg_catalog.").unwrap_or(&name);
+                let counts_rows = matches!(name, "count")
+                    && matches!(
+                        args.as_slice(),
+                        [FunctionArg::Unnamed(FunctionArgExpr::Wildcard)]
+                    );
                 let is_plain = |arg: &FunctionArg| match arg {
                     FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(_))) => true,
                     FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => {
-                        self.is_plain_size(expr, depth)
+                        self.is_plain_size(expr, depth, scope)
                     }
                     _ => false,
                 };
-                measures
+                let is_plain_call = PLAIN_SIZES.contains(&name) && args.iter().all(is_plain);
+                self.is_engines_function(name)
                     && clauses.is_empty()
                     && within_group.is_empty()
-                    && args.iter().all(is_plain)
+                    && (counts_rows || is_plain_call)
             }
             _ => false,
         }
     }
 }
+
+/// Functions of one value, the same whenever they are asked, of which a size may be made.
+const PLAIN_SIZES: &[&str] = &[
+    "abs",
+    "array_length",
+    "cardinality",
+    "ceil",
+    "ceiling",
+    "char_length",
+    "character_length",
+    "coalesce",
+    "floor",
+    "greatest",
+    "least",
+    "length",
+    "octet_length",
+    "round",
+];
 
 /// How deep an expression may be that a call takes for a size: it stands twice in what is printed.
 const MAX_SIZE_TERMS: usize = 4;

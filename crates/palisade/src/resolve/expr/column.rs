@@ -135,7 +135,9 @@ impl<'a> Resolver<'a> {
                     && qualifier.is_none()
                     && ident.quote_style == Some('"') =>
             {
-                let literal = Value::SingleQuotedString(decode(ident).replace('\'', "''"));
+                let text = decode(ident);
+                let literal = Value::SingleQuotedString(text.replace('\'', "''"));
+                self.quoted_texts.insert(text.into_owned());
                 *expr = Expr::Value(literal.into());
                 return Ok(());
             }
@@ -324,7 +326,7 @@ impl<'a> Resolver<'a> {
         Ok(())
     }
 
-    /// `(t).c` of a table in FROM is `t.c`.
+    /// `(t).c` of a table in FROM is `t.c`, with subscripts and fields behind it or not.
     fn row_field(&self, expr: &mut Expr, scope: &Scope<'a, '_>) -> Result<bool, Rejection> {
         let Expr::CompoundFieldAccess { root, access_chain } = expr else {
             return Ok(false);
@@ -333,14 +335,20 @@ impl<'a> Resolver<'a> {
         while let Expr::Nested(nested) = inner {
             inner = nested;
         }
-        let (Expr::Identifier(table), [AccessExpr::Dot(Expr::Identifier(field))]) =
+        let (Expr::Identifier(table), [AccessExpr::Dot(Expr::Identifier(field)), rest @ ..]) =
             (inner, access_chain.as_slice())
         else {
             return Ok(false);
         };
         match scope.find(None, &self.key(table)) {
             Found::WholeRow(..) => {
-                *expr = Expr::CompoundIdentifier(vec![table.clone(), field.clone()]);
+                let column = Expr::CompoundIdentifier(vec![table.clone(), field.clone()]);
+                if rest.is_empty() {
+                    *expr = column;
+                } else {
+                    **root = column;
+                    access_chain.remove(0);
+                }
                 Ok(true)
             }
             Found::Column(..)

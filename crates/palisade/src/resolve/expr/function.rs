@@ -10,6 +10,7 @@ use crate::resolve::{
     expr::{
         ExprContext,
         operand_class::{OperandClass, Operands},
+        other_engines::find_counterpart,
     },
     query::Ctes,
     refuse_unsupported,
@@ -56,7 +57,7 @@ impl<'a> Resolver<'a> {
                 ObjectNamePart::Identifier(schema),
                 ObjectNamePart::Identifier(ident),
             ] if dialect != Dialect::Sqlite => (Some(self.table_key(schema)), ident),
-            _ => return Err(unknown(&name.to_string())),
+            _ => return Err(unknown(&name.to_string(), dialect)),
         };
         let key = self.key(ident);
         let mut candidates: Vec<&'a FunctionDef> = self
@@ -66,7 +67,7 @@ impl<'a> Resolver<'a> {
             .filter(|def| !def.kinds.procedure || def.kinds.scalar)
             .collect();
         if candidates.is_empty() {
-            return Err(unknown(&decode(ident)));
+            return Err(unknown(&decode(ident), dialect));
         }
         // In PostgreSQL's own definitions of views, its own functions need no schema.
         if dialect == Dialect::Postgres && schema.is_none() && self.is_below() {
@@ -419,9 +420,10 @@ pub(in crate::resolve) fn not_this_form(called: &Called<'_>) -> Rejection {
     )
 }
 
-pub(in crate::resolve) fn unknown(name: &str) -> Rejection {
-    Rejection::new(
-        Code::FunctionUnknown,
-        format!("there is no function `{name}`"),
-    )
+fn unknown(name: &str, dialect: Dialect) -> Rejection {
+    let message = match find_counterpart(name, dialect) {
+        Some(text) => format!("there is no function `{name}` on this engine: write {text}"),
+        None => format!("there is no function `{name}`"),
+    };
+    Rejection::new(Code::FunctionUnknown, message)
 }

@@ -9,6 +9,7 @@ pub(in crate::resolve) mod literal;
 pub(in crate::resolve) mod operand_class;
 pub(in crate::resolve) mod operand_reading;
 pub(in crate::resolve) mod operator;
+mod other_engines;
 pub(in crate::resolve) mod regex_cost;
 pub(in crate::resolve) mod totality;
 pub(in crate::resolve) mod user_cast;

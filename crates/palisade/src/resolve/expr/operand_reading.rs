@@ -269,6 +269,32 @@ impl<'a> Resolver<'a> {
             .any(|def| def.name == symbol)
     }
 
+    /// Whether the engine chooses no operator that the database adds for these operands.
+    pub(in crate::resolve) fn is_engines_own_for(
+        &self,
+        symbol: &str,
+        left: &Expr,
+        right: &Expr,
+        scope: &Scope<'a, '_>,
+    ) -> bool {
+        if self.is_engines_own(symbol) {
+            return true;
+        }
+        let operands = self.operands(left, right, scope);
+        !self
+            .catalog
+            .operators()
+            .iter()
+            .any(|def| def.name == symbol && operands.may_choose(symbol, &def.left, &def.right))
+    }
+
+    /// Whether no function of the database has this name.
+    pub(in crate::resolve) fn is_engines_function(&self, name: &str) -> bool {
+        self.catalog
+            .functions_named(name)
+            .all(|def| matches!(def.schema.as_deref(), None | Some("pg_catalog")))
+    }
+
     fn result_of(
         &self,
         op: &BinaryOperator,

@@ -41,6 +41,12 @@ impl<'a> Resolver<'a> {
             let right = scope.sources.len();
             self.table_factor(relation, scope, ctes)?;
             match join_operator {
+                // `FULL` is an alias there: the engine would read an inner join.
+                JoinOperator::FullOuter(_) if self.catalog.dialect() == Dialect::Mysql => {
+                    return Err(refuse_unsupported(
+                        "FULL JOIN, which MySQL and MariaDB do not have (write a LEFT JOIN, UNION ALL, and a RIGHT JOIN whose left side IS NULL),",
+                    ));
+                }
                 JoinOperator::Join(constraint)
                 | JoinOperator::Inner(constraint)
                 | JoinOperator::Left(constraint)

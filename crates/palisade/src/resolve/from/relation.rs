@@ -57,9 +57,13 @@ impl<'a> Resolver<'a> {
         let shown = self.table_name(last).into_owned();
         let schema = schema.map(|schema| self.table_key(schema).into_owned());
         let key = self.table_key(last).into_owned();
+        // MariaDB compares these names without regard to case, whatever it does with those of tables
+        // (`With_clause::find_table_def` in its source).
+        let cte = ctes.find(&self.key(last));
         if schema.is_none()
-            && let Some(cte) = ctes.find(&key)
+            && let Some(cte) = cte
         {
+            self.refuse_other_case(&cte.written, &key, &shown)?;
             let Some(columns) = cte.columns.clone() else {
                 let why = if cte.changes {
                     "gives no rows without RETURNING"
@@ -77,7 +81,7 @@ impl<'a> Resolver<'a> {
             *last = cte.name.clone();
             // Engines plan it again for each reading.
             self.count_relation(1)?;
-            self.failures.read_cte(&key);
+            self.failures.read_cte(&cte.key);
             self.arms = cte.arms;
             return self.alias_source(alias, Some(key.into()), None, Columns::Derived(columns));
         }
@@ -101,6 +105,25 @@ impl<'a> Resolver<'a> {
         }
         let relation = self.in_catalog(schema.as_deref(), &key, &shown)?;
         self.relation(name, relation, alias, &shown)
+    }
+
+    /// Refuses a name that is a table's as it is written and a CTE's in other letters: MariaDB reads the CTE, MySQL the table
+    /// (<https://dev.mysql.com/doc/refman/8.4/en/identifier-case-sensitivity.html>).
+    fn refuse_other_case(&self, written: &str, key: &str, shown: &str) -> Result<(), Rejection> {
+        let Some(relation) = self.catalog.lookup(key) else {
+            return Ok(());
+        };
+        if written == key || self.visible.relation(relation.id)?.visibility == Visibility::Absent {
+            return Ok(());
+        }
+        Err(Rejection::new(
+            Code::NameAmbiguous,
+            format!(
+                "`{shown}` is a table, and `{}` a common table expression: MySQL and MariaDB read such names differently. \
+                 Give the common table expression another name",
+                written
+            ),
+        ))
     }
 
     /// The relation of the catalog called `key`, in the search path or in `schema`; both are folded.

@@ -23,6 +23,8 @@ pub(in crate::resolve) struct Ctes<'c> {
 
 pub(in crate::resolve) struct CteEntry<'c> {
     pub(in crate::resolve) key: String,
+    /// Its name as the statement spells it, folded as names of tables are.
+    pub(in crate::resolve) written: String,
     /// The name it has in our text.
     pub(in crate::resolve) name: Ident,
     /// Its columns; none while its own non-recursive query is being read, and none of a change that gives
@@ -85,11 +87,12 @@ impl<'a> Resolver<'a> {
         }
         // Without RECURSIVE the name of a CTE means something else inside it.
         let sees_itself = recursive || self.catalog.dialect() == Dialect::Sqlite;
-        let key = self.table_key(name).into_owned();
+        let key = self.key(name).into_owned();
+        let written = self.table_key(name).into_owned();
         let named = relations_named(query, self);
         self.spend_on(rest.len())?;
         for later in rest.iter() {
-            let later = self.table_key(&later.alias.name);
+            let later = self.key(&later.alias.name);
             if later == key {
                 return Err(Rejection::new(
                     Code::NameAmbiguous,
@@ -104,7 +107,7 @@ impl<'a> Resolver<'a> {
             }
         }
         self.rename(name, &key);
-        self.ctes.insert(self.table_key(name).into_owned());
+        self.ctes.insert(self.key(name).into_owned());
         let mut names = Vec::with_capacity(columns.len());
         for column in columns.iter_mut() {
             if column.data_type.is_some() {
@@ -129,6 +132,7 @@ impl<'a> Resolver<'a> {
         let reads_itself = named.contains(&key);
         let mut entry = CteEntry {
             key,
+            written,
             name: name.clone(),
             columns: None,
             arms: 1,
@@ -180,19 +184,30 @@ impl<'a> Resolver<'a> {
     }
 
     /// A CTE that has a relation's name gets another: if the engine and we ever disagree about what
-    /// is in scope, the engine finds nothing instead of the relation.
+    /// is in scope, the engine finds nothing instead of the relation. So does a CTE that has such another name, since it would stand
+    /// before the renamed one. And so does a name whose letters MariaDB may compare in another way.
     fn rename(&mut self, name: &mut Ident, key: &str) {
-        if self.catalog.lookup(key).is_some() || self.is_reserved(key) {
-            loop {
-                self.renamed += 1;
-                let fresh = format!("{key}_cte{}", self.renamed);
-                if self.catalog.lookup(&fresh).is_none() {
-                    *name = self.encode(&fresh);
-                    return;
-                }
-            }
+        let is_compared_alike = self.catalog.dialect() != Dialect::Mysql || key.is_ascii();
+        let is_free = |name: &str| {
+            !self.catalog.has_relation_like(name)
+                && !self.is_reserved(name)
+                && !self.fresh_ctes.contains(name)
+        };
+        if is_compared_alike && is_free(key) {
+            self.normalise(name);
+            return;
         }
-        self.normalise(name);
+        // PostgreSQL cuts names at 63 bytes. What begins as a name of the engine's own is one.
+        let stem: String = match is_compared_alike && !self.is_reserved(key) {
+            true => key.chars().take(12).collect(),
+            false => "named".to_owned(),
+        };
+        let fresh = (self.fresh_ctes.len() + 1..)
+            .map(|n| format!("{stem}_cte{n}"))
+            .find(|fresh| is_free(fresh) && !self.ctes.contains(fresh))
+            .unwrap_or_default();
+        *name = self.encode(&fresh);
+        self.fresh_ctes.insert(fresh);
     }
 }
 
@@ -207,7 +222,7 @@ pub(in crate::resolve) fn relations_named(
         if let [part] = name.0.as_slice()
             && let Some(ident) = part.as_ident()
         {
-            named.insert(resolver.table_key(ident).into_owned());
+            named.insert(resolver.key(ident).into_owned());
         }
         ControlFlow::Continue(())
     });

@@ -17,6 +17,7 @@ use sqlparser::ast::{
 
 use crate::resolve::{
     Mode, Position, Resolver,
+    change_permission::Changes,
     query::cte::uneven,
     refuse_unsupported,
     scope::{Origin, Output, Scope},
@@ -297,11 +298,29 @@ impl<'a> Resolver<'a> {
 
     /// The refusal of a change where only a query can stand.
     fn not_here(&self, verb: &str) -> Rejection {
-        if self.visible.may_write() {
-            refuse_unsupported(&format!("{verb} inside of a query"))
-        } else {
-            not_reading(verb)
+        match self.visible.changes() {
+            Changes::Permitted => refuse_unsupported(&format!("{verb} inside of a query")),
+            Changes::NotHere => not_reading(verb),
+            Changes::Unpermitted => self.refuse_changes(verb),
         }
+    }
+
+    /// The refusal of a change where no policy permits any. The operator is told what to begin with.
+    pub(in crate::resolve) fn refuse_changes(&self, verb: &str) -> Rejection {
+        let action = if verb == "INSERT" {
+            "insert"
+        } else if verb == "DELETE" {
+            "delete"
+        } else {
+            "update"
+        };
+        let message = format!("no policy permits {verb}, or any other change, of anything");
+        Rejection::new(Code::StatementNotAllowed, message).with_operator_detail(format!(
+            "no policy permits a change to {}. Begin with a policy of a table, and \
+             what else is needed is told then: \
+             `permit (principal, action == Action::\"{action}\", resource == Table::\"SCHEMA.TABLE\");`",
+            self.visible.shown_principal(),
+        ))
     }
 
     fn values(

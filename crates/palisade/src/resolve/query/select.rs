@@ -13,11 +13,11 @@ use crate::resolve::{
     expr::column::unknown_qualifier,
     query::{Ctes, group_by_key::Used},
     refuse_unsupported,
-    scope::{Found, Origin, Output, Scope},
+    scope::{Found, Output, Scope},
 };
 use crate::{
-    access::Usage, catalog::RelationKind, code::Code, dialect::Dialect, lineage::Lineage,
-    rejection::Rejection, syntax::output_name,
+    access::Usage, code::Code, dialect::Dialect, lineage::Lineage, rejection::Rejection,
+    syntax::output_name,
 };
 
 /// Where the items of a SELECT list stand.
@@ -526,8 +526,8 @@ impl<'a> Resolver<'a> {
         ))
     }
 
-    /// How a column is spelled, if not as it is `called`, that MySQL names as it is spelled: that of a table, and not of a view or
-    /// a subquery.
+    /// How a column is spelled, if not as it is `called`. MySQL and MariaDB name a table's column as it is spelled, and one of a
+    /// view or subquery so or as it is called there, by how they run it; with an alias they have no choice.
     fn spelled_otherwise(
         &self,
         expr: &Expr,
@@ -547,25 +547,19 @@ impl<'a> Resolver<'a> {
         if spelled == called {
             return None;
         }
-        let Found::Column(origin, _) = scope.find(qualifier.as_deref(), &self.key(name)) else {
-            return None;
-        };
-        let is_of_table = match origin.columns().first() {
-            Some(id) => self
-                .catalog
-                .relation(id.relation)
-                .is_some_and(|r| match r.kind {
-                    RelationKind::Table | RelationKind::System => {
-                        !matches!(origin, Origin::Derived(_))
-                    }
-                    RelationKind::View | RelationKind::Materialized | RelationKind::Virtual => {
-                        false
-                    }
-                }),
-            // Columns of the server's own that no policy names have no lineage.
-            None => !self.access.system.is_empty(),
-        };
-        is_of_table.then(|| spelled.into())
+        match scope.find(qualifier.as_deref(), &self.key(name)) {
+            Found::Column(..) => Some(spelled.into()),
+            Found::Alias(_)
+            | Found::WholeRow(_)
+            | Found::RowIdAlias {
+                origin: _,
+                qualifier: _,
+                name: _,
+            }
+            | Found::RowId
+            | Found::Ambiguous
+            | Found::Nothing => None,
+        }
     }
 }
 

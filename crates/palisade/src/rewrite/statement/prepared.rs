@@ -28,7 +28,7 @@ use crate::rewrite::{
 };
 use crate::{
     access::AccessSet,
-    answer::{EmptyReason, MaskedUse, OutputColumn, RowBound, ScanPlan},
+    answer::{EmptyReason, MaskedUse, OutputColumn, QuotedText, RowBound, ScanPlan},
     catalog::{Catalog, Change, ColumnId, RelationId, functions::Safety},
     code::Code,
     ident,
@@ -40,6 +40,9 @@ use crate::{
     syntax::{self, Explain, Outline, ParsedDefinition, ParsedQuery},
     value::{Params, Placeholder, Value},
 };
+
+/// Words in double quotes of which an answer tells that they were read as texts: one shows the mistake.
+const MAX_QUOTED_TEXTS: usize = 8;
 
 /// A rewritten statement before values are bound to it, for one principal. Only `verify` and `verify_definition` make
 /// one, of a text that was resolved again and touches what was permitted.
@@ -303,6 +306,7 @@ impl Prepared {
                 max_cell_bytes: limits.max_cell_bytes,
                 if_empty: EmptyReason::NoMatch,
                 masked_uses: Vec::new(),
+                quoted_texts: Vec::new(),
                 identities: Vec::new(),
                 tokens: Vec::new(),
             },
@@ -365,6 +369,9 @@ impl Prepared {
             + self.scan_plan.identities.len() * size_of::<Option<ColumnId>>()
             + (self.scan_plan.masked_uses.iter())
                 .map(|used| 3 * STRING + used.bytes())
+                .sum::<usize>()
+            + (self.scan_plan.quoted_texts.iter())
+                .map(|text| 2 * STRING + text.0.len())
                 .sum::<usize>()
             + self.engine_reads.bytes(2 * STRING)
             + self
@@ -609,6 +616,12 @@ impl Draft<'_> {
                     if_empty
                 },
                 masked_uses,
+                quoted_texts: facts
+                    .quoted_texts
+                    .into_iter()
+                    .map(QuotedText)
+                    .take(MAX_QUOTED_TEXTS)
+                    .collect(),
                 identities,
                 tokens,
             },

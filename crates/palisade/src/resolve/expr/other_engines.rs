@@ -1,0 +1,236 @@
+//! What to write for functions that other engines have. Models and people write those of the engine that they know best.
+
+use crate::dialect::Dialect;
+
+/// A function, and what stands in its place on SQLite, PostgreSQL, and MySQL and MariaDB; nothing where it is no question.
+struct Counterpart {
+    name: &'static str,
+    sqlite: &'static str,
+    postgres: &'static str,
+    mysql: &'static str,
+}
+
+/// What to write on `dialect` in the place of the function `name`, which it does not have.
+pub(in crate::resolve) fn find_counterpart(name: &str, dialect: Dialect) -> Option<&'static str> {
+    let name = name.to_ascii_lowercase();
+    let found = COUNTERPARTS.iter().find(|entry| entry.name == name)?;
+    let text = match dialect {
+        Dialect::Sqlite => found.sqlite,
+        Dialect::Postgres => found.postgres,
+        Dialect::Mysql => found.mysql,
+    };
+    (!text.is_empty()).then_some(text)
+}
+
+const fn counterpart(
+    name: &'static str,
+    sqlite: &'static str,
+    postgres: &'static str,
+    mysql: &'static str,
+) -> Counterpart {
+    Counterpart {
+        name,
+        sqlite,
+        postgres,
+        mysql,
+    }
+}
+
+const COUNTERPARTS: &[Counterpart] = &[
+    counterpart("any_value", "min(x)", "min(x)", "MIN(x)"),
+    counterpart("array_agg", "json_group_array(x)", "", "JSON_ARRAYAGG(x)"),
+    counterpart("bool_and", "min(x)", "", "MIN(x)"),
+    counterpart("bool_or", "max(x)", "", "MAX(x)"),
+    counterpart(
+        "charindex",
+        "instr(x, part)",
+        "strpos(x, part)",
+        "LOCATE(part, x)",
+    ),
+    counterpart("curdate", "date('now')", "current_date", ""),
+    counterpart("date_add", "date(x, '+1 day')", "x + interval '1 day'", ""),
+    counterpart(
+        "date_format",
+        "strftime('%Y-%m', x)",
+        "to_char(x, 'YYYY-MM')",
+        "",
+    ),
+    counterpart("date_part", "strftime('%Y', x)", "", "EXTRACT(YEAR FROM x)"),
+    counterpart("date_sub", "date(x, '-1 day')", "x - interval '1 day'", ""),
+    counterpart(
+        "date_trunc",
+        "strftime('%Y-%m-01', x), or date(x, 'start of month')",
+        "",
+        "DATE_FORMAT(x, '%Y-%m-01')",
+    ),
+    counterpart(
+        "dateadd",
+        "date(x, '+1 day')",
+        "x + interval '1 day'",
+        "x + INTERVAL 1 DAY",
+    ),
+    counterpart(
+        "datediff",
+        "julianday(a) - julianday(b)",
+        "a::date - b::date",
+        "",
+    ),
+    counterpart("day", "strftime('%d', x)", "extract(day FROM x)", ""),
+    counterpart(
+        "find_in_set",
+        "instr(',' || list || ',', ',' || x || ',') > 0",
+        "x = ANY (string_to_array(list, ','))",
+        "",
+    ),
+    counterpart(
+        "from_unixtime",
+        "datetime(x, 'unixepoch')",
+        "to_timestamp(x)",
+        "",
+    ),
+    counterpart(
+        "generate_series",
+        "a recursive WITH",
+        "",
+        "a recursive WITH",
+    ),
+    counterpart("getdate", "datetime('now')", "now()", "NOW()"),
+    counterpart("group_concat", "", "string_agg(x, ',')", ""),
+    counterpart(
+        "if",
+        "iif(condition, a, b)",
+        "CASE WHEN condition THEN a ELSE b END",
+        "",
+    ),
+    counterpart("ifnull", "", "coalesce(x, y)", ""),
+    counterpart(
+        "iif",
+        "",
+        "CASE WHEN condition THEN a ELSE b END",
+        "IF(condition, a, b)",
+    ),
+    counterpart("instr", "", "strpos(x, part)", ""),
+    counterpart(
+        "isnull",
+        "coalesce(x, y)",
+        "coalesce(x, y)",
+        "COALESCE(x, y)",
+    ),
+    counterpart("json_agg", "json_group_array(x)", "", "JSON_ARRAYAGG(x)"),
+    counterpart("json_arrayagg", "json_group_array(x)", "json_agg(x)", ""),
+    counterpart(
+        "json_build_object",
+        "json_object('key', x)",
+        "",
+        "JSON_OBJECT('key', x)",
+    ),
+    counterpart("json_extract", "", "x ->> 'key', or x #>> '{a,b}'", ""),
+    counterpart("json_object", "", "json_build_object('key', x)", ""),
+    counterpart("json_unquote", "x ->> '$.key'", "x ->> 'key'", ""),
+    counterpart("jsonb_agg", "json_group_array(x)", "", "JSON_ARRAYAGG(x)"),
+    counterpart("left", "substr(x, 1, n)", "", ""),
+    counterpart("len", "length(x)", "length(x)", "CHAR_LENGTH(x)"),
+    counterpart(
+        "listagg",
+        "group_concat(x, ',')",
+        "string_agg(x, ',')",
+        "GROUP_CONCAT(x SEPARATOR ',')",
+    ),
+    counterpart("locate", "instr(x, part)", "strpos(x, part)", ""),
+    counterpart("month", "strftime('%m', x)", "extract(month FROM x)", ""),
+    counterpart("now", "datetime('now')", "", ""),
+    counterpart("nvl", "coalesce(x, y)", "coalesce(x, y)", "COALESCE(x, y)"),
+    counterpart("rand", "random()", "random()", ""),
+    counterpart("random", "", "", "RAND()"),
+    counterpart(
+        "regexp_matches",
+        "LIKE or GLOB",
+        "",
+        "REGEXP, or REGEXP_SUBSTR(x, pattern)",
+    ),
+    counterpart("right", "substr(x, -n)", "", ""),
+    counterpart(
+        "split_part",
+        "substr(x, 1, instr(x, ',') - 1)",
+        "",
+        "SUBSTRING_INDEX(x, ',', n)",
+    ),
+    counterpart("str_to_date", "date(x)", "to_date(x, 'YYYY-MM-DD')", ""),
+    counterpart(
+        "strftime",
+        "",
+        "to_char(x, 'YYYY-MM')",
+        "DATE_FORMAT(x, '%Y-%m')",
+    ),
+    counterpart(
+        "string_agg",
+        "group_concat(x, ',')",
+        "",
+        "GROUP_CONCAT(x SEPARATOR ',')",
+    ),
+    counterpart("strpos", "instr(x, part)", "", "LOCATE(part, x)"),
+    counterpart(
+        "substring_index",
+        "substr(x, 1, instr(x, ',') - 1)",
+        "split_part(x, ',', n)",
+        "",
+    ),
+    counterpart("sysdate", "datetime('now')", "now()", ""),
+    counterpart(
+        "to_char",
+        "strftime('%Y-%m', x), or printf('%.2f', x)",
+        "",
+        "DATE_FORMAT(x, '%Y-%m'), or FORMAT(x, 2)",
+    ),
+    counterpart("to_date", "date(x)", "", "STR_TO_DATE(x, '%Y-%m-%d')"),
+    counterpart(
+        "to_timestamp",
+        "datetime(x, 'unixepoch')",
+        "",
+        "FROM_UNIXTIME(x)",
+    ),
+    counterpart("truncate", "trunc(x)", "trunc(x, n)", ""),
+    counterpart(
+        "unix_timestamp",
+        "unixepoch(x)",
+        "extract(epoch FROM x)",
+        "",
+    ),
+    counterpart(
+        "unixepoch",
+        "",
+        "extract(epoch FROM x)",
+        "UNIX_TIMESTAMP(x)",
+    ),
+    counterpart("week", "strftime('%W', x)", "extract(week FROM x)", ""),
+    counterpart("year", "strftime('%Y', x)", "extract(year FROM x)", ""),
+];
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn what_other_engines_call_otherwise_is_found() {
+        for (name, dialect, told) in [
+            ("NOW", Dialect::Sqlite, Some("datetime('now')")),
+            ("now", Dialect::Postgres, None),
+            ("IFNULL", Dialect::Postgres, Some("coalesce(x, y)")),
+            (
+                "date_trunc",
+                Dialect::Mysql,
+                Some("DATE_FORMAT(x, '%Y-%m-01')"),
+            ),
+            ("nosuch", Dialect::Mysql, None),
+        ] {
+            assert_eq!(find_counterpart(name, dialect), told, "{name} {dialect}");
+        }
+    }
+
+    #[test]
+    fn each_function_stands_once_and_in_order() {
+        assert!(COUNTERPARTS.is_sorted_by(|a, b| a.name < b.name));
+    }
+}
