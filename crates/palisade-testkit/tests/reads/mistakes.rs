@@ -220,9 +220,10 @@ async fn a_grant_that_is_missing_is_named() {
     assert_eq!(refusal.rejection.code(), Code::DatabaseNotGranted);
     assert!(refusal.incident.is_some());
     let detail = refusal.rejection.operator_detail().unwrap();
+    // The filter stands around a query of all columns that the principal sees.
     assert!(
         detail.ends_with(
-            ", or: GRANT SELECT (\"id\", \"tenant\") ON public.filtered TO \"half_granted\";"
+            ", or: GRANT SELECT (\"id\", \"name\", \"tenant\") ON public.filtered TO \"half_granted\";"
         ),
         "{detail}"
     );
