@@ -198,7 +198,7 @@ fn attacks_that_fail_are_caught() {
         &["--attack-timeout", "300"],
     );
     for (id, part) in [
-        ("refused", "not permitted"),
+        ("refused", "no policy permits"),
         ("forbidden", ""),
         ("masked", "showed nothing"),
         ("spelt", "showed nothing"),

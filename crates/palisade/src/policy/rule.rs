@@ -114,7 +114,7 @@ rules! {
         "whoever runs it is refused", "correct the name";
     TokenGuessed "token-guessed" Nothing: "a column may be written by somebody who reads it as tokens or hashes",
         "right guesses would show; such a change is refused", "permit `write` on other columns";
-    TriggerRefused "trigger-refused" Nothing: "a permit of changes of a table with a trigger, which nobody who may make them may call",
+    TriggerRefused "trigger-refused" Nothing: "a permit of changes of a table with a trigger that none of those who may make them may call",
         "each change that sets the trigger off is refused", "permit `call` of the trigger by its name, once you have read what it does";
     UndoneCondition "undone-condition" Nothing: "a permit shows every row, and another permits some of them by a condition",
         "the condition has no effect for the same principals", "take the wider permit away, or give it a condition";
