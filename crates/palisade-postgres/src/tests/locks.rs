@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use palisade::{guard::BackendErrorKind as Kind, value::Value};
 use palisade_testkit::{ask::Ask as _, rows::Rows};
 
-use super::Shop;
+use super::{ADVISORY_LOCKS, Shop};
 
 /// Statements that are not queries, or that write. No lock needs the account's privileges for these.
 const WRITES: &[&str] = &[
@@ -306,9 +306,8 @@ async fn a_statement_that_fails_in_the_middle_leaves_a_session() {
     let error = query.run_into(&mut rows).await.unwrap_err();
     assert!(error.detail.starts_with("22012"), "{error}");
     assert_eq!(rows.rows.len(), 128);
-    let left =
-        "SELECT (SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'), pg_backend_pid()";
-    let found = shop.query(left).run().await.unwrap();
+    let left = format!("SELECT ({ADVISORY_LOCKS}), pg_backend_pid()");
+    let found = shop.query(&left).run().await.unwrap();
     assert_eq!(found.rows, [[Value::Integer(0), pid]]);
 }
 

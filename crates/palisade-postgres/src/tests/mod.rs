@@ -57,6 +57,10 @@ const SHOP: &str = "
     CREATE PROCEDURE app.act() LANGUAGE sql AS 'DELETE FROM app.users';
 ";
 
+/// How many advisory locks are held in this database. The server has those of other tests as well.
+const ADVISORY_LOCKS: &str = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'
+    AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
+
 /// Set to have the tests run on PostgreSQL 18.
 const EIGHTEEN: &str = "PALISADE_TEST_POSTGRES_18";
 

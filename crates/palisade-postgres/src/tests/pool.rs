@@ -8,7 +8,7 @@ use palisade_testkit::ask::{Ask as _, two_run_and_two_wait};
 use palisade_pool::Connector as _;
 use tokio::runtime::Handle;
 
-use super::Shop;
+use super::{ADVISORY_LOCKS, Shop};
 use crate::{
     PostgresBackend, PostgresConfig,
     connect::{Cleaning, Connector},
@@ -30,7 +30,7 @@ impl Shop {
 #[tokio::test]
 async fn a_cleaning_that_failed_is_done_again_before_the_session_is_used() {
     let shop = Shop::new("again").await;
-    let locks = || shop.ask("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'");
+    let locks = || shop.ask(ADVISORY_LOCKS);
     let connector =
         Connector::new(&PostgresConfig::from_url(&shop.server.url(&shop.database)).unwrap());
     let mut session = connector.connect(&Handle::current()).await.unwrap();
@@ -60,10 +60,10 @@ async fn a_cleaning_that_failed_is_done_again_before_the_session_is_used() {
 #[tokio::test]
 async fn nothing_of_a_statement_is_left_to_the_next() {
     let shop = Shop::with("clean", |config| config.connections(1, 8)).await;
-    let state = "SELECT current_setting('search_path') || current_setting('work_mem') || current_setting('TimeZone')
+    let state = &format!("SELECT current_setting('search_path') || current_setting('work_mem') || current_setting('TimeZone')
          || current_user || session_user || coalesce(current_setting('my.var', true), '')
-         || (SELECT count(*) FROM pg_locks WHERE locktype = 'advisory')
-         || (SELECT count(*) FROM pg_listening_channels()) || (SELECT count(*) FROM pg_cursors) || pg_backend_pid()";
+         || ({ADVISORY_LOCKS})
+         || (SELECT count(*) FROM pg_listening_channels()) || (SELECT count(*) FROM pg_cursors) || pg_backend_pid()");
     let before = shop.query(state).cell().await;
     for sql in [
         "SELECT set_config('search_path', 'hr', false), set_config('work_mem', '1GB', false), set_config('my.var', 'left', false)",

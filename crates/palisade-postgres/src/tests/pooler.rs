@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use palisade::{catalog::Change, guard::BackendErrorKind, session::Principal, value::Value};
 use palisade_testkit::{ask::Ask as _, servers::PgBouncer};
 
-use super::{Kind, Query, Shop};
+use super::{ADVISORY_LOCKS, Kind, Query, Shop};
 use crate::{PostgresBackend, PostgresConfig, SettingName};
 
 const NOTES: &str = "
@@ -136,10 +136,7 @@ async fn everything(label: &str, lines: &[&str]) {
         );
         assert_eq!(insert.run().await.unwrap().affected, Some(1));
     }
-    assert_eq!(
-        shop.ask("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'"),
-        "0"
-    );
+    assert_eq!(shop.ask(ADVISORY_LOCKS), "0");
     assert_eq!(left(&pooler, &shop), clean);
 
     // What runs out of time ends on the server, by its clock or by ours, and so does what no caller waits for.
