@@ -253,6 +253,7 @@ fn describe(record: &Value) -> String {
     let mut out = format!("{time}  {}: {}\n", what.join(" "), end.join(", "));
     let mut who = vec![principal];
     for (label, key) in [
+        ("of a change proposed by", "proposed_by"),
         ("session", "session"),
         ("client", "client"),
         ("claims to be", "claimed_client"),

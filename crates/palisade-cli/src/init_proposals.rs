@@ -1,4 +1,5 @@
-//! What `palisade init` proposes of columns whose names say nothing: by their types, their comments, and what values look like.
+//! What `palisade init` proposes of columns whose names say nothing: by their types, their tables, their comments, and what values
+//! look like.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -70,6 +71,15 @@ const WORDS: &[(&str, &str)] = &[
     ("confidential", "personal"),
 ];
 
+/// Names of columns that hold an amount of whatever their table is about.
+const AMOUNTS: &[&str] = &["amount", "value", "total", "base"];
+
+/// Parts of the names of tables about what people earn.
+const PAY_STEMS: &[&str] = &["salar", "payroll", "compensation"];
+
+/// Words in such names that stand by themselves: `wager` is none.
+const PAY_WORDS: &[&str] = &["wage", "wages", "bonus", "bonuses"];
+
 /// Types whose values are addresses of machines.
 const ADDRESSES: &[&str] = &["inet", "inet4", "inet6", "cidr", "macaddr", "macaddr8"];
 
@@ -105,7 +115,7 @@ pub(crate) struct Sample {
     pub(crate) not_sampled: Vec<String>,
 }
 
-/// The proposals for the columns of `wanted` by their types, comments and values. The first that says anything counts.
+/// The proposals for the columns of `wanted` by their types, tables, comments and values. The first that says anything counts.
 pub(crate) fn propose(
     catalog: &Catalog,
     wanted: &BTreeSet<String>,
@@ -119,6 +129,7 @@ pub(crate) fn propose(
             }
             let by_values = || sample?.kinds.get(&column.uid).cloned();
             let said = by_type(column)
+                .or_else(|| by_table(relation, column))
                 .or_else(|| by_comment(catalog, relation, column))
                 .or_else(by_values);
             found.extend(said.map(|(tag, why)| Proposal {
@@ -138,6 +149,20 @@ fn by_type(column: &Column) -> Option<(&'static str, String)> {
         false => find_word(&name.replace('_', " ")).map(|(_, tag)| tag),
     };
     Some((tag?, format!("its type is `{}`", column.type_name)))
+}
+
+/// What an amount is of, which a plain name such as `salaries.amount` leaves to its table to say.
+fn by_table(relation: &Relation, column: &Column) -> Option<(&'static str, String)> {
+    let name = column.key.to_lowercase();
+    let mut words = name.split('_');
+    if !words.any(|word| AMOUNTS.contains(&word)) || name.ends_with("_id") {
+        return None;
+    }
+    let table = relation.key.to_lowercase();
+    let is_of_pay = PAY_STEMS.iter().any(|stem| table.contains(stem))
+        || table.split('_').any(|word| PAY_WORDS.contains(&word));
+    let why = || ("pay", format!("its table is called `{}`", relation.name));
+    is_of_pay.then(why)
 }
 
 fn by_comment(
@@ -343,7 +368,45 @@ fn is_phone(value: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Kind, find_word};
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::{Kind, find_word, propose};
+
+    #[test]
+    fn amounts_of_tables_about_pay_are_pay() {
+        let catalog = palisade_ddl::postgres(
+            "CREATE TABLE salaries (id int, amount int, base_id int, note text);
+             CREATE TABLE bonuses (id int, amount int);
+             CREATE TABLE payroll_runs (id int, total int);
+             CREATE VIEW v_current_salary AS SELECT id, amount FROM salaries;
+             CREATE TABLE wagers (id int, amount int);
+             CREATE TABLE orders (id int, total int);",
+            "d",
+        )
+        .unwrap();
+        let columns = catalog
+            .relations()
+            .iter()
+            .flat_map(|relation| &relation.columns);
+        let wanted = columns.map(|column| column.uid.clone()).collect();
+        let proposed = propose(&catalog, &wanted, None);
+        let found: Vec<_> = (proposed.iter())
+            .map(|one| (one.column.as_str(), one.tag))
+            .collect();
+        assert_eq!(
+            found,
+            [
+                ("public.bonuses.amount", "pay"),
+                ("public.payroll_runs.total", "pay"),
+                ("public.salaries.amount", "pay"),
+                ("public.v_current_salary.amount", "pay"),
+            ]
+        );
+        assert_eq!(
+            proposed.first().unwrap().why,
+            "its table is called `bonuses`"
+        );
+    }
 
     #[test]
     fn values_are_told_by_how_they_look() {

@@ -27,6 +27,8 @@ pub(crate) struct Needs {
     pub(crate) past: BTreeMap<(String, String), BTreeSet<String>>,
     /// What to change, by schema and name; nothing where the database is opened for reading.
     pub(crate) changes: BTreeMap<(String, String), Changes>,
+    /// Functions of the database to call, by schema and name as policies have it.
+    pub(crate) functions: BTreeSet<(String, String)>,
     /// Tables and views to do away with, by schema and name.
     pub(crate) drops: BTreeSet<(String, String)>,
     /// What changes in steps take, where they are asked for.
@@ -95,8 +97,11 @@ pub(crate) fn principals(setup: &Setup) -> BTreeSet<Principal> {
     found
 }
 
+/// The types of principals, whatever else policies declare.
+const PRINCIPAL_KINDS: [&str; 2] = ["Agent", "User"];
+
 /// Ids of `entities.json`. The policies have been loaded: what is not understood here names no principal
-/// that could ask.
+/// that could ask. Roles and other entities ask nothing, so no need is theirs.
 fn entities(sources: &PolicySources) -> Vec<Principal> {
     let json = sources.entities.as_deref().unwrap_or("[]");
     let json: serde_json::Value = serde_json::from_str(json).unwrap_or_default();
@@ -107,7 +112,8 @@ fn entities(sources: &PolicySources) -> Vec<Principal> {
             let uid = entity.get("uid")?;
             let uid = uid.get("__entity").unwrap_or(uid);
             let (kind, id) = (uid.get("type")?.as_str()?, uid.get("id")?.as_str()?);
-            Some(Principal::new(kind, id))
+            let asks = PRINCIPAL_KINDS.contains(&kind);
+            asks.then(|| Principal::new(kind, id))
         })
         .collect()
 }
@@ -141,6 +147,7 @@ pub(crate) fn needs(
     let prospect = firewall
         .prospect()
         .map_err(|error| Failure::Internal(error.to_string()))?;
+    let functions = list_named_functions(firewall.catalog(), firewall.sources());
     let relations = firewall.catalog().relations().iter();
     let by_name = relations.map(|r| (r.database_name(), r)).collect();
     let sessions = principals.iter().flat_map(|principal| {
@@ -167,6 +174,14 @@ pub(crate) fn needs(
             Err(why) => {
                 let text = format!("no change for {principal}: {}", why.code());
                 note(&mut needs.notes, text);
+            }
+        }
+        for ((schema, name), call) in &functions {
+            let decision = session
+                .check(call)
+                .map_err(|error| Failure::Internal(error.to_string()))?;
+            if decision.is_ok() {
+                needs.functions.insert((schema.clone(), name.clone()));
             }
         }
         for relation in visible.iter().filter(|relation| !is_system(relation)) {
@@ -201,6 +216,31 @@ pub(crate) fn needs(
     needs.notes.sort();
     needs.notes.dedup();
     Ok(needs)
+}
+
+/// The functions of the database that policies name, without which none is permitted, each with a statement that calls it.
+fn list_named_functions(
+    catalog: &Catalog,
+    sources: &PolicySources,
+) -> Vec<((String, String), String)> {
+    let is_named = |uid: &str| {
+        let literal = format!("{uid:?}");
+        (sources.policies.iter()).any(|file| file.text.contains(&literal))
+    };
+    let callable =
+        (catalog.functions().iter()).filter(|def| def.kinds.scalar && is_named(&def.uid));
+    let called = callable.filter_map(|def| {
+        let schema = def.schema.clone()?;
+        let identifier = |name: &str| catalog.dialect().identifier(name);
+        let arguments = vec!["NULL"; usize::from(def.min_args)].join(", ");
+        let call = format!(
+            "SELECT {}.{}({arguments})",
+            identifier(&schema),
+            identifier(&def.name)
+        );
+        Some(((schema, def.name.clone()), call))
+    });
+    called.collect()
 }
 
 /// Whether a relation is one of the server's own, which cannot be dropped.
@@ -365,7 +405,58 @@ pub(crate) fn past_columns(relation: &Relation, columns: &BTreeSet<String>) -> B
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
     use super::*;
+
+    #[test]
+    fn entities_that_ask_nothing_have_no_needs() {
+        let sources = PolicySources {
+            principals_schema: Some(
+                "entity Team in [Team]; entity User in [Team]; entity Agent in [Team];".to_owned(),
+            ),
+            entities: Some(
+                r#"[{"uid": {"type": "Team", "id": "analyst"}, "attrs": {}, "parents": []},
+                    {"uid": {"type": "Agent", "id": "a"}, "attrs": {}, "parents": []},
+                    {"uid": {"__entity": {"type": "User", "id": "u"}}, "attrs": {}, "parents": []}]"#
+                    .to_owned(),
+            ),
+            ..PolicySources::default()
+        };
+        let asking = [Principal::new("Agent", "a"), Principal::new("User", "u")];
+        assert_eq!(entities(&sources), asking);
+        // The types are those that the firewall knows.
+        let catalog = Catalog::builder(Dialect::Sqlite).build().unwrap();
+        let firewall = Firewall::builder(catalog, sources).build().unwrap();
+        assert_eq!(firewall.principal_kinds(), PRINCIPAL_KINDS);
+    }
+
+    #[test]
+    fn functions_that_policies_permit_are_needed() {
+        let catalog = palisade_ddl::mysql(
+            "CREATE TABLE t (a int);
+             CREATE FUNCTION net(a int, b int) RETURNS int DETERMINISTIC RETURN a - b;
+             CREATE FUNCTION gross(a int) RETURNS int DETERMINISTIC RETURN a;
+             CREATE FUNCTION other(a int) RETURNS int DETERMINISTIC RETURN a;",
+            "d",
+        )
+        .unwrap();
+        let text = "permit (principal, action == Action::\"call\", resource == Function::\"d.net\");\n\
+                    permit (principal, action == Action::\"call\", resource) when { resource in [Function::\"d.gross\"] };\n\
+                    forbid (principal, action == Action::\"call\", resource == Function::\"d.gross\");";
+        let sources = PolicySources {
+            policies: vec![palisade::policy::PolicyFile {
+                name: "p.cedar".to_owned(),
+                text: text.to_owned(),
+            }],
+            ..PolicySources::default()
+        };
+        let firewall = Firewall::builder(catalog, sources).build().unwrap();
+        let principals = BTreeSet::from([Principal::new("Agent", "a")]);
+        let needs = needs(&firewall, &principals, &BTreeSet::new()).unwrap();
+        let net = ("d".to_owned(), "net".to_owned());
+        assert_eq!(needs.functions, BTreeSet::from([net]));
+    }
 
     #[test]
     fn principals_that_policies_name_are_found() {

@@ -502,7 +502,7 @@ fn gate(
             tracing::warn!(connection = name, "{note}");
         }
     }
-    for warning in guard.firewall().policies().warnings() {
+    for warning in watch::list_warnings(guard.firewall().policies(), access) {
         tracing::warn!(connection = name, "{warning}");
     }
     for note in setup.describe_expected_without_column(guard.firewall().catalog()) {
@@ -528,12 +528,12 @@ fn gate(
     match &setup.feed {
         Some(feed) => driver.spawn(watch::bundles(
             Arc::clone(&guard),
-            name.clone(),
+            (name.clone(), access),
             Arc::clone(feed),
         )),
         None => driver.spawn(watch::policies(
             Arc::clone(&guard),
-            name.clone(),
+            (name.clone(), access),
             setup.policies.clone(),
             folders,
         )),

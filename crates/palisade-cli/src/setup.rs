@@ -180,9 +180,7 @@ impl Setup {
         if let ([_, _, ..], Some((option, _))) =
             (names.as_slice(), given.iter().find(|(_, given)| *given))
         {
-            return Err(Failure::Usage(format!(
-                "`{option}` is for one database, and several are served\n  help: write it at each connection of the configuration"
-            )));
+            return Err(refuse_for_several(option));
         }
         names
             .into_iter()
@@ -462,6 +460,13 @@ pub(crate) fn require_dialect(asked: Dialect, spoken: Dialect) -> Result<(), Fai
 
 /// How long tokens last where the configuration does not say.
 const TOKEN_LIFETIME: Lifetime = Lifetime::Span(Duration::from_secs(24 * 60 * 60));
+
+/// That what the command line says of one database has no meaning for several.
+pub(crate) fn refuse_for_several(option: &str) -> Failure {
+    Failure::Usage(format!(
+        "`{option}` is for one database, and several are served\n  help: write it at each connection of the configuration"
+    ))
+}
 
 fn no_configuration() -> Failure {
     Failure::Usage(

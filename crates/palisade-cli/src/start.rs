@@ -66,6 +66,8 @@ impl Start {
     pub(crate) fn note(&self, name: &str, failure: Failure) {
         let mut found = self.lock_found();
         match failure {
+            // The end of the server takes away what others still open with: that is no fault of theirs.
+            Failure::Unavailable(_) if found.failure.is_some() => {}
             Failure::Unavailable(_) => {
                 if self.0.may_come || !self.0.is_alone {
                     tracing::error!(
@@ -80,6 +82,10 @@ impl Start {
             | Failure::ConfigurationAt(_)
             | Failure::Internal(_)
             | Failure::OutputClosed => {
+                let failure = match self.0.is_alone {
+                    true => failure,
+                    false => name_connection(name, failure),
+                };
                 found.failure.get_or_insert(failure);
                 self.0.ended.notify_one();
             }
@@ -138,6 +144,19 @@ impl Start {
     }
 }
 
+/// A failure with the connection that it is of.
+fn name_connection(name: &str, failure: Failure) -> Failure {
+    let with_name = |text: String| format!("{text}\n  connection: `{name}`");
+    match failure {
+        Failure::Usage(text) => Failure::Usage(with_name(text)),
+        Failure::Configuration(text) => Failure::Configuration(with_name(text)),
+        Failure::Unavailable(text) => Failure::Unavailable(with_name(text)),
+        Failure::Internal(text) => Failure::Internal(with_name(text)),
+        // It has the place of the configuration.
+        Failure::ConfigurationAt(_) | Failure::OutputClosed => failure,
+    }
+}
+
 /// Waits until the process is asked to end. Then its statements end too, and an anchor names the end of its audit log.
 async fn wait_for_termination() {
     #[cfg(unix)]
@@ -157,4 +176,37 @@ async fn wait_for_termination() {
         tracing::warn!("signals are not heard: no anchor names the end of the audit log then");
     }
     std::future::pending().await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn start(is_alone: bool) -> Start {
+        Start(Arc::new(Shared {
+            found: Mutex::default(),
+            ended: Notify::new(),
+            was_asked_to_end: AtomicBool::new(false),
+            may_come: true,
+            is_alone,
+        }))
+    }
+
+    #[test]
+    fn what_ends_a_server_over_several_names_its_connection() {
+        for (is_alone, expected) in [
+            (true, "error: no such table"),
+            (false, "error: no such table\n  connection: `sales`"),
+        ] {
+            let start = start(is_alone);
+            let text = "error: no such table".to_owned();
+            start.note("sales", Failure::Configuration(text));
+            // Of another, whose session ends with the server.
+            start.note("crm", Failure::Unavailable("connection closed".to_owned()));
+            let found = start.lock_found();
+            let told = found.failure.as_ref().map(ToString::to_string);
+            assert_eq!(told.as_deref(), Some(expected));
+            assert!(found.unreached.is_none());
+        }
+    }
 }

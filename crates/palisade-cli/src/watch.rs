@@ -5,6 +5,7 @@ use std::{future::pending, path::PathBuf, sync::Arc, time::Duration};
 use palisade::{
     firewall::Firewall,
     guard::{Guard, RefreshError},
+    policy::{PolicyProblem, PolicySet, Rule},
 };
 use tokio::{
     runtime::Handle,
@@ -13,7 +14,7 @@ use tokio::{
     time::{Interval, MissedTickBehavior, interval},
 };
 
-use crate::{bundle::BundleFeed, policies::Policies};
+use crate::{bundle::BundleFeed, database::Access, policies::Policies};
 
 /// How often the policy folder is looked at.
 const POLICIES: Duration = Duration::from_secs(1);
@@ -33,7 +34,7 @@ const BUDGETS: Duration = Duration::from_secs(1);
 /// where it is wrong. Runs for ever.
 pub(crate) async fn policies(
     guard: Arc<Guard>,
-    connection: String,
+    (connection, access): (String, Access),
     policies: Policies,
     mut folders: Receiver<Option<PathBuf>>,
 ) {
@@ -60,7 +61,7 @@ pub(crate) async fn policies(
         if !asked && read == tried {
             unsettled = None;
         } else if asked || unsettled.as_ref() == Some(&read) {
-            if let Err(why) = load(&guard, &connection, read.clone()).await {
+            if let Err(why) = load(&guard, (&connection, access), read.clone()).await {
                 tracing::error!(connection, "{STAY}\n{why}");
             }
             tried = read;
@@ -75,7 +76,11 @@ const STAY: &str = "the policies do not load; those in force stay";
 
 /// Decides by the newest bundle of `feed`, as soon as it fits the database. Until then it is tried again: the database may follow.
 /// Runs for ever.
-pub(crate) async fn bundles(guard: Arc<Guard>, connection: String, feed: Arc<BundleFeed>) {
+pub(crate) async fn bundles(
+    guard: Arc<Guard>,
+    (connection, access): (String, Access),
+    feed: Arc<BundleFeed>,
+) {
     let mut news = feed.subscribe();
     let mut ticks = every(feed.period().max(LEAST_RETRY));
     let mut told = String::new();
@@ -84,10 +89,11 @@ pub(crate) async fn bundles(guard: Arc<Guard>, connection: String, feed: Arc<Bun
         let is_in_force = guard.firewall().sources().origin.as_ref() == Some(&newest.origin);
         let now = match is_in_force {
             true => String::new(),
-            false => match load(&guard, &connection, Ok(newest.policies.clone())).await {
-                Ok(()) => String::new(),
-                Err(why) => why,
-            },
+            false => {
+                let read = Ok(newest.policies.clone());
+                let loaded = load(&guard, (&connection, access), read).await;
+                loaded.err().unwrap_or_default()
+            }
         };
         if now.is_empty() {
             let (feed, name) = (Arc::clone(&feed), connection.clone());
@@ -107,7 +113,7 @@ pub(crate) async fn bundles(guard: Arc<Guard>, connection: String, feed: Arc<Bun
 
 async fn load(
     guard: &Arc<Guard>,
-    connection: &str,
+    (connection, access): (&str, Access),
     read: Result<Policies, String>,
 ) -> Result<(), String> {
     let policies = read?;
@@ -124,7 +130,7 @@ async fn load(
                     bundle = name_bundle(&firewall),
                     "policies loaded"
                 );
-                for warning in set.warnings() {
+                for warning in list_warnings(set, access) {
                     tracing::warn!(connection = name, "{warning}");
                 }
                 Ok(())
@@ -133,6 +139,18 @@ async fn load(
         },
     );
     job.await.unwrap_or_else(|error| Err(error.to_string()))
+}
+
+/// What the policies are warned of on a connection. Where nothing is changed, no trigger refuses a change.
+pub(crate) fn list_warnings(
+    set: &PolicySet,
+    access: Access,
+) -> impl Iterator<Item = &PolicyProblem> {
+    let is_told = move |warning: &&PolicyProblem| match access {
+        Access::Write => true,
+        Access::Read => warning.rule != Some(Rule::TriggerRefused),
+    };
+    set.warnings().iter().filter(is_told)
 }
 
 /// The bundle that policies came in, where they did.
@@ -245,5 +263,42 @@ impl Hangups {
             return;
         }
         pending().await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use palisade::policy::{PolicyFile, PolicySources};
+
+    use super::*;
+
+    const ALL: &str = "permit (principal, action in [Action::\"select\", Action::\"see\", Action::\"read\", Action::\"write\", \
+        Action::\"insert\", Action::\"change\", Action::\"add\"], resource);";
+
+    #[test]
+    fn triggers_are_warned_of_where_something_is_changed() {
+        let catalog = palisade_ddl::postgres(
+            "CREATE TABLE t (a int);
+             CREATE FUNCTION noted() RETURNS trigger LANGUAGE plpgsql AS 'begin return new; end';
+             CREATE TRIGGER noting AFTER INSERT ON t FOR EACH ROW EXECUTE FUNCTION noted();",
+            "d",
+        )
+        .unwrap();
+        let sources = PolicySources {
+            policies: vec![PolicyFile {
+                name: "p.cedar".to_owned(),
+                text: ALL.to_owned(),
+            }],
+            ..PolicySources::default()
+        };
+        let firewall = Firewall::builder(catalog, sources).build().unwrap();
+        let told = |access| {
+            let mut warnings = list_warnings(firewall.policies(), access);
+            warnings.any(|warning| warning.rule == Some(Rule::TriggerRefused))
+        };
+        assert!(told(Access::Write));
+        assert!(!told(Access::Read));
     }
 }

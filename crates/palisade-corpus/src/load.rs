@@ -689,6 +689,44 @@ mod tests {
     }
 
     #[test]
+    fn names_of_a_matrix_are_told_where_they_stand() {
+        let corpus = Corpus {
+            catalogs: BTreeMap::from([("c".to_owned(), String::new())]),
+            policies: BTreeMap::from([("p".to_owned(), PolicySources::default())]),
+            techniques: BTreeMap::new(),
+            survivors: Vec::new(),
+            servers: BTreeMap::new(),
+            default_policies: None,
+            cases: Vec::new(),
+        };
+        let told = |matrix: &str, who: &str, statement: &str| {
+            let text = format!(
+                "catalog = 'c'\npolicies = 'p'\n[[matrix]]\nname = '{matrix}'\nprincipals = {{ '{who}' = 'Agent::\"a\"' }}\n\
+                 [[matrix.statement]]\nname = '{statement}'\nsql = 'SELECT 1'\ncells = {{ '{who}' = 'mask' }}\n"
+            );
+            let read = corpus.parse(Suite::Accept, Path::new("accept/x.toml"), &text);
+            read.map_or_else(|error| error.to_string(), |_| String::new())
+        };
+        assert_eq!(told("pay", "ana", "sum-of-deals"), "");
+        assert_eq!(
+            told("pay", "ana", "Sum of deals"),
+            "accept/x.toml:7:8: case `Sum of deals`: a statement's name has lower-case letters, digits and dashes, and \
+             `Sum of deals` is none; write `sum-of-deals`"
+        );
+        let matrix = told("pay!", "ana", "n");
+        assert!(
+            matrix.contains("x.toml:4:8: case `pay!`: a matrix's name")
+                && matrix.ends_with("write `pay`"),
+            "{matrix}"
+        );
+        let who = told("pay", "Ana B", "n");
+        assert!(
+            who.contains("x.toml:5:") && who.ends_with("`Ana B` is none; write `ana-b`"),
+            "{who}"
+        );
+    }
+
+    #[test]
     fn what_is_not_of_the_format_is_an_error() {
         for (case, part) in [
             ("decision = 'allow'\nrwos = []", "unknown field"),

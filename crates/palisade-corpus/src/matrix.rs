@@ -8,7 +8,7 @@ use toml::Spanned;
 
 use crate::{
     case::{Case, Expectation, Shown, Verdict},
-    written::{Ground, WrittenError, code},
+    written::{Ground, WrittenError, code, require_plain},
 };
 
 /// The cell that nothing establishes yet.
@@ -54,8 +54,17 @@ impl Matrix {
         if self.principals.is_empty() {
             return Err(ground.fault_in(&self.name, "a matrix needs principals".to_owned()));
         }
+        // Names of cells are made of these, and a fault is told where it stands.
+        require_word(self.name.get_ref(), "a matrix's name")
+            .map_err(|message| ground.fault_in(&self.name, message))?;
+        for (who, principal) in &self.principals {
+            require_word(who, "a principal's short name")
+                .map_err(|message| ground.fault_in(principal, message))?;
+        }
         let mut cases = Vec::new();
         for row in &self.statement {
+            require_word(row.name.get_ref(), "a statement's name")
+                .map_err(|message| ground.fault_in(&row.name, message))?;
             let unknown = |cell: &&Spanned<String>| !self.principals.contains_key(cell.get_ref());
             if let Some(cell) = row.cells.keys().find(unknown) {
                 let names = self.principals.keys().map(String::as_str);
@@ -100,6 +109,20 @@ impl Matrix {
         }
         Ok(cases)
     }
+}
+
+/// That a part of a case's name, `what`, is plain.
+fn require_word(name: &str, what: &str) -> Result<(), String> {
+    require_plain(name).map_err(|_| {
+        let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
+        let spelled: String = name.chars().map(plain).collect();
+        let spelled = spelled.to_ascii_lowercase();
+        let example = match spelled.trim_matches('-') {
+            "" => String::new(),
+            word => format!("; write `{word}`"),
+        };
+        format!("{what} has lower-case letters, digits and dashes, and `{name}` is none{example}")
+    })
 }
 
 /// What a cell says.

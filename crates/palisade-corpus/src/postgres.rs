@@ -2,7 +2,7 @@
 
 use palisade::{catalog::Catalog, value::Value};
 use palisade_postgres::{PostgresBackend, PostgresConfig, connect_by};
-use tokio_postgres::{Client, SimpleQueryMessage, types::Type};
+use tokio_postgres::{Client, SimpleQueryMessage, error::ErrorPosition, types::Type};
 
 use crate::{
     fixture::Bare,
@@ -111,10 +111,11 @@ async fn fill(
     is_writable: bool,
 ) -> Result<PostgresBackend, String> {
     let client = open(server, name).await?;
+    let script = blank_client_lines(script);
     client
-        .batch_execute(script)
+        .batch_execute(&script)
         .await
-        .map_err(|error| describe(&error))?;
+        .map_err(|error| describe_in(&script, &error))?;
     // Costs and estimates are those of the rows that are there.
     client
         .batch_execute("ANALYZE")
@@ -129,6 +130,22 @@ async fn fill(
     PostgresBackend::connect(config)
         .await
         .map_err(|error| error.to_string())
+}
+
+/// `script` without the lines that `pg_dump` writes for the client around its statements, which no server understands.
+/// Their line breaks stay, so that lines are those of the file.
+fn blank_client_lines(script: &str) -> String {
+    let is_clients = |line: &str| {
+        let word = line.split_whitespace().next();
+        line.starts_with('\\') && matches!(word, Some("\\restrict" | "\\unrestrict"))
+    };
+    let lines = script.split_inclusive('\n');
+    let kept = lines.map(|line| match (is_clients(line), line.ends_with('\n')) {
+        (true, true) => "\n",
+        (true, false) => "",
+        (false, _) => line,
+    });
+    kept.collect()
 }
 
 async fn drop_database(server: &TestServer, name: &str) {
@@ -178,10 +195,49 @@ fn value(of: &Type, text: Option<&str>) -> Value {
     }
 }
 
+/// What the server says of a statement of `script`, with its line where the server tells it.
+fn describe_in(script: &str, error: &tokio_postgres::Error) -> String {
+    let told = describe(error);
+    let position = error.as_db_error().and_then(|error| error.position());
+    match position {
+        Some(ErrorPosition::Original(at)) => format!("line {}: {told}", line_of(script, *at)),
+        Some(ErrorPosition::Internal { .. }) | None => told,
+    }
+}
+
+/// The line of the character at `position`, both from 1.
+fn line_of(script: &str, position: u32) -> usize {
+    let before = usize::try_from(position).unwrap_or(usize::MAX);
+    let before = script.chars().take(before.saturating_sub(1));
+    before.filter(|c| *c == '\n').count() + 1
+}
+
 /// What the server says.
 fn describe(error: &tokio_postgres::Error) -> String {
     match error.as_db_error() {
         Some(error) => format!("{} (SQLSTATE {})", error.message(), error.code().code()),
         None => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dump_is_run_without_the_lines_of_its_client() {
+        let dump = "-- a dump\n\\restrict aB3\n\nCREATE TABLE t (a text);\nINSERT INTO t VALUES ('\\restrict');\n\\unrestrict aB3";
+        assert_eq!(
+            blank_client_lines(dump),
+            "-- a dump\n\n\nCREATE TABLE t (a text);\nINSERT INTO t VALUES ('\\restrict');\n"
+        );
+        // What else is for the client may lead to other files, and the server refuses it.
+        assert_eq!(blank_client_lines("\\i other.sql\n"), "\\i other.sql\n");
+    }
+
+    #[test]
+    fn a_position_is_told_as_a_line() {
+        let script = "SELECT 'é';\nSELEC 1;";
+        assert_eq!([1, 12, 13].map(|at| line_of(script, at)), [1, 1, 2]);
     }
 }

@@ -54,6 +54,25 @@ fn next<'a>(
 ) -> Vec<&'a str> {
     match (code, tool, offered) {
         (Code::RequestInvalid, _, _) => vec![called],
+        // What waits is a change, which can be looked at until it is sent again.
+        (Code::ApprovalRequired, ToolName::CommitChange, _) => {
+            vec![ToolName::InspectChange.name(), called]
+        }
+        // The same call answers once there is room again.
+        (
+            Code::LimitBudget,
+            ToolName::ValidateChange | ToolName::InspectChange | ToolName::CommitChange,
+            _,
+        ) => vec![called],
+        // The change has to be another one.
+        (
+            Code::DatabaseConstraint,
+            ToolName::ValidateChange | ToolName::InspectChange | ToolName::CommitChange,
+            _,
+        ) => vec![
+            ToolName::InspectChange.name(),
+            ToolName::ProposeChange.name(),
+        ],
         // A client looks before it repeats a change.
         (Code::DatabaseOutcomeUnknown, _, _) => usual.to_vec(),
         // What does not read may be for the other tool; what was refused there may be tried there again.
@@ -389,6 +408,36 @@ mod tests {
                 &["execute", "commit_change", "validate_change"],
             ),
             (Code::Internal, ToolName::Execute, Offered::Changing, &[]),
+            (
+                Code::ApprovalRequired,
+                ToolName::CommitChange,
+                Offered::Changing,
+                &["inspect_change", "commit_change"],
+            ),
+            (
+                Code::ApprovalRequired,
+                ToolName::Query,
+                Offered::Changing,
+                &["query"],
+            ),
+            (
+                Code::LimitBudget,
+                ToolName::ValidateChange,
+                Offered::Changing,
+                &["validate_change"],
+            ),
+            (
+                Code::LimitBudget,
+                ToolName::InspectChange,
+                Offered::Reading,
+                &["inspect_change"],
+            ),
+            (
+                Code::DatabaseConstraint,
+                ToolName::ValidateChange,
+                Offered::Changing,
+                &["inspect_change", "propose_change"],
+            ),
         ] {
             let rejection = Rejection::new(code, "no");
             let usual = rejection.code().next_valid_actions();

@@ -429,7 +429,7 @@ impl Connection {
             }
             Call::Execute(call) => {
                 if !asked.is_changeable {
-                    return Err(refusal(read_only()));
+                    return Err(refusal(read_only(ToolName::Execute)));
                 }
                 // What a change gives leaves whole, or the change is taken back.
                 let limits = Limits {

@@ -72,6 +72,23 @@ pub(crate) enum ChangeToolCall {
 }
 
 impl ChangeToolCall {
+    /// The tool that is called.
+    fn tool(&self) -> ToolName {
+        match self {
+            Self::Propose { .. } => ToolName::ProposeChange,
+            Self::Validate(_, _) => ToolName::ValidateChange,
+            Self::Inspect(_, _) => ToolName::InspectChange,
+            Self::Approve { .. } => ToolName::ApproveChange,
+            Self::Reject(_) => ToolName::RejectChange,
+            Self::Commit(_) => ToolName::CommitChange,
+            Self::Compensate { .. } => ToolName::CompensateChange,
+            Self::Revert { .. } => ToolName::RevertTable,
+            Self::List => ToolName::ListChanges,
+            Self::Receipts(_) => ToolName::ListReceipts,
+            Self::Trace { .. } => ToolName::Trace,
+        }
+    }
+
     /// Whether it is for those alone who may change something.
     fn part(&self) -> PartInChanges {
         match self {
@@ -303,7 +320,7 @@ impl Connection {
         };
         let guard = &self.guard;
         if !may {
-            let refused = refusal(read_only());
+            let refused = refusal(read_only(call.tool()));
             if call.is_reading() {
                 guard.record_call(&asked.session, Err(&refused), Duration::ZERO)?;
             }

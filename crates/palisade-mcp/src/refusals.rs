@@ -2,7 +2,7 @@
 
 use palisade::{code::Code, guard::Refusal, rejection::Rejection};
 
-use crate::queue::Busy;
+use crate::{declare::ToolName, queue::Busy};
 
 pub(crate) fn refusal(rejection: Rejection) -> Refusal {
     Refusal::new(rejection)
@@ -23,11 +23,16 @@ pub(crate) fn no_such_tool() -> Rejection {
         .with_operator_detail("a tool that there is not, or that is switched off")
 }
 
-pub(crate) fn read_only() -> Rejection {
-    Rejection::new(
-        Code::StatementNotAllowed,
-        "nothing can be changed here: there is no tool `execute`; read with `query`",
-    )
+/// What the call of `tool` is told, which takes part in changes, where the caller takes part in none.
+pub(crate) fn read_only(tool: ToolName) -> Rejection {
+    let name = tool.name();
+    let told = if tool == ToolName::Execute {
+        format!("nothing can be changed here: there is no tool `{name}`; read with `query`")
+    } else {
+        // Who may change something can lack the right to approve, so that this says less.
+        format!("you take no part in changes here by `{name}`; read with `query`")
+    };
+    Rejection::new(Code::StatementNotAllowed, told)
 }
 
 pub(crate) fn unreachable(name: &str) -> Rejection {

@@ -558,7 +558,7 @@ impl PalisadeServer {
         // Of a database that is not open it is not known yet.
         let may_change = || self.connections.foresee(request).changeable();
         if tool == ToolName::Execute && !(tools.has(tool) && may_change()) {
-            return end(None, Err(refusal(read_only()))).await;
+            return end(None, Err(refusal(read_only(tool)))).await;
         }
         let chosen = match &called.template {
             Some((connection, _)) => Ok(Chosen::Open(Arc::clone(connection))),

@@ -37,6 +37,10 @@ pub struct AuditRecord {
     pub time_ms: u64,
     /// Who asked, `Agent::"support-bot"`.
     pub principal: String,
+    /// Who proposed the change that this principal looked at, and by whose policies its statement was decided. Left out where that is who
+    /// asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub proposed_by: Option<String>,
     /// How it came.
     pub transport: &'static str,
     /// The verified identity of the client, where there is one.

@@ -24,6 +24,7 @@ CREATE TABLE tickets (id INTEGER PRIMARY KEY, owner TEXT, subject TEXT, body TEX
 CREATE TABLE people (id INTEGER PRIMARY KEY, name TEXT, ssn TEXT);
 CREATE VIEW open_tickets AS SELECT id, subject FROM tickets;
 CREATE VIEW known_people AS SELECT id, name FROM people WHERE ssn > '0';
+CREATE VIEW numbered_people AS SELECT id, ssn FROM people;
 ";
 
 const READ: &str = "permit(principal, action in [Action::\"select\", Action::\"see\", Action::\"read\", Action::\"call\"], resource);\n";
@@ -400,6 +401,22 @@ fn an_empty_answer_names_its_reason() {
     ] {
         assert_eq!(reason(sql), Some(EmptyReason::NoRowsPermitted), "{sql}");
     }
+    // An answer with a row has no such reason, and its zeros look like those of an empty table.
+    let notices = |sql: &str| {
+        let decision = firewall.check(sql, &Params::None, &session()).unwrap();
+        let Decision::Allow(statement) = decision else {
+            panic!("{sql}")
+        };
+        let notices = statement.scan_plan().statement_notices();
+        notices.iter().map(|told| told.notice).collect::<Vec<_>>()
+    };
+    for sql in [
+        "SELECT count(*) FROM people",
+        "SELECT count(p.id) FROM tickets t LEFT JOIN people p ON p.id = t.id",
+    ] {
+        assert_eq!(notices(sql), ["no_rows_permitted"], "{sql}");
+    }
+    assert_eq!(notices("SELECT count(*) FROM tickets"), [""; 0]);
 }
 
 /// A permit that demands an approval, of a template as of anything else, permits nothing by itself.
@@ -652,6 +669,9 @@ fn a_view_over_masks_says_that_it_is_one() {
         ["`people.ssn` is masked: the condition compared the mask."]
     );
     assert!(answer("SELECT name FROM people").notices().is_empty());
+    // What a view alone reads is no use of the table beside it.
+    let of_both = answer("SELECT p.id FROM people p JOIN numbered_people n ON n.id = p.id");
+    assert_eq!(of_both.notices(), []);
 }
 
 /// What looks at an estimate is decided at once where there will be none.

@@ -604,6 +604,10 @@ fn script(
         let (columns, relation) = (select(columns), relation(schema, name));
         let _ = writeln!(out, "GRANT {columns} ON {relation} TO {account};");
     }
+    for (schema, name) in &plan.needs.functions {
+        let function = relation(schema, name);
+        let _ = writeln!(out, "GRANT EXECUTE ON FUNCTION {function} TO {account};");
+    }
     if !plan.needs.system.is_empty() {
         let names: Vec<String> = (plan.needs.system.keys())
             .map(|(schema, name)| relation(schema, name))
@@ -650,8 +654,7 @@ fn script(
     }
     let _ = write!(
         out,
-        "-- Functions of your own that policies permit: GRANT EXECUTE ON FUNCTION … TO {shown};\n\
-         -- The account is locked as long as it has no password. To give it one and unlock it:\n\
+        "-- The account is locked as long as it has no password. To give it one and unlock it:\n\
          -- ALTER USER {shown} IDENTIFIED BY '…' ACCOUNT UNLOCK;\n"
     );
     out
@@ -693,6 +696,7 @@ mod tests {
             ("d".to_owned(), "t`; DROP".to_owned()),
             BTreeSet::from(["x)".to_owned()]),
         );
+        needs.functions.insert(("d".to_owned(), "f`".to_owned()));
         let principals = BTreeSet::from([Principal::new("Agent", "x\n")]);
         let plan = Plan::new(
             Asked {
@@ -721,6 +725,7 @@ mod tests {
             "CREATE USER `r`` SUPER`@`%` WITH",
             "GRANT SELECT (`x)`), REFERENCES ON `d`.`t``; DROP` TO `r`` SUPER`@`%`;",
             "GRANT REFERENCES ON `d`.`u` TO",
+            "GRANT EXECUTE ON FUNCTION `d`.`f``` TO `r`` SUPER`@`%`;",
             "-- For Agent::\"x \", in `d`.",
         ] {
             assert!(text.contains(line), "`{line}` is not in\n{text}");

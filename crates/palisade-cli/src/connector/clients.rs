@@ -89,16 +89,23 @@ pub(super) struct Verdict {
     pub(super) how: String,
 }
 
-/// What is to be expected of each client, where the way `is_open` and clients become known so.
-pub(super) fn judge_all(
-    address: &Address,
-    is_open: bool,
-    registration: Registration,
-) -> Vec<Verdict> {
+/// How far clients get without a token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    /// To the place where they get one.
+    Open,
+    /// To a fault.
+    Faulty,
+    /// Nowhere: the server takes tokens of its own alone.
+    OwnTokens,
+}
+
+/// What is to be expected of each client, on this way and where clients become known so.
+pub(super) fn judge_all(address: &Address, way: Way, registration: Registration) -> Vec<Verdict> {
     CLIENTS
         .iter()
         .map(|client| {
-            let (works, how) = judge(client, address, is_open, registration);
+            let (works, how) = judge(client, address, way, registration);
             Verdict {
                 client: client.name,
                 works,
@@ -111,21 +118,26 @@ pub(super) fn judge_all(
 fn judge(
     client: &Client,
     address: &Address,
-    is_open: bool,
+    way: Way,
     registration: Registration,
 ) -> (bool, String) {
     if client.is_hosted && !(address.is_encrypted() && address.may_be_public()) {
         let how = "its requests come from its makers' machines: give the server an `https` address that they reach";
         return (false, how.to_owned());
     }
-    if !is_open {
-        return match client.token {
-            Some(place) => (
-                false,
-                format!("mend the faults, or give it an access token: {place}"),
-            ),
-            None => (false, "mend the faults".to_owned()),
-        };
+    let how = match (way, client.token) {
+        (Way::Open, _) => None,
+        (Way::Faulty, Some(place)) => Some(format!(
+            "mend the faults, or give it an access token: {place}"
+        )),
+        (Way::Faulty, None) => Some("mend the faults".to_owned()),
+        (Way::OwnTokens, Some(place)) => Some(format!("give it an access token: {place}")),
+        (Way::OwnTokens, None) => {
+            Some("it takes no access token: configure `[http.oauth]`".to_owned())
+        }
+    };
+    if let Some(how) = how {
+        return (false, how);
     }
     // A client that becomes known by itself has no secret.
     if registration.metadata_document && client.has_document && registration.without_secret {
@@ -143,9 +155,9 @@ mod tests {
 
     use super::*;
 
-    fn names(address: &str, is_open: bool, registration: Registration) -> Vec<&'static str> {
+    fn names(address: &str, way: Way, registration: Registration) -> Vec<&'static str> {
         let address = Address::read(address).unwrap();
-        let all = judge_all(&address, is_open, registration);
+        let all = judge_all(&address, way, registration);
         let working = all.iter().filter(|verdict| verdict.works);
         working.map(|verdict| verdict.client).collect()
     }
@@ -161,19 +173,19 @@ mod tests {
             Registration::default(),
         );
         let public = "https://palisade.example.com/mcp";
-        assert_eq!(names(public, true, all).len(), CLIENTS.len());
-        assert!(names(public, true, none).is_empty());
-        assert!(names(public, false, all).is_empty());
+        assert_eq!(names(public, Way::Open, all).len(), CLIENTS.len());
+        assert!(names(public, Way::Open, none).is_empty());
+        assert!(names(public, Way::Faulty, all).is_empty());
         let document = Registration {
             dynamic: false,
             ..all
         };
         assert_eq!(
-            names(public, true, document),
+            names(public, Way::Open, document),
             ["ChatGPT", "VS Code", "Codex"]
         );
         // Machines elsewhere do not reach this one.
-        let own = names("http://127.0.0.1:8080/mcp", true, all);
+        let own = names("http://127.0.0.1:8080/mcp", Way::Open, all);
         assert_eq!(
             own,
             ["Claude Code", "Cursor", "VS Code", "Codex", "Gemini CLI"]

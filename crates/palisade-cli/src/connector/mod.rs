@@ -14,7 +14,10 @@ use serde::Serialize;
 use crate::{
     args::Format,
     connector::{
-        address::Address, clients::Verdict, fetch::Fetcher, issuer::Registration,
+        address::Address,
+        clients::{Verdict, Way},
+        fetch::Fetcher,
+        issuer::Registration,
         resource::Resource,
     },
     exit::{Exit, Failure},
@@ -108,6 +111,9 @@ struct Finding<'a> {
     checks: Vec<Check>,
     registration: Registration,
     clients: Vec<Verdict>,
+    /// How far they get by themselves.
+    #[serde(skip)]
+    way: Way,
 }
 
 impl Finding<'_> {
@@ -140,6 +146,11 @@ fn walk(address: &Address) -> Result<Finding<'_>, Failure> {
     let named = challenge::check(&answer, &mut checks);
     let resource = resource::find(&fetcher, address, named.as_deref(), &mut checks);
     let mut registration = Registration::default();
+    let way = match (checks.has_fault(), &resource) {
+        (true, _) => Way::Faulty,
+        (false, Some(_)) => Way::Open,
+        (false, None) => Way::OwnTokens,
+    };
     if let Some(Resource { issuers, scopes }) = resource {
         for (at, issuer) in issuers.iter().enumerate() {
             let found = issuer::check(&fetcher, issuer, &scopes, &mut checks);
@@ -149,8 +160,14 @@ fn walk(address: &Address) -> Result<Finding<'_>, Failure> {
             }
         }
     }
-    let clients = clients::judge_all(address, !checks.has_fault(), registration);
+    // What gives the tokens may have a fault too.
+    let way = match checks.has_fault() {
+        true => Way::Faulty,
+        false => way,
+    };
+    let clients = clients::judge_all(address, way, registration);
     Ok(Finding {
+        way,
         url: address.text(),
         checks: checks.0,
         registration,

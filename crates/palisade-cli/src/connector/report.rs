@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::{
-    connector::{Finding, State},
+    connector::{Finding, State, clients::Way},
     grid::{self, Cell},
     human::{self, Paint, printable},
 };
@@ -30,6 +30,7 @@ pub(super) fn describe(found: &Finding<'_>) -> String {
         .iter()
         .filter(|check| check.state == State::Fault);
     let told = match faults.count() {
+        0 if found.way == Way::OwnTokens => "\nClients need an access token.\n\n".to_owned(),
         0 => "\nClients find their way.\n\n".to_owned(),
         1 => "\nClients stop at the fault.\n\n".to_owned(),
         count => format!("\nClients stop at the first of {count} faults.\n\n"),

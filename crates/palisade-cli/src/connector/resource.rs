@@ -11,6 +11,8 @@ use crate::connector::{
 /// Where the metadata of a protected resource are, before its path (RFC 9728, section 3.1).
 const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
 
+const OWN_TOKENS: &str = "clients send an access token that `palisade token create` makes; for tokens of an issuer configure `[http.oauth]`";
+
 const CONFIGURE: &str =
     "configure `[http.oauth]`, and let a proxy pass `/.well-known/…` on to the server";
 
@@ -32,6 +34,15 @@ pub(super) fn find(
     let (origin, path) = (address.origin(), address.path());
     let own_place = format!("{origin}{WELL_KNOWN}{path}");
     let own = fetcher.read_object(&own_place);
+    // A server that asks for tokens, and names no place to get one, takes its own.
+    if named.is_none()
+        && !checks.has_fault()
+        && let Err(why) = &own
+    {
+        let finding = format!("the server takes access tokens of its own alone: {why}");
+        checks.note("metadata", finding, OWN_TOKENS);
+        return None;
+    }
     match &own {
         Ok(_) => checks.pass("metadata", own_place.clone()),
         Err(why) => checks.fault("metadata", why.clone(), CONFIGURE),

@@ -18,6 +18,7 @@ use crate::{
     exit::{Exit, Failure},
     mcp_config::clients::Server,
     secret::Secret,
+    setup::refuse_for_several,
     target::Target,
 };
 
@@ -183,6 +184,21 @@ fn describe_server(name: &str, arguments: &ServeArguments) -> Result<Server, Fai
             );
         }
         secrets.extend(file.granted_variables().iter().cloned());
+        let served = match sources.len() {
+            0 => file.names().count(),
+            named => named,
+        };
+        let given = [
+            ("--policies", policies.is_some()),
+            ("--as", principal.is_some()),
+            ("--audit", audit.audit.is_some()),
+            ("--audit-key", audit.audit_key.is_some()),
+            ("--audit-anchors", audit.audit_anchors.is_some()),
+        ];
+        // The server would not start with it.
+        if let (2.., Some((option, _))) = (served, given.iter().find(|(_, given)| *given)) {
+            return Err(refuse_for_several(option));
+        }
     }
     for (flag, given) in [
         ("--in-memory", *in_memory),

@@ -14,6 +14,7 @@ fn record() -> AuditRecord {
         kind: RecordKind::Call,
         time_ms: 0,
         principal: "Agent::\"a\"".to_owned(),
+        proposed_by: None,
         transport: "library",
         client: None,
         claimed_client: None,

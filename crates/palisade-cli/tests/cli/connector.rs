@@ -472,11 +472,16 @@ fn our_own_server_is_right() {
     let (_desk, _own, url) = serve_own(&http("scopes = [\"none\"]"));
     let found = faults(&look(&url).expect_exit(1).json(), "fault");
     assert!(found[0].starts_with("scopes: "), "{found:?}");
-    // With tokens of its own alone there is no way to get one.
+    // With tokens of its own alone clients are given one, which is no fault.
     let (_desk, _own, url) = serve_own("");
-    let finding = look(&url).expect_exit(1).json();
-    let found = faults(&finding, "fault");
-    assert!(found[0].starts_with("metadata: "), "{found:?}");
+    let finding = look(&url).expect_exit(0).json();
+    assert_eq!(faults(&finding, "fault"), [""; 0]);
+    let found = faults(&finding, "note");
+    assert!(
+        found[1].starts_with("metadata: the server takes access tokens of its own alone"),
+        "{found:?}"
+    );
+    assert_eq!(clients(&finding, true), [""; 0]);
     let all = finding["clients"].as_array().unwrap();
     let cursor = all.iter().find(|client| client["client"] == "Cursor");
     let how = cursor.unwrap()["how"].as_str().unwrap();

@@ -137,6 +137,19 @@ fn no_secret_is_written_down() {
         "[grants]\nenv = [\"HR\"]\n[connections.a]\nurl = \"sqlite:a.db\"\n",
     );
     let printed = run(&["codex", "--config", "c.toml"]).expect_exit(0);
+    let of_one = ["cursor", "--config", "c.toml", "--as", BOT];
+    run(&of_one).expect_exit(0);
+    // Over several a server would not start with it.
+    desk.write(
+        "d.toml",
+        "[connections.a]\nurl = \"sqlite:a.db\"\n[connections.b]\nurl = \"sqlite:b.db\"\n",
+    );
+    for option in ["--as", "--policies"] {
+        let refused = run(&["cursor", "--config", "d.toml", option, BOT]);
+        let told = format!("`{option}` is for one database, and several are served");
+        refused.fails(2, &[&told]);
+    }
+    run(&["cursor", "connection:a", "--config", "d.toml", "--as", BOT]).expect_exit(0);
     assert!(
         printed.out.contains("env_vars = [\"HR\"]"),
         "{}",

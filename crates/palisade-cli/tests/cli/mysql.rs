@@ -348,6 +348,37 @@ fn relations_of_the_servers_own_that_policies_name_are_read() {
     );
 }
 
+/// The account that is printed calls what policies permit by name. What it does not see, a permit may name, and a forbid may not.
+#[test]
+fn functions_that_policies_name_are_called_by_the_account() {
+    let shop = Shop::mariadb("named");
+    shop.ask("CREATE FUNCTION net(a int) RETURNS int DETERMINISTIC RETURN a - 1");
+    let permit = |function: &str| {
+        format!(
+            "permit (principal, action == Action::\"call\", resource == Function::\"{}.{function}\");\n",
+            shop.database
+        )
+    };
+    shop.desk.write("p/own.cedar", permit("net"));
+    let role = make_account(&shop);
+    shop.ask(&format!("ALTER USER {role}@'127.0.0.1' ACCOUNT UNLOCK"));
+    let url = shop.url_as(&role);
+    let run = |command: &str, more: &[&str]| {
+        let mut run = vec![command, &url, "--policies", "p"];
+        run.extend(more);
+        shop.desk.run(&run)
+    };
+    let call = ["--as", BOT, "--format", "json", "SELECT net(3) AS n"];
+    let rows = run("query", &call).expect_exit(0).json()["rows"].clone();
+    assert_eq!(rows, json!([{"n": 2}]));
+    shop.desk
+        .write("p/own.cedar", permit("net") + &permit("orders_log"));
+    run("query", &call).expect_exit(0);
+    let forbid = permit("orders_log").replace("permit", "forbid");
+    shop.desk.write("p/own.cedar", forbid);
+    run("query", &call).fails(3, &["is not in the catalog", "GRANT EXECUTE ON FUNCTION"]);
+}
+
 fn least(shop: &Shop) {
     shop.ask(
         "CREATE TABLE kinds (id int, label varchar(10)); INSERT INTO kinds VALUES (1, 'odd');

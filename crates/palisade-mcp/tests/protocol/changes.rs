@@ -237,6 +237,14 @@ async fn nothing_is_offered_that_is_not_asked_for() {
                 .unwrap()
                 .contains("no tool `execute`")
         );
+        // Another tool of changes is told of by its own name.
+        let approve = json!({"change": "c1", "preview": "p1"});
+        let refusal = client.refused("approve_change", approve).await;
+        assert_eq!(refusal["code"], "statement.not-allowed");
+        assert_eq!(
+            refusal["message"],
+            "you take no part in changes here by `approve_change`; read with `query`"
+        );
         let refusal = client.refused("query", delete).await;
         assert_eq!(refusal["code"], "statement.not-allowed");
         assert_eq!(refusal["next_valid_actions"], json!(["query"]));

@@ -4,7 +4,10 @@ use std::borrow::Cow;
 
 use crate::{
     access::{Usage, Usages},
-    answer::{Sensitivity, detect, scan_session::Notice},
+    answer::{
+        Sensitivity, detect,
+        scan_session::{NO_ROWS, Notice},
+    },
 };
 
 /// What stands in the place of a column's values.
@@ -14,6 +17,8 @@ pub(crate) enum Replacement {
     Groups(u32),
     /// NULL, where aggregates over so many values or more would see them.
     NullBesideGroups(u32),
+    /// NULL through a view, where aggregates would see the values of the table below.
+    NullThroughView,
     /// Tokens: equal ones stand for equal values.
     Tokens,
     /// A mask, of which equal ones may stand for different values, or nothing at all.
@@ -24,7 +29,9 @@ impl Replacement {
     /// Whether a comparison with it says nothing of the values.
     pub(crate) fn hides_values(self) -> bool {
         match self {
-            Self::Groups(_) | Self::NullBesideGroups(_) | Self::Mask => true,
+            Self::Groups(_) | Self::NullBesideGroups(_) | Self::NullThroughView | Self::Mask => {
+                true
+            }
             Self::Tokens => false,
         }
     }
@@ -42,9 +49,11 @@ pub(crate) enum MaskedUse {
     },
     /// Conditions, groups or joins of a view that the statement names.
     View { name: String },
+    /// A table whose rows policy hides, all of them: a count is 0, and nothing else says why.
+    NoRows,
 }
 
-/// The slug of these notices.
+/// The slug of notices of masked columns.
 const SLUG: &str = "masked_column";
 
 impl MaskedUse {
@@ -54,7 +63,10 @@ impl MaskedUse {
             Self::Column {
                 name: _,
                 replacement:
-                    Replacement::Mask | Replacement::Groups(_) | Replacement::NullBesideGroups(_),
+                    Replacement::Mask
+                    | Replacement::Groups(_)
+                    | Replacement::NullBesideGroups(_)
+                    | Replacement::NullThroughView,
                 usages,
             } => usages.contains(Usage::Filter) || usages.contains(Usage::Join),
             // Tokens are compared as the values for which they stand.
@@ -64,6 +76,8 @@ impl MaskedUse {
                 usages: _,
             } => false,
             Self::View { name: _ } => true,
+            // The filters tell of it themselves.
+            Self::NoRows => false,
         }
     }
 
@@ -76,6 +90,7 @@ impl MaskedUse {
                 usages: _,
             }
             | Self::View { name } => name.len(),
+            Self::NoRows => 0,
         }
     }
 
@@ -115,6 +130,10 @@ impl MaskedUse {
                         );
                         return groups_notice(name, &usages, &told);
                     }
+                    Replacement::NullThroughView => {
+                        let told = "is NULL through this view: COUNT, SUM and AVG alone see it, over the table below the view";
+                        return groups_notice(name, &usages, told);
+                    }
                 };
                 let phrases: Vec<String> = usages
                     .iter()
@@ -144,6 +163,15 @@ impl MaskedUse {
                     )),
                 }
             }
+            Self::NoRows => Notice {
+                notice: NO_ROWS,
+                column: None,
+                usage: Vec::new(),
+                count: 1,
+                message: Cow::Borrowed(
+                    "Policy shows you no row of a table that the statement reads: a count of them is 0, whatever there is.",
+                ),
+            },
         }
     }
 }
@@ -160,6 +188,11 @@ fn groups_notice(name: Option<String>, usages: &[Usage], told: &str) -> Notice {
         count: 1,
         message: Cow::Owned(format!("{column} {told}.")),
     }
+}
+
+/// Whether a reader is told of any of these usages: nothing is said of what a view alone reads.
+pub(crate) fn is_told(usages: Usages) -> bool {
+    usages.iter().any(|usage| phrase(usage).is_some())
 }
 
 /// What was done, with `*` for the word for the masks; none of what a reader need not know.

@@ -29,7 +29,7 @@ pub use finding_rules::{
     Action, ExpectedByColumn, ExpectedFindings, ExpectedFindingsError, SeverityActions,
 };
 pub use marker::Marker;
-pub(crate) use masked_use::{MaskedUse, Replacement};
+pub(crate) use masked_use::{MaskedUse, Replacement, is_told};
 pub(crate) use quoted_text::QuotedText;
 pub use room::{Form, Room};
 pub use scan_session::{EmptyReason, Finding, Notice, ScanSession, ScannedRows, TruncationReason};

@@ -56,6 +56,9 @@ pub struct Notice {
     pub message: Cow<'static, str>,
 }
 
+/// The slug of the notice that a table shows no row. An answer without rows says it as its reason.
+pub(in crate::answer) const NO_ROWS: &str = "no_rows_permitted";
+
 /// Why rows are missing at the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -565,7 +568,11 @@ impl ScanSession {
                 count: *count,
                 message: kind.message().into(),
             })
-            .chain(self.plan.statement_notices())
+            .chain(
+                (self.plan.statement_notices().into_iter())
+                    // The reason says it already.
+                    .filter(|told| empty.is_none() || told.notice != NO_ROWS),
+            )
             .collect();
         Ok(ScannedRows {
             notices,

@@ -41,7 +41,8 @@ pub struct Receipt {
     pub approved_by: Option<String>,
     /// A digest of the statements and their parameters.
     pub statements: String,
-    /// The fingerprint of each statement: two that differ in literals alone have the same.
+    /// The fingerprint of each statement: two that differ in literals alone have the same. Empty for what undoes a change or sets a table
+    /// back: which statements that takes follows from old values.
     #[serde(default)]
     pub fingerprints: Vec<String>,
     /// Ids of the policies that demanded an approval.

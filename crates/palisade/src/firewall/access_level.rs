@@ -47,6 +47,7 @@ impl AccessLevel {
                 | Mask::Fixed(_)
                 | Mask::Expr(_)
                 | Mask::Paths(_)
+                | Mask::Inherited
                 // Aggregates see the values.
                 | Mask::AggregateOnly(_) => Self::Masked(mask.to_string()),
             },

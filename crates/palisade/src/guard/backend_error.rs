@@ -283,6 +283,13 @@ pub(in crate::guard) fn describe_failure(
     }
 }
 
+/// That the schema changed so that the policies do not fit it. Why is the operator's to know: it names what there is.
+pub(in crate::guard) fn describe_misfit(why: String) -> Rejection {
+    let told =
+        "the policies do not fit the database any more, so no statement runs; tell the operator";
+    Rejection::new(Code::PolicyEvaluationFailed, told).with_operator_detail(why)
+}
+
 /// As [`describe_failure`], where no statement of an agent's failed.
 pub(in crate::guard) fn describe_kind(error: &BackendError) -> Rejection {
     let code = match error.kind {

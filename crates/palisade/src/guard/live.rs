@@ -6,7 +6,7 @@
 
 use std::{
     sync::{
-        Arc, PoisonError, RwLock,
+        Arc, Mutex, PoisonError, RwLock,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -29,6 +29,8 @@ pub(in crate::guard) struct Current<B: ?Sized> {
     live: RwLock<Arc<Live<B>>>,
     /// Milliseconds of the host's clock, and 1, at the last look that a request gave rise to; 0 before the first.
     looked: AtomicU64,
+    /// Why the policies do not fit the schema as it was at the last look, where they do not.
+    misfit: Mutex<Option<String>>,
 }
 
 impl<B: ?Sized> Current<B> {
@@ -36,6 +38,7 @@ impl<B: ?Sized> Current<B> {
         Self {
             live: RwLock::new(Arc::new(live)),
             looked: AtomicU64::new(0),
+            misfit: Mutex::new(None),
         }
     }
 
@@ -50,10 +53,24 @@ impl<B: ?Sized> Current<B> {
         let mut live = self.live.write().unwrap_or_else(PoisonError::into_inner);
         let is_seen = Arc::ptr_eq(&live, seen);
         let old = is_seen.then(|| std::mem::replace(&mut *live, next));
+        if is_seen {
+            self.note_misfit(None);
+        }
         // What the old one remembers takes time to drop.
         drop(live);
         drop(old);
         is_seen
+    }
+
+    /// Keeps why the policies do not fit the schema, or that they do.
+    pub(in crate::guard) fn note_misfit(&self, why: Option<String>) {
+        *self.misfit.lock().unwrap_or_else(PoisonError::into_inner) = why;
+    }
+
+    /// Why the policies do not fit the schema, where that is known.
+    pub(in crate::guard) fn misfit(&self) -> Option<String> {
+        let misfit = self.misfit.lock().unwrap_or_else(PoisonError::into_inner);
+        misfit.clone()
     }
 
     /// Whether a request may look at the database at `now`.
@@ -102,6 +119,19 @@ mod tests {
         assert!(current.replace(&seen, with(&seen, 2)));
         assert!(!current.replace(&seen, with(&seen, 3)));
         assert_eq!((*current.get().backend, *seen.backend), (2, 1));
+    }
+
+    #[test]
+    fn what_fits_puts_an_end_to_a_misfit() {
+        let current = current();
+        current.note_misfit(Some("no column".to_owned()));
+        let seen = current.get();
+        assert!(current.replace(&seen, with(&seen, 2)));
+        assert_eq!(current.misfit(), None);
+        // What came too late says nothing.
+        current.note_misfit(Some("no column".to_owned()));
+        assert!(!current.replace(&seen, with(&seen, 3)));
+        assert_eq!(current.misfit().as_deref(), Some("no column"));
     }
 
     #[test]

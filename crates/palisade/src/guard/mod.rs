@@ -44,7 +44,7 @@ pub use request::Request;
 pub use stages::{GateStage, StageTime};
 pub use ticket::{OpenTicket, Ticket};
 
-use backend_error::describe_failure;
+use backend_error::{describe_failure, describe_misfit};
 use candidate::{Candidate, Made};
 use failure_quota::Failures;
 use live::{Current, Live};
@@ -573,6 +573,12 @@ impl Guard {
                 if let Some(rejection) = forbidden {
                     run.report.policies = rejection.policies().to_vec();
                     return Err(rejection.clone());
+                }
+                // To send it again helps once somebody has mended the policies.
+                let misfit = self.current.misfit();
+                let misfit = misfit.filter(|_| error.kind == BackendErrorKind::SchemaChanged);
+                if let Some(misfit) = misfit {
+                    return Err(describe_misfit(misfit));
                 }
                 return Err(describe_failure(&error, &statement, session));
             }

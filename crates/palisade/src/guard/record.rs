@@ -173,6 +173,7 @@ fn blank(
         kind,
         time_ms: u64::try_from(at.as_millis()).unwrap_or(u64::MAX),
         principal: session.principal().to_string(),
+        proposed_by: None,
         transport: session.transport().name(),
         client: session.client().map(str::to_owned),
         claimed_client: session.claims().client().map(str::to_owned),

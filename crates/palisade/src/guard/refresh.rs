@@ -109,10 +109,14 @@ impl Guard {
                 seen.backend.refreshed().await?
             };
             let Some(backend) = backend else {
+                self.current.note_misfit(None);
                 return Ok(false);
             };
             let policies = seen.firewall.sources().clone();
-            let firewall = seen.firewall.renewed(backend.catalog().clone(), policies)?;
+            let firewall = seen
+                .firewall
+                .renewed(backend.catalog().clone(), policies)
+                .inspect_err(|misfit| self.current.note_misfit(Some(misfit.to_string())))?;
             let next = Live {
                 firewall: Arc::new(firewall),
                 backend,

@@ -458,7 +458,8 @@ fn check_changed_rows(
         let level = seen.columns.get(usize::from(id.index)).map(|c| &c.level);
         let read_as = match level {
             Some(ColumnLevel::Masked(Mask::Token(_))) => Some("tokens"),
-            Some(ColumnLevel::Masked(Mask::Hash(_))) => Some("hashes"),
+            // What a view computes may be hashes.
+            Some(ColumnLevel::Masked(Mask::Hash(_) | Mask::Inherited)) => Some("hashes"),
             Some(
                 ColumnLevel::Masked(
                     Mask::Null

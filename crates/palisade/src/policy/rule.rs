@@ -83,6 +83,8 @@ rules! {
         "`see` is filtered, and `add` is not", "give `add` the condition of `see`";
     MaskShowsAll "mask-shows-all" Nothing: "a mask gives the value back",
         "it hides nothing", "permit `read_plain`, or mask a part of the value";
+    MaskHides "mask-hides" Nothing: "a mask for a principal who has `read_plain` and no `read_masked`",
+        "the column does not exist to it, masked or plain", "permit `read` in the place of `read_plain` alone";
     MaskOfSystem "mask-of-system" Nothing: "a mask on a relation of the engine's own",
         "the column does not exist there for those whom the mask concerns", "leave these relations out of the forbid";
     MissingPermit "missing-permit" Nothing: "a permit needs others, which no policy gives",
@@ -92,7 +94,7 @@ rules! {
         "the condition never holds", "compare with `||`, or in two policies";
     NoMembers "no-members" Entities: "a role has no members in `entities.json`",
         "policies for it never apply", "give it members, or take the role away";
-    NoRows "no-rows" Nothing: "a table can be selected, and no principal sees a row of it",
+    NoRows "no-rows" Nothing: "a table can be selected, and no principal sees a row of it, or one does not whom the permit names",
         "every answer is empty", "permit `see` on its rows";
     NoToken "no-token" Nothing: "a column has no tokens",
         "its type has no text, and it is NULL instead", "leave the column out of the permit of `read_token`";
@@ -102,6 +104,8 @@ rules! {
         "it applies to all of the parent", "forbid the parent, or by a condition on rows";
     PatternUnmatched "pattern-unmatched" Classification: "a `pattern` of the classification matches nothing",
         "nothing is tagged; of several `patterns` any may be missing", "correct the pattern, or take it away";
+    PlainToOthers "plain-to-others" Entities: "a column is withheld from every role that a known principal is in, and plain to any other principal",
+        "whoever is in no role reads it, the agent by default too", "forbid it to all `unless` they are in a role, or permit reading to roles alone";
     Redundant "redundant" Nothing: "without a forbid the same is forbidden or not permitted (`--deep`)",
         "it says nothing that others do not say, and its reader believes it does", "take it away, or keep it with an ignore that says what it guards against";
     Sampled "sampled" Nothing: "the policies were tried on a part of the tables",
@@ -124,6 +128,8 @@ rules! {
         "it permits no row", "compare columns with constants and attributes of the principal";
     Vacuous "vacuous" Nothing: "a policy applies to no principal and table that there is (`--deep`)",
         "it does nothing, and its author believes it does", "correct whom or what it is about, or take it away";
+    ViewAbsent "view-absent" Nothing: "a permit of a view over a table that is not permitted to those who may select the view",
+        "a view is read with the permits of who asks, so that it does not exist to them", "permit `select`, `see` and `read` on the tables below it too";
     ViewChanged "view-changed" Nothing: "a permit of changes on a view",
         "changes through a view are refused", "permit them on the table";
     SqliteEstimate "no-estimates" Nothing: "a policy looks at estimates on SQLite",

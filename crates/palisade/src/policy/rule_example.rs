@@ -167,6 +167,22 @@ forbid (
 );
 "#,
             )]),
+            Self::MaskHides => base(&[(
+                "base.cedar",
+                r#"@mask("email")
+forbid (
+  principal,
+  action == Action::"read_plain",
+  resource == Column::"public.customers.email"
+);
+
+permit (
+  principal,
+  action in [Action::"select", Action::"see", Action::"read_plain"],
+  resource
+);
+"#,
+            )]),
             Self::MaskOfSystem => base(&[(
                 "base.cedar",
                 r#"permit (principal, action, resource == Table::"pg_catalog.pg_class");
@@ -262,7 +278,43 @@ tags = ["pay"]
 "#,
                 ),
             ]),
-            // It is of servers as they start.
+            Self::PlainToOthers => base(&[
+                (
+                    "base.cedar",
+                    r#"permit (principal, action, resource);
+
+forbid (
+  principal in Role::"sales",
+  action == Action::"read_plain",
+  resource == Column::"public.customers.email"
+);
+
+forbid (
+  principal in Role::"support",
+  action == Action::"read_plain",
+  resource == Column::"public.customers.email"
+);
+"#,
+                ),
+                (
+                    "entities.json",
+                    r#"[
+  { "uid": { "type": "Role", "id": "sales" }, "attrs": {}, "parents": [] },
+  { "uid": { "type": "Role", "id": "support" }, "attrs": {}, "parents": [] },
+  {
+    "uid": { "type": "Agent", "id": "ann" },
+    "attrs": {},
+    "parents": [{ "type": "Role", "id": "sales" }]
+  },
+  {
+    "uid": { "type": "Agent", "id": "ben" },
+    "attrs": {},
+    "parents": [{ "type": "Role", "id": "support" }]
+  }
+]
+"#,
+                ),
+            ]),
             Self::Redundant => base(&[(
                 "base.cedar",
                 r#"permit (principal, action == Action::"select", resource);
@@ -281,6 +333,7 @@ forbid (principal, action == Action::"read_plain", resource)
 when { resource == Column::"public.tickets.body" };
 "#,
             )]),
+            // It is of servers as they start.
             Self::Sampled => None,
             Self::Shadowed => base(&[(
                 "base.cedar",
@@ -368,6 +421,18 @@ when { resource.tenant + 1 == 2 };
                 "base.cedar",
                 r#"permit (principal, action == Action::"select", resource)
 when { resource.tags.contains("public") };
+"#,
+            )]),
+            Self::ViewAbsent => base(&[(
+                "base.cedar",
+                r#"permit (principal, action == Action::"select", resource)
+when { resource.kind == "view" };
+
+permit (
+  principal,
+  action in [Action::"see", Action::"read"],
+  resource
+);
 "#,
             )]),
             Self::ViewChanged => base(&[(

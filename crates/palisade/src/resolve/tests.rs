@@ -149,6 +149,43 @@ fn aggregates_alone_see_what_they_alone_may_see() {
                 "SELECT sum(price) FILTER (WHERE (shop = 1)) FROM sales",
                 "CASE WHEN count(price) FILTER (WHERE (shop = 1)) >= 3 THEN",
             ),
+            // An aggregate is computed before the size of its group is looked at, and so none may fail.
+            (
+                "SELECT sum(price) FROM sales",
+                "THEN sum(CASE WHEN CAST(price AS INTEGER) <> price THEN 0 ELSE CAST(price AS INTEGER) / 4398046511104 END) * 4398046511104",
+            ),
+            (
+                "SELECT total(price) FROM sales",
+                "CASE WHEN count(price) >= 3 THEN total(price) END",
+            ),
+            (
+                "SELECT sum(CAST(price AS REAL)) FROM sales",
+                "CASE WHEN count(price) >= 3 THEN sum(CAST(price AS REAL)) END",
+            ),
+            (
+                "SELECT sum(CAST(price AS INTEGER)) FROM sales",
+                "obligation.aggregate-only",
+            ),
+            (
+                "SELECT avg(coalesce(price, 0)) FROM sales",
+                "CASE WHEN count(price) >= 3 THEN avg(coalesce(price, 0)) END",
+            ),
+            (
+                "SELECT avg(coalesce(price, 1)) FROM sales",
+                "obligation.aggregate-only",
+            ),
+            (
+                "SELECT avg(iif(shop = 1, ifnull(price, 0), 0)) FROM sales",
+                "CASE WHEN count(CASE WHEN shop = 1 THEN price END) >= 3 THEN",
+            ),
+            (
+                "SELECT avg(CASE shop WHEN 1 THEN iif(area = 'x', price, NULL) END) FROM sales",
+                "count(CASE WHEN ((shop) = (1)) AND (area = 'x') THEN price END) >= 3",
+            ),
+            (
+                "SELECT avg(iif(price > 1, price, 0)) FROM sales",
+                "obligation.aggregate-only",
+            ),
             (
                 "SELECT avg(CASE WHEN random() > 0 THEN price END) FROM sales",
                 "obligation.aggregate-only",

@@ -4,6 +4,7 @@ mod aggregates;
 mod collations;
 mod edges;
 mod totality;
+mod views;
 
 use std::{fmt::Write as _, path::Path, sync::Arc};
 

@@ -5,7 +5,10 @@
 
 use std::{collections::BTreeSet, fmt::Write as _, sync::Arc};
 
-use super::{ChangeCall, ChangeRun, ChangeView, Decision, read_params, require_step};
+use super::{
+    ChangeCall, ChangeRun, ChangeView, Decision, read_params, require_step,
+    viewer::came_by_the_same_door,
+};
 use crate::{
     catalog::{Change, Relation, RelationKind},
     change::{
@@ -30,6 +33,8 @@ pub(super) struct Statements {
     pub(super) list: Vec<(String, Params)>,
     /// What undoes another change does this.
     pub(super) inverse: Option<Arc<Inverse>>,
+    /// The change that they undo.
+    pub(super) undone: Option<Arc<ChangeBody>>,
 }
 
 impl Guard {
@@ -64,20 +69,27 @@ impl Guard {
         self.keep_proposal(body, call).await
     }
 
-    /// Whether `session` sees in plain every cell by which an inverse could differ. If not, that it is short, or that there is none, would
-    /// tell whether a hidden value is what the change wrote. It depends on policies alone, and on no value.
+    /// Whether `session` sees every row that an inverse could be about, and in plain every cell by which it could differ. If not, that it is
+    /// short, that there is none, or that it conflicts would tell of hidden rows, and whether a hidden value is what the change wrote. It
+    /// depends on policies alone, and on no row.
     fn sees_all_that_was_written(&self, body: &ChangeBody, session: &Session) -> bool {
         let firewall = self.firewall();
         let session = self.now(&firewall, session);
         let relations = firewall.relations(&session).unwrap_or_default();
         let catalog = firewall.catalog();
         let is_plain = |relation: &Relation| relations.iter().any(|one| one.is_plain(relation));
+        let view = firewall.policies().session(&session);
+        let sees_every_row = |relation: &Relation| {
+            let decision = view.relation(relation.id);
+            decision.is_ok_and(|one| one.rows == RowFilter::Everything)
+        };
+        let is_proposer = came_by_the_same_door(body, &session);
         let sees = |write: &ChangeWrite| {
             let mut all = catalog.relations().iter();
             let Some(relation) = all.find(|one| one.database_name() == write.table) else {
                 return false;
             };
-            match write.change {
+            let sees_cells = match write.change {
                 // What stands in new rows was given with them.
                 Change::Insert => true,
                 Change::Delete | Change::Truncate => is_plain(relation),
@@ -88,17 +100,15 @@ impl Guard {
                     let mut seen = relations.iter().filter(is_it).flat_map(|one| &one.columns);
                     seen.any(|seen| seen.name == write.column && !seen.masked)
                 }
-            }
+            };
+            // Whoever proposed it saw the rows that its statements changed.
+            let saw_rows = is_proposer && body.tables.contains(&write.table);
+            sees_cells && (saw_rows || sees_every_row(relation))
         };
-        let view = firewall.policies().session(&session);
         let sees_everything = || {
             let mut tables = catalog.relations().iter();
             tables.all(|relation| match relation.kind {
-                RelationKind::Table => {
-                    let decision = view.relation(relation.id);
-                    is_plain(relation)
-                        && decision.is_ok_and(|one| one.rows == RowFilter::Everything)
-                }
+                RelationKind::Table => is_plain(relation) && sees_every_row(relation),
                 RelationKind::View
                 | RelationKind::Materialized
                 | RelationKind::Virtual
@@ -142,6 +152,7 @@ impl Guard {
             return Ok(Statements {
                 list: list.collect::<Result<_, Rejection>>()?,
                 inverse: None,
+                undone: None,
             });
         };
         if !body.statements.is_empty() {
@@ -156,7 +167,7 @@ impl Guard {
         if !self.sees_all_that_was_written(&record.body, session) {
             return Err(Rejection::new(
                 Code::ChangeNotCompensable,
-                "it may have written what policy does not show you in plain; whoever sees all of that can undo it",
+                "it may have written what policy does not show you in plain, or rows that it hides from you; whoever sees all of that can undo it",
             ));
         }
         let inverse = self.find_inverse(&record).await?;
@@ -181,6 +192,7 @@ impl Guard {
         Ok(Statements {
             list,
             inverse: Some(Arc::new(inverse)),
+            undone: Some(Arc::new(record.body)),
         })
     }
 

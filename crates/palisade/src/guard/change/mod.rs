@@ -11,6 +11,7 @@ mod rehearsal;
 mod revert;
 mod undo_refusal;
 mod verbs;
+mod viewer;
 
 use std::{
     collections::BTreeSet,
@@ -30,13 +31,15 @@ pub use rehearsal::{
 
 use preview::{Scanning, SessionLens};
 use undo_refusal::{hide_failure, hide_refusal};
+use viewer::{Asking, ViewerStanding, list_touched, withhold_reason};
 
 use crate::{
     answer::{AsOf, Marker, Room},
     approval::spell_params,
+    audit::AuditRecord,
     change::{
         ChangeBody, ChangeEvent, ChangeRecord, ChangeState, ChangeStatement, ChangeStore,
-        Difference, GeneratedColumns, Inverse, PreviewMark, Receipt, TableCount, TableRevert,
+        ChangeWrite, Difference, GeneratedColumns, Inverse, PreviewMark, Receipt, TableRevert,
         WrongState, apply, images_text, write_images,
     },
     code::Code,
@@ -49,7 +52,7 @@ use crate::{
         ticket::Ticket,
     },
     limits::Limits,
-    policy::{ApprovalDemand, ApprovalLevel, obligation::RowFilter},
+    policy::{ApprovalDemand, ApprovalLevel},
     rejection::Rejection,
     rewrite::{Effect, RewrittenStatement},
     session::{Principal, Session, Transport},
@@ -121,7 +124,8 @@ pub struct ChangeView {
     /// The id of what it does; an approval names it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preview: Option<String>,
-    /// How many rows each statement changed when it was validated.
+    /// How many rows each statement changed when it was validated; of a change that undoes one, how many all did. For its proposer, and for
+    /// whoever sees all rows of its tables, and all columns plain.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub affected_rows: Option<Vec<u64>>,
     /// Milliseconds since 1970-01-01 UTC.
@@ -185,6 +189,8 @@ struct Decision {
     demand: Option<ApprovalDemand>,
     /// What all statements of the change do together, where they undo another one.
     inverse: Option<Arc<Inverse>>,
+    /// The change that they undo.
+    undone: Option<Arc<ChangeBody>>,
 }
 
 /// What a difference has to be.
@@ -318,22 +324,37 @@ impl Guard {
         !tables.is_empty() && tables.iter().all(may_approve)
     }
 
-    /// Decides about the statements of a change as its proposer's.
+    /// Decides about the statements of a change as its proposer's, for whoever asks.
     async fn decide_change(
         &self,
         body: &ChangeBody,
-        session: &Session,
+        asking: Asking<'_>,
         limits: Option<&Limits>,
         is_dry: bool,
     ) -> Result<Vec<Decision>, Rejection> {
-        let statements = self.read_statements(body, session).await?;
+        let decided = self.decide_statements(body, asking, limits, is_dry).await;
+        // Names that it has to do with may be hidden from others, whatever they see of its rows.
+        decided.map_err(|rejection| match asking.is_own() {
+            true => rejection,
+            false => withhold_reason(rejection),
+        })
+    }
+
+    async fn decide_statements(
+        &self,
+        body: &ChangeBody,
+        asking: Asking<'_>,
+        limits: Option<&Limits>,
+        is_dry: bool,
+    ) -> Result<Vec<Decision>, Rejection> {
+        let statements = self.read_statements(body, asking.proposer()).await?;
         let mut decisions = Vec::with_capacity(statements.list.len());
         for (sql, params) in statements.list {
             let start = self.host.monotonic();
             // What was looked at and approved is kept, whatever is left. To undo a change is one thing to do.
             let is_first = statements.inverse.is_none() || decisions.is_empty();
             if let (true, true, Some(budgets)) = (is_dry, is_first, &self.budgets) {
-                budgets.admit(session.principal(), start)?;
+                budgets.admit(asking.asker().principal(), start)?;
             }
             let mut run = Run::new(self.current.get(), true, start);
             run.is_dry = is_dry;
@@ -348,7 +369,7 @@ impl Guard {
                 },
                 ..limits
             };
-            let session = self.now(&firewall, session);
+            let session = self.now(&firewall, asking.proposer());
             let permitted = self
                 .permit(sql.as_str().into(), &params, &session, &limits, &mut run)
                 .await;
@@ -364,10 +385,11 @@ impl Guard {
                     statement: Arc::from(decided),
                     demand,
                     inverse: statements.inverse.clone(),
+                    undone: statements.undone.clone(),
                 }),
                 Err(rejection) => {
                     let refusal = self.refusal(rejection.clone());
-                    self.note_statement(&sql, &session, &Became::Refused(&refusal), &run)?;
+                    self.note_statement(&sql, asking, &Became::Refused(&refusal), &run)?;
                     // Whoever sets back a table sees all of it.
                     return Err(match (&statements.inverse, &body.reverts) {
                         (Some(_), None) => hide_refusal(rejection),
@@ -379,23 +401,26 @@ impl Guard {
         Ok(decisions)
     }
 
-    /// Records a statement. What is not recorded is not answered.
+    /// Records a statement as that of whoever asks. What is not recorded is not answered.
     fn note_statement(
         &self,
         sql: &str,
-        session: &Session,
+        asking: Asking<'_>,
         became: &Became<'_>,
         run: &Run,
     ) -> Result<(), Rejection> {
-        let record = self.record(sql, session, became, run);
+        let record = AuditRecord {
+            proposed_by: asking.name_proposer(),
+            ..self.record(sql, asking.asker(), became, run)
+        };
         self.audit.record(&record).map_err(|why| internal(&why))
     }
 
-    /// Runs the statements of a change, and records what became of each.
+    /// Runs the statements of a change, and records what became of each. Whoever asks spends the time, and the failure.
     async fn run_change(
         &self,
         decisions: &mut [Decision],
-        session: &Session,
+        (asking, standing): (Asking<'_>, ViewerStanding),
         purpose: Purpose,
         cancel: Option<&Cancel>,
     ) -> Result<ChangeRun, (Rejection, BackendErrorKind)> {
@@ -403,13 +428,18 @@ impl Guard {
         let Some(live) = decisions.first().map(|first| Arc::clone(&first.run.live)) else {
             return Err(failed(internal("a change without statements")));
         };
-        let counted = decisions
-            .iter()
-            .any(|one| one.statement.may_fail_over_filters());
+        // A statement without a filter of its proposer's can fail on what is hidden from whoever asks.
+        let counted = match standing {
+            ViewerStanding::SeesPart => true,
+            ViewerStanding::Proposer | ViewerStanding::SeesAll => decisions
+                .iter()
+                .any(|one| one.statement.may_fail_over_filters()),
+        };
+        let asker = asking.asker();
         if let (true, Some(first)) = (counted, decisions.first()) {
             let most = first.statement.limits().max_failures;
             self.failures
-                .admit(session.principal(), most, self.host.monotonic())
+                .admit(asker.principal(), most, self.host.monotonic())
                 .map_err(failed)?;
         }
         let cancel = cancel.cloned().unwrap_or_default();
@@ -427,7 +457,7 @@ impl Guard {
         };
         let end = live.backend.change(order).await;
         let took = self.host.monotonic().saturating_sub(began);
-        self.spend(session, None, took);
+        self.spend(asker, None, took);
         let (at, error) = match end {
             Ok(ChangeEnd::Ran(run)) => {
                 for (at, decision) in decisions.iter_mut().enumerate() {
@@ -438,7 +468,7 @@ impl Guard {
                         (false, true) => Became::Kept(affected),
                         (false, false) => continue,
                     };
-                    self.note_statement(&decision.sql, session, &became, &decision.run)
+                    self.note_statement(&decision.sql, asking, &became, &decision.run)
                         .map_err(|why| (why, BackendErrorKind::OutcomeUnknown))?;
                 }
                 return Ok(run);
@@ -454,7 +484,7 @@ impl Guard {
                 if counted && error.may_tell_of_rows() =>
             {
                 self.failures
-                    .count(session.principal(), self.host.monotonic());
+                    .count(asker.principal(), self.host.monotonic());
             }
             BackendErrorKind::Rejected
             | BackendErrorKind::NameNotFound
@@ -481,11 +511,11 @@ impl Guard {
         let Some(decision) = decisions.get(at).or(decisions.first()) else {
             return Err(failed(internal("a change without statements")));
         };
-        let rejection = describe_failure(&error, &decision.statement, session);
+        let rejection = describe_failure(&error, &decision.statement, asking.proposer());
         let refusal = self.refusal(rejection.clone());
         self.note_statement(
             &decision.sql,
-            session,
+            asking,
             &Became::Refused(&refusal),
             &decision.run,
         )
@@ -494,31 +524,44 @@ impl Guard {
             true => hide_failure(rejection, error.kind),
             false => rejection,
         };
+        let rejection = match standing {
+            ViewerStanding::Proposer | ViewerStanding::SeesAll => rejection,
+            ViewerStanding::SeesPart => withhold_reason(rejection),
+        };
         Err((rejection, error.kind))
     }
 
-    /// Runs a change and takes it back; what it does, for `viewer`.
+    /// Runs a change and takes it back; what it does, for whoever asks.
     async fn rehearse(
         &self,
         (decisions, body): (&mut [Decision], &ChangeBody),
-        (proposer, viewer): (&Session, &Session),
+        asking: Asking<'_>,
         call: ChangeCall<'_>,
     ) -> Result<(ChangeRun, Preview), Rejection> {
         let Some(live) = decisions.first().map(|first| Arc::clone(&first.run.live)) else {
             return Err(internal("a change without statements"));
         };
-        let viewer = self.now(&live.firewall, viewer).into_owned();
+        // By now it may touch other tables than when it was proposed.
+        let body = decided_body(body.clone(), decisions);
+        let standing = self.find_standing(&body, asking.asker());
+        let viewer = self.now(&live.firewall, asking.asker()).into_owned();
         let limits = call.limits.unwrap_or(live.firewall.limits()).clone();
         let lens = Arc::new(SessionLens::new(live, viewer, limits));
         let purpose = Purpose::Preview(Arc::clone(&lens) as Arc<dyn Lens>);
         let ran = self
-            .run_change(decisions, proposer, purpose, call.cancel)
+            .run_change(decisions, (asking, standing), purpose, call.cancel)
             .await;
         let mut run = match ran {
             Ok(run) => run,
             Err((rejection, _)) => {
                 let viewer = (&lens.session, &lens.limits);
-                return Err(self.name_referring(rejection, decisions, viewer).await);
+                return Err(match standing {
+                    ViewerStanding::Proposer | ViewerStanding::SeesAll => {
+                        self.name_referring(rejection, decisions, viewer).await
+                    }
+                    // What rows refer to may be hidden, though the rows are not.
+                    ViewerStanding::SeesPart => rejection,
+                });
             }
         };
         let marker = Marker::from_bytes(self.host.random().map_err(|why| internal(&why))?);
@@ -529,7 +572,8 @@ impl Guard {
             room: call.room,
         };
         let preview = lens.show(std::mem::take(&mut run.looked), scanning)?;
-        let affected = run.affected.iter().sum();
+        let affected = self.show_affected(&body, &run.affected, asking.asker());
+        let affected = affected.map(|affected| affected.iter().sum());
         let lock_held_ms = run.lock_held.map(millis);
         // What did not bind when it was validated does not bind when it is kept, whatever this run shows.
         let known = body.preview.iter().flat_map(|preview| &preview.generated);
@@ -537,11 +581,11 @@ impl Guard {
         Ok((
             run,
             Preview {
-                rows: preview.rows.with_affected_rows(Some(affected)),
+                rows: preview.rows.with_affected_rows(affected),
                 row_counts: preview.row_counts,
                 counted: preview.counted,
                 lock_held_ms,
-                generated: lens.name_generated(&generated),
+                generated: lens.name_generated(&generated, standing),
             },
         ))
     }
@@ -549,6 +593,8 @@ impl Guard {
     /// What is told of a change.
     fn view(&self, record: ChangeRecord, role: Role, session: &Session) -> ChangeView {
         let next_valid_actions = next_actions(&record, role);
+        let affected_rows = (record.body.preview.as_ref())
+            .and_then(|preview| self.show_affected(&record.body, &preview.affected, session));
         let ChangeRecord {
             id,
             state,
@@ -581,10 +627,7 @@ impl Guard {
             }),
             approval: body.level,
             decided_by,
-            affected_rows: body
-                .preview
-                .as_ref()
-                .map(|preview| preview.affected.clone()),
+            affected_rows,
             preview: body.preview.map(|preview| preview.id),
             expires_ms: millis(expires),
             receipt: body
@@ -592,51 +635,6 @@ impl Guard {
                 .map(|receipt| self.show_receipt(receipt, session)),
             next_valid_actions,
         }
-    }
-
-    /// A receipt as whoever asks may know of it: tables are counted for those who see all of their rows, and all columns plain. Digests of
-    /// what was done are never told: two equal ones would tell that hidden values are equal. Nor are those of policies and catalog: two
-    /// that differ would tell that something hidden is another.
-    fn show_receipt(&self, receipt: Receipt, session: &Session) -> Receipt {
-        let name = |count: &TableCount| (count.schema.clone(), count.table.clone());
-        let names: Vec<(String, String)> = receipt.tables.iter().map(name).collect();
-        let names = names.iter().map(|(schema, table)| (&**schema, &**table));
-        let whole = self.find_whole_tables(names, session);
-        let is_seen = |count: &TableCount| whole.contains(&(&*count.schema, &*count.table));
-        let tables = receipt.tables.into_iter().filter(is_seen).collect();
-        Receipt {
-            tables,
-            permitted_by: Vec::new(),
-            writes: Vec::new(),
-            difference: String::new(),
-            keys: String::new(),
-            policy_version: String::new(),
-            catalog_version: String::new(),
-            images: String::new(),
-            ..receipt
-        }
-    }
-
-    /// Of these tables, by schema and name, those of which `session` sees every row, and every column plain.
-    fn find_whole_tables<'n>(
-        &self,
-        tables: impl Iterator<Item = (&'n str, &'n str)>,
-        session: &Session,
-    ) -> BTreeSet<(&'n str, &'n str)> {
-        let firewall = self.firewall();
-        let session = self.now(&firewall, session);
-        let relations = firewall.relations(&session).unwrap_or_default();
-        let view = firewall.policies().session(&session);
-        let is_whole = |(schema, table): &(&str, &str)| {
-            let relation = firewall.catalog().find(schema, table);
-            relation.is_some_and(|relation| {
-                relations.iter().any(|one| one.is_plain(relation))
-                    && view
-                        .relation(relation.id)
-                        .is_ok_and(|decision| decision.rows == RowFilter::Everything)
-            })
-        };
-        tables.filter(is_whole).collect()
     }
 
     /// What is left of a change that is about to be kept, as far as it is known before.
@@ -661,7 +659,7 @@ impl Guard {
             ) => Some(format!("reverts {} {table} {label}\n", table.len())),
             (None, None) => None,
         };
-        let undone_by_rows = undone.is_some();
+        let is_undoing = undone.is_some();
         let statements = record.body.statements.iter().fold(
             format!("palisade statements 1\n{}", undone.unwrap_or_default()),
             |text, ChangeStatement { sql, params }| {
@@ -669,15 +667,14 @@ impl Guard {
             },
         );
         let preview = record.body.preview.as_ref();
-        let fingerprints = decisions.iter();
-        let mut fingerprints: Vec<String> = fingerprints
-            .map(|one| live.firewall.fingerprint(&one.sql).id)
-            .collect();
-        if undone_by_rows {
-            // One a row would tell how many rows there are.
-            fingerprints.sort();
-            fingerprints.dedup();
-        }
+        // Of what undoes a change they would tell how many rows there were, and which old values are equal.
+        let fingerprints = match is_undoing {
+            true => Vec::new(),
+            false => decisions
+                .iter()
+                .map(|one| live.firewall.fingerprint(&one.sql).id)
+                .collect(),
+        };
         let permitted_by: BTreeSet<String> = decisions
             .iter()
             .flat_map(|one| one.statement.policies().iter().cloned())
@@ -813,6 +810,43 @@ fn keep_statement((sql, params): &(String, Params)) -> ChangeStatement {
     ChangeStatement {
         sql: sql.clone(),
         params: spell_params(params),
+    }
+}
+
+/// The same with what was decided of its statements.
+fn decided_body(body: ChangeBody, decisions: &[Decision]) -> ChangeBody {
+    // Which tables an inverse names follows from rows. So it is about all that the change could touch.
+    let undone = decisions.first().and_then(|first| first.undone.as_deref());
+    let of_undone = undone.into_iter().flat_map(list_touched);
+    let tables: BTreeSet<String> = decisions
+        .iter()
+        .flat_map(|one| one.run.relations.iter().cloned())
+        .chain(of_undone.map(str::to_owned))
+        .collect();
+    let (level, policies) = strictest(decisions);
+    let writes: BTreeSet<ChangeWrite> = decisions
+        .iter()
+        .flat_map(|one| one.statement.named_writes())
+        .map(|(change, table, column)| ChangeWrite {
+            change: *change,
+            table: table.clone(),
+            column: column.clone(),
+        })
+        .collect();
+    let version = decisions
+        .first()
+        .map(|first| first.run.live.firewall.policies().version());
+    ChangeBody {
+        tables: tables.into_iter().collect(),
+        writes: writes.into_iter().collect(),
+        sets_off: undone.is_some_and(|undone| undone.sets_off)
+            || decisions
+                .iter()
+                .any(|one| !one.statement.engine_triggers().is_empty()),
+        level,
+        policies,
+        policy_version: version.unwrap_or_default().to_owned(),
+        ..body
     }
 }
 

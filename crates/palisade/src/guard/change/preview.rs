@@ -20,7 +20,10 @@ use crate::{
     firewall::{Decided, VisibleRelation},
     guard::{
         Backend,
-        change::rehearsal::{Lens, Looked},
+        change::{
+            rehearsal::{Lens, Looked},
+            viewer::ViewerStanding,
+        },
         decide,
         live::Live,
         ticket::Ticket,
@@ -47,7 +50,7 @@ pub struct Preview {
     /// For how many milliseconds no other change could be written meanwhile. None where only changes of the same rows had to wait.
     pub lock_held_ms: Option<u64>,
     /// Columns of which other values may be written when the change is kept, `main.orders.created_at`: they are made anew each time. Of
-    /// those that the session may see.
+    /// those that the session may see, and where rows may be hidden from it, of those in which a cell is shown.
     pub generated: Vec<String>,
 }
 
@@ -102,6 +105,8 @@ pub(in crate::guard) struct SessionLens {
 struct Found {
     looks: Vec<Look>,
     counted: Vec<(String, u64)>,
+    /// Tables and columns of the cells that are shown.
+    cells: BTreeSet<(String, String)>,
 }
 
 /// A query that shows rows of a table.
@@ -298,6 +303,7 @@ impl SessionLens {
     ) -> Result<(), Rejection> {
         let found = std::mem::take(&mut *self.lock_found());
         shown.counted.extend(found.counted);
+        let mut cells = BTreeSet::new();
         for (look, looked) in found.looks.iter().zip(looked) {
             let of_table = look.statement.scan_plan();
             let before = take(of_table, looked.before, shown.scanning)?;
@@ -321,6 +327,17 @@ impl SessionLens {
             if rows.is_empty() {
                 continue;
             }
+            let mut note = |column: &str| cells.insert((look.table.clone(), column.to_owned()));
+            if counts.inserted > 0 {
+                for key in &look.key_columns {
+                    note(key);
+                }
+            }
+            for row in &rows {
+                if let Some(Value::Text(column)) = row.get(COLUMN) {
+                    note(&String::from_utf8_lossy(column));
+                }
+            }
             let is_masked = of_table.columns.iter().any(|column| column.masked);
             for column in shown.plan.columns.iter_mut().rev().take(VALUES) {
                 column.masked |= is_masked;
@@ -337,11 +354,17 @@ impl SessionLens {
             }
             shown.rows.extend(rows);
         }
+        self.lock_found().cells = cells;
         Ok(())
     }
 
-    /// The names of these columns, of those that the session may see.
-    pub(in crate::guard) fn name_generated(&self, generated: &GeneratedColumns) -> Vec<String> {
+    /// The names of these columns, of those that the session may see. That a value is made anew tells that there is a row which the change
+    /// reaches. So who sees a part of the rows is told of columns in which a cell is shown.
+    pub(super) fn name_generated(
+        &self,
+        generated: &GeneratedColumns,
+        standing: ViewerStanding,
+    ) -> Vec<String> {
         let relations = self.live.firewall.relations(&self.session);
         let relations = relations.unwrap_or_default();
         let is_seen = |(schema, table, column): &&(String, String, String)| {
@@ -350,7 +373,15 @@ impl SessionLens {
                 .filter(|one| one.schema == *schema && one.name == *table && one.readable);
             seen.any(|one| one.columns.iter().any(|seen| seen.name == *column))
         };
-        let seen = generated.iter().filter(is_seen);
+        let found = self.lock_found();
+        let is_told = |(schema, table, column): &&(String, String, String)| match standing {
+            ViewerStanding::Proposer | ViewerStanding::SeesAll => true,
+            ViewerStanding::SeesPart => {
+                let cell = (format!("{schema}.{table}"), column.clone());
+                found.cells.contains(&cell)
+            }
+        };
+        let seen = generated.iter().filter(is_seen).filter(is_told);
         seen.map(|(schema, table, column)| format!("{schema}.{table}.{column}"))
             .collect()
     }
@@ -440,6 +471,9 @@ impl Shown {
 
 /// How many of the columns of what is shown, the last ones, are values.
 const VALUES: usize = 2;
+
+/// Which of them is the column's name.
+const COLUMN: usize = 3;
 
 /// The columns of what is shown.
 pub(super) const COLUMNS: [(&str, &str); 6] = [

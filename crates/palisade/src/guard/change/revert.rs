@@ -112,6 +112,7 @@ impl Guard {
         Ok(Statements {
             list,
             inverse: Some(Arc::new(inverse)),
+            undone: None,
         })
     }
 }

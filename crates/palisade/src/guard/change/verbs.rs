@@ -1,20 +1,20 @@
 //! The verbs: what may be done with a change, each a step of its life.
 
 use std::{
-    collections::BTreeSet,
     sync::{Arc, Mutex},
     time::Duration,
 };
 
 use super::{
-    Bound, ChangeCall, ChangeView, Decision, LookedAtChange, MAX_CHANGE_STATEMENTS, Purpose, Role,
-    keep_statement, millis, proposer, require_step, strictest, wrong_state,
+    Asking, Bound, ChangeCall, ChangeView, Decision, LookedAtChange, MAX_CHANGE_STATEMENTS,
+    Purpose, Role, ViewerStanding, decided_body, keep_statement, millis, proposer, require_step,
+    viewer::came_by_the_same_door, wrong_state,
 };
 use crate::{
     audit::ApprovalNote,
     change::{
-        ChangeBeginning, ChangeBody, ChangeEvent, ChangeRecord, ChangeState, ChangeWrite,
-        LedgerEntry, Receipt, Step, Stepped, WrongState,
+        ChangeBeginning, ChangeBody, ChangeEvent, ChangeRecord, ChangeState, LedgerEntry, Receipt,
+        Step, Stepped, WrongState,
     },
     code::Code,
     guard::{BackendErrorKind, Became, Guard, Refusal, Run, internal, reading::Reading as _},
@@ -97,12 +97,11 @@ impl Guard {
         call: ChangeCall<'_>,
     ) -> Result<ChangeView, Rejection> {
         let session = call.session;
+        let asking = Asking::own(session);
         let store = self.change_store()?;
-        let decisions = self
-            .decide_change(&body, session, call.limits, true)
-            .await?;
+        let decisions = self.decide_change(&body, asking, call.limits, true).await?;
         for decision in &decisions {
-            self.note_statement(&decision.sql, session, &Became::Untried, &decision.run)?;
+            self.note_statement(&decision.sql, asking, &Became::Untried, &decision.run)?;
         }
         let body = decided_body(body, &decisions);
         let kept = store.propose(&body, self.host.unix_time());
@@ -141,7 +140,7 @@ impl Guard {
         let mut decisions = self.decide_own(&record.body, call, true).await?;
         note_decisions(&decisions, noted);
         let (run, preview) = self
-            .rehearse((&mut decisions, &record.body), (session, session), call)
+            .rehearse((&mut decisions, &record.body), Asking::own(session), call)
             .await?;
         self.require_inverse(&decisions, &run, session)?;
         let mut body = decided_body(record.body.clone(), &decisions);
@@ -208,15 +207,12 @@ impl Guard {
             }
         }
         let proposer = proposer(&record.body)?;
-        let decisions = self.decide_change(&record.body, &proposer, call.limits, true);
+        let asking = Asking::about(&record.body, &proposer, call.session);
+        let decisions = self.decide_change(&record.body, asking, call.limits, true);
         let mut decisions = decisions.await?;
         note_decisions(&decisions, noted);
         let (run, preview) = self
-            .rehearse(
-                (&mut decisions, &record.body),
-                (&proposer, call.session),
-                call,
-            )
+            .rehearse((&mut decisions, &record.body), asking, call)
             .await?;
         let is_as_validated = record.state != ChangeState::Proposed
             && self.is_bound(&record.body, &decisions)
@@ -296,11 +292,11 @@ impl Guard {
             return Err(other_preview());
         }
         let proposer = proposer(&record.body)?;
-        let decisions = self.decide_change(&record.body, &proposer, call.limits, true);
+        let asking = Asking::about(&record.body, &proposer, call.session);
+        let decisions = self.decide_change(&record.body, asking, call.limits, true);
         let mut decisions = decisions.await?;
-        let sessions = (&proposer, call.session);
         let (run, _) = self
-            .rehearse((&mut decisions, &record.body), sessions, call)
+            .rehearse((&mut decisions, &record.body), asking, call)
             .await?;
         if !self.is_bound(&record.body, &decisions)
             || !self
@@ -435,8 +431,10 @@ impl Guard {
             ..self.step(id, event)
         })?;
         let purpose = Purpose::Keep(Arc::clone(&bound) as Arc<dyn super::Expectation>);
+        let asking = Asking::own(call.session);
+        let as_proposer = (asking, ViewerStanding::Proposer);
         let ran = self
-            .run_change(&mut decisions, call.session, purpose, call.cancel)
+            .run_change(&mut decisions, as_proposer, purpose, call.cancel)
             .await;
         let mut body = None;
         let (event, refused) = match ran {
@@ -460,7 +458,7 @@ impl Guard {
             let refusal = self.refusal(rejection.clone());
             for decision in &decisions {
                 let became = Became::Refused(&refusal);
-                self.note_statement(&decision.sql, call.session, &became, &decision.run)?;
+                self.note_statement(&decision.sql, asking, &became, &decision.run)?;
             }
         }
         let record = self.take_step(Step {
@@ -552,15 +550,14 @@ impl Guard {
         is_dry: bool,
     ) -> Result<Vec<Decision>, Rejection> {
         let session = call.session;
-        if body.transport != session.transport().name()
-            || body.client.as_deref() != session.client()
-        {
+        if !came_by_the_same_door(body, session) {
             return Err(Rejection::new(
                 Code::ChangeWrongState,
                 "this change was proposed by another client or over another transport; propose it anew",
             ));
         }
-        self.decide_change(body, session, call.limits, is_dry).await
+        let asking = Asking::own(session);
+        self.decide_change(body, asking, call.limits, is_dry).await
     }
 
     /// Whether a change would be decided now as it was when it was validated.
@@ -673,40 +670,6 @@ impl Guard {
 fn note_decisions(decisions: &[Decision], noted: &mut Run) {
     for decision in decisions {
         noted.note_look(&decision.statement);
-    }
-}
-
-/// The same with what was decided of its statements.
-fn decided_body(body: ChangeBody, decisions: &[Decision]) -> ChangeBody {
-    let mut tables: Vec<String> = decisions
-        .iter()
-        .flat_map(|one| one.run.relations.iter().cloned())
-        .collect();
-    tables.sort();
-    tables.dedup();
-    let (level, policies) = strictest(decisions);
-    let writes: BTreeSet<ChangeWrite> = decisions
-        .iter()
-        .flat_map(|one| one.statement.named_writes())
-        .map(|(change, table, column)| ChangeWrite {
-            change: *change,
-            table: table.clone(),
-            column: column.clone(),
-        })
-        .collect();
-    let version = decisions
-        .first()
-        .map(|first| first.run.live.firewall.policies().version());
-    ChangeBody {
-        tables,
-        writes: writes.into_iter().collect(),
-        sets_off: decisions
-            .iter()
-            .any(|one| !one.statement.engine_triggers().is_empty()),
-        level,
-        policies,
-        policy_version: version.unwrap_or_default().to_owned(),
-        ..body
     }
 }
 

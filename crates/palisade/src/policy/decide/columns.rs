@@ -242,6 +242,13 @@ fn strictness(level: &ColumnLevel) -> u8 {
     }
 }
 
+/// Whether a column is computed from others, and no policy can name it.
+pub(in crate::policy) fn is_computed(loaded: &Loaded, id: ColumnId, uid: &str) -> bool {
+    let is_computed = loaded.flow.0.get(&id).is_some_and(|from| !from.is_empty());
+    let is_named = loaded.columns_in_attributes || loaded.named_columns.contains(uid);
+    is_computed && !is_named
+}
+
 /// What policies can tell of a column of a given relation.
 #[derive(PartialEq, Eq, Hash)]
 pub(in crate::policy) struct ColumnClass<'a> {

@@ -7,7 +7,7 @@ use cedar_policy::PolicyId;
 
 use crate::policy::{
     cedar::{failure::Failure, request::Subject, schema::PolicyAction},
-    decide::columns::columns,
+    decide::columns::{columns, is_computed},
     obligation::{
         ColumnDecision, ColumnLevel, DatePart, ExprMask, HashDomain, HashMask, Mask, TokenMask,
     },
@@ -66,6 +66,7 @@ pub(in crate::policy) fn settle(
             | Mask::Expr(_)
             | Mask::Paths(_)
             | Mask::AggregateOnly(_)
+            | Mask::Inherited
             | Mask::First(_)
             | Mask::Last(_)
             | Mask::Email
@@ -136,10 +137,14 @@ pub(in crate::policy) fn unfit_masks(
     let dialect = loaded.catalog.dialect();
     let mut out = Vec::new();
     let decisions = columns(loaded, subject, relation)?;
-    for (column, decision) in relation.columns.iter().zip(decisions) {
+    for ((id, column), decision) in relation.column_ids().zip(decisions) {
         let ColumnLevel::Masked(mask) = decision.level else {
             continue;
         };
+        // The mask was meant for what it is computed from; NULL stands for it.
+        if is_computed(loaded, id, &column.uid) {
+            continue;
+        }
         if matches!(mask, Mask::Token(_)) && !fits(&mask, column, dialect) {
             let permits = loaded.policies.for_action(PolicyAction::ReadToken);
             let permit = decision.policies.iter().find(|id| {
@@ -162,7 +167,7 @@ pub(in crate::policy) fn unfit_masks(
 /// Whether `mask` makes sense of the column's values and cannot fail on any.
 pub(in crate::policy) fn fits(mask: &Mask, column: &Column, dialect: Dialect) -> bool {
     match mask {
-        Mask::Null | Mask::Fixed(_) | Mask::AggregateOnly(_) => true,
+        Mask::Null | Mask::Fixed(_) | Mask::AggregateOnly(_) | Mask::Inherited => true,
         Mask::Expr(mask) => explain_misfit(mask, column, dialect).is_none(),
         Mask::First(_) | Mask::Last(_) | Mask::Hash(_) | Mask::Token(_) => match dialect {
             Dialect::Sqlite => true,

@@ -3,6 +3,7 @@
 pub(in crate::policy) mod columns;
 pub(in crate::policy) mod ddl;
 pub(in crate::policy) mod functions;
+pub(in crate::policy) mod inherited;
 pub(in crate::policy) mod mask_fit;
 pub(in crate::policy) mod relation;
 pub(in crate::policy) mod rows;

@@ -14,7 +14,7 @@ use crate::policy::{
     decide::{
         columns,
         columns::{ColumnClass, columns},
-        mask_fit,
+        inherited, mask_fit,
         rows::rows,
         system_relations,
     },
@@ -59,6 +59,8 @@ pub(in crate::policy) fn decision(
             columns::tighten_generated(loaded, relation, &mut decision.columns);
         }
         mask_fit::settle(loaded, subject, relation, &mut decision.columns);
+        let decide = |below: &Relation| self::decision(loaded, subject, below);
+        inherited::settle_view(loaded, &decide, relation, &mut decision.columns)?;
         decision.has_hidden_children = has_hidden_children(loaded, subject, &below)?;
     } else {
         decision.columns = columns::hide_columns(relation.columns.len());

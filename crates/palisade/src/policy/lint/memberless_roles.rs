@@ -73,7 +73,8 @@ fn asked_roles(located: &Located<'_>) -> BTreeSet<EntityUid> {
     out
 }
 
-fn collect_asked(json: &Value, out: &mut BTreeSet<EntityUid>) {
+/// Collects the entities of which `json` asks whether the principal is in them.
+pub(in crate::policy) fn collect_asked(json: &Value, out: &mut BTreeSet<EntityUid>) {
     match json {
         Value::Object(fields) => {
             for (operator, operands) in fields {

@@ -14,7 +14,6 @@ use crate::policy::{
         failure::Failure,
         request::{Subject, decide},
         residual::Untranslatable,
-        schema,
         schema::PolicyAction,
     },
     decide::{
@@ -25,12 +24,13 @@ use crate::policy::{
         writes,
         writes::WriteDecision,
     },
-    lint::{Lint, constraint_oracles::Oracles, trigger_permits::TriggerPermits, warn},
-    load::{
-        diagnostic::{PolicyProblem, Source},
-        source::Origins,
+    lint::{
+        Lint, UNKNOWN, absent_views::AbsentViews, constraint_oracles::Oracles,
+        masked_away::MaskedAway, place, plain_to_others::PlainToOthers, sample::relations_to_try,
+        trigger_permits::TriggerPermits, unseen_tables::UnseenTables, warn,
     },
-    obligation::{Caps, ColumnLevel, HashDomain, Mask, RowFilter, Visibility},
+    load::{diagnostic::PolicyProblem, source::Origins},
+    obligation::{Caps, ColumnDecision, ColumnLevel, HashDomain, Mask, RowFilter, Visibility},
     rule::Rule,
     set::Loaded,
 };
@@ -60,7 +60,7 @@ pub(in crate::policy) fn check(
     }) || loaded.policies.permits(PolicyAction::ReadToken);
     let subjects = subjects(loaded, context_matters);
     let relations = relations_to_try(loaded, lint, subjects.len(), warnings);
-    for subject in subjects {
+    for (number, subject) in subjects.into_iter().enumerate() {
         for relation in relations.iter().copied() {
             let Some(table) = entities::uid("Table", &relation.uid) else {
                 continue;
@@ -75,7 +75,18 @@ pub(in crate::policy) fn check(
                     findings.unfit.entry(id).or_insert(unfit);
                 }
             }
-            findings.note_different_masks(loaded, &subject, relation);
+            // Where a policy fails, it is reported as failing.
+            let columns = columns(loaded, &subject, relation).unwrap_or_default();
+            findings.note_different_masks(loaded, relation, &columns);
+            findings
+                .masked_away
+                .look(loaded, &subject, relation, &columns);
+            let is_known = subject.uid.id().unescaped() != UNKNOWN;
+            if is_known && loaded.policies.forbids(PolicyAction::ReadPlain) {
+                let subject = (number, &subject);
+                let strangers = &mut findings.plain_to_others;
+                strangers.note_known(loaded, subject, relation, &columns);
+            }
             let write = writes::decision(loaded, &subject, relation);
             if let Some(write) = findings.note_failing(write, &subject) {
                 for change in Change::ALL {
@@ -97,7 +108,7 @@ pub(in crate::policy) fn check(
             }
             match rows(loaded, &subject, relation, PolicyAction::See) {
                 Ok(rows) => {
-                    findings.note_untranslatable(rows.untranslatable, &relation.uid);
+                    findings.note_untranslatable(rows.untranslatable.clone(), &relation.uid);
                     let select = decide(loaded, &subject, PolicyAction::Select, relation, table);
                     let select = findings.note_failing(select, &subject);
                     if let Some(select) = select.filter(|select| select.permitted) {
@@ -107,9 +118,18 @@ pub(in crate::policy) fn check(
                         let together = select.policies.iter().chain(&rows.policies);
                         let together: Vec<String> = together.cloned().collect();
                         findings.note_different_caps(loaded, &together, &relation.uid);
-                        let entry = findings.selectable.entry(relation.uid.clone());
-                        let (some, _) = entry.or_insert_with(|| (false, select.policies));
-                        *some |= seen;
+                        let unseen = &mut findings.unseen_tables;
+                        unseen.note(relation, &select.policies, seen);
+                        if is_known {
+                            let by = (select.policies.as_slice(), &rows);
+                            unseen.note_of_principal(loaded, &subject, relation, by, seen);
+                        } else if seen {
+                            let strangers = &mut findings.plain_to_others;
+                            strangers.note_unknown(&subject, relation, &columns);
+                        }
+                        findings
+                            .absent_views
+                            .look(loaded, &subject, relation, &select.policies);
                     }
                 }
                 Err(failure) => findings.note_failure(failure, &subject),
@@ -153,8 +173,14 @@ struct Findings {
     oracles: Oracles,
     /// Triggers that are set off and not permitted.
     triggers: TriggerPermits,
-    /// By relation: whether anybody sees a row, and the policies that let it be selected.
-    selectable: BTreeMap<String, (bool, Vec<String>)>,
+    /// Columns that masks hide.
+    masked_away: MaskedAway,
+    /// Columns that no known principal reads plain, and others do.
+    plain_to_others: PlainToOthers,
+    /// Views over tables that are not permitted.
+    absent_views: AbsentViews,
+    /// Tables that are selected, by whether rows of them are seen.
+    unseen_tables: UnseenTables,
 }
 
 impl Findings {
@@ -202,9 +228,8 @@ impl Findings {
         match relation::decision(loaded, subject, relation) {
             Ok(decision) if decision.visibility == Visibility::Selectable => {
                 self.note_different_caps(loaded, &decision.policies, &relation.uid);
-                let entry = self.selectable.entry(relation.uid.clone());
-                let (some, _) = entry.or_insert_with(|| (false, decision.policies));
-                *some |= decision.rows != RowFilter::Nothing;
+                let seen = decision.rows != RowFilter::Nothing;
+                self.unseen_tables.note(relation, &decision.policies, seen);
             }
             Ok(_) => {}
             Err(failure) => self.note_failure(failure, subject),
@@ -212,9 +237,12 @@ impl Findings {
     }
 
     /// Columns for which several policies demand different masks, or domains of tokens.
-    fn note_different_masks(&mut self, loaded: &Loaded, subject: &Subject, relation: &Relation) {
-        // Where a policy fails, it is reported as failing.
-        let decisions = columns(loaded, subject, relation).unwrap_or_default();
+    fn note_different_masks(
+        &mut self,
+        loaded: &Loaded,
+        relation: &Relation,
+        decisions: &[ColumnDecision],
+    ) {
         for (column, decision) in relation.columns.iter().zip(decisions) {
             let ColumnLevel::Masked(mask) = &decision.level else {
                 continue;
@@ -373,10 +401,7 @@ impl Findings {
         problems: &mut Vec<PolicyProblem>,
         warnings: &mut Vec<PolicyProblem>,
     ) {
-        let place = |id: &str, message: String| match origins.get(id) {
-            Some(origin) => origin.problem(message),
-            None => Source { name: id, text: "" }.problem_of_file(message),
-        };
+        let place = |id: &str, message: String| place(origins, id, message);
         for ((id, forbids), (condition, relation)) in self.untranslatable {
             let message = format!("`{condition}` has no SQL form (rows of `{relation}`)");
             let help = "row conditions can compare columns with constants and the principal's attributes, and combine them with `&&`, `||`, `!`, `has`, `contains` and `like`; a column that is computed where it is read (VIRTUAL) only if that cannot fail";
@@ -461,61 +486,11 @@ impl Findings {
             let message = format!("the policy fails to evaluate for {principal}, which denies");
             warnings.push(place(&id, message).of_rule(Rule::EvaluationFails));
         }
-        let unseen = self.selectable.into_iter().filter(|(_, (seen, _))| !seen);
-        for (relation, (_, policies)) in unseen {
-            let id = policies.first().map_or("", String::as_str);
-            warnings.push(
-                place(
-                    id,
-                    format!("`{relation}` can be selected, but no principal sees a row of it"),
-                )
-                .with_help(Some("permit `Action::\"see\"` on its rows"))
-                .of_rule(Rule::NoRows),
-            );
-        }
+        self.masked_away.report(origins, warnings);
+        self.plain_to_others.report(origins, warnings);
+        self.absent_views.report(origins, warnings);
+        self.unseen_tables.report(origins, warnings);
     }
-}
-
-/// How many pairs of a relation and a principal a sample has.
-const SAMPLE: usize = 400;
-
-/// The relations that policies are tried on: all, or of many those first that policies name.
-fn relations_to_try<'l>(
-    loaded: &'l Loaded,
-    lint: Lint,
-    subjects: usize,
-    warnings: &mut Vec<PolicyProblem>,
-) -> Vec<&'l Relation> {
-    let relations = loaded.catalog.relations().iter();
-    let all: Vec<&Relation> = relations.filter(|r| schema::has_entity(r)).collect();
-    let wanted = SAMPLE / subjects.max(1);
-    match lint {
-        Lint::EveryRelation => return all,
-        Lint::Sample if all.len() <= wanted => return all,
-        Lint::Sample => {}
-    }
-    let is_named = |relation: &&&Relation| {
-        let mut columns = relation.columns.iter();
-        loaded.named_tables.contains(&relation.uid)
-            || columns.any(|column| loaded.named_columns.contains(&column.uid))
-            || loaded.named_row_types.contains(&schema::row_type(relation))
-    };
-    let (mut sample, others): (Vec<&Relation>, Vec<&Relation>) = all.iter().partition(is_named);
-    sample.extend(others);
-    sample.truncate(wanted.max(1));
-    let message = format!(
-        "the policies were tried on {} of {} relations",
-        sample.len(),
-        all.len()
-    );
-    let source = Source {
-        name: "policies",
-        text: "",
-    };
-    let help = "`palisade policy check` tries them on all";
-    let warning = source.problem_of_file(message).with_help(Some(help));
-    warnings.push(warning.of_rule(Rule::Sampled));
-    sample
 }
 
 /// How many kinds of principals the entities may contribute to these checks. Decisions about the
@@ -564,7 +539,7 @@ pub(in crate::policy) fn subjects(loaded: &Loaded, context_matters: bool) -> Vec
     uids.truncate(KINDS);
     for kind in &kinds {
         // A type that demands attributes has no such principal.
-        let unknown = entities::uid(kind, "(of whom nothing is known)");
+        let unknown = entities::uid(kind, UNKNOWN);
         let exists = |uid: &EntityUid| {
             let around =
                 loaded
@@ -623,15 +598,8 @@ mod tests {
         reason = "tests"
     )]
 
-    use std::sync::Arc;
-
     use crate::{
-        catalog::Catalog,
-        dialect::Dialect,
-        policy::{
-            ColumnFlow, PolicySet,
-            tests::fixture::{load, set, sources, table},
-        },
+        policy::tests::fixture::{load, set, sources},
         token::TokenSecret,
     };
 
@@ -652,39 +620,6 @@ mod tests {
             "{SELECT}permit(principal, action == Action::\"see\", resource);"
         ));
         assert!(set.warnings().is_empty(), "{:?}", set.warnings());
-    }
-
-    #[test]
-    fn a_sample_begins_with_the_tables_that_policies_name() {
-        let mut builder = Catalog::builder(Dialect::Sqlite);
-        for number in 0..150 {
-            builder = builder.relation(table(&format!("t{number:03}"), &["id", "title"]));
-        }
-        let catalog = Arc::new(builder.build().unwrap());
-        let on_column = "permit(principal, action, resource);\n@mask(\"expr(value > 5)\") forbid(principal, action == Action::\"read_plain\", resource == Column::\"main.t149.title\");";
-        let on_rows = "permit(principal, action == Action::\"see\", resource is row::main::t149) when { resource has id && resource.id * 2 == 4 };";
-        for (policies, expected) in [
-            (
-                SELECT.replace("tickets", "t149"),
-                "`main.t149` can be selected",
-            ),
-            (on_rows.to_owned(), "(rows of `main.t149`)"),
-            (on_column.to_owned(), "is no mask for `main.t149.title`"),
-        ] {
-            let mut sources = sources(&policies);
-            sources.classification = None;
-            let told = match PolicySet::load(&sources, &catalog, &ColumnFlow::default()) {
-                Ok(set) => {
-                    let warnings: Vec<String> =
-                        set.warnings().iter().map(ToString::to_string).collect();
-                    let warnings = warnings.join("\n");
-                    assert!(warnings.contains("were tried on"), "{warnings}");
-                    warnings
-                }
-                Err(errors) => errors.to_string(),
-            };
-            assert!(told.contains(expected), "{policies}: {told}");
-        }
     }
 
     #[test]

@@ -254,6 +254,21 @@ fn mask(policy: &Policy, value: &str, dialect: Dialect) -> Result<Mask, Refused>
         let paths = paths
             .strip_suffix(')')
             .ok_or_else(|| Refused::new(format!("`{value}` has no `)` at its end")))?;
+        let paths_of = || paths.split(',').map(str::trim);
+        if let Some(path) = paths_of().find(|path| *path == "$" || path.starts_with("$.")) {
+            // Taken for a key by the name `$`, it would hide all that it is to show.
+            let message =
+                format!("`{path}` begins with `$`: paths begin with a key of the document");
+            let written: Vec<&str> = paths_of()
+                .map(|path| path.strip_prefix("$.").unwrap_or(path))
+                .filter(|path| *path != "$")
+                .collect();
+            let help = match written.as_slice() {
+                [] => "to show all of the document, permit `read_plain`".to_owned(),
+                written => format!("write `paths({})`", written.join(", ")),
+            };
+            return Err(Refused::new(message).help(help));
+        }
         return JsonPaths::parse(paths)
             .map(Mask::Paths)
             .map_err(Refused::new);
@@ -694,6 +709,23 @@ mod tests {
             assert!(problem.message.contains(message), "{problem}");
             assert_eq!(problem.line, Some(2));
         }
+    }
+
+    #[test]
+    fn paths_of_another_language_say_what_to_write() {
+        for (paths, help) in [
+            ("$.language", "write `paths(language)`"),
+            ("id, $.address.city", "write `paths(id, address.city)`"),
+            ("$", "to show all of the document, permit `read_plain`"),
+        ] {
+            let text = format!(
+                "@mask(\"paths({paths})\")\nforbid(principal, action == Action::\"read_plain\", resource);"
+            );
+            let problem = check(&text).unwrap_err();
+            assert!(problem.message.contains("begins with `$`"), "{problem}");
+            assert_eq!(problem.help.as_deref(), Some(help), "{problem}");
+        }
+        assert!(mask_of("paths($ref.name)").is_some());
     }
 
     #[test]

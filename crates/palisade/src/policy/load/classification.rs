@@ -29,6 +29,8 @@ pub(in crate::policy) struct Tags {
     given: BTreeSet<String>,
     /// By column: the names and patterns that chose it.
     choices: BTreeMap<ColumnId, BTreeSet<String>>,
+    /// Computed columns that the classification gives a tag which nothing that they are computed from has.
+    own: BTreeSet<ColumnId>,
 }
 
 impl Tags {
@@ -41,6 +43,11 @@ impl Tags {
     pub(in crate::policy) fn choices(&self, id: ColumnId) -> impl Iterator<Item = &str> {
         let choices = self.choices.get(&id).into_iter().flatten();
         choices.map(String::as_str)
+    }
+
+    /// Whether the classification gives a computed column a tag which nothing that it is computed from has.
+    pub(in crate::policy) fn has_own(&self, id: ColumnId) -> bool {
+        self.own.contains(&id)
     }
 
     /// The tags of a relation.
@@ -128,7 +135,17 @@ pub(in crate::policy) fn classify(
             }
         }
     }
-    tags.columns = follow_flow(catalog, &tags.columns, flow, &same);
+    let given = std::mem::take(&mut tags.columns);
+    tags.columns = follow_flow(catalog, &given, flow, &same);
+    let has_own = |id: &ColumnId, from: &BTreeSet<ColumnId>| {
+        let mut given = given.get(id).into_iter().flatten();
+        !given.all(|tag| {
+            from.iter()
+                .any(|base| tags.of_column(*base).any(|of| of == tag))
+        })
+    };
+    let own = flow.0.iter().filter(|(id, from)| has_own(id, from));
+    tags.own = own.map(|(id, _)| *id).collect();
     tags
 }
 

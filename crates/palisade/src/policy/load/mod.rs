@@ -4,12 +4,14 @@ pub(in crate::policy) mod annotation;
 pub(in crate::policy) mod classification;
 pub(in crate::policy) mod diagnostic;
 pub(in crate::policy) mod format;
+pub(in crate::policy) mod missing_attribute;
 pub(in crate::policy) mod named_resources;
 pub(in crate::policy) mod schema_names;
 pub(in crate::policy) mod source;
 pub mod template;
 pub(in crate::policy) mod validation;
 pub(in crate::policy) mod word;
+pub(in crate::policy) mod written_help;
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -140,6 +142,7 @@ pub(in crate::policy) fn load(
             &mut problems,
             warnings,
         );
+        named_resources::settle_absent(&located, catalog, &mut problems, warnings);
         closed_words::check(
             &located,
             catalog,
@@ -159,7 +162,7 @@ pub(in crate::policy) fn load(
     warn(Rule::SystemPermit, &mut warnings, |warnings| {
         system_permits::check(&located, catalog, warnings);
     });
-    row_literals::check(&located, &named, &mut problems);
+    row_literals::check(&located, catalog, &named, &mut problems, &mut warnings);
     warn(Rule::PartitionForbidden, &mut warnings, |warnings| {
         partitions::check(&located, catalog, &named, warnings);
     });

@@ -5,7 +5,10 @@ use std::{collections::BTreeMap, ops::Range};
 use cedar_policy::{Policy, PolicyId, ffi::DetailedError};
 use serde_json::Value;
 
-use crate::policy::load::diagnostic::{PolicyProblem, Source};
+use crate::policy::load::{
+    diagnostic::{PolicyProblem, Source},
+    written_help,
+};
 
 /// A policy as it stands in its file.
 #[derive(Debug, Clone)]
@@ -70,7 +73,9 @@ pub(in crate::policy) fn parse<'a>(
             }
             Err(errors) => {
                 let error = DetailedError::from(&errors);
-                problems.extend(source.cedar_problems(error, range.start, Some(range)));
+                let found = source.cedar_problems(error, range.start, Some(range));
+                let explain = |problem| written_help::explain_grammar(problem, source.text);
+                problems.extend(found.into_iter().map(explain));
             }
         }
     }

@@ -25,7 +25,9 @@ use crate::policy::{
     lint::{attributes, entity_ids::OF_VIRTUAL},
     load::{
         diagnostic::{PolicyProblem, Source, probably},
+        missing_attribute,
         source::{Located, Origins},
+        written_help,
     },
 };
 
@@ -173,9 +175,23 @@ impl<'a> Validation<'a> {
                 problems.push(self.principals.problem_of_file(message));
             }
             Ok((_, result)) => {
+                let mut by_policy: BTreeMap<String, Vec<PolicyProblem>> = BTreeMap::new();
                 for error in result.validation_errors() {
-                    let found = self.place(error.policy_id(), DetailedError::from(error));
-                    let explain = |problem| explain(problem, self.principals, self.catalog);
+                    let id = error.policy_id();
+                    let found = self.place(id, DetailedError::from(error));
+                    by_policy.entry(id.to_string()).or_default().extend(found);
+                }
+                for (id, found) in by_policy {
+                    let policy = policies.iter().find(|policy| policy.id().to_string() == id);
+                    let found = match policy {
+                        Some(policy) => missing_attribute::fold(policy, self.named, found),
+                        None => found,
+                    };
+                    let text = self
+                        .origins
+                        .get(&id)
+                        .map_or("", |origin| origin.source.text);
+                    let explain = |problem| explain(problem, text, self.principals, self.catalog);
                     problems.extend(found.into_iter().map(explain));
                 }
             }
@@ -296,8 +312,13 @@ fn explain_row_type(written: &str, catalog: &Catalog) -> Option<String> {
     }
 }
 
-/// A mistake that Cedar found, with what to do about it where Cedar does not know.
-fn explain(problem: PolicyProblem, principals: &Source<'_>, catalog: &Catalog) -> PolicyProblem {
+/// A mistake that Cedar found in `text`, with what to do about it where Cedar does not know.
+fn explain(
+    problem: PolicyProblem,
+    text: &str,
+    principals: &Source<'_>,
+    catalog: &Catalog,
+) -> PolicyProblem {
     let PolicyProblem { message, .. } = &problem;
     let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
     let numbers = |side: &str| side == "Long";
@@ -338,7 +359,7 @@ fn explain(problem: PolicyProblem, principals: &Source<'_>, catalog: &Catalog) -
         {
             Some("BOOLEAN is a number there: compare with `1` or `0`".to_owned())
         }
-        _ => None,
+        (_, sides) => written_help::explain_types(&problem, sides, text, catalog.dialect()),
     };
     let message = message
         .replace("__cedar::internal::True", "Bool")

@@ -57,6 +57,9 @@ pub enum Mask {
     /// `@aggregate_only("5")`: NULL for every value, but that COUNT, SUM and AVG see the values where at least so many are put
     /// together.
     AggregateOnly(u32),
+    /// No mask that a policy writes, but that of a view's column whose base columns the same policies mask: what the view
+    /// computes of the masked values stays as it is.
+    Inherited,
     /// NULL for every value; of the column's type where the engine wants to know it.
     Null,
 }
@@ -161,7 +164,8 @@ pub enum HashDomain {
 }
 
 impl Mask {
-    /// The strictest of two; NULL of an expression, of paths, or of what only aggregates see, and any other mask.
+    /// The strictest of two; NULL of an expression, of paths, of what only aggregates see or of what a view computes, and any
+    /// other mask.
     #[must_use]
     pub fn strictest(self, other: Self) -> Self {
         match (&self, &other) {
@@ -171,8 +175,8 @@ impl Mask {
             (Self::Paths(one), Self::Paths(another)) => {
                 one.intersection(another).map_or(Self::Null, Self::Paths)
             }
-            (Self::Expr(_) | Self::Paths(_) | Self::AggregateOnly(_), _)
-            | (_, Self::Expr(_) | Self::Paths(_) | Self::AggregateOnly(_))
+            (Self::Expr(_) | Self::Paths(_) | Self::AggregateOnly(_) | Self::Inherited, _)
+            | (_, Self::Expr(_) | Self::Paths(_) | Self::AggregateOnly(_) | Self::Inherited)
                 if self != other =>
             {
                 Self::Null
@@ -196,6 +200,7 @@ impl Mask {
             Self::Expr(_) => "expr",
             Self::Paths(_) => "paths",
             Self::AggregateOnly(_) => "aggregate_only",
+            Self::Inherited => "inherited",
             Self::Null => "null",
         }
     }
@@ -214,6 +219,7 @@ impl Mask {
             | Self::Fixed(_)
             | Self::Expr(_)
             | Self::Paths(_)
+            | Self::Inherited
             | Self::Null => None,
         }
     }
@@ -231,6 +237,7 @@ impl Mask {
             | Self::Expr(_)
             | Self::Paths(_)
             | Self::AggregateOnly(_)
+            | Self::Inherited
             | Self::Null => false,
         }
     }
@@ -249,6 +256,7 @@ impl Mask {
             | Self::Expr(_)
             | Self::Paths(_)
             | Self::AggregateOnly(_)
+            | Self::Inherited
             | Self::Null => None,
         }
     }
@@ -275,6 +283,7 @@ impl std::fmt::Display for Mask {
             Self::Expr(mask) => write!(f, "expr({})", mask.text),
             Self::Paths(paths) => write!(f, "paths({paths})"),
             Self::AggregateOnly(smallest) => write!(f, "aggregate_only({smallest})"),
+            Self::Inherited => f.write_str("inherited"),
             Self::Null => f.write_str("null"),
         }
     }

@@ -154,6 +154,7 @@ impl<'a> Resolver<'a> {
         let key = if table.joins.is_empty() {
             self.factor_key(&table.relation)
         } else {
+            self.qualify_assignments(table, assignments);
             self.common_qualifier(assignments)
         };
         self.unguard_joins(std::slice::from_mut(table), key.as_deref())?;

@@ -16,7 +16,7 @@ use crate::resolve::{
 };
 use crate::{
     catalog::{Change, Relation, RelationId, RelationKind},
-    policy::obligation::Visibility,
+    policy::obligation::{ColumnLevel, RelationDecision, Visibility},
     rejection::Rejection,
 };
 
@@ -178,6 +178,69 @@ impl<'a> Resolver<'a> {
             Some(alias) => Some(self.table_key(&alias.name).into_owned()),
             None => Some(self.table_key(name.0.last()?.as_ident()?).into_owned()),
         }
+    }
+
+    /// Puts a table's name before each assigned column that has none, where the principal sees a column of that name in one table of
+    /// the join alone.
+    pub(in crate::resolve) fn qualify_assignments(
+        &self,
+        table: &TableWithJoins,
+        assignments: &mut [Assignment],
+    ) {
+        let joined = table.joins.iter().map(|join| &join.relation);
+        let factors = std::iter::once(&table.relation).chain(joined);
+        let tables: Vec<_> = factors
+            .filter_map(|factor| self.factor_relation(factor))
+            .collect();
+        for assignment in assignments {
+            let AssignmentTarget::ColumnName(name) = &mut assignment.target else {
+                continue;
+            };
+            let [ObjectNamePart::Identifier(column)] = name.0.as_slice() else {
+                continue;
+            };
+            let key = self.key(column);
+            let mut having = tables.iter().filter(|(_, relation, decision)| {
+                let at = relation.position(&key).map(usize::from);
+                let decided = at.and_then(|at| decision.columns.get(at));
+                decided.is_some_and(|decided| decided.level != ColumnLevel::Hidden)
+            });
+            if let (Some((qualifier, _, _)), None) = (having.next(), having.next()) {
+                name.0
+                    .insert(0, ObjectNamePart::Identifier(qualifier.clone()));
+            }
+        }
+    }
+
+    /// The table that a factor of FROM names: what qualifies its columns, and what is decided about it.
+    fn factor_relation(
+        &self,
+        factor: &TableFactor,
+    ) -> Option<(Ident, &'a Relation, Arc<RelationDecision>)> {
+        let TableFactor::Table {
+            name,
+            alias,
+            args: None,
+            with_hints: _,
+            version: _,
+            with_ordinality: _,
+            partitions: _,
+            json_path: _,
+            sample: _,
+            index_hints: _,
+        } = factor
+        else {
+            return None;
+        };
+        let mut name = name.clone();
+        let (schema, last) = self.schema_and_name(&mut name).ok()?;
+        let schema = schema.map(|schema| self.table_key(schema));
+        let shown = self.table_name(last);
+        let found = self.in_catalog(schema.as_deref(), &self.table_key(last), &shown);
+        let relation = found.ok()?;
+        let decision = self.visible.relation(relation.id).ok()?;
+        let qualifier = alias.as_ref().map_or(&*last, |alias| &alias.name);
+        Some((qualifier.clone(), relation, decision))
     }
 
     /// The qualifier that all assignments have.

@@ -4,6 +4,7 @@ use std::{borrow::Cow, sync::Arc};
 
 use sqlparser::ast::{
     AccessExpr, Expr, Ident, ObjectName, ObjectNamePart, Spanned as _, Subscript, Value,
+    helpers::attached_token::AttachedToken,
 };
 
 use crate::resolve::{
@@ -79,6 +80,10 @@ impl<'a> Resolver<'a> {
         self.spend_on_search(at.scope.sources.len())?;
         let found = at.scope.find(qualifier.as_deref(), &key);
         let around = at.scope.find_around(qualifier.as_deref(), &key);
+        let beside_target = match qualifier {
+            None => at.scope.source_beside_target(&key),
+            Some(_) => None,
+        };
         self.untold |= matches!(around, Around::Untold);
         self.spend(match &found {
             Found::Column(origin, _)
@@ -96,6 +101,10 @@ impl<'a> Resolver<'a> {
                 self.normalise(ident);
                 if let Around::ConflictingRow(row) = around {
                     *expr = Expr::CompoundIdentifier(vec![row.clone(), ident.clone()]);
+                } else if let Some(source) = beside_target {
+                    // The target may have a column of this name that the principal does not see.
+                    let source = self.encode(source);
+                    *expr = Expr::CompoundIdentifier(vec![source, ident.clone()]);
                 }
                 origin.columns()
             }
@@ -118,6 +127,12 @@ impl<'a> Resolver<'a> {
             Found::RowId => return Ok(()),
             Found::WholeRow(lineage) => {
                 self.normalise_table(ident);
+                // So too here, and to the engine a column comes before a row.
+                if at.scope.has_target() {
+                    let row = ObjectName::from(vec![ident.clone()]);
+                    let row = Expr::QualifiedWildcard(row, AttachedToken::empty());
+                    *expr = Expr::Nested(Box::new(row));
+                }
                 &lineage.columns
             }
             Found::Ambiguous => {

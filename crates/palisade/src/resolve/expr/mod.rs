@@ -22,7 +22,7 @@ use sqlparser::ast::{
 use crate::resolve::{
     Resolver,
     expr::operand_class::{OperandClass, Operands, pair_operands},
-    query::Ctes,
+    query::{Ctes, select::refuse_spread_row},
     refuse_unsupported,
     scope::Scope,
     token,
@@ -251,7 +251,10 @@ impl<'a> Resolver<'a> {
                 negated: _,
             }
             | Expr::Subquery(subquery) => self.subquery(subquery, at, out).map(|_| ()),
-            Expr::Tuple(exprs) => self.walk_all(exprs, at, out),
+            Expr::Tuple(exprs) => {
+                self.walk_all(exprs, at, out)?;
+                exprs.iter().try_for_each(refuse_spread_row)
+            }
             Expr::Function(function) => match self.type_call(function) {
                 Some(cast) => {
                     *expr = cast;

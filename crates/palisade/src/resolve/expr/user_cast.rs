@@ -45,7 +45,7 @@ impl AssignedValue {
 const SYSTEM: &str = "pg_catalog";
 
 /// How many domains may stand over each other.
-const MAX_DOMAINS: usize = 64;
+pub(in crate::resolve) const MAX_DOMAINS: usize = 64;
 
 impl Resolver<'_> {
     /// `CAST(value AS target)`, of a value made from these columns; `own` if the target is of the database.
@@ -212,7 +212,7 @@ fn is_system(own: &Own) -> bool {
 }
 
 /// Whether a type's declared name is this one, with its schema or without, or an array of it.
-fn is_called(declared: &str, own: &Own) -> bool {
+pub(in crate::resolve) fn is_called(declared: &str, own: &Own) -> bool {
     let element = declared.split(['[', '(']).next().unwrap_or_default().trim();
     let name = crate::ident::qualify([own.1.as_str()]);
     element == name || element == crate::ident::qualify([own.0.as_str(), own.1.as_str()])

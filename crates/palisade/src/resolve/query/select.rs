@@ -516,6 +516,7 @@ impl<'a> Resolver<'a> {
     ) -> Result<(Lineage, Option<Arc<str>>), Rejection> {
         let before = self.steps;
         let columns = self.expr(expr, scope, ctes, Usage::Output)?;
+        refuse_spread_row(expr)?;
         let size = self.steps.saturating_sub(before);
         if let Some((lineage, name)) = self.column_of(expr, scope) {
             return Ok((lineage, Some(name)));
@@ -561,6 +562,23 @@ impl<'a> Resolver<'a> {
             | Found::Nothing => None,
         }
     }
+}
+
+/// Refuses `t.*` where the engine would make several values of it.
+pub(in crate::resolve) fn refuse_spread_row(expr: &Expr) -> Result<(), Rejection> {
+    let mut inner = expr;
+    while let Expr::Nested(nested) = inner {
+        inner = nested;
+    }
+    if let Expr::QualifiedWildcard(row, _) = inner {
+        return Err(Rejection::new(
+            Code::SyntaxUnsupported,
+            format!(
+                "the row `{row}` is no single value here; name its columns, or write `to_jsonb({row}.*)`"
+            ),
+        ));
+    }
+    Ok(())
 }
 
 /// Whether an item is a bare column reference, which the engine names after the column.

@@ -323,6 +323,28 @@ impl<'a, 's> Scope<'a, 's> {
         (named.next().is_none() && !is_joined).then_some(index)
     }
 
+    /// Whether the target of a change is among these sources, or among those around them. It stands in the text with columns
+    /// that the principal does not see.
+    pub(in crate::resolve) fn has_target(&self) -> bool {
+        self.sources.iter().any(|source| source.columns.is_target())
+            || self.parent.is_some_and(Self::has_target)
+    }
+
+    /// The qualifier of the source that a column without one is of, where the target of a change stands beside it.
+    pub(in crate::resolve) fn source_beside_target(&self, key: &str) -> Option<&Arc<str>> {
+        if let Found::Nothing = self.find_here(None, key) {
+            return self.parent?.source_beside_target(key);
+        }
+        let found = self.source_of(None, key)?;
+        let mut others = (0..).zip(&self.sources).filter(|(at, _)| *at != found);
+        let is_beside = others.any(|(_, source)| source.columns.is_target());
+        self.sources
+            .get(found)?
+            .qualifier
+            .as_ref()
+            .filter(|_| is_beside)
+    }
+
     fn is_merged(&self, source: usize, key: &str) -> bool {
         self.merged
             .iter()
@@ -387,7 +409,32 @@ impl<'a, 's> Scope<'a, 's> {
             .peekable();
         let is_there = named.peek().is_some();
         named.for_each(|s| s.columns.list_into(outputs));
-        is_there
+        is_there || self.outer_star_of(qualifier, outputs)
+    }
+
+    /// The same of a source of a query around this one, as PostgreSQL reads it. The target of a change has columns in the text that
+    /// the principal does not see, so that its `*` is none.
+    fn outer_star_of(&self, qualifier: &str, outputs: &mut Vec<Output>) -> bool {
+        let outer = match self.dialect {
+            Dialect::Postgres => std::iter::successors(self.parent, |scope| scope.parent),
+            Dialect::Sqlite | Dialect::Mysql => return false,
+        };
+        for scope in outer {
+            let mut named = scope.sources.iter();
+            let Some(source) = named.find(|s| s.qualifier.as_deref() == Some(qualifier)) else {
+                continue;
+            };
+            if source.columns.is_target() {
+                return false;
+            }
+            let before = outputs.len();
+            source.columns.list_into(outputs);
+            let given = outputs.iter().skip(before);
+            let columns = given.flat_map(|output| output.lineage.columns.iter().copied());
+            scope.reached.borrow_mut().extend(columns);
+            return true;
+        }
+        false
     }
 
     /// The outputs of `*`.

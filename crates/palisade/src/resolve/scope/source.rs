@@ -120,6 +120,20 @@ impl<'a> Columns<'a> {
         }
     }
 
+    /// Whether they are of the target of a change, which stands in the text with all of its columns.
+    pub(in crate::resolve) fn is_target(&self) -> bool {
+        match self {
+            Self::Relation {
+                relation: _,
+                decision: _,
+                hidden_exist: _,
+                bare,
+                body: _,
+            } => *bare,
+            Self::Derived(_) => false,
+        }
+    }
+
     /// How many columns there are, hidden ones included.
     pub(in crate::resolve) fn len(&self) -> usize {
         match self {

@@ -1,10 +1,11 @@
-//! Which masked columns a statement used, and for what: it follows from the statement and from policy alone.
+//! Which masked columns a statement used, and for what, and whether it read what has no rows for who asks: it follows from the
+//! statement and from policy alone.
 
-use crate::rewrite::output::columns::replacement_of;
+use crate::rewrite::{output::columns::replacement_of, relation_source::if_empty};
 use crate::{
     access::{AccessSet, Usage},
-    answer::{MaskedUse, Replacement},
-    catalog::{Catalog, ColumnId, RelationKind},
+    answer::{EmptyReason, MaskedUse, Replacement, is_told},
+    catalog::{Catalog, ColumnId, RelationId, RelationKind},
     rejection::Rejection,
     resolve::{Reference, Visible},
 };
@@ -12,7 +13,8 @@ use crate::{
 /// Usages inside of a view that decide which rows it gives.
 const CHOOSES_ROWS: [Usage; 3] = [Usage::Filter, Usage::Join, Usage::Group];
 
-/// The masked columns of `references` that are read, and the views of which masks choose the rows.
+/// The masked columns of `references` that are read, the views of which masks choose the rows, and whether policy shows no row
+/// of what is read.
 ///
 /// # Errors
 /// `policy.evaluation-failed`.
@@ -25,11 +27,17 @@ pub(in crate::rewrite) fn masked_uses(
     let mut found = Vec::new();
     for (column, usages) in access.columns() {
         let is_named = references.iter().any(|r| r.relation == column.relation);
-        if !is_named || !usages.is_read() {
+        if !is_named || !is_told(usages) {
             continue;
         }
         let Some(replacement) = replacement_of(column, references, visible)? else {
             continue;
+        };
+        let replacement = match replacement {
+            Replacement::NullBesideGroups(_) if is_view(column.relation, catalog) => {
+                Replacement::NullThroughView
+            }
+            other => other,
         };
         if let Some(name) = column_name(column, catalog) {
             found.push(MaskedUse::Column {
@@ -63,7 +71,16 @@ pub(in crate::rewrite) fn masked_uses(
             }
         }
     }
+    let is_reading = access.changes().next().is_none();
+    if is_reading && if_empty(references) == EmptyReason::NoRowsPermitted {
+        found.push(MaskedUse::NoRows);
+    }
     Ok(found)
+}
+
+fn is_view(relation: RelationId, catalog: &Catalog) -> bool {
+    let kind = catalog.relation(relation).map(|relation| relation.kind);
+    matches!(kind, Some(RelationKind::View | RelationKind::Materialized))
 }
 
 /// `customers.email`, as declared; none of the engine's own relations, whose columns a principal may not know.

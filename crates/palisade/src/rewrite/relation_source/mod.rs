@@ -119,7 +119,9 @@ pub(in crate::rewrite) fn source_query(
             ColumnLevel::Masked(_) if reference.opens(id.index) => {
                 projection.push(value_column(&column.name, fenced, dialect));
             }
-            ColumnLevel::Plain => projection.push(value_column(&column.name, fenced, dialect)),
+            ColumnLevel::Plain | ColumnLevel::Masked(Mask::Inherited) => {
+                projection.push(value_column(&column.name, fenced, dialect));
+            }
             // What a view's query gives as tokens already stays as it is.
             ColumnLevel::Masked(mask) if keyed && is_token(reference, id.index, mask) => {
                 projection.push(SelectItem::UnnamedExpr(ast::column(dialect, &column.name)));

@@ -2,27 +2,34 @@
 //!
 //! Such a column is NULL like one behind any mask. Where an aggregate of the permitted form is computed from it, its values stand
 //! in the relation's place, and the aggregate becomes `CASE WHEN count(c) >= 5 THEN avg(c) END`. Whatever else the statement does
-//! with the column is then refused, so that nothing but guarded aggregates sees the values.
+//! with the column is then refused, so that nothing but guarded aggregates sees the values. An aggregate of a small group is
+//! computed all the same, and so it is written in a form that cannot fail ([`unfailing`]).
 //!
 //! Which uses there are is not searched for: each name that is resolved is counted as another use, but for the two that are known
 //! to be none. These are the argument of a guarded aggregate, and an item of a derived table that gives the column as it is.
 
+mod unfailing;
+
 use std::{collections::BTreeSet, ops::ControlFlow};
 
 use sqlparser::ast::{
-    BinaryOperator, CaseWhen, DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr,
-    FunctionArgumentList, FunctionArguments, Ident, ObjectName, ObjectNamePart, UnaryOperator,
-    Value, Visit, helpers::attached_token::AttachedToken,
+    BinaryOperator, CaseWhen, DataType, DuplicateTreatment, Expr, Function, FunctionArg,
+    FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident, ObjectName, ObjectNamePart,
+    UnaryOperator, Value, Visit, helpers::attached_token::AttachedToken,
 };
 
+use self::unfailing::{Kind, SumForm};
 use crate::resolve::{
     Resolver,
-    expr::ExprContext,
+    expr::{
+        ExprContext,
+        user_cast::{MAX_DOMAINS, is_called},
+    },
     scope::{Columns, Found, Origin, Scope},
 };
 use crate::{
     access::{ColumnUses, Usage},
-    catalog::{ColumnId, RelationKind, functions::Safety},
+    catalog::{ColumnId, RelationKind, TypeKind, functions::Safety},
     code::Code,
     dialect::Dialect,
     policy::obligation::ColumnLevel,
@@ -59,6 +66,8 @@ struct GuardedAggregate {
     smallest: u32,
     /// The call that counts the values which the aggregate puts together.
     count: Function,
+    /// The aggregate in a form that cannot fail.
+    aggregate: Expr,
 }
 
 /// A column of one of a query's own sources.
@@ -73,8 +82,10 @@ struct OwnColumn<'s, 'a> {
 /// The column that an aggregate is computed from, and of which rows.
 struct AggregatedValue<'e> {
     column: &'e Expr,
-    /// Of `CASE WHEN condition THEN column END`.
-    condition: Option<&'e Expr>,
+    /// Of `CASE WHEN condition THEN column END`, the outermost first.
+    conditions: Vec<Expr>,
+    /// What the column is cast to.
+    cast: Option<&'e DataType>,
 }
 
 impl<'a> Resolver<'a> {
@@ -84,7 +95,7 @@ impl<'a> Resolver<'a> {
     /// Those of the call.
     pub(in crate::resolve) fn guard_aggregate(
         &mut self,
-        function: &mut Function,
+        function: &Function,
         at: &ExprContext<'a, '_, '_>,
         out: &mut Vec<ColumnId>,
     ) -> Result<Option<Expr>, Rejection> {
@@ -99,33 +110,22 @@ impl<'a> Resolver<'a> {
             column,
             smallest,
             count,
+            aggregate,
         } = guarded;
-        let mut condition = Expr::BinaryOp {
+        let condition = Expr::BinaryOp {
             left: Box::new(Expr::Function(count)),
             op: BinaryOperator::GtEq,
             right: Box::new(Expr::Value(
                 Value::Number(smallest.to_string(), false).into(),
             )),
         };
+        let mut guarded = choose(condition, aggregate);
         let mut columns = Vec::new();
-        self.exempt(|resolver| {
-            resolver.call(function, at, &mut columns)?;
-            resolver.walk(&mut condition, at, &mut columns)
-        })?;
+        self.exempt(|resolver| resolver.walk(&mut guarded, at, &mut columns))?;
         // What comes of it is no value of the column any more.
         out.extend(columns.into_iter().filter(|used| *used != column));
         self.aggregate_only.opened.insert(column);
-        let aggregate = Expr::Function(function.clone());
-        Ok(Some(Expr::Case {
-            case_token: AttachedToken::empty(),
-            end_token: AttachedToken::empty(),
-            operand: None,
-            conditions: vec![CaseWhen {
-                condition,
-                result: aggregate,
-            }],
-            else_result: None,
-        }))
+        Ok(Some(guarded))
     }
 
     /// Reads what may name columns that aggregates alone may see.
@@ -264,23 +264,31 @@ impl<'a> Resolver<'a> {
         if !clauses.is_empty() || !within_group.is_empty() {
             return None;
         }
-        let is_count = self.is_own_aggregate(name, &["count"]);
-        if !is_count && !self.is_own_aggregate(name, &["sum", "avg"]) {
-            return None;
-        }
+        let kinds = [
+            ("count", Kind::Count),
+            ("sum", Kind::Sum),
+            ("avg", Kind::Average),
+            ("total", Kind::Total),
+        ];
+        let mut kinds = kinds.into_iter();
+        let (_, kind) = kinds.find(|(own, _)| self.is_own_aggregate(name, own))?;
         match duplicate_treatment {
             None | Some(DuplicateTreatment::All) => {}
-            Some(DuplicateTreatment::Distinct) if is_count => {}
+            Some(DuplicateTreatment::Distinct) if kind == Kind::Count => {}
             Some(DuplicateTreatment::Distinct) => return None,
         }
-        let value = aggregated_value(arg)?;
+        let value = self.aggregated_value(arg)?;
         let is_steady = |condition: &Expr| self.is_steady(condition, scope);
-        let conditions = value.condition.into_iter().chain(filter.as_deref());
-        if !conditions.into_iter().all(is_steady) {
+        let mut conditions = value.conditions.iter().chain(filter.as_deref());
+        if !conditions.all(is_steady) {
             return None;
         }
         let column = self.own_column(value.column, scope)?;
         let smallest = self.smallest_group(column.id)?;
+        let type_name = &self.catalog.column(column.id)?.type_name;
+        let type_name = self.base_type(type_name);
+        let form = SumForm::choose(kind, self.catalog.dialect(), type_name, value.cast)?;
+        let aggregate = form.write(kind, function)?;
         let (members, is_distinct) = self.members(&value, &column);
         let count = Function {
             name: ObjectName(vec![ObjectNamePart::Identifier(Ident::new("count"))]),
@@ -295,22 +303,27 @@ impl<'a> Resolver<'a> {
             column: column.id,
             smallest,
             count,
+            aggregate,
         })
     }
 
     /// What is counted for the size of a group, and whether equal ones count once. One row of the table is one member, however
     /// often a join repeats it: its key says so, or else its value.
     fn members(&self, value: &AggregatedValue<'_>, column: &OwnColumn<'_, 'a>) -> (Expr, bool) {
-        let when = |condition: Expr, result: Expr| Expr::Case {
-            case_token: AttachedToken::empty(),
-            end_token: AttachedToken::empty(),
-            operand: None,
-            conditions: vec![CaseWhen { condition, result }],
-            else_result: None,
+        let both = |left: Expr, right: Expr| Expr::BinaryOp {
+            left: Box::new(left),
+            op: BinaryOperator::And,
+            right: Box::new(right),
         };
-        let present = match value.condition {
+        let nested = |condition: &Expr| Expr::Nested(Box::new(condition.clone()));
+        let is_taken = match value.conditions.as_slice() {
+            [] => None,
+            [condition] => Some(condition.clone()),
+            several => several.iter().map(nested).reduce(both),
+        };
+        let present = match &is_taken {
             None => value.column.clone(),
-            Some(condition) => when(condition.clone(), value.column.clone()),
+            Some(condition) => choose(condition.clone(), value.column.clone()),
         };
         if !column.repeats {
             return (present, false);
@@ -319,15 +332,11 @@ impl<'a> Resolver<'a> {
             return (present, true);
         };
         let has_value = Expr::IsNotNull(Box::new(value.column.clone()));
-        let is_member = match value.condition {
+        let is_member = match &is_taken {
             None => has_value,
-            Some(condition) => Expr::BinaryOp {
-                left: Box::new(Expr::Nested(Box::new(condition.clone()))),
-                op: BinaryOperator::And,
-                right: Box::new(has_value),
-            },
+            Some(condition) => both(nested(condition), has_value),
         };
-        (when(is_member, key), true)
+        (choose(is_member, key), true)
     }
 
     /// The primary key of a table, where that is one column which is shown as it is.
@@ -351,8 +360,8 @@ impl<'a> Resolver<'a> {
             .then(|| Expr::CompoundIdentifier(vec![self.encode(qualifier), self.encode(name)]))
     }
 
-    /// Whether `name` means nothing but one of these aggregates of the engine's own.
-    fn is_own_aggregate(&self, name: &ObjectName, names: &[&str]) -> bool {
+    /// Whether `name` means nothing but the engine's own aggregate `wanted`.
+    fn is_own_aggregate(&self, name: &ObjectName, wanted: &str) -> bool {
         let (schema, name) = match name.0.as_slice() {
             [ObjectNamePart::Identifier(name)] => (None, name),
             [
@@ -367,7 +376,7 @@ impl<'a> Resolver<'a> {
             .functions_named(&key)
             .filter(|def| self.is_reachable(def, schema.as_deref()))
             .peekable();
-        names.contains(&&*key)
+        wanted == &*key
             && candidates.peek().is_some()
             && candidates.all(|def| {
                 let is_own = def.schema.as_deref().is_none_or(|own| own == "pg_catalog");
@@ -451,10 +460,19 @@ impl<'a> Resolver<'a> {
         else {
             return false;
         };
-        let key = self.key(name);
+        self.is_own_scalar(&self.key(name))
+            && clauses.is_empty()
+            && args.iter().all(|arg| match arg {
+                FunctionArg::Unnamed(FunctionArgExpr::Expr(arg)) => self.is_steady(arg, scope),
+                _ => false,
+            })
+    }
+
+    /// Whether a call of `key` means nothing but functions of the engine's own that only compute.
+    fn is_own_scalar(&self, key: &str) -> bool {
         let mut candidates = self
             .catalog
-            .functions_named(&key)
+            .functions_named(key)
             .filter(|def| self.is_reachable(def, None))
             .peekable();
         candidates.peek().is_some()
@@ -462,11 +480,109 @@ impl<'a> Resolver<'a> {
                 let is_own = def.schema.as_deref().is_none_or(|own| own == "pg_catalog");
                 is_own && def.safety == Safety::Pure && def.kinds.scalar
             })
-            && clauses.is_empty()
-            && args.iter().all(|arg| match arg {
-                FunctionArg::Unnamed(FunctionArgExpr::Expr(arg)) => self.is_steady(arg, scope),
-                _ => false,
-            })
+    }
+
+    /// The column of `c` and of what chooses its rows or casts it: `CASE WHEN … THEN c [ELSE 0] END`, `if(…, c, 0)`,
+    /// `coalesce(c, 0)`, `CAST(c AS …)`. The column is found in its place again by `unfailing::column_place`.
+    fn aggregated_value<'e>(&self, arg: &'e Expr) -> Option<AggregatedValue<'e>> {
+        match arg {
+            Expr::Nested(inner) => self.aggregated_value(inner),
+            Expr::Identifier(_) | Expr::CompoundIdentifier(_) => Some(AggregatedValue {
+                column: arg,
+                conditions: Vec::new(),
+                cast: None,
+            }),
+            Expr::Case {
+                case_token: _,
+                end_token: _,
+                operand,
+                conditions,
+                else_result,
+            } => {
+                let [CaseWhen { condition, result }] = conditions.as_slice() else {
+                    return None;
+                };
+                let condition = match operand {
+                    None => condition.clone(),
+                    Some(operand) => Expr::BinaryOp {
+                        left: Box::new(Expr::Nested(operand.clone())),
+                        op: BinaryOperator::Eq,
+                        right: Box::new(Expr::Nested(Box::new(condition.clone()))),
+                    },
+                };
+                let adds_nothing = else_result.as_deref().is_none_or(is_nothing);
+                let value = self.aggregated_value(result)?;
+                adds_nothing.then(|| value.of_rows(condition))
+            }
+            Expr::Cast {
+                kind: _,
+                expr,
+                data_type,
+                format: None,
+            } => {
+                let value = self.aggregated_value(expr)?;
+                value.cast.is_none().then_some(AggregatedValue {
+                    cast: Some(data_type),
+                    ..value
+                })
+            }
+            Expr::Function(Function {
+                name,
+                uses_odbc_syntax: false,
+                parameters: FunctionArguments::None,
+                args:
+                    FunctionArguments::List(FunctionArgumentList {
+                        duplicate_treatment: None,
+                        args,
+                        clauses,
+                    }),
+                filter: None,
+                null_treatment: None,
+                over: None,
+                within_group,
+            }) if clauses.is_empty() && within_group.is_empty() => {
+                let [ObjectNamePart::Identifier(name)] = name.0.as_slice() else {
+                    return None;
+                };
+                let key = self.key(name);
+                let args: Vec<&Expr> = args.iter().map_while(plain_argument).collect();
+                match (&*key, args.as_slice()) {
+                    ("coalesce" | "ifnull", [value, other]) if is_nothing(other) => {
+                        let value = self.aggregated_value(value)?;
+                        self.is_own_scalar(&key).then_some(value)
+                    }
+                    ("if" | "iif", [condition, value, other]) if is_nothing(other) => {
+                        let value = self.aggregated_value(value)?;
+                        let condition = Expr::clone(condition);
+                        self.is_own_scalar(&key).then(|| value.of_rows(condition))
+                    }
+                    _ => None,
+                }
+            }
+            _ => None,
+        }
+    }
+
+    /// What a type is below the domains that narrow it.
+    fn base_type<'t>(&self, declared: &'t str) -> &'t str
+    where
+        'a: 't,
+    {
+        let mut declared = declared;
+        for _ in 0..MAX_DOMAINS {
+            let domain = self.catalog.types().iter().find_map(|def| match &def.kind {
+                TypeKind::Domain { base, check: _ } => {
+                    let name = (def.schema.clone(), def.name.clone());
+                    is_called(declared, &name).then_some(base.as_str())
+                }
+                TypeKind::Enum | TypeKind::Composite(_) | TypeKind::Range | TypeKind::Base => None,
+            });
+            match domain {
+                Some(base) => declared = base,
+                None => break,
+            }
+        }
+        declared
     }
 
     /// Whether `name` is a column as it stands in its table, which aggregates are not alone to see.
@@ -581,38 +697,39 @@ impl TreeVisitor for RowCalls<'_, '_> {
     }
 }
 
-/// The column of `c` or of `CASE WHEN … THEN c [ELSE 0] END`.
-fn aggregated_value(arg: &Expr) -> Option<AggregatedValue<'_>> {
+impl AggregatedValue<'_> {
+    /// The same of the rows for which `condition` holds.
+    fn of_rows(mut self, condition: Expr) -> Self {
+        self.conditions.insert(0, condition);
+        self
+    }
+}
+
+fn plain_argument(arg: &FunctionArg) -> Option<&Expr> {
     match arg {
-        Expr::Nested(inner) => aggregated_value(inner),
-        Expr::Identifier(_) | Expr::CompoundIdentifier(_) => Some(AggregatedValue {
-            column: arg,
-            condition: None,
-        }),
-        Expr::Case {
-            case_token: _,
-            end_token: _,
-            operand: None,
-            conditions,
-            else_result,
-        } => {
-            let [CaseWhen { condition, result }] = conditions.as_slice() else {
-                return None;
-            };
-            let AggregatedValue {
-                column,
-                condition: None,
-            } = aggregated_value(result)?
-            else {
-                return None;
-            };
-            let adds_nothing = else_result.as_deref().is_none_or(is_nothing);
-            adds_nothing.then_some(AggregatedValue {
-                column,
-                condition: Some(condition),
-            })
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(arg)) => Some(arg),
+        FunctionArg::Unnamed(_)
+        | FunctionArg::Named {
+            name: _,
+            arg: _,
+            operator: _,
         }
-        _ => None,
+        | FunctionArg::ExprNamed {
+            name: _,
+            arg: _,
+            operator: _,
+        } => None,
+    }
+}
+
+/// `CASE WHEN condition THEN result END`.
+fn choose(condition: Expr, result: Expr) -> Expr {
+    Expr::Case {
+        case_token: AttachedToken::empty(),
+        end_token: AttachedToken::empty(),
+        operand: None,
+        conditions: vec![CaseWhen { condition, result }],
+        else_result: None,
     }
 }
 
