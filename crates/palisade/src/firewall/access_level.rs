@@ -47,7 +47,7 @@ impl AccessLevel {
                 | Mask::Fixed(_)
                 | Mask::Expr(_)
                 | Mask::Paths(_)
-                | Mask::Inherited
+                | Mask::Inherited(_)
                 // Aggregates see the values.
                 | Mask::AggregateOnly(_) => Self::Masked(mask.to_string()),
             },

@@ -459,7 +459,7 @@ fn check_changed_rows(
         let read_as = match level {
             Some(ColumnLevel::Masked(Mask::Token(_))) => Some("tokens"),
             // What a view computes may be hashes.
-            Some(ColumnLevel::Masked(Mask::Hash(_) | Mask::Inherited)) => Some("hashes"),
+            Some(ColumnLevel::Masked(Mask::Hash(_) | Mask::Inherited(_))) => Some("hashes"),
             Some(
                 ColumnLevel::Masked(
                     Mask::Null

@@ -37,10 +37,10 @@ pub(in crate::policy) fn settle_view(
         | RelationKind::System => return Ok(()),
     }
     for ((id, column), decided) in view.column_ids().zip(columns) {
-        let is_replaced = match &decided.level {
+        let demanded = match &decided.level {
             ColumnLevel::Masked(mask) => match mask {
                 // The values of these are compared, or put together, by what the view's column has.
-                Mask::Token(_) | Mask::AggregateOnly(_) => false,
+                Mask::Token(_) | Mask::AggregateOnly(_) => None,
                 Mask::Date(_)
                 | Mask::Bucket(_)
                 | Mask::First(_)
@@ -50,19 +50,19 @@ pub(in crate::policy) fn settle_view(
                 | Mask::Fixed(_)
                 | Mask::Expr(_)
                 | Mask::Paths(_)
-                | Mask::Inherited
+                | Mask::Inherited(_)
                 // Of another type too: NULL stands for masks that do not fit.
-                | Mask::Null => true,
+                | Mask::Null => Some(mask.clone()),
             },
-            ColumnLevel::Plain | ColumnLevel::Hidden => false,
+            ColumnLevel::Plain | ColumnLevel::Hidden => None,
         };
-        if is_replaced
+        if let Some(demanded) = demanded
             && is_computed(loaded, id, &column.uid)
             // What the classification says of the column itself, its bases lack.
             && !loaded.tags.has_own(id)
             && is_masked_below(loaded, decide, (id, decided))?
         {
-            decided.level = ColumnLevel::Masked(Mask::Inherited);
+            decided.level = ColumnLevel::Masked(Mask::Inherited(Box::new(demanded)));
         }
     }
     Ok(())
@@ -122,7 +122,7 @@ fn mask_reasons<'d>(loaded: &Loaded, decided: &'d ColumnDecision) -> Vec<&'d str
 /// Whether what a mask gives are values of the class of types that the column has, so that a view's query computes with them.
 fn keeps_class(mask: &Mask, column: &Column, dialect: Dialect) -> bool {
     match mask {
-        Mask::Date(_) | Mask::Bucket(_) | Mask::Paths(_) | Mask::Inherited => true,
+        Mask::Date(_) | Mask::Bucket(_) | Mask::Paths(_) | Mask::Inherited(_) => true,
         Mask::First(_) | Mask::Last(_) | Mask::Email | Mask::Hash(_) | Mask::Fixed(_) => {
             column.class == TypeClass::Text
         }

@@ -66,7 +66,7 @@ pub(in crate::policy) fn settle(
             | Mask::Expr(_)
             | Mask::Paths(_)
             | Mask::AggregateOnly(_)
-            | Mask::Inherited
+            | Mask::Inherited(_)
             | Mask::First(_)
             | Mask::Last(_)
             | Mask::Email
@@ -167,7 +167,7 @@ pub(in crate::policy) fn unfit_masks(
 /// Whether `mask` makes sense of the column's values and cannot fail on any.
 pub(in crate::policy) fn fits(mask: &Mask, column: &Column, dialect: Dialect) -> bool {
     match mask {
-        Mask::Null | Mask::Fixed(_) | Mask::AggregateOnly(_) | Mask::Inherited => true,
+        Mask::Null | Mask::Fixed(_) | Mask::AggregateOnly(_) | Mask::Inherited(_) => true,
         Mask::Expr(mask) => explain_misfit(mask, column, dialect).is_none(),
         Mask::First(_) | Mask::Last(_) | Mask::Hash(_) | Mask::Token(_) => match dialect {
             Dialect::Sqlite => true,

@@ -100,7 +100,7 @@ pub(in crate::policy) fn explain_types(
             return Some(format!("write `decimal(\"{number}.0\")`"));
         }
         if is("String", "datetime") {
-            let moment = literal.into_iter().find(|text| text.starts_with('"'))?;
+            let moment = literal.into_iter().find(|text| is_moment(text))?;
             return Some(format!("write `datetime({moment})`"));
         }
         return None;
@@ -125,7 +125,7 @@ pub(in crate::policy) fn explain_types(
                 "decimals are compared by methods: write `{found}.{method}(decimal(\"{number}.0\"))`"
             ))
         }
-        "String" if expected.contains("datetime") && found.starts_with('"') => {
+        "String" if expected.contains("datetime") && is_moment(found) => {
             Some(format!("write `datetime({found})`"))
         }
         "Long" if expected == "Bool" => Some(match dialect {
@@ -145,6 +145,13 @@ const METHODS: [(&str, &str); 4] = [
     (">", "greaterThan"),
     ("<", "lessThan"),
 ];
+
+/// Whether a literal looks like a date, with a time of day or without.
+fn is_moment(literal: &str) -> bool {
+    let text = literal.strip_prefix('"').unwrap_or_default();
+    let year = text.split('-').next().unwrap_or_default();
+    text.contains('-') && year.len() == 4 && year.bytes().all(|b| b.is_ascii_digit())
+}
 
 fn is_whole_number(text: &str) -> bool {
     let digits = text.strip_prefix('-').unwrap_or(text);

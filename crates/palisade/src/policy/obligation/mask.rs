@@ -58,8 +58,8 @@ pub enum Mask {
     /// together.
     AggregateOnly(u32),
     /// No mask that a policy writes, but that of a view's column whose base columns the same policies mask: what the view
-    /// computes of the masked values stays as it is.
-    Inherited,
+    /// computes of the masked values stays as it is. Told is the mask that they demand.
+    Inherited(Box<Self>),
     /// NULL for every value; of the column's type where the engine wants to know it.
     Null,
 }
@@ -175,8 +175,8 @@ impl Mask {
             (Self::Paths(one), Self::Paths(another)) => {
                 one.intersection(another).map_or(Self::Null, Self::Paths)
             }
-            (Self::Expr(_) | Self::Paths(_) | Self::AggregateOnly(_) | Self::Inherited, _)
-            | (_, Self::Expr(_) | Self::Paths(_) | Self::AggregateOnly(_) | Self::Inherited)
+            (Self::Expr(_) | Self::Paths(_) | Self::AggregateOnly(_) | Self::Inherited(_), _)
+            | (_, Self::Expr(_) | Self::Paths(_) | Self::AggregateOnly(_) | Self::Inherited(_))
                 if self != other =>
             {
                 Self::Null
@@ -200,7 +200,11 @@ impl Mask {
             Self::Expr(_) => "expr",
             Self::Paths(_) => "paths",
             Self::AggregateOnly(_) => "aggregate_only",
-            Self::Inherited => "inherited",
+            Self::Inherited(mask) => match mask.kind() {
+                // Its type takes no such mask, and it is computed all the same.
+                "null" => "inherited",
+                kind => kind,
+            },
             Self::Null => "null",
         }
     }
@@ -219,7 +223,7 @@ impl Mask {
             | Self::Fixed(_)
             | Self::Expr(_)
             | Self::Paths(_)
-            | Self::Inherited
+            | Self::Inherited(_)
             | Self::Null => None,
         }
     }
@@ -237,7 +241,7 @@ impl Mask {
             | Self::Expr(_)
             | Self::Paths(_)
             | Self::AggregateOnly(_)
-            | Self::Inherited
+            | Self::Inherited(_)
             | Self::Null => false,
         }
     }
@@ -256,7 +260,7 @@ impl Mask {
             | Self::Expr(_)
             | Self::Paths(_)
             | Self::AggregateOnly(_)
-            | Self::Inherited
+            | Self::Inherited(_)
             | Self::Null => None,
         }
     }
@@ -283,7 +287,10 @@ impl std::fmt::Display for Mask {
             Self::Expr(mask) => write!(f, "expr({})", mask.text),
             Self::Paths(paths) => write!(f, "paths({paths})"),
             Self::AggregateOnly(smallest) => write!(f, "aggregate_only({smallest})"),
-            Self::Inherited => f.write_str("inherited"),
+            Self::Inherited(mask) => match &**mask {
+                Self::Null => f.write_str("inherited"),
+                mask => mask.fmt(f),
+            },
             Self::Null => f.write_str("null"),
         }
     }

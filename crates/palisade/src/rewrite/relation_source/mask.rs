@@ -31,7 +31,7 @@ pub(in crate::rewrite) fn expression(
     };
     match mask {
         Mask::Null | Mask::AggregateOnly(_) => typed_null::typed_null(column, catalog),
-        Mask::Inherited => masking.value(),
+        Mask::Inherited(_) => masking.value(),
         Mask::Fixed(text) => {
             let is_there = Expr::IsNotNull(Box::new(masking.value()));
             let fixed = ast::case(vec![(is_there, ast::text(dialect, text))], None);
@@ -86,7 +86,7 @@ pub(in crate::rewrite) fn reads_column(mask: &Mask) -> bool {
         | Mask::Hash(_)
         | Mask::Token(_)
         | Mask::Paths(_)
-        | Mask::Inherited
+        | Mask::Inherited(_)
         | Mask::Fixed(_) => true,
     }
 }
@@ -105,9 +105,11 @@ pub(crate) fn type_name(mask: &Mask, column: &Column, dialect: Dialect) -> Optio
         (!stays).then_some(name)
     };
     let name = match mask {
-        Mask::Null | Mask::AggregateOnly(_) | Mask::Date(_) | Mask::Paths(_) | Mask::Inherited => {
-            None
-        }
+        Mask::Null
+        | Mask::AggregateOnly(_)
+        | Mask::Date(_)
+        | Mask::Paths(_)
+        | Mask::Inherited(_) => None,
         Mask::Bucket(width) => match (dialect, integer_bytes(column)) {
             (Dialect::Sqlite | Dialect::Mysql, _) => None,
             (Dialect::Postgres, Some(4)) if i32::try_from(*width).is_ok() => Some("integer"),

@@ -119,7 +119,7 @@ pub(in crate::rewrite) fn source_query(
             ColumnLevel::Masked(_) if reference.opens(id.index) => {
                 projection.push(value_column(&column.name, fenced, dialect));
             }
-            ColumnLevel::Plain | ColumnLevel::Masked(Mask::Inherited) => {
+            ColumnLevel::Plain | ColumnLevel::Masked(Mask::Inherited(_)) => {
                 projection.push(value_column(&column.name, fenced, dialect));
             }
             // What a view's query gives as tokens already stays as it is.
