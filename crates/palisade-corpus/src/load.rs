@@ -588,16 +588,21 @@ mod tests {
 
     use super::*;
 
-    fn parse(case: &str) -> Result<Vec<Case>, CorpusError> {
-        let corpus = Corpus {
-            catalogs: BTreeMap::from([("c".to_owned(), String::new())]),
+    /// A corpus without cases, of this catalog and policies called `p`.
+    fn corpus_with(catalog: &str) -> Corpus {
+        Corpus {
+            catalogs: BTreeMap::from([(catalog.to_owned(), String::new())]),
             policies: BTreeMap::from([("p".to_owned(), PolicySources::default())]),
             techniques: BTreeMap::new(),
             survivors: Vec::new(),
             servers: BTreeMap::new(),
             default_policies: None,
             cases: Vec::new(),
-        };
+        }
+    }
+
+    fn parse(case: &str) -> Result<Vec<Case>, CorpusError> {
+        let corpus = corpus_with("c");
         let text = format!("catalog = 'c'\npolicies = 'p'\nas = 'Agent::\"a\"'\n[[case]]\n{case}");
         corpus.parse(Suite::Accept, Path::new("accept/x.toml"), &text)
     }
@@ -670,15 +675,7 @@ mod tests {
         assert!(dialect("c.oracle").is_err());
         let cases = parse(&format!("{HEAD}decision = 'allow'")).unwrap();
         assert_eq!(cases[0].dialect, Dialect::Sqlite);
-        let corpus = Corpus {
-            catalogs: BTreeMap::from([("c.mysql".to_owned(), String::new())]),
-            policies: BTreeMap::from([("p".to_owned(), PolicySources::default())]),
-            techniques: BTreeMap::new(),
-            survivors: Vec::new(),
-            servers: BTreeMap::new(),
-            default_policies: None,
-            cases: Vec::new(),
-        };
+        let corpus = corpus_with("c.mysql");
         let text = format!(
             "catalog = 'c.mysql'\npolicies = 'p'\nas = 'Agent::\"a\"'\n[[case]]\n{HEAD}decision = 'allow'"
         );
@@ -690,15 +687,7 @@ mod tests {
 
     #[test]
     fn names_of_a_matrix_are_told_where_they_stand() {
-        let corpus = Corpus {
-            catalogs: BTreeMap::from([("c".to_owned(), String::new())]),
-            policies: BTreeMap::from([("p".to_owned(), PolicySources::default())]),
-            techniques: BTreeMap::new(),
-            survivors: Vec::new(),
-            servers: BTreeMap::new(),
-            default_policies: None,
-            cases: Vec::new(),
-        };
+        let corpus = corpus_with("c");
         let told = |matrix: &str, who: &str, statement: &str| {
             let text = format!(
                 "catalog = 'c'\npolicies = 'p'\n[[matrix]]\nname = '{matrix}'\nprincipals = {{ '{who}' = 'Agent::\"a\"' }}\n\

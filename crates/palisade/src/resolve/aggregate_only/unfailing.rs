@@ -314,7 +314,7 @@ mod tests {
     use super::*;
     use crate::syntax;
 
-    fn chosen(dialect: Dialect, kind: Kind, type_name: &str, cast: &str) -> Option<SumForm> {
+    fn choose_form(dialect: Dialect, kind: Kind, type_name: &str, cast: &str) -> Option<SumForm> {
         let cast = (!cast.is_empty()).then(|| syntax::data_type(cast, dialect).unwrap());
         SumForm::choose(kind, dialect, type_name, cast.as_ref())
     }
@@ -353,7 +353,7 @@ mod tests {
             ("integer", "int", None),
         ];
         for (type_name, cast, expected) in rows {
-            let form = chosen(Dialect::Postgres, Kind::Sum, type_name, cast);
+            let form = choose_form(Dialect::Postgres, Kind::Sum, type_name, cast);
             assert_eq!(form, expected, "{type_name} {cast}");
         }
         for (kind, type_name, expected) in [
@@ -364,7 +364,7 @@ mod tests {
             (Kind::Average, "interval", None),
             (Kind::Average, "money", None),
         ] {
-            let form = chosen(Dialect::Postgres, kind, type_name, "");
+            let form = choose_form(Dialect::Postgres, kind, type_name, "");
             assert_eq!(form, expected, "{kind:?} {type_name}");
         }
         for (kind, type_name, cast, expected) in [
@@ -377,7 +377,7 @@ mod tests {
             (Kind::Total, "INTEGER", "", Some(SumForm::Written)),
             (Kind::Average, "INTEGER", "", Some(SumForm::Written)),
         ] {
-            let form = chosen(Dialect::Sqlite, kind, type_name, cast);
+            let form = choose_form(Dialect::Sqlite, kind, type_name, cast);
             assert_eq!(form, expected, "{kind:?} {type_name} {cast}");
         }
         for (cast, expected) in [
@@ -385,7 +385,7 @@ mod tests {
             ("DOUBLE", Some(SumForm::Written)),
             ("DECIMAL(3,1)", None),
         ] {
-            let form = chosen(Dialect::Mysql, Kind::Sum, "text", cast);
+            let form = choose_form(Dialect::Mysql, Kind::Sum, "text", cast);
             assert_eq!(form, expected, "{cast}");
         }
     }
