@@ -35,7 +35,14 @@ const ROOMS: &[(&str, &[&[&str]])] = &[
     (
         "syntax",
         &[
-            &["stack", "identifier", "statement_kind", "visit", "role"],
+            &[
+                "stack",
+                "identifier",
+                "statement_kind",
+                "visit",
+                "role",
+                "plain_call",
+            ],
             &["dialect"],
             &["lexer", "parser_drift", "explain"],
             &[

@@ -34,7 +34,7 @@ use crate::{
     dialect::Dialect,
     policy::obligation::ColumnLevel,
     rejection::Rejection,
-    syntax::{Role, TreeVisitor, role, visit_tree},
+    syntax::{Role, TreeVisitor, read_plain_arguments, read_plain_call, role, visit_tree},
 };
 
 /// What a statement does with columns that aggregates alone may see.
@@ -526,26 +526,13 @@ impl<'a> Resolver<'a> {
                     ..value
                 })
             }
-            Expr::Function(Function {
-                name,
-                uses_odbc_syntax: false,
-                parameters: FunctionArguments::None,
-                args:
-                    FunctionArguments::List(FunctionArgumentList {
-                        duplicate_treatment: None,
-                        args,
-                        clauses,
-                    }),
-                filter: None,
-                null_treatment: None,
-                over: None,
-                within_group,
-            }) if clauses.is_empty() && within_group.is_empty() => {
+            Expr::Function(call) => {
+                let (name, args) = read_plain_call(call)?;
                 let [ObjectNamePart::Identifier(name)] = name.0.as_slice() else {
                     return None;
                 };
                 let key = self.key(name);
-                let args: Vec<&Expr> = args.iter().map_while(plain_argument).collect();
+                let args = read_plain_arguments(args)?;
                 match (&*key, args.as_slice()) {
                     ("coalesce" | "ifnull", [value, other]) if is_nothing(other) => {
                         let value = self.aggregated_value(value)?;
@@ -702,23 +689,6 @@ impl AggregatedValue<'_> {
     fn of_rows(mut self, condition: Expr) -> Self {
         self.conditions.insert(0, condition);
         self
-    }
-}
-
-fn plain_argument(arg: &FunctionArg) -> Option<&Expr> {
-    match arg {
-        FunctionArg::Unnamed(FunctionArgExpr::Expr(arg)) => Some(arg),
-        FunctionArg::Unnamed(_)
-        | FunctionArg::Named {
-            name: _,
-            arg: _,
-            operator: _,
-        }
-        | FunctionArg::ExprNamed {
-            name: _,
-            arg: _,
-            operator: _,
-        } => None,
     }
 }
 

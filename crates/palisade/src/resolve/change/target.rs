@@ -151,22 +151,8 @@ impl<'a> Resolver<'a> {
 
     /// The key that qualifies a table in FROM.
     pub(in crate::resolve) fn factor_key(&self, factor: &TableFactor) -> Option<String> {
-        let TableFactor::Table {
-            name,
-            alias,
-            args: _,
-            with_hints: _,
-            version: _,
-            with_ordinality: _,
-            partitions: _,
-            json_path: _,
-            sample: _,
-            index_hints: _,
-        } = factor
-        else {
-            return None;
-        };
-        self.name_key(name, alias.as_ref())
+        let (name, alias) = named_table(factor)?;
+        self.name_key(name, alias)
     }
 
     pub(in crate::resolve) fn name_key(
@@ -217,21 +203,7 @@ impl<'a> Resolver<'a> {
         &self,
         factor: &TableFactor,
     ) -> Option<(Ident, &'a Relation, Arc<RelationDecision>)> {
-        let TableFactor::Table {
-            name,
-            alias,
-            args: None,
-            with_hints: _,
-            version: _,
-            with_ordinality: _,
-            partitions: _,
-            json_path: _,
-            sample: _,
-            index_hints: _,
-        } = factor
-        else {
-            return None;
-        };
+        let (name, alias) = named_table(factor)?;
         let mut name = name.clone();
         let (schema, last) = self.schema_and_name(&mut name).ok()?;
         let schema = schema.map(|schema| self.table_key(schema));
@@ -239,7 +211,7 @@ impl<'a> Resolver<'a> {
         let found = self.in_catalog(schema.as_deref(), &self.table_key(last), &shown);
         let relation = found.ok()?;
         let decision = self.visible.relation(relation.id).ok()?;
-        let qualifier = alias.as_ref().map_or(&*last, |alias| &alias.name);
+        let qualifier = alias.map_or(&*last, |alias| &alias.name);
         Some((qualifier.clone(), relation, decision))
     }
 
@@ -347,6 +319,26 @@ impl<'a> Resolver<'a> {
             )),
         }
     }
+}
+
+/// The name and the alias of a table in FROM.
+fn named_table(factor: &TableFactor) -> Option<(&ObjectName, Option<&TableAlias>)> {
+    let TableFactor::Table {
+        name,
+        alias,
+        args: None,
+        with_hints: _,
+        version: _,
+        with_ordinality: _,
+        partitions: _,
+        json_path: _,
+        sample: _,
+        index_hints: _,
+    } = factor
+    else {
+        return None;
+    };
+    Some((name, alias.as_ref()))
 }
 
 /// The name of a target that stands by itself.

@@ -1,9 +1,8 @@
 //! Arguments of calls: their forms, and sizes that they ask for.
 
 use sqlparser::ast::{
-    BinaryOperator, CastKind, DataType, DuplicateTreatment, Expr, Function, FunctionArg,
-    FunctionArgExpr, FunctionArgumentClause, FunctionArgumentList, FunctionArguments, Ident,
-    UnaryOperator, Value,
+    BinaryOperator, CastKind, DataType, DuplicateTreatment, Expr, FunctionArg, FunctionArgExpr,
+    FunctionArgumentClause, FunctionArgumentList, Ident, UnaryOperator, Value,
 };
 
 use crate::resolve::{
@@ -12,7 +11,9 @@ use crate::resolve::{
     refuse_unsupported,
     scope::Scope,
 };
-use crate::{catalog::ColumnId, code::Code, dialect::Dialect, rejection::Rejection};
+use crate::{
+    catalog::ColumnId, code::Code, dialect::Dialect, rejection::Rejection, syntax::read_plain_call,
+};
 
 impl<'a> Resolver<'a> {
     pub(in crate::resolve) fn arguments(
@@ -290,29 +291,15 @@ impl<'a> Resolver<'a> {
             } if self.is_engines_own_for(&op.to_string(), left, right, scope) => {
                 self.is_plain_size(left, depth, scope) && self.is_plain_size(right, depth, scope)
             }
-            Expr::Function(Function {
-                name,
-                uses_odbc_syntax: false,
-                parameters: FunctionArguments::None,
-                args:
-                    FunctionArguments::List(FunctionArgumentList {
-                        duplicate_treatment: None,
-                        args,
-                        clauses,
-                    }),
-                within_group,
-                filter: None,
-                null_treatment: None,
-                over: None,
-            }) => {
+            Expr::Function(call) => {
+                let Some((name, args)) = read_plain_call(call) else {
+                    return false;
+                };
                 // Its name was resolved before, so that one of PostgreSQL's own stands with its schema.
                 let name = name.to_string();
                 let name = name.strip_prefix("pg_catalog.").unwrap_or(&name);
                 let counts_rows = matches!(name, "count")
-                    && matches!(
-                        args.as_slice(),
-                        [FunctionArg::Unnamed(FunctionArgExpr::Wildcard)]
-                    );
+                    && matches!(args, [FunctionArg::Unnamed(FunctionArgExpr::Wildcard)]);
                 let is_plain = |arg: &FunctionArg| match arg {
                     FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(_))) => true,
                     FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => {
@@ -321,10 +308,7 @@ impl<'a> Resolver<'a> {
                     _ => false,
                 };
                 let is_plain_call = PLAIN_SIZES.contains(&name) && args.iter().all(is_plain);
-                self.is_engines_function(name)
-                    && clauses.is_empty()
-                    && within_group.is_empty()
-                    && (counts_rows || is_plain_call)
+                self.is_engines_function(name) && (counts_rows || is_plain_call)
             }
             _ => false,
         }

@@ -4,9 +4,8 @@
 use std::{collections::BTreeMap, ops::ControlFlow};
 
 use sqlparser::ast::{
-    BinaryOperator, CaseWhen, CastKind, Expr, Function, FunctionArg, FunctionArgExpr,
-    FunctionArgumentList, FunctionArguments, ObjectNamePart, Parens, Query, SetExpr, UnaryOperator,
-    Values,
+    BinaryOperator, CaseWhen, CastKind, Expr, Function, ObjectNamePart, Parens, Query, SetExpr,
+    UnaryOperator, Values,
 };
 
 use crate::rewrite::{
@@ -20,7 +19,7 @@ use crate::{
     limits::Limits,
     policy::obligation::Literal,
     resolve::{Visible, is_default},
-    syntax::{Role, TreeVisitor, key, role, visit_tree},
+    syntax::{Role, TreeVisitor, key, read_plain_arguments, read_plain_call, role, visit_tree},
 };
 
 /// Whether a value is a literal or a parameter.
@@ -267,39 +266,12 @@ pub(in crate::rewrite) fn values_column(value: &Expr) -> Option<String> {
 
 /// Name and arguments of a plain call.
 fn call_parts(function: &Function) -> Option<(String, Vec<&Expr>)> {
-    let Function {
-        name,
-        uses_odbc_syntax: false,
-        parameters: FunctionArguments::None,
-        args:
-            FunctionArguments::List(FunctionArgumentList {
-                duplicate_treatment: None,
-                args,
-                clauses,
-            }),
-        filter: None,
-        null_treatment: None,
-        over: None,
-        within_group,
-    } = function
-    else {
-        return None;
-    };
+    let (name, args) = read_plain_call(function)?;
     let [ObjectNamePart::Identifier(name)] = name.0.as_slice() else {
         return None;
     };
-    let args: Option<Vec<&Expr>> = args
-        .iter()
-        .map(|arg| match arg {
-            FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some(expr),
-            _ => None,
-        })
-        .collect();
     let name = key(name, Dialect::Sqlite).into_owned();
-    (clauses.is_empty() && within_group.is_empty())
-        .then_some(args)
-        .flatten()
-        .map(|args| (name, args))
+    Some((name, read_plain_arguments(args)?))
 }
 
 #[cfg(test)]
