@@ -96,10 +96,7 @@ impl Answer {
                 explained: None,
             },
             Ok(Decision::Reject(rejection)) => Self::refused(rejection),
-            Err(error) => Self::refused(
-                Rejection::new(Code::Internal, Code::Internal.summary())
-                    .with_operator_detail(error.to_string()),
-            ),
+            Err(error) => Self::refused(Rejection::internal(error.to_string())),
         }
     }
 

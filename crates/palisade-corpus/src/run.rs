@@ -954,7 +954,7 @@ fn answer_of_refusal(rejection: &Rejection) -> Answer {
 fn fault(error: &Error) -> Answer {
     Answer {
         detail: Some(error.to_string()),
-        ..answer_of_refusal(&Rejection::new(Code::Internal, Code::Internal.summary()))
+        ..answer_of_refusal(&Rejection::from(Code::Internal))
     }
 }
 

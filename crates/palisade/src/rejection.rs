@@ -29,6 +29,13 @@ pub struct Rejection {
     retry_after_ms: Option<u64>,
 }
 
+/// A refusal that says what its code says.
+impl From<Code> for Rejection {
+    fn from(code: Code) -> Self {
+        Self::new(code, code.summary())
+    }
+}
+
 impl Rejection {
     /// A refusal whose message is safe to show: it may quote the agent's own statement and what the
     /// visible catalog holds, nothing else.
@@ -47,6 +54,12 @@ impl Rejection {
             policies: Vec::new(),
             retry_after_ms: None,
         }
+    }
+
+    /// A refusal for which this code, or the host's, is to blame; `detail` is for the operator.
+    #[must_use]
+    pub fn internal(detail: impl Into<String>) -> Self {
+        Self::from(Code::Internal).with_operator_detail(detail)
     }
 
     /// Adds after how long the same statement may be sent again.

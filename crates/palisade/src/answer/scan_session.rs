@@ -529,15 +529,12 @@ impl ScanSession {
         self.type_by_value();
         self.scan_across_cells();
         if let Some(detail) = self.fault {
-            return Err(Rejection::new(Code::Internal, Code::Internal.summary())
-                .with_operator_detail(detail));
+            return Err(Rejection::internal(detail));
         }
         if !self.blocked.is_empty() {
             let detectors = self.blocked.into_iter().collect::<Vec<_>>().join(", ");
-            return Err(
-                Rejection::new(Code::OutputBlocked, Code::OutputBlocked.summary())
-                    .with_operator_detail(format!("found by {detectors}")),
-            );
+            return Err(Rejection::from(Code::OutputBlocked)
+                .with_operator_detail(format!("found by {detectors}")));
         }
         if self.has_refused_rows {
             return Err(Rejection::new(

@@ -591,7 +591,7 @@ fn refuse_pending(statement: RewrittenStatement) -> Result<RewrittenStatement, R
 
 fn refuse_unapproved(demand: &ApprovalDemand) -> Rejection {
     let code = Code::ApprovalRequired;
-    Rejection::new(code, code.summary()).with_policies(demand.policies.clone())
+    Rejection::from(code).with_policies(demand.policies.clone())
 }
 
 fn decision(result: Result<RewrittenStatement, Rejection>) -> Result<Decision, Error> {

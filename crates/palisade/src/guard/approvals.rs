@@ -4,7 +4,7 @@ use crate::{
     approval::{ApprovalRequest, BoundTo, Confirmation, PendingApproval, Redemption, bind},
     audit::ApprovalNote,
     code::Code,
-    guard::{Guard, Refusal, Run, internal},
+    guard::{Guard, Refusal, Run},
     policy::{ApprovalDemand, ApprovalLevel},
     rejection::Rejection,
     rewrite::RewrittenStatement,
@@ -56,7 +56,7 @@ impl Guard {
             relations: run.relations.clone(),
             now: self.host.unix_time(),
         };
-        let redeemed = approvals.redeem(&request).map_err(|why| internal(&why))?;
+        let redeemed = approvals.redeem(&request).map_err(Rejection::internal)?;
         let note = |id: &str, state, by| ApprovalNote {
             id: id.to_owned(),
             state,
@@ -110,7 +110,7 @@ impl Guard {
         self.note_answer(pending, session, "approved")?;
         let now = self.host.unix_time();
         let confirmed = approvals.confirm(&pending.id, &principal, now);
-        match confirmed.map_err(|why| self.refusal(internal(&why)))? {
+        match confirmed.map_err(|why| self.refusal(Rejection::internal(why)))? {
             Confirmation::Approved => Ok(()),
             Confirmation::NotPending => Err(refuse(format!(
                 "the request {} no longer waits; send the call again to ask anew",
@@ -133,7 +133,7 @@ impl Guard {
         };
         let principal = session.principal().to_string();
         let waits = approvals.waits(&pending.id, &principal, self.host.unix_time());
-        waits.map_err(|why| self.refusal(internal(&why)))
+        waits.map_err(|why| self.refusal(Rejection::internal(why)))
     }
 
     /// Records that the client of `session` did not approve `pending`, which goes on to wait.

@@ -269,8 +269,7 @@ pub(in crate::guard) fn describe_failure(
     // What only reads waits for nothing that it would write.
     let is_reading = matches!(statement.effect(), Effect::Read | Effect::Explain);
     if error.kind == BackendErrorKind::Locked && is_reading {
-        return Rejection::new(Code::DatabaseConflict, Code::DatabaseConflict.summary())
-            .with_operator_detail(error.detail.clone());
+        return Rejection::from(Code::DatabaseConflict).with_operator_detail(error.detail.clone());
     }
     match error.kind == BackendErrorKind::Rejected || error.kind == BackendErrorKind::NameNotFound {
         true => {
@@ -302,7 +301,7 @@ pub(in crate::guard) fn describe_kind(error: &BackendError) -> Rejection {
         BackendErrorKind::Constraint => Code::DatabaseConstraint,
         BackendErrorKind::Conflict => Code::DatabaseConflict,
         BackendErrorKind::Locked => {
-            return Rejection::new(Code::ChangeBusy, Code::ChangeBusy.summary())
+            return Rejection::from(Code::ChangeBusy)
                 .with_retry_after(BUSY)
                 .with_operator_detail(error.detail.clone());
         }
@@ -325,7 +324,7 @@ pub(in crate::guard) fn describe_kind(error: &BackendError) -> Rejection {
         }
         BackendErrorKind::OutcomeUnknown => Code::DatabaseOutcomeUnknown,
         BackendErrorKind::Busy => {
-            return Rejection::new(Code::LimitBusy, Code::LimitBusy.summary())
+            return Rejection::from(Code::LimitBusy)
                 .with_retry_after(BUSY)
                 .with_operator_detail(error.detail.clone());
         }
@@ -336,7 +335,7 @@ pub(in crate::guard) fn describe_kind(error: &BackendError) -> Rejection {
         }
         BackendErrorKind::Unavailable => Code::DatabaseUnavailable,
     };
-    Rejection::new(code, code.summary()).with_operator_detail(error.detail.clone())
+    Rejection::from(code).with_operator_detail(error.detail.clone())
 }
 
 /// What is said of a mistake. Over rows that a filter hides, a failure that came while they were worked on tells nothing but

@@ -72,7 +72,7 @@ impl Candidate {
             }
         } else {
             let code = Code::PolicyNoPermit;
-            Decided::Reject(Rejection::new(code, code.summary()))
+            Decided::Reject(Rejection::from(code))
         };
         match (made, &decided) {
             (Made::Allowed(_) | Made::Waiting(_), Decided::Reject(rejection)) => {

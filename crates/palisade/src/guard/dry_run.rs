@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::{
     answer::{Notice, OutputColumn},
     code::Code,
-    guard::{Became, Guard, Refusal, Request, Run, internal, read_as_of, request::Asked},
+    guard::{Became, Guard, Refusal, Request, Run, read_as_of, request::Asked},
     rejection::Rejection,
     rewrite::Effect,
     syntax::Wording,
@@ -118,7 +118,7 @@ impl Guard {
         let record = self.record(wording.full_text(), session, &became, &run);
         if let Err(why) = self.audit.record(&record) {
             // What is not recorded is not answered.
-            return Err(self.refusal(internal(&why)));
+            return Err(self.refusal(Rejection::internal(why)));
         }
         result
     }

@@ -444,8 +444,7 @@ impl Guard {
         let report = run.report;
         if let Err(why) = recorded {
             // What is not recorded is not answered.
-            let rejection =
-                Rejection::new(Code::Internal, Code::Internal.summary()).with_operator_detail(why);
+            let rejection = Rejection::internal(why);
             return (Outcome::Rejected(self.refusal(rejection)), report);
         }
         let outcome = match outcome {
@@ -469,7 +468,7 @@ impl Guard {
         let permitted = self.permit(wording, params, session, limits, run).await;
         run.note_stage(GateStage::Decide, run.start, self.host.monotonic());
         let (mut statement, demand) = permitted?;
-        let marker = Marker::from_bytes(self.host.random().map_err(|why| internal(&why))?);
+        let marker = Marker::from_bytes(self.host.random().map_err(Rejection::internal)?);
         // What is left is for the engine, and for the wait for it.
         statement.spend_time(self.host.monotonic().saturating_sub(run.start))?;
         let statement = Arc::<RewrittenStatement>::from(statement);
@@ -753,17 +752,13 @@ fn decide(
 ) -> Result<Decided, Rejection> {
     let (decided, served) = (live.firewall.catalog(), live.backend.catalog());
     if live.backend.dialect() != decided.dialect() || served.version() != decided.version() {
-        return Err(internal(
+        return Err(Rejection::internal(
             "the backend is of another catalog than the firewall",
         ));
     }
     live.firewall
         .check_pending(wording, params, session, limits)
-        .map_err(|error| internal(&error.to_string()))
-}
-
-fn internal(detail: &str) -> Rejection {
-    Rejection::new(Code::Internal, Code::Internal.summary()).with_operator_detail(detail)
+        .map_err(|error| Rejection::internal(error.to_string()))
 }
 
 /// `session` as of a moment, where one was asked for and found.

@@ -12,7 +12,6 @@ use crate::{
         Guard, Refusal,
         backend::Backend,
         backend_error::{BackendError, describe_failure, describe_kind},
-        internal,
         reading::{Given, Reading},
     },
     moment::{print_utc, since_1970},
@@ -99,7 +98,7 @@ impl Guard {
             taken_by: Some(session.principal().to_string()),
         };
         let keeping = labels.keep_label(&self.database_name(), &kept);
-        let told = match keeping.map_err(|why| internal(&why))? {
+        let told = match keeping.map_err(Rejection::internal)? {
             LabelKeeping::Kept => return Ok(view(&kept, session)),
             LabelKeeping::NameTaken => {
                 format!("there is a snapshot `{name}`; choose another name")
@@ -122,7 +121,7 @@ impl Guard {
                 return Ok(Vec::new());
             };
             let listed = labels.list_snapshots(&self.database_name());
-            let listed = listed.map_err(|why| internal(&why))?;
+            let listed = listed.map_err(Rejection::internal)?;
             let listed = listed.iter().take(MAX_LISTED);
             Ok(listed.map(|kept| view(kept, session)).collect())
         });
@@ -138,7 +137,7 @@ impl Guard {
             let labels = self.require_labels()?;
             let database = self.database_name();
             let found = labels.find_snapshot(&database, name);
-            let found = found.map_err(|why| internal(&why))?;
+            let found = found.map_err(Rejection::internal)?;
             let found = found.map(|kept| view(&kept, session));
             let own = found.filter(|view| view.own).ok_or_else(|| {
                 Rejection::new(
@@ -148,7 +147,7 @@ impl Guard {
             })?;
             labels
                 .delete_snapshot(&database, name)
-                .map_err(|why| internal(&why))?;
+                .map_err(Rejection::internal)?;
             Ok(own)
         };
         let run = self.begin_reading();
@@ -254,7 +253,7 @@ impl Guard {
                 ));
             }
         };
-        let found = found.map_err(|why| internal(&why))?;
+        let found = found.map_err(Rejection::internal)?;
         found.ok_or_else(|| {
             let told = match time {
                 Some(_) => format!("no moment at or before {as_of} is kept"),
@@ -272,14 +271,14 @@ impl Guard {
         let found = self
             .require_labels()?
             .find_label_at(&self.database_name(), at_ms);
-        found.map_err(|why| internal(&why))
+        found.map_err(Rejection::internal)
     }
 
     /// A label that is kept, and what is told of it.
     pub(in crate::guard) fn read_kept(&self, kept: KeptLabel) -> Result<(Label, AsOf), Rejection> {
         let dialect = self.firewall().catalog().dialect();
         let label = Label::parse(dialect, &kept.label)
-            .ok_or_else(|| internal("a label that is kept cannot be read"))?;
+            .ok_or_else(|| Rejection::internal("a label that is kept cannot be read"))?;
         let told = AsOf {
             taken: print_utc(Duration::from_millis(kept.taken_ms)),
             snapshot: kept.name,
@@ -349,7 +348,7 @@ pub(in crate::guard) fn require_answers(standing: LabelStanding) -> Result<(), R
         LabelStanding::Foreign => Code::HistoryForeign,
         LabelStanding::BeforeHistory => Code::HistoryTooEarly,
     };
-    Err(Rejection::new(code, code.summary()))
+    Err(Rejection::from(code))
 }
 
 fn keeps_no_moments() -> Rejection {

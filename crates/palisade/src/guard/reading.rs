@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::{
     answer::Envelope,
     audit::{AuditRecord, RecordKind},
-    guard::{Guard, Refusal, Run, Spending, internal, record::note_refusal},
+    guard::{Guard, Refusal, Run, Spending, record::note_refusal},
     rejection::Rejection,
     rewrite::RewrittenStatement,
     session::Session,
@@ -159,7 +159,7 @@ impl Guard {
             }
         }
         if let Err(why) = self.audit.record(&record) {
-            return Err(self.refusal(internal(&why)));
+            return Err(self.refusal(Rejection::internal(why)));
         }
         result.map_err(|(refusal, _)| refusal)
     }

@@ -63,7 +63,7 @@ impl Guard {
     fn keep(&self, record: &AuditRecord) -> Result<(), Refusal> {
         self.audit.record(record).map_err(|why| {
             let code = Code::Internal;
-            self.refusal(Rejection::new(code, code.summary()).with_operator_detail(why))
+            self.refusal(Rejection::from(code).with_operator_detail(why))
         })
     }
 
@@ -158,7 +158,7 @@ pub fn record_unreached(
     }
     audit.record(&record).map_err(|why| {
         let code = Code::Internal;
-        Refusal::new(Rejection::new(code, code.summary()).with_operator_detail(why))
+        Refusal::new(Rejection::from(code).with_operator_detail(why))
     })
 }
 

@@ -553,7 +553,7 @@ fn refuse_rows(
         ("add", "what a row may be like after a change")
     };
     let Some(relation) = session_view.catalog().relation(relation) else {
-        return Rejection::new(code, code.summary());
+        return Rejection::from(code);
     };
     let detail = format!(
         "no policy permits `{action}` ({what}) on `{}` to {}; this policy would permit it: \
@@ -563,7 +563,7 @@ fn refuse_rows(
         session_view.principal(),
         row_type(relation),
     );
-    Rejection::new(code, code.summary()).with_operator_detail(detail)
+    Rejection::from(code).with_operator_detail(detail)
 }
 
 /// The refusal of a definition.
@@ -634,7 +634,7 @@ fn require_selectable(decision: &RelationDecision) -> Result<(), Rejection> {
 }
 
 fn refuse(code: Code, policies: &[String]) -> Rejection {
-    Rejection::new(code, code.summary()).with_policies(policies.to_vec())
+    Rejection::from(code).with_policies(policies.to_vec())
 }
 
 #[cfg(test)]

@@ -445,5 +445,11 @@ fn refuse_unsupported(what: &str) -> Rejection {
     Rejection::new(Code::SyntaxUnsupported, format!("{what} is not supported"))
 }
 
+/// The fault that a statement did not become what was decided; `detail` is for the operator, and the agent sees `internal`.
+pub(crate) fn not_as_decided(detail: &str) -> Rejection {
+    Rejection::new(Code::Internal, "the rewritten statement is not as decided")
+        .with_operator_detail(detail)
+}
+
 #[cfg(test)]
 mod tests;

@@ -75,7 +75,7 @@ impl ResolvedStatement {
 #[derive(Debug, Default)]
 pub(crate) struct WriteObligations {
     /// Around the condition of the target, or of ON CONFLICT … DO UPDATE.
-    pub(crate) guard: Option<WriteFilter>,
+    pub(crate) write_filter: Option<WriteFilter>,
     /// Around the rows of an INSERT.
     pub(crate) admission: Option<Admission>,
 }

@@ -70,7 +70,7 @@ pub(in crate::rewrite) struct Draft<'a> {
     pub(in crate::rewrite) context: Context<'a>,
     pub(in crate::rewrite) facts: Facts<'a>,
     pub(in crate::rewrite) sources: PrintedSources,
-    pub(in crate::rewrite) guards: PrintedFilters,
+    pub(in crate::rewrite) write_filters: PrintedFilters,
     pub(in crate::rewrite) expected: ExpectedAccess,
 }
 

@@ -1,7 +1,7 @@
 //! Before the database: an authorized statement becomes a text that is safe to run exactly as printed.
 //!
 //! Obligations hold at the source. A source subquery replaces each reference to a relation that is masked, hidden in part or
-//! filtered; everything above it computes on masked values. A guard stands around each change. The text is printed, parsed and
+//! filtered; everything above it computes on masked values. A write filter stands around each change. The text is printed, parsed and
 //! resolved again: it must be the same tree, and touch nothing that was not permitted.
 
 mod ast;

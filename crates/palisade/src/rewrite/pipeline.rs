@@ -1,7 +1,7 @@
 //! The stages between a permit and a text: each takes the value of the one before by move, so that none can be left out.
 //!
 //! ```text
-//! Authorized → Sourced → Constrained → Replaced → Prechecked → Guarded → Bounded → Numbered → Printed → Prepared
+//! Authorized → Sourced → Constrained → Replaced → Prechecked → Filtered → Bounded → Numbered → Printed → Prepared
 //! ```
 //!
 //! Nothing here is run or shown before [`Prepared::verify`] has resolved the printed text a second time.
@@ -66,7 +66,7 @@ pub(crate) fn rewrite(
             .constrain_changes()?
             .replace_references()?
             .collect_prechecks()?
-            .put_guards()?
+            .put_write_filters()?
             .bound_rows()?
             .number_parameters()?
             .print()?;
@@ -81,7 +81,7 @@ struct Sourced<'a> {
     query: Box<Query>,
 }
 
-/// Each change has its guard, the rows that it may add, and the rows that would refuse it.
+/// Each change has its write filter, the rows that it may add, and the rows that would refuse it.
 struct Constrained<'a> {
     draft: Draft<'a>,
     query: Box<Query>,
@@ -97,14 +97,14 @@ struct Replaced<'a> {
     source_names: usize,
 }
 
-/// The queries that must give no row before a change are made, of the tree without guards.
+/// The queries that must give no row before a change are made, of the tree without write filters.
 struct Prechecked<'a> {
     replaced: Replaced<'a>,
     prechecks: Vec<UnprintedPrecheck>,
 }
 
-/// Guards stand around the changes.
-struct Guarded<'a> {
+/// Write filters stand around the changes.
+struct Filtered<'a> {
     parts: Parts<'a>,
     query: Box<Query>,
 }
@@ -224,7 +224,7 @@ fn choose_sources<'a>(
             is_plannable,
         },
         sources,
-        guards: PrintedFilters::default(),
+        write_filters: PrintedFilters::default(),
         expected,
     };
     Ok(Sourced { draft, query })
@@ -269,7 +269,7 @@ impl<'a> Sourced<'a> {
                 access: &facts.access,
                 visible,
                 known: cache,
-                conditions: &draft.guards,
+                conditions: &draft.write_filters,
                 limits,
                 failing: FailureRisk {
                     needs_fence: facts.needs_fence,
@@ -338,7 +338,7 @@ impl Draft<'_> {
     fn complete(&self, query: &mut Query) -> Result<Binding, Rejection> {
         let (dialect, limits) = (self.context.catalog.dialect(), self.context.limits);
         relation_source::cache::put_trees(query, &self.sources, dialect, limits)?;
-        self.guards.put_trees(query, dialect);
+        self.write_filters.put_trees(query, dialect);
         parameters::bind_in_place(
             query,
             &self.facts.positions,
@@ -391,8 +391,8 @@ impl<'a> Replaced<'a> {
 }
 
 impl<'a> Prechecked<'a> {
-    /// Puts guards around the changes, and makes the queries for rows that foreign keys follow.
-    fn put_guards(self) -> Result<Guarded<'a>, Rejection> {
+    /// Puts write filters around the changes, and makes the queries for rows that foreign keys follow.
+    fn put_write_filters(self) -> Result<Filtered<'a>, Rejection> {
         let Self {
             replaced:
                 Replaced {
@@ -412,7 +412,7 @@ impl<'a> Prechecked<'a> {
             .into_iter()
             .zip(&obligations);
         for ((change, obligations), target) in changes.zip(&draft.facts.targets) {
-            change::write_filter::put_guards(change, obligations, target.reference)?;
+            change::write_filter::put_write_filters(change, obligations, target.reference)?;
         }
         let catalog = draft.context.catalog;
         let with = query.with.as_ref();
@@ -443,11 +443,11 @@ impl<'a> Prechecked<'a> {
             prechecks,
             cascade_counts,
         };
-        Ok(Guarded { parts, query })
+        Ok(Filtered { parts, query })
     }
 }
 
-impl<'a> Guarded<'a> {
+impl<'a> Filtered<'a> {
     /// Bounds how many rows the outermost query gives.
     fn bound_rows(self) -> Result<Bounded<'a>, Rejection> {
         let Self { parts, mut query } = self;
@@ -479,7 +479,7 @@ impl<'a> Bounded<'a> {
             context,
             facts,
             sources,
-            guards: _,
+            write_filters: _,
             expected: _,
         } = &mut parts.draft;
         let dialect = context.catalog.dialect();
@@ -489,7 +489,7 @@ impl<'a> Bounded<'a> {
             PrintedSource::Text(_) => false,
         });
         let binds = has_own || !facts.placeholders.is_empty() || !facts.token_parameters.is_empty();
-        // A guard repeats conditions of a change, and their parameters.
+        // A write filter repeats conditions of a change, and their parameters.
         let repeats = dialect == Dialect::Mysql && !facts.targets.is_empty();
         let binding = if binds && repeats {
             parameters::bind_in_place(
@@ -546,7 +546,7 @@ impl<'a> Numbered<'a> {
             context,
             facts: _,
             sources: _,
-            guards,
+            write_filters,
             expected: _,
         } = &parts.draft;
         let dialect = context.catalog.dialect();
@@ -559,7 +559,7 @@ impl<'a> Numbered<'a> {
             readings.print(query, dialect, context.limits)?
         };
         let names = skeleton.bytes().filter(|byte| *byte == 0).count();
-        if names != parts.source_names + guards.count_placeholders(&skeleton) {
+        if names != parts.source_names + write_filters.count_placeholders(&skeleton) {
             return Err(not_as_decided(
                 "something else is spelled like a source's name",
             ));

@@ -2,11 +2,7 @@
 
 use crate::{code::Code, rejection::Rejection};
 
-/// The fault that `detail` tells the operator.
-pub(in crate::rewrite) fn not_as_decided(detail: &str) -> Rejection {
-    Rejection::new(Code::Internal, "the rewritten statement is not as decided")
-        .with_operator_detail(detail)
-}
+pub(in crate::rewrite) use crate::resolve::not_as_decided;
 
 /// The refusal of a text of ours that does not resolve. `limit.work` stays what it is: what we add to a statement counts as work on it.
 pub(in crate::rewrite) fn refuse_unresolved(inner: Rejection) -> Rejection {

@@ -17,7 +17,7 @@ use crate::{
     },
     code::Code,
     firewall::VisibleRelation,
-    guard::{BackendErrorKind, Guard, Refusal, internal},
+    guard::{BackendErrorKind, Guard, Refusal},
     policy::obligation::RowFilter,
     rejection::Rejection,
     session::Session,
@@ -156,10 +156,12 @@ impl Guard {
             });
         };
         if !body.statements.is_empty() {
-            return Err(internal("a change that undoes another one has statements"));
+            return Err(Rejection::internal(
+                "a change that undoes another one has statements",
+            ));
         }
         let found = self.change_store()?.find(undone, self.host.unix_time());
-        let record = found.map_err(|why| internal(&why))?;
+        let record = found.map_err(Rejection::internal)?;
         let record = record.ok_or_else(|| {
             let what = "the change that it undoes is forgotten";
             Rejection::new(Code::ChangeNotCompensable, what)
@@ -238,7 +240,7 @@ impl Guard {
             return Ok(());
         };
         let found = self.change_store()?.find(undone, self.host.unix_time());
-        match found.map_err(|why| internal(&why))? {
+        match found.map_err(Rejection::internal)? {
             Some(record) => require_step(record.state, ChangeEvent::Compensate),
             None => Err(Rejection::new(
                 Code::ChangeNotCompensable,

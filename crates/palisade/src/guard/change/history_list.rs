@@ -17,7 +17,7 @@ use crate::{
     code::Code,
     firewall::VisibleRelation,
     guard::{
-        Backend, BackendError, BackendErrorKind, Cancel, Guard, Looked, Refusal, Run, internal,
+        Backend, BackendError, BackendErrorKind, Cancel, Guard, Looked, Refusal, Run,
         live::Live,
         past::require_answers,
         reading::{Given, Reading},
@@ -176,12 +176,12 @@ impl Guard {
             }
             if call.cancel.is_some_and(Cancel::is_set) {
                 let code = Code::LimitCancelled;
-                return Err(Rejection::new(code, code.summary()));
+                return Err(Rejection::from(code));
             }
             let took = self.host.monotonic().saturating_sub(began);
             if shown.is_full() || took > asked.limits.statement_timeout() {
                 if reached.is_none() {
-                    return Err(Rejection::new(Code::LimitTime, Code::LimitTime.summary()));
+                    return Err(Rejection::from(Code::LimitTime));
                 }
                 is_part = true;
                 break;
@@ -310,7 +310,8 @@ async fn require_reach(
     label: &Label,
 ) -> Result<(), Rejection> {
     let companion = live.firewall.catalog().companion(relation);
-    let companion = std::slice::from_ref(companion.ok_or_else(|| internal("no history"))?);
+    let companion =
+        std::slice::from_ref(companion.ok_or_else(|| Rejection::internal("no history"))?);
     let standing = live.backend.check_label(label, companion).await;
     require_answers(standing.map_err(|error| unreachable_history(&error))?)
 }

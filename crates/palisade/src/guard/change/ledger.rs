@@ -11,7 +11,7 @@ use crate::{
     code::Code,
     firewall::VisibleRelation,
     guard::{
-        Refusal, Run, internal,
+        Refusal, Run,
         reading::{Given, Reading},
     },
     policy::obligation::RowFilter,
@@ -171,12 +171,7 @@ impl Guard {
             .admit_reading(session, &run)
             .and_then(|()| self.receipts(session, |link| link.body.receipt.id == id));
         let found = found.and_then(|found| {
-            let unknown = || {
-                Rejection::new(
-                    Code::ChangeUnknownReceipt,
-                    Code::ChangeUnknownReceipt.summary(),
-                )
-            };
+            let unknown = || Rejection::from(Code::ChangeUnknownReceipt);
             found.into_iter().next().ok_or_else(unknown)
         });
         self.end_reading(("list_receipts", session), run, found)
@@ -210,7 +205,7 @@ impl Guard {
         };
         let store = self.change_store()?;
         let numbers = store.trace_row(&store.digest(&text));
-        let numbers = numbers.map_err(|why| internal(&why))?;
+        let numbers = numbers.map_err(Rejection::internal)?;
         self.receipts(session, |link| numbers.contains(&link.body.number))
     }
 
@@ -255,7 +250,7 @@ impl Guard {
         wanted: impl Fn(&ChainedReceipt) -> bool,
     ) -> Result<Vec<ReceiptView>, Rejection> {
         let all = self.change_store()?.list_receipts();
-        let all = all.map_err(|why| internal(&why))?;
+        let all = all.map_err(Rejection::internal)?;
         let relations = {
             let firewall = self.firewall();
             let session = self.now(&firewall, session);

@@ -46,7 +46,6 @@ use crate::{
     guard::{
         Backend, BackendError, BackendErrorKind, Became, Cancel, Guard, Run,
         backend_error::describe_failure,
-        internal,
         live::Live,
         reading::{Given, Reading},
         ticket::Ticket,
@@ -286,12 +285,12 @@ impl Guard {
     fn find_change(&self, id: &str, session: &Session) -> Result<(ChangeRecord, Role), Rejection> {
         let store = self.change_store()?;
         let record = store.find(id, self.host.unix_time());
-        let record = record.map_err(|why| internal(&why))?;
+        let record = record.map_err(Rejection::internal)?;
         let known = record.and_then(|record| {
             let role = self.role(&record.body, session)?;
             Some((record, role))
         });
-        known.ok_or_else(|| Rejection::new(Code::ChangeUnknown, Code::ChangeUnknown.summary()))
+        known.ok_or_else(|| Rejection::from(Code::ChangeUnknown))
     }
 
     fn role(&self, body: &ChangeBody, session: &Session) -> Option<Role> {
@@ -413,7 +412,7 @@ impl Guard {
             proposed_by: asking.name_proposer(),
             ..self.record(sql, asking.asker(), became, run)
         };
-        self.audit.record(&record).map_err(|why| internal(&why))
+        self.audit.record(&record).map_err(Rejection::internal)
     }
 
     /// Runs the statements of a change, and records what became of each. Whoever asks spends the time, and the failure.
@@ -426,7 +425,7 @@ impl Guard {
     ) -> Result<ChangeRun, (Rejection, BackendErrorKind)> {
         let failed = |rejection| (rejection, BackendErrorKind::Rejected);
         let Some(live) = decisions.first().map(|first| Arc::clone(&first.run.live)) else {
-            return Err(failed(internal("a change without statements")));
+            return Err(failed(Rejection::internal("a change without statements")));
         };
         // A statement without a filter of its proposer's can fail on what is hidden from whoever asks.
         let counted = match standing {
@@ -509,7 +508,7 @@ impl Guard {
             | BackendErrorKind::OutcomeUnknown => {}
         }
         let Some(decision) = decisions.get(at).or(decisions.first()) else {
-            return Err(failed(internal("a change without statements")));
+            return Err(failed(Rejection::internal("a change without statements")));
         };
         let rejection = describe_failure(&error, &decision.statement, asking.proposer());
         let refusal = self.refusal(rejection.clone());
@@ -539,7 +538,7 @@ impl Guard {
         call: ChangeCall<'_>,
     ) -> Result<(ChangeRun, Preview), Rejection> {
         let Some(live) = decisions.first().map(|first| Arc::clone(&first.run.live)) else {
-            return Err(internal("a change without statements"));
+            return Err(Rejection::internal("a change without statements"));
         };
         // By now it may touch other tables than when it was proposed.
         let body = decided_body(body.clone(), decisions);
@@ -564,7 +563,7 @@ impl Guard {
                 });
             }
         };
-        let marker = Marker::from_bytes(self.host.random().map_err(|why| internal(&why))?);
+        let marker = Marker::from_bytes(self.host.random().map_err(Rejection::internal)?);
         let scanning = Scanning {
             actions: self.on_finding,
             scanner: self.scanner,
@@ -680,7 +679,7 @@ impl Guard {
             .flat_map(|one| one.statement.policies().iter().cloned())
             .collect();
         Ok(Receipt {
-            id: store.new_id().map_err(|why| internal(&why))?,
+            id: store.new_id().map_err(Rejection::internal)?,
             kept_ms: millis(self.host.unix_time()),
             proposed_by: record.body.principal.clone(),
             approved_by: record.decided_by.clone(),
@@ -705,7 +704,7 @@ impl Guard {
         let store = self.change_store()?;
         let text = (run.difference).binding_text(live.firewall.catalog(), &run.generated);
         Ok(PreviewMark {
-            id: store.new_id().map_err(|why| internal(&why))?,
+            id: store.new_id().map_err(Rejection::internal)?,
             digest: store.digest(&text),
             generated: run.generated.iter().cloned().collect(),
             affected: run.affected.clone(),
@@ -779,12 +778,12 @@ fn wrong_state(wrong: &WrongState) -> Rejection {
 
 /// The session by which a change is decided: its proposer's.
 fn proposer(body: &ChangeBody) -> Result<Session, Rejection> {
-    let principal =
-        Principal::parse(&body.principal).map_err(|error| internal(&error.to_string()))?;
+    let principal = Principal::parse(&body.principal)
+        .map_err(|error| Rejection::internal(error.to_string()))?;
     let transport = Transport::ALL
         .into_iter()
         .find(|transport| transport.name() == body.transport)
-        .ok_or_else(|| internal("a change came by no transport that is known"))?;
+        .ok_or_else(|| Rejection::internal("a change came by no transport that is known"))?;
     let session = Session::new(principal).over(transport);
     Ok(match &body.client {
         Some(client) => session.of_client(client.clone()),
@@ -796,7 +795,8 @@ fn read_params(json: &str) -> Result<Params, Rejection> {
     if json.is_empty() {
         return Ok(Params::None);
     }
-    let json = serde_json::from_str(json).map_err(|error| internal(&error.to_string()))?;
+    let json =
+        serde_json::from_str(json).map_err(|error| Rejection::internal(error.to_string()))?;
     Params::from_json(&json).map_err(|why| {
         Rejection::new(
             Code::ParameterMismatch,

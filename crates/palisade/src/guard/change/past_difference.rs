@@ -18,7 +18,6 @@ use crate::{
             ChangeCall, Looked,
             preview::{Scanning, SessionLens},
         },
-        internal,
         live::Live,
         past::require_answers,
         reading::{Given, Reading},
@@ -101,7 +100,7 @@ impl Guard {
         let first = self.ask_at(Some(moments.from), &session)?;
         let second = self.ask_at(moments.to, &session)?;
         let Some(from) = &first.told else {
-            return Err(internal("the first moment is none"));
+            return Err(Rejection::internal("the first moment is none"));
         };
         let limits = call.limits.unwrap_or(firewall.limits()).clone();
         let before = SessionLens::new(Arc::clone(&live), first.session.clone(), limits.clone());
@@ -123,7 +122,7 @@ impl Guard {
         Ok(Scanning {
             actions: self.on_finding,
             scanner: self.scanner,
-            marker: Marker::from_bytes(self.host.random().map_err(|why| internal(&why))?),
+            marker: Marker::from_bytes(self.host.random().map_err(Rejection::internal)?),
             room,
         })
     }
@@ -145,7 +144,7 @@ impl Guard {
         let visible = find_table(table, &relations, catalog)?;
         let relation = catalog
             .find(&visible.schema, &visible.name)
-            .ok_or_else(|| internal("a table that is seen is not in the catalog"))?;
+            .ok_or_else(|| Rejection::internal("a table that is seen is not in the catalog"))?;
         match catalog.companion(relation) {
             Some(_) => Ok(relation.clone()),
             None => Err(Rejection::new(
@@ -169,7 +168,7 @@ impl Guard {
             .session
             .past()
             .map(Arc::as_ref)
-            .ok_or_else(|| internal("the first moment is none"))?;
+            .ok_or_else(|| Rejection::internal("the first moment is none"))?;
         let between = (since, after.session.past().map(Arc::as_ref));
         let keys = before
             .live
@@ -203,7 +202,8 @@ impl Guard {
         let relations = live.firewall.relations(&before.session)?;
         // Keys that were pruned before they were listed are missing, so this is asked afterwards, and where there are none too.
         let companion = live.firewall.catalog().companion(relation);
-        let companion = std::slice::from_ref(companion.ok_or_else(|| internal("no history"))?);
+        let companion =
+            std::slice::from_ref(companion.ok_or_else(|| Rejection::internal("no history"))?);
         for label in [before, after]
             .into_iter()
             .filter_map(|lens| lens.session.past())
@@ -274,11 +274,7 @@ pub(super) fn unreadable(relation: &Relation) -> Rejection {
 }
 
 pub(super) fn unreachable_history(error: &BackendError) -> Rejection {
-    Rejection::new(
-        Code::DatabaseUnavailable,
-        Code::DatabaseUnavailable.summary(),
-    )
-    .with_operator_detail(error.detail.clone())
+    Rejection::from(Code::DatabaseUnavailable).with_operator_detail(error.detail.clone())
 }
 
 fn find_table<'r>(

@@ -7,7 +7,7 @@ use crate::{
     catalog::Relation,
     change::{ChangeBody, ImageCells, Inverse, InverseFault, RowImage, TableRevert},
     code::Code,
-    guard::{Guard, Refusal, internal},
+    guard::{Guard, Refusal},
     past::Label,
     rejection::Rejection,
     session::Session,
@@ -80,13 +80,13 @@ impl Guard {
             ));
         }
         let label = Label::parse(catalog.dialect(), &revert.label)
-            .ok_or_else(|| internal("a label that is kept cannot be read"))?;
+            .ok_or_else(|| Rejection::internal("a label that is kept cannot be read"))?;
         let session = self.now(&live.firewall, session).into_owned();
         let relations = live.firewall.relations(&session)?;
         let mut visible = relations.iter();
         let visible = visible
             .find(|one| one.schema == relation.schema && one.name == relation.name)
-            .ok_or_else(|| internal("a table that is seen is not in the catalog"))?;
+            .ok_or_else(|| Rejection::internal("a table that is seen is not in the catalog"))?;
         let lens = |session: Session| {
             let limits = live.firewall.limits().clone();
             SessionLens::new(Arc::clone(&live), session, limits)
@@ -103,7 +103,9 @@ impl Guard {
             .collect();
         let inverse = Inverse::new(images);
         let list = inverse.statements(catalog).map_err(|fault| match fault {
-            InverseFault::OtherTable(_) => internal("a table is not the table that was read"),
+            InverseFault::OtherTable(_) => {
+                Rejection::internal("a table is not the table that was read")
+            }
             InverseFault::TooMany => cannot("its rows are too many to be set back one by one"),
         })?;
         if list.is_empty() {

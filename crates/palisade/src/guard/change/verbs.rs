@@ -17,7 +17,7 @@ use crate::{
         Step, Stepped, WrongState,
     },
     code::Code,
-    guard::{BackendErrorKind, Became, Guard, Refusal, Run, internal, reading::Reading as _},
+    guard::{BackendErrorKind, Became, Guard, Refusal, Run, reading::Reading as _},
     policy::ApprovalLevel,
     rejection::Rejection,
     session::Session,
@@ -105,7 +105,7 @@ impl Guard {
         }
         let body = decided_body(body, &decisions);
         let kept = store.propose(&body, self.host.unix_time());
-        let kept = kept.map_err(|why| internal(&why))?.ok_or_else(|| {
+        let kept = kept.map_err(Rejection::internal)?.ok_or_else(|| {
             Rejection::new(
                 Code::LimitBusy,
                 "too many of your changes wait; commit or reject some, or wait until they expire",
@@ -239,7 +239,7 @@ impl Guard {
         let run = self.begin_reading();
         let listed = self.admit_reading(session, &run).and_then(|()| {
             let all = self.change_store()?.list(self.host.unix_time());
-            all.map_err(|why| internal(&why))
+            all.map_err(Rejection::internal)
         });
         let listed = listed.map(|listed| {
             let known = listed.into_iter().filter_map(|record| {
@@ -272,10 +272,7 @@ impl Guard {
     ) -> Result<ChangeView, Rejection> {
         let (record, role) = self.find_change(id, call.session)?;
         if role == Role::Proposer {
-            return Err(Rejection::new(
-                Code::ChangeOwnApproval,
-                Code::ChangeOwnApproval.summary(),
-            ));
+            return Err(Rejection::from(Code::ChangeOwnApproval));
         }
         require_step(record.state, ChangeEvent::Approve)?;
         match record.body.approval_level() {
@@ -488,8 +485,8 @@ impl Guard {
         };
         match entry {
             LedgerEntry::Found(text) if began.has_ledger => {
-                let receipt: Receipt =
-                    serde_json::from_str(&text).map_err(|error| internal(&error.to_string()))?;
+                let receipt: Receipt = serde_json::from_str(&text)
+                    .map_err(|error| Rejection::internal(error.to_string()))?;
                 let body = ChangeBody {
                     receipt: Some(receipt),
                     ..record.body.clone()
@@ -526,7 +523,7 @@ impl Guard {
             Ok(record) => Ok(record),
             Err(why) => {
                 let found = self.change_store()?.find(id, self.host.unix_time());
-                found.map_err(|why| internal(&why))?.ok_or(why)
+                found.map_err(Rejection::internal)?.ok_or(why)
             }
         }
     }
@@ -579,7 +576,9 @@ impl Guard {
 
     fn bind_preview(&self, body: &ChangeBody, decisions: &[Decision]) -> Result<Bound, Rejection> {
         let (Some(preview), Some(first)) = (&body.preview, decisions.first()) else {
-            return Err(internal("a change that was validated has no preview"));
+            return Err(Rejection::internal(
+                "a change that was validated has no preview",
+            ));
         };
         Ok(Bound {
             store: Arc::clone(self.change_store()?),
@@ -609,15 +608,12 @@ impl Guard {
         match self
             .change_store()?
             .step(step)
-            .map_err(|why| internal(&why))?
+            .map_err(Rejection::internal)?
         {
             Stepped::Taken(record) => Ok(*record),
             Stepped::WrongState(state) => Err(wrong_state(&WrongState { state, event })),
             Stepped::OtherPreview => Err(other_preview()),
-            Stepped::Unknown => Err(Rejection::new(
-                Code::ChangeUnknown,
-                Code::ChangeUnknown.summary(),
-            )),
+            Stepped::Unknown => Err(Rejection::from(Code::ChangeUnknown)),
         }
     }
 
@@ -702,7 +698,7 @@ fn what_follows(kind: BackendErrorKind) -> Option<ChangeEvent> {
 }
 
 fn conflict() -> Rejection {
-    Rejection::new(Code::ChangeConflict, Code::ChangeConflict.summary())
+    Rejection::from(Code::ChangeConflict)
 }
 
 fn other_preview() -> Rejection {

@@ -80,11 +80,10 @@ impl Subject {
         });
         let Some(uid) = uid else {
             return Err(
-                Rejection::new(Code::PolicyNoPermit, Code::PolicyNoPermit.summary())
-                    .with_operator_detail(format!(
-                        "principal {principal}: `{}` is not a principal type",
-                        principal.kind()
-                    )),
+                Rejection::from(Code::PolicyNoPermit).with_operator_detail(format!(
+                    "principal {principal}: `{}` is not a principal type",
+                    principal.kind()
+                )),
             );
         };
         Ok(Self::with_uid(loaded, uid, session)?)

@@ -13,6 +13,7 @@ use crate::resolve::{
     Mode, Resolver,
     change::{Conflict, Target, conflict_key::ConflictArbiter, is_default},
     expr::{ExprContext, user_cast::AssignedValue},
+    not_as_decided,
     query::Ctes,
     refuse_unsupported,
     scope::{Columns, EXCLUDED, Origin, Output, Scope, Source},
@@ -213,7 +214,7 @@ impl<'a> Resolver<'a> {
         let source = match admission {
             Some(admission) => admission
                 .extract_source(source)
-                .map_err(|_| self.not_as_decided("the rows are not those that were admitted"))?,
+                .map_err(|_| not_as_decided("the rows are not those that were admitted"))?,
             None => source,
         };
         let fits = |width: usize| {

@@ -1,7 +1,7 @@
 //! Other tables beside what a change is of: what of them can see its target before the statement's own condition does.
 //!
 //! On PostgreSQL and SQLite nothing there sees the target: they refuse a condition of a join that names it. (SQLite has a lone
-//! table function see it, which runs below the target, whose rows the guard has let through by then.)
+//! table function see it, which runs below the target, whose rows the write filter has let through by then.)
 
 use sqlparser::ast::{
     BinaryOperator, Expr, Join, JoinConstraint, JoinOperator, ObjectName, ObjectNamePart,
@@ -15,6 +15,7 @@ use crate::resolve::{
         Target,
         write_filter::{Conjunct, conjuncts},
     },
+    not_as_decided,
     scope::{Found, Scope},
 };
 use crate::{
@@ -149,16 +150,16 @@ fn factor<'t>(
 }
 
 impl<'a> Resolver<'a> {
-    /// Takes the guard off the conditions of joins, where this is our own output.
-    pub(in crate::resolve) fn unguard_joins(
+    /// Takes the write filter off the conditions of joins, where this is our own output.
+    pub(in crate::resolve) fn strip_join_filters(
         &self,
         tables: &mut [TableWithJoins],
         key: Option<&str>,
     ) -> Result<(), Rejection> {
-        let Some(guard) = self.guard() else {
+        let Some(write_filter) = self.write_filter() else {
             return Ok(());
         };
-        if guard.joins() == 0 {
+        if write_filter.joins() == 0 {
             return Ok(());
         }
         let is_target =
@@ -167,15 +168,15 @@ impl<'a> Resolver<'a> {
         for seeing in joins_that_see(tables, &is_target) {
             if let Seeing::On(condition) = seeing {
                 count += 1;
-                let own = guard.extract_own(condition.clone(), count);
+                let own = write_filter.extract_own(condition.clone(), count);
                 *condition = own
                     .ok()
                     .flatten()
-                    .ok_or_else(|| self.not_as_decided("the guard of a join is missing"))?;
+                    .ok_or_else(|| not_as_decided("the write filter of a join is missing"))?;
             }
         }
-        if count != guard.joins() {
-            return Err(self.not_as_decided("a join has no guard"));
+        if count != write_filter.joins() {
+            return Err(not_as_decided("a join has no write filter"));
         }
         Ok(())
     }

@@ -6,7 +6,7 @@ use sqlparser::ast::{
 };
 
 use crate::resolve::{
-    Resolver,
+    Resolver, not_as_decided,
     query::Ctes,
     refuse_unsupported,
     scope::{Output, Scope},
@@ -42,8 +42,8 @@ impl<'a> Resolver<'a> {
             return Err(refuse_unsupported("RETURNING or OUTPUT in MERGE"));
         }
         // The rewriter refuses a MERGE over a filtered target.
-        if self.guard().is_some() {
-            return Err(self.not_as_decided("a guard is decided for a MERGE"));
+        if self.write_filter().is_some() {
+            return Err(not_as_decided("a write filter is decided for a MERGE"));
         }
         let is_idle = |clause: &MergeClause| match clause.action {
             MergeAction::DoNothing {
@@ -68,7 +68,7 @@ impl<'a> Resolver<'a> {
         target.joined = true;
         scope.reached.take();
         // It is all that MERGE joins by, in one place.
-        self.on_guarded_rows(false, |resolver| {
+        self.on_filtered_rows(false, |resolver| {
             resolver.predicate(on, &scope, ctes, Usage::Join)
         })?;
         let mut reached = scope.reached.take();

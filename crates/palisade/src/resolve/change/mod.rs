@@ -2,7 +2,7 @@
 //!
 //! What they read is read as in a query. Nothing can stand in the place of their target, so that a masked column of it would be
 //! read as it is. `authorize` refuses every masked column in a statement that changes anything. Row filters become a
-//! guard around the condition.
+//! write filter around the condition.
 
 pub(in crate::resolve) mod condition;
 pub(in crate::resolve) mod conflict_key;
@@ -30,6 +30,7 @@ use crate::resolve::{
     change_permission::Changes,
     expr::user_cast::AssignedValue,
     names::unknown_column,
+    not_as_decided,
     query::{Ctes, not_reading},
     refuse_unsupported,
     scope::{Output, Scope},
@@ -37,7 +38,6 @@ use crate::resolve::{
 use crate::{
     access::Usage,
     catalog::{Change, ColumnId, Relation},
-    code::Code,
     dialect::Dialect,
     policy::obligation::ColumnLevel,
     rejection::Rejection,
@@ -157,7 +157,7 @@ impl<'a> Resolver<'a> {
             self.qualify_assignments(table, assignments);
             self.common_qualifier(assignments)
         };
-        self.unguard_joins(std::slice::from_mut(table), key.as_deref())?;
+        self.strip_join_filters(std::slice::from_mut(table), key.as_deref())?;
         let mut scope = Scope::new(dialect, None);
         self.expect_target(key, Change::Update);
         self.table_with_joins(table, &mut scope, ctes)?;
@@ -242,7 +242,7 @@ impl<'a> Resolver<'a> {
             },
             _ => return Err(refuse_unsupported("DELETE from several tables")),
         };
-        self.unguard_joins(from, key.as_deref())?;
+        self.strip_join_filters(from, key.as_deref())?;
         let mut scope = Scope::new(dialect, None);
         self.expect_target(key, Change::Delete);
         for table in from.iter_mut() {
@@ -272,7 +272,7 @@ impl<'a> Resolver<'a> {
         Ok(outputs)
     }
 
-    /// The statement's own condition, inside of the guard where this is our own output; the columns of these tables
+    /// The statement's own condition, inside of the write filter where this is our own output; the columns of these tables
     /// that its subqueries name.
     pub(in crate::resolve) fn change_condition(
         &mut self,
@@ -280,27 +280,27 @@ impl<'a> Resolver<'a> {
         scope: &Scope<'a, '_>,
         ctes: Ctes<'_>,
     ) -> Result<Vec<ColumnId>, Rejection> {
-        if let Some(guard) = self.guard() {
-            let missing = || self.not_as_decided("the guard of the target is missing");
+        if let Some(write_filter) = self.write_filter() {
+            let missing = || not_as_decided("the write filter of the target is missing");
             let own = selection.take().ok_or_else(missing)?;
-            *selection = guard.extract_own(own, 0).map_err(|_| missing())?;
+            *selection = write_filter.extract_own(own, 0).map_err(|_| missing())?;
         }
         // What stands before it may have subqueries too.
         scope.reached.take();
         if let Some(expr) = selection {
-            self.on_guarded_rows(scope.sources.len() > 1, |resolver| {
+            self.on_filtered_rows(scope.sources.len() > 1, |resolver| {
                 resolver.predicate(expr, scope, ctes, Usage::Filter)
             })?;
         }
         Ok(scope.reached.take())
     }
 
-    /// The guard of the change that is read, where this is our own output.
-    pub(in crate::resolve) fn guard(&self) -> Option<&'a WriteFilter> {
+    /// The write filter of the change that is read, where this is our own output.
+    pub(in crate::resolve) fn write_filter(&self) -> Option<&'a WriteFilter> {
         match self.mode {
             Mode::Rewritten { sources: _, writes } => writes
                 .get(self.targets.len())
-                .and_then(|write| write.guard.as_ref()),
+                .and_then(|write| write.write_filter.as_ref()),
             Mode::Statement | Mode::View { within: _ } => None,
         }
     }
@@ -427,11 +427,6 @@ impl<'a> Resolver<'a> {
         };
         self.normalise(ident);
         Ok(id)
-    }
-
-    pub(in crate::resolve) fn not_as_decided(&self, detail: &str) -> Rejection {
-        Rejection::new(Code::Internal, "the rewritten statement is not as decided")
-            .with_operator_detail(detail)
     }
 }
 

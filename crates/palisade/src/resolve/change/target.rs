@@ -43,7 +43,7 @@ pub(crate) struct Target {
     pub(crate) conditions: Vec<Vec<Conjunct>>,
     /// Columns of the target that joins merge.
     pub(crate) merged: BTreeSet<u16>,
-    /// What looks at rows of the target where no guard can be put around it.
+    /// What looks at rows of the target where no write filter can be put around it.
     pub(crate) in_the_open: Option<&'static str>,
 }
 

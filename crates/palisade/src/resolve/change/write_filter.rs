@@ -15,13 +15,13 @@ pub(crate) struct WriteFilter {
     pub(crate) placement: Placement,
 }
 
-/// How a guard stands with conditions of the statement's own.
+/// How a write filter stands with conditions of the statement's own.
 #[derive(Debug, Clone)]
 pub(crate) enum Placement {
     /// Beside them: they are leak-proof, and an index serves both.
     Beside,
     /// Around each of them: `CASE` tries its arms in order and nothing of a later one, so that the agent's
-    /// condition cannot fail on a row that the guard leaves out.
+    /// condition cannot fail on a row that the write filter leaves out.
     Around,
     /// Around what of them is not leak-proof; the rest stands beside that, where an index serves it. What may fail is tried on
     /// rows that meet all of the rest alone, whichever condition the engine looks at first.
@@ -33,14 +33,14 @@ pub(crate) enum Placement {
     },
 }
 
-/// How a term of a condition stands with a guard.
+/// How a term of a condition stands with a write filter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TermPlacement {
-    /// It cannot fail, and stands beside the guard, where an index serves it.
+    /// It cannot fail, and stands beside the write filter, where an index serves it.
     Beside,
-    /// It cannot fail, and stands behind the guard.
+    /// It cannot fail, and stands behind the write filter.
     Behind,
-    /// It may fail, and is tried where the guard and every term that cannot fail hold.
+    /// It may fail, and is tried where the write filter and every term that cannot fail hold.
     Tried,
 }
 
@@ -50,15 +50,15 @@ impl TermPlacement {
     }
 }
 
-/// What of a guard stands before all else.
+/// What of a write filter stands before all else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Prefix {
     /// Nothing: the target stands alone, so that nothing else can be seen to run for a row of it.
     Nothing,
-    /// The guard as it is.
+    /// The write filter as it is.
     Plain,
-    /// The guard where the planner does not see into it: an engine that knows a column's value from one condition puts it in
-    /// the place of the column in others, and would decide a guard before any row.
+    /// The write filter where the planner does not see into it: an engine that knows a column's value from one condition puts it in
+    /// the place of the column in others, and would decide a write filter before any row.
     Opaque,
 }
 
@@ -88,15 +88,15 @@ fn collect<'e>(expr: &'e Expr, out: &mut Vec<&'e Expr>) {
 }
 
 impl WriteFilter {
-    /// The guard around the statement's own condition, which is that of `place`.
+    /// The write filter around the statement's own condition, which is that of `place`.
     pub(crate) fn wrap(&self, own: Option<Expr>, place: usize) -> Expr {
-        let guard = nest(self.condition.clone());
+        let write_filter = nest(self.condition.clone());
         match (&self.placement, own) {
-            (Placement::Beside | Placement::Around, None) => guard,
-            (Placement::Beside, Some(own)) => and(guard, nest(own)),
-            (Placement::Around, Some(own)) => choice(guard, nest(own)),
+            (Placement::Beside | Placement::Around, None) => write_filter,
+            (Placement::Beside, Some(own)) => and(write_filter, nest(own)),
+            (Placement::Around, Some(own)) => choice(write_filter, nest(own)),
             (Placement::Apart { prefix, places }, own) => {
-                let mut all: Vec<Expr> = self.guard_prefix(*prefix).into_iter().collect();
+                let mut all: Vec<Expr> = self.prefix_filter(*prefix).into_iter().collect();
                 let terms = places.get(place);
                 let tried_where = self.tried_where(own.as_ref(), terms);
                 for Part {
@@ -116,20 +116,20 @@ impl WriteFilter {
                         choice(tried_where.clone(), own)
                     });
                 }
-                all.into_iter().reduce(and).unwrap_or(guard)
+                all.into_iter().reduce(and).unwrap_or(write_filter)
             }
         }
     }
 
-    /// The guard and all terms of a condition that cannot fail: where those that may are tried.
+    /// The write filter and all terms of a condition that cannot fail: where those that may are tried.
     fn tried_where(&self, own: Option<&Expr>, terms: Option<&Vec<TermPlacement>>) -> Expr {
-        let guard = nest(self.condition.clone());
+        let write_filter = nest(self.condition.clone());
         let (Some(own), Some(terms)) = (own, terms) else {
-            return guard;
+            return write_filter;
         };
         let all = conjuncts(own);
         if all.len() != terms.len() {
-            return guard;
+            return write_filter;
         }
         let terms = all
             .into_iter()
@@ -138,44 +138,44 @@ impl WriteFilter {
                 TermPlacement::Beside | TermPlacement::Behind => Some(nest(own.clone())),
                 TermPlacement::Tried => None,
             });
-        terms.fold(guard, and)
+        terms.fold(write_filter, and)
     }
 
-    /// The statement's own condition in `expr`; an error if the guard is not around it.
+    /// The statement's own condition in `expr`; an error if the write filter is not around it.
     pub(in crate::resolve) fn extract_own(
         &self,
         expr: Expr,
         place: usize,
-    ) -> Result<Option<Expr>, Unguarded> {
+    ) -> Result<Option<Expr>, FilterMissing> {
         let whole = expr.clone();
         let own = self.taken_out(expr, place)?;
         if self.wrap(own.clone(), place) == whole {
             Ok(own)
         } else {
-            Err(Unguarded)
+            Err(FilterMissing)
         }
     }
 
     /// What stands in `expr` where the statement's own condition would; [`extract_own`](Self::extract_own) says whether it is one.
-    fn taken_out(&self, expr: Expr, place: usize) -> Result<Option<Expr>, Unguarded> {
+    fn taken_out(&self, expr: Expr, place: usize) -> Result<Option<Expr>, FilterMissing> {
         match &self.placement {
-            Placement::Beside | Placement::Around if self.is_guard(&expr) => Ok(None),
+            Placement::Beside | Placement::Around if self.is_write_filter(&expr) => Ok(None),
             Placement::Beside => match expr {
                 Expr::BinaryOp {
                     left,
                     op: BinaryOperator::And,
                     right,
-                } if self.is_guard(&left) => unwrap_nested(*right).map(Some),
-                _ => Err(Unguarded),
+                } if self.is_write_filter(&left) => unwrap_nested(*right).map(Some),
+                _ => Err(FilterMissing),
             },
             Placement::Around => self.take_tried(expr).map(Some),
             Placement::Apart { prefix, places } => {
                 let mut all = chain(expr);
-                match self.guard_prefix(*prefix) {
+                match self.prefix_filter(*prefix) {
                     Some(leading) if all.first() == Some(&leading) => {
                         all.remove(0);
                     }
-                    Some(_) => return Err(Unguarded),
+                    Some(_) => return Err(FilterMissing),
                     None => {}
                 }
                 let terms = places
@@ -184,16 +184,20 @@ impl WriteFilter {
                 if terms.is_empty() {
                     return match (all.pop(), all.is_empty(), prefix) {
                         (None, _, Prefix::Plain | Prefix::Opaque) => Ok(None),
-                        (Some(guard), true, Prefix::Nothing) if self.is_guard(&guard) => Ok(None),
+                        (Some(write_filter), true, Prefix::Nothing)
+                            if self.is_write_filter(&write_filter) =>
+                        {
+                            Ok(None)
+                        }
                         (Some(own), true, _) => self.take_tried(own).map(Some),
-                        (None, _, Prefix::Nothing) | (Some(_), false, _) => Err(Unguarded),
+                        (None, _, Prefix::Nothing) | (Some(_), false, _) => Err(FilterMissing),
                     };
                 }
                 let runs = terms.chunk_by(|one, next| !one.is_beside() && !next.is_beside());
                 let mut parts = all.into_iter();
                 let mut own = Vec::new();
                 for run in runs {
-                    let part = parts.next().ok_or(Unguarded)?;
+                    let part = parts.next().ok_or(FilterMissing)?;
                     own.push(nest(match run.first() {
                         Some(TermPlacement::Beside) => unwrap_nested(part)?,
                         Some(TermPlacement::Behind | TermPlacement::Tried) | None => {
@@ -204,7 +208,7 @@ impl WriteFilter {
                 match (parts.next(), own.len()) {
                     (None, 1) => own.pop().map(unwrap_nested).transpose(),
                     (None, _) => Ok(own.into_iter().reduce(and)),
-                    (Some(_), _) => Err(Unguarded),
+                    (Some(_), _) => Err(FilterMissing),
                 }
             }
         }
@@ -218,17 +222,17 @@ impl WriteFilter {
         }
     }
 
-    fn guard_prefix(&self, prefix: Prefix) -> Option<Expr> {
-        let guard = nest(self.condition.clone());
+    fn prefix_filter(&self, prefix: Prefix) -> Option<Expr> {
+        let write_filter = nest(self.condition.clone());
         match prefix {
             Prefix::Nothing => None,
-            Prefix::Plain => Some(guard),
-            Prefix::Opaque => Some(choice(guard, boolean(true))),
+            Prefix::Plain => Some(write_filter),
+            Prefix::Opaque => Some(choice(write_filter, boolean(true))),
         }
     }
 
-    /// What is tried where the guard holds.
-    fn take_tried(&self, expr: Expr) -> Result<Expr, Unguarded> {
+    /// What is tried where the write filter holds.
+    fn take_tried(&self, expr: Expr) -> Result<Expr, FilterMissing> {
         match expr {
             Expr::Case {
                 case_token: _,
@@ -238,24 +242,24 @@ impl WriteFilter {
                 else_result: Some(otherwise),
             } if *otherwise == boolean(false) && conditions.len() == 1 => match conditions.pop() {
                 Some(CaseWhen { condition, result }) => {
-                    // `extract_own` compares what stands after the guard.
+                    // `extract_own` compares what stands after the write filter.
                     match chain(condition).first() {
-                        Some(first) if self.is_guard(first) => unwrap_nested(result),
-                        Some(_) | None => Err(Unguarded),
+                        Some(first) if self.is_write_filter(first) => unwrap_nested(result),
+                        Some(_) | None => Err(FilterMissing),
                     }
                 }
-                None => Err(Unguarded),
+                None => Err(FilterMissing),
             },
-            _ => Err(Unguarded),
+            _ => Err(FilterMissing),
         }
     }
 
-    fn is_guard(&self, expr: &Expr) -> bool {
+    fn is_write_filter(&self, expr: &Expr) -> bool {
         matches!(expr, Expr::Nested(inner) if **inner == self.condition)
     }
 }
 
-/// Terms of a condition that stand together: one beside the guard, or some within it.
+/// Terms of a condition that stand together: one beside the write filter, or some within it.
 struct Part {
     is_beside: bool,
     terms: Vec<Expr>,
@@ -312,14 +316,14 @@ fn and(left: Expr, right: Expr) -> Expr {
     }
 }
 
-/// `CASE WHEN guard THEN own ELSE false END`
-fn choice(guard: Expr, own: Expr) -> Expr {
+/// `CASE WHEN write_filter THEN own ELSE false END`
+fn choice(write_filter: Expr, own: Expr) -> Expr {
     Expr::Case {
         case_token: AttachedToken::empty(),
         end_token: AttachedToken::empty(),
         operand: None,
         conditions: vec![CaseWhen {
-            condition: guard,
+            condition: write_filter,
             result: own,
         }],
         else_result: Some(Box::new(boolean(false))),
@@ -330,16 +334,16 @@ fn boolean(value: bool) -> Expr {
     Expr::Value(Value::Boolean(value).into())
 }
 
-fn unwrap_nested(expr: Expr) -> Result<Expr, Unguarded> {
+fn unwrap_nested(expr: Expr) -> Result<Expr, FilterMissing> {
     match expr {
         Expr::Nested(inner) => Ok(*inner),
-        _ => Err(Unguarded),
+        _ => Err(FilterMissing),
     }
 }
 
-/// The guard is not where it was put.
+/// The write filter is not where it was put.
 #[derive(Debug)]
-pub(in crate::resolve) struct Unguarded;
+pub(in crate::resolve) struct FilterMissing;
 
 /// What rows must be like to be added, where a query gives them: `WITH name (columns) AS (query) SELECT
 /// columns FROM name WHERE condition`.
@@ -363,17 +367,19 @@ impl Admission {
     pub(in crate::resolve) fn extract_source<'q>(
         &self,
         query: &'q mut Query,
-    ) -> Result<&'q mut Query, Unguarded> {
+    ) -> Result<&'q mut Query, FilterMissing> {
         let mut empty = query.clone();
         let mut frame = self.frame.clone();
         match (first_cte(&mut empty), first_cte(&mut frame)) {
             (Some(theirs), Some(ours)) => theirs.query = ours.query.clone(),
-            _ => return Err(Unguarded),
+            _ => return Err(FilterMissing),
         }
         if empty != *frame {
-            return Err(Unguarded);
+            return Err(FilterMissing);
         }
-        first_cte(query).map(|cte| &mut *cte.query).ok_or(Unguarded)
+        first_cte(query)
+            .map(|cte| &mut *cte.query)
+            .ok_or(FilterMissing)
     }
 }
 
@@ -403,7 +409,7 @@ mod tests {
         parser.parse_expr().unwrap()
     }
 
-    fn guard(placement: Placement) -> WriteFilter {
+    fn write_filter(placement: Placement) -> WriteFilter {
         WriteFilter {
             condition: expr("t.tenant = 7"),
             placement,
@@ -424,7 +430,7 @@ mod tests {
     const OWN: &str = "a = 1 AND (f(b) AND c = 2)";
 
     #[test]
-    fn a_guard_stands_so() {
+    fn a_write_filter_stands_so() {
         for (placement, own, expected) in [
             (Placement::Beside, None, "(t.tenant = 7)"),
             (
@@ -471,10 +477,10 @@ mod tests {
                 "CASE WHEN (t.tenant = 7) THEN (a = 1 XOR f(b) AND c = 2) ELSE false END",
             ),
         ] {
-            let guard = guard(placement);
-            let around = guard.wrap(own.map(expr), 0);
+            let write_filter = write_filter(placement);
+            let around = write_filter.wrap(own.map(expr), 0);
             assert_eq!(around.to_string(), expected);
-            let inside = guard.extract_own(around, 0).unwrap();
+            let inside = write_filter.extract_own(around, 0).unwrap();
             let (inside, own) = (
                 inside.map(conjunct_texts),
                 own.map(expr).map(conjunct_texts),
@@ -538,7 +544,7 @@ mod tests {
                 "(t.tenant = 7) AND (a = 1) AND CASE WHEN (t.tenant = 7) THEN (f(b)) ELSE false END",
             ),
         ] {
-            let found = guard(placement.clone()).extract_own(expr(text), 0);
+            let found = write_filter(placement.clone()).extract_own(expr(text), 0);
             assert!(found.is_err(), "{placement:?}: {text} is {found:?}");
         }
     }

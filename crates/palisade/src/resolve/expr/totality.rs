@@ -31,8 +31,8 @@ enum RowChoice {
     Planned,
     /// On the rows of the answer, or on those that are changed: the same ones by every plan.
     Answered,
-    /// On rows of a change's target that meet its guard and every condition that cannot fail, by every plan.
-    Guarded,
+    /// On rows of a change's target that meet its write filter and every condition that cannot fail, by every plan.
+    Filtered,
     /// As [`Answered`](Self::Answered), unless another clause uses the output or term before the rows are joined.
     Output,
 }
@@ -87,7 +87,7 @@ impl PlanFailures {
     fn note(&mut self) {
         match self.rows {
             RowChoice::Planned => self.planned = true,
-            RowChoice::Answered | RowChoice::Guarded => {}
+            RowChoice::Answered | RowChoice::Filtered => {}
             RowChoice::Output => self.term_fails = true,
         }
     }
@@ -154,9 +154,9 @@ impl<'a> Resolver<'a> {
         result
     }
 
-    /// Reads with `read` the condition of a change whose target is guarded. MySQL's joins have conditions of their own, which
+    /// Reads with `read` the condition of a change whose target is filtered. MySQL's joins have conditions of their own, which
     /// the engine may look at later.
-    pub(in crate::resolve) fn on_guarded_rows<T>(
+    pub(in crate::resolve) fn on_filtered_rows<T>(
         &mut self,
         is_joined: bool,
         read: impl FnOnce(&mut Self) -> Result<T, Rejection>,
@@ -164,7 +164,7 @@ impl<'a> Resolver<'a> {
         let rows = match (self.catalog.dialect(), is_joined) {
             (Dialect::Mysql, true) => RowChoice::Planned,
             (Dialect::Mysql, false) | (Dialect::Sqlite | Dialect::Postgres, _) => {
-                RowChoice::Guarded
+                RowChoice::Filtered
             }
         };
         let before = std::mem::replace(&mut self.failures.rows, rows);
@@ -825,7 +825,7 @@ mod tests {
         for (rows, planned, term_fails) in [
             (RowChoice::Planned, true, false),
             (RowChoice::Answered, false, false),
-            (RowChoice::Guarded, false, false),
+            (RowChoice::Filtered, false, false),
             (RowChoice::Output, false, true),
         ] {
             let mut failures = PlanFailures {

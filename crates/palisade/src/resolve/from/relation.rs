@@ -10,6 +10,7 @@ use sqlparser::{
 use crate::resolve::{
     Mode, Reference, Resolver, ViewBody,
     from::plain_alias,
+    not_as_decided,
     query::Ctes,
     refuse_unsupported,
     scope::{Columns, Output, Source},
@@ -292,11 +293,7 @@ impl<'a> Resolver<'a> {
         if let Mode::Rewritten { sources, writes: _ } = self.mode
             && sources.iter().any(|(id, _)| *id == relation.id)
         {
-            return Err(Rejection::new(
-                Code::Internal,
-                "the rewritten statement is not as decided",
-            )
-            .with_operator_detail(format!(
+            return Err(not_as_decided(&format!(
                 "`{}` stands outside its source subquery",
                 relation.uid
             )));

@@ -146,7 +146,7 @@ pub(crate) fn token_index(text: &str) -> Option<usize> {
 
 /// The refusal of a value that is no token.
 pub(crate) fn foreign() -> Rejection {
-    Rejection::new(Code::TokenForeign, Code::TokenForeign.summary())
+    Rejection::from(Code::TokenForeign)
 }
 
 /// Whether an operator compares its sides.

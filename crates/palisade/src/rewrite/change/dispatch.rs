@@ -76,10 +76,11 @@ impl ChangeRewriter<'_> {
                 let changed = self.residual_check(&write.add, &seen, &row, relation)?;
                 let joined = self.target.joined;
                 let reached = [&seen, &write.change];
-                let within = self.build_guard(&reached, relation, joined, reads, functions)?;
+                let within =
+                    self.build_write_filter(&reached, relation, joined, reads, functions)?;
                 let filters = [&seen, &write.change, &changed];
-                obligations.guard =
-                    self.build_guard(&filters, relation, joined, reads, functions)?;
+                obligations.write_filter =
+                    self.build_write_filter(&filters, relation, joined, reads, functions)?;
                 if let Some(rest) = not_entailed(&changed, &reached) {
                     let admitted = self.qualified_condition(rest, relation, joined, functions)?;
                     violations.push(ViolationQuery::Target {
@@ -93,23 +94,33 @@ impl ChangeRewriter<'_> {
                 if let Some(untouched) =
                     self.no_filtered_dependents(relation, change, &updated, looked, functions)?
                 {
-                    let guard = &mut obligations.guard;
-                    violations
-                        .push(self.guard_dependents(guard, untouched, relation, reads, looked)?);
+                    let write_filter = &mut obligations.write_filter;
+                    violations.push(self.filter_dependents(
+                        write_filter,
+                        untouched,
+                        relation,
+                        reads,
+                        looked,
+                    )?);
                 }
             }
             SetExpr::Delete(_) => {
                 let filters = [&seen, &write.change];
                 let joined = self.target.joined;
-                obligations.guard =
-                    self.build_guard(&filters, relation, joined, reads, functions)?;
+                obligations.write_filter =
+                    self.build_write_filter(&filters, relation, joined, reads, functions)?;
                 let change = Change::Delete;
                 if let Some(untouched) =
                     self.no_filtered_dependents(relation, change, &[], looked, functions)?
                 {
-                    let guard = &mut obligations.guard;
-                    violations
-                        .push(self.guard_dependents(guard, untouched, relation, reads, looked)?);
+                    let write_filter = &mut obligations.write_filter;
+                    violations.push(self.filter_dependents(
+                        write_filter,
+                        untouched,
+                        relation,
+                        reads,
+                        looked,
+                    )?);
                 }
             }
             SetExpr::Merge(_) => self.require_unfiltered_merge(relation, write, &seen)?,

@@ -141,7 +141,8 @@ impl ChangeRewriter<'_> {
                     .map_err(|why| refusal_of_update(&why))?;
                 let reached = [seen, &write.change];
                 if let Some(rest) = not_entailed(&changed, &reached) {
-                    let within = self.build_guard(&reached, relation, true, reads, functions)?;
+                    let within =
+                        self.build_write_filter(&reached, relation, true, reads, functions)?;
                     let admitted = self.qualified_condition(rest, relation, true, functions)?;
                     let proposed = self.proposed_rows(insert, relation)?;
                     violations.extend(self.duplicate_in_statement(
@@ -154,7 +155,8 @@ impl ChangeRewriter<'_> {
                     });
                 }
                 let filters = [seen, &write.change, &changed];
-                obligations.guard = self.build_guard(&filters, relation, true, reads, functions)?;
+                obligations.write_filter =
+                    self.build_write_filter(&filters, relation, true, reads, functions)?;
                 Ok(violations)
             }
         }

@@ -1,12 +1,12 @@
 //! Obligations of statements that change rows: which rows they reach, and which rows they leave behind.
 //!
-//! A derived table cannot replace a target. Its filter becomes a guard around the statement's own condition. The guard stands
-//! beside a leak-proof condition; any other is tried in a `CASE`, only on rows that the guard lets through.
+//! A derived table cannot replace a target. Its filter becomes a write filter around the statement's own condition. That stands
+//! beside a leak-proof condition; any other is tried in a `CASE`, only on rows that the write filter lets through.
 //!
 //! New rows must satisfy `add` (SQL's WITH CHECK), in one of three ways:
 //!
 //! * Literals and parameters are folded before anything runs.
-//! * A condition on the row as it was becomes part of the guard.
+//! * A condition on the row as it was becomes part of the write filter.
 //! * The rows of a query are filtered.
 //!
 //! Where the last two could leave a row out, a precheck looks for one first.
@@ -75,7 +75,7 @@ pub(in crate::rewrite) struct ChangeRewriter<'j> {
     pub(in crate::rewrite) access: &'j AccessSet,
     pub(in crate::rewrite) visible: &'j dyn Visible,
     pub(in crate::rewrite) known: &'j SourceCache,
-    /// What stands for the conditions of guards.
+    /// What stands for the conditions of write filters.
     pub(in crate::rewrite) conditions: &'j PrintedFilters,
     pub(in crate::rewrite) limits: &'j Limits,
     pub(in crate::rewrite) failing: FailureRisk,

@@ -1,4 +1,4 @@
-//! The guard around a change's own conditions: which one, how it stands there, and putting it there.
+//! The write filter around a change's own conditions: which one, how it stands there, and putting it there.
 
 use std::{collections::BTreeSet, ops::ControlFlow, sync::Arc};
 
@@ -30,8 +30,8 @@ use crate::{
 };
 
 impl ChangeRewriter<'_> {
-    /// The guard of rows that pass all of `filters`; none where all pass everything.
-    pub(in crate::rewrite) fn build_guard(
+    /// The write filter of rows that pass all of `filters`; none where all pass everything.
+    pub(in crate::rewrite) fn build_write_filter(
         &self,
         filters: &[&RowFilter],
         relation: &Relation,
@@ -48,17 +48,18 @@ impl ChangeRewriter<'_> {
         if distinct.is_empty() {
             return Ok(None);
         }
-        let (condition, mut looked) = match self.cached_guard(&distinct, relation, qualified)? {
-            Some(condition) => {
-                functions.extend(condition.functions.iter().cloned());
-                let looked = condition.reads.clone();
-                let place = self
-                    .conditions
-                    .placeholder(condition, self.catalog.dialect());
-                (place, looked)
-            }
-            None => self.print_filters(&distinct, relation, qualified, functions)?,
-        };
+        let (condition, mut looked) =
+            match self.cached_write_filter(&distinct, relation, qualified)? {
+                Some(condition) => {
+                    functions.extend(condition.functions.iter().cloned());
+                    let looked = condition.reads.clone();
+                    let place = self
+                        .conditions
+                        .placeholder(condition, self.catalog.dialect());
+                    (place, looked)
+                }
+                None => self.print_filters(&distinct, relation, qualified, functions)?,
+            };
         let placement = self.placement(relation, &looked)?;
         reads.append(&mut looked);
         Ok(Some(WriteFilter {
@@ -98,7 +99,7 @@ impl ChangeRewriter<'_> {
     }
 
     /// That condition as it is made once for a session, where `filters` say nothing of this statement.
-    fn cached_guard(
+    fn cached_write_filter(
         &self,
         filters: &[&RowFilter],
         relation: &Relation,
@@ -123,7 +124,7 @@ impl ChangeRewriter<'_> {
         }
         let qualifier = qualified.then_some(&self.target.qualifier);
         let key = FilterKey::new(relation.id, seen, changed, of, qualifier);
-        if let Some(known) = self.known.guard(&key) {
+        if let Some(known) = self.known.write_filter(&key) {
             return Ok(Some(known));
         }
         let mut functions = BTreeSet::new();
@@ -131,12 +132,12 @@ impl ChangeRewriter<'_> {
         let dialect = self.catalog.dialect();
         let made = PrintedFilter::new(&tree, reads, functions, dialect, self.limits)?;
         if let Some(condition) = &made {
-            self.known.keep_guard(key, condition, seen, changed);
+            self.known.keep_write_filter(key, condition, seen, changed);
         }
         Ok(made)
     }
 
-    /// How a guard that looks at these columns stands.
+    /// How a write filter that looks at these columns stands.
     pub(in crate::rewrite) fn placement(
         &self,
         relation: &Relation,
@@ -172,10 +173,10 @@ impl ChangeRewriter<'_> {
         }
         let stands = |named: &Option<BTreeSet<u16>>| match named {
             None => TermPlacement::Tried,
-            // What stands beside the guard is estimated by statistics: the plan would follow those of hidden rows, and decide
+            // What stands beside the write filter is estimated by statistics: the plan would follow those of hidden rows, and decide
             // what fails elsewhere.
             Some(_) if self.failing.by_plan => TermPlacement::Tried,
-            // An engine that learns a column's value beside the guard would put it into the guard.
+            // An engine that learns a column's value beside the write filter would put it into the write filter.
             Some(named) if opaque && !named.is_disjoint(looked) => TermPlacement::Behind,
             Some(_) => TermPlacement::Beside,
         };
@@ -216,12 +217,15 @@ impl ChangeRewriter<'_> {
 }
 
 /// Puts the obligations around a change of what `target` is among the references.
-pub(in crate::rewrite) fn put_guards(
+pub(in crate::rewrite) fn put_write_filters(
     change: &mut SetExpr,
     obligations: &WriteObligations,
     target: Option<usize>,
 ) -> Result<(), Rejection> {
-    let WriteObligations { guard, admission } = obligations;
+    let WriteObligations {
+        write_filter,
+        admission,
+    } = obligations;
     let misplaced = || not_as_decided("a change of another form");
     match change {
         SetExpr::Insert(Statement::Insert(insert)) => {
@@ -229,7 +233,7 @@ pub(in crate::rewrite) fn put_guards(
                 let source = insert.source.take().ok_or_else(misplaced)?;
                 insert.source = Some(admission.wrap(source));
             }
-            if let Some(guard) = guard {
+            if let Some(write_filter) = write_filter {
                 let Some(OnInsert::OnConflict(OnConflict {
                     conflict_target: _,
                     action:
@@ -241,13 +245,13 @@ pub(in crate::rewrite) fn put_guards(
                 else {
                     return Err(misplaced());
                 };
-                *selection = Some(guard.wrap(selection.take(), 0));
+                *selection = Some(write_filter.wrap(selection.take(), 0));
             }
             Ok(())
         }
         SetExpr::Update(Statement::Update(update)) => {
-            if let Some(guard) = guard {
-                filter_update(update, guard, target)?;
+            if let Some(write_filter) = write_filter {
+                filter_update(update, write_filter, target)?;
             }
             Ok(())
         }
@@ -263,43 +267,43 @@ pub(in crate::rewrite) fn put_guards(
             order_by: _,
             limit: _,
         })) => {
-            if let Some(guard) = guard {
-                filter_rows(tables, selection, guard, target)?;
+            if let Some(write_filter) = write_filter {
+                filter_rows(tables, selection, write_filter, target)?;
             }
             Ok(())
         }
-        SetExpr::Merge(_) if guard.is_none() && admission.is_none() => Ok(()),
+        SetExpr::Merge(_) if write_filter.is_none() && admission.is_none() => Ok(()),
         _ => Err(misplaced()),
     }
 }
 
-/// Puts the guard around what an UPDATE says of its rows.
+/// Puts the write filter around what an UPDATE says of its rows.
 pub(in crate::rewrite) fn filter_update(
     update: &mut Update,
-    guard: &WriteFilter,
+    write_filter: &WriteFilter,
     target: Option<usize>,
 ) -> Result<(), Rejection> {
     let tables = std::slice::from_mut(&mut update.table);
-    filter_rows(tables, &mut update.selection, guard, target)
+    filter_rows(tables, &mut update.selection, write_filter, target)
 }
 
-/// Puts the guard around the condition of rows of `tables`.
+/// Puts the write filter around the condition of rows of `tables`.
 pub(in crate::rewrite) fn filter_rows(
     tables: &mut [TableWithJoins],
     condition: &mut Option<Expr>,
-    guard: &WriteFilter,
+    write_filter: &WriteFilter,
     target: Option<usize>,
 ) -> Result<(), Rejection> {
-    *condition = Some(guard.wrap(condition.take(), 0));
-    filter_joins(tables, guard, target)
+    *condition = Some(write_filter.wrap(condition.take(), 0));
+    filter_joins(tables, write_filter, target)
 }
 
 fn filter_joins(
     tables: &mut [TableWithJoins],
-    guard: &WriteFilter,
+    write_filter: &WriteFilter,
     target: Option<usize>,
 ) -> Result<(), Rejection> {
-    if guard.joins() == 0 {
+    if write_filter.joins() == 0 {
         return Ok(());
     }
     let is_target = |factor: &TableFactor| match table_role(factor) {
@@ -310,10 +314,10 @@ fn filter_joins(
     for seeing in joins_that_see(tables, &is_target) {
         if let Seeing::On(condition) = seeing {
             count += 1;
-            *condition = guard.wrap(Some(condition.clone()), count);
+            *condition = write_filter.wrap(Some(condition.clone()), count);
         }
     }
-    if count == guard.joins() {
+    if count == write_filter.joins() {
         Ok(())
     } else {
         Err(not_as_decided(

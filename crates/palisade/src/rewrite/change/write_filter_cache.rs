@@ -1,4 +1,4 @@
-//! Guards that are made once: text that was printed, read back and found to be the same tree.
+//! Write filters that are made once: text that was printed, read back and found to be the same tree.
 //!
 //! What keeps a change within the rows of a session is the same in every change of a relation, and often longer than the
 //! change. As for source subqueries, a name stands for it in the tree that no text can spell, until that was printed and
@@ -33,7 +33,7 @@ use crate::{
     syntax::{self, TreeVisitorMut, visit_tree_mut},
 };
 
-/// The condition of a guard, with the columns that it looks at and the functions that it calls.
+/// The condition of a write filter, with the columns that it looks at and the functions that it calls.
 #[derive(Debug)]
 pub(in crate::rewrite) struct PrintedFilter {
     tree: Expr,
@@ -72,7 +72,7 @@ impl PrintedFilter {
     }
 }
 
-/// Of which filters of a relation a guard is made.
+/// Of which of a relation's row filters a write filter is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(in crate::rewrite) struct FilterParts {
     pub(in crate::rewrite) seen: bool,
@@ -140,7 +140,7 @@ impl Weighter<FilterKey, CachedFilter> for Weight {
 pub(in crate::rewrite) struct PrintedFilters(RefCell<Vec<Arc<PrintedFilter>>>);
 
 /// What such names begin with, after the character that no text holds.
-const GUARD: &str = "guard ";
+const FILTER: &str = "filter ";
 
 impl PrintedFilters {
     /// The name that stands for `condition`.
@@ -176,7 +176,7 @@ impl PrintedFilters {
             return 0;
         }
         let names = text.split('\0').skip(1);
-        names.filter(|name| name.starts_with(GUARD)).count()
+        names.filter(|name| name.starts_with(FILTER)).count()
     }
 
     /// `text`, printed from a tree in which names stand for conditions, with the conditions in their places.
@@ -198,7 +198,7 @@ impl PrintedFilters {
         let mut parts = text.split('\0');
         out.push_str(parts.next().unwrap_or_default());
         for part in parts {
-            let Some(name) = part.strip_prefix(GUARD) else {
+            let Some(name) = part.strip_prefix(FILTER) else {
                 // Another name.
                 out.push('\0');
                 out.push_str(part);
@@ -210,8 +210,8 @@ impl PrintedFilters {
                 let opening = out.len().checked_sub(quote.len_utf8())?;
                 out.ends_with(quote).then_some((opening, condition, after))
             };
-            let (opening, condition, after) =
-                place().ok_or_else(|| not_as_decided("a name that stands for a guard is left"))?;
+            let (opening, condition, after) = place()
+                .ok_or_else(|| not_as_decided("a name that stands for a write filter is left"))?;
             out.truncate(opening);
             out.push_str(&condition.text);
             out.push_str(after);
@@ -229,7 +229,7 @@ impl PrintedFilters {
 }
 
 fn placeholder_name(index: usize, dialect: Dialect) -> Ident {
-    Ident::with_quote(dialect.quote(), format!("\0{GUARD}{index}"))
+    Ident::with_quote(dialect.quote(), format!("\0{FILTER}{index}"))
 }
 
 struct Filling<'f> {

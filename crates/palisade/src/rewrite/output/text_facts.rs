@@ -285,18 +285,18 @@ mod tests {
     #[test]
     fn names_that_stand_for_texts_are_kept() {
         let mut query = read("SELECT 1 FROM t AS u WHERE x", Dialect::Mysql);
-        let (form, guard) = (
+        let (form, write_filter) = (
             source_name(0, Dialect::Mysql),
-            Ident::with_quote('`', "\0guard 0"),
+            Ident::with_quote('`', "\0filter 0"),
         );
         if let SetExpr::Select(select) = &mut *query.body
             && let TableFactor::Table { name, .. } = &mut select.from.first_mut().unwrap().relation
         {
             *name = form.clone().into();
-            select.selection = Some(Expr::Identifier(guard.clone()));
+            select.selection = Some(Expr::Identifier(write_filter.clone()));
         }
         let found = read_skeleton(&query, Dialect::Mysql).unwrap().unwrap();
-        assert_eq!(found.placeholders, [form, guard]);
+        assert_eq!(found.placeholders, [form, write_filter]);
         assert!(found.facts.has_derived_tables);
         assert!(read_whole(&query, Dialect::Mysql).is_err());
     }

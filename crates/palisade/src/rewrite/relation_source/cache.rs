@@ -94,10 +94,10 @@ struct CachedSource {
     _body: Option<Weak<ViewBody>>,
 }
 
-/// Printed source subqueries and guards, by the decisions they were made from, and the texts that were read back; bounded in bytes.
+/// Printed source subqueries and write filters, by the decisions they were made from, and the texts that were read back; bounded in bytes.
 pub(crate) struct SourceCache {
     sources: Cache<SourceKey, CachedSource, Weight>,
-    guards: Cache<
+    write_filters: Cache<
         write_filter_cache::FilterKey,
         write_filter_cache::CachedFilter,
         write_filter_cache::Weight,
@@ -105,7 +105,7 @@ pub(crate) struct SourceCache {
     pub(in crate::rewrite) readings: Readings,
 }
 
-/// Bytes that sources, and that guards may take: the least used are forgotten first.
+/// Bytes that sources, and that write filters may take: the least used are forgotten first.
 const CACHE_BYTES: u64 = 8 * 1024 * 1024;
 
 /// Bytes of a source subquery, about, for a first guess of how many fit.
@@ -116,7 +116,7 @@ impl Default for SourceCache {
         let items = usize::try_from(CACHE_BYTES / TYPICAL_BYTES).unwrap_or(usize::MAX);
         Self {
             sources: Cache::with_weighter(items, CACHE_BYTES, Weight),
-            guards: Cache::with_weighter(items, CACHE_BYTES, write_filter_cache::Weight),
+            write_filters: Cache::with_weighter(items, CACHE_BYTES, write_filter_cache::Weight),
             readings: Readings::default(),
         }
     }
@@ -126,7 +126,7 @@ impl fmt::Debug for SourceCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SourceCache")
             .field("sources", &self.sources.len())
-            .field("guards", &self.guards.len())
+            .field("write_filters", &self.write_filters.len())
             .field("readings", &self.readings)
             .finish()
     }
@@ -189,16 +189,16 @@ impl SourceCache {
         Ok(made)
     }
 
-    /// The condition of a guard that was made from this.
-    pub(in crate::rewrite) fn guard(
+    /// The condition of a write filter that was made from this.
+    pub(in crate::rewrite) fn write_filter(
         &self,
         key: &write_filter_cache::FilterKey,
     ) -> Option<Arc<PrintedFilter>> {
-        self.guards.get(key).map(|kept| kept.condition)
+        self.write_filters.get(key).map(|kept| kept.condition)
     }
 
     /// Keeps a condition that was made from these decisions.
-    pub(in crate::rewrite) fn keep_guard(
+    pub(in crate::rewrite) fn keep_write_filter(
         &self,
         key: write_filter_cache::FilterKey,
         condition: &Arc<PrintedFilter>,
@@ -210,7 +210,7 @@ impl SourceCache {
             _seen: seen.map(Arc::downgrade),
             _changed: Arc::downgrade(changed),
         };
-        self.guards.insert(key, kept);
+        self.write_filters.insert(key, kept);
     }
 }
 
@@ -340,7 +340,7 @@ pub(in crate::rewrite) fn put_trees(
     filling.failed.map_or(Ok(()), Err)
 }
 
-/// Whether `text` reads back as `query` with the `sources` and `guards` in it.
+/// Whether `text` reads back as `query` with the `sources` and `write_filters` in it.
 ///
 /// # Errors
 /// `syntax.not-stable` if it does not.
@@ -348,13 +348,13 @@ pub(in crate::rewrite) fn reads_back_whole(
     query: &Query,
     text: &str,
     sources: &PrintedSources,
-    guards: &PrintedFilters,
+    write_filters: &PrintedFilters,
     dialect: Dialect,
     limits: &Limits,
 ) -> Result<bool, Rejection> {
     let mut query = query.clone();
     put_trees(&mut query, sources, dialect, limits)?;
-    guards.put_trees(&mut query, dialect);
+    write_filters.put_trees(&mut query, dialect);
     Ok(syntax::print_stable(&query, dialect, limits)?.0 == text)
 }
 

@@ -170,10 +170,10 @@ impl Prepared {
             .transpose()?;
         let prechecks = draft.verify_prechecks(prechecks)?;
         let cascade_counts = draft.verify_counts(cascade_counts)?;
-        let (sources, guards) = (&draft.sources, &draft.guards);
+        let (sources, write_filters) = (&draft.sources, &draft.write_filters);
         let text = |skeleton| {
             relation_source::cache::fill_texts(
-                guards.fill_texts(skeleton, dialect)?,
+                write_filters.fill_texts(skeleton, dialect)?,
                 sources,
                 dialect,
             )
@@ -181,15 +181,20 @@ impl Prepared {
         let sql = text(skeleton)?;
         if let Some(whole) = whole
             && !relation_source::cache::reads_back_whole(
-                &whole, &sql, sources, guards, dialect, limits,
+                &whole,
+                &sql,
+                sources,
+                write_filters,
+                dialect,
+                limits,
             )?
         {
             return Err(not_as_decided("it reads back otherwise as a whole"));
         }
         let body_after_changes = changing_with.map(text).transpose()?;
-        let is_guarded = obligations
+        let has_write_filter = obligations
             .iter()
-            .any(|one| one.guard.is_some() || one.admission.is_some());
+            .any(|one| one.write_filter.is_some() || one.admission.is_some());
         draft.prepare(
             sql,
             bound,
@@ -197,7 +202,7 @@ impl Prepared {
                 prechecks,
                 cascade_counts,
                 body_after_changes: body_after_changes.map(|with| with.len() + 1),
-                is_guarded,
+                has_write_filter,
                 change_facts,
                 text_facts,
             },
@@ -406,8 +411,8 @@ struct Verified {
     prechecks: PreparedPrechecks,
     cascade_counts: PreparedCounts,
     body_after_changes: Option<usize>,
-    /// Whether a guard stands around a change, which is a filter.
-    is_guarded: bool,
+    /// Whether a write filter stands around a change.
+    has_write_filter: bool,
     change_facts: Vec<ChangeFacts>,
     text_facts: Option<TextFacts>,
 }
@@ -423,7 +428,7 @@ impl Draft<'_> {
         let dialect = catalog.dialect();
         for name in &placeholders {
             let source = relation_source::cache::find_text(name, &self.sources, dialect);
-            let filter = self.guards.find(name, dialect);
+            let filter = self.write_filters.find(name, dialect);
             let part = match (&source, &filter) {
                 (Some(source), None) => source.facts.as_ref(),
                 (None, Some(filter)) => filter.facts.as_ref(),
@@ -516,14 +521,14 @@ impl Draft<'_> {
                 },
             facts,
             sources,
-            guards: _,
+            write_filters: _,
             expected,
         } = self;
         let Verified {
             prechecks,
             cascade_counts,
             body_after_changes,
-            is_guarded,
+            has_write_filter,
             change_facts,
             text_facts,
         } = verified;
@@ -559,7 +564,7 @@ impl Draft<'_> {
         };
         // A plan that is shown runs nothing.
         let is_estimable =
-            facts.is_plannable && explain.is_none() && !is_guarded && prechecks.is_empty();
+            facts.is_plannable && explain.is_none() && !has_write_filter && prechecks.is_empty();
         let reserved = match facts.permit.reserved().cloned() {
             Some(reserved) if !is_estimable => {
                 // No estimate will be known.
@@ -646,7 +651,7 @@ impl Draft<'_> {
                 kinds.is_none_or(|kinds| kinds.aggregate || kinds.window)
             }),
             may_fail_over_filters: facts.needs_fence
-                && (if_empty != EmptyReason::NoMatch || is_guarded),
+                && (if_empty != EmptyReason::NoMatch || has_write_filter),
             is_unrestricted: is_read
                 && references.iter().all(|reference| !is_restricted(reference))
                 && access.functions().all(|uid| is_known(uid, catalog)),

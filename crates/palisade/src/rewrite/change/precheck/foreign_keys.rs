@@ -1,7 +1,7 @@
 //! Foreign keys' actions on relations with row policies.
 //!
-//! No guard can stand between the engine and the rows that a foreign key's action reaches. So a row may be changed only if each
-//! dependent row, direct or indirect, passes three tests:
+//! No write filter can stand between the engine and the rows that a foreign key's action reaches. So a row may be changed only
+//! if each dependent row, direct or indirect, passes three tests:
 //!
 //! * The session sees it.
 //! * The session may change it.
@@ -70,10 +70,10 @@ impl ChangeRewriter<'_> {
         Ok((!conditions.is_empty()).then(|| ast::join_by(conditions, &BinaryOperator::And, true)))
     }
 
-    /// Puts that into the guard of a change, and gives what must be looked for before it.
-    pub(in crate::rewrite) fn guard_dependents(
+    /// Puts that into the write filter of a change, and gives what must be looked for before it.
+    pub(in crate::rewrite) fn filter_dependents(
         &self,
-        guard: &mut Option<WriteFilter>,
+        write_filter: &mut Option<WriteFilter>,
         untouched: Expr,
         relation: &Relation,
         reads: &ColumnSet,
@@ -81,12 +81,12 @@ impl ChangeRewriter<'_> {
     ) -> Result<ViolationQuery, Rejection> {
         let mut columns = reads.clone();
         columns.extend(looked.reads.get(&relation.id).into_iter().flatten());
-        let within = guard.take();
+        let within = write_filter.take();
         let own = within
             .iter()
-            .map(|guard| ast::parens(guard.condition.clone()));
+            .map(|write_filter| ast::parens(write_filter.condition.clone()));
         let conditions = own.chain([untouched.clone()]).collect();
-        *guard = Some(WriteFilter {
+        *write_filter = Some(WriteFilter {
             condition: ast::join_by(conditions, &BinaryOperator::And, true),
             placement: self.placement(relation, &columns)?,
         });

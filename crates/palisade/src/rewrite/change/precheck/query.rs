@@ -267,7 +267,7 @@ fn conflicting_rows(
         relation,
         joins: Vec::new(),
     });
-    let within = within.map(|guard| ast::parens(guard.condition.clone()));
+    let within = within.map(|write_filter| ast::parens(write_filter.condition.clone()));
     let reached = within
         .into_iter()
         .chain([proposed.conflict_condition()])

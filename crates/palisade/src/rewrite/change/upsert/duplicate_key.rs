@@ -49,7 +49,8 @@ impl ChangeRewriter<'_> {
         functions: &mut BTreeSet<String>,
     ) -> Result<Vec<ViolationQuery>, Rejection> {
         let reached = [seen, &write.change];
-        let Some(within) = self.build_guard(&reached, relation, true, reads, functions)? else {
+        let Some(within) = self.build_write_filter(&reached, relation, true, reads, functions)?
+        else {
             return Ok(Vec::new());
         };
         let free = admits_all_added(&reached, write);
@@ -144,7 +145,7 @@ impl ChangeRewriter<'_> {
             .residual_check(&write.add, seen, &row, relation)
             .map_err(|why| refusal_of_update(&why))?;
         let reached = [seen, &write.change];
-        let within = self.build_guard(&reached, relation, true, reads, functions)?;
+        let within = self.build_write_filter(&reached, relation, true, reads, functions)?;
         let rest = not_entailed(&changed, &reached);
         if within.is_none() && rest.is_none() {
             return Ok(None);
