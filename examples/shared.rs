@@ -3,11 +3,7 @@
 use std::{error::Error, sync::Arc};
 
 use palisade::{
-    audit::NoAudit,
-    catalog::Catalog,
-    firewall::Firewall,
-    guard::Guard,
-    policy::{PolicyFile, PolicySources},
+    audit::NoAudit, catalog::Catalog, firewall::Firewall, guard::Guard, policy::PolicySources,
 };
 use palisade_host::Machine;
 use palisade_sqlite::SqliteBackend;
@@ -35,13 +31,7 @@ forbid (principal, action == Action::"read_plain", resource == Column::"main.cus
 /// # Errors
 /// If the policies do not fit the catalog.
 pub fn firewall(catalog: Catalog) -> Result<Firewall, Box<dyn Error>> {
-    let sources = PolicySources {
-        policies: vec![PolicyFile {
-            name: "example.cedar".to_owned(),
-            text: POLICIES.to_owned(),
-        }],
-        ..PolicySources::default()
-    };
+    let sources = PolicySources::from_cedar("example.cedar", POLICIES);
     Ok(Firewall::builder(catalog, sources).build()?)
 }
 

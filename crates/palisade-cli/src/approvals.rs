@@ -12,7 +12,7 @@ use palisade::{
     host::Host as _,
 };
 use palisade_host::Machine;
-use palisade_scan::spell_out;
+use palisade_scan::{quote_lines, spell_out};
 use palisade_state::{ApprovalStore, ApproveError, OperatorKey, WaitingRequest};
 use serde_json::json;
 
@@ -250,8 +250,8 @@ fn show_change(record: &ChangeRecord, now: Option<Duration>) -> String {
         text.push_str(&format!("  # {}\n", spell_out(line)));
     }
     for statement in &body.statements {
-        for line in statement.sql.lines() {
-            text.push_str(&format!("  | {}\n", spell_out(line)));
+        for line in quote_lines(&statement.sql).lines() {
+            text.push_str(&format!("  {line}\n"));
         }
         if !statement.params.is_empty() {
             text.push_str(&format!("  params {}\n", spell_out(&statement.params)));
@@ -317,8 +317,8 @@ fn show_request(request: &BoundRequest) -> String {
     if let Some(template) = &request.template {
         text.push_str(&format!("  template {template}\n"));
     }
-    for line in request.sql.lines() {
-        text.push_str(&format!("  | {}\n", spell_out(line)));
+    for line in quote_lines(&request.sql).lines() {
+        text.push_str(&format!("  {line}\n"));
     }
     if !request.params.is_empty() {
         text.push_str(&format!("  params {}\n", spell_out(&request.params)));

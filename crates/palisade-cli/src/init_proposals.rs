@@ -16,7 +16,7 @@ use palisade::{
     guard::{Guard, Request},
     ident,
     limits::Limits,
-    policy::{PolicyFile, PolicySources},
+    policy::PolicySources,
     session::{Principal, Session},
     value::Params,
 };
@@ -196,13 +196,8 @@ pub(crate) fn sample(database: &Database) -> Result<Sample, Failure> {
     let runtime = host::runtime()?;
     let backend = database.open(Access::Read, Driver::Own(&runtime))?;
     let catalog = backend.catalog().clone();
-    let sources = PolicySources {
-        policies: vec![PolicyFile {
-            name: "sample.cedar".to_owned(),
-            text: "permit (principal, action, resource);".to_owned(),
-        }],
-        ..PolicySources::default()
-    };
+    let sources =
+        PolicySources::from_cedar("sample.cedar", "permit (principal, action, resource);");
     let limits = Limits {
         max_rows: ROWS,
         ..Limits::default()

@@ -270,7 +270,7 @@ impl Hangups {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
-    use palisade::policy::{PolicyFile, PolicySources};
+    use palisade::policy::PolicySources;
 
     use super::*;
 
@@ -286,13 +286,7 @@ mod tests {
             "d",
         )
         .unwrap();
-        let sources = PolicySources {
-            policies: vec![PolicyFile {
-                name: "p.cedar".to_owned(),
-                text: ALL.to_owned(),
-            }],
-            ..PolicySources::default()
-        };
+        let sources = PolicySources::from_cedar("p.cedar", ALL);
         let firewall = Firewall::builder(catalog, sources).build().unwrap();
         let told = |access| {
             let mut warnings = list_warnings(firewall.policies(), access);

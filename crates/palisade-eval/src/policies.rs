@@ -1,11 +1,7 @@
 //! The policies that statements are judged under.
 
 use palisade::{
-    catalog::Catalog,
-    dialect::Dialect,
-    firewall::Firewall,
-    limits::Limits,
-    policy::{PolicyFile, PolicySources},
+    catalog::Catalog, dialect::Dialect, firewall::Firewall, limits::Limits, policy::PolicySources,
 };
 
 use crate::fault::Fault;
@@ -106,12 +102,8 @@ fn build(
     limits: Limits,
 ) -> Result<Firewall, Fault> {
     let sources = PolicySources {
-        policies: vec![PolicyFile {
-            name: "eval.cedar".to_owned(),
-            text: policies,
-        }],
         classification,
-        ..PolicySources::default()
+        ..PolicySources::from_cedar("eval.cedar", policies)
     };
     Firewall::builder(catalog, sources)
         .limits(limits)

@@ -11,7 +11,7 @@ use palisade::{
     audit::NoAudit,
     firewall::Firewall,
     guard::Guard,
-    policy::{PolicyFile, PolicySources},
+    policy::PolicySources,
     session::{Principal, Transport},
 };
 use palisade_host::Machine;
@@ -41,12 +41,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         .ok_or("usage: stdio FILE (a SQLite database)")?;
     let backend = SqliteBackend::open_file(file, "example")?;
     let sources = PolicySources {
-        policies: vec![PolicyFile {
-            name: "example.cedar".to_owned(),
-            text: POLICIES.to_owned(),
-        }],
         classification: Some(CLASSIFICATION.to_owned()),
-        ..PolicySources::default()
+        ..PolicySources::from_cedar("example.cedar", POLICIES)
     };
     let firewall = Firewall::builder(backend.catalog().clone(), sources).build()?;
     let guard = Guard::new(

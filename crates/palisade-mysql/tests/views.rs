@@ -9,7 +9,7 @@
 )]
 
 use palisade::{
-    policy::{PolicyFile, PolicySources},
+    policy::PolicySources,
     session::{Principal, Session},
     value::Params,
 };
@@ -117,13 +117,7 @@ async fn views_without_obligations(server: &'static Server) {
     let backend = MysqlBackend::connect(config.accept_powerful())
         .await
         .unwrap();
-    let policies = PolicySources {
-        policies: vec![PolicyFile {
-            name: "open.cedar".to_owned(),
-            text: "permit(principal, action, resource);".to_owned(),
-        }],
-        ..PolicySources::default()
-    };
+    let policies = PolicySources::from_cedar("open.cedar", "permit(principal, action, resource);");
     let guard = changing_gate(backend, policies);
     let session = Session::new(Principal::new("Agent", "a"));
     let mut failures = Vec::new();

@@ -39,6 +39,7 @@ mod normalize;
 mod numbers;
 mod outline;
 mod pieces;
+mod quoted_lines;
 mod reach;
 mod required;
 mod rules;
@@ -50,6 +51,7 @@ pub mod training;
 
 pub use detector::{Detector, Sensitivity, Severity};
 pub use numbers::{find_card, find_iban};
+pub use quoted_lines::quote_lines;
 pub use rules::{Rule, RuleError, Rules};
 pub use scanner::{Finding, Scanner};
 pub use spelling::spell_out;

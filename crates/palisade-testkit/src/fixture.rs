@@ -9,7 +9,7 @@ use palisade::{
     firewall::{Decision, Firewall},
     guard::Guard,
     limits::Limits,
-    policy::{PolicyFile, PolicySources},
+    policy::PolicySources,
     rewrite::RewrittenStatement,
     session::{Principal, Session},
     value::Params,
@@ -139,13 +139,7 @@ fn sources(policies: Policies) -> PolicySources {
 /// Policies in one file.
 #[must_use]
 pub fn policy_sources(text: impl Into<String>) -> PolicySources {
-    PolicySources {
-        policies: vec![PolicyFile {
-            name: "fixture.cedar".to_owned(),
-            text: text.into(),
-        }],
-        ..PolicySources::default()
-    }
+    PolicySources::from_cedar("fixture.cedar", text)
 }
 
 fn firewall(policies: Policies) -> Firewall {

@@ -9,7 +9,7 @@
 //!
 //! ```
 //! use palisade::firewall::{Decision, Firewall};
-//! use palisade::policy::{PolicyFile, PolicySources};
+//! use palisade::policy::PolicySources;
 //! use palisade::answer::{Action, Marker, ScanSession};
 //! use palisade::session::{Principal, Session};
 //! use palisade::value::{Params, Value};
@@ -25,8 +25,7 @@
 //!     @mask("last(4)")
 //!     forbid(principal, action == Action::"read_plain", resource == Column::"main.users.ssn");
 //! "#;
-//! let policies = vec![PolicyFile { name: "app.cedar".into(), text: policy.into() }];
-//! let policies = PolicySources { policies, ..PolicySources::default() };
+//! let policies = PolicySources::from_cedar("app.cedar", policy);
 //! let firewall = Firewall::builder(palisade_sqlite::catalog(&db, "main")?, policies).build()?;
 //!
 //! let session = Session::new(Principal::parse(r#"Agent::"support-bot""#)?);

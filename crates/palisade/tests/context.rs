@@ -14,7 +14,7 @@ use palisade::{
     answer::{Action, EmptyReason, Marker, ScanSession},
     error::Error,
     firewall::{Decision, Firewall},
-    policy::{PolicyFile, PolicySources},
+    policy::PolicySources,
     session::{Claims, Principal, Session},
     value::{Params, Value},
 };
@@ -31,12 +31,8 @@ const READ: &str = "permit(principal, action in [Action::\"select\", Action::\"s
 
 fn load(policies: &str, templates: Option<&str>) -> Result<Firewall, Error> {
     let sources = PolicySources {
-        policies: vec![PolicyFile {
-            name: "p.cedar".to_owned(),
-            text: policies.to_owned(),
-        }],
         templates: templates.map(str::to_owned),
-        ..PolicySources::default()
+        ..PolicySources::from_cedar("p.cedar", policies)
     };
     let catalog = palisade_sqlite::catalog_from_ddl(SCHEMA, "desk").unwrap();
     Firewall::builder(catalog, sources).build()
@@ -274,13 +270,7 @@ fn forbids_look_at_statements_that_change() {
         when("call", "Function::\"upper\"", "context.statement.kind == \"select\""),
     ]
     .concat();
-    let sources = PolicySources {
-        policies: vec![PolicyFile {
-            name: "p.cedar".to_owned(),
-            text: policies,
-        }],
-        ..PolicySources::default()
-    };
+    let sources = PolicySources::from_cedar("p.cedar", policies);
     let catalog = palisade_sqlite::catalog_from_ddl(SCHEMA, "desk").unwrap();
     let firewall = Firewall::builder(catalog, sources)
         .allow_changes()

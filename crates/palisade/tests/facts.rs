@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use palisade::{
     catalog::Catalog,
     firewall::{Decision, Firewall},
-    policy::{PolicyFile, PolicySources},
+    policy::PolicySources,
     rewrite::{
         ChangeKind::{self, Delete, Insert, Merge, Replace, Update},
         RewrittenStatement,
@@ -40,13 +40,7 @@ permit(principal, action in [Action::"insert", Action::"update", Action::"delete
 "#;
 
 fn check(catalog: Catalog, policies: &str, sql: &str) -> RewrittenStatement {
-    let sources = PolicySources {
-        policies: vec![PolicyFile {
-            name: "p.cedar".to_owned(),
-            text: policies.to_owned(),
-        }],
-        ..PolicySources::default()
-    };
+    let sources = PolicySources::from_cedar("p.cedar", policies);
     let firewall = Firewall::builder(catalog, sources)
         .allow_changes()
         .build()

@@ -9,7 +9,7 @@
 
 use palisade::{
     firewall::{Decision, Firewall},
-    policy::{PolicyFile, PolicySources},
+    policy::PolicySources,
     session::{Principal, Session},
     value::Params,
 };
@@ -32,13 +32,7 @@ CREATE TABLE teams (id int PRIMARY KEY, lead_id int, name text, k int NOT NULL, 
 ";
 
 fn firewall(catalog: palisade::catalog::Catalog, schema: &str) -> Firewall {
-    let sources = PolicySources {
-        policies: vec![PolicyFile {
-            name: "p.cedar".to_owned(),
-            text: POLICIES.replace("public", schema),
-        }],
-        ..PolicySources::default()
-    };
+    let sources = PolicySources::from_cedar("p.cedar", POLICIES.replace("public", schema));
     Firewall::builder(catalog, sources).build().unwrap()
 }
 
@@ -53,13 +47,7 @@ fn has_fence(firewall: &Firewall, fence: &str, sql: &str) -> bool {
 
 fn is_fenced(sql: &str) -> bool {
     let catalog = palisade_ddl::postgres(SCHEMA, "shop").unwrap();
-    let sources = PolicySources {
-        policies: vec![PolicyFile {
-            name: "p.cedar".to_owned(),
-            text: POLICIES.to_owned(),
-        }],
-        ..PolicySources::default()
-    };
+    let sources = PolicySources::from_cedar("p.cedar", POLICIES);
     let firewall = Firewall::builder(catalog, sources).build().unwrap();
     let session = Session::new(Principal::new("Agent", "a"));
     match firewall.check(sql, &Params::None, &session).unwrap() {

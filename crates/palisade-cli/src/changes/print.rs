@@ -7,7 +7,7 @@ use palisade::{
     guard::{ChangeView, LookedAtChange, PastDifference, PastHistory, Preview},
     moment::print_utc,
 };
-use palisade_scan::spell_out;
+use palisade_scan::{quote_lines, spell_out};
 use serde_json::{Value, json};
 
 use crate::{
@@ -214,8 +214,8 @@ fn describe(view: &ChangeView) -> String {
         ));
     }
     for statement in &view.statements {
-        for line in statement.lines() {
-            text.push_str(&format!("  | {}\n", spell_out(line)));
+        for line in quote_lines(statement).lines() {
+            text.push_str(&format!("  {line}\n"));
         }
     }
     if let Some(preview) = &view.preview {

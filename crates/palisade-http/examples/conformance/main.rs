@@ -43,13 +43,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let database = arguments.next().ok_or(usage)?;
     let tokens = arguments.next().ok_or(usage)?;
     let backend = SqliteBackend::open_file(database, "suite")?;
-    let sources = PolicySources {
-        policies: vec![PolicyFile {
-            name: "suite.cedar".to_owned(),
-            text: POLICIES.to_owned(),
-        }],
-        ..PolicySources::default()
-    };
+    let sources = PolicySources::from_cedar("suite.cedar", POLICIES);
     let firewall = Firewall::builder(backend.catalog().clone(), sources).build()?;
     let guard = Guard::new(
         Arc::new(firewall),

@@ -25,7 +25,7 @@ use palisade::{
     session::Session,
     value::Params,
 };
-use palisade_scan::spell_out;
+use palisade_scan::quote_lines;
 use rmcp::{
     Peer, RoleServer,
     model::{
@@ -421,12 +421,12 @@ fn describe(call: &Call, session: &Session, connection: &str) -> Option<String> 
     };
     let params = match params.as_str() {
         "" => String::new(),
-        params => format!("\n\nParameters: {}", spell_out(params)),
+        params => format!("\nParameters:\n\n{}", quote_lines(params)),
     };
-    let text = format!("{}{params}", spell_out(&what));
+    let text = format!("{}{params}", quote_lines(&what));
     (text.chars().count() <= MAX_SHOWN).then(|| {
         format!(
-            "{} asks to run this once on {connection}:\n\n{text}\n\nNothing runs unless you approve it.",
+            "{} asks to run this once on {connection}:\n\n{text}\nNothing runs unless you approve it.",
             session.principal()
         )
     })

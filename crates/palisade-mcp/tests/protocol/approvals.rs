@@ -44,13 +44,7 @@ struct Desk {
 }
 
 fn sources(level: &str) -> PolicySources {
-    PolicySources {
-        policies: vec![PolicyFile {
-            name: "test.cedar".to_owned(),
-            text: POLICIES.replace("LEVEL", level),
-        }],
-        ..PolicySources::default()
-    }
+    PolicySources::from_cedar("test.cedar", POLICIES.replace("LEVEL", level))
 }
 
 fn open(file: Option<&Path>, options: ApprovalOptions) -> ApprovalStore {
@@ -211,7 +205,8 @@ async fn a_person_at_the_client_approves_one_run() {
     .await;
     let told = question["message"].as_str().unwrap();
     assert!(
-        told.contains("DELETE FROM tickets WHERE id = ?") && told.contains("Parameters: [1]"),
+        told.contains("DELETE FROM tickets WHERE id = ?")
+            && told.contains("Parameters:\n\n| [1]\n"),
         "{told}"
     );
     assert!(

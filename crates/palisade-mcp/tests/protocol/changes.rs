@@ -2,12 +2,7 @@
 
 use std::sync::Arc;
 
-use palisade::{
-    firewall::Firewall,
-    guard::Guard,
-    policy::{PolicyFile, PolicySources},
-    session::Principal,
-};
+use palisade::{firewall::Firewall, guard::Guard, policy::PolicySources, session::Principal};
 use palisade_mcp::{PalisadeServer, ServeOptions};
 use palisade_sqlite::SqliteBackend;
 use serde_json::{Value, json};
@@ -58,13 +53,7 @@ fn gate(
     writable: bool,
     records: &Records,
 ) -> (Arc<Guard>, ServeOptions) {
-    let sources = PolicySources {
-        policies: vec![PolicyFile {
-            name: "test.cedar".to_owned(),
-            text: policy.to_owned(),
-        }],
-        ..PolicySources::default()
-    };
+    let sources = PolicySources::from_cedar("test.cedar", policy);
     let firewall = Firewall::builder(backend.catalog().clone(), sources)
         .allow_changes()
         .build()
@@ -257,13 +246,7 @@ async fn nothing_is_offered_that_is_not_asked_for() {
 async fn other_tools_are_announced() {
     const CHANGED: &str = "notifications/tools/list_changed";
     let (guard, options) = served("desk", &[READING], true, &Records::default());
-    let with = |texts: &[&str]| PolicySources {
-        policies: vec![PolicyFile {
-            name: "p.cedar".to_owned(),
-            text: texts.concat(),
-        }],
-        ..PolicySources::default()
-    };
+    let with = |texts: &[&str]| PolicySources::from_cedar("p.cedar", texts.concat());
     let server = PalisadeServer::new(Arc::clone(&guard), options);
     let mut client = Client::connect(server.clone());
     let info = client.initialize().await;

@@ -9,7 +9,7 @@ use palisade::{
     firewall::Firewall,
     guard::{Backend, Guard},
     limits::Limits,
-    policy::{PolicyFile, PolicySources},
+    policy::PolicySources,
     session::Principal,
 };
 use palisade_mcp::{PalisadeServer, ServeOptions};
@@ -31,13 +31,7 @@ const QUICK: Duration = Duration::from_secs(2);
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn server<B: Backend + 'static>(backend: B, statement_timeout_ms: u64) -> PalisadeServer {
-    let sources = PolicySources {
-        policies: vec![PolicyFile {
-            name: "p.cedar".to_owned(),
-            text: "permit (principal, action, resource);".to_owned(),
-        }],
-        ..PolicySources::default()
-    };
+    let sources = PolicySources::from_cedar("p.cedar", "permit (principal, action, resource);");
     let limits = Limits {
         statement_timeout_ms,
         ..Limits::default()

@@ -8,11 +8,7 @@ use std::{
 
 use palisade::change::ChangeEvent;
 use palisade::{
-    audit::RecordKind,
-    firewall::Firewall,
-    guard::Guard,
-    policy::{PolicyFile, PolicySources},
-    session::Principal,
+    audit::RecordKind, firewall::Firewall, guard::Guard, policy::PolicySources, session::Principal,
 };
 use palisade_mcp::{PalisadeServer, ServeOptions};
 use palisade_sqlite::{SqliteBackend, rusqlite::Connection};
@@ -75,13 +71,7 @@ fn sources(level: &str) -> PolicySources {
         "" => String::new(),
         level => format!("@approval(\"{level}\")"),
     };
-    PolicySources {
-        policies: vec![PolicyFile {
-            name: "test.cedar".to_owned(),
-            text: POLICIES.replace("LEVEL", &level),
-        }],
-        ..PolicySources::default()
-    }
+    PolicySources::from_cedar("test.cedar", POLICIES.replace("LEVEL", &level))
 }
 
 fn guard(path: &Path, level: &str, store: &Arc<ApprovalStore>, records: &Records) -> Arc<Guard> {

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, path::Path, sync::Arc};
 use palisade::{
     firewall::Firewall,
     guard::Guard,
-    policy::{PolicyFile, PolicySources},
+    policy::PolicySources,
     session::{Principal, Transport},
 };
 use palisade_mcp::{PalisadeServer, ServeOptions, ToolSet};
@@ -21,12 +21,8 @@ const TEMPLATES: &str =
 fn server(script: &str, policies: &str, templates: bool) -> PalisadeServer {
     let backend = SqliteBackend::in_memory(script, "test").unwrap();
     let sources = PolicySources {
-        policies: vec![PolicyFile {
-            name: "p.cedar".to_owned(),
-            text: policies.to_owned(),
-        }],
         templates: templates.then(|| TEMPLATES.to_owned()),
-        ..PolicySources::default()
+        ..PolicySources::from_cedar("p.cedar", policies)
     };
     let firewall = Firewall::builder(backend.catalog().clone(), sources).allow_changes();
     let guard = Guard::new(

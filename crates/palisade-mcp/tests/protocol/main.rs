@@ -46,7 +46,7 @@ use palisade::{
     firewall::Firewall,
     guard::{Backend, BackendFuture, Completion, GivenEstimates, Guard, RowSink, Ticket},
     host::Host,
-    policy::{PolicyFile, PolicySources},
+    policy::PolicySources,
     session::Principal,
 };
 use palisade_mcp::{PalisadeServer, ServeError, ServeOptions, ToolSet, serve};
@@ -924,13 +924,7 @@ trait HasFirewall {
 
 impl HasFirewall for SqliteBackend {
     fn firewall(&self) -> Arc<Firewall> {
-        let sources = PolicySources {
-            policies: vec![PolicyFile {
-                name: "test.cedar".to_owned(),
-                text: POLICIES.to_owned(),
-            }],
-            ..PolicySources::default()
-        };
+        let sources = PolicySources::from_cedar("test.cedar", POLICIES);
         Arc::new(
             Firewall::builder(self.catalog().clone(), sources)
                 .build()

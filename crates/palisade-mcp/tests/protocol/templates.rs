@@ -2,12 +2,7 @@
 
 use std::sync::Arc;
 
-use palisade::{
-    firewall::Firewall,
-    guard::Guard,
-    policy::{PolicyFile, PolicySources},
-    session::Principal,
-};
+use palisade::{firewall::Firewall, guard::Guard, policy::PolicySources, session::Principal};
 use palisade_mcp::{PalisadeServer, ServeOptions};
 use palisade_sqlite::SqliteBackend;
 use serde_json::{Value, json};
@@ -52,12 +47,8 @@ fn gate(
         INSERT INTO tickets VALUES (1, 'ann', 'one'), (2, 'bob', 'two'), (3, 'ann', 'three');";
     let backend = SqliteBackend::in_memory(script, "desk").unwrap();
     let sources = PolicySources {
-        policies: vec![PolicyFile {
-            name: "p.cedar".to_owned(),
-            text: policies.to_owned(),
-        }],
         templates: Some(templates.to_owned()),
-        ..PolicySources::default()
+        ..PolicySources::from_cedar("p.cedar", policies)
     };
     let firewall = Firewall::builder(backend.catalog().clone(), sources).build();
     let guard = Guard::new(

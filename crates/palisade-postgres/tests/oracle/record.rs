@@ -8,7 +8,7 @@ use std::{
 use palisade::{
     catalog::Catalog,
     firewall::{Decision, Firewall},
-    policy::{PolicyFile, PolicySources},
+    policy::PolicySources,
     session::{Principal, Session},
     value::Params,
 };
@@ -197,13 +197,7 @@ impl Desk {
         let catalog = palisade_postgres::catalog(&client)
             .await
             .map_err(|e| e.to_string())?;
-        let sources = PolicySources {
-            policies: vec![PolicyFile {
-                name: "oracle.cedar".to_owned(),
-                text: policies(&catalog),
-            }],
-            ..PolicySources::default()
-        };
+        let sources = PolicySources::from_cedar("oracle.cedar", policies(&catalog));
         let firewall = Firewall::builder(catalog, sources)
             .build()
             .map_err(|e| e.to_string())?;

@@ -8,7 +8,7 @@ use palisade::{
     guard::Guard,
     host::Host,
     limits::Limits,
-    policy::{PolicyFile, PolicySources},
+    policy::PolicySources,
     session::{Principal, Session},
     value::Params,
 };
@@ -41,13 +41,7 @@ impl Stand {
         let url = server.url_as(&format!("agent_{database}"), &database);
         let config = PostgresConfig::from_url(&url).unwrap();
         let backend = PostgresBackend::connect(config).await.unwrap();
-        let sources = PolicySources {
-            policies: vec![PolicyFile {
-                name: "test.cedar".to_owned(),
-                text: policies.to_owned(),
-            }],
-            ..PolicySources::default()
-        };
+        let sources = PolicySources::from_cedar("test.cedar", policies);
         let firewall = Firewall::builder(backend.catalog().clone(), sources)
             .limits(Limits {
                 statement_timeout_ms: 20_000,

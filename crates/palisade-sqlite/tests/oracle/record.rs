@@ -7,7 +7,7 @@ use std::{
 
 use palisade::{
     firewall::{Decision, Firewall},
-    policy::{PolicyFile, PolicySources},
+    policy::PolicySources,
     rewrite::RewrittenStatement,
     session::{Principal, Session},
     value::Params,
@@ -100,13 +100,8 @@ impl Desk {
             .map_err(|e| e.to_string())?;
         conn.execute_batch(script).map_err(|e| e.to_string())?;
         let backend = SqliteBackend::open_file(&path, "oracle").map_err(|e| e.to_string())?;
-        let sources = PolicySources {
-            policies: vec![PolicyFile {
-                name: "oracle.cedar".to_owned(),
-                text: "permit(principal, action, resource);".to_owned(),
-            }],
-            ..PolicySources::default()
-        };
+        let sources =
+            PolicySources::from_cedar("oracle.cedar", "permit(principal, action, resource);");
         let firewall = Firewall::builder(backend.catalog().clone(), sources)
             .build()
             .map_err(|e| e.to_string())?;

@@ -404,7 +404,7 @@ mod tests {
     use super::*;
     use crate::{
         catalog::{ColumnDef, RelationDef, TypeClass},
-        policy::{PolicyFile, PolicySources},
+        policy::PolicySources,
         session::Principal,
     };
 
@@ -432,13 +432,7 @@ mod tests {
         let text = r#"permit(principal, action, resource);
             @mask("null") forbid(principal == Agent::"masked", action == Action::"read_plain", resource == Column::"main.people.ssn");
             forbid(principal == Agent::"hidden", action in Action::"read", resource == Column::"main.people.ssn");"#;
-        let sources = PolicySources {
-            policies: vec![PolicyFile {
-                name: "p.cedar".to_owned(),
-                text: text.to_owned(),
-            }],
-            ..PolicySources::default()
-        };
+        let sources = PolicySources::from_cedar("p.cedar", text);
         let firewall = Firewall::builder(catalog, sources).build().unwrap();
         for (who, comment, of_column) in [
             ("whole", Some("about people"), Some(Some("a number"))),

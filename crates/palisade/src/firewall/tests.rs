@@ -118,13 +118,7 @@ when { principal == Agent::"masked" };
 forbid(principal, action == Action::"see", resource is row::main::users)
 unless { resource has tenant_id && resource.tenant_id == 1 };
 "#;
-    let sources = PolicySources {
-        policies: vec![PolicyFile {
-            name: "p.cedar".to_owned(),
-            text: policies.to_owned(),
-        }],
-        ..PolicySources::default()
-    };
+    let sources = PolicySources::from_cedar("p.cedar", policies);
     match Firewall::builder(catalog, sources).allow_changes().build() {
         Ok(firewall) => firewall,
         Err(error) => panic!("{error}"),
@@ -326,13 +320,7 @@ fn materialised_views_stay_or_are_refused() {
 /// A blanket permit of every action is one of reading where changes are not asked for.
 #[test]
 fn nothing_is_changed_unless_it_is_asked_for() {
-    let permit = PolicySources {
-        policies: vec![PolicyFile {
-            name: "p.cedar".to_owned(),
-            text: "permit(principal, action, resource);".to_owned(),
-        }],
-        ..PolicySources::default()
-    };
+    let permit = PolicySources::from_cedar("p.cedar", "permit(principal, action, resource);");
     let catalog = || {
         Catalog::builder(Dialect::Sqlite)
             .relation(relation(
@@ -412,13 +400,7 @@ pub(super) fn ledger(policies: &str) -> Firewall {
         column("tenant_id", "INTEGER", TypeClass::Integer),
     ];
     let catalog = Catalog::builder(Dialect::Sqlite).relation(relation("notes", columns, None));
-    let sources = PolicySources {
-        policies: vec![PolicyFile {
-            name: "p.cedar".to_owned(),
-            text: policies.to_owned(),
-        }],
-        ..PolicySources::default()
-    };
+    let sources = PolicySources::from_cedar("p.cedar", policies);
     let builder = Firewall::builder(catalog.build().unwrap(), sources).allow_changes();
     builder.build().unwrap_or_else(|error| panic!("{error}"))
 }
@@ -550,13 +532,7 @@ fn foreign_keys_show_what_they_reference_by_schema_too() {
         .unwrap();
     let policies = r#"permit(principal, action, resource)
         unless { resource is Table && resource == Table::"hr.users" };"#;
-    let sources = PolicySources {
-        policies: vec![PolicyFile {
-            name: "p.cedar".to_owned(),
-            text: policies.to_owned(),
-        }],
-        ..PolicySources::default()
-    };
+    let sources = PolicySources::from_cedar("p.cedar", policies);
     let firewall = Firewall::builder(catalog, sources).build().unwrap();
     let session = Session::new(Principal::new("Agent", "a"));
     let shown = firewall.relations(&session).unwrap();
@@ -675,13 +651,7 @@ fn defaults_are_told_of_plain_columns() {
     let text = "permit(principal, action, resource);\n\
         @mask(\"fixed(-)\") forbid(principal, action == Action::\"read_plain\", resource == Column::\"public.t.secret\");\n\
         forbid(principal, action in Action::\"read\", resource == Column::\"public.t.gone\");";
-    let sources = PolicySources {
-        policies: vec![PolicyFile {
-            name: "p.cedar".to_owned(),
-            text: text.to_owned(),
-        }],
-        ..PolicySources::default()
-    };
+    let sources = PolicySources::from_cedar("p.cedar", text);
     let firewall = Firewall::builder(catalog, sources).build().unwrap();
     let session = Session::new(Principal::new("Agent", "a"));
     let shown = firewall.relations(&session).unwrap();
@@ -778,12 +748,8 @@ fn cells_that_a_policy_decides_alone_are_counted() {
     let entities = r#"[{"uid": {"type": "Agent", "id": "a"}, "attrs": {}, "parents": []},
         {"uid": {"type": "Agent", "id": "b"}, "attrs": {}, "parents": []}]"#;
     let sources = PolicySources {
-        policies: vec![PolicyFile {
-            name: "p.cedar".to_owned(),
-            text: text.to_owned(),
-        }],
         entities: Some(entities.to_owned()),
-        ..PolicySources::default()
+        ..PolicySources::from_cedar("p.cedar", text)
     };
     let schema = "CREATE TABLE t (a integer PRIMARY KEY, b integer);";
     let catalog = crate::catalog::test_ddl::postgres(schema, "main").unwrap();
@@ -838,13 +804,7 @@ fn a_masked_column_is_typed_as_its_own_mask_says() {
         forbid(principal, action == Action::\"read_plain\", resource == Column::\"public.people.born\");\n\
         @mask(\"expr(CASE value WHEN '2026-01-31' THEN 'end' ELSE 'other' END)\") \
         forbid(principal, action == Action::\"read_plain\", resource == Column::\"public.people.died\");";
-    let sources = PolicySources {
-        policies: vec![PolicyFile {
-            name: "p.cedar".to_owned(),
-            text: text.to_owned(),
-        }],
-        ..PolicySources::default()
-    };
+    let sources = PolicySources::from_cedar("p.cedar", text);
     let catalog = crate::catalog::test_ddl::postgres(schema, "main").unwrap();
     let firewall = Firewall::builder(catalog, sources).build().unwrap();
     let session = Session::new(Principal::new("Agent", "a"));

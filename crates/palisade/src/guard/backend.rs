@@ -45,9 +45,12 @@ pub trait Backend: Send + Sync + 'static {
     /// Opens `ticket` for the backend's catalog, runs the statement exactly as printed, and feeds its rows to `sink` until the
     /// sink breaks.
     ///
-    /// In the same transaction, before it: where one of its [checks](crate::guard::OpenTicket::checks) finds a row, it is
-    /// [not admitted](BackendError::not_admitted); where it [awaits an estimate](crate::rewrite::RewrittenStatement::awaits_estimate) or has
-    /// caps on one, the engine's decides, by [`unless_admitted`](BackendError::unless_admitted).
+    /// In the same transaction, before it, the backend takes the steps of [`OpenTicket::checks`](crate::guard::OpenTicket::checks):
+    ///
+    /// 1. It gives each check what the check asks for: an estimate, a number of rows, or whether there is a row.
+    /// 2. It stops with the error that a check answers.
+    /// 3. It runs the text that [`Check::Ready`](crate::guard::Check::Ready) gives at their end, and no other.
+    /// 4. It rolls back a change that reaches more rows than the statement's `max_affected`.
     fn execute<'a>(
         &'a self,
         ticket: Ticket,

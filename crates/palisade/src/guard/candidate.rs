@@ -133,7 +133,6 @@ mod tests {
     use crate::{
         catalog::{Catalog, ColumnDef, DefaultValue, RelationDef, RelationKind, TypeClass},
         dialect::Dialect,
-        policy::PolicyFile,
         session::Principal,
     };
 
@@ -150,13 +149,7 @@ permit(principal, action == Action::"select", resource == Table::"main.t");"#;
     const SECONDS_OF_2026: u64 = 1_767_225_600;
 
     fn sources(text: &str) -> PolicySources {
-        PolicySources {
-            policies: vec![PolicyFile {
-                name: "p.cedar".to_owned(),
-                text: text.to_owned(),
-            }],
-            ..PolicySources::default()
-        }
+        PolicySources::from_cedar("p.cedar", text)
     }
 
     fn firewall(text: &str) -> Firewall {

@@ -399,16 +399,10 @@ mod tests {
     #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
     use super::{Mutation, mutate};
-    use crate::policy::sources::{PolicyFile, PolicySources};
+    use crate::policy::sources::PolicySources;
 
     fn told(text: &str) -> Vec<String> {
-        let sources = PolicySources {
-            policies: vec![PolicyFile {
-                name: "a.cedar".to_owned(),
-                text: text.to_owned(),
-            }],
-            ..PolicySources::default()
-        };
+        let sources = PolicySources::from_cedar("a.cedar", text);
         let mutants = mutate(&sources);
         for mutant in &mutants {
             let changed = mutant.apply(&sources);

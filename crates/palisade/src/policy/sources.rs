@@ -28,6 +28,29 @@ pub struct PolicySources {
     pub origin: Option<PolicyOrigin>,
 }
 
+impl PolicySources {
+    /// One file of policies, and nothing else. Other files of a folder are fields to set.
+    ///
+    /// ```
+    /// use palisade::policy::PolicySources;
+    /// let policies = PolicySources {
+    ///     entities: Some(r#"[{"uid": {"type": "Agent", "id": "a"}, "attrs": {}, "parents": []}]"#.into()),
+    ///     ..PolicySources::from_cedar("app.cedar", "permit(principal, action, resource);")
+    /// };
+    /// assert_eq!(policies.policies[0].name, "app.cedar");
+    /// ```
+    #[must_use]
+    pub fn from_cedar(name: impl Into<String>, text: impl Into<String>) -> Self {
+        Self {
+            policies: vec![PolicyFile {
+                name: name.into(),
+                text: text.into(),
+            }],
+            ..Self::default()
+        }
+    }
+}
+
 // Versions of policies are digests of this. The origin is left out: the same texts in another bundle decide alike.
 impl fmt::Debug for PolicySources {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

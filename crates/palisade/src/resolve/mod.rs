@@ -194,6 +194,8 @@ struct Resolver<'a> {
     arms: u64,
     /// Windows of the SELECT that is being read, and their terms.
     window_terms: usize,
+    /// The names that are whole terms of windows of a SELECT, where they may be names of its outputs.
+    window_names: Vec<(String, Usage)>,
 }
 
 /// Where a query stands, as far as changes of rows may.
@@ -267,6 +269,7 @@ impl<'a> Resolver<'a> {
             steps: 0,
             arms: 1,
             window_terms: 0,
+            window_names: Vec::new(),
         }
     }
 

@@ -702,13 +702,10 @@ fn a_subscript_behind_a_table_s_column_reads_that_column_alone() {
 /// With no policy of changes, the way to them is told, and not the one to `execute`.
 #[test]
 fn where_no_policy_permits_a_change_it_is_said() {
-    let sources = PolicySources {
-        policies: vec![PolicyFile {
-            name: "p.cedar".to_owned(),
-            text: "permit(principal, action in [Action::\"select\", Action::\"see\", Action::\"read\"], resource);".to_owned(),
-        }],
-        ..PolicySources::default()
-    };
+    let sources = PolicySources::from_cedar(
+        "p.cedar",
+        "permit(principal, action in [Action::\"select\", Action::\"see\", Action::\"read\"], resource);",
+    );
     let firewall = Firewall::builder(sqlite(), sources)
         .allow_changes()
         .token_secret(secret())

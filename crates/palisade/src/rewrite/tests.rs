@@ -638,7 +638,7 @@ fn paths_make_a_new_document() {
             Dialect::Sqlite,
             "a.b",
             "TEXT",
-            "CASE WHEN (typeof(\"c\") = 'text') AND (json_valid(\"c\")) \
+            "CASE WHEN (typeof(\"c\") = 'text') AND (json_valid(\"c\")) AND (instr(\"c\", '\\u0000') = 0) \
              THEN CASE WHEN json_type(\"c\", '$') = 'object' THEN (('{') || (concat_ws(',', \
              (('\"a\":') || (CASE WHEN json_type(\"c\", '$.\"a\"') = 'object' THEN (('{') || (concat_ws(',', \
              (('\"b\":') || ((\"c\" -> '$.\"a\".\"b\"'))))) || ('}')) END)))) || ('}')) END END",

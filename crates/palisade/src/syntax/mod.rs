@@ -30,6 +30,7 @@ pub use fingerprint::Fingerprint;
 pub(crate) use fingerprint::fingerprint;
 pub(crate) use fingerprint::words;
 pub(crate) use identifier::{decode, encode, key};
+pub(crate) use letter_case::check_alias;
 pub(crate) use parse::{Lexed, Parsed, ParsedDefinition, ParsedQuery, data_type, parse, parse_any};
 pub(crate) use placeholders::placeholders;
 pub(crate) use plain_call::{read_plain_arguments, read_plain_call};

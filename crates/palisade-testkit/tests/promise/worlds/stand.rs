@@ -11,7 +11,7 @@ use palisade::{
     firewall::{Decision, Firewall},
     guard::{Backend, Guard, Preview},
     limits::Limits,
-    policy::{PolicyFile, PolicySources},
+    policy::PolicySources,
     rejection::Rejection,
     rewrite::RewrittenStatement,
     session::{Principal, Session},
@@ -239,12 +239,8 @@ impl<D: Bare> Stand<D> {
 
 fn sources(policies: String) -> PolicySources {
     PolicySources {
-        policies: vec![PolicyFile {
-            name: "promise.cedar".to_owned(),
-            text: policies,
-        }],
         secret: Some(TokenSecret::new("a secret of at least thirty-two bytes")),
-        ..PolicySources::default()
+        ..PolicySources::from_cedar("promise.cedar", policies)
     }
 }
 

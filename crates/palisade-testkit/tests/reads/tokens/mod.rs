@@ -18,7 +18,7 @@ use palisade::{
     firewall::{Decision, Firewall},
     guard::{Backend, Guard, Request},
     host::Host,
-    policy::{PolicyFile, PolicySources},
+    policy::PolicySources,
     session::{Principal, Session},
     token::{TokenSecret, keyed_hash},
     value::Params,
@@ -105,12 +105,8 @@ fn gate_of<B: Backend>(
     host: Arc<dyn Host>,
 ) -> Guard {
     let sources = PolicySources {
-        policies: vec![PolicyFile {
-            name: "tokens.cedar".to_owned(),
-            text: POLICIES.replace("SCHEMA", schema),
-        }],
         classification: Some(TAGS.replace("SCHEMA", schema)),
-        ..PolicySources::default()
+        ..PolicySources::from_cedar("tokens.cedar", POLICIES.replace("SCHEMA", schema))
     };
     let firewall = Firewall::builder(backend.catalog().clone(), sources)
         .token_secret(secret)

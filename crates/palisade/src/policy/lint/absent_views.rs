@@ -170,7 +170,7 @@ mod tests {
     use crate::{
         catalog::test_ddl,
         firewall::Firewall,
-        policy::{Lint, PolicyFile, PolicySources},
+        policy::{Lint, PolicySources},
     };
 
     const TABLES: &str = "CREATE TABLE deals (id int PRIMARY KEY, total int, owner int);
@@ -187,12 +187,8 @@ mod tests {
     fn told(policies: &str) -> Vec<String> {
         let catalog = test_ddl::postgres(TABLES, "main");
         let sources = PolicySources {
-            policies: vec![PolicyFile {
-                name: "base.cedar".to_owned(),
-                text: policies.to_owned(),
-            }],
             entities: Some(ENTITIES.to_owned()),
-            ..PolicySources::default()
+            ..PolicySources::from_cedar("base.cedar", policies)
         };
         let firewall = Firewall::builder(catalog.unwrap(), sources).lint(Lint::EveryRelation);
         let firewall = firewall.build().unwrap();

@@ -136,7 +136,7 @@ mod tests {
     use crate::{
         catalog::{Catalog, Change, Trigger},
         dialect::Dialect,
-        policy::{ColumnFlow, Lint, PolicyFile, PolicySet, PolicySources, tests::fixture::table},
+        policy::{ColumnFlow, Lint, PolicySet, PolicySources, tests::fixture::table},
     };
 
     /// What is said of triggers, where `policies` stand in lines behind a permit of reading.
@@ -159,13 +159,7 @@ mod tests {
             .relation(orders)
             .build()
             .unwrap();
-        let sources = PolicySources {
-            policies: vec![PolicyFile {
-                name: "base.cedar".to_owned(),
-                text: policies.to_owned(),
-            }],
-            ..PolicySources::default()
-        };
+        let sources = PolicySources::from_cedar("base.cedar", policies);
         let flow = ColumnFlow::default();
         let set =
             PolicySet::load_and_lint(&sources, &Arc::new(catalog), &flow, Lint::EveryRelation);

@@ -228,7 +228,7 @@ mod tests {
     use crate::{
         catalog::{Catalog, Change, RelationDef, RoutineDef, Trigger, functions::Kinds},
         dialect::Dialect,
-        policy::{ColumnFlow, PolicyFile, PolicySet, PolicySources, tests::fixture::table},
+        policy::{ColumnFlow, PolicySet, PolicySources, tests::fixture::table},
     };
 
     /// The database `d`, of which an account sees all or does not.
@@ -269,12 +269,8 @@ mod tests {
     /// What is said where one policy stands alone: an error, or warnings of what the catalog lacks.
     fn told(catalog: Catalog, policy: &str, schemas: Option<&str>) -> Result<Vec<String>, String> {
         let sources = PolicySources {
-            policies: vec![PolicyFile {
-                name: "p.cedar".to_owned(),
-                text: policy.to_owned(),
-            }],
             schemas: schemas.map(str::to_owned),
-            ..PolicySources::default()
+            ..PolicySources::from_cedar("p.cedar", policy)
         };
         let catalog = Arc::new(sources.name_schemas(catalog).unwrap());
         let set = PolicySet::load(&sources, &catalog, &ColumnFlow::default());

@@ -171,17 +171,11 @@ mod tests {
 
     use crate::{
         catalog::{Catalog, test_ddl},
-        policy::{ColumnFlow, PolicyFile, PolicySet, PolicySources},
+        policy::{ColumnFlow, PolicySet, PolicySources},
     };
 
     fn help(catalog: &Arc<Catalog>, text: &str) -> Option<String> {
-        let sources = PolicySources {
-            policies: vec![PolicyFile {
-                name: "a.cedar".to_owned(),
-                text: text.to_owned(),
-            }],
-            ..PolicySources::default()
-        };
+        let sources = PolicySources::from_cedar("a.cedar", text);
         let errors = PolicySet::load(&sources, catalog, &ColumnFlow::default()).unwrap_err();
         errors.problems()[0].help.clone()
     }

@@ -34,7 +34,9 @@ use crate::{
     dialect::Dialect,
     policy::obligation::ColumnLevel,
     rejection::Rejection,
-    syntax::{Role, TreeVisitor, read_plain_arguments, read_plain_call, role, visit_tree},
+    syntax::{
+        Role, TreeVisitor, each_expr_mut, read_plain_arguments, read_plain_call, role, visit_tree,
+    },
 };
 
 /// What a statement does with columns that aggregates alone may see.
@@ -103,7 +105,9 @@ impl<'a> Resolver<'a> {
         if !uses.is_present || uses.is_exempt {
             return Ok(None);
         }
-        let Some(guarded) = self.guarded_aggregate(function, at.scope) else {
+        let mut function = function.clone();
+        search_cases(&mut function);
+        let Some(guarded) = self.guarded_aggregate(&function, at.scope) else {
             return Ok(None);
         };
         let GuardedAggregate {
@@ -499,17 +503,11 @@ impl<'a> Resolver<'a> {
                 conditions,
                 else_result,
             } => {
-                let [CaseWhen { condition, result }] = conditions.as_slice() else {
+                let (None, [CaseWhen { condition, result }]) = (operand, conditions.as_slice())
+                else {
                     return None;
                 };
-                let condition = match operand {
-                    None => condition.clone(),
-                    Some(operand) => Expr::BinaryOp {
-                        left: Box::new(Expr::Nested(operand.clone())),
-                        op: BinaryOperator::Eq,
-                        right: Box::new(Expr::Nested(Box::new(condition.clone()))),
-                    },
-                };
+                let condition = condition.clone();
                 let adds_nothing = else_result.as_deref().is_none_or(is_nothing);
                 let value = self.aggregated_value(result)?;
                 adds_nothing.then(|| value.of_rows(condition))
@@ -690,6 +688,35 @@ impl AggregatedValue<'_> {
         self.conditions.insert(0, condition);
         self
     }
+}
+
+/// Makes `CASE WHEN a = b THEN …` of `CASE a WHEN b THEN …`: engines compare by other types there than by `=`, and the rows that are
+/// counted have to be those that are summed.
+fn search_cases(function: &mut Function) {
+    let _ = each_expr_mut(&mut function.args, &mut |expr| {
+        if let Expr::Case {
+            case_token: _,
+            end_token: _,
+            operand,
+            conditions,
+            else_result: _,
+        } = expr
+            && let [
+                CaseWhen {
+                    condition,
+                    result: _,
+                },
+            ] = conditions.as_mut_slice()
+            && let Some(operand) = operand.take()
+        {
+            *condition = Expr::BinaryOp {
+                left: Box::new(Expr::Nested(operand)),
+                op: BinaryOperator::Eq,
+                right: Box::new(Expr::Nested(Box::new(condition.clone()))),
+            };
+        }
+        ControlFlow::Continue(())
+    });
 }
 
 /// `CASE WHEN condition THEN result END`.

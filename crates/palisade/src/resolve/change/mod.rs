@@ -31,7 +31,7 @@ use crate::resolve::{
     expr::user_cast::AssignedValue,
     names::unknown_column,
     not_as_decided,
-    query::{Ctes, not_reading},
+    query::{Ctes, not_reading, terms::TermNames},
     refuse_unsupported,
     scope::{Output, Scope},
 };
@@ -316,7 +316,7 @@ impl<'a> Resolver<'a> {
         if (!order_by.is_empty() || limit.is_some()) && self.catalog.dialect() != Dialect::Mysql {
             return Err(refuse_unsupported("ORDER BY or LIMIT in UPDATE or DELETE"));
         }
-        self.order_terms(order_by, scope, ctes)?;
+        self.order_terms(order_by, TermNames::Expressions, scope, ctes)?;
         if let Some(limit) = limit {
             let nothing = Scope::new(self.catalog.dialect(), None);
             self.expr(limit, &nothing, ctes, Usage::Filter)?;

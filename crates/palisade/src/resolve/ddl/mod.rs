@@ -19,7 +19,10 @@ use sqlparser::ast::{
 use crate::resolve::{
     Mode, Reference, Resolver,
     change::side_effects::Updated,
-    query::Ctes,
+    query::{
+        Ctes,
+        terms::{TermNames, position},
+    },
     refuse_unsupported,
     scope::{Columns, Output, Scope, Source},
 };
@@ -308,10 +311,11 @@ impl<'a> Resolver<'a> {
             return Err(refuse_unsupported("an operator class"));
         }
         // A whole number would be a position in ORDER BY, and is a constant here.
-        if crate::resolve::query::select::position(&column.expr).is_some() {
+        if position(&column.expr).is_some() {
             return Err(refuse_unsupported("a constant in an index"));
         }
-        self.order_terms(std::slice::from_mut(column), scope, Ctes::NONE)?;
+        let term = std::slice::from_mut(column);
+        self.order_terms(term, TermNames::Expressions, scope, Ctes::NONE)?;
         Ok(())
     }
 

@@ -8,6 +8,7 @@ use sqlparser::ast::{
 use crate::resolve::{
     MAX_SIZE, Mode, Resolver,
     expr::{ExprContext, function::Called, parts},
+    query::terms::TermNames,
     refuse_unsupported,
     scope::Scope,
 };
@@ -38,7 +39,8 @@ impl<'a> Resolver<'a> {
         for clause in clauses {
             match (clause, dialect) {
                 (FunctionArgumentClause::OrderBy(terms), _) => {
-                    out.extend(self.order_terms(terms, at.scope, at.ctes)?);
+                    let names = TermNames::Expressions;
+                    out.extend(self.order_terms(terms, names, at.scope, at.ctes)?);
                 }
                 (FunctionArgumentClause::Separator(value), Dialect::Mysql) => {
                     self.value(&mut value.value, value.span.start)?;

@@ -241,19 +241,19 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// Names of the columns of a composite type, or of a visible relation's rows.
+    /// Names and types of the columns of a composite type, or of a visible relation's rows.
     pub(in crate::resolve) fn row_type(
         &mut self,
         schema: Option<&str>,
         key: &str,
-    ) -> Result<Option<Vec<String>>, Rejection> {
+    ) -> Result<Option<Vec<(String, String)>>, Rejection> {
         let path = self.catalog.search_path();
         for def in self.catalog.types() {
             if def.name == key
                 && schema.map_or_else(|| path.contains(&def.schema), |s| def.schema == s)
                 && let TypeKind::Composite(columns) = &def.kind
             {
-                return Ok(Some(columns.iter().map(|(name, _)| name.clone()).collect()));
+                return Ok(Some(columns.clone()));
             }
         }
         let Some(relation) = self.relation_named(schema, key) else {
@@ -267,7 +267,7 @@ impl<'a> Resolver<'a> {
                 relation
                     .columns
                     .iter()
-                    .map(|c| c.name.to_string())
+                    .map(|c| (c.name.to_string(), c.type_name.to_string()))
                     .collect()
             }))
     }
@@ -290,8 +290,14 @@ impl<'a> Resolver<'a> {
             [schema, key] => (Some(schema.as_str()), key),
             _ => return Err(refuse_unsupported("a type of this form")),
         };
-        self.row_type(schema, key)
+        let row = self.row_type(schema, key)?;
+        Ok(row.map(column_names))
     }
+}
+
+/// The names of the columns of a row type.
+pub(in crate::resolve) fn column_names(columns: Vec<(String, String)>) -> Vec<String> {
+    columns.into_iter().map(|(name, _)| name).collect()
 }
 
 /// Whether PostgreSQL has a harmless type of this name.

@@ -1,9 +1,9 @@
-//! Names in expressions: columns, aliases, row ids, whole rows, fields.
+//! Names in expressions: columns, aliases, row ids, whole rows.
 
 use std::{borrow::Cow, sync::Arc};
 
 use sqlparser::ast::{
-    AccessExpr, Expr, Ident, ObjectName, ObjectNamePart, Spanned as _, Subscript, Value,
+    Expr, Ident, ObjectName, ObjectNamePart, Spanned as _, Value,
     helpers::attached_token::AttachedToken,
 };
 
@@ -12,7 +12,7 @@ use crate::resolve::{
     expr::ExprContext,
     names::unknown_column,
     refuse_unsupported,
-    scope::{Around, Found, Scope},
+    scope::{Around, Found, Origin, Scope},
 };
 use crate::{
     catalog::ColumnId, code::Code, dialect::Dialect, lineage::Lineage, rejection::Rejection,
@@ -84,6 +84,10 @@ impl<'a> Resolver<'a> {
             None => at.scope.source_beside_target(&key),
             Some(_) => None,
         };
+        let beside: Vec<ColumnId> = match (&qualifier, &found) {
+            (None, Found::Column(_, _)) => at.scope.columns_of_outputs_beside(&key),
+            _ => Vec::new(),
+        };
         self.untold |= matches!(around, Around::Untold);
         self.spend(match &found {
             Found::Column(origin, _)
@@ -105,6 +109,11 @@ impl<'a> Resolver<'a> {
                     // The target may have a column of this name that the principal does not see.
                     let source = self.encode(source);
                     *expr = Expr::CompoundIdentifier(vec![source, ident.clone()]);
+                } else if qualifier.is_none()
+                    && matches!(origin, Origin::Merged(_))
+                    && at.scope.has_target()
+                {
+                    return Err(refuse_merged(&decode(ident)));
                 }
                 origin.columns()
             }
@@ -184,6 +193,10 @@ impl<'a> Resolver<'a> {
             self.touch(*column, at.usage);
             self.note_column(span, *column, at.usage);
             out.push(*column);
+        }
+        for column in beside {
+            self.touch(column, at.usage);
+            out.push(column);
         }
         Ok(())
     }
@@ -291,94 +304,6 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// `(expr).field`, `expr[1]`.
-    pub(in crate::resolve) fn field_access(
-        &mut self,
-        expr: &mut Expr,
-        at: &ExprContext<'a, '_, '_>,
-        out: &mut Vec<ColumnId>,
-    ) -> Result<(), Rejection> {
-        if self.catalog.dialect() != Dialect::Postgres {
-            return Err(refuse_unsupported("field access or a subscript"));
-        }
-        if self.row_field(expr, at.scope)? {
-            return self.walk(expr, at, out);
-        }
-        let Expr::CompoundFieldAccess { root, access_chain } = expr else {
-            return Ok(());
-        };
-        self.walk(root, at, out)?;
-        for access in access_chain {
-            match access {
-                AccessExpr::Dot(Expr::Identifier(field)) => {
-                    // A field, or a function of one argument in attribute notation, which could call any function of the database.
-                    let key = self.key(field);
-                    let functions: Vec<String> = self
-                        .catalog
-                        .functions_named(&key)
-                        .filter(|def| def.takes(1))
-                        .map(|def| def.uid.clone())
-                        .collect();
-                    self.access.functions.extend(functions);
-                    self.normalise(field);
-                }
-                AccessExpr::Dot(_) => return Err(refuse_unsupported("a field of this form")),
-                AccessExpr::Subscript(Subscript::Index { index }) => self.walk(index, at, out)?,
-                AccessExpr::Subscript(Subscript::Slice {
-                    lower_bound,
-                    upper_bound,
-                    stride,
-                }) => {
-                    if stride.is_some() {
-                        return Err(refuse_unsupported("a stride in a subscript"));
-                    }
-                    for bound in [lower_bound, upper_bound].into_iter().flatten() {
-                        self.walk(bound, at, out)?;
-                    }
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// `(t).c` of a table in FROM is `t.c`, with subscripts and fields behind it or not.
-    fn row_field(&self, expr: &mut Expr, scope: &Scope<'a, '_>) -> Result<bool, Rejection> {
-        let Expr::CompoundFieldAccess { root, access_chain } = expr else {
-            return Ok(false);
-        };
-        let mut inner = &**root;
-        while let Expr::Nested(nested) = inner {
-            inner = nested;
-        }
-        let (Expr::Identifier(table), [AccessExpr::Dot(Expr::Identifier(field)), rest @ ..]) =
-            (inner, access_chain.as_slice())
-        else {
-            return Ok(false);
-        };
-        match scope.find(None, &self.key(table)) {
-            Found::WholeRow(..) => {
-                let column = Expr::CompoundIdentifier(vec![table.clone(), field.clone()]);
-                if rest.is_empty() {
-                    *expr = column;
-                } else {
-                    **root = column;
-                    access_chain.remove(0);
-                }
-                Ok(true)
-            }
-            Found::Column(..)
-            | Found::RowIdAlias {
-                origin: _,
-                qualifier: _,
-                name: _,
-            }
-            | Found::RowId
-            | Found::Alias(_)
-            | Found::Ambiguous
-            | Found::Nothing => Ok(false),
-        }
-    }
-
     /// `t.*` where a value stands: the whole row.
     pub(in crate::resolve) fn whole_row_star(
         &mut self,
@@ -425,6 +350,16 @@ impl<'a> Resolver<'a> {
             _ => Err(refuse_unsupported("a name of this form before `.*`")),
         }
     }
+}
+
+/// The refusal of a column that USING merges beside a target, which may have a column of this name that the principal does not see.
+fn refuse_merged(name: &str) -> Rejection {
+    Rejection::new(
+        Code::NameAmbiguous,
+        format!(
+            "USING makes one of several columns `{name}` beside the table that is changed: write the table before it"
+        ),
+    )
 }
 
 /// The refusal of a name before a column that no table of the statement has.

@@ -12,7 +12,7 @@ use crate::resolve::{
         operand_class::{OperandClass, Operands},
         other_engines::find_counterpart,
     },
-    query::Ctes,
+    query::{Ctes, terms::TermNames},
     refuse_unsupported,
     scope::Scope,
 };
@@ -295,7 +295,8 @@ impl<'a> Resolver<'a> {
                     "WITHIN GROUP without OVER, or of this function,",
                 ));
             }
-            let ordered = self.order_terms(within_group, at.scope, at.ctes)?;
+            let names = TermNames::Expressions;
+            let ordered = self.order_terms(within_group, names, at.scope, at.ctes)?;
             // It is of these values that it is computed: `percentile_disc` and `mode` give one of them.
             for column in &ordered {
                 self.touch(*column, at.usage);
@@ -352,9 +353,13 @@ impl<'a> Resolver<'a> {
         self.count_window(partition_by.len() + order_by.len())?;
         let mut columns = Vec::new();
         for expr in partition_by {
+            self.note_window_name(expr, Usage::Group);
             columns.extend(self.expr(expr, scope, ctes, Usage::Group)?);
         }
-        columns.extend(self.order_terms(order_by, scope, ctes)?);
+        for term in order_by.iter() {
+            self.note_window_name(&term.expr, Usage::Order);
+        }
+        columns.extend(self.order_terms(order_by, TermNames::Expressions, scope, ctes)?);
         if let Some(WindowFrame {
             units: _,
             start_bound,

@@ -11,7 +11,7 @@ use sqlparser::ast::{
 
 use crate::resolve::{
     Resolver,
-    expr::{ExprContext, operand_class::OperandClass, totality::is_series},
+    expr::{ExprContext, cast::column_names, operand_class::OperandClass, totality::is_series},
     from::plain_alias,
     query::Ctes,
     refuse_unsupported,
@@ -228,13 +228,14 @@ impl<'a> Resolver<'a> {
                 let column = self.catalog.column(*column);
                 let element = column.and_then(|column| column.type_name.strip_suffix("[]"));
                 let quoted = |name: &str| name.contains(['"', '(']);
-                match element.filter(|name| !quoted(name)) {
+                let row = match element.filter(|name| !quoted(name)) {
                     Some(element) => match element.split_once('.') {
-                        Some((schema, key)) => self.row_type(Some(schema), key),
-                        None => self.row_type(None, element),
+                        Some((schema, key)) => self.row_type(Some(schema), key)?,
+                        None => self.row_type(None, element)?,
                     },
-                    None => Ok(None),
-                }
+                    None => None,
+                };
+                Ok(row.map(column_names))
             }
             other => {
                 let Some(DataType::Array(ArrayElemTypeDef::SquareBracket(element, _))) =

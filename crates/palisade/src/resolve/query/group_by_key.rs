@@ -13,7 +13,7 @@ use sqlparser::ast::{
 
 use crate::resolve::{
     Resolver,
-    query::select::position,
+    query::terms::position,
     scope::{Columns, Found, Output, Scope, Source},
 };
 use crate::{

@@ -5,27 +5,26 @@ pub(in crate::resolve) mod cte;
 pub(in crate::resolve) mod group_by_key;
 pub(in crate::resolve) mod recursive_cte;
 pub(in crate::resolve) mod select;
+pub(in crate::resolve) mod terms;
 pub(in crate::resolve) mod view;
 
 use std::{ops::ControlFlow, sync::Arc};
 
 use sqlparser::ast::{
-    Expr, Fetch, LimitClause, Offset, OrderBy, OrderByExpr, OrderByKind, OrderByOptions,
-    OrderBySort, Parens, Query, SetExpr, SetOperator, SetQuantifier, Value, ValueWithSpan, Values,
-    With,
+    Expr, Fetch, LimitClause, Offset, OrderBy, OrderByKind, Parens, Query, SetExpr, SetOperator,
+    SetQuantifier, Value, ValueWithSpan, Values, With,
 };
 
 use crate::resolve::{
     Mode, Position, Resolver,
     change_permission::Changes,
-    query::cte::uneven,
+    query::{cte::uneven, terms::TermNames},
     refuse_unsupported,
     scope::{Origin, Output, Scope},
     token::OtherValues,
 };
 use crate::{
     access::Usage,
-    catalog::ColumnId,
     code::Code,
     dialect::Dialect,
     rejection::Rejection,
@@ -394,69 +393,11 @@ impl<'a> Resolver<'a> {
         match kind {
             OrderByKind::All(_) => Err(refuse_unsupported("ORDER BY ALL")),
             OrderByKind::Expressions(terms) => {
-                self.order_terms(terms, scope, ctes)?;
+                let names = TermNames::OutputsFirst(scope.aliases);
+                self.order_terms(terms, names, scope, ctes)?;
                 Ok(())
             }
         }
-    }
-
-    /// ORDER BY terms, and the columns they are made from; outputs' names come before columns'.
-    pub(in crate::resolve) fn order_terms(
-        &mut self,
-        terms: &mut [OrderByExpr],
-        scope: &Scope<'a, '_>,
-        ctes: Ctes<'_>,
-    ) -> Result<Vec<ColumnId>, Rejection> {
-        self.bound_terms(terms.len(), "ORDER BY has")?;
-        let mut columns = Vec::new();
-        for term in terms {
-            let OrderByExpr {
-                expr,
-                options,
-                with_fill,
-            } = term;
-            if with_fill.is_some() {
-                return Err(refuse_unsupported("WITH FILL"));
-            }
-            let OrderByOptions {
-                sort,
-                nulls_first: _,
-            } = options;
-            match sort {
-                Some(OrderBySort::Using(operator)) => self.ordering_operator(operator)?,
-                Some(OrderBySort::Asc | OrderBySort::Desc) | None => {}
-            }
-            let output = match &mut *expr {
-                Expr::Identifier(ident) => {
-                    let key = self.key(ident);
-                    let output = scope.aliases.iter().position(|o| *o.key == *key);
-                    if output.is_some() {
-                        self.normalise(ident);
-                    }
-                    output
-                }
-                other => crate::resolve::query::select::position(other),
-            };
-            let output = output.and_then(|n| Some((n, scope.aliases.get(n)?)));
-            match output {
-                Some((position, output)) => {
-                    self.use_output(position);
-                    self.note_compared(&output.lineage.columns);
-                    self.spend(output.lineage.size.saturating_add(1))?;
-                    for column in output.lineage.columns.clone() {
-                        self.touch(column, Usage::Order);
-                        columns.push(column);
-                    }
-                }
-                None => {
-                    let named =
-                        self.watch_term(|resolver| resolver.expr(expr, scope, ctes, Usage::Order))?;
-                    self.note_compared(&named);
-                    columns.extend(named);
-                }
-            }
-        }
-        Ok(columns)
     }
 
     fn limit(

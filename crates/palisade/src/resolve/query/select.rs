@@ -5,19 +5,23 @@ use std::{collections::BTreeSet, sync::Arc};
 use sqlparser::ast::{
     Distinct, Expr, GroupByExpr, GroupByWithModifier, Ident, NamedWindowDefinition,
     NamedWindowExpr, OrderBy, Select, SelectFlavor, SelectItem, SelectItemQualifiedWildcardKind,
-    Value, WildcardAdditionalOptions,
+    WildcardAdditionalOptions,
 };
 
 use crate::resolve::{
     Resolver,
     expr::column::unknown_qualifier,
-    query::{Ctes, group_by_key::Used},
+    query::{Ctes, group_by_key::Used, terms::TermNames},
     refuse_unsupported,
     scope::{Found, Output, Scope},
 };
 use crate::{
-    access::Usage, code::Code, dialect::Dialect, lineage::Lineage, rejection::Rejection,
-    syntax::output_name,
+    access::Usage,
+    code::Code,
+    dialect::Dialect,
+    lineage::Lineage,
+    rejection::Rejection,
+    syntax::{check_alias, output_name},
 };
 
 /// Where the items of a SELECT list stand.
@@ -113,6 +117,7 @@ impl<'a> Resolver<'a> {
             self.failures.sources += usize::from(!self.failures.is_outermost());
         }
         let windows_around = std::mem::take(&mut self.window_terms);
+        let window_names_around = std::mem::take(&mut self.window_names);
         let mut scope = self.resolve_from(from, parent, ctes)?;
         scope.repeats = self.may_give_rows(projection)
             || self.may_give_rows(distinct)
@@ -148,7 +153,8 @@ impl<'a> Resolver<'a> {
         if let Some(Distinct::On(terms)) = distinct {
             self.bound_terms(terms.len(), "DISTINCT ON has")?;
             for term in terms {
-                self.term(term, &outputs, &scope, ctes, Usage::Group)?;
+                let names = TermNames::OutputsFirst(&outputs);
+                self.term(term, names, &scope, ctes, Usage::Group)?;
             }
         } else if distinct.is_some() {
             self.note_grouped(&outputs);
@@ -186,7 +192,8 @@ impl<'a> Resolver<'a> {
                 }
                 self.bound_terms(exprs.len(), "GROUP BY has")?;
                 for expr in exprs {
-                    self.term(expr, &outputs, &scope, ctes, Usage::Group)?;
+                    let names = TermNames::ColumnsFirst(&outputs);
+                    self.term(expr, names, &scope, ctes, Usage::Group)?;
                 }
             }
         }
@@ -199,6 +206,8 @@ impl<'a> Resolver<'a> {
             scope.aliases = &outputs;
             self.order_by(order_by, &scope, ctes)?;
         }
+        self.use_window_names(&outputs);
+        self.window_names = window_names_around;
         if let GroupByExpr::Expressions(terms, _) = group_by {
             let keyed = self.grouped_by_key(terms, &outputs, &scope);
             if !keyed.is_empty() {
@@ -228,48 +237,6 @@ impl<'a> Resolver<'a> {
         }
         self.window_terms = windows_around;
         Ok(outputs)
-    }
-
-    /// A term of GROUP BY or DISTINCT ON: a column, or the name or position of an output.
-    fn term(
-        &mut self,
-        expr: &mut Expr,
-        outputs: &[Output],
-        scope: &Scope<'a, '_>,
-        ctes: Ctes<'_>,
-        usage: Usage,
-    ) -> Result<(), Rejection> {
-        let output = match &mut *expr {
-            Expr::Identifier(ident)
-                if matches!(
-                    scope.find(None, &self.key(ident)),
-                    Found::Nothing | Found::WholeRow(..)
-                ) =>
-            {
-                let key = self.key(ident);
-                let output = outputs.iter().position(|o| *o.key == *key);
-                if output.is_some() {
-                    self.normalise(ident);
-                }
-                output
-            }
-            other => position(other),
-        };
-        match output.and_then(|n| Some((n, outputs.get(n)?))) {
-            None => {
-                let named = self.watch_term(|resolver| resolver.expr(expr, scope, ctes, usage))?;
-                self.note_compared(&named);
-            }
-            Some((position, output)) => {
-                self.use_output(position);
-                self.note_compared(&output.lineage.columns);
-                self.spend(output.lineage.size)?;
-                for column in output.lineage.columns.clone() {
-                    self.touch(column, usage);
-                }
-            }
-        }
-        Ok(())
     }
 
     pub(in crate::resolve) fn projection(
@@ -372,6 +339,9 @@ impl<'a> Resolver<'a> {
                 SelectItem::ExprWithAlias { expr, alias } => {
                     self.is_name(alias)?;
                     self.bound_alias(alias)?;
+                    if dialect == Dialect::Mysql {
+                        check_alias(&alias.value)?;
+                    }
                     let key: Arc<str> = self.key(alias).into();
                     let name = self.spelling(alias).into();
                     self.normalise(alias);
@@ -610,15 +580,4 @@ fn plain_star(options: &WildcardAdditionalOptions) -> Result<(), Rejection> {
         return Err(refuse_unsupported("an option after `*`"));
     }
     Ok(())
-}
-
-/// The position, from 0, of the output that a whole number in ORDER BY or GROUP BY means.
-pub(in crate::resolve) fn position(expr: &Expr) -> Option<usize> {
-    match expr {
-        Expr::Value(value) => match &value.value {
-            Value::Number(text, _) => text.parse::<usize>().ok()?.checked_sub(1),
-            _ => None,
-        },
-        _ => None,
-    }
 }

@@ -209,6 +209,26 @@ impl<'a, 's> Scope<'a, 's> {
         }
     }
 
+    /// The columns of the whole row of `qualifier`, each with the column of a relation that it is. None where it may be no row: a
+    /// function's one value has the name of a row.
+    pub(in crate::resolve) fn row_columns(
+        &self,
+        qualifier: &str,
+    ) -> Option<Vec<(Arc<str>, Option<ColumnId>)>> {
+        let here = self
+            .sources
+            .iter()
+            .find(|s| s.qualifier.as_deref() == Some(qualifier));
+        let Some(source) = here else {
+            return self.parent?.row_columns(qualifier);
+        };
+        let columns = source.columns.list();
+        let is_row = columns.len() > 1 || source.columns.relation().is_some();
+        let named = columns.into_iter();
+        let named = named.map(|output| (output.name, output.lineage.identity));
+        is_row.then(|| named.collect())
+    }
+
     /// How many sources of the nearest query that has one are called `qualifier`.
     pub(in crate::resolve) fn count_of_qualifier(&self, qualifier: &str) -> usize {
         let named = |scope: &Self| {
@@ -251,6 +271,39 @@ impl<'a, 's> Scope<'a, 's> {
             // The rows of a source are looked for after the columns of every query around it.
             Found::WholeRow(_) | Found::Alias(_) | Found::Ambiguous | Found::Nothing => false,
         }
+    }
+
+    /// Whether a name without a qualifier is a column of this query's own sources, or could be of several.
+    pub(in crate::resolve) fn names_column(&self, key: &str) -> bool {
+        match self.find_here(None, key) {
+            Found::Column(_, _)
+            | Found::RowIdAlias {
+                origin: _,
+                qualifier: _,
+                name: _,
+            }
+            | Found::RowId
+            | Found::Ambiguous => true,
+            Found::WholeRow(_) | Found::Alias(_) | Found::Nothing => false,
+        }
+    }
+
+    /// The columns of the outputs that a name may mean beside a column: in HAVING MariaDB and MySQL prefer outputs, and so do
+    /// subqueries there (`resolve_ref_in_select_and_group` in their sources).
+    pub(in crate::resolve) fn columns_of_outputs_beside(&self, key: &str) -> Vec<ColumnId> {
+        if self.dialect != Dialect::Mysql {
+            return Vec::new();
+        }
+        let scopes = std::iter::successors(Some(self), |scope| scope.parent);
+        let mut columns = Vec::new();
+        for scope in scopes {
+            let named = scope.aliases.iter().filter(|output| *output.key == *key);
+            columns.extend(named.flat_map(|output| output.lineage.columns.iter().copied()));
+            if scope.names_column(key) {
+                break;
+            }
+        }
+        columns
     }
 
     fn find_here(&self, qualifier: Option<&str>, key: &str) -> Found<'_> {

@@ -97,8 +97,11 @@ impl DocumentWriter<'_> {
     fn sqlite(&mut self, paths: &JsonPaths) -> Expr {
         let value = self.value.clone();
         let kind = self.call("typeof", vec![value.clone()]);
-        let is_valid = self.call("json_valid", vec![value]);
-        let readable = vec![self.equals(kind, "text"), is_valid];
+        let is_valid = self.call("json_valid", vec![value.clone()]);
+        // To the engine a key ends at such an escape, and would be another key.
+        let escape = self.call("instr", vec![value, self.text(r"\u0000")]);
+        let is_whole = ast::binary(escape, BinaryOperator::Eq, ast::integer(0));
+        let readable = vec![self.equals(kind, "text"), is_valid, is_whole];
         let readable = ast::join_by(readable, &BinaryOperator::And, false);
         let shown = self.object(paths, &mut Vec::new());
         ast::case(vec![(readable, shown)], None)

@@ -1,0 +1,262 @@
+//! Terms of ORDER BY, GROUP BY, DISTINCT ON, windows and aggregates: which column, or which output, an engine takes them for.
+//!
+//! What counts is what the engine takes for a name or a position: parentheses always are, and so is more on some.
+//! (`findTargetlistEntrySQL92` in PostgreSQL's source, `resolveOrderGroupBy` in SQLite's, `find_order_in_list` in MariaDB's.)
+
+use sqlparser::ast::{
+    Expr, FunctionArg, FunctionArgExpr, ObjectName, ObjectNamePart, OrderByExpr, OrderByOptions,
+    OrderBySort, UnaryOperator, Value,
+};
+
+use crate::resolve::{
+    Resolver,
+    query::Ctes,
+    refuse_unsupported,
+    scope::{Output, Scope},
+};
+use crate::{
+    access::Usage,
+    catalog::ColumnId,
+    code::Code,
+    dialect::Dialect,
+    rejection::Rejection,
+    syntax::{key, read_plain_call},
+};
+
+/// SQLite's functions that give their first argument, and tell its planner something.
+const HINTS: [&str; 3] = ["likelihood", "likely", "unlikely"];
+
+/// What a whole term can mean beside an expression.
+#[derive(Clone, Copy)]
+pub(in crate::resolve) enum TermNames<'o> {
+    /// The name or position of an output, before any column: in ORDER BY and DISTINCT ON.
+    OutputsFirst(&'o [Output]),
+    /// A column of the query's own sources, else the name or position of an output: in GROUP BY.
+    ColumnsFirst(&'o [Output]),
+    /// Nothing: in windows and aggregates.
+    Expressions,
+}
+
+impl<'a> Resolver<'a> {
+    /// Terms of an ORDER BY, and the columns they are made from.
+    pub(in crate::resolve) fn order_terms(
+        &mut self,
+        terms: &mut [OrderByExpr],
+        names: TermNames<'_>,
+        scope: &Scope<'a, '_>,
+        ctes: Ctes<'_>,
+    ) -> Result<Vec<ColumnId>, Rejection> {
+        self.bound_terms(terms.len(), "ORDER BY has")?;
+        let mut columns = Vec::new();
+        for term in terms {
+            let OrderByExpr {
+                expr,
+                options,
+                with_fill,
+            } = term;
+            if with_fill.is_some() {
+                return Err(refuse_unsupported("WITH FILL"));
+            }
+            let OrderByOptions {
+                sort,
+                nulls_first: _,
+            } = options;
+            match sort {
+                Some(OrderBySort::Using(operator)) => self.ordering_operator(operator)?,
+                Some(OrderBySort::Asc | OrderBySort::Desc) | None => {}
+            }
+            columns.extend(self.term(expr, names, scope, ctes, Usage::Order)?);
+        }
+        Ok(columns)
+    }
+
+    /// One term, and the columns that it is made from.
+    pub(in crate::resolve) fn term(
+        &mut self,
+        expr: &mut Expr,
+        names: TermNames<'_>,
+        scope: &Scope<'a, '_>,
+        ctes: Ctes<'_>,
+        usage: Usage,
+    ) -> Result<Vec<ColumnId>, Rejection> {
+        let dialect = self.catalog.dialect();
+        let (outputs, columns_first) = match names {
+            TermNames::OutputsFirst(outputs) => (outputs, false),
+            TermNames::ColumnsFirst(outputs) => (outputs, true),
+            TermNames::Expressions => return self.expression_term(expr, scope, ctes, usage),
+        };
+        unwrap_term(expr, dialect);
+        if columns_first && dialect == Dialect::Postgres {
+            match expr {
+                Expr::GroupingSets(sets) | Expr::Cube(sets) | Expr::Rollup(sets) => {
+                    let mut columns = Vec::new();
+                    for term in sets.iter_mut().flatten() {
+                        columns.extend(self.term(term, names, scope, ctes, usage)?);
+                    }
+                    return Ok(columns);
+                }
+                Expr::Tuple(terms) => {
+                    let mut columns = Vec::new();
+                    for term in terms {
+                        columns.extend(self.term(term, names, scope, ctes, usage)?);
+                    }
+                    return Ok(columns);
+                }
+                _ => {}
+            }
+        }
+        let named = match dialect {
+            Dialect::Sqlite => look_through(expr),
+            Dialect::Postgres | Dialect::Mysql => expr,
+        };
+        let output = match named {
+            Expr::Identifier(ident) => {
+                let key = self.key(ident);
+                let output = outputs.iter().position(|output| *output.key == *key);
+                output.filter(|_| !(columns_first && scope.names_column(&key)))
+            }
+            other if is_number(other, dialect) => {
+                Some(position(other).ok_or_else(|| refuse_number(other))?)
+            }
+            _ => None,
+        };
+        let Some((position, output)) = output.and_then(|n| Some((n, outputs.get(n)?))) else {
+            return self.expression_term(expr, scope, ctes, usage);
+        };
+        let mut columns = output.lineage.columns.to_vec();
+        self.use_output(position);
+        self.note_compared(&columns);
+        self.spend(output.lineage.size.saturating_add(1))?;
+        for column in &columns {
+            self.touch(*column, usage);
+        }
+        match expr {
+            Expr::Identifier(ident) => self.normalise(ident),
+            Expr::Value(_) => {}
+            // What SQLite looks through may name a collation or call a function.
+            around => columns.extend(self.expression_term(around, scope, ctes, usage)?),
+        }
+        Ok(columns)
+    }
+
+    fn expression_term(
+        &mut self,
+        expr: &mut Expr,
+        scope: &Scope<'a, '_>,
+        ctes: Ctes<'_>,
+        usage: Usage,
+    ) -> Result<Vec<ColumnId>, Rejection> {
+        let columns = self.watch_term(|resolver| resolver.expr(expr, scope, ctes, usage))?;
+        self.note_compared(&columns);
+        Ok(columns)
+    }
+
+    /// Notes a term of a window that is a name. MariaDB and MySQL take it for an output of the SELECT, if there is one of this
+    /// name, and that is known once all outputs are.
+    pub(in crate::resolve) fn note_window_name(&mut self, expr: &Expr, usage: Usage) {
+        let mut inner = expr;
+        while let Expr::Nested(below)
+        | Expr::UnaryOp {
+            op: UnaryOperator::Plus,
+            expr: below,
+        } = inner
+        {
+            inner = below;
+        }
+        if let (Dialect::Mysql, Expr::Identifier(ident)) = (self.catalog.dialect(), inner) {
+            let key = self.key(ident).into_owned();
+            self.window_names.push((key, usage));
+        }
+    }
+
+    /// Counts what windows of a SELECT look at by the names of its outputs.
+    pub(in crate::resolve) fn use_window_names(&mut self, outputs: &[Output]) {
+        for (key, usage) in std::mem::take(&mut self.window_names) {
+            for output in outputs.iter().filter(|output| *output.key == *key) {
+                self.note_compared(&output.lineage.columns);
+                for column in &output.lineage.columns {
+                    self.touch(*column, usage);
+                }
+            }
+        }
+    }
+}
+
+/// Takes off what no engine sees around a term: parentheses, and on MariaDB and MySQL a plus sign.
+fn unwrap_term(expr: &mut Expr, dialect: Dialect) {
+    loop {
+        let inner = match expr {
+            Expr::Nested(inner) => inner,
+            Expr::UnaryOp {
+                op: UnaryOperator::Plus,
+                expr: inner,
+            } if dialect == Dialect::Mysql => inner,
+            _ => return,
+        };
+        let inner = std::mem::replace(&mut **inner, Expr::Value(Value::Null.into()));
+        *expr = inner;
+    }
+}
+
+/// What SQLite compares with the outputs (`sqlite3ExprSkipCollateAndLikely` in its source).
+fn look_through(expr: &Expr) -> &Expr {
+    match expr {
+        Expr::Nested(inner)
+        | Expr::Collate {
+            expr: inner,
+            collation: _,
+        } => look_through(inner),
+        Expr::Function(call) => {
+            let Some((ObjectName(name), [first, ..])) = read_plain_call(call) else {
+                return expr;
+            };
+            match (name.as_slice(), first) {
+                (
+                    [ObjectNamePart::Identifier(name)],
+                    FunctionArg::Unnamed(FunctionArgExpr::Expr(first)),
+                ) if HINTS.contains(&&*key(name, Dialect::Sqlite)) => look_through(first),
+                _ => expr,
+            }
+        }
+        _ => expr,
+    }
+}
+
+/// Whether an engine may take `expr` for a number, which would be the position of an output.
+fn is_number(expr: &Expr, dialect: Dialect) -> bool {
+    match expr {
+        Expr::Nested(inner)
+        | Expr::UnaryOp {
+            op: UnaryOperator::Plus | UnaryOperator::Minus,
+            expr: inner,
+        } => is_number(inner, dialect),
+        Expr::Value(value) => match &value.value {
+            Value::Number(_, _) | Value::Boolean(_) => true,
+            // MariaDB reads a parameter's value as if it stood there.
+            Value::Placeholder(_) | Value::HexStringLiteral(_) => dialect == Dialect::Mysql,
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+/// The position, from 0, of the output that digits in ORDER BY or GROUP BY mean.
+pub(in crate::resolve) fn position(expr: &Expr) -> Option<usize> {
+    match expr {
+        Expr::Value(value) => match &value.value {
+            Value::Number(text, _) => text.parse::<usize>().ok()?.checked_sub(1),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn refuse_number(expr: &Expr) -> Rejection {
+    Rejection::new(
+        Code::SyntaxUnsupported,
+        format!(
+            "`{expr}` in ORDER BY, GROUP BY or DISTINCT ON may be the position of an output to the engine. Write the name of the \
+             output, or its position as digits: `ORDER BY 2`"
+        ),
+    )
+}
