@@ -1,6 +1,10 @@
 //! The refusals of calls that run no statement.
 
-use palisade::{code::Code, guard::Refusal, rejection::Rejection};
+use palisade::{
+    code::{Code, Detail, Incident},
+    guard::Refusal,
+    rejection::Rejection,
+};
 
 use crate::{declare::ToolName, queue::Busy};
 
@@ -68,4 +72,21 @@ pub(crate) fn too_busy(busy: Busy) -> Rejection {
 
 pub(crate) fn internal(detail: &str) -> Rejection {
     Rejection::new(Code::Internal, Code::Internal.summary()).with_operator_detail(detail)
+}
+
+/// Whether the reason is the operator's to know, by an id in the log.
+pub(crate) fn is_incident(rejection: &Rejection) -> bool {
+    match rejection.code().incident() {
+        Incident::Never => false,
+        Incident::Always => true,
+        Incident::WithDetail => rejection.operator_detail().is_some(),
+    }
+}
+
+/// What the log of calls says of an incident: an engine's own message can hold values, so that it is left out.
+pub(crate) fn logged_detail(rejection: &Rejection) -> &str {
+    match rejection.code().detail() {
+        Detail::Recorded => rejection.operator_detail().unwrap_or_default(),
+        Detail::Withheld => "",
+    }
 }

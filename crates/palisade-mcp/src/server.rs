@@ -50,7 +50,10 @@ use crate::{
     options::{AnswerSize, ServeOptions},
     prompts::{self, PromptName},
     readiness::Readiness,
-    refusals::{NO_SUCH_TOOL, no_such_tool, nobody_asks, opening, read_only, refusal, unreachable},
+    refusals::{
+        NO_SUCH_TOOL, is_incident, logged_detail, no_such_tool, nobody_asks, opening, read_only,
+        refusal, unreachable,
+    },
     resources,
     running::{CancelOnDrop, PROGRESS, Running, tell_progress},
     tasks::{Caller, PATIENCE, Tasks},
@@ -648,25 +651,16 @@ impl Shared {
         let connection = connection
             .map(|connection| connection.name.as_str())
             .or_else(|| self.connections.only());
-        let code = refusal.rejection.code();
-        let is_incident = code == Code::Internal || code == Code::DatabaseUnavailable;
-        if is_incident && refusal.incident.is_none() {
+        if refusal.incident.is_none() && is_incident(&refusal.rejection) {
             refusal.incident = Some(self.incident());
         }
         if let Some(incident) = &refusal.incident {
-            // Other details are the engine's words, which can hold values.
-            let detail = match code {
-                Code::Internal | Code::PolicyEvaluationFailed => {
-                    refusal.rejection.operator_detail().unwrap_or_default()
-                }
-                _ => "",
-            };
             tracing::error!(
                 incident,
-                code = code.slug(),
+                code = refusal.rejection.code().slug(),
                 tool = called,
                 connection,
-                detail,
+                detail = logged_detail(&refusal.rejection),
                 "refused"
             );
         }

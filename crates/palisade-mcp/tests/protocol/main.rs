@@ -16,6 +16,7 @@ mod connections;
 mod crowd;
 mod dry;
 mod everything;
+mod incidents;
 mod kinds;
 mod late;
 mod lifecycle;

@@ -1,0 +1,118 @@
+//! What the operator's log has of a refusal whose reason the agent is not told.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{Arc, Mutex},
+};
+
+use palisade::{
+    audit::NoAudit,
+    firewall::Firewall,
+    guard::Guard,
+    policy::{PolicyFile, PolicySources},
+    session::Principal,
+};
+use palisade_mcp::{PalisadeServer, ServeOptions};
+use palisade_postgres::{PostgresBackend, PostgresConfig};
+use palisade_testkit::servers::PostgresServer;
+use serde_json::json;
+use tracing::{
+    Event, Subscriber,
+    field::{Field, Visit},
+    level_filters::LevelFilter,
+};
+use tracing_subscriber::{
+    Layer,
+    layer::{Context, SubscriberExt as _},
+};
+
+use crate::{Client, TestHost};
+
+type Line = BTreeMap<&'static str, String>;
+
+/// The error lines of a log. Clones are one.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<Line>>>);
+
+struct Fields<'a>(&'a mut Line);
+
+impl Visit for Fields<'_> {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.0.insert(field.name(), format!("{value:?}"));
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.0.insert(field.name(), value.to_owned());
+    }
+}
+
+impl<S: Subscriber> Layer<S> for Log {
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        let mut line = Line::new();
+        event.record(&mut Fields(&mut line));
+        self.0.lock().unwrap().push(line);
+    }
+}
+
+/// A server whose account may read column `id` of table `t` alone, where policy permits all of it.
+async fn half_granted() -> PalisadeServer {
+    let cluster = PostgresServer::start_shared().unwrap();
+    let database = cluster.fresh_database("incidents").unwrap();
+    let script = "CREATE TABLE t (id int PRIMARY KEY, b int); \
+         CREATE ROLE reads_ids LOGIN NOINHERIT; GRANT SELECT (id) ON t TO reads_ids; \
+         ALTER ROLE reads_ids SET default_transaction_read_only = on;";
+    cluster.query(&database, script).unwrap();
+    let config = PostgresConfig::from_url(&cluster.url_as("reads_ids", &database)).unwrap();
+    let backend = PostgresBackend::connect(config).await.unwrap();
+    let sources = PolicySources {
+        policies: vec![PolicyFile {
+            name: "p.cedar".to_owned(),
+            text: "permit (principal, action, resource);".to_owned(),
+        }],
+        ..PolicySources::default()
+    };
+    let firewall = Firewall::builder(backend.catalog().clone(), sources)
+        .build()
+        .unwrap();
+    let host = Arc::new(TestHost::default());
+    let guard = Guard::new(Arc::new(firewall), backend, host, Arc::new(NoAudit));
+    let options = ServeOptions {
+        transport: palisade::session::Transport::Stdio,
+        principal: Principal::new("Agent", "default").into(),
+        connection: "test".to_owned(),
+        writable: false,
+    };
+    PalisadeServer::new(Arc::new(guard), options)
+}
+
+/// The agent is told that the log has the grant, so that the log must have it.
+#[tokio::test]
+async fn the_log_has_the_grant_that_is_missing() {
+    let log = Log::default();
+    let lines = log.clone().with_filter(LevelFilter::ERROR);
+    // The server runs on this test's thread.
+    let logging = tracing::subscriber::set_default(tracing_subscriber::registry().with(lines));
+    let mut client = Client::connect(half_granted().await);
+    client.initialize().await;
+    let answered = client
+        .call("query", json!({"sql": "SELECT id FROM t"}))
+        .await;
+    assert_eq!(answered["isError"], false, "{answered}");
+    let refused = client
+        .refused("query", json!({"sql": "SELECT b FROM t"}))
+        .await;
+    client.stop().await;
+    drop(logging);
+
+    assert_eq!(refused["code"], "database.not-granted", "{refused}");
+    assert!(!refused.to_string().contains("GRANT SELECT"), "{refused}");
+    let lines = log.0.lock().unwrap();
+    let line = lines
+        .iter()
+        .find(|line| line.get("incident").map(String::as_str) == refused["incident"].as_str())
+        .unwrap_or_else(|| panic!("{refused} is not among {lines:?}"));
+    assert_eq!(line["code"], "database.not-granted");
+    let grant = "GRANT SELECT (\"b\") ON public.t TO \"reads_ids\";";
+    assert!(line["detail"].ends_with(grant), "{line:?}");
+}
