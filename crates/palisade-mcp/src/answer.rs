@@ -12,7 +12,7 @@ use rmcp::model::{CallToolResult, ContentBlock, MetaObject};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::declare::ToolName;
+use crate::tool_name::ToolName;
 
 /// Bytes of an answer about names as JSON; a larger one is refused.
 const MAX_ANSWER_BYTES: usize = 1024 * 1024;

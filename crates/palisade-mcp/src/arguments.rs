@@ -9,9 +9,9 @@ use serde_json::Value;
 
 use crate::{
     change_tools::{ChangeToolCall, MAX_REASON, read_id},
-    declare::ToolName,
     lists::{Detail, Scope},
     past_tools::{PastToolCall, read_moment},
+    tool_name::ToolName,
 };
 
 /// Rows an answer has if the caller names no limit.
@@ -167,6 +167,17 @@ fn statement(arguments: JsonObject) -> Result<StatementCall, Rejection> {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawNothing {}
+
+/// What a tool lists.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Listing {
+    Schemas,
+    Tables,
+    Objects,
+    Permissions,
+    Definitions,
+    Templates,
+}
 
 /// A call of a tool that lists.
 #[derive(Debug)]
@@ -664,15 +675,10 @@ fn history(arguments: JsonObject) -> Result<PastToolCall, Rejection> {
 /// What a call has for its tool.
 #[derive(Debug)]
 pub(crate) enum Call {
-    ListSchemas(ListCall),
-    ListTables(ListCall),
-    SearchObjects(ListCall),
-    PolicyExplain(ListCall),
+    List(Listing, ListCall),
     DescribeTable(DescribeCall),
     ExplainQuery(StatementCall),
     PolicyTest(StatementCall),
-    SchemaDump(ListCall),
-    ListTemplates(ListCall),
     RunTemplate(TemplateCall),
     Query(QueryCall),
     Execute(ExecuteCall),
@@ -684,11 +690,15 @@ impl Call {
     /// Reads the arguments of `tool`.
     pub(crate) fn read(tool: ToolName, arguments: JsonObject) -> Result<Self, Rejection> {
         match tool {
-            ToolName::ListSchemas => page(arguments).map(Self::ListSchemas),
-            ToolName::ListTables => tables(arguments).map(Self::ListTables),
-            ToolName::ListViews => views(arguments).map(Self::ListTables),
-            ToolName::SearchObjects => search(arguments).map(Self::SearchObjects),
-            ToolName::PolicyExplain => page(arguments).map(Self::PolicyExplain),
+            ToolName::ListSchemas => page(arguments).map(|call| Self::List(Listing::Schemas, call)),
+            ToolName::ListTables => tables(arguments).map(|call| Self::List(Listing::Tables, call)),
+            ToolName::ListViews => views(arguments).map(|call| Self::List(Listing::Tables, call)),
+            ToolName::SearchObjects => {
+                search(arguments).map(|call| Self::List(Listing::Objects, call))
+            }
+            ToolName::PolicyExplain => {
+                page(arguments).map(|call| Self::List(Listing::Permissions, call))
+            }
             ToolName::DescribeTable => describe(arguments).map(Self::DescribeTable),
             // It is of the server, and answered before a connection is chosen.
             ToolName::ListDatabases => {
@@ -696,8 +706,12 @@ impl Call {
             }
             ToolName::ExplainQuery => plan(arguments).map(Self::ExplainQuery),
             ToolName::PolicyTest => statement(arguments).map(Self::PolicyTest),
-            ToolName::SchemaDump => dump(arguments).map(Self::SchemaDump),
-            ToolName::ListTemplates => page(arguments).map(Self::ListTemplates),
+            ToolName::SchemaDump => {
+                dump(arguments).map(|call| Self::List(Listing::Definitions, call))
+            }
+            ToolName::ListTemplates => {
+                page(arguments).map(|call| Self::List(Listing::Templates, call))
+            }
             ToolName::RunTemplate => template(arguments).map(Self::RunTemplate),
             ToolName::Query => query(arguments).map(Self::Query),
             ToolName::Execute => execute(arguments).map(Self::Execute),
@@ -738,15 +752,10 @@ impl Call {
     pub(crate) fn may_be_tried(&self) -> bool {
         match self {
             Self::Execute(_) | Self::Change(_) | Self::Past(_) => false,
-            Self::ListSchemas(_)
-            | Self::ListTables(_)
-            | Self::SearchObjects(_)
-            | Self::PolicyExplain(_)
+            Self::List(_, _)
             | Self::DescribeTable(_)
             | Self::ExplainQuery(_)
             | Self::PolicyTest(_)
-            | Self::SchemaDump(_)
-            | Self::ListTemplates(_)
             | Self::RunTemplate(_)
             | Self::Query(_) => true,
         }
@@ -760,16 +769,8 @@ impl Call {
             | Self::Query(_)
             | Self::ExplainQuery(_)
             | Self::PolicyTest(_) => true,
-            Self::ListSchemas(_)
-            | Self::SchemaDump(_)
-            | Self::ListTables(_)
-            | Self::SearchObjects(_)
-            | Self::PolicyExplain(_)
-            | Self::DescribeTable(_)
-            // Its statements are records of their own beside the call's.
-            | Self::Change(_)
-            | Self::Past(_)
-            | Self::ListTemplates(_) => false,
+            // The statements of a change are records of their own beside the call's.
+            Self::List(_, _) | Self::DescribeTable(_) | Self::Change(_) | Self::Past(_) => false,
         }
     }
 
@@ -783,13 +784,8 @@ impl Call {
             | Self::Query(_)
             | Self::ExplainQuery(_)
             | Self::PolicyTest(_)
-            | Self::ListSchemas(_)
-            | Self::SchemaDump(_)
-            | Self::ListTables(_)
-            | Self::SearchObjects(_)
-            | Self::PolicyExplain(_)
-            | Self::DescribeTable(_)
-            | Self::ListTemplates(_) => false,
+            | Self::List(_, _)
+            | Self::DescribeTable(_) => false,
         }
     }
 
@@ -801,15 +797,10 @@ impl Call {
             Self::Execute(_)
             | Self::Change(_)
             | Self::Past(_)
-            | Self::ListSchemas(_)
-            | Self::ListTables(_)
-            | Self::SearchObjects(_)
-            | Self::PolicyExplain(_)
+            | Self::List(_, _)
             | Self::DescribeTable(_)
             | Self::ExplainQuery(_)
-            | Self::PolicyTest(_)
-            | Self::SchemaDump(_)
-            | Self::ListTemplates(_) => false,
+            | Self::PolicyTest(_) => false,
         }
     }
 
@@ -821,12 +812,7 @@ impl Call {
             Params::Named(values) => named_bytes(values),
         };
         match self {
-            Self::ListSchemas(call)
-            | Self::ListTemplates(call)
-            | Self::SchemaDump(call)
-            | Self::ListTables(call)
-            | Self::SearchObjects(call)
-            | Self::PolicyExplain(call) => {
+            Self::List(_, call) => {
                 let Scope {
                     schema,
                     pattern,

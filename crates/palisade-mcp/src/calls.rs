@@ -26,10 +26,9 @@ use tracing::{Instrument as _, Span};
 
 use crate::{
     answer::{self, Context, Offered, Templates},
-    arguments::{Call, ListCall, MAX_ROWS},
+    arguments::{Call, ListCall, Listing, MAX_ROWS},
     connections::{Connection, Recorder},
     cursor::Seals,
-    declare::ToolName,
     lists::{self, Page, Scope, ShownLimits},
     metadata,
     observe::{CallNotes, WAIT},
@@ -39,6 +38,7 @@ use crate::{
     refusals::{cancelled_call, internal, read_only, refusal, too_busy},
     running::Running,
     schema_dump,
+    tool_name::ToolName,
     tool_set::ToolSet,
     turn::Turns,
 };
@@ -284,7 +284,7 @@ impl Connection {
     ) -> Result<CallToolResult, Refusal> {
         let session = &asked.session;
         match call {
-            Call::ListSchemas(call) => {
+            Call::List(Listing::Schemas, call) => {
                 let relations = self.relations(session).await?;
                 let paged = self
                     .page("list_schemas", call, lists::digest(&relations), asked)
@@ -292,7 +292,7 @@ impl Connection {
                 let list = lists::schemas(&relations, paged.page, |at| paged.seal(at));
                 self.tell(&list.map_err(refusal)?)
             }
-            Call::ListTables(call) => {
+            Call::List(Listing::Tables, call) => {
                 let relations = self.relations(session).await?;
                 let paged = self
                     .page("list_tables", call, lists::digest(&relations), asked)
@@ -300,7 +300,7 @@ impl Connection {
                 let list = lists::tables(&relations, &call.scope, paged.page, |at| paged.seal(at));
                 self.tell(&list.map_err(refusal)?)
             }
-            Call::SearchObjects(call) => {
+            Call::List(Listing::Objects, call) => {
                 let relations = self.relations(session).await?;
                 let paged = self
                     .page("search_objects", call, lists::digest(&relations), asked)
@@ -308,7 +308,7 @@ impl Connection {
                 let list = lists::objects(&relations, &call.scope, paged.page, |at| paged.seal(at));
                 self.tell(&list.map_err(refusal)?)
             }
-            Call::PolicyExplain(call) => {
+            Call::List(Listing::Permissions, call) => {
                 let relations = self.relations(session).await?;
                 let changes = self.changes(asked)?;
                 let limits = self.guard.firewall().limits().clone();
@@ -359,7 +359,7 @@ impl Connection {
                 let described = described.on_page(paged.page, |at| paged.seal(at));
                 self.tell(&described.map_err(refusal)?)
             }
-            Call::SchemaDump(call) => {
+            Call::List(Listing::Definitions, call) => {
                 let relations = self.relations(session).await?;
                 let dialect = self.guard.firewall().catalog().dialect();
                 let paged = self
@@ -369,7 +369,7 @@ impl Connection {
                 let dump = schema_dump::dump(&relations, &call.scope, dialect, paged.page, seal);
                 self.tell(&dump.map_err(refusal)?)
             }
-            Call::ListTemplates(call) => {
+            Call::List(Listing::Templates, call) => {
                 let templates = self.guard.templates(session)?;
                 let names: Vec<&str> = templates.iter().map(|one| one.name.as_str()).collect();
                 let paged = self

@@ -5,20 +5,20 @@ use std::{collections::BTreeMap, time::Duration};
 use palisade::{
     answer::Form,
     code::Code,
-    guard::{ChangeCall, LookedAtChange, MAX_CHANGE_STATEMENTS, Refusal, TracedRow},
+    guard::{ChangeCall, LookedAtChange, Refusal, TracedRow},
     limits::Limits,
     rejection::Rejection,
     value::Params,
 };
-use rmcp::model::{CallToolResult, ContentBlock, JsonObject};
+use rmcp::model::{CallToolResult, ContentBlock};
 use serde_json::{Value, json};
 
 use crate::{
     answer,
     calls::Asked,
     connections::Connection,
-    declare::{ToolName, described_type, format, params, schema},
     refusals::{read_only, refusal},
+    tool_name::ToolName,
 };
 
 /// Characters of a change's id, and of a preview's.
@@ -89,22 +89,6 @@ impl ChangeToolCall {
         }
     }
 
-    /// Whether it is for those alone who may change something.
-    fn part(&self) -> PartInChanges {
-        match self {
-            Self::Propose { .. } | Self::Validate(_, _) | Self::Commit(_) | Self::Revert { .. } => {
-                PartInChanges::Proposer
-            }
-            Self::Approve { .. } => PartInChanges::Approver,
-            Self::Inspect(_, _)
-            | Self::Reject(_)
-            | Self::Compensate { .. }
-            | Self::List
-            | Self::Receipts(_)
-            | Self::Trace { .. } => PartInChanges::Both,
-        }
-    }
-
     /// Whether it shows something. The gate records such calls.
     pub(crate) fn is_reading(&self) -> bool {
         match self {
@@ -165,146 +149,6 @@ pub(crate) fn read_id(argument: &str, id: String) -> Result<String, Rejection> {
     }
 }
 
-/// Title, description, properties and required ones of a tool of changes.
-pub(crate) fn describe(
-    tool: ToolName,
-) -> Option<(
-    &'static str,
-    &'static str,
-    JsonObject,
-    &'static [&'static str],
-)> {
-    let change = || ("change", described_type("string", "Its id."));
-    let looked_at = "A change and what it does by now, for whoever proposed it or may approve it.";
-    Some(match tool {
-        ToolName::ProposeChange => {
-            let statement = json!({
-                "type": "object", "required": ["sql"], "additionalProperties": false,
-                "properties": {"sql": {"type": "string"}, "params": params()},
-            });
-            let statements = json!({
-                "type": "array", "items": statement, "minItems": 1, "maxItems": MAX_CHANGE_STATEMENTS,
-                "description": "In order, in one transaction.",
-            });
-            (
-                "Propose a change",
-                "Proposes INSERT, UPDATE and DELETE statements as one change. Nothing is run: validate_change shows what it does, \
-                 commit_change keeps it.",
-                schema([
-                    ("statements", statements),
-                    (
-                        "reason",
-                        described_type("string", "Why, for whoever approves it."),
-                    ),
-                    (
-                        "max_affected_rows",
-                        json!({"type": "integer", "minimum": 1, "description": "Of each statement."}),
-                    ),
-                ]),
-                &["statements"],
-            )
-        }
-        ToolName::ValidateChange => (
-            "Validate a change",
-            "Runs your change, shows each cell that is different, and takes it back.",
-            schema([change(), ("format", format())]),
-            &["change"],
-        ),
-        ToolName::InspectChange => (
-            "Inspect a change",
-            looked_at,
-            schema([change(), ("format", format())]),
-            &["change"],
-        ),
-        ToolName::ApproveChange => (
-            "Approve a change",
-            "Approves what inspect_change showed of a change that another principal proposed.",
-            schema([
-                change(),
-                (
-                    "preview",
-                    described_type("string", "The preview that you looked at, by its id."),
-                ),
-            ]),
-            &["change", "preview"],
-        ),
-        ToolName::RejectChange => (
-            "Reject a change",
-            "Rejects a change for good, or withdraws your own.",
-            schema([change()]),
-            &["change"],
-        ),
-        ToolName::CommitChange => (
-            "Commit a change",
-            "Keeps your change, if it does what was validated and, where that is demanded, approved.",
-            schema([change()]),
-            &["change"],
-        ),
-        ToolName::CompensateChange => (
-            "Undo a change",
-            "Proposes a change that undoes a committed one. Validate and commit it as any other.",
-            schema([change(), ("reason", described_type("string", "Why."))]),
-            &["change"],
-        ),
-        ToolName::RevertTable => (
-            "Set back a table",
-            "Proposes a change that sets a table back to how it was. Validate and commit it as any other.",
-            schema([
-                (
-                    "table",
-                    described_type("string", "Its name, or schema.name."),
-                ),
-                (
-                    "to",
-                    described_type("string", "A snapshot's name, or a time."),
-                ),
-                ("reason", described_type("string", "Why.")),
-            ]),
-            &["table", "to"],
-        ),
-        ToolName::ListChanges => (
-            "List changes",
-            "The changes that you proposed or may approve, newest first, and what can be done with each.",
-            schema([]),
-            &[],
-        ),
-        ToolName::ListReceipts => (
-            "List receipts",
-            "Receipts of committed changes that you may know of, newest first; or one of them.",
-            schema([("receipt", described_type("string", "Its id."))]),
-            &[],
-        ),
-        ToolName::Trace => (
-            "Trace a row",
-            "The receipts of all changes of one row, of a table of which you see every row.",
-            schema([
-                ("table", described_type("string", "Its table.")),
-                ("key", described_type("object", "Its primary key.")),
-            ]),
-            &["table", "key"],
-        ),
-        ToolName::DescribeTable
-        | ToolName::CreateSnapshot
-        | ToolName::DeleteSnapshot
-        | ToolName::DiffTable
-        | ToolName::ListHistory
-        | ToolName::ListSnapshots
-        | ToolName::Execute
-        | ToolName::ExplainQuery
-        | ToolName::ListDatabases
-        | ToolName::ListSchemas
-        | ToolName::ListTables
-        | ToolName::ListTemplates
-        | ToolName::ListViews
-        | ToolName::PolicyExplain
-        | ToolName::PolicyTest
-        | ToolName::Query
-        | ToolName::RunTemplate
-        | ToolName::SchemaDump
-        | ToolName::SearchObjects => return None,
-    })
-}
-
 impl Connection {
     /// Runs a call of a tool of changes. It reads and writes the state, which blocks.
     pub(crate) async fn call_changes(
@@ -313,11 +157,12 @@ impl Connection {
         asked: &Asked,
         limits: &Limits,
     ) -> Result<CallToolResult, Refusal> {
-        let may = match call.part() {
+        let part = call.tool().part_in_changes();
+        let may = part.is_some_and(|part| match part {
             PartInChanges::Proposer => asked.is_changeable,
             PartInChanges::Approver => asked.may_approve,
             PartInChanges::Both => asked.is_changeable || asked.may_approve,
-        };
+        });
         let guard = &self.guard;
         if !may {
             let refused = refusal(read_only(call.tool()));

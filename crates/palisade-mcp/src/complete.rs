@@ -6,9 +6,9 @@ use serde_json::Value;
 
 use crate::{
     connections::ARGUMENT,
-    declare::ToolName,
     prompts::{Completed, PromptName},
     resources,
+    tool_name::ToolName,
     tool_set::ToolSet,
 };
 

@@ -21,11 +21,11 @@ use serde_json::Value;
 use crate::{
     change_tools::PartInChanges,
     cursor::Seals,
-    declare::ToolName,
     late::{Late, LateConnection},
     options::{Asker, PrincipalSource, ServeOptions, session_of},
     queue::Queue,
     template_tools::TemplateTool,
+    tool_name::ToolName,
 };
 
 /// Characters of a connection's name.

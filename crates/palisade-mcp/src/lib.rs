@@ -92,6 +92,7 @@ mod streams;
 mod tasks;
 mod template_clashes;
 mod template_tools;
+mod tool_name;
 mod tool_set;
 mod turn;
 mod watch;

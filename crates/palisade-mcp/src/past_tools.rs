@@ -10,15 +10,11 @@ use palisade::{
     rejection::Rejection,
     value::{Params, Value as Cell},
 };
-use rmcp::model::{CallToolResult, ContentBlock, JsonObject};
+use rmcp::model::{CallToolResult, ContentBlock};
 use serde_json::{Value, json};
 
 use crate::{
-    answer,
-    calls::Asked,
-    connections::Connection,
-    declare::{ToolName, described_type, format, schema},
-    refusals::refusal,
+    answer, calls::Asked, connections::Connection, declare::described_type, refusals::refusal,
 };
 
 /// Characters of a moment: a name or a time.
@@ -90,105 +86,6 @@ pub(crate) fn moment() -> Value {
         "string",
         "Read tables as they were: a snapshot's name, or a time as 2026-03-01T12:00:00Z.",
     )
-}
-
-/// Title, description, properties and required ones of a tool of the past.
-pub(crate) fn describe(
-    tool: ToolName,
-) -> Option<(
-    &'static str,
-    &'static str,
-    JsonObject,
-    &'static [&'static str],
-)> {
-    let name = || {
-        (
-            "name",
-            described_type("string", "Letters, digits, _ - and dots."),
-        )
-    };
-    Some(match tool {
-        ToolName::CreateSnapshot => (
-            "Take a snapshot",
-            "Gives this moment a name, as of which query reads tables that have a history.",
-            schema([name()]),
-            &["name"],
-        ),
-        ToolName::DeleteSnapshot => (
-            "Delete a snapshot",
-            "Takes the name off a snapshot of yours.",
-            schema([name()]),
-            &["name"],
-        ),
-        ToolName::ListSnapshots => (
-            "List snapshots",
-            "Names the moments as of which tables can be read, newest first.",
-            schema([]),
-            &[],
-        ),
-        ToolName::DiffTable => (
-            "Compare a table with its past",
-            "Each cell of a table that is different between two moments, or since one.",
-            schema([
-                (
-                    "table",
-                    described_type("string", "Its name, or schema.name."),
-                ),
-                (
-                    "from",
-                    described_type("string", "A snapshot's name, or a time."),
-                ),
-                ("to", described_type("string", "The same; now if left out.")),
-                ("format", format()),
-            ]),
-            &["table", "from"],
-        ),
-        ToolName::ListHistory => (
-            "List what became of a table or a row",
-            "Each cell of a table, or of one row of it, that became different, newest first.",
-            schema([
-                (
-                    "table",
-                    described_type("string", "Its name, or schema.name."),
-                ),
-                (
-                    "key",
-                    described_type("object", "A row's primary key; all rows if left out."),
-                ),
-                (
-                    "from",
-                    described_type("string", "Since when: a snapshot's name, or a time."),
-                ),
-                ("format", format()),
-            ]),
-            &["table"],
-        ),
-        ToolName::ApproveChange
-        | ToolName::CommitChange
-        | ToolName::CompensateChange
-        | ToolName::DescribeTable
-        | ToolName::Execute
-        | ToolName::ExplainQuery
-        | ToolName::InspectChange
-        | ToolName::ListChanges
-        | ToolName::ListDatabases
-        | ToolName::ListReceipts
-        | ToolName::ListSchemas
-        | ToolName::ListTables
-        | ToolName::ListTemplates
-        | ToolName::ListViews
-        | ToolName::PolicyExplain
-        | ToolName::PolicyTest
-        | ToolName::ProposeChange
-        | ToolName::Query
-        | ToolName::RejectChange
-        | ToolName::RevertTable
-        | ToolName::RunTemplate
-        | ToolName::SchemaDump
-        | ToolName::SearchObjects
-        | ToolName::Trace
-        | ToolName::ValidateChange => return None,
-    })
 }
 
 /// How a call reads rows that it answers in this form.

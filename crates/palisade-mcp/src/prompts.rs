@@ -9,7 +9,7 @@ use rmcp::{
 };
 use serde_json::Value;
 
-use crate::{connections::ARGUMENT, declare::ToolName, tool_set::ToolSet};
+use crate::{connections::ARGUMENT, tool_name::ToolName, tool_set::ToolSet};
 
 /// Characters of an argument.
 const MAX_ARGUMENT: usize = 4_000;

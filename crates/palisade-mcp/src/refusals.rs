@@ -6,7 +6,7 @@ use palisade::{
     rejection::Rejection,
 };
 
-use crate::{declare::ToolName, queue::Busy};
+use crate::{queue::Busy, tool_name::ToolName};
 
 pub(crate) fn refusal(rejection: Rejection) -> Refusal {
     Refusal::new(rejection)

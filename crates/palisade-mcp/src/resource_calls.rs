@@ -23,12 +23,12 @@ use crate::{
     arguments::Call,
     complete::{self, Wanted},
     connections::ARGUMENT,
-    declare::ToolName,
     metadata,
     prompts::{self, invalid},
     queue::TRIAL,
     resources::{self, Address},
     server::{LOOK, PalisadeServer, TTL_MS},
+    tool_name::ToolName,
     tool_set::ToolSet,
     watch::{
         Fingerprint, MAX_WATCHED, News, Seen, TIMED_LOOK, Watched, fingerprint, fingerprint_answer,

@@ -12,7 +12,7 @@ use rmcp::{
 };
 use serde_json::{Value, json};
 
-use crate::{connections::ARGUMENT, declare::ToolName, tool_set::ToolSet};
+use crate::{connections::ARGUMENT, tool_name::ToolName, tool_set::ToolSet};
 
 /// What all URIs begin with.
 const ROOT: &str = "palisade://databases";

@@ -4,7 +4,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use palisade::{did_you_mean, tool_names::ToolNames};
 
-use crate::declare::ToolName;
+use crate::tool_name::ToolName;
 
 /// The tools that an operator lets a server offer. What is left out is neither listed nor called.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -408,16 +408,11 @@ fn describe(call: &Call, session: &Session, connection: &str) -> Option<String> 
             format!("the plan of {}", call.sql),
             spell_params(&call.params),
         ),
-        Call::ListSchemas(_)
-        | Call::ListTables(_)
-        | Call::SearchObjects(_)
-        | Call::SchemaDump(_)
+        Call::List(_, _)
         | Call::PolicyTest(_)
-        | Call::PolicyExplain(_)
         | Call::DescribeTable(_)
         | Call::Change(_)
-        | Call::Past(_)
-        | Call::ListTemplates(_) => return None,
+        | Call::Past(_) => return None,
     };
     let params = match params.as_str() {
         "" => String::new(),
