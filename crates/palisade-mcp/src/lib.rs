@@ -20,6 +20,10 @@
 //! | `compensate_change` | proposes a change that undoes a committed one |
 //! | `list_receipts`, `trace` | what was committed, and what happened to a row |
 //! | `list_changes`, `inspect_change`, `approve_change`, `reject_change` | the same for whoever may approve it |
+//! | `list_templates`, `run_template` | statements that the operator prepared, where the principal may run any |
+//! | `create_snapshot`, `delete_snapshot`, `list_snapshots` | moments with a name, as of which `query` reads, where a table has a history |
+//! | `diff_table`, `list_history` | what is different between two moments, and what became of a table or a row |
+//! | `revert_table` | proposes a change that sets a table back to how it was |
 //!
 //! Resources say the same of names by URI, as calls of these tools. Prompts teach their use. Arguments are completed with names that
 //! the caller may see, and clients are told of resources that they watch.

@@ -228,3 +228,19 @@ impl Serialize for ToolName {
         serializer.serialize_str(self.name())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::ToolName;
+
+    /// The first cells of the table on the crate's page.
+    #[test]
+    fn the_page_of_the_crate_names_each_tool_once() {
+        let page = include_str!("lib.rs").lines();
+        let cells = page.filter_map(|line| line.strip_prefix("//! | `")?.split("` |").next());
+        let mut named: Vec<&str> = cells.flat_map(|cell| cell.split("`, `")).collect();
+        named.sort_unstable();
+        let declared: Vec<&str> = ToolName::ALL.iter().map(|tool| tool.name()).collect();
+        assert_eq!(named, declared);
+    }
+}
