@@ -12,13 +12,14 @@ use palisade_state::ApprovalStore;
 use serde_json::{Value, json};
 
 use crate::{
-    access_token_args::{
-        CreateArguments, ListArguments, RevokeArguments, TokenCommand, TokenFileArguments,
+    args::{
+        Format,
+        access_token::{
+            CreateArguments, ListArguments, RevokeArguments, TokenCommand, TokenFileArguments,
+        },
     },
-    args::Format,
-    config::ConfigFile,
+    config::{ConfigFile, http::TokenPlace},
     exit::{Exit, Failure},
-    http_config::TokenPlace,
     output,
 };
 

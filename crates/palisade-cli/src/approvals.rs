@@ -17,10 +17,14 @@ use palisade_state::{ApprovalStore, ApproveError, OperatorKey, WaitingRequest};
 use serde_json::json;
 
 use crate::{
-    approvals_args::{ApprovalsArguments, ApproveArguments, StateArguments},
-    approvals_config::{ApprovalSetup, STATE_FILE, STATE_LINE},
-    args::Format,
-    config::ConfigFile,
+    args::{
+        Format,
+        approvals::{ApprovalsArguments, ApproveArguments, StateArguments},
+    },
+    config::{
+        ConfigFile,
+        approvals::{ApprovalSetup, STATE_FILE, STATE_LINE},
+    },
     exit::{Exit, Failure},
     key_file,
     secret::Secret,

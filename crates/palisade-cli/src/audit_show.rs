@@ -13,8 +13,10 @@ use palisade_scan::spell_out;
 use serde_json::Value;
 
 use crate::{
-    args::Format,
-    audit_args::{AuditShowArguments, Decision},
+    args::{
+        Format,
+        audit::{AuditShowArguments, Decision},
+    },
     exit::{Exit, Failure},
 };
 

@@ -12,9 +12,8 @@ use serde_json::{Value, json};
 
 use crate::{
     anchors_sent,
-    args::Format,
-    audit_args::AuditVerifyArguments,
-    audit_config::read_key,
+    args::{Format, audit::AuditVerifyArguments},
+    config::audit::read_key,
     exit::{Exit, Failure},
     key_file, output,
     secret::Secret,

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use palisade::code::{Code, Fault};
 
-use crate::config_fault::ConfigFault;
+use crate::config::fault::ConfigFault;
 
 /// The exit codes of every command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

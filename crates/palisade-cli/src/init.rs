@@ -20,7 +20,7 @@ use palisade_host::PolicyFolder;
 use serde_json::json;
 
 use crate::{
-    args::{Format, PolicyArguments, SecretArguments},
+    args::{Format, PolicyArguments, SecretArguments, policy::InitArguments},
     database::{Access, Database},
     database_name::{CatalogSource, stem},
     exit::{Exit, Failure},
@@ -29,11 +29,10 @@ use crate::{
     init_proposals::{self, Proposal, quote_name},
     output,
     policies::{self, STARTER},
-    policy_test::{not_loaded, not_run, replace},
+    policy::test::{not_loaded, not_run, replace},
     progress::ProgressLine,
     setup::{Setup, require_dialect},
     unreadable,
-    workbench_args::InitArguments,
 };
 
 const CONFIGURATION_HEAD: &str = "\

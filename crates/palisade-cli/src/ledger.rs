@@ -16,11 +16,13 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::{
-    args::Format,
+    args::{
+        Format,
+        ledger::{LedgerCommand, LedgerPruneArguments, LedgerShowArguments, LedgerTraceArguments},
+    },
     changes::{self, args::PlaceArguments},
     database::{Access, Database},
     exit::{Exit, Failure},
-    ledger_args::{LedgerCommand, LedgerPruneArguments, LedgerShowArguments, LedgerTraceArguments},
     output,
     query::Gate,
     setup::Setup,

@@ -20,39 +20,25 @@
 mod absent;
 #[cfg_attr(not(feature = "http"), path = "absent/access_token.rs")]
 mod access_token;
-mod access_token_args;
 mod account;
 mod anchors_sent;
 mod answer;
 mod approvals;
-mod approvals_args;
-mod approvals_config;
 mod args;
 mod asked_statements;
-mod audit_args;
-mod audit_config;
 mod audit_show;
 mod audit_verify;
 mod batch;
 #[cfg_attr(not(all(feature = "broker", unix)), path = "absent/broker.rs")]
 mod broker;
-mod broker_args;
-mod broker_config;
-mod budget_config;
 mod bundle;
-mod bundle_args;
-mod bundle_config;
 mod candidate_log;
 mod changed_lines;
 mod changes;
 mod check;
-mod clients_config;
 mod commands;
 mod completions;
 mod config;
-mod config_args;
-mod config_command;
-mod config_fault;
 #[cfg_attr(not(feature = "http"), path = "absent/connector.rs")]
 mod connector;
 mod counts;
@@ -66,58 +52,35 @@ mod explain;
 mod file_schemas;
 mod grid;
 mod history;
-mod history_config;
 mod host;
-mod http_config;
 mod human;
 mod init;
 mod init_proposals;
 mod json;
 mod key_file;
 mod ledger;
-mod ledger_args;
 #[cfg_attr(not(feature = "lsp"), path = "absent/lsp.rs")]
 mod lsp;
-mod lsp_args;
 mod manual_pages;
 mod mcp_config;
-mod metrics_config;
 #[cfg_attr(not(feature = "mysql"), path = "absent/mysql.rs")]
 mod mysql;
 mod needs;
 mod notice;
-mod oauth_config;
 #[cfg_attr(not(feature = "otlp"), path = "absent/otlp.rs")]
 mod otlp;
 mod output;
 mod page;
 mod policies;
 mod policy;
-mod policy_access;
-mod policy_bundle;
-mod policy_check;
-mod policy_diff;
-mod policy_diff_rows;
-mod policy_fix;
-mod policy_fmt;
-mod policy_generate;
-mod policy_learn;
-mod policy_lock;
-mod policy_promote;
-mod policy_prove;
-mod policy_repl;
-mod policy_request;
-mod policy_test;
 #[cfg_attr(not(feature = "postgres"), path = "absent/postgres.rs")]
 mod postgres;
 #[cfg_attr(not(feature = "http"), path = "absent/probe.rs")]
 mod probe;
-mod probe_args;
 mod progress;
 mod query;
 mod run;
 mod scan;
-mod scan_config;
 mod secret;
 mod serve;
 #[cfg_attr(not(feature = "http"), path = "absent/serve_http.rs")]
@@ -137,24 +100,19 @@ mod statements;
 mod step_needs;
 mod tables;
 mod target;
-mod telemetry_config;
 mod unreadable;
 mod watch;
-mod watch_config;
 mod weakness;
 #[cfg_attr(not(feature = "webhook"), path = "absent/webhook.rs")]
 mod webhook;
-mod webhook_config;
 mod what_page;
-mod workbench_args;
 
 use std::{io::Write as _, process::ExitCode};
 
 use clap::Parser as _;
 
 use crate::{
-    args::{Arguments, AuditCommand, Command},
-    broker_args::RelayArguments,
+    args::{Arguments, AuditCommand, Command, broker::RelayArguments},
     database::Access,
     exit::{Exit, Failure},
 };
@@ -215,7 +173,7 @@ fn run() -> Result<Exit, Failure> {
         Command::Relay(arguments) => broker::relay(arguments),
         Command::Sandbox(arguments) => broker::sandbox(arguments),
         Command::McpConfig(arguments) => mcp_config::run(arguments),
-        Command::Config(command) => config_command::run(command),
+        Command::Config(command) => config::command::run(command),
         Command::Changes(command) => changes::run(command),
         Command::Ledger(command) => ledger::run(command),
         Command::History(command) => history::run(command),

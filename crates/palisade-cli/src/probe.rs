@@ -5,8 +5,8 @@ use std::{io::Write as _, time::Duration};
 use ureq::tls::TlsConfig;
 
 use crate::{
+    args::probe::ProbeArguments,
     exit::{Exit, Failure},
-    probe_args::ProbeArguments,
 };
 
 /// Asks once. A server that is not well is exit code 1.

@@ -26,12 +26,15 @@ use tracing_subscriber::{
 };
 
 use crate::{
-    approvals_config::STATE_LINE,
     args::{PolicyArguments, SecretArguments, ServeArguments},
-    audit_config::AuditArguments,
     broker::{self, BrokerDoor},
     bundle,
-    config::ConfigFile,
+    config::{
+        self, ConfigFile,
+        approvals::STATE_LINE,
+        audit::AuditArguments,
+        watch::{Served, Watched},
+    },
     counts::Counts,
     database::{Access, Database},
     database_name::Source,
@@ -44,7 +47,6 @@ use crate::{
     standing,
     start::Start,
     watch,
-    watch_config::{self, Served, Watched},
 };
 
 /// Runs the command until the client goes away.
@@ -147,7 +149,7 @@ fn serve(arguments: &ServeArguments, mut door: Door) -> Result<Exit, Failure> {
     };
     let warmed = runtime.spawn(start.clone().warm(server.clone()));
     if let Some((text, path)) = configuration {
-        drop(runtime.spawn(watch_config::configuration(Watched {
+        drop(runtime.spawn(config::watch::configuration(Watched {
             path,
             text,
             tools: arguments.tools,

@@ -14,12 +14,14 @@ use tokio::{net::TcpListener, task::JoinHandle};
 use crate::{
     access_token::open_tokens,
     bundle,
-    clients_config::ClientsSetup,
-    config::ConfigFile,
+    config::{
+        ConfigFile,
+        clients::ClientsSetup,
+        http::HttpSetup,
+        oauth::{IssuerSetup, OauthSetup},
+    },
     counts::Counts,
     exit::Failure,
-    http_config::HttpSetup,
-    oauth_config::{IssuerSetup, OauthSetup},
 };
 
 /// Whether tokens may be signed by the algorithm of this name.

@@ -19,20 +19,18 @@ use palisade_host::AuditFile;
 use palisade_mcp::AnswerSize;
 
 use crate::{
-    approvals_config::ApprovalSetup,
     args::{PolicyArguments, SecretArguments},
-    audit_config::AuditArguments,
     bundle::{self, BundleFeed},
-    bundle_config::PolicySetup,
     candidate_log::CandidateLog,
-    config::{Config, ConfigFile, OfferedTools},
+    config::{
+        Config, ConfigFile, OfferedTools, approvals::ApprovalSetup, audit::AuditArguments,
+        bundle::PolicySetup, history::EVERY, scan::Scanning,
+    },
     counts::Counts,
     database::{Access, Database, catalog_of_schema},
     database_name::{CatalogSource, Source},
     exit::Failure,
-    history_config::EVERY,
     policies::Policies,
-    scan_config::Scanning,
     secret::Secret,
     target::Target,
     webhook::Webhook,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use palisade_corpus::{PolicyTests, Proofs, Properties, ProveError};
 use palisade_prove::Solver;
 
-use crate::{exit::Failure, workbench_args::ProveArguments};
+use crate::{args::policy::ProveArguments, exit::Failure};
 
 /// Asks the solver about each property. A failure is what keeps it from being asked at all.
 pub(crate) fn prove_any(

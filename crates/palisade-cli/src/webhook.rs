@@ -15,8 +15,8 @@ use palisade_host::{Closing, Outbox};
 use sha2::Sha256;
 
 use crate::{
-    exit::Failure, key_file::SECRET_BYTES, notice::Notice, secret::Password,
-    webhook_config::WebhookSetup,
+    config::webhook::WebhookSetup, exit::Failure, key_file::SECRET_BYTES, notice::Notice,
+    secret::Password,
 };
 
 /// Notices that wait to be sent; a further one is given up.

@@ -1,7 +1,7 @@
 //! Access tokens, where the server over HTTP was not built in.
 
 use crate::{
-    access_token_args::TokenCommand,
+    args::access_token::TokenCommand,
     exit::{Exit, Failure},
     serve_http::absent,
 };

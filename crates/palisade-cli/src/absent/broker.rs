@@ -6,7 +6,7 @@ use palisade::session::Principal;
 use palisade_mcp::{PalisadeServer, PrincipalSource};
 
 use crate::{
-    broker_args::{BrokerArguments, LoadArguments, RelayArguments, SandboxArguments},
+    args::broker::{BrokerArguments, LoadArguments, RelayArguments, SandboxArguments},
     database::Database,
     exit::{Exit, Failure},
     setup::Setup,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::{
     bundle::Fetched,
-    bundle_config::{BundleSetup, BundleSource},
+    config::bundle::{BundleSetup, BundleSource},
     exit::Failure,
 };
 

@@ -1,8 +1,8 @@
 //! The language server, where it was not built in.
 
 use crate::{
+    args::lsp::LspArguments,
     exit::{Exit, Failure},
-    lsp_args::LspArguments,
 };
 
 pub(crate) fn run(_: &LspArguments) -> Result<Exit, Failure> {

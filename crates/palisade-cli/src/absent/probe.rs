@@ -1,8 +1,8 @@
 //! The probe of a server over HTTP, where that was not built in.
 
 use crate::{
+    args::probe::ProbeArguments,
     exit::{Exit, Failure},
-    probe_args::ProbeArguments,
     serve_http::absent,
 };
 

@@ -2,7 +2,7 @@
 
 use palisade_corpus::{PolicyTests, Proofs, Properties, ProveError};
 
-use crate::{exit::Failure, workbench_args::ProveArguments};
+use crate::{args::policy::ProveArguments, exit::Failure};
 
 pub(crate) fn prove_any(
     _: &ProveArguments,

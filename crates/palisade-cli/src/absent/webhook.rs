@@ -1,6 +1,6 @@
 //! The webhook of approvals, where it was not built in.
 
-use crate::{exit::Failure, notice::Notice, webhook_config::WebhookSetup};
+use crate::{config::webhook::WebhookSetup, exit::Failure, notice::Notice};
 
 /// What would tell people outside.
 #[derive(Debug)]

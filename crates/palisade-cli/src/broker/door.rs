@@ -11,8 +11,7 @@ use palisade_mcp::{Asker, PalisadeServer, PrincipalSource};
 
 use crate::{
     broker::{layout, stores::equip},
-    broker_config::BrokerSetup,
-    config::ConfigFile,
+    config::{ConfigFile, broker::BrokerSetup},
     database::Database,
     exit::Failure,
     setup::Setup,

@@ -3,13 +3,13 @@
 use palisade_broker::hide_memory;
 
 use crate::{
+    args::broker::LoadArguments,
     broker::{
         door::{identify, refuse},
         layout,
         stores::Store,
         terminal::Terminal,
     },
-    broker_args::LoadArguments,
     config::{Config, ConfigFile},
     database::{Access, Database},
     exit::{Exit, Failure},

@@ -24,10 +24,11 @@ use palisade_host::Machine;
 use serde_json::Value;
 
 use crate::{
-    args::Format,
-    broker_args::{BrokerArguments, BrokerCommand, EndArguments, StatusArguments},
-    broker_config::BrokerSetup,
-    config::ConfigFile,
+    args::{
+        Format,
+        broker::{BrokerArguments, BrokerCommand, EndArguments, StatusArguments},
+    },
+    config::{ConfigFile, broker::BrokerSetup},
     exit::{Exit, Failure},
     output, serve,
 };

@@ -3,14 +3,16 @@
 use std::path::{Path, PathBuf};
 
 use crate::{
-    audit_config::AuditSetup,
-    bundle_config::{BundleSource, PolicySetup},
-    clients_config::ClientsSetup,
-    config::{Config, ConfigFile},
+    config::{
+        Config, ConfigFile,
+        audit::AuditSetup,
+        bundle::{BundleSource, PolicySetup},
+        clients::ClientsSetup,
+        http::{HttpSetup, TokenPlace},
+        oauth::OauthSetup,
+    },
     database::Database,
-    http_config::{HttpSetup, TokenPlace},
     key_file::name_key_file,
-    oauth_config::OauthSetup,
     secret::Secret,
 };
 

@@ -9,7 +9,7 @@ use palisade_broker::{AskError, Reach, RelayError, RelayOptions, run_relay};
 use rustix::event::{PollFd, PollFlags, poll};
 
 use crate::{
-    broker_args::RelayArguments,
+    args::broker::RelayArguments,
     exit::{Exit, Failure},
 };
 

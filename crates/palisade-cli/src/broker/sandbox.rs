@@ -8,13 +8,13 @@ use std::{
 };
 
 use crate::{
+    args::broker::SandboxArguments,
     broker::{
         hand_in::Channel,
         landlock::{Enforced, OpenPaths, confine},
         layout,
         own_paths::list_own_paths,
     },
-    broker_args::SandboxArguments,
     config::ConfigFile,
     exit::{Exit, Failure},
     output, serve,

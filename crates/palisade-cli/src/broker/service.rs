@@ -6,8 +6,8 @@ use palisade_broker::CredentialStore;
 
 use super::plist::print_plist;
 use crate::{
+    args::broker::ServiceArguments,
     broker::{door::identify, load::find_target},
-    broker_args::ServiceArguments,
     config::ConfigFile,
     exit::{Exit, Failure},
     output,

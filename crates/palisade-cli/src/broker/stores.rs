@@ -9,8 +9,8 @@ use palisade_broker::{
 use zeroize::Zeroizing;
 
 use crate::{
+    args::broker::StoreKind,
     broker::door::refuse,
-    broker_args::StoreKind,
     exit::Failure,
     secret::{CREDENTIALS, Password, Secret},
     target::Target,

@@ -12,9 +12,11 @@ use ureq::tls::{PemItem, RootCerts, TlsConfig, parse_pem};
 
 use crate::{
     bundle::{Fetched, registry},
-    bundle_config::{BundleSetup, BundleSource},
+    config::{
+        bundle::{BundleSetup, BundleSource},
+        telemetry::find_host,
+    },
     exit::Failure,
-    telemetry_config::find_host,
 };
 
 /// How long an answer may take from its first byte to its last.

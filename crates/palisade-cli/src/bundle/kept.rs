@@ -11,7 +11,7 @@ use std::{
 use palisade::policy::PolicyOrigin;
 use palisade_host::BUNDLE_LIMIT;
 
-use crate::{bundle::Pulled, bundle_config::BundleSetup, exit::Failure};
+use crate::{bundle::Pulled, config::bundle::BundleSetup, exit::Failure};
 
 /// Where bundles of one name are kept.
 pub(super) struct Kept {

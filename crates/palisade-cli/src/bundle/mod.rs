@@ -31,7 +31,7 @@ pub(crate) use kept::read_file;
 
 use crate::{
     bundle::{fetch::Fetcher, kept::Kept},
-    bundle_config::{BundleSetup, BundleSource},
+    config::bundle::{BundleSetup, BundleSource},
     exit::Failure,
     policies::Policies,
     watch::{Hangups, every},

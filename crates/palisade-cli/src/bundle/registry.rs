@@ -11,7 +11,7 @@ use crate::{
         Fetched,
         fetch::{Fetcher, Reply, Request},
     },
-    bundle_config::RegistryPlace,
+    config::bundle::RegistryPlace,
 };
 
 /// The kind of manifest that is read.

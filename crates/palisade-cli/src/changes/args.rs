@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 
 use crate::{
     args::{Format, PolicyArguments, SecretArguments},
-    audit_config::AuditArguments,
+    config::audit::AuditArguments,
     database::Database,
     database_name::Source,
     exit::Failure,

@@ -14,8 +14,8 @@ use palisade::{
 
 use crate::{
     args::{Format, PolicyArguments, SecretArguments},
-    audit_config::AuditArguments,
     changes::{Desk, args::PlaceArguments, print},
+    config::audit::AuditArguments,
     exit::{Exit, Failure},
     human::{self, Paint},
     output, sqlite,

@@ -22,7 +22,7 @@ use crate::{
     exit::{Exit, Failure},
     host::now,
     output,
-    policy_test::replace,
+    policy::test::replace,
     setup::Setup,
     statements,
 };

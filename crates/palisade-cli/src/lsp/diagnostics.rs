@@ -5,7 +5,7 @@ use palisade::policy::{PolicyProblem, Rule};
 
 use crate::{
     lsp::positions::{find_position, find_range},
-    policy_check::problem_code,
+    policy::check::problem_code,
 };
 
 /// What the editor shows as the origin.

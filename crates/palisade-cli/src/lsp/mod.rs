@@ -33,6 +33,7 @@ use serde_json::{Value, json};
 
 use crate::{
     STACK,
+    args::lsp::LspArguments,
     exit::{Exit, Failure},
     lsp::{
         checks::run_checks,
@@ -43,7 +44,6 @@ use crate::{
         requests::{Answerer, METHODS, Question},
         trials::run_trials,
     },
-    lsp_args::LspArguments,
 };
 
 /// The server, and how far the conversation is.

@@ -6,10 +6,7 @@ use palisade::dialect::Dialect;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::{
-    args::{SecretArguments, dialect},
-    lsp_args::LspArguments,
-};
+use crate::args::{SecretArguments, dialect, lsp::LspArguments};
 
 /// Which folder is looked at, over which tables. Paths are from the workspace's folder.
 #[derive(Debug, Default)]

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::{
     lsp::{diagnostics::describe_problem, positions::find_range, state::Analysis},
-    policy_fix::find_cut,
+    policy::fix::find_cut,
 };
 
 /// The kind of action that mends a whole file.

@@ -10,8 +10,7 @@ use palisade_corpus::SECRET;
 
 use crate::{
     args::PolicyArguments,
-    bundle_config::PolicySetup,
-    config::{Config, ConfigFile},
+    config::{Config, ConfigFile, bundle::PolicySetup},
     database::{Database, catalog_of_schema},
     database_name::{CatalogSource, Source},
     exit::Failure,

@@ -14,20 +14,20 @@ use serde_json::{Value, json};
 use crate::{desk::Desk, serve::Client};
 
 const CONFIG: &str = concat!(
-    include_str!("../../../src/config.rs"),
-    include_str!("../../../src/approvals_config.rs"),
-    include_str!("../../../src/audit_config.rs"),
-    include_str!("../../../src/webhook_config.rs"),
-    include_str!("../../../src/broker_config.rs"),
-    include_str!("../../../src/budget_config.rs"),
-    include_str!("../../../src/bundle_config.rs"),
-    include_str!("../../../src/history_config.rs"),
-    include_str!("../../../src/http_config.rs"),
-    include_str!("../../../src/oauth_config.rs"),
-    include_str!("../../../src/clients_config.rs"),
-    include_str!("../../../src/metrics_config.rs"),
-    include_str!("../../../src/telemetry_config.rs"),
-    include_str!("../../../src/scan_config.rs")
+    include_str!("../../../src/config/mod.rs"),
+    include_str!("../../../src/config/approvals.rs"),
+    include_str!("../../../src/config/audit.rs"),
+    include_str!("../../../src/config/webhook.rs"),
+    include_str!("../../../src/config/broker.rs"),
+    include_str!("../../../src/config/budget.rs"),
+    include_str!("../../../src/config/bundle.rs"),
+    include_str!("../../../src/config/history.rs"),
+    include_str!("../../../src/config/http.rs"),
+    include_str!("../../../src/config/oauth.rs"),
+    include_str!("../../../src/config/clients.rs"),
+    include_str!("../../../src/config/metrics.rs"),
+    include_str!("../../../src/config/telemetry.rs"),
+    include_str!("../../../src/config/scan.rs")
 );
 const LIMITS: &str = include_str!("../../../../palisade/src/limits.rs");
 const EXIT: &str = include_str!("../../../src/exit.rs");

@@ -15,11 +15,9 @@ use serde::{
 use toml::Spanned;
 
 use crate::{
-    config::{Grants, Reader},
+    config::{Grants, Reader, telemetry::find_host, webhook::is_this_machine},
     exit::Failure,
     secret::Secret,
-    telemetry_config::find_host,
-    webhook_config::is_this_machine,
 };
 
 /// `[policies]`

@@ -13,15 +13,17 @@ use palisade_corpus::{
 };
 
 use crate::{
+    args::policy::{FailOn, TestArguments, TestFormat},
     changed_lines::ChangedLines,
     coverage_page,
     exit::{Exit, Failure},
     output,
     policies::Policies,
-    policy_check::{Told, sarif},
-    policy_generate,
+    policy::{
+        check::{Told, sarif},
+        generate,
+    },
     progress::ProgressLine,
-    workbench_args::{FailOn, TestArguments, TestFormat},
 };
 
 /// How often a folder is looked at.
@@ -30,7 +32,7 @@ const LOOK: Duration = Duration::from_millis(500);
 /// Runs the command.
 pub(crate) fn run(arguments: &TestArguments) -> Result<Exit, Failure> {
     if let Some(new) = &arguments.generate {
-        return policy_generate::run(arguments, new);
+        return generate::run(arguments, new);
     }
     if !arguments.watch {
         return test(arguments);

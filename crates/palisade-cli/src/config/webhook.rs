@@ -6,10 +6,9 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use crate::{
-    config::{Grants, Reader},
+    config::{Grants, Reader, telemetry::find_host},
     exit::Failure,
     secret::Secret,
-    telemetry_config::find_host,
 };
 
 /// `[approvals.webhook]`

@@ -7,15 +7,17 @@ use palisade::{
 use serde::Serialize;
 
 use crate::{
-    args::PolicyArguments,
+    args::{
+        PolicyArguments,
+        policy::{GroundArguments, TableFormat, WhatArguments, WhoArguments},
+    },
     database::Access,
     database_name::CatalogSource,
     exit::Failure,
     human,
-    policy_test::replace,
+    policy::test::replace,
     setup::Setup,
     what_page,
-    workbench_args::{GroundArguments, TableFormat, WhatArguments, WhoArguments},
 };
 
 /// One line: who, of what, by which action, what.

@@ -9,7 +9,7 @@ use crate::{
     exit::{Exit, Failure},
     output,
     policies::Policies,
-    policy_test::replace,
+    policy::test::replace,
 };
 
 /// Mends what `warnings` tell of, or only prints how.

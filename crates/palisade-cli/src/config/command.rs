@@ -3,11 +3,12 @@
 use serde_json::{Value, json};
 
 use crate::{
-    args::Format,
+    args::{
+        Format,
+        config::{ConfigCheckArguments, ConfigCommand},
+    },
     bundle,
-    bundle_config::PolicySetup,
-    config::ConfigFile,
-    config_args::{ConfigCheckArguments, ConfigCommand},
+    config::{ConfigFile, bundle::PolicySetup},
     exit::{Exit, Failure},
     output,
     policies::Policies,

@@ -12,12 +12,13 @@ use palisade_corpus::junit;
 use serde_json::{Value, json};
 
 use crate::{
+    args::policy::{CheckFormat, FailOn, PolicyCheckArguments},
     database::Access,
     exit::{Exit, Failure},
-    human, output, policy_fix,
+    human, output,
+    policy::fix,
     setup::Setup,
     unreadable,
-    workbench_args::{CheckFormat, FailOn, PolicyCheckArguments},
 };
 
 /// Runs the command over `catalog`.
@@ -41,7 +42,7 @@ pub(crate) fn run(
                 }));
             }
             if arguments.fix {
-                return policy_fix::run(&setup.policies, &warnings, arguments.dry_run);
+                return fix::run(&setup.policies, &warnings, arguments.dry_run);
             }
             let text = match arguments.format {
                 CheckFormat::Text => describe(setup, &firewall, &warnings, &unchecked),

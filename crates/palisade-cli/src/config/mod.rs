@@ -1,5 +1,22 @@
 //! The configuration file. It is read only if the command line names it.
 
+pub(crate) mod approvals;
+pub(crate) mod audit;
+pub(crate) mod broker;
+mod budget;
+pub(crate) mod bundle;
+pub(crate) mod clients;
+pub(crate) mod command;
+pub(crate) mod fault;
+pub(crate) mod history;
+pub(crate) mod http;
+mod metrics;
+pub(crate) mod oauth;
+pub(crate) mod scan;
+pub(crate) mod telemetry;
+pub(crate) mod watch;
+pub(crate) mod webhook;
+
 use std::{
     collections::BTreeMap,
     ops::{Range, RangeInclusive},
@@ -22,22 +39,24 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use crate::{
-    approvals_config::{ApprovalSetup, Approvals},
-    audit_config::{Audit, AuditSetup},
-    broker_config::{Broker, BrokerSetup},
-    budget_config::BudgetTable,
-    bundle_config::{PolicyPlace, PolicySetup},
-    config_fault::ConfigFault,
+    config::{
+        approvals::{ApprovalSetup, Approvals},
+        audit::{Audit, AuditSetup},
+        broker::{Broker, BrokerSetup},
+        budget::BudgetTable,
+        bundle::{PolicyPlace, PolicySetup},
+        fault::ConfigFault,
+        history::HistoryTable,
+        http::{Http, HttpSetup},
+        scan::{Scan, Scanning},
+        telemetry::{Telemetry, find_host},
+    },
     database::Database,
     database_name::Source,
     exit::Failure,
-    history_config::HistoryTable,
-    http_config::{Http, HttpSetup},
     postgres::SettingName,
-    scan_config::{Scan, Scanning},
     secret::Secret,
     target::{Acknowledged, Engine, Target},
-    telemetry_config::{Telemetry, find_host},
 };
 
 /// What a configuration decides, for a connection or for whatever the command line names.

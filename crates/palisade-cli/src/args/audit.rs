@@ -6,7 +6,11 @@ use clap::{Args, ValueEnum};
 use palisade::moment;
 use palisade_host::audit_log_of;
 
-use crate::{args::Format, audit_config::AuditSetup, config::ConfigFile, exit::Failure};
+use crate::{
+    args::Format,
+    config::{ConfigFile, audit::AuditSetup},
+    exit::Failure,
+};
 
 pub(crate) const AUDIT_VERIFY_HELP: &str = "\
 A log's older files, FILE.000001 and on, are read with it. It finds an edit, a

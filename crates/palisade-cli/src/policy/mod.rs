@@ -1,5 +1,21 @@
 //! `palisade policy`: work on policy folders.
 
+mod access;
+mod bundle;
+pub(crate) mod check;
+mod diff;
+mod diff_rows;
+pub(crate) mod fix;
+mod fmt;
+mod generate;
+mod learn;
+mod lock;
+mod promote;
+mod prove;
+mod repl;
+mod request;
+pub(crate) mod test;
+
 use std::{fmt::Write as _, path::Path};
 
 use palisade::{catalog::Catalog, error::Error, policy::PolicySet};
@@ -11,8 +27,6 @@ use crate::{
     exit::{Exit, Failure},
     explain, output,
     policies::{self, STARTER},
-    policy_access, policy_bundle, policy_check, policy_diff, policy_fmt, policy_learn, policy_lock,
-    policy_promote, policy_prove, policy_repl, policy_request, policy_test,
     setup::Setup,
     starter_columns,
 };
@@ -26,22 +40,22 @@ pub(crate) fn run(command: &PolicyCommand) -> Result<Exit, Failure> {
         },
         PolicyCommand::Check(arguments) => {
             let (setup, catalog) = setup(&arguments.folder)?;
-            return policy_check::run(arguments, &setup, catalog);
+            return check::run(arguments, &setup, catalog);
         }
         PolicyCommand::Schema(arguments) => schema(arguments)?,
         PolicyCommand::Explain(arguments) => return explain::run(arguments),
-        PolicyCommand::Fmt(arguments) => return policy_fmt::run(arguments),
-        PolicyCommand::Repl(arguments) => return policy_repl::run(arguments),
-        PolicyCommand::Test(arguments) => return policy_test::run(arguments),
-        PolicyCommand::Diff(arguments) => return policy_diff::run(arguments),
-        PolicyCommand::Promote(arguments) => return policy_promote::run(arguments),
-        PolicyCommand::Prove(arguments) => return policy_prove::run(arguments),
-        PolicyCommand::Learn(arguments) => return policy_learn::run(arguments),
-        PolicyCommand::Request(arguments) => return policy_request::run(arguments),
-        PolicyCommand::Bundle(command) => return policy_bundle::run(command),
-        PolicyCommand::Lock(arguments) => return policy_lock::run(arguments),
-        PolicyCommand::Who(arguments) => policy_access::who(arguments)?,
-        PolicyCommand::What(arguments) => policy_access::what(arguments)?,
+        PolicyCommand::Fmt(arguments) => return fmt::run(arguments),
+        PolicyCommand::Repl(arguments) => return repl::run(arguments),
+        PolicyCommand::Test(arguments) => return test::run(arguments),
+        PolicyCommand::Diff(arguments) => return diff::run(arguments),
+        PolicyCommand::Promote(arguments) => return promote::run(arguments),
+        PolicyCommand::Prove(arguments) => return prove::run(arguments),
+        PolicyCommand::Learn(arguments) => return learn::run(arguments),
+        PolicyCommand::Request(arguments) => return request::run(arguments),
+        PolicyCommand::Bundle(command) => return bundle::run(command),
+        PolicyCommand::Lock(arguments) => return lock::run(arguments),
+        PolicyCommand::Who(arguments) => access::who(arguments)?,
+        PolicyCommand::What(arguments) => access::what(arguments)?,
     };
     output::text(&text)?;
     Ok(Exit::Permitted)

@@ -5,13 +5,12 @@ use std::fmt::Write as _;
 use palisade_corpus::{Outcome, PolicyTests, Proof, Proofs, Properties, ProveError, World};
 
 use crate::{
-    args::Format,
+    args::{Format, policy::ProveArguments},
     exit::{Exit, Failure},
     human, output,
-    policy_test::{not_loaded, not_run},
+    policy::test::{not_loaded, not_run},
     progress::ProgressLine,
     solver,
-    workbench_args::ProveArguments,
 };
 
 /// The file's name, in a policy folder.

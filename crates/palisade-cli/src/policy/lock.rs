@@ -5,12 +5,11 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::{
-    args::Format,
+    args::{Format, policy::LockArguments},
     exit::{Exit, Failure},
     output,
-    policy_test::{not_loaded, not_run, replace},
+    policy::test::{not_loaded, not_run, replace},
     progress::ProgressLine,
-    workbench_args::LockArguments,
 };
 
 /// Runs the command.

@@ -6,12 +6,14 @@ use palisade::policy::PolicySources;
 use palisade_corpus::{GenerateError, Generated, PolicyTests, TextForm};
 
 use crate::{
+    args::policy::{TestArguments, TestFormat},
     exit::{Exit, Failure},
     human, output,
-    policy_diff::choose_catalog,
-    policy_test::{not_loaded, not_run},
+    policy::{
+        diff::choose_catalog,
+        test::{not_loaded, not_run},
+    },
     progress::ProgressLine,
-    workbench_args::{TestArguments, TestFormat},
 };
 
 /// Writes the folder `new`, and runs what is in it.

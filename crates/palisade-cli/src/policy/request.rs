@@ -5,13 +5,14 @@ use std::fmt::Write as _;
 use palisade_corpus::{AccessRequest, AskedStatement, LearnError, PolicyTests};
 
 use crate::{
-    args::Format,
+    args::{Format, policy::RequestArguments},
     asked_statements,
     exit::{Exit, Failure},
     human, output,
-    policy_diff::{choose_catalog, table},
-    policy_test::{not_loaded, not_run},
-    workbench_args::RequestArguments,
+    policy::{
+        diff::{choose_catalog, table},
+        test::{not_loaded, not_run},
+    },
 };
 
 /// Runs the command.

@@ -7,9 +7,11 @@ use palisade_host::{BundleKey, BundleKeyError, Machine, PolicyBundle, pack_bundl
 use serde_json::{Map, Value, json};
 
 use crate::{
-    args::{Format, PolicyArguments},
+    args::{
+        Format, PolicyArguments,
+        bundle::{BundleCommand, KeygenArguments, PackArguments, VerifyArguments},
+    },
     bundle,
-    bundle_args::{BundleCommand, KeygenArguments, PackArguments, VerifyArguments},
     database::Access,
     database_name::CatalogSource,
     exit::{Exit, Failure},

@@ -6,13 +6,15 @@ use palisade_corpus::{PolicyChange, PolicyDiff, PolicyTests, PolicyVersions, Rep
 use serde::Serialize;
 
 use crate::{
+    args::policy::{DiffArguments, DiffFormat, FailOnDiff},
     asked_statements::{self, AskedInLog, OfOtherVersions, OtherVersions},
     exit::{Exit, Failure},
     human, output,
-    policy_diff_rows::{self, RowChange},
-    policy_test::{not_loaded, not_run},
+    policy::{
+        diff_rows::{self, RowChange},
+        test::{not_loaded, not_run},
+    },
     progress::ProgressLine,
-    workbench_args::{DiffArguments, DiffFormat, FailOnDiff},
 };
 
 /// Runs the command.
@@ -160,7 +162,7 @@ fn replay(
         .replay(old, &catalog, asked)
         .map_err(|error| not_run(&error, &arguments.new))?;
     let rows = match &arguments.rows {
-        Some(database) => Some(policy_diff_rows::compare(arguments, database, asked)?),
+        Some(database) => Some(diff_rows::compare(arguments, database, asked)?),
         None => None,
     };
     drop(line);
@@ -203,7 +205,7 @@ fn replay(
     }
     if let Some(rows) = &rows {
         counts.push_str("rows:\n");
-        counts.push_str(&policy_diff_rows::describe(rows));
+        counts.push_str(&diff_rows::describe(rows));
     }
     output::text(&match arguments.format {
         DiffFormat::Json => print_json(&Told {

@@ -10,12 +10,14 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use crate::{
-    approvals_config::{ApprovalSetup, STATE_LINE},
-    clients_config::{ClientsSetup, HttpClients, Surroundings},
-    config::Reader,
+    config::{
+        Reader,
+        approvals::{ApprovalSetup, STATE_LINE},
+        clients::{ClientsSetup, HttpClients, Surroundings},
+        metrics::HttpMetrics,
+        oauth::{Oauth, OauthSetup},
+    },
     exit::Failure,
-    metrics_config::HttpMetrics,
-    oauth_config::{Oauth, OauthSetup},
 };
 
 /// `[http]`

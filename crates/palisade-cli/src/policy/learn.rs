@@ -10,17 +10,18 @@ use palisade_corpus::{AskedStatement, LearnError, Learned, PolicyTests};
 use serde_json::json;
 
 use crate::{
-    args::Format,
+    args::{Format, policy::LearnArguments},
     asked_statements::{self, AskedInLog, OtherVersions},
     exit::{Exit, Failure},
     human, output,
     policies::Policies,
-    policy_diff::choose_catalog,
-    policy_test::{not_loaded, not_run},
+    policy::{
+        diff::choose_catalog,
+        test::{not_loaded, not_run},
+    },
     progress::ProgressLine,
     server_statements::{self, Whose},
     setup::Setup,
-    workbench_args::LearnArguments,
 };
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);

@@ -1,36 +1,50 @@
 //! The command line.
 
+pub(crate) mod access_token;
+pub(crate) mod approvals;
+pub(crate) mod audit;
+pub(crate) mod broker;
+pub(crate) mod bundle;
+pub(crate) mod config;
+pub(crate) mod ledger;
+pub(crate) mod lsp;
+pub(crate) mod policy;
+pub(crate) mod probe;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use palisade::{dialect::Dialect, session::Principal};
 
-use crate::access_token_args::{TOKEN_HELP, TokenCommand};
-use crate::approvals_args::{APPROVALS_HELP, APPROVE_HELP, ApprovalsArguments, ApproveArguments};
-use crate::audit_args::{
+use crate::args::access_token::{TOKEN_HELP, TokenCommand};
+use crate::args::approvals::{APPROVALS_HELP, APPROVE_HELP, ApprovalsArguments, ApproveArguments};
+use crate::args::audit::{
     AUDIT_SHOW_HELP, AUDIT_VERIFY_HELP, AuditShowArguments, AuditVerifyArguments,
 };
-use crate::broker_args::{
+use crate::args::broker::{
     BROKER_HELP, BrokerArguments, LOAD_HELP, LoadArguments, RELAY_HELP, RelayArguments,
     SANDBOX_HELP, SandboxArguments,
 };
-use crate::bundle_args::{BUNDLE_HELP, BundleCommand};
-use crate::changes::args::ChangesCommand;
-use crate::completions::{COMPLETIONS_HELP, CompletionsArguments};
-use crate::config_args::ConfigCommand;
-use crate::history::args::{HistoryCommand, SnapshotsCommand};
-use crate::ledger_args::LedgerCommand;
-use crate::lsp_args::{LSP_HELP, LspArguments};
-use crate::manual_pages::{MAN_HELP, ManArguments};
-use crate::probe_args::{PROBE_HELP, ProbeArguments};
-use crate::scan::{SCAN_HELP, ScanArguments};
-use crate::workbench_args::{
+use crate::args::bundle::{BUNDLE_HELP, BundleCommand};
+use crate::args::config::ConfigCommand;
+use crate::args::ledger::LedgerCommand;
+use crate::args::lsp::{LSP_HELP, LspArguments};
+use crate::args::policy::{
     DIFF_HELP, DiffArguments, FMT_HELP, FmtArguments, INIT_HELP, InitArguments, LEARN_HELP,
     LOCK_HELP, LearnArguments, LockArguments, POLICY_CHECK_HELP, PROMOTE_HELP, PROVE_HELP,
     PolicyCheckArguments, PromoteArguments, ProveArguments, REPL_HELP, REQUEST_HELP, ReplArguments,
     RequestArguments, TEST_HELP, TestArguments, WHAT_HELP, WHO_HELP, WhatArguments, WhoArguments,
 };
-use crate::{audit_config::AuditArguments, config::Tools, mcp_config::Client};
+use crate::args::probe::{PROBE_HELP, ProbeArguments};
+use crate::changes::args::ChangesCommand;
+use crate::completions::{COMPLETIONS_HELP, CompletionsArguments};
+use crate::history::args::{HistoryCommand, SnapshotsCommand};
+use crate::manual_pages::{MAN_HELP, ManArguments};
+use crate::scan::{SCAN_HELP, ScanArguments};
+use crate::{
+    config::{Tools, audit::AuditArguments},
+    mcp_config::Client,
+};
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 permitted, 1 refused, 2 usage, 3 policies or configuration,

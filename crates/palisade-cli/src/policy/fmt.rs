@@ -7,12 +7,11 @@ use serde_json::{Value, json};
 use similar::TextDiff;
 
 use crate::{
-    args::Format,
+    args::{Format, policy::FmtArguments},
     exit::{Exit, Failure},
     output,
     policies::Policies,
-    policy_test::replace,
-    workbench_args::FmtArguments,
+    policy::test::replace,
 };
 
 /// A file as it is and as it would be.

@@ -17,7 +17,7 @@ use palisade::{
 
 use crate::{
     answer::{Answer, Answerer as _, Request},
-    args::Format,
+    args::{Format, policy::ReplArguments},
     batch::{Line, read_line},
     database::Access,
     database_name::{CatalogSource, Source},
@@ -28,7 +28,6 @@ use crate::{
     setup::Setup,
     standing,
     statements::{max_input_bytes, print, read_params},
-    workbench_args::ReplArguments,
 };
 
 const HELP: &str = "\

@@ -16,13 +16,13 @@ use serde::Serialize;
 use tokio::runtime::Runtime;
 
 use crate::{
+    args::policy::DiffArguments,
     database::Access,
     exit::Failure,
     host::{self, Driver},
     human,
     policies::Policies,
     setup::Setup,
-    workbench_args::DiffArguments,
 };
 
 /// Rows of an answer that are compared at most.

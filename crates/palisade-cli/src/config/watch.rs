@@ -15,8 +15,7 @@ use tokio::{
 };
 
 use crate::{
-    bundle_config::PolicySetup,
-    config::{Config, ConfigFile, Tools},
+    config::{Config, ConfigFile, Tools, bundle::PolicySetup},
     exit::Failure,
     setup::Setup,
     watch::{Hangups, every},

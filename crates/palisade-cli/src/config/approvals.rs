@@ -15,15 +15,17 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use crate::{
-    audit_config::AuditSetup,
-    config::{Grants, Reader},
+    config::{
+        Grants, Reader,
+        audit::AuditSetup,
+        webhook::{Webhook, WebhookSetup},
+    },
     database_name::Source,
     exit::Failure,
     key_file::{self, SECRET_BYTES},
     postgres,
     secret::Secret,
     target::{Engine, Target},
-    webhook_config::{Webhook, WebhookSetup},
 };
 
 /// The state file, beside an audit log.

@@ -10,13 +10,14 @@ use palisade_host::PolicyFolder;
 use serde_json::json;
 
 use crate::{
-    args::Format,
+    args::{Format, policy::PromoteArguments},
     exit::{Exit, Failure},
     output,
-    policy_diff::{describe, describe_limits},
-    policy_test::{not_loaded, not_run},
+    policy::{
+        diff::{describe, describe_limits},
+        test::{not_loaded, not_run},
+    },
     progress::ProgressLine,
-    workbench_args::PromoteArguments,
 };
 
 /// Runs the command.
