@@ -56,6 +56,15 @@ impl Rejection {
         }
     }
 
+    /// The same with another message, which is as safe to show.
+    #[must_use]
+    pub(crate) fn with_message(self, message: impl Into<String>) -> Self {
+        Self {
+            message: Self::new(self.code, message).message,
+            ..self
+        }
+    }
+
     /// A refusal for which this code, or the host's, is to blame; `detail` is for the operator.
     #[must_use]
     pub fn internal(detail: impl Into<String>) -> Self {

@@ -207,7 +207,7 @@ fn refusals_name_what_is_wrong() {
         ),
         (
             "SELECT u.nothing FROM users u",
-            "there is no column `nothing`",
+            "there is no column `u.nothing`",
         ),
         (
             "SELECT (SELECT y.id) FROM users u",

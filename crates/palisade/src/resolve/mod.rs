@@ -448,6 +448,12 @@ fn refuse_unsupported(what: &str) -> Rejection {
     Rejection::new(Code::SyntaxUnsupported, format!("{what} is not supported"))
 }
 
+/// The same, with what to write in its place.
+fn refuse_with_replacement(what: &str, instead: &str) -> Rejection {
+    let message = format!("{what} is not supported: write {instead}");
+    Rejection::new(Code::SyntaxUnsupported, message)
+}
+
 /// The fault that a statement did not become what was decided; `detail` is for the operator, and the agent sees `internal`.
 pub(crate) fn not_as_decided(detail: &str) -> Rejection {
     Rejection::new(Code::Internal, "the rewritten statement is not as decided")

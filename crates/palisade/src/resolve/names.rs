@@ -1,8 +1,10 @@
 //! Refusals of names that do not exist, with the nearest that does.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, fmt::Write as _};
 
-use crate::resolve::Resolver;
+use sqlparser::ast::Ident;
+
+use crate::resolve::{Resolver, query::Ctes, scope::Scope};
 use crate::{
     catalog::{Relation, RelationKind},
     code::Code,
@@ -10,7 +12,7 @@ use crate::{
     did_you_mean, ident,
     policy::obligation::{RelationDecision, Visibility},
     rejection::Rejection,
-    syntax::encode,
+    syntax::{decode, encode, is_typographic_quote},
 };
 
 impl<'a> Resolver<'a> {
@@ -26,6 +28,10 @@ impl<'a> Resolver<'a> {
                 let name = quote_if_needed(name, dialect);
                 format!("there is no table or view `{shown}`; did you mean `{schema}{name}`?")
             }
+            None if is_sequence(shown, self.catalog.dialect()) => format!(
+                "there is no table or view `{shown}`: tables of numbers are not read; write WITH RECURSIVE s AS \
+                 (SELECT 1 AS seq UNION ALL SELECT seq + 1 FROM s WHERE seq < 5)"
+            ),
             None => format!("there is no table or view `{shown}`"),
         };
         Rejection::new(Code::NameUnknownRelation, message)
@@ -66,20 +72,116 @@ impl<'a> Resolver<'a> {
     }
 }
 
+/// Whether it is the name of a table of numbers, as the engine SEQUENCE of MariaDB makes them (<https://mariadb.com/kb/en/sequence-storage-engine/>).
+fn is_sequence(name: &str, dialect: Dialect) -> bool {
+    let is_number = |part: &&str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+    let name = name.to_ascii_lowercase();
+    let Some(rest) = name.strip_prefix("seq_") else {
+        return false;
+    };
+    let parts: Vec<&str> = rest.split('_').collect();
+    dialect == Dialect::Mysql
+        && match parts.as_slice() {
+            [from, "to", to] => [from, to].into_iter().all(is_number),
+            [from, "to", to, "step", step] => [from, to, step].into_iter().all(is_number),
+            _ => false,
+        }
+}
+
+/// `refusal` of a table called `shown`, with the common table expression that was probably meant.
+pub(in crate::resolve) fn suggest_common_table(
+    refusal: Rejection,
+    shown: &str,
+    ctes: Ctes<'_>,
+    dialect: Dialect,
+) -> Rejection {
+    let near = did_you_mean::closest(shown, ctes.names());
+    match near.filter(|_| refusal.code() == Code::NameUnknownRelation) {
+        Some(near) => {
+            let near = quote_if_needed(near, dialect);
+            refusal.with_message(format!(
+                "there is no table or view `{shown}`; did you mean `{near}`?"
+            ))
+        }
+        None => refusal,
+    }
+}
+
 /// The refusal of a column name, with the nearest visible one.
 pub(in crate::resolve) fn unknown_column(
     shown: &str,
     candidates: &[String],
     dialect: Dialect,
 ) -> Rejection {
-    let message = match did_you_mean::closest(shown, candidates.iter().map(String::as_str)) {
-        Some(name) => {
-            let name = quote_if_needed(name, dialect);
-            format!("there is no column `{shown}`; did you mean `{name}`?")
-        }
-        None => format!("there is no column `{shown}`"),
+    let near = did_you_mean::closest(shown, candidates.iter().map(String::as_str));
+    let near = near.map(|name| quote_if_needed(name, dialect));
+    missing_column(shown, near.as_deref(), None)
+}
+
+/// The refusal of a column of a query's sources: its exact name in another source comes before the nearest name.
+pub(in crate::resolve) fn unknown_column_of(
+    qualifier: Option<&str>,
+    ident: &Ident,
+    key: &str,
+    scope: &Scope<'_, '_>,
+) -> Rejection {
+    let (name, dialect) = (decode(ident), scope.dialect);
+    let quoted = |name| quote_if_needed(name, dialect);
+    let names = scope.visible_names(qualifier);
+    let near = did_you_mean::closest(&name, names.iter().map(String::as_str));
+    let Some(qualifier) = qualifier else {
+        let text = intended_text(ident, &name, dialect);
+        return missing_column(&name, near.map(quoted).as_deref(), text.as_deref());
     };
+    let elsewhere = scope.qualified_column(key);
+    let meant = elsewhere.or(near.map(|near| (qualifier, near)));
+    let meant = meant.map(|(table, column)| format!("{}.{}", quoted(table), quoted(column)));
+    let shown = format!("{}.{name}", quoted(qualifier));
+    missing_column(&shown, meant.as_deref(), None)
+}
+
+/// The refusal of a column's name, with the column or the text, as it stands between single quotes, that was probably meant.
+fn missing_column(shown: &str, meant: Option<&str>, text: Option<&str>) -> Rejection {
+    let mut message = format!("there is no column `{shown}`");
+    if let Some(meant) = meant {
+        let _ = write!(message, "; did you mean `{meant}`?");
+    }
+    if let Some(text) = text {
+        let lead = if meant.is_some() { " A" } else { "; a" };
+        let _ = write!(message, "{lead} text stands in single quotes: `'{text}'`");
+    }
     Rejection::new(Code::NameUnknownColumn, message)
+}
+
+/// The refusal of a name before a column that no table of the statement has.
+pub(in crate::resolve) fn unknown_qualifier(qualifier: &str, scope: &Scope<'_, '_>) -> Rejection {
+    let quoted = |name| quote_if_needed(name, scope.dialect);
+    let relation = qualifier.rsplit('.').next().unwrap_or(qualifier);
+    let message = if let Some(alias) = scope.alias_of(relation).filter(|a| *a != relation) {
+        format!(
+            "`{qualifier}` is called `{alias}` in this statement; write `{alias}` before its columns",
+            alias = quoted(alias)
+        )
+    } else if let Some(near) = did_you_mean::closest(qualifier, scope.qualifiers()) {
+        let near = quoted(near);
+        format!("no table of the statement is called `{qualifier}`; did you mean `{near}`?")
+    } else {
+        format!("no table of the statement is called `{qualifier}`")
+    };
+    Rejection::new(Code::NameUnknownRelation, message)
+}
+
+/// The text, as it stands between single quotes, that was probably meant by a name: other engines read double quotes so, and word
+/// processors make quotation marks that belong to names.
+fn intended_text(ident: &Ident, name: &str, dialect: Dialect) -> Option<String> {
+    let text = match (ident.quote_style, dialect) {
+        (Some('"'), Dialect::Postgres) => name,
+        (None, _) if name.starts_with(is_typographic_quote) => {
+            name.trim_matches(is_typographic_quote)
+        }
+        (Some(_), Dialect::Postgres | Dialect::Sqlite | Dialect::Mysql) | (None, _) => return None,
+    };
+    Some(text.replace('\'', "''"))
 }
 
 /// A name as a statement has to spell it: in quotes where it would be read as another without.

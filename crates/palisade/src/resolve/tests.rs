@@ -791,3 +791,169 @@ fn sizes_of_calls_are_made_of_numbers() {
         ],
     );
 }
+
+/// What stands in another source of the statement by exactly this name is meant before a name that is near.
+#[test]
+fn a_wrong_alias_is_told_with_the_right_one() {
+    let hidden = r#"forbid(principal, action, resource == Column::"SCHEMA.shops.town");"#;
+    let all = firewall(sqlite(), "");
+    let some = firewall(sqlite(), hidden);
+    check(
+        &all,
+        &[
+            (
+                "SELECT s.town FROM sales s JOIN shops h ON h.id = s.shop",
+                "there is no column `s.town`; did you mean `h.town`?",
+            ),
+            (
+                "SELECT (SELECT h.price FROM shops h WHERE h.id = s.shop) FROM sales s",
+                "there is no column `h.price`; did you mean `s.price`?",
+            ),
+            (
+                "SELECT (SELECT s.pricee FROM shops h) FROM sales s",
+                "there is no column `s.pricee`; did you mean `s.price`?",
+            ),
+            (
+                "SELECT s.nothing FROM sales s",
+                "there is no column `s.nothing`",
+            ),
+            (
+                "SELECT sales.id FROM sales s",
+                "`sales` is called `s` in this statement; write `s` before its columns",
+            ),
+            (
+                "SELECT sales.* FROM sales AS \"the s\"",
+                "`sales` is called `\"the s\"` in this statement",
+            ),
+            (
+                "SELECT (SELECT main.sales.id) FROM sales s",
+                "`main.sales` is called `s` in this statement",
+            ),
+            (
+                "SELECT slaes.id FROM sales",
+                "no table of the statement is called `slaes`; did you mean `sales`?",
+            ),
+            (
+                "SELECT x.id FROM sales s",
+                "no table of the statement is called `x`",
+            ),
+        ],
+    );
+    let told = outcome(
+        &some,
+        "SELECT s.town FROM sales s JOIN shops h ON h.id = s.shop",
+    );
+    assert!(told.ends_with("there is no column `s.town`"), "{told}");
+}
+
+/// What another engine writes otherwise is refused with the form of this one.
+#[test]
+fn what_is_not_supported_is_told_with_what_is() {
+    let cases = [
+        ("SELECT TOP 5 id FROM sales", "write LIMIT behind the query"),
+        (
+            "SELECT CONVERT(VARCHAR, id) FROM sales",
+            "write CAST(x AS type)",
+        ),
+        (
+            "SELECT id, row_number() OVER (ORDER BY id) AS n FROM sales QUALIFY n = 1",
+            "write the window in a subquery",
+        ),
+    ];
+    let shown = [
+        (
+            "SELECT date('now') + INTERVAL 1 DAY",
+            "write date(x, '+30 days')",
+        ),
+        (
+            "SELECT EXTRACT(YEAR FROM area) FROM sales",
+            "write strftime('%Y', x)",
+        ),
+        (
+            "SELECT SUBSTRING(area FROM 2) FROM sales",
+            "write substr(x, start, length)",
+        ),
+        (
+            "SELECT id FROM sales WHERE area REGEXP 'a'",
+            "write LIKE or GLOB",
+        ),
+        ("SELECT greatest(id, 1) FROM sales", "write max(a, b)"),
+    ];
+    let lite = firewall(sqlite(), "");
+    check(&lite, &cases);
+    check(&lite, &shown);
+    let server = firewall(postgres(TABLES, "public").unwrap(), "");
+    check(&server, &cases);
+    check(
+        &server,
+        &[
+            (
+                "SELECT id FROM sales WHERE area RLIKE 'a'",
+                "write x ~ 'pattern'",
+            ),
+            (
+                "SELECT id FROM sales LIMIT 5, 10",
+                "LIMIT with two numbers is not supported: write LIMIT count OFFSET start",
+            ),
+            ("SELECT `id` FROM sales", "write names bare, or as \"name\""),
+            (
+                "SELECT [id] FROM sales",
+                "names stand bare or in double quotes",
+            ),
+            (
+                "SELECT timestampdiff(day, id, id) FROM sales",
+                "write b - a",
+            ),
+            ("SELECT stdev(id) FROM sales", "write stddev(x)"),
+            (
+                "SELECT cuont(*) FROM sales",
+                "there is no function `cuont`; did you mean `count`?",
+            ),
+            (
+                "SELECT date_trunk('day', now())",
+                "did you mean `date_trunc`?",
+            ),
+            (
+                "WITH order_totals AS (SELECT 1 AS n) SELECT n FROM order_total",
+                "there is no table or view `order_total`; did you mean `order_totals`?",
+            ),
+            (
+                "SELECT id FROM sales WHERE area = “north east”",
+                "typographic quotation marks quote nothing; write texts as 'text'",
+            ),
+            (
+                "SELECT id FROM sales WHERE area = ‘north’",
+                "there is no column `‘north’`; a text stands in single quotes: `'north'`",
+            ),
+            (
+                "SELECT id FROM sales WHERE area = \"it's\"",
+                "there is no column `it's`; a text stands in single quotes: `'it''s'`",
+            ),
+            (
+                "SELECT id FROM sales WHERE area = \"aera\"",
+                "did you mean `area`? A text stands in single quotes: `'aera'`",
+            ),
+        ],
+    );
+}
+
+/// A sequence of numbers is no table that the firewall knows, whatever MariaDB has.
+#[test]
+fn tables_of_numbers_are_told_with_a_recursion() {
+    let server = firewall(mysql(TABLES, "app").unwrap(), "");
+    check(
+        &server,
+        &[
+            ("SELECT seq FROM seq_1_to_5", "write WITH RECURSIVE s AS"),
+            (
+                "SELECT seq FROM seq_1_to_5_step_2",
+                "write WITH RECURSIVE s AS",
+            ),
+        ],
+    );
+    let told = outcome(&server, "SELECT seq FROM seq_1_to_x");
+    assert!(
+        told.ends_with("there is no table or view `seq_1_to_x`"),
+        "{told}"
+    );
+}

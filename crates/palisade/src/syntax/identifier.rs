@@ -27,6 +27,14 @@ pub(crate) fn decode(ident: &Ident) -> Cow<'_, str> {
     }
 }
 
+/// Whether it is a quotation mark that word processors make. To each engine it is no quote, and may be part of a name.
+pub(crate) fn is_typographic_quote(c: char) -> bool {
+    matches!(
+        c,
+        '\u{2018}'..='\u{201f}' | '\u{b4}' | '\u{ab}' | '\u{bb}' | '\u{2032}' | '\u{2033}'
+    )
+}
+
 /// The key by which the engine compares a column, alias or function called `ident`.
 pub(crate) fn key(ident: &Ident, dialect: Dialect) -> Cow<'_, str> {
     let quoted = ident.quote_style.is_some();

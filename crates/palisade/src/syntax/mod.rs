@@ -29,7 +29,7 @@ pub(crate) use explain::Explain;
 pub use fingerprint::Fingerprint;
 pub(crate) use fingerprint::fingerprint;
 pub(crate) use fingerprint::words;
-pub(crate) use identifier::{decode, encode, key};
+pub(crate) use identifier::{decode, encode, is_typographic_quote, key};
 pub(crate) use letter_case::check_alias;
 pub(crate) use parse::{Lexed, Parsed, ParsedDefinition, ParsedQuery, data_type, parse, parse_any};
 pub(crate) use placeholders::placeholders;

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 
 use sqlparser::tokenizer::Token;
 
-use crate::syntax::{dialect::Solid, lexer};
+use crate::syntax::{dialect::Solid, identifier::is_typographic_quote, lexer};
 use crate::{
     code::Code::{self, NameSystemRelation, NameVariable, StatementNotAllowed, SyntaxUnsupported},
     dialect::Dialect::{self, Mysql, Postgres, Sqlite},
@@ -17,7 +17,7 @@ use crate::{
 pub(crate) struct Gap {
     /// The engines that have it.
     pub(crate) engines: &'static [Dialect],
-    /// Words and signs that stand next to each other in it: `a|b` is one of two, `_` is any, `()` is what parentheses
+    /// Words and signs that stand next to each other in it: `a|b` is one of two, `_` is any, `#` a number, `()` is what parentheses
     /// hold, `…` is anything before the next, `~` anything of the clause that has begun.
     signs: &'static str,
     /// How it is refused.
@@ -228,6 +228,13 @@ pub(crate) const GAPS: &[Gap] = &[
     ),
     gap(
         &[Postgres],
+        "limit # , #",
+        SyntaxUnsupported,
+        "LIMIT with two numbers",
+    )
+    .with_replacement("write LIMIT count OFFSET start"),
+    gap(
+        &[Postgres],
         "fetch first|next (",
         SyntaxUnsupported,
         "FETCH of a computed number",
@@ -362,7 +369,12 @@ pub(in crate::syntax) fn name_construct(
             may_begin(&words, &signs) && (0..solid.len()).any(|n| begins(&solid, n, &signs))
         });
     match found {
-        None => refusal,
+        None => match advise_on_quotes(&solid, dialect) {
+            Some(advice) => {
+                Rejection::new(refusal.code(), format!("{}: {advice}", refusal.message()))
+            }
+            None => refusal,
+        },
         Some(gap) => {
             let why = match gap.code {
                 StatementNotAllowed => "is not permitted",
@@ -376,6 +388,25 @@ pub(in crate::syntax) fn name_construct(
             Rejection::new(gap.code, message)
         }
     }
+}
+
+/// What to write in the place of quotation marks that are none to the engine.
+fn advise_on_quotes(solid: &Solid<'_>, dialect: Dialect) -> Option<&'static str> {
+    let mut tokens = (0..solid.len()).filter_map(|n| solid.token(n));
+    tokens.find_map(|token| match &token.token {
+        Token::Word(word)
+            if word.quote_style.is_none() && word.value.contains(is_typographic_quote) =>
+        {
+            Some("typographic quotation marks quote nothing; write texts as 'text'")
+        }
+        Token::Char(c) if is_typographic_quote(*c) => {
+            Some("typographic quotation marks quote nothing; write texts as 'text'")
+        }
+        Token::Char('`') if dialect == Postgres => {
+            Some("backticks quote nothing here; write names bare, or as \"name\"")
+        }
+        _ => None,
+    })
 }
 
 /// Whether it makes or alters a table, which may be permitted where it is read.
@@ -428,6 +459,12 @@ fn begins(solid: &Solid<'_>, n: usize, signs: &[&str]) -> bool {
         "]" => solid.is(n, &Token::RBracket) && begins(solid, n + 1, rest),
         "=" => solid.is(n, &Token::Eq) && begins(solid, n + 1, rest),
         "." => solid.is(n, &Token::Period) && begins(solid, n + 1, rest),
+        "," => solid.is(n, &Token::Comma) && begins(solid, n + 1, rest),
+        "#" => {
+            let token = solid.token(n).map(|t| &t.token);
+            let is_count = matches!(token, Some(Token::Number(_, _) | Token::Placeholder(_)));
+            is_count && begins(solid, n + 1, rest)
+        }
         "*" => solid.is(n, &Token::Mul) && begins(solid, n + 1, rest),
         "@" => {
             let variable = solid.token(n).is_some_and(|t| match &t.token {
@@ -527,6 +564,11 @@ mod tests {
             ("= x", "< x", false),
             (". x", ". x", true),
             (". x", ". y", false),
+            (", x", ", x", true),
+            (", x", ". x", false),
+            ("# x", "1 x", true),
+            ("# x", "$1 x", true),
+            ("# x", "a x", false),
             ("* x", "* x", true),
             ("* x", "* y", false),
             ("!! x", "!! x", true),

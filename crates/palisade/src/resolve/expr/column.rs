@@ -10,7 +10,7 @@ use sqlparser::ast::{
 use crate::resolve::{
     Resolver,
     expr::ExprContext,
-    names::unknown_column,
+    names::{unknown_column_of, unknown_qualifier},
     refuse_unsupported,
     scope::{Around, Found, Origin, Scope},
 };
@@ -176,17 +176,14 @@ impl<'a> Resolver<'a> {
                 ));
             }
             Found::Nothing => {
-                if let Some(table) = qualifier.as_deref()
-                    && at.scope.whole_row(table).is_none()
-                {
-                    return Err(unknown_qualifier(table));
-                }
-                let candidates = at.scope.visible_names(qualifier.as_deref());
-                return Err(unknown_column(
-                    &decode(ident),
-                    &candidates,
-                    self.catalog.dialect(),
-                ));
+                return Err(match qualifier.as_deref() {
+                    Some(table) if at.scope.whole_row(table).is_none() => {
+                        unknown_qualifier(table, at.scope)
+                    }
+                    Some(_) | None => {
+                        unknown_column_of(qualifier.as_deref(), ident, &key, at.scope)
+                    }
+                });
             }
         };
         for column in columns {
@@ -278,7 +275,7 @@ impl<'a> Resolver<'a> {
                 ));
             }
             if !scope.is_of_schema(&qualifier, &schema) {
-                return Err(unknown_qualifier(&format!("{schema}.{qualifier}")));
+                return Err(unknown_qualifier(&format!("{schema}.{qualifier}"), scope));
             }
             parts.remove(0);
         }
@@ -316,7 +313,7 @@ impl<'a> Resolver<'a> {
         }
         let qualifier = self.star_qualifier(name, at.scope)?;
         let Some(lineage) = at.scope.whole_row(&qualifier) else {
-            return Err(unknown_qualifier(&qualifier));
+            return Err(unknown_qualifier(&qualifier, at.scope));
         };
         for column in lineage.columns {
             self.touch(column, at.usage);
@@ -338,7 +335,7 @@ impl<'a> Resolver<'a> {
         {
             let (schema, table) = (self.table_key(schema), self.table_key(table));
             if !scope.is_of_schema(&table, &schema) {
-                return Err(unknown_qualifier(&table));
+                return Err(unknown_qualifier(&table, scope));
             }
             name.0.remove(0);
         }
@@ -359,13 +356,5 @@ fn refuse_merged(name: &str) -> Rejection {
         format!(
             "USING makes one of several columns `{name}` beside the table that is changed: write the table before it"
         ),
-    )
-}
-
-/// The refusal of a name before a column that no table of the statement has.
-pub(in crate::resolve) fn unknown_qualifier(qualifier: &str) -> Rejection {
-    Rejection::new(
-        Code::NameUnknownRelation,
-        format!("no table of the statement is called `{qualifier}`"),
     )
 }

@@ -24,6 +24,7 @@ use crate::{
     },
     code::Code,
     dialect::Dialect,
+    did_you_mean,
     rejection::Rejection,
     syntax::{self, decode},
 };
@@ -57,7 +58,7 @@ impl<'a> Resolver<'a> {
                 ObjectNamePart::Identifier(schema),
                 ObjectNamePart::Identifier(ident),
             ] if dialect != Dialect::Sqlite => (Some(self.table_key(schema)), ident),
-            _ => return Err(unknown(&name.to_string(), dialect)),
+            _ => return Err(unknown(&name.to_string(), None)),
         };
         let key = self.key(ident);
         let mut candidates: Vec<&'a FunctionDef> = self
@@ -67,7 +68,7 @@ impl<'a> Resolver<'a> {
             .filter(|def| !def.kinds.procedure || def.kinds.scalar)
             .collect();
         if candidates.is_empty() {
-            return Err(unknown(&decode(ident), dialect));
+            return Err(self.unknown_function(&decode(ident), &key));
         }
         // In PostgreSQL's own definitions of views, its own functions need no schema.
         if dialect == Dialect::Postgres && schema.is_none() && self.is_below() {
@@ -114,6 +115,24 @@ impl<'a> Resolver<'a> {
         }
         self.spell(name, &candidates);
         Ok(Called { candidates })
+    }
+
+    /// The refusal of a function's name, with what stands in its place on this engine, or the nearest of the engine's own names. Which
+    /// functions a database has besides is not told.
+    fn unknown_function(&self, shown: &str, key: &str) -> Rejection {
+        let counterpart = find_counterpart(key, self.catalog.dialect());
+        let advice = match counterpart {
+            Some(text) => Some(format!(" on this engine: write {text}")),
+            None => {
+                let own = self.catalog.every_function().filter(|def| {
+                    !def.safety.needs_named_permit()
+                        && def.schema.as_deref().is_none_or(|s| s == "pg_catalog")
+                });
+                let near = did_you_mean::closest(key, own.map(|def| def.name.as_str()));
+                near.map(|name| format!("; did you mean `{name}`?"))
+            }
+        };
+        unknown(shown, advice)
     }
 
     /// Whether a call that names `schema`, or none, can reach `def`.
@@ -425,10 +444,10 @@ pub(in crate::resolve) fn not_this_form(called: &Called<'_>) -> Rejection {
     )
 }
 
-fn unknown(name: &str, dialect: Dialect) -> Rejection {
-    let message = match find_counterpart(name, dialect) {
-        Some(text) => format!("there is no function `{name}` on this engine: write {text}"),
-        None => format!("there is no function `{name}`"),
-    };
+fn unknown(name: &str, advice: Option<String>) -> Rejection {
+    let mut message = format!("there is no function `{name}`");
+    if let Some(advice) = advice {
+        message.push_str(&advice);
+    }
     Rejection::new(Code::FunctionUnknown, message)
 }

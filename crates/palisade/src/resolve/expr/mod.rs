@@ -24,7 +24,7 @@ use crate::resolve::{
     Resolver,
     expr::operand_class::{OperandClass, Operands, pair_operands},
     query::{Ctes, select::refuse_spread_row},
-    refuse_unsupported,
+    refuse_unsupported, refuse_with_replacement,
     scope::Scope,
     token,
 };
@@ -288,7 +288,8 @@ impl<'a> Resolver<'a> {
                 shorthand,
             } => {
                 if !*special && dialect == Dialect::Sqlite {
-                    return Err(refuse_unsupported("SUBSTRING … FROM … FOR"));
+                    let instead = "substr(x, start, length)";
+                    return Err(refuse_with_replacement("SUBSTRING … FROM … FOR", instead));
                 }
                 let parts = [substring_from, substring_for];
                 let count = 1 + parts.iter().filter(|part| part.is_some()).count();
@@ -306,7 +307,8 @@ impl<'a> Resolver<'a> {
                 trim_characters,
             } => {
                 if (trim_where.is_some() || trim_what.is_some()) && dialect == Dialect::Sqlite {
-                    return Err(refuse_unsupported("TRIM … FROM"));
+                    let instead = "trim(x, characters), ltrim or rtrim";
+                    return Err(refuse_with_replacement("TRIM … FROM", instead));
                 }
                 self.special("trim", 1)?;
                 self.walk(expr, at, out)?;
@@ -499,7 +501,7 @@ impl<'a> Resolver<'a> {
                 named: false,
             }) if dialect == Dialect::Postgres => Err(Rejection::new(
                 Code::SyntaxInvalid,
-                "an array begins with the word ARRAY",
+                "an array begins with the word ARRAY; names stand bare or in double quotes",
             )),
             Expr::Interval(Interval {
                 value,
@@ -585,7 +587,13 @@ impl<'a> Resolver<'a> {
                 expr: _,
                 pattern: _,
                 escape_char: _,
-            } => Err(refuse_unsupported("SIMILAR TO")),
+            } => Err(refuse_with_replacement(
+                "SIMILAR TO",
+                match dialect {
+                    Dialect::Sqlite => "LIKE or GLOB",
+                    Dialect::Postgres | Dialect::Mysql => "REGEXP",
+                },
+            )),
             Expr::RLike {
                 negated: _,
                 expr: _,
@@ -593,19 +601,29 @@ impl<'a> Resolver<'a> {
                 regexp: _,
             } => Err(Rejection::new(
                 Code::FunctionUnknown,
-                "there is no function `regexp`",
+                match dialect {
+                    Dialect::Postgres => {
+                        "there is no function `regexp` on this engine: write x ~ 'pattern'"
+                    }
+                    Dialect::Sqlite | Dialect::Mysql => {
+                        "there is no function `regexp` on this engine: write LIKE or GLOB"
+                    }
+                },
             )),
             Expr::AnyOp {
                 left: _,
                 compare_op: _,
                 right: _,
                 is_some: _,
-            } => Err(refuse_unsupported("ANY")),
+            } => Err(refuse_with_replacement("ANY", "IN (…), or EXISTS (…)")),
             Expr::AllOp {
                 left: _,
                 compare_op: _,
                 right: _,
-            } => Err(refuse_unsupported("ALL")),
+            } => Err(refuse_with_replacement(
+                "ALL",
+                "NOT IN (…), or NOT EXISTS (…)",
+            )),
             Expr::Convert {
                 is_try: _,
                 expr: _,
@@ -613,16 +631,28 @@ impl<'a> Resolver<'a> {
                 charset: _,
                 target_before_value: _,
                 styles: _,
-            } => Err(refuse_unsupported("CONVERT")),
+            } => Err(refuse_with_replacement("CONVERT", "CAST(x AS type)")),
             Expr::AtTimeZone {
                 timestamp: _,
                 time_zone: _,
-            } => Err(refuse_unsupported("AT TIME ZONE")),
+            } => Err(refuse_with_replacement(
+                "AT TIME ZONE",
+                match dialect {
+                    Dialect::Sqlite => "datetime(x, '+2 hours')",
+                    Dialect::Postgres | Dialect::Mysql => "CONVERT_TZ(x, '+00:00', '+02:00')",
+                },
+            )),
             Expr::Extract {
                 field: _,
                 syntax: _,
                 expr: _,
-            } => Err(refuse_unsupported("EXTRACT of this form")),
+            } => Err(refuse_with_replacement(
+                "EXTRACT of this form",
+                match dialect {
+                    Dialect::Sqlite => "strftime('%Y', x)",
+                    Dialect::Postgres | Dialect::Mysql => "EXTRACT(YEAR FROM x)",
+                },
+            )),
             Expr::Position { expr: _, r#in: _ } => Err(refuse_unsupported("POSITION (use instr)")),
             Expr::Overlay {
                 expr: _,
@@ -634,9 +664,19 @@ impl<'a> Resolver<'a> {
                 prefix: _,
                 value: _,
             } => Err(refuse_unsupported("a prefixed literal")),
-            Expr::TypedString(_) => Err(refuse_unsupported("a typed literal such as DATE '…'")),
+            Expr::TypedString(_) => {
+                let instead = "the text alone, such as '2024-01-31'";
+                Err(refuse_with_replacement(
+                    "a typed literal such as DATE '…'",
+                    instead,
+                ))
+            }
             Expr::GroupingSets(_) | Expr::Cube(_) | Expr::Rollup(_) => {
-                Err(refuse_unsupported("GROUPING SETS, CUBE or ROLLUP"))
+                let instead = "a query for each set, with UNION ALL between them";
+                Err(refuse_with_replacement(
+                    "GROUPING SETS, CUBE or ROLLUP",
+                    instead,
+                ))
             }
             Expr::Struct {
                 values: _,
@@ -645,7 +685,10 @@ impl<'a> Resolver<'a> {
             Expr::Named { expr: _, name: _ } => Err(refuse_unsupported("a named expression")),
             Expr::Dictionary(_) | Expr::Map(_) => Err(refuse_unsupported("a map literal")),
             Expr::Array(_) => Err(refuse_unsupported("an array")),
-            Expr::Interval(_) => Err(refuse_unsupported("INTERVAL")),
+            Expr::Interval(_) => {
+                let instead = "date(x, '+30 days') or datetime(x, '-1 hour')";
+                Err(refuse_with_replacement("INTERVAL", instead))
+            }
             Expr::MatchAgainst {
                 columns: _,
                 match_value: _,

@@ -4,7 +4,7 @@ use sqlparser::ast::{BinaryOperator, UnaryOperator};
 
 use crate::resolve::{
     Resolver,
-    expr::{cast::is_engine_type, operand_class::Operands},
+    expr::{cast::is_engine_type, operand_class::Operands, other_engines::find_counterpart},
     refuse_unsupported,
 };
 use crate::{code::Code, dialect::Dialect, rejection::Rejection, syntax};
@@ -42,7 +42,12 @@ impl Resolver<'_> {
             OperatorMeaning::NotModelled(name) => Err(refuse_unsupported(name)),
             OperatorMeaning::UnknownFunction(function) => Err(Rejection::new(
                 Code::FunctionUnknown,
-                format!("there is no function `{function}`"),
+                match find_counterpart(function, dialect) {
+                    Some(text) => {
+                        format!("there is no function `{function}` on this engine: write {text}")
+                    }
+                    None => format!("there is no function `{function}`"),
+                },
             )),
             OperatorMeaning::Assignment => Err(Rejection::new(
                 Code::StatementNotAllowed,
@@ -226,8 +231,7 @@ fn meaning(op: &BinaryOperator, dialect: Dialect) -> OperatorMeaning {
             Dialect::Postgres | Dialect::Mysql => OperatorMeaning::Foreign,
         },
         BinaryOperator::Regexp => match dialect {
-            Dialect::Sqlite => OperatorMeaning::UnknownFunction("regexp"),
-            Dialect::Postgres => OperatorMeaning::Foreign,
+            Dialect::Sqlite | Dialect::Postgres => OperatorMeaning::UnknownFunction("regexp"),
             Dialect::Mysql => OperatorMeaning::Own,
         },
         BinaryOperator::Assignment => match dialect {

@@ -37,8 +37,26 @@ const fn counterpart(
 }
 
 const COUNTERPARTS: &[Counterpart] = &[
+    counterpart(
+        "add_months",
+        "date(x, '+1 month')",
+        "x + interval '1 month'",
+        "x + INTERVAL 1 MONTH",
+    ),
     counterpart("any_value", "min(x)", "min(x)", "MIN(x)"),
     counterpart("array_agg", "json_group_array(x)", "", "JSON_ARRAYAGG(x)"),
+    counterpart(
+        "array_sample",
+        "",
+        "the array's unnest(…) in a subquery, with ORDER BY random() and LIMIT",
+        "",
+    ),
+    counterpart(
+        "array_shuffle",
+        "",
+        "the array's unnest(…) in a subquery, with ORDER BY random()",
+        "",
+    ),
     counterpart("bool_and", "min(x)", "", "MIN(x)"),
     counterpart("bool_or", "max(x)", "", "MAX(x)"),
     counterpart(
@@ -47,8 +65,26 @@ const COUNTERPARTS: &[Counterpart] = &[
         "strpos(x, part)",
         "LOCATE(part, x)",
     ),
+    counterpart(
+        "count_if",
+        "count(*) FILTER (WHERE condition)",
+        "count(*) FILTER (WHERE condition)",
+        "SUM(condition)",
+    ),
+    counterpart(
+        "countif",
+        "count(*) FILTER (WHERE condition)",
+        "count(*) FILTER (WHERE condition)",
+        "SUM(condition)",
+    ),
     counterpart("curdate", "date('now')", "current_date", ""),
     counterpart("date_add", "date(x, '+1 day')", "x + interval '1 day'", ""),
+    counterpart(
+        "date_diff",
+        "julianday(a) - julianday(b)",
+        "a::date - b::date",
+        "DATEDIFF(a, b)",
+    ),
     counterpart(
         "date_format",
         "strftime('%Y-%m', x)",
@@ -57,6 +93,7 @@ const COUNTERPARTS: &[Counterpart] = &[
     ),
     counterpart("date_part", "strftime('%Y', x)", "", "EXTRACT(YEAR FROM x)"),
     counterpart("date_sub", "date(x, '-1 day')", "x - interval '1 day'", ""),
+    counterpart("date_subtract", "", "x - interval '1 day'", ""),
     counterpart(
         "date_trunc",
         "strftime('%Y-%m-01', x), or date(x, 'start of month')",
@@ -88,6 +125,7 @@ const COUNTERPARTS: &[Counterpart] = &[
         "to_timestamp(x)",
         "",
     ),
+    counterpart("gen_random_uuid", "", "", "UUID()"),
     counterpart(
         "generate_series",
         "a recursive WITH",
@@ -95,6 +133,7 @@ const COUNTERPARTS: &[Counterpart] = &[
         "a recursive WITH",
     ),
     counterpart("getdate", "datetime('now')", "now()", "NOW()"),
+    counterpart("greatest", "max(a, b)", "", ""),
     counterpart("group_concat", "", "string_agg(x, ',')", ""),
     counterpart(
         "if",
@@ -117,6 +156,7 @@ const COUNTERPARTS: &[Counterpart] = &[
         "COALESCE(x, y)",
     ),
     counterpart("json_agg", "json_group_array(x)", "", "JSON_ARRAYAGG(x)"),
+    counterpart("json_array", "", "json_build_array(x, y)", ""),
     counterpart("json_arrayagg", "json_group_array(x)", "json_agg(x)", ""),
     counterpart(
         "json_build_object",
@@ -124,10 +164,35 @@ const COUNTERPARTS: &[Counterpart] = &[
         "",
         "JSON_OBJECT('key', x)",
     ),
+    counterpart(
+        "json_exists",
+        "json_type(x, '$.key') IS NOT NULL",
+        "jsonb_path_exists(x::jsonb, '$.key')",
+        "JSON_CONTAINS_PATH(x, 'one', '$.key')",
+    ),
     counterpart("json_extract", "", "x ->> 'key', or x #>> '{a,b}'", ""),
     counterpart("json_object", "", "json_build_object('key', x)", ""),
+    counterpart(
+        "json_query",
+        "json_extract(x, '$.key')",
+        "x -> 'key', or x #> '{a,b}'",
+        "JSON_EXTRACT(x, '$.key')",
+    ),
     counterpart("json_unquote", "x ->> '$.key'", "x ->> 'key'", ""),
+    counterpart(
+        "json_value",
+        "json_extract(x, '$.key')",
+        "x ->> 'key', or x #>> '{a,b}'",
+        "JSON_UNQUOTE(JSON_EXTRACT(x, '$.key'))",
+    ),
     counterpart("jsonb_agg", "json_group_array(x)", "", "JSON_ARRAYAGG(x)"),
+    counterpart(
+        "last_day",
+        "date(x, 'start of month', '+1 month', '-1 day')",
+        "(date_trunc('month', x) + interval '1 month - 1 day')::date",
+        "",
+    ),
+    counterpart("least", "min(a, b)", "", ""),
     counterpart("left", "substr(x, 1, n)", "", ""),
     counterpart("len", "length(x)", "length(x)", "CHAR_LENGTH(x)"),
     counterpart(
@@ -137,11 +202,25 @@ const COUNTERPARTS: &[Counterpart] = &[
         "GROUP_CONCAT(x SEPARATOR ',')",
     ),
     counterpart("locate", "instr(x, part)", "strpos(x, part)", ""),
+    counterpart(
+        "median",
+        "row_number() and count(*) OVER () in a subquery, and the row in the middle",
+        "percentile_cont(0.5) WITHIN GROUP (ORDER BY x)",
+        "ROW_NUMBER() and COUNT(*) OVER () in a subquery, and the row in the middle",
+    ),
     counterpart("month", "strftime('%m', x)", "extract(month FROM x)", ""),
+    counterpart("newid", "", "gen_random_uuid()", "UUID()"),
     counterpart("now", "datetime('now')", "", ""),
     counterpart("nvl", "coalesce(x, y)", "coalesce(x, y)", "COALESCE(x, y)"),
     counterpart("rand", "random()", "random()", ""),
     counterpart("random", "", "", "RAND()"),
+    counterpart("regexp", "LIKE or GLOB", "x ~ 'pattern'", ""),
+    counterpart(
+        "regexp_extract",
+        "substr and instr",
+        "substring(x FROM 'pattern')",
+        "REGEXP_SUBSTR(x, 'pattern')",
+    ),
     counterpart(
         "regexp_matches",
         "LIKE or GLOB",
@@ -154,6 +233,13 @@ const COUNTERPARTS: &[Counterpart] = &[
         "substr(x, 1, instr(x, ',') - 1)",
         "",
         "SUBSTRING_INDEX(x, ',', n)",
+    ),
+    counterpart("stddev", "sqrt(avg(x * x) - avg(x) * avg(x))", "", ""),
+    counterpart(
+        "stdev",
+        "sqrt(avg(x * x) - avg(x) * avg(x))",
+        "stddev(x)",
+        "STDDEV(x)",
     ),
     counterpart("str_to_date", "date(x)", "to_date(x, 'YYYY-MM-DD')", ""),
     counterpart(
@@ -176,6 +262,18 @@ const COUNTERPARTS: &[Counterpart] = &[
         "",
     ),
     counterpart("sysdate", "datetime('now')", "now()", ""),
+    counterpart(
+        "timestampadd",
+        "datetime(x, '+1 day')",
+        "x + interval '1 day'",
+        "",
+    ),
+    counterpart(
+        "timestampdiff",
+        "julianday(b) - julianday(a)",
+        "b - a, or extract(epoch FROM b - a)",
+        "",
+    ),
     counterpart(
         "to_char",
         "strftime('%Y-%m', x), or printf('%.2f', x)",
@@ -202,6 +300,7 @@ const COUNTERPARTS: &[Counterpart] = &[
         "extract(epoch FROM x)",
         "UNIX_TIMESTAMP(x)",
     ),
+    counterpart("uuid", "", "gen_random_uuid()", ""),
     counterpart("week", "strftime('%W', x)", "extract(week FROM x)", ""),
     counterpart("year", "strftime('%Y', x)", "extract(year FROM x)", ""),
 ];

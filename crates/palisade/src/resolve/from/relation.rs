@@ -10,9 +10,10 @@ use sqlparser::{
 use crate::resolve::{
     Mode, Reference, Resolver, ViewBody,
     from::plain_alias,
+    names::suggest_common_table,
     not_as_decided,
     query::Ctes,
-    refuse_unsupported,
+    refuse_unsupported, refuse_with_replacement,
     scope::{Columns, Output, Source},
 };
 use crate::{
@@ -104,8 +105,13 @@ impl<'a> Resolver<'a> {
         {
             return Ok(source);
         }
-        let relation = self.in_catalog(schema.as_deref(), &key, &shown)?;
-        self.relation(name, relation, alias, &shown)
+        let is_bare = schema.is_none();
+        let found = self.in_catalog(schema.as_deref(), &key, &shown);
+        let source = found.and_then(|relation| self.relation(name, relation, alias, &shown));
+        source.map_err(|why| match is_bare {
+            true => suggest_common_table(why, &shown, ctes, self.catalog.dialect()),
+            false => why,
+        })
     }
 
     /// Refuses a name that is a table's as it is written and a CTE's in other letters: MariaDB reads the CTE, MySQL the table
@@ -234,6 +240,10 @@ impl<'a> Resolver<'a> {
                 ObjectNamePart::Identifier(schema),
                 ObjectNamePart::Identifier(last),
             ] => Ok((Some(schema), last)),
+            [_, _, _] => Err(refuse_with_replacement(
+                "a relation name of this form",
+                "the table's name, or schema.table, without the database",
+            )),
             _ => Err(refuse_unsupported("a relation name of this form")),
         }
     }

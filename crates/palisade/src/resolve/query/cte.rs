@@ -50,6 +50,12 @@ impl<'c> Ctes<'c> {
         }
         None
     }
+
+    /// Their names as the statement spells them, innermost first.
+    pub(in crate::resolve) fn names(self) -> impl Iterator<Item = &'c str> {
+        std::iter::successors(self.entry, |entry| entry.outer.entry)
+            .map(|entry| entry.written.as_str())
+    }
 }
 
 impl<'a> Resolver<'a> {

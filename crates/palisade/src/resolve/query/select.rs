@@ -10,9 +10,9 @@ use sqlparser::ast::{
 
 use crate::resolve::{
     Resolver,
-    expr::column::unknown_qualifier,
+    names::unknown_qualifier,
     query::{Ctes, group_by_key::Used, terms::TermNames},
-    refuse_unsupported,
+    refuse_unsupported, refuse_with_replacement,
     scope::{Found, Output, Scope},
 };
 use crate::{
@@ -77,22 +77,30 @@ impl<'a> Resolver<'a> {
             // HIGH_PRIORITY, STRAIGHT_JOIN and their like choose a plan and nothing else.
             *select_modifiers = None;
         }
-        for (present, what) in [
-            (select_modifiers.is_some(), "a SELECT modifier"),
-            (top.is_some(), "TOP"),
-            (exclude.is_some(), "EXCLUDE"),
-            (!lateral_views.is_empty(), "LATERAL VIEW"),
-            (prewhere.is_some(), "PREWHERE"),
-            (!connect_by.is_empty(), "CONNECT BY"),
-            (!cluster_by.is_empty(), "CLUSTER BY"),
-            (!distribute_by.is_empty(), "DISTRIBUTE BY"),
-            (!sort_by.is_empty(), "SORT BY"),
-            (qualify.is_some(), "QUALIFY"),
-            (value_table_mode.is_some(), "SELECT AS"),
-            (*flavor != SelectFlavor::Standard, "FROM before SELECT"),
+        let above = "the window in a subquery, and WHERE around that";
+        for (present, what, instead) in [
+            (select_modifiers.is_some(), "a SELECT modifier", None),
+            (top.is_some(), "TOP", Some("LIMIT behind the query")),
+            (exclude.is_some(), "EXCLUDE", Some("the columns")),
+            (!lateral_views.is_empty(), "LATERAL VIEW", None),
+            (prewhere.is_some(), "PREWHERE", Some("WHERE")),
+            (!connect_by.is_empty(), "CONNECT BY", Some("WITH RECURSIVE")),
+            (!cluster_by.is_empty(), "CLUSTER BY", None),
+            (!distribute_by.is_empty(), "DISTRIBUTE BY", None),
+            (!sort_by.is_empty(), "SORT BY", Some("ORDER BY")),
+            (qualify.is_some(), "QUALIFY", Some(above)),
+            (value_table_mode.is_some(), "SELECT AS", None),
+            (
+                *flavor != SelectFlavor::Standard,
+                "FROM before SELECT",
+                None,
+            ),
         ] {
             if present {
-                return Err(refuse_unsupported(what));
+                return Err(match instead {
+                    Some(instead) => refuse_with_replacement(what, instead),
+                    None => refuse_unsupported(what),
+                });
             }
         }
         if into.is_some() {
@@ -104,7 +112,8 @@ impl<'a> Resolver<'a> {
         if let Some(Distinct::On(_)) = distinct
             && dialect != Dialect::Postgres
         {
-            return Err(refuse_unsupported("DISTINCT ON"));
+            let instead = "row_number() OVER (PARTITION BY …) in a subquery, and take 1 of it";
+            return Err(refuse_with_replacement("DISTINCT ON", instead));
         }
 
         let is_grouped = distinct.is_some()
@@ -389,7 +398,7 @@ impl<'a> Resolver<'a> {
                         return Err(if scope.has_column(None, &qualifier) {
                             refuse_unsupported("`.*` after a column")
                         } else {
-                            unknown_qualifier(&qualifier)
+                            unknown_qualifier(&qualifier, scope)
                         });
                     }
                     let columns = outputs.get(before..).unwrap_or_default();

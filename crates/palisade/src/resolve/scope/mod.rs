@@ -444,14 +444,47 @@ impl<'a, 's> Scope<'a, 's> {
             .map(|(index, _)| index)
     }
 
-    /// Names that can be meant here, for "did you mean".
+    /// Names that can be meant here, for "did you mean": of the nearest query that has a source called `qualifier`.
     pub(in crate::resolve) fn visible_names(&self, qualifier: Option<&str>) -> Vec<String> {
-        self.sources
-            .iter()
-            .filter(|s| qualifier.is_none() || s.qualifier.as_deref() == qualifier)
-            .flat_map(|s| s.columns.list())
-            .map(|o| o.name.to_string())
-            .collect()
+        let is_named = |s: &&Source<'a>| qualifier.is_none() || s.qualifier.as_deref() == qualifier;
+        let named = self.sources.iter().filter(is_named);
+        match (named.clone().next(), self.parent) {
+            (None, Some(parent)) => parent.visible_names(qualifier),
+            (_, _) => named
+                .flat_map(|s| s.columns.list())
+                .map(|o| o.name.to_string())
+                .collect(),
+        }
+    }
+
+    /// The nearest source that has a column called `key`, here and in the queries around this one, for "did you mean": its
+    /// qualifier, and the column's name.
+    pub(in crate::resolve) fn qualified_column(&self, key: &str) -> Option<(&str, &str)> {
+        let mut scopes = std::iter::successors(Some(self), |scope| scope.parent);
+        scopes.find_map(|scope| {
+            scope.sources.iter().find_map(|source| {
+                let (_, name) = source.columns.find(key)?;
+                Some((source.qualifier.as_deref()?, &**name))
+            })
+        })
+    }
+
+    /// What the nearest source that reads the relation called `relation` is called instead.
+    pub(in crate::resolve) fn alias_of(&self, relation: &str) -> Option<&str> {
+        let mut scopes = std::iter::successors(Some(self), |scope| scope.parent);
+        scopes.find_map(|scope| {
+            let mut sources = scope.sources.iter();
+            let read =
+                sources.find(|s| s.columns.relation().is_some_and(|r| *r.key == *relation))?;
+            read.qualifier.as_deref()
+        })
+    }
+
+    /// What sources are called, here and in the queries around this one.
+    pub(in crate::resolve) fn qualifiers(&self) -> impl Iterator<Item = &str> {
+        std::iter::successors(Some(self), |scope| scope.parent)
+            .flat_map(|scope| &scope.sources)
+            .filter_map(|source| source.qualifier.as_deref())
     }
 
     /// Adds the outputs of `qualifier.*`; whether there is such a source.
