@@ -6,7 +6,10 @@ use std::{
 };
 
 use crate::{
-    catalog::{Catalog, ColumnId, RelationId, RelationKind, SystemClass, SystemRelation},
+    catalog::{
+        Catalog, ColumnId, RelationId, RelationKind, SystemClass, SystemRelation,
+        functions::FunctionDef,
+    },
     limits::Limits,
     policy::{
         ColumnFlow, WriteDecision,
@@ -83,6 +86,10 @@ impl Visible for Everything<'_> {
 
     fn reads_system(&self, known: &SystemRelation) -> Result<bool, Rejection> {
         Ok(known.class == SystemClass::Catalog)
+    }
+
+    fn calls(&self, _: &FunctionDef) -> Result<bool, Rejection> {
+        Ok(true)
     }
 
     fn shown_principal(&self) -> String {

@@ -179,7 +179,11 @@ impl Firewall {
                         &self.limits,
                     );
                     let looked = read.and_then(|view| {
-                        is_refused = is_of_stale_rows(relation, &view.references, &self.catalog);
+                        let catalog = &self.catalog;
+                        let call =
+                            resolve::unpermitted_call(catalog, &session_catalog, &view.access)?;
+                        is_refused =
+                            call.is_some() || is_of_stale_rows(relation, &view.references, catalog);
                         columns_below(&view, &self.catalog, &session_catalog)
                     });
                     match looked {

@@ -8,7 +8,7 @@ use std::{
 };
 
 use crate::{
-    catalog::{RelationId, SystemRelation},
+    catalog::{RelationId, SystemRelation, functions::FunctionDef},
     policy::{SessionView, WriteDecision, obligation::RelationDecision},
     rejection::Rejection,
     resolve::{Changes, ViewBody, Visible},
@@ -116,6 +116,10 @@ impl Visible for SessionCatalog<'_> {
 
     fn reads_system(&self, known: &SystemRelation) -> Result<bool, Rejection> {
         self.session_view.reads_system(known)
+    }
+
+    fn calls(&self, def: &FunctionDef) -> Result<bool, Rejection> {
+        Ok(self.session_view.function(def)?.permitted)
     }
 
     fn shown_principal(&self) -> String {

@@ -56,7 +56,7 @@ pub(crate) use change_permission::Changes;
 pub(crate) use ddl::{ResolvedDdl, resolve_ddl};
 pub(crate) use expr::cast::is_engine_type;
 pub(crate) use from::{find_source_name, reference_index, source_name};
-pub(crate) use query::view::read_view;
+pub(crate) use query::view::{read_view, unpermitted_call};
 pub(crate) use scope::{EXCLUDED, Output};
 pub(crate) use statement::{
     Mode, PlacedSource, Reference, ResolvedStatement, ViewBody, WriteObligations,

@@ -937,6 +937,49 @@ fn what_is_not_supported_is_told_with_what_is() {
     );
 }
 
+/// Whoever reads a view has not written what it calls: the function is the operator's to know. So say the metadata too.
+#[test]
+fn a_view_that_calls_what_no_policy_permits_is_refused_as_a_view() {
+    let views = format!(
+        "{TABLES}
+        CREATE FUNCTION price_of(id integer) RETURNS integer LANGUAGE sql AS 'SELECT 1';
+        CREATE VIEW priced AS SELECT id, price_of(id) AS price FROM sales;
+        CREATE VIEW above AS SELECT id FROM priced;
+        CREATE VIEW plain AS SELECT id, abs(price) AS price FROM sales;"
+    );
+    let named =
+        r#"permit(principal, action == Action::"call", resource == Function::"public.price_of");"#;
+    let catalog = || postgres(&views, "public").unwrap();
+    let refusing = firewall(catalog(), "");
+    let permitting = firewall(catalog(), named);
+    let told = |view: &str| {
+        format!("function.not-allowed: the view `{view}` calls a function that no policy permits")
+    };
+    for view in ["priced", "above"] {
+        let sql = format!("SELECT id FROM {view}");
+        let Decision::Reject(why) = refusing.check(&sql, &Params::None, &session()).unwrap() else {
+            panic!("{sql}")
+        };
+        assert_eq!(why.to_string(), told(view));
+        let detail = why.operator_detail().unwrap();
+        assert!(
+            detail.contains(r#"`resource == Function::"public.price_of"`"#),
+            "{detail}"
+        );
+        assert!(outcome(&permitting, &sql).starts_with("SELECT"), "{sql}");
+    }
+    let readable = |firewall: &Firewall| -> Vec<(String, bool)> {
+        let relations = firewall.relations(&session()).unwrap().into_iter();
+        let views = relations.filter(|relation| relation.kind == "view");
+        views.map(|view| (view.name, view.readable)).collect()
+    };
+    let listed = |all: bool| {
+        [("above", all), ("plain", true), ("priced", all)].map(|(name, is)| (name.to_owned(), is))
+    };
+    assert_eq!(readable(&refusing), listed(false));
+    assert_eq!(readable(&permitting), listed(true));
+}
+
 /// A sequence of numbers is no table that the firewall knows, whatever MariaDB has.
 #[test]
 fn tables_of_numbers_are_told_with_a_recursion() {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::resolve::{change_permission::Changes, statement::ViewBody};
 use crate::{
-    catalog::{RelationId, SystemRelation},
+    catalog::{RelationId, SystemRelation, functions::FunctionDef},
     policy::{WriteDecision, obligation::RelationDecision},
     rejection::Rejection,
 };
@@ -31,6 +31,12 @@ pub(crate) trait Visible {
     /// # Errors
     /// `policy.evaluation-failed`.
     fn reads_system(&self, known: &SystemRelation) -> Result<bool, Rejection>;
+
+    /// Whether a function may be called.
+    ///
+    /// # Errors
+    /// `policy.evaluation-failed`.
+    fn calls(&self, def: &FunctionDef) -> Result<bool, Rejection>;
 
     /// Who asks, and what it is in, for the operator.
     fn shown_principal(&self) -> String;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crate::resolve::{Mode, Reference, ResolvedStatement, Resolver, ViewBody, resolve};
 use crate::{
-    access::{ColumnUses, Usage, Usages},
-    catalog::{Catalog, ColumnId, Relation, RelationId, RelationKind},
+    access::{AccessSet, ColumnUses, Usage, Usages},
+    catalog::{Catalog, ColumnId, Relation, RelationId, RelationKind, functions::FunctionDef},
     code::Code,
     limits::Limits,
     policy::obligation::ColumnLevel,
@@ -28,6 +28,7 @@ impl Resolver<'_> {
                 body
             }
         };
+        self.require_calls(relation, shown, &body)?;
         self.count_relation(body.resolved.references.len())?;
         // As often as it is read, whoever read it first.
         self.spend(body.resolved.steps)?;
@@ -54,6 +55,34 @@ impl Resolver<'_> {
             }
         }
         Ok(body)
+    }
+
+    /// Refuses the view that a statement reads where it calls a function that the principal may not call. Whoever reads the view has not
+    /// written the call: its name is the operator's.
+    fn require_calls(
+        &self,
+        relation: &Relation,
+        shown: &str,
+        body: &ViewBody,
+    ) -> Result<(), Rejection> {
+        match self.mode {
+            Mode::View { within: _ } => return Ok(()),
+            Mode::Statement
+            | Mode::Rewritten {
+                sources: _,
+                writes: _,
+            } => {}
+        }
+        let Some(def) = unpermitted_call(self.catalog, self.visible, &body.resolved.access)? else {
+            return Ok(());
+        };
+        let (view, uid, class) = (&relation.uid, &def.uid, def.safety.name());
+        let message = format!("the view `{shown}` calls a function that no policy permits");
+        let detail = format!(
+            "the view `{view}` calls `{uid}` of the class `{class}`; a permit of `call` with `resource == Function::{uid:?}` \
+             in its scope permits it, where no policy forbids it"
+        );
+        Err(Rejection::new(Code::FunctionNotAllowed, message).with_operator_detail(detail))
     }
 
     /// Counts what the statement does with a view's columns as done with those that they are made from.
@@ -125,6 +154,23 @@ impl Resolver<'_> {
             has_obligation,
         })
     }
+}
+
+/// The first function of `access` that the principal may not call.
+pub(crate) fn unpermitted_call<'c>(
+    catalog: &'c Catalog,
+    visible: &dyn crate::resolve::Visible,
+    access: &AccessSet,
+) -> Result<Option<&'c FunctionDef>, Rejection> {
+    for uid in access.functions() {
+        // What the catalog does not have is refused where calls are decided.
+        if let Some(def) = catalog.function(uid)
+            && !visible.calls(def)?
+        {
+            return Ok(Some(def));
+        }
+    }
+    Ok(None)
 }
 
 /// What columns below `reference` are used for where its own are used so.
