@@ -130,7 +130,9 @@ pub(in crate::resolve) fn unknown_column_of(
     let names = scope.visible_names(qualifier);
     let near = did_you_mean::closest(&name, names.iter().map(String::as_str));
     let Some(qualifier) = qualifier else {
-        let text = intended_text(ident, &name, dialect);
+        // In another case, it is the column.
+        let is_column = near.is_some_and(|near| near.to_lowercase() == name.to_lowercase());
+        let text = intended_text(ident, &name, dialect).filter(|_| !is_column);
         return missing_column(&name, near.map(quoted).as_deref(), text.as_deref());
     };
     let elsewhere = scope.qualified_column(key);

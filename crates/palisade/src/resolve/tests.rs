@@ -933,6 +933,10 @@ fn what_is_not_supported_is_told_with_what_is() {
                 "SELECT id FROM sales WHERE area = \"aera\"",
                 "did you mean `area`? A text stands in single quotes: `'aera'`",
             ),
+            (
+                "SELECT id FROM sales WHERE \"AREA\" = 'x'",
+                "there is no column `AREA`; did you mean `area`?",
+            ),
         ],
     );
 }
@@ -999,4 +1003,36 @@ fn tables_of_numbers_are_told_with_a_recursion() {
         told.ends_with("there is no table or view `seq_1_to_x`"),
         "{told}"
     );
+}
+
+/// Clients ask who and where they are before anything else. What tells of more than the session's own account keeps to a permit of its
+/// own.
+#[test]
+fn functions_of_the_own_account_need_no_permit_by_name() {
+    let server = firewall(postgres(TABLES, "public").unwrap(), "");
+    for call in [
+        "current_user",
+        "session_user",
+        "user",
+        "current_role",
+        "current_database()",
+        "current_catalog",
+        "current_schema",
+        "current_schema()",
+    ] {
+        let told = outcome(&server, &format!("SELECT {call}"));
+        assert!(told.starts_with("SELECT"), "{call}\n{told}");
+    }
+    for call in [
+        "version()",
+        "system_user",
+        "current_schemas(true)",
+        "current_setting('port')",
+    ] {
+        let told = outcome(&server, &format!("SELECT {call}"));
+        assert!(
+            told.contains("no policy permits it by name"),
+            "{call}\n{told}"
+        );
+    }
 }

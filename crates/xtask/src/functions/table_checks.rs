@@ -60,7 +60,7 @@ const DANGEROUS: &[(&str, &str)] = &[
          pg_get_constraintdef obj_description col_description to_regclass regclassin has_table_privilege \
          pg_input_is_valid record_in array_in enum_first enum_last enum_range schedule run_maintenance create_subscription drop_chunks \
          create_hypertable add_retention_policy addgeometrycolumn dropgeometrycolumn st_findextent send \
-         create_secret repack_swap squeeze_table current_user session_user current_catalog current_schema user",
+         create_secret repack_swap squeeze_table system_user current_schemas version",
     ),
     (
         "mysql",
