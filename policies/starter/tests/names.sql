@@ -30,6 +30,8 @@ CREATE TABLE employees (
   next_of_kin TEXT
 );
 CREATE TABLE files (id INTEGER PRIMARY KEY, name TEXT, hash TEXT);
+CREATE TABLE api_keys (id INTEGER PRIMARY KEY, owner TEXT, api_key TEXT UNIQUE, access_key_id TEXT);
+CREATE TABLE usage (id INTEGER PRIMARY KEY, api_key_id INTEGER REFERENCES api_keys (id), calls INTEGER);
 CREATE VIEW contacts AS SELECT email, ssn AS number FROM accounts;
 CREATE VIEW leaks AS SELECT password_hash AS fingerprint FROM accounts;
 INSERT INTO accounts VALUES
@@ -38,3 +40,5 @@ INSERT INTO addresses VALUES (1, 'Storgatan 1', 'Malmö');
 INSERT INTO people VALUES (1, 'Jo', '1985-07-12', '+46 40 555 0147', 'Malmö', 1);
 INSERT INTO employees VALUES (1, 'Storgatan 1', '55.605, 13.003', '192.0.2.7', 4100, 'none', 'Bo');
 INSERT INTO files VALUES (1, 'a.txt', 'cafe');
+INSERT INTO api_keys VALUES (1, 'ci', 'demo-key-1', 'demo-access-1');
+INSERT INTO usage VALUES (1, 1, 12);
