@@ -1,13 +1,10 @@
 //! Which columns a view's or a generated column is computed from, so that classifications flow.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::sync::Arc;
 
 use crate::{
     catalog::{
-        Catalog, ColumnId, RelationId, RelationKind, SystemClass, SystemRelation,
+        Catalog, RelationId, RelationKind, SystemClass, SystemRelation,
         functions::FunctionDef,
     },
     limits::Limits,
@@ -24,7 +21,7 @@ use crate::{
 /// understood has no flow here and cannot be read either.
 pub(in crate::firewall) fn columns(catalog: &Catalog, limits: &Limits) -> ColumnFlow {
     let everything = Everything { catalog };
-    let mut flow: BTreeMap<ColumnId, BTreeSet<ColumnId>> = BTreeMap::new();
+    let mut flow = ColumnFlow::default();
     for relation in catalog.relations() {
         for (id, column) in relation.column_ids() {
             if let Some(expression) = &column.generated {
@@ -35,7 +32,7 @@ pub(in crate::firewall) fn columns(catalog: &Catalog, limits: &Limits) -> Column
                     .filter(|(other, c)| *other != id && words.contains(&*c.key))
                     .map(|(other, _)| other)
                     .collect();
-                flow.insert(id, from);
+                flow.columns.insert(id, from);
             }
         }
         if matches!(
@@ -44,12 +41,15 @@ pub(in crate::firewall) fn columns(catalog: &Catalog, limits: &Limits) -> Column
         ) && let Ok(resolved) =
             resolve::read_view(catalog, &everything, relation, &[relation.id], limits)
         {
+            let calls = resolved.access.functions().map(str::to_owned);
+            flow.calls.insert(relation.id, calls.collect());
             for ((id, _), output) in relation.column_ids().zip(&resolved.outputs) {
-                flow.insert(id, output.lineage.columns.iter().copied().collect());
+                flow.columns
+                    .insert(id, output.lineage.columns.iter().copied().collect());
             }
         }
     }
-    ColumnFlow(flow)
+    flow
 }
 
 /// Every relation, wholly visible: lineage has no principal.

@@ -130,6 +130,8 @@ rules! {
         "it does nothing, and its author believes it does", "correct whom or what it is about, or take it away";
     ViewAbsent "view-absent" Nothing: "a permit of a view over a table that is not permitted to those who may select the view",
         "a view is read with the permits of who asks, so that it does not exist to them", "permit `select`, `see` and `read` on the tables below it too";
+    ViewCalls "view-calls" Nothing: "a permit of a view that calls a function which those who may select the view may not call",
+        "a view is read with the permits of who asks, so that each of its statements is refused", "permit `call` of the function by its name, or let the view do without it";
     ViewChanged "view-changed" Nothing: "a permit of changes on a view",
         "changes through a view are refused", "permit them on the table";
     SqliteEstimate "no-estimates" Nothing: "a policy looks at estimates on SQLite",

@@ -435,6 +435,8 @@ permit (
 );
 "#,
             )]),
+            // It takes a view that calls something.
+            Self::ViewCalls => None,
             Self::ViewChanged => base(&[(
                 "base.cedar",
                 r#"permit (

@@ -200,7 +200,7 @@ pub(in crate::policy) fn tighten_generated(
         for (id, column) in relation.column_ids() {
             let Some(from) = loaded
                 .flow
-                .0
+                .columns
                 .get(&id)
                 .filter(|_| column.generated.is_some())
             else {
@@ -244,7 +244,11 @@ fn strictness(level: &ColumnLevel) -> u8 {
 
 /// Whether a column is computed from others, and no policy can name it.
 pub(in crate::policy) fn is_computed(loaded: &Loaded, id: ColumnId, uid: &str) -> bool {
-    let is_computed = loaded.flow.0.get(&id).is_some_and(|from| !from.is_empty());
+    let is_computed = loaded
+        .flow
+        .columns
+        .get(&id)
+        .is_some_and(|from| !from.is_empty());
     let is_named = loaded.columns_in_attributes || loaded.named_columns.contains(uid);
     is_computed && !is_named
 }
@@ -425,7 +429,7 @@ mod tests {
     fn masks_follow_data_into_views() {
         let catalog = fixture::catalog();
         let id = |uid| fixture::column_id(&catalog, uid);
-        let flow = ColumnFlow(BTreeMap::from([(
+        let flow = ColumnFlow::from(BTreeMap::from([(
             id("main.contacts.address"),
             BTreeSet::from([id("main.customers.email")]),
         )]));

@@ -78,7 +78,7 @@ fn is_masked_below(
     if reasons.is_empty() {
         return Ok(false);
     }
-    for base in loaded.flow.0.get(&id).into_iter().flatten() {
+    for base in loaded.flow.columns.get(&id).into_iter().flatten() {
         let of = loaded.catalog.relation(base.relation);
         let Some(of) = of.filter(|of| schema::has_entity(of) && of.id != id.relation) else {
             return Ok(false);

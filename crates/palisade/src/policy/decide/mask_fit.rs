@@ -89,8 +89,8 @@ fn describe_domain(domain: &HashDomain, column: &str) -> String {
 fn origin<'l>(loaded: &'l Loaded, id: ColumnId, own: &'l str) -> &'l str {
     let mut at = id;
     // Views stand on views, and a column comes from another at most once each.
-    for _ in 0..loaded.flow.0.len() {
-        let Some(from) = loaded.flow.0.get(&at) else {
+    for _ in 0..loaded.flow.columns.len() {
+        let Some(from) = loaded.flow.columns.get(&at) else {
             break;
         };
         let mut from = from.iter();

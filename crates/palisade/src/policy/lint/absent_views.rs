@@ -123,7 +123,7 @@ fn find_below(
 ) -> Below {
     let mut bases = BTreeSet::new();
     for (id, _) in view.column_ids() {
-        let from = loaded.flow.0.get(&id).into_iter().flatten();
+        let from = loaded.flow.columns.get(&id).into_iter().flatten();
         bases.extend(from.map(|base| base.relation));
     }
     let mut missing = BTreeSet::new();

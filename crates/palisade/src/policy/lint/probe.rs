@@ -27,7 +27,7 @@ use crate::policy::{
     lint::{
         Lint, UNKNOWN, absent_views::AbsentViews, constraint_oracles::Oracles,
         masked_away::MaskedAway, place, plain_to_others::PlainToOthers, sample::relations_to_try,
-        trigger_permits::TriggerPermits, unseen_tables::UnseenTables, warn,
+        trigger_permits::TriggerPermits, unseen_tables::UnseenTables, view_calls::ViewCalls, warn,
     },
     load::{diagnostic::PolicyProblem, source::Origins},
     obligation::{Caps, ColumnDecision, ColumnLevel, HashDomain, Mask, RowFilter, Visibility},
@@ -127,9 +127,9 @@ pub(in crate::policy) fn check(
                             let strangers = &mut findings.plain_to_others;
                             strangers.note_unknown(&subject, relation, &columns);
                         }
-                        findings
-                            .absent_views
-                            .look(loaded, &subject, relation, &select.policies);
+                        let by = &select.policies;
+                        findings.absent_views.look(loaded, &subject, relation, by);
+                        findings.view_calls.look(loaded, &subject, relation, by);
                     }
                 }
                 Err(failure) => findings.note_failure(failure, &subject),
@@ -179,6 +179,8 @@ struct Findings {
     plain_to_others: PlainToOthers,
     /// Views over tables that are not permitted.
     absent_views: AbsentViews,
+    /// Views that call what is not permitted.
+    view_calls: ViewCalls,
     /// Tables that are selected, by whether rows of them are seen.
     unseen_tables: UnseenTables,
 }
@@ -489,6 +491,7 @@ impl Findings {
         self.masked_away.report(origins, warnings);
         self.plain_to_others.report(origins, warnings);
         self.absent_views.report(origins, warnings);
+        self.view_calls.report(origins, warnings);
         self.unseen_tables.report(origins, warnings);
     }
 }

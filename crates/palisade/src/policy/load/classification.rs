@@ -15,10 +15,26 @@ use crate::{
     dialect::Dialect,
 };
 
-/// For view columns and generated columns, the columns they are computed from. Tags follow it,
-/// through any number of steps.
+/// What views and generated columns are made of.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ColumnFlow(pub BTreeMap<ColumnId, BTreeSet<ColumnId>>);
+pub struct ColumnFlow {
+    /// For view columns and generated columns, the columns they are computed from. Tags follow it,
+    /// through any number of steps.
+    pub columns: BTreeMap<ColumnId, BTreeSet<ColumnId>>,
+    /// Ids of the functions that a view calls, those of views below it included.
+    pub calls: BTreeMap<RelationId, BTreeSet<String>>,
+}
+
+/// The flow of these columns, without calls.
+#[cfg(test)]
+impl From<BTreeMap<ColumnId, BTreeSet<ColumnId>>> for ColumnFlow {
+    fn from(columns: BTreeMap<ColumnId, BTreeSet<ColumnId>>) -> Self {
+        Self {
+            columns,
+            ..Self::default()
+        }
+    }
+}
 
 /// The tags of a catalog.
 #[derive(Debug, Clone, Default)]
@@ -126,7 +142,7 @@ pub(in crate::policy) fn classify(
     for relation in catalog.relations() {
         for (id, _) in relation.column_ids() {
             // What is computed from other columns is classified by them.
-            let computed = flow.0.get(&id).is_some_and(|from| !from.is_empty());
+            let computed = flow.columns.get(&id).is_some_and(|from| !from.is_empty());
             if !matched.contains(&same.group(id)) && !computed && !unclassified.is_empty() {
                 tags.columns
                     .entry(id)
@@ -144,7 +160,7 @@ pub(in crate::policy) fn classify(
                 .any(|base| tags.of_column(*base).any(|of| of == tag))
         })
     };
-    let own = flow.0.iter().filter(|(id, from)| has_own(id, from));
+    let own = flow.columns.iter().filter(|(id, from)| has_own(id, from));
     tags.own = own.map(|(id, _)| *id).collect();
     tags
 }
@@ -396,7 +412,7 @@ fn key_columns(catalog: &Catalog, flow: &ColumnFlow) -> BTreeSet<ColumnId> {
     loop {
         let shows_keys = |from: &BTreeSet<ColumnId>| !from.is_empty() && from.is_subset(&out);
         let more: Vec<ColumnId> = flow
-            .0
+            .columns
             .iter()
             .filter(|(id, from)| !out.contains(id) && shows_keys(from))
             .map(|(id, _)| *id)
@@ -562,7 +578,7 @@ fn follow_flow(
         own_tags.entry(same.group(*id)).or_default().extend(tags);
     }
     let mut steps: BTreeMap<ColumnId, BTreeSet<ColumnId>> = BTreeMap::new();
-    for (id, from) in &flow.0 {
+    for (id, from) in &flow.columns {
         let from = from.iter().map(|id| same.group(*id));
         steps.entry(same.group(*id)).or_default().extend(from);
     }
@@ -749,7 +765,7 @@ mod tests {
     fn tags_flow_through_every_step() {
         let catalog = fixture::catalog();
         let id = |uid| fixture::column_id(&catalog, uid);
-        let flow = ColumnFlow(BTreeMap::from([
+        let flow = ColumnFlow::from(BTreeMap::from([
             (
                 id("main.contacts.address"),
                 BTreeSet::from([id("main.tickets.title")]),

@@ -661,7 +661,7 @@ mod tests {
         let version = |sources: &PolicySources| load(sources).unwrap().version().to_owned();
         assert_eq!(version(&base), version(&base.clone()));
         assert_ne!(version(&base), version(&other));
-        let flow = ColumnFlow(BTreeMap::from([(
+        let flow = ColumnFlow::from(BTreeMap::from([(
             tests::fixture::column_id(&fixture::catalog(), "main.contacts.address"),
             BTreeSet::new(),
         )]));
