@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use crate::{
     catalog::{
-        Catalog, RelationId, RelationKind, SystemClass, SystemRelation,
-        functions::FunctionDef,
+        Catalog, RelationId, RelationKind, SystemClass, SystemRelation, functions::FunctionDef,
     },
     limits::Limits,
     policy::{

@@ -1036,3 +1036,23 @@ fn functions_of_the_own_account_need_no_permit_by_name() {
         );
     }
 }
+
+/// A name of MySQL and MariaDB holds no character beyond the first 65536: they put `?` there, and refuse an alias with it.
+#[test]
+fn names_are_as_the_server_can_hold_them() {
+    let server = firewall(mysql(TABLES, "app").unwrap(), "");
+    check(
+        &server,
+        &[
+            (
+                "SELECT count(CASE WHEN area LIKE '%😀%' THEN 1 END) FROM sales",
+                "AS `count(CASE WHEN area LIKE '%?%' THEN 1 END)`",
+            ),
+            ("SELECT 'it''s'", "AS `it's`"),
+            (
+                "SELECT q.`it's` FROM (SELECT 'it''s') AS q",
+                "SELECT 'it''s' AS `it's`",
+            ),
+        ],
+    );
+}

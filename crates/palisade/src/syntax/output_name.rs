@@ -194,15 +194,31 @@ pub(crate) fn mysql_literal(expr: &Expr) -> Option<String> {
             _ => mysql_literal(inner),
         },
         Expr::Value(value) => match &value.value {
-            // What is escaped in it may be there as it was written. In single quotes, double ones are not.
-            Value::SingleQuotedString(text) if !text.contains(['\\', '\'']) => Some(cut_name(text)),
-            Value::DoubleQuotedString(text) if !text.contains(['\\', '\'', '"']) => {
-                Some(cut_name(text))
+            // What a backslash means depends on the server's mode. Of doubled quotes, one is meant.
+            Value::SingleQuotedString(text) | Value::NationalStringLiteral(text)
+                if !text.contains('\\') =>
+            {
+                Some(cut_name(&text.replace("''", "'")))
+            }
+            Value::DoubleQuotedString(text) if !text.contains('\\') => {
+                Some(cut_name(&text.replace("\"\"", "\"")))
             }
             Value::Null => Some("NULL".to_owned()),
             _ => None,
         },
+        // `_utf8mb4'x'`: a character set stands before the literal.
+        Expr::Prefixed { prefix: _, value } if is_string(value) => mysql_literal(value),
         _ => None,
+    }
+}
+
+fn is_string(expr: &Expr) -> bool {
+    match expr {
+        Expr::Value(value) => matches!(
+            &value.value,
+            Value::SingleQuotedString(_) | Value::DoubleQuotedString(_)
+        ),
+        _ => false,
     }
 }
 
@@ -240,8 +256,13 @@ pub(crate) fn mariadb_value(expr: &Expr) -> Option<String> {
     }
 }
 
-/// What MySQL leaves of a name that is made of a text: as many bytes as a name of a column in an answer has.
+/// What MySQL leaves of a name that is made of a text: as many bytes as a name of a column in an answer has. Names hold no character
+/// beyond the first 65536 (<https://dev.mysql.com/doc/refman/8.4/en/identifiers.html>).
 pub(crate) fn mysql_shortened(name: Arc<str>) -> Arc<str> {
+    let is_beyond = |c: char| c > '\u{ffff}';
+    if name.contains(is_beyond) {
+        return mysql_shortened(name.replace(is_beyond, "?").into());
+    }
     match name.get(..name.floor_char_boundary(255)) {
         Some(start) if start.len() < name.len() => start.into(),
         Some(_) | None => name,
@@ -399,10 +420,12 @@ mod tests {
             ("'  a'", Some("a"), Some("a")),
             ("''", Some(""), None),
             (r"'a\\b'", None, None),
-            ("'it''s'", None, None),
+            ("'it''s'", Some("it's"), Some("it's")),
+            ("N'it''s'", Some("it's"), Some("it's")),
+            ("_utf8mb4'x'", Some("x"), None),
             (r#""a""#, Some("a"), Some("a")),
-            (r#""a""b""#, None, None),
-            (r#""a'b""#, None, None),
+            (r#""a""b""#, Some("a\"b"), Some("a\"b")),
+            (r#""a'b""#, Some("a'b"), Some("a'b")),
             (r#"'a"b'"#, Some("a\"b"), Some("a\"b")),
             ("NULL", Some("NULL"), Some("NULL")),
             ("true", None, None),
@@ -431,6 +454,7 @@ mod tests {
         ] {
             assert_eq!(mysql_shortened(name.as_str().into()).len(), length);
         }
+        assert_eq!(&*mysql_shortened("LIKE '%😀%'".into()), "LIKE '%?%'");
     }
 
     #[test]
