@@ -18,6 +18,7 @@ mod reading;
 mod record;
 mod refresh;
 mod request;
+mod server_lacks;
 mod stages;
 mod ticket;
 
@@ -49,6 +50,7 @@ use candidate::{Candidate, Made};
 use failure_quota::Failures;
 use live::{Current, Live};
 use request::Asked;
+use server_lacks::find_lack;
 
 use crate::{
     answer::{
@@ -579,7 +581,17 @@ impl Guard {
                 if let Some(misfit) = misfit {
                     return Err(describe_misfit(misfit));
                 }
-                return Err(describe_failure(&error, &statement, session));
+                let refused = describe_failure(&error, &statement, session);
+                let fault = error.fault.as_deref();
+                let fault = fault.filter(|_| refused.code() == Code::DatabaseRejected);
+                let catalog = run.live.firewall.catalog();
+                let lack = fault.and_then(|fault| find_lack(fault, &statement, catalog));
+                return Err(match lack {
+                    Some(lack) => {
+                        refused.with_message(format!("The database refused the statement: {lack}."))
+                    }
+                    None => refused,
+                });
             }
         };
         // Once more: what was pruned while the statement ran is missing in its rows.

@@ -55,6 +55,7 @@ pub(crate) use change::{Conflict, Target, is_default};
 pub(crate) use change_permission::Changes;
 pub(crate) use ddl::{ResolvedDdl, resolve_ddl};
 pub(crate) use expr::cast::is_engine_type;
+pub(crate) use expr::other_engines::find_counterpart;
 pub(crate) use from::{find_source_name, reference_index, source_name};
 pub(crate) use query::view::{read_view, unpermitted_call};
 pub(crate) use scope::{EXCLUDED, Output};

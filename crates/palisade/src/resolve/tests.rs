@@ -1056,3 +1056,52 @@ fn names_are_as_the_server_can_hold_them() {
         ],
     );
 }
+
+/// Slips of dialects that the engine would call words where its grammar has none are told with the right form.
+#[test]
+fn forms_of_other_dialects_are_told_before_the_run() {
+    let slips = [
+        (
+            "SELECT now() - INTERVAL 30 DAY",
+            "write INTERVAL '30 days', or n * INTERVAL '1 day'",
+        ),
+        (
+            "SELECT current_date()",
+            "`current_date` is called without parentheses",
+        ),
+        (
+            "SELECT CURRENT_TIMESTAMP()",
+            "`current_timestamp` is called without parentheses",
+        ),
+        (
+            "SELECT s.id FROM sales s JOIN shops h",
+            "a JOIN has no condition",
+        ),
+        (
+            "SELECT s.id FROM sales s LEFT JOIN shops h",
+            "a JOIN has no condition",
+        ),
+    ];
+    let server = firewall(postgres(TABLES, "public").unwrap(), "");
+    check(&server, &slips);
+    for sql in [
+        "SELECT now() - INTERVAL '30 days', INTERVAL '30' DAY, INTERVAL '1-2' YEAR TO MONTH",
+        "SELECT current_date, current_timestamp(3), current_schema()",
+        "SELECT s.id FROM sales s CROSS JOIN shops h",
+        "SELECT s.id FROM sales s NATURAL JOIN shops h",
+        "SELECT s.id FROM sales s, shops h JOIN shops i ON i.id = h.id",
+        "SELECT s.id FROM sales s JOIN (shops h JOIN shops i ON i.id = h.id) ON h.id = s.shop",
+    ] {
+        let told = outcome(&server, sql);
+        assert!(told.starts_with("SELECT"), "{told}");
+    }
+    let other = firewall(mysql(TABLES, "app").unwrap(), "");
+    for (sql, is_read) in [
+        ("SELECT s.id FROM sales s JOIN shops h", true),
+        ("SELECT s.id FROM sales s LEFT JOIN shops h", false),
+        ("SELECT NOW() - INTERVAL 30 DAY, CURRENT_DATE()", true),
+    ] {
+        let told = outcome(&other, sql);
+        assert_eq!(told.starts_with("SELECT"), is_read, "{told}");
+    }
+}

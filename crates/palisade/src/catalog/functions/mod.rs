@@ -8,7 +8,7 @@
 pub(in crate::catalog) mod registry;
 pub(in crate::catalog) mod safety;
 
-pub use registry::{Registry, extension, extension_functions, registry};
+pub use registry::{Registry, Servers, extension, extension_functions, registry};
 pub use safety::Safety;
 
 use crate::catalog::OperandDef;

@@ -16,6 +16,8 @@ pub struct Registry {
     by_uid: HashMap<String, usize>,
     /// Functions of extensions, which a database may have in any schema: by extension and name.
     extensions: BTreeMap<(String, String), FunctionDef>,
+    /// Which servers have a function, by its id, of those that not every server has.
+    servers: HashMap<String, Servers>,
     /// Rows that could not be read; a test shows that there are none.
     problems: Vec<String>,
 }
@@ -42,6 +44,12 @@ impl Registry {
         self.functions.get(*self.by_uid.get(uid)?)
     }
 
+    /// Which servers have the function with this id; none where all have it.
+    #[must_use]
+    pub fn servers(&self, uid: &str) -> Option<&Servers> {
+        self.servers.get(uid)
+    }
+
     /// What is wrong with the table; empty.
     #[must_use]
     pub fn problems(&self) -> &[String] {
@@ -52,7 +60,14 @@ impl Registry {
         let mut registry = Self::default();
         for line in table.lines().filter(|line| !line.starts_with('#')) {
             match row(line) {
-                Some((extension, def)) => registry.add(extension, def),
+                Some((extension, def)) => {
+                    if let Some(servers) = Servers::read(line)
+                        && extension.is_none()
+                    {
+                        registry.servers.insert(def.0.uid.clone(), servers);
+                    }
+                    registry.add(extension, def);
+                }
                 None => registry.problems.push(line.to_owned()),
             }
         }
@@ -93,6 +108,42 @@ impl Registry {
         }
         self.functions.push(def);
     }
+}
+
+/// Which servers have a function.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Servers {
+    /// The product, folded, where another of its family lacks it: `mariadb`.
+    pub product: Option<String>,
+    /// The first version, from its major number on.
+    pub since: Option<Vec<u32>>,
+}
+
+impl Servers {
+    /// What the note of a line says; none where it says nothing of servers.
+    fn read(line: &str) -> Option<Self> {
+        let words = || line.rsplit('\t').next().unwrap_or_default().split(' ');
+        let value = |key: &str| words().find_map(|word| word.strip_prefix(key));
+        let servers = Self {
+            product: value("engine=").map(str::to_owned),
+            since: value("since=").map(version_numbers),
+        };
+        (servers.product.is_some() || servers.since.is_some()).then_some(servers)
+    }
+
+    /// Whether `engine`, such as `PostgreSQL 15.4`, is one of them.
+    #[must_use]
+    pub fn include(&self, engine: &str) -> bool {
+        let (product, version) = engine.split_once(' ').unwrap_or((engine, ""));
+        let is_product = |wanted: &String| product.eq_ignore_ascii_case(wanted);
+        let is_new = |since: &Vec<u32>| version_numbers(version) >= *since;
+        self.product.as_ref().is_none_or(is_product) && self.since.as_ref().is_none_or(is_new)
+    }
+}
+
+fn version_numbers(version: &str) -> Vec<u32> {
+    let numbers = version.split('.').map(|part| part.parse().unwrap_or(0));
+    numbers.collect()
 }
 
 /// Classes that hold for one number of arguments only.
@@ -222,6 +273,26 @@ pub fn extension_functions(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn some_servers_have_a_function() {
+        let find = |dialect, uid: &str| registry(dialect).servers(uid).cloned();
+        let has = |dialect, uid, engine: &str| {
+            find(dialect, uid).is_none_or(|servers| servers.include(engine))
+        };
+        let newer = "pg_catalog.any_value";
+        assert!(!has(Dialect::Postgres, newer, "PostgreSQL 15.14"));
+        assert!(has(Dialect::Postgres, newer, "PostgreSQL 16.1"));
+        assert!(has(
+            Dialect::Postgres,
+            "pg_catalog.lower",
+            "PostgreSQL 15.14"
+        ));
+        assert!(has(Dialect::Mysql, "add_months", "MariaDB 10.11.14"));
+        assert!(!has(Dialect::Mysql, "add_months", "MySQL 9.1.0"));
+        assert!(!has(Dialect::Mysql, "uuid_v7", "MariaDB 11.4.2"));
+        assert!(has(Dialect::Mysql, "uuid_v7", "MariaDB 11.7.1"));
+    }
 
     #[test]
     fn every_row_is_read() {

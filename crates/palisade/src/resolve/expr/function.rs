@@ -272,6 +272,9 @@ impl<'a> Resolver<'a> {
             }
             FunctionArguments::None | FunctionArguments::Subquery(_) => None,
         };
+        if dialect == Dialect::Postgres && count == Some(0) {
+            refuse_empty_parentheses(name)?;
+        }
         let called = self.resolve_function(name, operands.as_deref())?;
         if count.is_none() && !called.candidates.iter().any(|def| def.kinds.niladic) {
             return Err(not_this_form(&called));
@@ -411,6 +414,34 @@ impl<'a> Resolver<'a> {
         };
         self.access.functions.insert(uid);
     }
+}
+
+/// Refuses PostgreSQL's keywords that call with parentheses behind them, as other engines write them
+/// (<https://www.postgresql.org/docs/current/functions-datetime.html#FUNCTIONS-DATETIME-CURRENT>).
+fn refuse_empty_parentheses(name: &ObjectName) -> Result<(), Rejection> {
+    let [ObjectNamePart::Identifier(ident)] = name.0.as_slice() else {
+        return Ok(());
+    };
+    let word = ident.value.to_ascii_lowercase();
+    let is_bare = matches!(
+        word.as_str(),
+        "current_catalog"
+            | "current_date"
+            | "current_role"
+            | "current_time"
+            | "current_timestamp"
+            | "current_user"
+            | "localtime"
+            | "localtimestamp"
+            | "session_user"
+            | "system_user"
+            | "user"
+    );
+    if ident.quote_style.is_none() && is_bare {
+        let message = format!("`{word}` is called without parentheses: write {word}");
+        return Err(Rejection::new(Code::SyntaxInvalid, message));
+    }
+    Ok(())
 }
 
 /// Whether the engine may choose `def` for a call with these arguments.

@@ -10,14 +10,14 @@ pub(in crate::resolve) mod literal;
 pub(in crate::resolve) mod operand_class;
 pub(in crate::resolve) mod operand_reading;
 pub(in crate::resolve) mod operator;
-mod other_engines;
+pub(in crate::resolve) mod other_engines;
 pub(in crate::resolve) mod regex_cost;
 pub(in crate::resolve) mod totality;
 pub(in crate::resolve) mod user_cast;
 
 use sqlparser::ast::{
     Array, BinaryOperator, CaseWhen, CastKind, CeilFloorKind, DateTimeField, Expr, ExtractSyntax,
-    Ident, Interval, MemberOf, ObjectName, ObjectNamePart, TypedString,
+    Ident, Interval, MemberOf, ObjectName, ObjectNamePart, TypedString, Value,
 };
 
 use crate::resolve::{
@@ -513,6 +513,12 @@ impl<'a> Resolver<'a> {
                 for field in [leading_field, last_field].into_iter().flatten() {
                     date_field(field)?;
                 }
+                if dialect == Dialect::Postgres && !is_text(value) {
+                    return Err(refuse_with_replacement(
+                        "INTERVAL without a text behind it",
+                        "INTERVAL '30 days', or n * INTERVAL '1 day'",
+                    ));
+                }
                 self.walk(value, at, out)
             }
             Expr::MatchAgainst {
@@ -852,5 +858,19 @@ pub(in crate::resolve) fn plain_name(name: &ObjectName) -> Result<(), Rejection>
         _ => Err(refuse_unsupported(
             "a character set or collation of this form",
         )),
+    }
+}
+
+/// Whether it is a literal of a text.
+fn is_text(expr: &Expr) -> bool {
+    match expr {
+        Expr::Value(value) => matches!(
+            &value.value,
+            Value::SingleQuotedString(_)
+                | Value::EscapedStringLiteral(_)
+                | Value::UnicodeStringLiteral(_)
+                | Value::DollarQuotedString(_)
+        ),
+        _ => false,
     }
 }

@@ -11,7 +11,7 @@ struct Counterpart {
 }
 
 /// What to write on `dialect` in the place of the function `name`, which it does not have.
-pub(in crate::resolve) fn find_counterpart(name: &str, dialect: Dialect) -> Option<&'static str> {
+pub(crate) fn find_counterpart(name: &str, dialect: Dialect) -> Option<&'static str> {
     let name = name.to_ascii_lowercase();
     let found = COUNTERPARTS.iter().find(|entry| entry.name == name)?;
     let text = match dialect {

@@ -13,7 +13,7 @@ use crate::resolve::{
     scope::{Merged, Origin, Scope},
     token::OtherValues,
 };
-use crate::{access::Usage, catalog::Column, dialect::Dialect, rejection::Rejection};
+use crate::{access::Usage, catalog::Column, code::Code, dialect::Dialect, rejection::Rejection};
 
 impl<'a> Resolver<'a> {
     pub(in crate::resolve) fn table_with_joins(
@@ -38,6 +38,7 @@ impl<'a> Resolver<'a> {
             if *global {
                 return Err(refuse_unsupported("GLOBAL JOIN"));
             }
+            self.require_condition(join_operator)?;
             let right = scope.sources.len();
             self.table_factor(relation, scope, ctes)?;
             match join_operator {
@@ -89,6 +90,34 @@ impl<'a> Resolver<'a> {
                 | JoinOperator::LeftArrayJoin
                 | JoinOperator::InnerArrayJoin => return Err(refuse_unsupported("ARRAY JOIN")),
             }
+        }
+        Ok(())
+    }
+
+    /// Refuses a join without a condition where the engine's grammar demands one.
+    fn require_condition(&self, join: &JoinOperator) -> Result<(), Rejection> {
+        let is_outer = matches!(
+            join,
+            JoinOperator::Left(JoinConstraint::None)
+                | JoinOperator::LeftOuter(JoinConstraint::None)
+                | JoinOperator::Right(JoinConstraint::None)
+                | JoinOperator::RightOuter(JoinConstraint::None)
+                | JoinOperator::FullOuter(JoinConstraint::None)
+        );
+        let is_inner = matches!(
+            join,
+            JoinOperator::Join(JoinConstraint::None) | JoinOperator::Inner(JoinConstraint::None)
+        );
+        let is_lacking = match self.catalog.dialect() {
+            Dialect::Sqlite => false,
+            Dialect::Mysql => is_outer,
+            Dialect::Postgres => is_outer || is_inner,
+        };
+        if is_lacking {
+            return Err(Rejection::new(
+                Code::SyntaxInvalid,
+                "a JOIN has no condition: write ON or USING behind its table, or CROSS JOIN for every pair of rows",
+            ));
         }
         Ok(())
     }
