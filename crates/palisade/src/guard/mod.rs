@@ -583,7 +583,10 @@ impl Guard {
                 }
                 let refused = describe_failure(&error, &statement, session);
                 let fault = error.fault.as_deref();
-                let fault = fault.filter(|_| refused.code() == Code::DatabaseRejected);
+                // The text of a template is not the agent's.
+                let is_told =
+                    refused.code() == Code::DatabaseRejected && session.template().is_none();
+                let fault = fault.filter(|_| is_told);
                 let catalog = run.live.firewall.catalog();
                 let lack = fault.and_then(|fault| find_lack(fault, &statement, catalog));
                 return Err(match lack {

@@ -19,6 +19,10 @@ pub(in crate::guard) fn find_lack(
     statement: &RewrittenStatement,
     catalog: &Catalog,
 ) -> Option<String> {
+    // What came while rows were worked on may tell of those that a filter hides.
+    if !fault.is_of_preparation && !statement.is_unrestricted() {
+        return None;
+    }
     let engine = catalog.engine()?;
     let text = statement.text();
     match fault.class {

@@ -918,6 +918,15 @@ fn what_is_not_supported_is_told_with_what_is() {
                 "there is no table or view `order_total`; did you mean `order_totals`?",
             ),
             (
+                "SELECT tableoid::regclass FROM sales",
+                "function.not-allowed: a cast to `regclass` looks names up",
+            ),
+            (
+                "EXPLAIN sales",
+                "name.system-relation: what tables and columns there are",
+            ),
+            ("SHOW server_version", "SHOW statements are not permitted"),
+            (
                 "SELECT id FROM sales WHERE area = “north east”",
                 "typographic quotation marks quote nothing; write texts as 'text'",
             ),

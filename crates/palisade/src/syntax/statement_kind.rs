@@ -77,7 +77,8 @@ pub(in crate::syntax) fn name(statement: &Statement) -> &'static str {
         Statement::Flush { .. } => "FLUSH",
         Statement::Discard { .. } => "DISCARD",
         Statement::ShowFunctions { .. } => "SHOW FUNCTIONS",
-        Statement::ShowVariable { .. } => "SHOW VARIABLE",
+        // Of a variable, or of anything else that the parser does not know by its word.
+        Statement::ShowVariable { .. } => "SHOW",
         Statement::ShowStatus { .. } => "SHOW STATUS",
         Statement::ShowVariables { .. } => "SHOW VARIABLES",
         Statement::ShowCreate { .. } => "SHOW CREATE",

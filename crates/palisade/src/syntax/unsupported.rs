@@ -417,7 +417,7 @@ fn is_table_definition(solid: &Solid<'_>) -> bool {
 /// Whether a statement that is refused in any case asks the engine what tables and columns there are.
 fn asks_for_the_schema(solid: &Solid<'_>) -> bool {
     const QUESTIONS: [&str; 2] = [
-        "show tables|columns|fields|index|indexes|keys|create|databases|schemas|views|full",
+        "show tables|table|columns|fields|index|indexes|keys|create|databases|schemas|views|triggers|full",
         "pragma … table_info|table_xinfo|table_list|index_list|index_info|index_xinfo|foreign_key_list|database_list",
     ];
     let asks = |signs: &&str| begins(solid, 0, &signs.split(' ').collect::<Vec<_>>());
@@ -426,7 +426,12 @@ fn asks_for_the_schema(solid: &Solid<'_>) -> bool {
         && solid
             .after_name(1)
             .is_some_and(|after| after + 2 >= solid.len());
-    describes || QUESTIONS.iter().any(asks)
+    // `EXPLAIN t` is the same on MySQL, and models write it for every engine.
+    let explains = solid.is_word(0, &["explain"])
+        && solid.after_name(1).is_some_and(|after| {
+            after == solid.len() || (after + 1 == solid.len() && solid.is(after, &Token::SemiColon))
+        });
+    describes || explains || QUESTIONS.iter().any(asks)
 }
 
 /// Whether a text of these words can have what begins with the first sign, where that is a word.
@@ -592,6 +597,11 @@ mod tests {
             ("show tables", true),
             ("SHOW FULL TABLES", true),
             ("show grants", false),
+            ("show table status", true),
+            ("show triggers", true),
+            ("explain t", true),
+            ("explain s.t;", true),
+            ("explain drop table t", false),
             ("describe t", true),
             ("desc s.t", true),
             ("describe t c", true),

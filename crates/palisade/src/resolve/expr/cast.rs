@@ -116,7 +116,7 @@ impl<'a> Resolver<'a> {
                     self.named_type(name)
                 }
                 DataType::Regclass => {
-                    self.catalog_type("regclass");
+                    self.catalog_type("regclass")?;
                     Ok(None)
                 }
                 DataType::Array(
@@ -161,7 +161,7 @@ impl<'a> Resolver<'a> {
                 return Ok(None);
             }
             if POSTGRES_CATALOG.iter().any(|(name, _)| *name == element) {
-                self.catalog_type(element);
+                self.catalog_type(element)?;
                 return Ok(None);
             }
         }
@@ -222,15 +222,33 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    fn catalog_type(&mut self, name: &str) {
+    /// A type whose input looks names up, by a function that policies permit. In a refusal the statement's own word is said: the
+    /// function stands nowhere in it.
+    fn catalog_type(&mut self, name: &str) -> Result<(), Rejection> {
         let function = POSTGRES_CATALOG
             .iter()
             .find(|(known, _)| *known == name)
             .map(|(_, function)| *function)
             .filter(|function| !function.is_empty());
-        if let Some(function) = function {
-            self.access.functions.insert(function.to_owned());
+        let Some(function) = function else {
+            return Ok(());
+        };
+        if let Some(def) = self.catalog.function(function)
+            && self.is_statement()
+            && !self.visible.calls(def)?
+        {
+            let message = format!(
+                "a cast to `{name}` looks names up in the system catalogs, and no policy permits it by name: leave the cast out"
+            );
+            let detail = format!(
+                "a permit of `call` with `resource == Function::{function:?}` in its scope permits it, where no policy forbids it"
+            );
+            return Err(
+                Rejection::new(Code::FunctionNotAllowed, message).with_operator_detail(detail)
+            );
         }
+        self.access.functions.insert(function.to_owned());
+        Ok(())
     }
 
     /// The relation that a type's name can mean.
