@@ -184,7 +184,7 @@ pub(crate) fn enable_script(
              GRANT PROCESS ON *.* TO {account};\n"
         );
     }
-    Ok(script)
+    Ok(script + &forget_triggers(table))
 }
 
 /// The SQL that ends the history of a table. Its past rows are deleted.
@@ -195,7 +195,7 @@ pub(crate) fn disable_script(table: &HistoryTable<'_>) -> String {
         spans,
         ..
     } = Names::of_table(table);
-    format!(
+    let script = format!(
         "-- Ends the history of {}: what was kept is deleted.\n\
          DELETE FROM {spans} WHERE table_name = {};\n\
          DROP VIEW IF EXISTS {companion};\n\
@@ -203,6 +203,22 @@ pub(crate) fn disable_script(table: &HistoryTable<'_>) -> String {
          ALTER TABLE {relation}\n  DROP INDEX IF EXISTS {ENDS}, DROP PERIOD FOR SYSTEM_TIME, DROP COLUMN {FROM}, DROP COLUMN {TO}, DROP SYSTEM VERSIONING;\n",
         print_comment(&format!("{}.{}", table.schema, table.table)),
         literal(table.table),
+    );
+    script + &forget_triggers(table)
+}
+
+/// Has the server read triggers anew. One that was read before the table got or lost its versions writes rows by the columns of then,
+/// which fails with error 1062. Which triggers write the table through a procedure is not known, so that it is all of the database, and
+/// those of other databases that name it.
+fn forget_triggers(table: &HistoryTable<'_>) -> String {
+    format!(
+        "-- Triggers that were read before go by the columns of then, and writes through them fail with error 1062. This needs RELOAD.\n\
+         SET @palisade_statement = (SELECT CONCAT('FLUSH TABLES ', GROUP_CONCAT(DISTINCT '`', \
+         REPLACE(g.EVENT_OBJECT_SCHEMA, '`', '``'), '`.`', REPLACE(g.EVENT_OBJECT_TABLE, '`', '``'), '`'))\n  \
+         FROM information_schema.TRIGGERS g WHERE g.EVENT_OBJECT_SCHEMA = {} OR INSTR(g.ACTION_STATEMENT, {}) > 0);\n\
+         EXECUTE IMMEDIATE COALESCE(@palisade_statement, 'DO 0');\n",
+        literal(table.schema),
+        literal(table.table)
     )
 }
 
