@@ -6,7 +6,7 @@ use palisade::{
         Difference, ImageFault, Inverse, InverseFault, OtherRow, RowDifference, TableDifference,
         read_images, write_images,
     },
-    value::Value,
+    value::{Params, Value},
 };
 
 const SCHEMA: &str = "CREATE TABLE par (id int PRIMARY KEY, up int REFERENCES par (id), v text);
@@ -107,6 +107,81 @@ fn rows_are_set_back_in_an_order_that_foreign_keys_take() {
         values[5].contains("Integer(4)") && values[6].contains("Integer(5)"),
         "{values:?}"
     );
+}
+
+/// Rows `(id, a, b)` whose `a` and pairs of which are unique, from what they were to what they are: the ids in the order in which they are
+/// set back.
+#[test]
+fn unique_values_are_set_back_where_they_are_free() {
+    let schema = "CREATE TABLE t (id int PRIMARY KEY, a int UNIQUE, b int, c int, UNIQUE (b, c));";
+    let catalog = palisade_ddl::postgres(schema, "app").unwrap();
+    let row = |id: i64, [a, b, c]: [Option<i64>; 3]| {
+        let value = |cell: Option<i64>| cell.map_or(Value::Null, Value::Integer);
+        vec![Value::Integer(id), value(a), value(b), value(c)]
+    };
+    let only = |a: i64| [Some(a), None, None];
+    let pair = |b: i64, c: i64| [None, Some(b), Some(c)];
+    for (rows, expected) in [
+        (
+            vec![
+                (only(10), only(5)),
+                (only(20), only(10)),
+                (only(30), only(20)),
+            ],
+            [3, 2, 1].as_slice(),
+        ),
+        (
+            vec![
+                (only(10), only(20)),
+                (only(20), only(30)),
+                (only(30), only(40)),
+            ],
+            &[1, 2, 3],
+        ),
+        // A row that gets NULL waits for nobody.
+        (vec![([None; 3], only(20)), (only(20), [None; 3])], &[1, 2]),
+        (
+            vec![(pair(1, 1), pair(9, 9)), (pair(2, 1), pair(1, 1))],
+            &[2, 1],
+        ),
+        // Of a pair of which one value stays, only the other is known.
+        (
+            vec![(pair(1, 1), pair(1, 0)), (pair(1, 2), pair(1, 1))],
+            &[2, 1],
+        ),
+        (
+            vec![(pair(1, 1), pair(2, 2)), (pair(2, 1), pair(1, 2))],
+            &[1, 2],
+        ),
+        // A circle is the engine's to refuse.
+        (
+            vec![(only(2), only(1)), (only(1), only(2)), (only(10), only(3))],
+            &[1, 2, 3],
+        ),
+    ] {
+        let rows = (1..).zip(&rows).map(|(id, (before, after))| RowDifference {
+            before: Some(row(id, *before)),
+            after: Some(row(id, *after)),
+        });
+        let change = Difference {
+            tables: vec![TableDifference {
+                schema: "public".to_owned(),
+                table: "t".to_owned(),
+                rows: rows.collect(),
+            }],
+        };
+        let parts = write_images(&change, &catalog);
+        let inverse = Inverse::new(read_images(&parts).unwrap());
+        let statements = inverse.statements(&catalog).unwrap();
+        let ids: Vec<Value> = (statements.iter())
+            .filter_map(|(_, params)| match params {
+                Params::Positional(values) => values.last().cloned(),
+                Params::None | Params::Named(_) => None,
+            })
+            .collect();
+        let expected: Vec<Value> = expected.iter().copied().map(Value::Integer).collect();
+        assert_eq!(ids, expected, "{statements:?}");
+    }
 }
 
 #[test]

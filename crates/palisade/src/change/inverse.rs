@@ -300,6 +300,86 @@ fn order_rows(rows: &mut Rows<'_>) {
     }
 }
 
+/// Rows that get the same values, and these as they are spelled.
+type Group<'a> = (BTreeMap<String, String>, Vec<&'a RowImage>);
+
+/// The order in which rows get values that are unique: each after the row that has its value now. Of rows that wait for each other in a
+/// circle one goes first, which no engine takes.
+fn order_updates(groups: &[Group<'_>], relation: &Relation) -> Vec<usize> {
+    if groups.len() > MAX_STATEMENTS {
+        // They are too many anyway.
+        return (0..groups.len()).collect();
+    }
+    let keys: Vec<Vec<&str>> = (relation.unique_keys.iter().flatten())
+        .map(|key| {
+            let columns = key.columns.iter().filter_map(|at| relation.column(*at));
+            columns.map(|column| &*column.name).collect()
+        })
+        .collect();
+    // Which rows have a value now, and give it back. Of columns of a key that stay as they are nothing is known.
+    let mut holders: BTreeMap<(&str, String), BTreeSet<usize>> = BTreeMap::new();
+    let unique: BTreeSet<&str> = keys.iter().flatten().copied().collect();
+    for (at, (_, images)) in groups.iter().enumerate() {
+        for image in images {
+            let ImageCells::Updated(cells) = &image.cells else {
+                continue;
+            };
+            for name in &unique {
+                if let Some((_, left)) = cells.get(*name)
+                    && *left != Value::Null
+                {
+                    let holder = holders.entry((*name, spell(left))).or_default();
+                    holder.insert(at);
+                }
+            }
+        }
+    }
+    let nobody = BTreeSet::new();
+    let mut waits: Vec<BTreeSet<usize>> = Vec::new();
+    for (at, (values, _)) in groups.iter().enumerate() {
+        let mut waits_for = BTreeSet::new();
+        for key in &keys {
+            let mut columns = key.iter().filter_map(|name| {
+                let value = values.get(*name)?;
+                Some(holders.get(&(*name, value.clone())).unwrap_or(&nobody))
+            });
+            let Some(first) = columns.next() else {
+                continue;
+            };
+            let all = columns.fold(first.clone(), |all, one| {
+                all.intersection(one).copied().collect()
+            });
+            waits_for.extend(all);
+        }
+        waits_for.remove(&at);
+        waits.push(waits_for);
+    }
+    let mut awaited_by: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    for (at, waits_for) in waits.iter().enumerate() {
+        for other in waits_for {
+            awaited_by.entry(*other).or_default().push(at);
+        }
+    }
+    let is_free = |at: &usize| waits.get(*at).is_none_or(BTreeSet::is_empty);
+    let mut free: BTreeSet<usize> = (0..groups.len()).filter(is_free).collect();
+    let mut left: BTreeSet<usize> = (0..groups.len()).collect();
+    let mut order = Vec::new();
+    while let Some(at) = free.pop_first().or_else(|| left.first().copied()) {
+        left.remove(&at);
+        order.push(at);
+        for other in awaited_by.remove(&at).unwrap_or_default() {
+            let Some(waits_for) = waits.get_mut(other) else {
+                continue;
+            };
+            waits_for.remove(&at);
+            if waits_for.is_empty() && left.contains(&other) {
+                free.insert(other);
+            }
+        }
+    }
+    order
+}
+
 /// Whether columns that refer to other rows are written.
 fn refers((image, relation): &(&RowImage, &Relation)) -> bool {
     let ImageCells::Updated(cells) = &image.cells else {
@@ -500,7 +580,7 @@ impl Writer<'_> {
             let mut columns = relation.columns.iter();
             columns.any(|column| *column.name == *name && column.generated.is_some())
         };
-        let mut groups: Vec<(BTreeMap<String, String>, Vec<&RowImage>)> = Vec::new();
+        let mut groups: Vec<Group<'_>> = Vec::new();
         let mut places: BTreeMap<BTreeMap<String, String>, usize> = BTreeMap::new();
         for (image, _) in rows {
             let ImageCells::Updated(cells) = &image.cells else {
@@ -522,7 +602,10 @@ impl Writer<'_> {
                 }
             }
         }
-        for (columns, images) in groups {
+        for at in order_updates(&groups, relation) {
+            let Some((columns, images)) = groups.get(at) else {
+                continue;
+            };
             let at_a_time = Self::rows_at_a_time(relation, relation.primary_key.len());
             for images in images.chunks(at_a_time) {
                 let mut draft = Draft {

@@ -23,7 +23,7 @@ pub(super) fn hide_failure(rejection: Rejection, kind: BackendErrorKind) -> Reje
         | BackendErrorKind::NotAdmitted
         | BackendErrorKind::Forbidden => Rejection::new(
             Code::ChangeConflict,
-            "the change cannot be undone as things are now: the database or a policy does not take its rows as they were",
+            "the change cannot be undone as things are now: the database or a policy does not take its rows as they were; nor does a database take unique values one by one that rows have exchanged",
         ),
         BackendErrorKind::Timeout
         | BackendErrorKind::Cancelled
