@@ -6,9 +6,10 @@
 use std::fmt::Write as _;
 
 use crate::answer::{
-    EmptyReason, Envelope, ScannedRows, TruncationReason,
+    AsOf, EmptyReason, Envelope, ScannedRows, TruncationReason,
     line::{write_header, write_row},
     room::NOTE_CHARS,
+    spell_out,
 };
 
 /// Characters of a name in a note.
@@ -26,7 +27,10 @@ impl Envelope {
         let answer = self.answer().spelled_out();
         let mut text = String::new();
         write_summary(&mut text, &answer, self.affected_rows());
-        let notes = notes(&answer);
+        let mut notes = notes(&answer);
+        if let Some(moment) = self.as_of() {
+            notes.insert(0, cut(&describe_moment(moment), MAX_NOTE));
+        }
         if answer.columns.is_empty() && notes.is_empty() {
             return text;
         }
@@ -108,6 +112,23 @@ fn write_summary(text: &mut String, answer: &ScannedRows, affected: Option<u64>)
             " (no_rows_permitted): policy shows you no row of a table that it reads."
         }
     });
+}
+
+/// As of what an answer is.
+fn describe_moment(moment: &AsOf) -> String {
+    let AsOf {
+        snapshot,
+        taken,
+        earlier_by_ms,
+    } = moment;
+    let mut text = format!("as of {taken}");
+    if let Some(name) = snapshot {
+        let _ = write!(text, " (snapshot {})", quote(&spell_out(name)));
+    }
+    if let Some(ms) = earlier_by_ms.filter(|ms| *ms > 0) {
+        let _ = write!(text, ", {ms} ms before the time that was asked for");
+    }
+    text
 }
 
 /// What there is to say of columns and cells, a line each.
@@ -237,6 +258,20 @@ mod tests {
              # masked: email\n\
              <</palisade-data 3031323334353637>>"
         );
+        for (snapshot, earlier_by_ms, expected) in [
+            (Some("a b"), None, " (snapshot \"a b\")"),
+            (None, Some(0), ""),
+            (None, Some(5), ", 5 ms before the time that was asked for"),
+        ] {
+            let of_then = envelope(&["id"], Vec::new(), None).with_as_of(Some(AsOf {
+                snapshot: snapshot.map(str::to_owned),
+                taken: "2026-03-01T12:00:00Z".to_owned(),
+                earlier_by_ms,
+            }));
+            let expected = format!("\nid\n# as of 2026-03-01T12:00:00Z{expected}\n<</");
+            let text = of_then.table_text();
+            assert!(text.contains(&expected), "{text}");
+        }
         let empty = envelope(&["id"], Vec::new(), None).table_text();
         assert!(
             empty.starts_with("0 rows (no_match_or_filtered): "),
