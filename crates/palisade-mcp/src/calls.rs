@@ -531,7 +531,7 @@ impl Connection {
         let limits = self.guard.firewall().limits().clone();
         let time = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         Limits {
-            max_rows,
+            max_rows: limits.max_rows.min(max_rows),
             statement_timeout_ms: limits.statement_timeout_ms.min(time),
             ..limits
         }
