@@ -90,9 +90,8 @@ impl Guard {
                 return false;
             };
             let sees_cells = match write.change {
-                // What stands in new rows was given with them.
-                Change::Insert => true,
-                Change::Delete | Change::Truncate => is_plain(relation),
+                // What stands in new rows was given with them, and others may have written into hidden columns since.
+                Change::Insert | Change::Delete | Change::Truncate => is_plain(relation),
                 Change::Update => {
                     let is_it = |one: &&VisibleRelation| {
                         one.schema == relation.schema && one.name == relation.name
