@@ -3,7 +3,7 @@
 use palisade::{
     answer::{CONTENT_POLICY, Envelope, Form},
     code::Code,
-    guard::Refusal,
+    guard::{ChangedRows, Refusal},
     rejection::Rejection,
     tool_names::ToolNames,
 };
@@ -167,11 +167,8 @@ pub(crate) fn refusal(
 }
 
 /// A table that is counted and not shown.
-pub(crate) fn count_changed((table, rows): &(String, u64)) -> Value {
-    match rows {
-        0 => json!({"table": table, "rows": "more than policy shows"}),
-        rows => json!({"table": table, "rows": rows}),
-    }
+pub(crate) fn count_changed((table, rows): &(String, ChangedRows)) -> Value {
+    json!({"table": table, "rows": rows})
 }
 
 /// The same as an object.

@@ -162,6 +162,34 @@ impl CommittedState {
         }
     }
 
+    /// Whether it is a later one of the same database: of more transactions, or of as many of which fewer were open.
+    #[must_use]
+    pub fn is_after(&self, other: &Self) -> bool {
+        let (reach, open) = self.measure();
+        let (other_reach, other_open) = other.measure();
+        self.epoch() == other.epoch()
+            && (reach > other_reach || (reach == other_reach && open < other_open))
+    }
+
+    /// Below which number it may have seen transactions, and how many of those were open.
+    fn measure(&self) -> (u64, u64) {
+        let count = |ids: &[u64]| u64::try_from(ids.len()).unwrap_or(u64::MAX);
+        match self {
+            Self::Sequence { last, mark: _ } => (u64::try_from(*last).unwrap_or_default(), 0),
+            Self::Snapshot { epoch: _, snapshot } => {
+                read_snapshot(snapshot).map_or((0, 0), |(xmax, open)| (xmax, count(&open)))
+            }
+            Self::Counter {
+                epoch: _,
+                next,
+                active,
+            } => {
+                let lengths = active.iter().map(|range| range.last - range.first + 1);
+                (*next, lengths.sum())
+            }
+        }
+    }
+
     /// What tells the database of this state from others, and from itself before it was restored. SQLite has no such thing that a
     /// label knows: it is asked.
     #[must_use]
@@ -302,14 +330,15 @@ fn is_snapshot(text: &str) -> bool {
 
 /// Whether the text of a snapshot sees a transaction: one before `xmax` that was not open.
 fn snapshot_sees(snapshot: &str, transaction: u64) -> bool {
+    read_snapshot(snapshot)
+        .is_some_and(|(xmax, open)| transaction < xmax && !open.contains(&transaction))
+}
+
+/// The number above all transactions that a `pg_snapshot` sees, and those below it that were open.
+fn read_snapshot(snapshot: &str) -> Option<(u64, Vec<u64>)> {
     let mut parts = snapshot.split(':').skip(1);
-    let (Some(xmax), Some(open)) = (
-        parts.next().and_then(read_id),
-        parts.next().and_then(read_ids),
-    ) else {
-        return false;
-    };
-    transaction < xmax && !open.contains(&transaction)
+    let xmax = parts.next().and_then(read_id)?;
+    Some((xmax, parts.next().and_then(read_ids)?))
 }
 
 /// Whether one of these ranges, which rise, has the number.

@@ -4,7 +4,7 @@ use std::{fmt::Write as _, time::Duration};
 
 use palisade::{
     change::Receipt,
-    guard::{ChangeView, LookedAtChange, PastDifference, PastHistory, Preview},
+    guard::{ChangeView, ChangedRows, LookedAtChange, PastDifference, PastHistory, Preview},
     moment::print_utc,
 };
 use palisade_scan::{quote_lines, spell_out};
@@ -156,20 +156,16 @@ pub(crate) fn history(listed: &PastHistory, format: Format) -> String {
 }
 
 /// Tables that are not shown row by row.
-fn list_counted(counted: &[(String, u64)]) -> Value {
-    let told = counted.iter().map(|(table, rows)| {
-        let rows = (*rows > 0).then_some(rows);
-        json!({"table": table, "rows": rows})
-    });
-    told.collect()
+fn list_counted(counted: &[(String, ChangedRows)]) -> Value {
+    let told = counted.iter();
+    told.map(|(table, rows)| json!({"table": table, "rows": rows}))
+        .collect()
 }
 
-fn describe_counted(counted: &[(String, u64)]) -> String {
-    let told = counted.iter().map(|(table, rows)| match rows {
-        0 => format!("also: {table}, more rows than policy shows\n"),
-        rows => format!("also: {table} {rows} rows\n"),
-    });
-    told.collect()
+fn describe_counted(counted: &[(String, ChangedRows)]) -> String {
+    let told = counted.iter();
+    told.map(|(table, rows)| format!("also: {table}: {rows}\n"))
+        .collect()
 }
 
 /// What can be done with a change now.

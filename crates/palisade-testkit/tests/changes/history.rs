@@ -47,7 +47,7 @@ INSERT INTO orders VALUES (1, 1, 10), (2, 1, 20), (3, 3, 30);
 INSERT INTO pieces VALUES (1, 1, 'pen'), (1, 2, 'ink');
 ";
 
-const IMAGES: &str = "CREATE TABLE palisade_images (change_id varchar(64) NOT NULL, part integer NOT NULL, kept_ms bigint NOT NULL, image LONG NOT NULL, PRIMARY KEY (change_id, part));";
+pub(crate) const IMAGES: &str = "CREATE TABLE palisade_images (change_id varchar(64) NOT NULL, part integer NOT NULL, kept_ms bigint NOT NULL, image LONG NOT NULL, PRIMARY KEY (change_id, part));";
 
 pub(crate) const POLICIES: &str = r#"
 permit (principal, action, resource);
@@ -101,31 +101,37 @@ impl Desk {
     }
 
     pub(crate) async fn without_history(engine: Engine) -> Self {
-        let long = match engine {
-            Engine::Sqlite | Engine::Postgres => "text",
-            Engine::Mariadb | Engine::Mysql => "longtext",
-        };
-        let mut script = format!("{TABLES}{}", IMAGES.replace("LONG", long));
+        let mut script = format!("{TABLES}{IMAGES}");
         if engine == Engine::Mysql {
             // What a foreign key does to rows sets off no triggers there.
             let key = ",\n    FOREIGN KEY (customer) REFERENCES customers (id) ON DELETE CASCADE";
             assert!(script.contains(key));
             script = script.replace(key, "");
         }
-        let policies = |schema: &str| policy_sources(POLICIES.replace("SCHEMA", schema));
+        Self::over(engine, &script, POLICIES).await
+    }
+
+    /// A database that a script makes, in which `LONG` is the type of long texts, without history.
+    pub(crate) async fn over(engine: Engine, script: &str, policies: &str) -> Self {
+        let policies = |schema: &str| policy_sources(policies.replace("SCHEMA", schema));
         let records = Arc::<Records>::default();
         let audit = || Arc::clone(&records) as Arc<dyn AuditSink>;
+        let long = match engine {
+            Engine::Sqlite | Engine::Postgres => "text",
+            Engine::Mariadb | Engine::Mysql => "longtext",
+        };
+        let script = &script.replace("LONG", long);
         let ticking = Ticking::default;
         let (guard, database) = match engine {
             Engine::Sqlite => {
-                let file = TestFile::new(&script);
+                let file = TestFile::new(script);
                 (
                     recording_gate_on(file.backend(), policies("main"), ticking(), audit()),
                     AnyDatabase::File(file),
                 )
             }
             Engine::Postgres => {
-                let database = TestDatabase::postgres("past", &script);
+                let database = TestDatabase::postgres("past", script);
                 let gate = recording_gate_on(
                     database.postgres_backend().await,
                     policies("public"),
@@ -136,9 +142,9 @@ impl Desk {
             }
             Engine::Mariadb | Engine::Mysql => {
                 let database = match engine {
-                    Engine::Mysql => TestDatabase::mysql("past", &script),
+                    Engine::Mysql => TestDatabase::mysql("past", script),
                     Engine::Sqlite | Engine::Postgres | Engine::Mariadb => {
-                        TestDatabase::mariadb("past", &script)
+                        TestDatabase::mariadb("past", script)
                     }
                 };
                 // As servers have it, and those of tests have not.

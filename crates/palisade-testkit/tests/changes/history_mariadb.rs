@@ -644,3 +644,20 @@ async fn a_restored_dump_has_a_history_of_its_own_on_mariadb() {
     let rows = desk.ask(&boss(), sql, Some("first")).await.unwrap();
     assert_eq!(rows[0]["n"], 3);
 }
+
+/// A trigger that the server has read writes a table as before, once that has a history, and once it has none.
+#[tokio::test]
+async fn triggers_go_on_writing_a_table() {
+    let desk = Desk::without_history(Engine::Mariadb).await;
+    desk.run(
+        "CREATE TRIGGER counts AFTER UPDATE ON loose FOR EACH ROW UPDATE orders SET total = total + 1 WHERE id = 1; \
+         INSERT INTO loose VALUES ('x'); UPDATE loose SET word = 'a'",
+    );
+    for (order, word) in [(ENABLE, "b"), (HistoryOrder::Disable, "c")] {
+        desk.order(&["orders"], &order);
+        desk.run(&format!("UPDATE loose SET word = '{word}'"));
+        desk.run(&format!("UPDATE loose SET word = '{word}{word}'"));
+    }
+    let sum = desk.database.value("SELECT total FROM orders WHERE id = 1");
+    assert_eq!(sum, "15");
+}

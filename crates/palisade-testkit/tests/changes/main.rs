@@ -23,6 +23,7 @@ mod duplicate_key;
 mod duplicate_users;
 mod guarded_writes;
 mod hidden_names;
+mod hidden_rows;
 mod history;
 mod history_account;
 mod history_list;

@@ -6,7 +6,7 @@ use palisade::{
     change::{ChangeState, ChangeStore},
     code::Code,
     dialect::Dialect,
-    guard::{ChangeCall, Guard, LookedAtChange, RowCounts},
+    guard::{ChangeCall, ChangedRows, Guard, LookedAtChange, RowCounts},
     limits::Limits,
     policy::PolicySources,
     session::{Principal, Session},
@@ -250,7 +250,8 @@ async fn shows_and_keeps(desk: &Desk) {
     // SQLite has one writer.
     let is_file = matches!(desk.database, AnyDatabase::File(_));
     assert_eq!(preview.lock_held_ms.is_some(), is_file);
-    assert_eq!(preview.counted, [(format!("{}.loose", desk.schema), 3)]);
+    let counted = (format!("{}.loose", desk.schema), ChangedRows::Count(3));
+    assert_eq!(preview.counted, [counted]);
     assert_eq!(looked.view.affected_rows, Some(vec![1, 1, 1, 2]));
     assert_eq!(desk.value(CONTENTS), contents);
     let keep = async || {

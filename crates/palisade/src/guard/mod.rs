@@ -30,9 +30,9 @@ pub use backend_error::{BackendError, BackendErrorKind};
 pub use budget::{Allowance, BudgetStore, Budgets, SpanSpending, Spending};
 pub use cancel::Cancel;
 pub use change::{
-    ChangeCall, ChangeEnd, ChangeOrder, ChangeRun, ChangeView, Expectation, LedgerFault, Lens,
-    Looked, LookedAtChange, MAX_CHANGE_STATEMENTS, Moments, PastDifference, PastHistory, PastRows,
-    Preview, Purpose, ReceiptView, RowCounts, TracedRow, Traces,
+    ChangeCall, ChangeEnd, ChangeOrder, ChangeRun, ChangeView, ChangedRows, Expectation,
+    LedgerFault, Lens, Looked, LookedAtChange, MAX_CHANGE_STATEMENTS, Moments, PastDifference,
+    PastHistory, PastRows, Preview, Purpose, ReceiptView, RowCounts, TracedRow, Traces,
 };
 pub use checks::{Check, Checks, CountCheck, EstimateCheck, PlanText, ReadyText, RowCheck};
 pub use dry_run::DryRun;

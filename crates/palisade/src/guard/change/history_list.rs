@@ -17,7 +17,7 @@ use crate::{
     code::Code,
     firewall::VisibleRelation,
     guard::{
-        Backend, BackendError, BackendErrorKind, Cancel, Guard, Looked, Refusal, Run,
+        Backend, BackendError, BackendErrorKind, Cancel, Guard, Refusal, Run,
         live::Live,
         past::require_answers,
         reading::{Given, Reading},
@@ -144,9 +144,11 @@ impl Guard {
                 .unwrap_or_else(|| vec![Value::Null; visible.primary_key.len()]),
         ];
         let first = lens(session.clone().as_of(label))
-            .ask_for(&name_rows(&relation, &keys), &relations)
+            .ask_for(&name_rows(&relation, &keys), &relations)?
             .ok_or_else(|| unreadable(&relation))?;
-        run.note_look(&first);
+        for statement in &first {
+            run.note_look(statement);
+        }
         let asked = Asked {
             live: Arc::clone(&live),
             relation,
@@ -233,9 +235,8 @@ impl Guard {
             Some(row) => self.look_at_rows(&asked.relation, row, lenses, run).await?,
             None => self.look_twice(&asked.relation, lenses, run).await?,
         };
-        let has_rows = |one: &Looked| !one.before.is_empty() || !one.after.is_empty();
-        let has_rows = looked.iter().any(has_rows);
-        before.add_rows(looked, Some(&moment), shown)?;
+        let has_rows = !looked.before.is_empty() || !looked.after.is_empty();
+        before.add_rows(vec![looked], Some(&moment), shown)?;
         Ok((told, has_rows))
     }
 

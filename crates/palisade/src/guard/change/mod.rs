@@ -24,7 +24,7 @@ use serde::Serialize;
 pub use history_list::{PastHistory, PastRows};
 pub use ledger::{LedgerFault, ReceiptView, TracedRow};
 pub use past_difference::{Moments, PastDifference};
-pub use preview::{Preview, RowCounts};
+pub use preview::{ChangedRows, Preview, RowCounts};
 pub use rehearsal::{
     ChangeEnd, ChangeOrder, ChangeRun, Expectation, Lens, Looked, Purpose, Traces,
 };
@@ -571,6 +571,13 @@ impl Guard {
             room: call.room,
         };
         let preview = lens.show(std::mem::take(&mut run.looked), scanning)?;
+        // Which tables an inverse names follows from rows.
+        let undone = decisions.first().and_then(|first| first.undone.as_deref());
+        let written = undone.unwrap_or(&body).writes.iter();
+        let written = written.map(|write| write.table.as_str()).collect();
+        let mut counted = preview.counted;
+        counted.extend(lens.list_withheld(&written));
+        let told = self.find_told_generated(&body, standing, asking.asker());
         let affected = self.show_affected(&body, &run.affected, asking.asker());
         let affected = affected.map(|affected| affected.iter().sum());
         let lock_held_ms = run.lock_held.map(millis);
@@ -582,9 +589,9 @@ impl Guard {
             Preview {
                 rows: preview.rows.with_affected_rows(affected),
                 row_counts: preview.row_counts,
-                counted: preview.counted,
+                counted,
                 lock_held_ms,
-                generated: lens.name_generated(&generated, standing),
+                generated: lens.name_generated(&generated, told),
             },
         ))
     }

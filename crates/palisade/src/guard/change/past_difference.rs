@@ -32,9 +32,6 @@ use crate::{
 /// Rows that may have been written in between, by whoever.
 const MAX_KEYS: u32 = 10_000;
 
-/// Rows that one query asks for.
-const ROWS_AT_ONCE: u64 = 500;
-
 /// What is different of a table.
 #[derive(Debug)]
 pub struct PastDifference {
@@ -110,7 +107,7 @@ impl Guard {
         Ok(PastDifference {
             from: from.clone(),
             to: second.told,
-            preview: before.show(looked, scanning)?,
+            preview: before.show(vec![looked], scanning)?,
         })
     }
 
@@ -163,13 +160,18 @@ impl Guard {
         relation: &Relation,
         (before, after): (&SessionLens, &SessionLens),
         run: &mut Run,
-    ) -> Result<Vec<Looked>, Rejection> {
+    ) -> Result<Looked, Rejection> {
         let since = before
             .session
             .past()
             .map(Arc::as_ref)
             .ok_or_else(|| Rejection::internal("the first moment is none"))?;
-        let between = (since, after.session.past().map(Arc::as_ref));
+        let until = after.session.past().map(Arc::as_ref);
+        // A difference may be asked for backwards. What was written in between is the same.
+        let between = match until {
+            Some(until) if since.state().is_after(until.state()) => (until, Some(since)),
+            Some(_) | None => (since, until),
+        };
         let keys = before
             .live
             .backend
@@ -197,7 +199,7 @@ impl Guard {
         keys: &[Vec<Value>],
         (before, after): (&SessionLens, &SessionLens),
         run: &mut Run,
-    ) -> Result<Vec<Looked>, Rejection> {
+    ) -> Result<Looked, Rejection> {
         let live = &before.live;
         let relations = live.firewall.relations(&before.session)?;
         // Keys that were pruned before they were listed are missing, so this is asked afterwards, and where there are none too.
@@ -211,20 +213,14 @@ impl Guard {
             let standing = live.backend.check_label(label, companion).await;
             require_answers(standing.map_err(|error| unreachable_history(&error))?)?;
         }
-        let unreadable = || unreadable(relation);
-        let at_once = ROWS_AT_ONCE.min(before.limits.max_rows);
-        let at_once = usize::try_from(at_once).unwrap_or(1).max(1);
-        let mut looked = Vec::new();
-        for keys in keys.chunks(at_once) {
-            let rows = name_rows(relation, keys);
-            let old = before.ask_for(&rows, &relations).ok_or_else(unreadable)?;
-            let new = after.ask_for(&rows, &relations).ok_or_else(unreadable)?;
-            run.note_look(&old);
-            run.note_look(&new);
-            looked.push(Looked {
-                before: self.run_look(live, &old, &before.session).await?,
-                after: self.run_look(live, &new, &after.session).await?,
-            });
+        let rows = name_rows(relation, keys);
+        let mut looked = Looked::default();
+        for (lens, seen) in [(before, &mut looked.before), (after, &mut looked.after)] {
+            let asked = lens.ask_for(&rows, &relations)?;
+            for statement in asked.ok_or_else(|| unreadable(relation))? {
+                run.note_look(&statement);
+                seen.extend(self.run_look(live, &statement, &lens.session).await?);
+            }
         }
         Ok(looked)
     }

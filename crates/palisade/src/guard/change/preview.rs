@@ -9,20 +9,21 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::{
     answer::{
         Action, EmptyReason, Envelope, Marker, OutputColumn, Room, RowBound, ScanPlan, ScanSession,
         ScannedRows, Scanner, SeverityActions,
     },
+    catalog::Relation,
     change::{Difference, GeneratedColumns, TableDifference, spell},
     firewall::{Decided, VisibleRelation},
     guard::{
         Backend,
         change::{
             rehearsal::{Lens, Looked},
-            viewer::ViewerStanding,
+            viewer::ToldGenerated,
         },
         decide,
         live::Live,
@@ -44,14 +45,48 @@ pub struct Preview {
     pub rows: Envelope,
     /// How many rows these cells are of, and those of the cells that were left out.
     pub row_counts: RowCounts,
-    /// Tables that are not shown row by row, where the session sees every row and column of them: the name, and how many rows are different.
-    /// Where policy shows fewer rows than there are, the number is 0.
-    pub counted: Vec<(String, u64)>,
+    /// Tables that are not shown row by row.
+    pub counted: Vec<(String, ChangedRows)>,
     /// For how many milliseconds no other change could be written meanwhile. None where only changes of the same rows had to wait.
     pub lock_held_ms: Option<u64>,
     /// Columns of which other values may be written when the change is kept, `main.orders.created_at`: they are made anew each time. Of
     /// those that the session may see, and where rows may be hidden from it, of those in which a cell is shown.
     pub generated: Vec<String>,
+}
+
+/// What is told of a table that is not shown row by row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChangedRows {
+    /// How many rows are different: the session sees every row and column.
+    Count(u64),
+    /// More than a cap of policy lets an answer show.
+    MoreThanPolicyShows,
+    /// The session may read the table, and not the rows that its statements would change: it has no key that it sees in plain, or policy
+    /// has such queries refused or approved first. It is told whether any is different or not.
+    NotShown,
+}
+
+impl fmt::Display for ChangedRows {
+    /// `2 rows`, `more than policy shows`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Count(rows) => write!(f, "{rows} rows"),
+            Self::MoreThanPolicyShows => f.write_str("more than policy shows"),
+            Self::NotShown => {
+                f.write_str("not shown: policy keeps from you which of its rows are changed")
+            }
+        }
+    }
+}
+
+impl Serialize for ChangedRows {
+    /// A number, or text where there is none to tell.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Count(rows) => serializer.serialize_u64(*rows),
+            Self::MoreThanPolicyShows | Self::NotShown => serializer.collect_str(self),
+        }
+    }
 }
 
 /// Rows that are different, as far as policy shows them.
@@ -75,6 +110,15 @@ impl RowCounts {
         self.inserted = self.inserted.saturating_add(inserted);
         self.updated = self.updated.saturating_add(updated);
         self.deleted = self.deleted.saturating_add(deleted);
+    }
+
+    fn total(self) -> u64 {
+        let Self {
+            inserted,
+            updated,
+            deleted,
+        } = self;
+        inserted.saturating_add(updated).saturating_add(deleted)
     }
 }
 
@@ -104,18 +148,42 @@ pub(in crate::guard) struct SessionLens {
 #[derive(Default)]
 struct Found {
     looks: Vec<Look>,
-    counted: Vec<(String, u64)>,
+    counted: Vec<(String, ChangedRows)>,
+    /// Why rows cannot be asked for that policy would show.
+    fault: Option<Rejection>,
     /// Tables and columns of the cells that are shown.
     cells: BTreeSet<(String, String)>,
 }
 
-/// A query that shows rows of a table.
+/// The rows of a table that one query asks for. What is told is of the rows of all queries, so that it does not follow from this number.
+const ROWS_AT_ONCE: usize = 500;
+
+/// Those of a key of several columns: each row has a condition of its own, and statements have few of them.
+const LONG_KEYS_AT_ONCE: usize = 100;
+
+/// The queries that show rows of a table.
 struct Look {
     table: String,
     /// How many of its columns, the first ones, are the key.
     keys: usize,
     key_columns: Vec<String>,
-    statement: Arc<RewrittenStatement>,
+    /// How the rows are scanned: as those of one query.
+    plan: ScanPlan,
+    /// The most rows that policy lets an answer have, where it says so.
+    cap: Option<u64>,
+    statements: Vec<Arc<RewrittenStatement>>,
+    /// In how many parts their rows are given.
+    parts: usize,
+}
+
+/// Why the rows of a table are not asked for.
+enum NoLook {
+    /// The table does not exist for the session.
+    Unknown,
+    /// Policy does not let its rows be told from each other, or not be read here.
+    Withheld,
+    /// Policy would, and it cannot be done.
+    Fault(Rejection),
 }
 
 /// How cells are searched for text that would instruct a model.
@@ -141,32 +209,63 @@ impl SessionLens {
         }
     }
 
-    /// Asks for these rows of a table, where the session may: the ticket.
+    /// Asks for these rows of a table, where the session may: the queries, whose rows are shown together.
+    ///
+    /// # Errors
+    /// If policy would let them be asked for, and they cannot be.
     pub(in crate::guard) fn ask_for(
         &self,
         table: &TableDifference,
         relations: &[VisibleRelation],
-    ) -> Option<Arc<RewrittenStatement>> {
-        let look = self.look(table, relations)?;
-        let statement = Arc::clone(&look.statement);
+    ) -> Result<Option<Vec<Arc<RewrittenStatement>>>, Rejection> {
+        let look = match self.look(table, relations) {
+            Ok(look) => Look { parts: 1, ..look },
+            Err(NoLook::Unknown | NoLook::Withheld) => return Ok(None),
+            Err(NoLook::Fault(rejection)) => return Err(rejection),
+        };
+        let statements = look.statements.clone();
         self.lock_found().looks.push(look);
-        Some(statement)
+        Ok(Some(statements))
     }
 
-    /// The query for the rows of `table`, where the session may make it.
-    fn look(&self, table: &TableDifference, relations: &[VisibleRelation]) -> Option<Look> {
-        let visible = relations
-            .iter()
-            .find(|one| one.schema == table.schema && one.name == table.table)?;
+    /// Of tables that the statements of a change write, by the database's names, those whose rows the session may read and is not shown.
+    /// It follows from policies alone, and from no row.
+    pub(super) fn list_withheld(&self, written: &BTreeSet<&str>) -> Vec<(String, ChangedRows)> {
+        let firewall = &self.live.firewall;
+        let relations = firewall.relations(&self.session).unwrap_or_default();
+        let catalog = firewall.catalog().relations().iter();
+        let written = catalog.filter(|one| written.contains(one.database_name().as_str()));
+        let is_withheld = |relation: &&Relation| {
+            let table = TableDifference {
+                schema: relation.schema.clone(),
+                table: relation.name.clone(),
+                rows: Vec::new(),
+            };
+            matches!(self.look(&table, &relations), Err(NoLook::Withheld))
+                && !self.sees_whole(&table, &relations)
+        };
+        let withheld = written.filter(is_withheld);
+        withheld
+            .map(|one| {
+                (
+                    format!("{}.{}", one.schema, one.name),
+                    ChangedRows::NotShown,
+                )
+            })
+            .collect()
+    }
+
+    /// The queries for the rows of `table`, where the session may make them.
+    fn look(&self, table: &TableDifference, relations: &[VisibleRelation]) -> Result<Look, NoLook> {
+        let mut all = relations.iter();
+        let visible = all.find(|one| one.schema == table.schema && one.name == table.table);
+        let visible = visible.filter(|one| one.readable).ok_or(NoLook::Unknown)?;
         let is_plain = |name: &String| {
             let mut columns = visible.columns.iter();
             columns.any(|column| column.name == *name && !column.masked)
         };
-        if !visible.readable
-            || visible.primary_key.is_empty()
-            || !visible.primary_key.iter().all(is_plain)
-        {
-            return None;
+        if visible.primary_key.is_empty() || !visible.primary_key.iter().all(is_plain) {
+            return Err(NoLook::Withheld);
         }
         let rest = |masked: bool| {
             let rest = visible
@@ -177,49 +276,105 @@ impl SessionLens {
                 .filter(|name| visible.primary_key.iter().all(|key| key != name))
                 .collect::<Vec<_>>()
         };
-        let params = self.keys(table, &visible.primary_key)?;
+        // Whether rows may be asked for is told by a query that names none of them.
+        let nobody = [vec![Value::Null; visible.primary_key.len()]];
         // A policy may keep a masked column from the output altogether, by its usage.
-        let statement = self
-            .decide(visible, &rest(true), &params)
-            .or_else(|| self.decide(visible, &rest(false), &params))?;
-        Some(Look {
+        let mut columns = rest(true);
+        let first = match self.decide(visible, &columns, &nobody)? {
+            Some(first) => first,
+            None => {
+                columns = rest(false);
+                let first = self.decide(visible, &columns, &nobody)?;
+                first.ok_or(NoLook::Withheld)?
+            }
+        };
+        let of_one = first.scan_plan();
+        let cap = match of_one.row_bound {
+            RowBound::Policy | RowBound::PolicyOrRefusal => Some(of_one.max_rows),
+            RowBound::Limit => None,
+        };
+        let keys = self.keys(table, &visible.primary_key)?;
+        let at_once = match visible.primary_key.as_slice() {
+            [_] => ROWS_AT_ONCE,
+            [] | [_, ..] => LONG_KEYS_AT_ONCE,
+        };
+        // No query is cut off.
+        let at_once = usize::try_from(of_one.max_rows).map_or(at_once, |most| most.min(at_once));
+        let mut statements = Vec::new();
+        for keys in keys.chunks(at_once.max(1)) {
+            self.decide_all(visible, &columns, keys, &mut statements)?;
+        }
+        let plan = ScanPlan {
+            max_rows: u64::MAX,
+            row_bound: RowBound::Limit,
+            max_result_bytes: usize::MAX,
+            ..of_one.clone()
+        };
+        Ok(Look {
             table: format!("{}.{}", visible.schema, visible.name),
             keys: visible.primary_key.len(),
             key_columns: visible.primary_key.clone(),
-            statement,
+            plan,
+            cap,
+            parts: statements.len(),
+            statements,
         })
     }
 
     /// The keys of the rows that are different, each column of each in order.
-    fn keys(&self, table: &TableDifference, key: &[String]) -> Option<Vec<Vec<Value>>> {
+    fn keys(&self, table: &TableDifference, key: &[String]) -> Result<Vec<Vec<Value>>, NoLook> {
+        let fault = || NoLook::Fault(Rejection::internal("a row that is changed has no key"));
         let catalog = self.live.firewall.catalog();
-        let relation = catalog.find(&table.schema, &table.table)?;
+        let relation = catalog.find(&table.schema, &table.table);
+        let relation = relation.ok_or_else(fault)?;
         let at = |name: &String| relation.columns.iter().position(|c| *c.name == **name);
-        let at: Vec<usize> = key.iter().map(at).collect::<Option<_>>()?;
+        let at: Option<Vec<usize>> = key.iter().map(at).collect();
+        let at = at.ok_or_else(fault)?;
         let mut keys: Vec<Vec<Value>> = Vec::new();
         let mut seen = BTreeSet::new();
         for cells in table.rows.iter().flat_map(|row| [&row.before, &row.after]) {
             let Some(cells) = cells else {
                 continue;
             };
-            let key: Vec<Value> = at
-                .iter()
-                .map(|at| cells.get(*at).cloned())
-                .collect::<Option<_>>()?;
+            let key = at.iter().map(|at| cells.get(*at).cloned());
+            let key: Option<Vec<Value>> = key.collect();
+            let key = key.ok_or_else(fault)?;
             let spelled: Vec<String> = key.iter().map(spell).collect();
             if seen.insert(spelled) {
                 keys.push(key);
             }
         }
-        Some(keys)
+        Ok(keys)
     }
 
+    /// Adds the queries for the rows with these keys: one, or more where it would exceed a limit of statements.
+    fn decide_all(
+        &self,
+        visible: &VisibleRelation,
+        rest: &[&str],
+        keys: &[Vec<Value>],
+        statements: &mut Vec<Arc<RewrittenStatement>>,
+    ) -> Result<(), NoLook> {
+        if let Some(statement) = self.decide(visible, rest, keys)? {
+            statements.push(statement);
+            return Ok(());
+        }
+        let (one, other) = keys.split_at(keys.len() / 2);
+        if one.is_empty() {
+            let why = Rejection::internal("a row that is changed cannot be asked for by its key");
+            return Err(NoLook::Fault(why));
+        }
+        self.decide_all(visible, rest, one, statements)?;
+        self.decide_all(visible, rest, other, statements)
+    }
+
+    /// The query for the rows with these keys; none where it is refused, or has to be approved first.
     fn decide(
         &self,
         visible: &VisibleRelation,
         rest: &[&str],
         keys: &[Vec<Value>],
-    ) -> Option<Arc<RewrittenStatement>> {
+    ) -> Result<Option<Arc<RewrittenStatement>>, NoLook> {
         let dialect = self.live.firewall.catalog().dialect();
         let name = |name: &str| dialect.identifier(name);
         let mut number = 0;
@@ -253,13 +408,19 @@ impl SessionLens {
         );
         let params = Params::Positional(keys.iter().flatten().cloned().collect());
         let wording = Wording::from(sql.as_str());
-        match decide(&self.live, wording, &params, &self.session, &self.limits).ok()? {
+        // How many rows are shown is a limit of the answer, which is made of what all queries give.
+        let limits = Limits {
+            max_rows: self.live.firewall.limits().max_rows,
+            ..self.limits.clone()
+        };
+        let decided = decide(&self.live, wording, &params, &self.session, &limits);
+        Ok(match decided.map_err(NoLook::Fault)? {
             Decided::Allow(statement) if statement.effect() == Effect::Read => {
                 Some(Arc::from(statement))
             }
             // What waits for a person is not shown meanwhile.
             Decided::Allow(_) | Decided::Pending(_, _) | Decided::Reject(_) => None,
-        }
+        })
     }
 
     /// Whether the session sees every row of a table, and every column plain: how many rows are different would tell whether a hidden
@@ -302,18 +463,21 @@ impl SessionLens {
         shown: &mut Shown,
     ) -> Result<(), Rejection> {
         let found = std::mem::take(&mut *self.lock_found());
+        if let Some(fault) = found.fault {
+            return Err(fault);
+        }
         shown.counted.extend(found.counted);
         let mut cells = BTreeSet::new();
-        for (look, looked) in found.looks.iter().zip(looked) {
-            let of_table = look.statement.scan_plan();
-            let before = take(of_table, looked.before, shown.scanning)?;
-            let after = take(of_table, looked.after, shown.scanning)?;
-            let is_cut = before.truncation().is_some() || after.truncation().is_some();
-            if is_cut {
-                // Of a part it would not be known which rows are new. How many there are is more than policy shows.
-                shown.counted.push((look.table.clone(), 0));
-                continue;
+        let mut looked = looked.into_iter();
+        for look in &found.looks {
+            let of_table = &look.plan;
+            let (mut before, mut after) = (Vec::new(), Vec::new());
+            for part in looked.by_ref().take(look.parts) {
+                before.extend(part.before);
+                after.extend(part.after);
             }
+            let before = take(of_table, before, shown.scanning)?;
+            let after = take(of_table, after, shown.scanning)?;
             let names: Vec<&str> = of_table.columns.iter().map(|c| &*c.name).collect();
             let mut rows = Vec::new();
             let counts = compare(
@@ -322,6 +486,12 @@ impl SessionLens {
                 (before.into_values(), after.into_values()),
                 &mut rows,
             );
+            // Rows in which nothing is seen to differ do not count: something hidden may.
+            if look.cap.is_some_and(|cap| counts.total() > cap) {
+                let told = (look.table.clone(), ChangedRows::MoreThanPolicyShows);
+                shown.counted.push(told);
+                continue;
+            }
             shown.row_counts.add(counts);
             // Of rows that are not seen, and of values that are not, nothing is said, as if they had not become others.
             if rows.is_empty() {
@@ -358,12 +528,11 @@ impl SessionLens {
         Ok(())
     }
 
-    /// The names of these columns, of those that the session may see. That a value is made anew tells that there is a row which the change
-    /// reaches. So who sees a part of the rows is told of columns in which a cell is shown.
+    /// The names of these columns, of those that the session may see.
     pub(super) fn name_generated(
         &self,
         generated: &GeneratedColumns,
-        standing: ViewerStanding,
+        told: ToldGenerated,
     ) -> Vec<String> {
         let relations = self.live.firewall.relations(&self.session);
         let relations = relations.unwrap_or_default();
@@ -374,9 +543,9 @@ impl SessionLens {
             seen.any(|one| one.columns.iter().any(|seen| seen.name == *column))
         };
         let found = self.lock_found();
-        let is_told = |(schema, table, column): &&(String, String, String)| match standing {
-            ViewerStanding::Proposer | ViewerStanding::SeesAll => true,
-            ViewerStanding::SeesPart => {
+        let is_told = |(schema, table, column): &&(String, String, String)| match told {
+            ToldGenerated::All => true,
+            ToldGenerated::ThoseShown => {
                 let cell = (format!("{schema}.{table}"), column.clone());
                 found.cells.contains(&cell)
             }
@@ -396,7 +565,7 @@ pub(in crate::guard) struct Shown {
     plan: ScanPlan,
     rows: Vec<Vec<Value>>,
     row_counts: RowCounts,
-    counted: Vec<(String, u64)>,
+    counted: Vec<(String, ChangedRows)>,
     scanning: Scanning,
 }
 
@@ -492,20 +661,24 @@ impl Lens for SessionLens {
         let mut found = Found::default();
         for table in &difference.tables {
             match self.look(table, &relations) {
-                Some(look) => found.looks.push(look),
-                None if self.sees_whole(table, &relations) => {
+                Ok(look) => found.looks.push(look),
+                Err(NoLook::Fault(fault)) => found.fault = Some(fault),
+                Err(NoLook::Unknown | NoLook::Withheld) if self.sees_whole(table, &relations) => {
                     let count = u64::try_from(table.rows.len()).unwrap_or(u64::MAX);
-                    found
-                        .counted
-                        .push((format!("{}.{}", table.schema, table.table), count));
+                    found.counted.push((
+                        format!("{}.{}", table.schema, table.table),
+                        ChangedRows::Count(count),
+                    ));
                 }
-                None => {}
+                // That it is different follows from rows. What the statements write is told whether it is or not.
+                Err(NoLook::Unknown | NoLook::Withheld) => {}
             }
         }
         let tickets = found
             .looks
             .iter()
-            .map(|look| Ticket::issue(&look.statement));
+            .flat_map(|look| &look.statements)
+            .map(Ticket::issue);
         let tickets = tickets.collect();
         *self.lock_found() = found;
         tickets

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use super::{ChangeCall, ChangeView, compensation::Statements, preview::SessionLens};
 use crate::{
     catalog::Relation,
-    change::{ChangeBody, ImageCells, Inverse, InverseFault, RowImage, TableRevert},
+    change::{ChangeBody, ImageCells, Inverse, InverseFault, RowImage, TableRevert, spell},
     code::Code,
     guard::{Guard, Refusal},
     past::Label,
@@ -97,10 +97,7 @@ impl Guard {
         let looked = self.look_twice(relation, (&before, &after), &mut run);
         let looked = looked.await?;
         let names = visible.list_key_first();
-        let images = looked
-            .into_iter()
-            .flat_map(|rows| list_images(relation, &names, rows.before, rows.after))
-            .collect();
+        let images = list_images(relation, &names, looked.before, looked.after);
         let inverse = Inverse::new(images);
         let list = inverse.statements(catalog).map_err(|fault| match fault {
             InverseFault::OtherTable(_) => {
@@ -141,7 +138,10 @@ fn list_images(
             .map(|(name, value)| (name.clone(), value.clone()))
             .collect()
     };
-    let mut is: Vec<Cells> = is.into_iter().map(by_name).collect();
+    let spell_key =
+        |cells: &Cells| -> Vec<String> { take_key(cells).values().map(spell).collect() };
+    let is = is.into_iter().map(by_name);
+    let mut is: BTreeMap<Vec<String>, Cells> = is.map(|row| (spell_key(&row), row)).collect();
     let mut images = Vec::new();
     let mut note = |key: Cells, cells: ImageCells| {
         images.push(RowImage {
@@ -153,11 +153,10 @@ fn list_images(
     };
     for before in was.into_iter().map(by_name) {
         let key = take_key(&before);
-        let Some(at) = is.iter().position(|after| take_key(after) == key) else {
+        let Some(mut after) = is.remove(&spell_key(&before)) else {
             note(key, ImageCells::Deleted(before));
             continue;
         };
-        let mut after = is.swap_remove(at);
         let mut cells = BTreeMap::new();
         for (name, old) in before {
             match after.remove(&name) {
@@ -171,7 +170,7 @@ fn list_images(
             note(key, ImageCells::Updated(cells));
         }
     }
-    for after in is {
+    for after in is.into_values() {
         note(take_key(&after), ImageCells::Inserted(after));
     }
     images

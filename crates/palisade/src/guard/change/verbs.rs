@@ -6,9 +6,9 @@ use std::{
 };
 
 use super::{
-    Asking, Bound, ChangeCall, ChangeView, Decision, LookedAtChange, MAX_CHANGE_STATEMENTS,
-    Purpose, Role, ViewerStanding, decided_body, keep_statement, millis, proposer, require_step,
-    viewer::came_by_the_same_door, wrong_state,
+    Asking, Bound, ChangeCall, ChangeView, ChangedRows, Decision, LookedAtChange,
+    MAX_CHANGE_STATEMENTS, Preview, Purpose, Role, ViewerStanding, decided_body, keep_statement,
+    millis, proposer, require_step, viewer::came_by_the_same_door, wrong_state,
 };
 use crate::{
     audit::ApprovalNote,
@@ -224,6 +224,10 @@ impl Guard {
             view.next_valid_actions
                 .retain(|action| !matches!(*action, "approve_change" | "commit_change"));
         }
+        if require_shown(&preview).is_err() {
+            let next = &mut view.next_valid_actions;
+            next.retain(|action| *action != "approve_change");
+        }
         Ok(LookedAtChange {
             view,
             preview: Some(preview),
@@ -292,9 +296,10 @@ impl Guard {
         let asking = Asking::about(&record.body, &proposer, call.session);
         let decisions = self.decide_change(&record.body, asking, call.limits, true);
         let mut decisions = decisions.await?;
-        let (run, _) = self
+        let (run, shown) = self
             .rehearse((&mut decisions, &record.body), asking, call)
             .await?;
+        require_shown(&shown)?;
         if !self.is_bound(&record.body, &decisions)
             || !self
                 .expectation(&record.body, &decisions)?
@@ -694,6 +699,23 @@ fn what_follows(kind: BackendErrorKind) -> Option<ChangeEvent> {
         | BackendErrorKind::NotPreviewable
         | BackendErrorKind::ReadOnly
         | BackendErrorKind::NotTaken => Some(ChangeEvent::Fail),
+    }
+}
+
+/// Refuses to have approved what is not shown to who would approve it.
+fn require_shown(preview: &Preview) -> Result<(), Rejection> {
+    let is_withheld = |(_, rows): &&(String, ChangedRows)| *rows == ChangedRows::NotShown;
+    let withheld = preview.counted.iter().filter(is_withheld);
+    let tables: Vec<&str> = withheld.map(|(table, _)| table.as_str()).collect();
+    match tables.as_slice() {
+        [] => Ok(()),
+        [_, ..] => Err(Rejection::new(
+            Code::PolicyNoPermit,
+            format!(
+                "policy keeps from you which rows of {} the change writes; somebody to whom they are shown can approve it",
+                tables.join(", ")
+            ),
+        )),
     }
 }
 

@@ -75,6 +75,15 @@ pub(super) enum ViewerStanding {
     SeesPart,
 }
 
+/// Of which columns somebody is told that other values may be written into them when a change is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ToldGenerated {
+    /// Of all that exist for whoever looks.
+    All,
+    /// Of those in which a cell is shown. That a value is made anew tells that there is a row which the change reaches.
+    ThoseShown,
+}
+
 /// Whether `session` proposed a change. Policies look at the door, so that the same principal sees less by another.
 pub(super) fn came_by_the_same_door(body: &ChangeBody, session: &Session) -> bool {
     body.principal == session.principal().to_string()
@@ -155,6 +164,41 @@ impl Guard {
                 .then(|| vec![affected.iter().sum()]),
             (ViewerStanding::SeesPart, _) => None,
         }
+    }
+
+    /// Of which columns `session` is told that their values are made anew. Its own statements reach rows that it may change. Triggers and
+    /// foreign keys reach others too.
+    pub(super) fn find_told_generated(
+        &self,
+        body: &ChangeBody,
+        standing: ViewerStanding,
+        session: &Session,
+    ) -> ToldGenerated {
+        let is_told_all = match standing {
+            ViewerStanding::SeesAll => true,
+            ViewerStanding::SeesPart => false,
+            ViewerStanding::Proposer => {
+                !(body.sets_off || self.may_cascade(body)) || self.sees_all_touched(body, session)
+            }
+        };
+        match is_told_all {
+            true => ToldGenerated::All,
+            false => ToldGenerated::ThoseShown,
+        }
+    }
+
+    /// Whether one of the tables that a change writes refers to one of them: a foreign key may have written it.
+    fn may_cascade(&self, body: &ChangeBody) -> bool {
+        let firewall = self.firewall();
+        let relations = firewall.catalog().relations().iter();
+        let written: BTreeSet<&str> = body.writes.iter().map(|one| one.table.as_str()).collect();
+        let written = relations.filter(|one| written.contains(one.database_name().as_str()));
+        let written: Vec<&Relation> = written.collect();
+        let mut keys = written.iter().flat_map(|one| &one.foreign_keys);
+        keys.any(|key| {
+            let mut written = written.iter();
+            written.any(|one| one.schema == key.schema && one.name == key.table)
+        })
     }
 
     /// Whether `session` sees every row of all tables that a change touches, and every column plain. A change that sets off triggers may
