@@ -29,8 +29,8 @@ use crate::{
     value::Value,
 };
 
-/// The most transactions of which a list tells.
-const MAX_WRITES: u32 = 100;
+/// The most writes that are looked for, hidden ones among them: transactions, or changes of rows where the engine numbers these.
+const MAX_WRITES: u32 = 10_000;
 
 /// The column that a list has in front of those of a difference.
 const MOMENT: (&str, &str) = ("moment", "TEXT");
@@ -90,8 +90,8 @@ struct Asked {
 impl Guard {
     /// What became of the rows of a table, or of one of them, newest first: since a moment, or as far back as history goes.
     ///
-    /// It tells of the last hundred transactions that wrote them, by whoever, and of as many cells as rows may be given, within the time of
-    /// one statement. Where there are more, `from` is later than was asked.
+    /// It tells of the last ten thousand writes, by whoever, and of as many cells as rows may be given, within the time of one statement.
+    /// Where there may be more, `from` is later than was asked.
     ///
     /// # Errors
     /// `history.*` where a moment cannot be asked about, `request.invalid` for a key that is not the table's.
@@ -181,7 +181,7 @@ impl Guard {
                 return Err(Rejection::from(code));
             }
             let took = self.host.monotonic().saturating_sub(began);
-            if shown.is_full() || took > asked.limits.statement_timeout() {
+            if took > asked.limits.statement_timeout() {
                 if reached.is_none() {
                     return Err(Rejection::from(Code::LimitTime));
                 }
@@ -192,6 +192,11 @@ impl Guard {
                 Ok((told, has_rows)) => {
                     reached = Some(told);
                     is_seen |= has_rows;
+                    // Whether there are older steps is not told: nothing of them may be seen.
+                    if shown.is_full() {
+                        is_part = true;
+                        break;
+                    }
                 }
                 Err(rejection) if since.is_none() && begins_later(&rejection) => {
                     is_part = false;
@@ -264,6 +269,15 @@ impl Guard {
         };
         let mut steps: Vec<Step> = Vec::new();
         for transaction in writes {
+            if let Some(Step {
+                before,
+                after: Some(after),
+            }) = steps.last()
+                && sees(after, *transaction)?
+                && !sees(before, *transaction)?
+            {
+                continue;
+            }
             if !sees(&newest, *transaction)? {
                 if steps.is_empty() {
                     steps.push(Step {
