@@ -398,6 +398,26 @@ mod tests {
     }
 
     #[test]
+    fn a_later_state_is_of_more_transactions() {
+        for (dialect, one, other, is_after) in [
+            (Dialect::Sqlite, "12:-77", "11:5", true),
+            (Dialect::Sqlite, "12:-77", "12:-77", false),
+            (Dialect::Postgres, "7.1:11:13:11", "7.1:11:12:", true),
+            (Dialect::Postgres, "7.1:13:13:", "7.1:11:13:11", true),
+            (Dialect::Postgres, "7.1:9:9:", "7.1:11:13:11", false),
+            (Dialect::Postgres, "7.2:14:14:", "7.1:11:13:11", false),
+            (Dialect::Mysql, "a.9:14:11-12", "a.9:13:", true),
+            (Dialect::Mysql, "a.9:14:11", "a.9:14:11-12", true),
+            (Dialect::Mysql, "a.9:14:11-12", "a.9:14:8,11", false),
+        ] {
+            let [one, other] = [one, other].map(|text| Label::parse(dialect, text).unwrap());
+            let found = one.state().is_after(other.state());
+            assert_eq!(found, is_after, "{one} {other}");
+            assert!(!found || !other.state().is_after(one.state()));
+        }
+    }
+
+    #[test]
     fn labels_are_read_strictly() {
         for (dialect, text, is_label) in [
             (Dialect::Sqlite, "12:-77", true),

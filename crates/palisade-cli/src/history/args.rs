@@ -54,8 +54,8 @@ Examples:
 const LIST_HELP: &str = "\
 A line for each cell that became different, newest first, under the masks and
 filters of the principal. Beside it stands the first moment that was noted after
-the write. It goes back over the last hundred transactions that wrote the table,
-or the row.
+the write. It goes back over the last ten thousand writes of the table, or of
+the row, within the time and the rows of one statement.
 
 Examples:
   palisade history list sqlite:app.db tickets --key '{\"id\": 1}'

@@ -23,7 +23,7 @@ use crate::{
         Backend,
         change::{
             rehearsal::{Lens, Looked},
-            viewer::ToldGenerated,
+            viewer::{ToldGenerated, is_table},
         },
         decide,
         live::Live,
@@ -234,7 +234,9 @@ impl SessionLens {
         let firewall = &self.live.firewall;
         let relations = firewall.relations(&self.session).unwrap_or_default();
         let catalog = firewall.catalog().relations().iter();
-        let written = catalog.filter(|one| written.contains(one.database_name().as_str()));
+        // What is written through a view is shown as rows of its tables.
+        let written =
+            catalog.filter(|one| is_table(one) && written.contains(one.database_name().as_str()));
         let is_withheld = |relation: &&Relation| {
             let table = TableDifference {
                 schema: relation.schema.clone(),

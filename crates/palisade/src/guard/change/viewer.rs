@@ -269,7 +269,7 @@ impl Guard {
 }
 
 /// Whether a relation holds rows of its own, which a trigger may write.
-fn is_table(relation: &Relation) -> bool {
+pub(super) fn is_table(relation: &Relation) -> bool {
     match relation.kind {
         RelationKind::Table => true,
         RelationKind::View
