@@ -8,7 +8,8 @@ use std::{
 
 use palisade::change::ChangeEvent;
 use palisade::{
-    audit::RecordKind, firewall::Firewall, guard::Guard, policy::PolicySources, session::Principal,
+    audit::RecordKind, firewall::Firewall, guard::Guard, limits::Limits, policy::PolicySources,
+    session::Principal,
 };
 use palisade_mcp::{PalisadeServer, ServeOptions};
 use palisade_sqlite::{SqliteBackend, rusqlite::Connection};
@@ -75,9 +76,19 @@ fn sources(level: &str) -> PolicySources {
 }
 
 fn guard(path: &Path, level: &str, store: &Arc<ApprovalStore>, records: &Records) -> Arc<Guard> {
+    guard_within(&Limits::default(), path, level, (store, records))
+}
+
+fn guard_within(
+    limits: &Limits,
+    path: &Path,
+    level: &str,
+    (store, records): (&Arc<ApprovalStore>, &Records),
+) -> Arc<Guard> {
     let backend = SqliteBackend::open_file(path, "desk").unwrap().writable();
     let firewall = Firewall::builder(backend.catalog().clone(), sources(level))
         .allow_changes()
+        .limits(limits.clone())
         .build()
         .unwrap();
     let guard = Guard::new(
@@ -909,6 +920,24 @@ async fn counts_do_not_tell_whether_a_masked_value_was_guessed() {
         assert_eq!(trace(&mut agent, "customers", json!({"id": 1})).await, 0);
         assert_eq!(trace(&mut boss, "customers", json!({"id": 1})).await, times);
     }
+}
+
+/// A preview has as many rows as the configuration lets an answer have, and tells how many there are.
+#[tokio::test]
+async fn a_preview_keeps_the_limit_of_rows() {
+    let mut desk = desk("");
+    let limits = Limits {
+        max_rows: 2,
+        ..Limits::default()
+    };
+    desk.guard = guard_within(&limits, &desk.path(), "", (&desk.store, &desk.records));
+    let mut agent = desk.client("Agent", "bot").await;
+    let id = propose(&mut agent, &["UPDATE orders SET total = total + 1"]).await;
+    let looked = look(&mut agent, "validate_change", &id).await;
+    let body = body(&looked);
+    assert_eq!(body["difference"]["rows"].as_array().unwrap().len(), 2);
+    assert_eq!(body["row_counts"]["updated"], 3, "{body}");
+    assert_eq!(body.get("also_changed"), None);
 }
 
 /// Who may change something is shown the way of a change, by the tools that there are.

@@ -334,22 +334,30 @@ fn order_updates(groups: &[Group<'_>], relation: &Relation) -> Vec<usize> {
             }
         }
     }
+    let is_changed = |at: usize, name: &str| {
+        let values = groups.get(at).map(|(values, _)| values);
+        values.is_some_and(|values| values.contains_key(name))
+    };
     let nobody = BTreeSet::new();
     let mut waits: Vec<BTreeSet<usize>> = Vec::new();
     for (at, (values, _)) in groups.iter().enumerate() {
         let mut waits_for = BTreeSet::new();
         for key in &keys {
-            let mut columns = key.iter().filter_map(|name| {
-                let value = values.get(*name)?;
-                Some(holders.get(&(*name, value.clone())).unwrap_or(&nobody))
-            });
-            let Some(first) = columns.next() else {
-                continue;
+            let wanted: Vec<(&str, &BTreeSet<usize>)> = (key.iter())
+                .filter_map(|name| {
+                    let value = values.get(*name)?;
+                    Some((
+                        *name,
+                        holders.get(&(*name, value.clone())).unwrap_or(&nobody),
+                    ))
+                })
+                .collect();
+            let may_have_all = |other: &usize| {
+                let mut wanted = wanted.iter();
+                wanted.all(|(name, has)| has.contains(other) || !is_changed(*other, name))
             };
-            let all = columns.fold(first.clone(), |all, one| {
-                all.intersection(one).copied().collect()
-            });
-            waits_for.extend(all);
+            let some = wanted.iter().flat_map(|(_, has)| has.iter().copied());
+            waits_for.extend(some.filter(may_have_all));
         }
         waits_for.remove(&at);
         waits.push(waits_for);
