@@ -571,10 +571,15 @@ impl Guard {
             room: call.room,
         };
         let preview = lens.show(std::mem::take(&mut run.looked), scanning)?;
-        // Which tables an inverse names follows from rows.
+        // Which tables are named by what undoes a change, or sets a table back, follows from rows.
         let undone = decisions.first().and_then(|first| first.undone.as_deref());
-        let written = undone.unwrap_or(&body).writes.iter();
-        let written = written.map(|write| write.table.as_str()).collect();
+        let written = match (undone, &body.reverts) {
+            (None, Some(revert)) => BTreeSet::from([revert.table.as_str()]),
+            (Some(_), _) | (None, None) => {
+                let writes = undone.unwrap_or(&body).writes.iter();
+                writes.map(|write| write.table.as_str()).collect()
+            }
+        };
         let mut counted = preview.counted;
         counted.extend(lens.list_withheld(&written));
         let told = self.find_told_generated(&body, standing, asking.asker());
