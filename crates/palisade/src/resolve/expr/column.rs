@@ -84,10 +84,10 @@ impl<'a> Resolver<'a> {
             None => at.scope.source_beside_target(&key),
             Some(_) => None,
         };
-        let beside: Vec<ColumnId> = match (&qualifier, &found) {
-            (None, Found::Column(_, _)) => at.scope.columns_of_outputs_beside(&key),
-            _ => Vec::new(),
-        };
+        let mut beside = Vec::new();
+        if let (None, Found::Column(_, _)) = (&qualifier, &found) {
+            beside = at.scope.columns_of_outputs_beside(&key);
+        }
         self.untold |= matches!(around, Around::Untold);
         self.spend(match &found {
             Found::Column(origin, _)

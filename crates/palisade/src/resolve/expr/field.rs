@@ -21,12 +21,11 @@ use crate::{
     code::Code,
     dialect::Dialect,
     rejection::Rejection,
-    syntax::{self, decode, read_plain_arguments},
+    syntax::{decode, read_plain_arguments},
 };
 
-/// What is known of the fields of a value.
+/// The fields that a value is known to have.
 enum Fields {
-    Unknown,
     /// It is a row of these.
     Row(Vec<Field>),
     /// It is an array of such rows.
@@ -58,27 +57,32 @@ impl<'a> Resolver<'a> {
             return Ok(());
         };
         let is_field = |access: &AccessExpr| matches!(access, AccessExpr::Dot(_));
-        let mut value = if access_chain.iter().any(is_field) {
-            self.fields(root, at.scope)?
-        } else {
-            Fields::Unknown
+        let mut fields = match access_chain.iter().any(is_field) {
+            true => self.known_fields(root, at.scope)?,
+            false => None,
         };
         self.walk(root, at, out)?;
         for access in access_chain {
-            value = match access {
+            fields = match access {
                 AccessExpr::Dot(Expr::Identifier(field)) => {
                     let key = self.key(field);
-                    let below = self.field_of(&value, &key)?;
-                    let below = below.ok_or_else(|| refuse_unknown_field(field))?;
+                    let found = match fields {
+                        Some(Fields::Row(fields)) => fields.into_iter().find(|f| f.name == *key),
+                        Some(Fields::Rows(_)) | None => None,
+                    };
+                    let found = found.ok_or_else(|| refuse_unknown_field(field))?;
                     self.normalise(field);
-                    below
+                    match found.type_name {
+                        Some(type_name) => self.fields_of_type(&type_name)?,
+                        None => None,
+                    }
                 }
                 AccessExpr::Dot(_) => return Err(refuse_unsupported("a field of this form")),
                 AccessExpr::Subscript(Subscript::Index { index }) => {
                     self.walk(index, at, out)?;
-                    match value {
-                        Fields::Rows(fields) => Fields::Row(fields),
-                        Fields::Row(_) | Fields::Unknown => Fields::Unknown,
+                    match fields {
+                        Some(Fields::Rows(fields)) => Some(Fields::Row(fields)),
+                        Some(Fields::Row(_)) | None => None,
                     }
                 }
                 AccessExpr::Subscript(Subscript::Slice {
@@ -92,7 +96,7 @@ impl<'a> Resolver<'a> {
                     for bound in [lower_bound, upper_bound].into_iter().flatten() {
                         self.walk(bound, at, out)?;
                     }
-                    value
+                    fields
                 }
             };
         }
@@ -145,76 +149,60 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// The fields of what has this name in `value`; none where it is not known to be a field of it.
-    fn field_of(&mut self, value: &Fields, key: &str) -> Result<Option<Fields>, Rejection> {
-        let fields = match value {
-            Fields::Row(fields) => fields,
-            Fields::Rows(_) | Fields::Unknown => return Ok(None),
-        };
-        let Some(field) = fields.iter().find(|field| field.name == key) else {
-            return Ok(None);
-        };
-        Ok(Some(match &field.type_name {
-            Some(type_name) => self.fields_of_type(type_name)?,
-            None => Fields::Unknown,
-        }))
-    }
-
-    /// What is known of the fields of `expr`.
-    fn fields(&mut self, expr: &Expr, scope: &Scope<'a, '_>) -> Result<Fields, Rejection> {
+    /// The fields that `expr` is known to have.
+    fn known_fields(
+        &mut self,
+        expr: &Expr,
+        scope: &Scope<'a, '_>,
+    ) -> Result<Option<Fields>, Rejection> {
         if let Some(table) = self.named_row(expr, scope) {
             let row = scope.row_columns(&self.table_key(table));
-            let fields = row.into_iter().flatten().map(|(name, column)| Field {
-                name: name.to_string(),
-                type_name: column.and_then(|id| self.plain_type(id)),
-            });
-            let fields: Vec<Field> = fields.collect();
-            return Ok(match fields.is_empty() {
-                true => Fields::Unknown,
-                false => Fields::Row(fields),
-            });
+            return Ok(row.map(|columns| {
+                let fields = columns.into_iter().map(|(name, column)| Field {
+                    name: name.to_string(),
+                    type_name: column.and_then(|id| self.plain_type(id)),
+                });
+                Fields::Row(fields.collect())
+            }));
         }
-        Ok(match expr {
-            Expr::Nested(inner) => self.fields(inner, scope)?,
-            Expr::Identifier(_) | Expr::CompoundIdentifier(_) => {
-                let column = self.column_of(expr, scope);
-                let identity = column.and_then(|(lineage, _)| lineage.identity);
-                match identity.and_then(|id| self.plain_type(id)) {
-                    Some(type_name) => self.fields_of_type(&type_name)?,
-                    None => Fields::Unknown,
-                }
-            }
-            Expr::Cast {
-                kind: CastKind::Cast | CastKind::DoubleColon,
-                expr: _,
-                data_type,
-                format: _,
-            }
-            | Expr::TypedString(TypedString {
-                data_type,
-                value: _,
-                uses_odbc_syntax: _,
-            }) => self.fields_of_cast(data_type)?,
-            Expr::Tuple(values) => Fields::Row(
-                (1..=values.len())
-                    .map(|n| Field {
-                        name: format!("f{n}"),
-                        type_name: None,
-                    })
-                    .collect(),
-            ),
-            Expr::Array(Array { elem, named: _ }) => match elem.first() {
-                Some(first) => into_rows(self.fields(first, scope)?),
-                None => Fields::Unknown,
-            },
-            Expr::Function(call) => {
-                let FunctionArguments::List(list) = &call.args else {
-                    return Ok(Fields::Unknown);
-                };
-                self.fields_of_call(&call.name, &list.args, scope)?
-            }
-            _ => Fields::Unknown,
-        })
+        if let Expr::Nested(inner) = expr {
+            return self.known_fields(inner, scope);
+        }
+        if let Some((lineage, _)) = self.column_of(expr, scope) {
+            return match lineage.identity.and_then(|id| self.plain_type(id)) {
+                Some(type_name) => self.fields_of_type(&type_name),
+                None => Ok(None),
+            };
+        }
+        if let Expr::Cast {
+            kind: CastKind::Cast | CastKind::DoubleColon,
+            expr: _,
+            data_type,
+            format: _,
+        }
+        | Expr::TypedString(TypedString {
+            data_type,
+            value: _,
+            uses_odbc_syntax: _,
+        }) = expr
+        {
+            return self.fields_of_cast(data_type);
+        }
+        if let Expr::Array(Array { elem, named: _ }) = expr {
+            return match elem.first() {
+                Some(first) => Ok(self.known_fields(first, scope)?.and_then(into_rows)),
+                None => Ok(None),
+            };
+        }
+        if let Expr::Tuple(values) = expr {
+            return Ok(Some(numbered_fields(values.len())));
+        }
+        if let Expr::Function(call) = expr
+            && let FunctionArguments::List(list) = &call.args
+        {
+            return self.fields_of_call(&call.name, &list.args, scope);
+        }
+        Ok(None)
     }
 
     fn fields_of_call(
@@ -222,79 +210,73 @@ impl<'a> Resolver<'a> {
         name: &ObjectName,
         args: &[FunctionArg],
         scope: &Scope<'a, '_>,
-    ) -> Result<Fields, Rejection> {
-        let parts: Option<Vec<String>> = (name.0.iter())
-            .map(|part| Some(self.key(part.as_ident()?).into_owned()))
-            .collect();
-        let (schema, key) = match parts.as_deref() {
-            Some([key]) => (None, key),
-            Some([schema, key]) => (Some(schema), key),
-            _ => return Ok(Fields::Unknown),
+    ) -> Result<Option<Fields>, Rejection> {
+        let Some((schema, key)) = self.name_keys(name) else {
+            return Ok(None);
         };
         if key == "row" && schema.is_none() {
-            let fields = (1..=args.len()).map(|n| Field {
-                name: format!("f{n}"),
-                type_name: None,
-            });
-            return Ok(Fields::Row(fields.collect()));
+            return Ok(Some(numbered_fields(args.len())));
         }
-        let is_own = self.is_engines_function(key);
-        if is_own
-            && key == "array_agg"
+        if key == "array_agg"
+            && self.is_engines_function(&key)
             && let Some(&[arg]) = read_plain_arguments(args).as_deref()
         {
-            return Ok(into_rows(self.fields(arg, scope)?));
+            return Ok(self.known_fields(arg, scope)?.and_then(into_rows));
         }
         let mut lists = Vec::new();
-        for def in self.catalog.functions_named(key) {
-            if schema.is_some_and(|schema| def.schema.as_ref().is_some_and(|own| own != schema)) {
+        for def in self.catalog.functions_named(&key) {
+            let is_other = |asked: &String| def.schema.as_ref().is_some_and(|own| own != asked);
+            if schema.as_ref().is_some_and(is_other) {
                 continue;
             }
             if def.columns.is_empty() {
-                return Ok(Fields::Unknown);
+                return Ok(None);
             }
             lists.extend(&def.columns);
         }
         // What gives one column gives a value, and no row.
-        Ok(match lists.as_slice() {
-            [first, rest @ ..] if first.len() > 1 && rest.iter().all(|list| list == first) => {
-                let fields = first.iter().map(|name| Field {
-                    name: name.clone(),
-                    type_name: None,
-                });
-                Fields::Row(fields.collect())
-            }
-            _ => Fields::Unknown,
-        })
+        let is_row = |first: &[String]| first.len() > 1 && lists.iter().all(|list| *list == first);
+        let first = lists.first().filter(|first| is_row(first));
+        Ok(first.map(|names| {
+            let fields = names.iter().map(|name| Field {
+                name: name.clone(),
+                type_name: None,
+            });
+            Fields::Row(fields.collect())
+        }))
     }
 
-    fn fields_of_cast(&mut self, data_type: &DataType) -> Result<Fields, Rejection> {
-        Ok(match data_type {
-            DataType::Array(ArrayElemTypeDef::SquareBracket(element, _)) => {
-                into_rows(self.fields_of_cast(element)?)
-            }
-            DataType::Custom(ObjectName(parts), _) => {
-                let parts: Option<Vec<String>> = parts
-                    .iter()
-                    .map(|part| Some(syntax::key(part.as_ident()?, Dialect::Postgres).into_owned()))
-                    .collect();
-                match parts.as_deref() {
-                    Some([key]) => self.fields_of_row_type(None, key)?,
-                    Some([schema, key]) => self.fields_of_row_type(Some(schema), key)?,
-                    _ => Fields::Unknown,
-                }
-            }
-            _ => Fields::Unknown,
-        })
+    /// The folded schema and name that a name of one or two parts has.
+    fn name_keys(&self, ObjectName(parts): &ObjectName) -> Option<(Option<String>, String)> {
+        let keys = parts.iter().map(|part| Some(self.key(part.as_ident()?)));
+        match keys.collect::<Option<Vec<_>>>()?.as_slice() {
+            [key] => Some((None, key.to_string())),
+            [schema, key] => Some((Some(schema.to_string()), key.to_string())),
+            _ => None,
+        }
+    }
+
+    fn fields_of_cast(&mut self, data_type: &DataType) -> Result<Option<Fields>, Rejection> {
+        if let DataType::Array(ArrayElemTypeDef::SquareBracket(element, _)) = data_type {
+            return Ok(self.fields_of_cast(element)?.and_then(into_rows));
+        }
+        let name = match data_type {
+            DataType::Custom(name, _) => self.name_keys(name),
+            _ => None,
+        };
+        match name {
+            Some((schema, key)) => self.fields_of_row_type(schema.as_deref(), &key),
+            None => Ok(None),
+        }
     }
 
     /// Of a type as `format_type` spells it.
-    fn fields_of_type(&mut self, type_name: &str) -> Result<Fields, Rejection> {
+    fn fields_of_type(&mut self, type_name: &str) -> Result<Option<Fields>, Rejection> {
         if let Some(element) = type_name.strip_suffix("[]") {
-            return Ok(into_rows(self.fields_of_type(element)?));
+            return Ok(self.fields_of_type(element)?.and_then(into_rows));
         }
         if type_name.contains(['"', '(', ' ']) {
-            return Ok(Fields::Unknown);
+            return Ok(None);
         }
         match type_name.split_once('.') {
             Some((schema, key)) => self.fields_of_row_type(Some(schema), key),
@@ -302,19 +284,19 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    fn fields_of_row_type(&mut self, schema: Option<&str>, key: &str) -> Result<Fields, Rejection> {
-        Ok(match self.row_type(schema, key)? {
-            Some(fields) => Fields::Row(
-                fields
-                    .into_iter()
-                    .map(|(name, type_name)| Field {
-                        name,
-                        type_name: Some(type_name),
-                    })
-                    .collect(),
-            ),
-            None => Fields::Unknown,
-        })
+    fn fields_of_row_type(
+        &mut self,
+        schema: Option<&str>,
+        key: &str,
+    ) -> Result<Option<Fields>, Rejection> {
+        let row = self.row_type(schema, key)?;
+        Ok(row.map(|columns| {
+            let fields = columns.into_iter().map(|(name, type_name)| Field {
+                name,
+                type_name: Some(type_name),
+            });
+            Fields::Row(fields.collect())
+        }))
     }
 
     /// The declared type of a column whose values stand as they are.
@@ -328,11 +310,20 @@ impl<'a> Resolver<'a> {
     }
 }
 
-fn into_rows(fields: Fields) -> Fields {
+fn into_rows(fields: Fields) -> Option<Fields> {
     match fields {
-        Fields::Row(fields) => Fields::Rows(fields),
-        Fields::Rows(_) | Fields::Unknown => Fields::Unknown,
+        Fields::Row(fields) => Some(Fields::Rows(fields)),
+        Fields::Rows(_) => None,
     }
+}
+
+/// Those of a row without a type: `f1`, `f2`.
+fn numbered_fields(count: usize) -> Fields {
+    let fields = (1..=count).map(|n| Field {
+        name: format!("f{n}"),
+        type_name: None,
+    });
+    Fields::Row(fields.collect())
 }
 
 fn refuse_unknown_field(field: &Ident) -> Rejection {

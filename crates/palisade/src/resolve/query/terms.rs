@@ -4,8 +4,8 @@
 //! (`findTargetlistEntrySQL92` in PostgreSQL's source, `resolveOrderGroupBy` in SQLite's, `find_order_in_list` in MariaDB's.)
 
 use sqlparser::ast::{
-    Expr, FunctionArg, FunctionArgExpr, ObjectName, ObjectNamePart, OrderByExpr, OrderByOptions,
-    OrderBySort, UnaryOperator, Value,
+    Expr, ObjectName, ObjectNamePart, OrderByExpr, OrderByOptions, OrderBySort, UnaryOperator,
+    Value,
 };
 
 use crate::resolve::{
@@ -20,7 +20,7 @@ use crate::{
     code::Code,
     dialect::Dialect,
     rejection::Rejection,
-    syntax::{key, read_plain_call},
+    syntax::{key, read_plain_arguments, read_plain_call},
 };
 
 /// SQLite's functions that give their first argument, and tell its planner something.
@@ -86,29 +86,22 @@ impl<'a> Resolver<'a> {
             TermNames::Expressions => return self.expression_term(expr, scope, ctes, usage),
         };
         unwrap_term(expr, dialect);
-        if columns_first && dialect == Dialect::Postgres {
-            match expr {
-                Expr::GroupingSets(sets) | Expr::Cube(sets) | Expr::Rollup(sets) => {
-                    let mut columns = Vec::new();
-                    for term in sets.iter_mut().flatten() {
-                        columns.extend(self.term(term, names, scope, ctes, usage)?);
-                    }
-                    return Ok(columns);
-                }
-                Expr::Tuple(terms) => {
-                    let mut columns = Vec::new();
-                    for term in terms {
-                        columns.extend(self.term(term, names, scope, ctes, usage)?);
-                    }
-                    return Ok(columns);
-                }
-                _ => {}
+        if columns_first
+            && dialect == Dialect::Postgres
+            && let Some(terms) = grouped_together(expr)
+        {
+            let mut columns = Vec::new();
+            for term in terms {
+                columns.extend(self.term(term, names, scope, ctes, usage)?);
+            }
+            return Ok(columns);
+        }
+        let mut named = &*expr;
+        if dialect == Dialect::Sqlite {
+            while let Some(inner) = looked_through(named) {
+                named = inner;
             }
         }
-        let named = match dialect {
-            Dialect::Sqlite => look_through(expr),
-            Dialect::Postgres | Dialect::Mysql => expr,
-        };
         let output = match named {
             Expr::Identifier(ident) => {
                 let key = self.key(ident);
@@ -182,43 +175,55 @@ impl<'a> Resolver<'a> {
     }
 }
 
-/// Takes off what no engine sees around a term: parentheses, and on MariaDB and MySQL a plus sign.
-fn unwrap_term(expr: &mut Expr, dialect: Dialect) {
-    loop {
-        let inner = match expr {
-            Expr::Nested(inner) => inner,
-            Expr::UnaryOp {
-                op: UnaryOperator::Plus,
-                expr: inner,
-            } if dialect == Dialect::Mysql => inner,
-            _ => return,
-        };
-        let inner = std::mem::replace(&mut **inner, Expr::Value(Value::Null.into()));
-        *expr = inner;
+/// The terms of ROLLUP, CUBE, GROUPING SETS or a list in parentheses, each of which is one of GROUP BY.
+fn grouped_together(expr: &mut Expr) -> Option<Vec<&mut Expr>> {
+    match expr {
+        Expr::GroupingSets(sets) | Expr::Cube(sets) | Expr::Rollup(sets) => {
+            Some(sets.iter_mut().flatten().collect())
+        }
+        Expr::Tuple(terms) => Some(terms.iter_mut().collect()),
+        _ => None,
     }
 }
 
-/// What SQLite compares with the outputs (`sqlite3ExprSkipCollateAndLikely` in its source).
-fn look_through(expr: &Expr) -> &Expr {
+/// Takes off what no engine sees around a term: parentheses, and on MariaDB and MySQL a plus sign.
+fn unwrap_term(expr: &mut Expr, dialect: Dialect) {
+    while let Some(inner) = unseen_around(expr, dialect) {
+        *expr = std::mem::replace(inner, Expr::Value(Value::Null.into()));
+    }
+}
+
+fn unseen_around(expr: &mut Expr, dialect: Dialect) -> Option<&mut Expr> {
+    match expr {
+        Expr::Nested(inner) => Some(inner),
+        Expr::UnaryOp {
+            op: UnaryOperator::Plus,
+            expr: inner,
+        } if dialect == Dialect::Mysql => Some(inner),
+        _ => None,
+    }
+}
+
+/// What SQLite looks through to compare a term with the outputs (`sqlite3ExprSkipCollateAndLikely` in its source).
+fn looked_through(expr: &Expr) -> Option<&Expr> {
     match expr {
         Expr::Nested(inner)
         | Expr::Collate {
             expr: inner,
             collation: _,
-        } => look_through(inner),
+        } => Some(inner),
         Expr::Function(call) => {
-            let Some((ObjectName(name), [first, ..])) = read_plain_call(call) else {
-                return expr;
+            let (ObjectName(name), args) = read_plain_call(call)?;
+            let [ObjectNamePart::Identifier(name)] = name.as_slice() else {
+                return None;
             };
-            match (name.as_slice(), first) {
-                (
-                    [ObjectNamePart::Identifier(name)],
-                    FunctionArg::Unnamed(FunctionArgExpr::Expr(first)),
-                ) if HINTS.contains(&&*key(name, Dialect::Sqlite)) => look_through(first),
-                _ => expr,
-            }
+            let is_hint = HINTS.contains(&&*key(name, Dialect::Sqlite));
+            read_plain_arguments(args)?
+                .first()
+                .copied()
+                .filter(|_| is_hint)
         }
-        _ => expr,
+        _ => None,
     }
 }
 
