@@ -2,6 +2,7 @@
 //! result.
 
 use std::{
+    pin::pin,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -30,7 +31,7 @@ use rmcp::{
     service::{NotificationContext, RequestContext, SubscriptionContext},
 };
 use serde_json::Value;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use tracing::Instrument as _;
 
 use crate::{
@@ -66,6 +67,9 @@ use crate::{
 
 /// How long a client may keep a list, in milliseconds: no longer than it takes to look at what it says by a call.
 pub(crate) const TTL_MS: u64 = 10_000;
+
+/// How long a call that was given up may take to end and to be recorded.
+const TIME_TO_END: Duration = Duration::from_secs(5);
 
 /// How often it is looked whether other policies offer other tools: whoever reloads them tells the gate alone.
 pub(crate) const LOOK: Duration = Duration::from_millis(250);
@@ -902,7 +906,7 @@ impl ServerHandler for PalisadeServer {
             let answered = self.answer_or_go_on(task, whom, is_given_up, work);
             return answered.instrument(span).await;
         }
-        let _cancel = CancelOnDrop(cancel);
+        let _cancel = CancelOnDrop(cancel.clone());
         let run = self
             .run(
                 called,
@@ -912,11 +916,17 @@ impl ServerHandler for PalisadeServer {
                 (asking, &notes),
             )
             .instrument(notes.span().clone());
+        let mut run = pin!(run);
         tokio::select! {
-            result = run => Ok(result),
-            () = context.ct.cancelled() => Err(given_up()),
-            () = tell_progress(context.peer.clone(), token, self.progress) => Err(given_up()),
+            result = &mut run => return Ok(result),
+            () = context.ct.cancelled() => {}
+            () = tell_progress(context.peer.clone(), token, self.progress) => {}
         }
+        // Nobody hears the answer. What was begun ends here all the same: it may wait for a place, and its record is still to be
+        // written.
+        cancel.set();
+        let _ = timeout(TIME_TO_END, run).await;
+        Err(given_up())
     }
 
     async fn get_task(
