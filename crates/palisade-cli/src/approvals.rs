@@ -321,6 +321,12 @@ fn show_request(request: &BoundRequest) -> String {
     if let Some(template) = &request.template {
         text.push_str(&format!("  template {template}\n"));
     }
+    if let Some(change) = &request.validates {
+        text.push_str(&format!(
+            "  to validate the change {}: it is run and taken back, and the agent is shown what it does\n",
+            spell_out(change)
+        ));
+    }
     for line in quote_lines(&request.sql).lines() {
         text.push_str(&format!("  {line}\n"));
     }

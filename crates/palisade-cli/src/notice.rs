@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use palisade::{
-    approval::{ApprovalRequest, Approvals, BoundRequest, Confirmation, Redemption},
+    approval::{ApprovalRequest, Approvals, BoundRequest, Confirmation, GivenApproval, Redemption},
     change::{
         ChainedReceipt, ChangeBody, ChangeEvent, ChangeRecord, ChangeState, ChangeStore, Step,
         Stepped,
@@ -175,6 +175,10 @@ impl Approvals for TellingStore {
             }
         }
         Ok(redeemed)
+    }
+
+    fn find_given(&self, request: &ApprovalRequest) -> Result<Option<GivenApproval>, String> {
+        self.store.find_given(request)
     }
 
     fn confirm(&self, id: &str, principal: &str, now: Duration) -> Result<Confirmation, String> {

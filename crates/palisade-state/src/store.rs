@@ -445,16 +445,7 @@ impl ApprovalStore {
         for row in find_live(transaction, &digest, now)? {
             match row.state.as_str() {
                 "approved" => {
-                    let signed = signed_text(&row.id, row.expires_ms, &request.bound);
-                    let is_good = match (request.level, &self.options.operator_key) {
-                        (ApprovalLevel::Required, _) => true,
-                        (ApprovalLevel::Operator, Some(key)) => {
-                            let signature = row.signature.as_deref().unwrap_or_default();
-                            key.verifies(&signed, signature)
-                        }
-                        (ApprovalLevel::Operator, None) => false,
-                    };
-                    if !is_good {
+                    if !self.is_good(&row, request) {
                         // Whoever wrote that is no operator: the request waits as before.
                         transaction.execute(
                             "UPDATE approvals SET state = 'pending', given_by = NULL, signature = NULL
@@ -482,6 +473,18 @@ impl ApprovalStore {
         match waiting {
             Some((id, expires)) => Ok(self.pending(id, request.level, time(expires))),
             None => self.wait(request, &digest, transaction),
+        }
+    }
+
+    /// Whether whoever approved `request` in `row` could: what an operator is demanded for is signed.
+    fn is_good(&self, row: &Row, request: &ApprovalRequest) -> bool {
+        match (request.level, &self.options.operator_key) {
+            (ApprovalLevel::Required, _) => true,
+            (ApprovalLevel::Operator, Some(key)) => {
+                let signed = signed_text(&row.id, row.expires_ms, &request.bound);
+                key.verifies(&signed, row.signature.as_deref().unwrap_or_default())
+            }
+            (ApprovalLevel::Operator, None) => false,
         }
     }
 
@@ -515,6 +518,24 @@ impl Approvals for ApprovalStore {
             .database
             .write(|transaction| self.redeem_within(request, transaction));
         redeemed.map_err(|fault: DatabaseFault| fault.0)
+    }
+
+    fn find_given(&self, request: &ApprovalRequest) -> Result<Option<GivenApproval>, String> {
+        let digest = self.keys.digest(&request.bound);
+        let rows = self
+            .database
+            .read(|transaction| find_live(transaction, &digest, millis(request.now)));
+        let rows = rows.map_err(|fault: DatabaseFault| fault.0)?;
+        if rows.iter().any(|row| row.state == "rejected") {
+            return Ok(None);
+        }
+        let used = rows
+            .into_iter()
+            .find(|row| row.state == "used" && self.is_good(row, request));
+        Ok(used.map(|row| GivenApproval {
+            id: row.id,
+            by: row.given_by.unwrap_or_default(),
+        }))
     }
 
     fn confirm(&self, id: &str, principal: &str, now: Duration) -> Result<Confirmation, String> {

@@ -46,6 +46,9 @@ pub struct BoundRequest {
     pub connection: Option<String>,
     /// The template that would be run.
     pub template: Option<String>,
+    /// The change that is run and taken back, so that it is seen what it does. None where the statement itself runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub validates: Option<String>,
     /// The statement as it came.
     pub sql: String,
     /// Its parameters as JSON; empty where there are none.
@@ -68,6 +71,8 @@ pub(crate) struct BoundTo<'c> {
     /// Of the policies, the principals' attributes and the catalog.
     pub(crate) policy_version: &'c str,
     pub(crate) connection: Option<&'c str>,
+    /// The change that is looked at, if it is not kept by this.
+    pub(crate) validates: Option<&'c str>,
     pub(crate) level: ApprovalLevel,
     /// Ids of the demanding policies.
     pub(crate) policies: &'c [String],
@@ -81,6 +86,7 @@ pub(crate) fn bind(sql: &str, params: &Params, session: &Session, binding: Bound
     let BoundTo {
         policy_version,
         connection,
+        validates,
         level,
         policies,
         limits,
@@ -93,6 +99,7 @@ pub(crate) fn bind(sql: &str, params: &Params, session: &Session, binding: Bound
         client: session.client().map(str::to_owned),
         connection: connection.map(str::to_owned),
         template: session.template().map(str::to_owned),
+        validates: validates.map(str::to_owned),
         sql: sql.to_owned(),
         params: spell_params(params),
         policy_version: policy_version.to_owned(),
@@ -167,6 +174,12 @@ pub trait Approvals: Send + Sync {
     /// A text for the operator. The statement does not run.
     fn redeem(&self, request: &ApprovalRequest) -> Result<Redemption, String>;
 
+    /// An approval that was given for `request`, used up or not, within its time. None once a person rejected it.
+    ///
+    /// # Errors
+    /// A text for the operator. The statement does not run.
+    fn find_given(&self, request: &ApprovalRequest) -> Result<Option<GivenApproval>, String>;
+
     /// Approves a waiting request of `principal`, as a person said in the agent's own client. It does not count where an operator
     /// is demanded.
     ///
@@ -230,6 +243,7 @@ mod tests {
         let usual = BoundTo {
             policy_version: "v",
             connection: Some("c"),
+            validates: None,
             level: ApprovalLevel::Required,
             policies: &[],
             limits: &limits,
@@ -294,6 +308,15 @@ mod tests {
                 &session,
                 BoundTo {
                     connection: None,
+                    ..usual
+                },
+            ),
+            of(
+                "DELETE",
+                &none,
+                &session,
+                BoundTo {
+                    validates: Some("x"),
                     ..usual
                 },
             ),

@@ -40,6 +40,7 @@ mod on_conflict;
 mod other_viewer;
 mod past_model;
 mod past_recorded;
+mod reading_approval;
 mod receipts;
 mod revert;
 mod shared_state;

@@ -44,6 +44,7 @@ impl Guard {
         let binding = BoundTo {
             policy_version: run.live.firewall.policies().version(),
             connection: self.name.as_deref(),
+            validates: None,
             level: demand.level,
             policies: &demand.policies,
             limits: statement.limits(),

@@ -134,7 +134,12 @@ impl Guard {
         self.spend_reading(session, result.as_ref().ok().map(R::as_given), time);
         let result = result.map_err(|rejection| {
             let policies = rejection.policies().to_vec();
-            (self.refusal(rejection), policies)
+            let pending = run.pending.clone().map(Box::new);
+            let refusal = Refusal {
+                pending,
+                ..self.refusal(rejection)
+            };
+            (refusal, policies)
         });
         let begun = self.begin(
             RecordKind::Call,
@@ -146,6 +151,7 @@ impl Guard {
             policies: run.report.policies.clone(),
             obligations: run.obligations.clone(),
             relations: run.relations.clone(),
+            approval: run.approval.clone(),
             tool: begun.tool.or(Some(tool)),
             ..begun
         };

@@ -37,4 +37,16 @@ pub struct ApprovalDemand {
     pub level: ApprovalLevel,
     /// Ids of the demanding policies, sorted.
     pub policies: Vec<String>,
+    /// The part that policies of reading and calling demand.
+    pub of_reading: Option<ReadingDemand>,
+}
+
+/// An approval that is demanded of what a statement reads and calls, templates included. Not even a run that is taken back may come
+/// before it: what that shows, and whether it fails, tells what was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReadingDemand {
+    /// The strictest of the demanding policies.
+    pub level: ApprovalLevel,
+    /// Ids of the demanding policies, sorted.
+    pub policies: Vec<String>,
 }

@@ -213,8 +213,9 @@ pub(crate) fn authorize(
     } = check_changed_rows(session_view, access, changes, &mut changing)?;
     let reserved = check_conditions(session_view, access)?;
     policies.add(session_view.run_policies());
-    let policies = policies.ids(&changing);
-    let approval = session_view.demanded_approval(&policies);
+    let reading = policies;
+    let policies = reading.ids(&changing);
+    let approval = session_view.demanded_approval(&policies, || reading.ids(&BTreeSet::new()));
     let caps = relations.values().map(|decision| decision.caps).fold(
         Caps {
             time_ms: changing_caps.time_ms,

@@ -38,7 +38,7 @@ use std::{
 };
 
 pub use action_note::{ACTIONS, ActionNote};
-pub use approval::{ApprovalDemand, ApprovalLevel};
+pub use approval::{ApprovalDemand, ApprovalLevel, ReadingDemand};
 pub use authorize::Permit;
 pub use cedar::schema::{row_type, schema_text};
 pub use cedar::schema_fragment::read_ahead;

@@ -11,7 +11,7 @@ use std::{
 use cedar_policy::{Effect, PolicyId};
 
 use crate::policy::{
-    approval::ApprovalDemand,
+    approval::{ApprovalDemand, ApprovalLevel, ReadingDemand},
     cedar::{
         entities::resource,
         failure::Failure,
@@ -26,7 +26,7 @@ use crate::policy::{
         writes::{ActionDecision, WriteDecision},
     },
     load::template::Template,
-    obligation::{RelationDecision, Visibility},
+    obligation::{ColumnDecision, ColumnLevel, RelationDecision, Visibility},
     possible_permits,
     set::Loaded,
     time_dependent,
@@ -442,23 +442,41 @@ impl SessionView {
         })
     }
 
-    /// The approval that `determining` policies demand. Several permits of one thing combine to the strictest.
+    /// The approval that `determining` policies demand, of which `reading` permit what is read and called. Several permits of one
+    /// thing combine to the strictest.
     pub(in crate::policy) fn demanded_approval(
         &self,
         determining: &[String],
+        reading: impl FnOnce() -> Vec<String>,
     ) -> Option<ApprovalDemand> {
+        let (level, policies) = self.strictest_approval(determining)?;
+        let of_reading = self.strictest_approval(&reading());
+        Some(ApprovalDemand {
+            level,
+            policies,
+            of_reading: of_reading.map(|(level, policies)| ReadingDemand { level, policies }),
+        })
+    }
+
+    /// Whether a statement that reads what is plain of a relation waits for an approval.
+    pub(crate) fn reading_waits(&self, decision: &RelationDecision) -> bool {
+        let plain = decision.columns.iter();
+        let plain = plain.filter(|column| column.level == ColumnLevel::Plain);
+        let mut lists = plain
+            .map(|column| &column.policies)
+            .chain([&decision.policies]);
+        lists.any(|list| self.strictest_approval(list).is_some())
+    }
+
+    /// The strictest approval that any of these policies demands, and which of them demand one.
+    fn strictest_approval(&self, ids: &[String]) -> Option<(ApprovalLevel, Vec<String>)> {
         if !self.loaded.demands_approval {
             return None;
         }
         let level_of = |id: &String| self.loaded.annotations.get(id)?.approval;
-        let level = determining.iter().filter_map(level_of).max()?;
-        Some(ApprovalDemand {
-            level,
-            policies: (determining.iter())
-                .filter(|id| level_of(id).is_some())
-                .cloned()
-                .collect(),
-        })
+        let level = ids.iter().filter_map(level_of).max()?;
+        let demanding = ids.iter().filter(|id| level_of(id).is_some());
+        Some((level, demanding.cloned().collect()))
     }
 }
 

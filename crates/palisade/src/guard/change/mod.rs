@@ -6,6 +6,7 @@ mod ledger;
 mod outside;
 mod past_difference;
 mod preview;
+mod read_approval;
 mod referring;
 mod rehearsal;
 mod revert;
@@ -30,6 +31,7 @@ pub use rehearsal::{
 };
 
 use preview::{Scanning, SessionLens};
+use read_approval::Rehearsable;
 use undo_refusal::{hide_failure, hide_refusal};
 use viewer::{Asking, ViewerStanding, list_touched, withhold_reason};
 
@@ -533,10 +535,11 @@ impl Guard {
     /// Runs a change and takes it back; what it does, for whoever asks.
     async fn rehearse(
         &self,
-        (decisions, body): (&mut [Decision], &ChangeBody),
+        (rehearsable, body): (Rehearsable<'_>, &ChangeBody),
         asking: Asking<'_>,
         call: ChangeCall<'_>,
     ) -> Result<(ChangeRun, Preview), Rejection> {
+        let decisions = rehearsable.spent();
         let Some(live) = decisions.first().map(|first| Arc::clone(&first.run.live)) else {
             return Err(Rejection::internal("a change without statements"));
         };

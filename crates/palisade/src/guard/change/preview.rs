@@ -436,8 +436,9 @@ impl SessionLens {
             return false;
         }
         let view = firewall.policies().session(&self.session);
-        view.relation(relation.id)
-            .is_ok_and(|decision| decision.rows == RowFilter::Everything)
+        view.relation(relation.id).is_ok_and(|decision| {
+            decision.rows == RowFilter::Everything && !view.reading_waits(&decision)
+        })
     }
 
     /// What the queries gave, as an answer.

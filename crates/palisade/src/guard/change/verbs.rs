@@ -139,8 +139,10 @@ impl Guard {
         let session = call.session;
         let mut decisions = self.decide_own(&record.body, call, true).await?;
         note_decisions(&decisions, noted);
+        let body = &record.body;
+        let rehearsable = self.ask_for_reading((id, body), session, &mut decisions, noted)?;
         let (run, preview) = self
-            .rehearse((&mut decisions, &record.body), Asking::own(session), call)
+            .rehearse((rehearsable, body), Asking::own(session), call)
             .await?;
         self.require_inverse(&decisions, &run, session)?;
         let mut body = decided_body(record.body.clone(), &decisions);
@@ -211,8 +213,9 @@ impl Guard {
         let decisions = self.decide_change(&record.body, asking, call.limits, true);
         let mut decisions = decisions.await?;
         note_decisions(&decisions, noted);
+        let rehearsable = self.require_reading((id, &record.body), &proposer, &mut decisions)?;
         let (run, preview) = self
-            .rehearse((&mut decisions, &record.body), asking, call)
+            .rehearse((rehearsable, &record.body), asking, call)
             .await?;
         let is_as_validated = record.state != ChangeState::Proposed
             && self.is_bound(&record.body, &decisions)
@@ -296,8 +299,9 @@ impl Guard {
         let asking = Asking::about(&record.body, &proposer, call.session);
         let decisions = self.decide_change(&record.body, asking, call.limits, true);
         let mut decisions = decisions.await?;
+        let rehearsable = self.require_reading((id, &record.body), &proposer, &mut decisions)?;
         let (run, shown) = self
-            .rehearse((&mut decisions, &record.body), asking, call)
+            .rehearse((rehearsable, &record.body), asking, call)
             .await?;
         require_shown(&shown)?;
         if !self.is_bound(&record.body, &decisions)

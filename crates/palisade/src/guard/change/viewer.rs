@@ -261,7 +261,10 @@ impl Guard {
                 relations.iter().any(|one| one.is_plain(relation))
                     && view
                         .relation(relation.id)
-                        .is_ok_and(|decision| decision.rows == RowFilter::Everything)
+                        // What waits for a person is not seen meanwhile.
+                        .is_ok_and(|decision| {
+                            decision.rows == RowFilter::Everything && !view.reading_waits(&decision)
+                        })
             })
         };
         tables.filter(is_whole).collect()
