@@ -56,6 +56,8 @@ forbid (principal, action == Action::"see", resource is row::SCHEMA::customers)
 @mask("null")
 forbid (principal, action == Action::"read_plain", resource == Column::"SCHEMA.customers.ssn")
   when { principal != User::"boss" };
+@approval("required")
+permit (principal == User::"clerk", action == Action::"select", resource);
 "#;
 
 const KEPT: [&str; 3] = ["customers", "orders", "pieces"];

@@ -1,6 +1,11 @@
 //! The past on SQLite: how the engine finds it.
 
-use palisade::{guard::Request, value::Params};
+use palisade::{
+    code::Code,
+    guard::{ChangeCall, Moments, PastRows, Request},
+    session::{Principal, Session},
+    value::Params,
+};
 
 use crate::{
     any_database::AnyDatabase,
@@ -40,5 +45,44 @@ async fn the_past_is_read_by_index_on_sqlite() {
                 && !steps.iter().any(|step| step.starts_with("SCAN")),
             "{steps:#?}"
         );
+    }
+}
+
+/// What waits for an approval has no past, whether anything was written meanwhile or not, and the refusal says why.
+#[tokio::test]
+async fn the_past_of_what_waits_for_an_approval_is_not_told_on_sqlite() {
+    let desk = Desk::new(Engine::Sqlite).await;
+    let clerk = Session::new(Principal::new("User", "clerk"));
+    let call = ChangeCall::new(&clerk);
+    desk.snapshot("first").await;
+    for change in ["", "UPDATE orders SET total = total + 1"] {
+        desk.run(change);
+        let moments = Moments {
+            from: "first",
+            to: None,
+        };
+        let compared = desk.guard.compare_past("orders", moments, call).await;
+        let rows = PastRows {
+            table: "orders",
+            key: None,
+        };
+        let listed = desk.guard.list_history(rows, None, call).await;
+        let reverted = desk
+            .guard
+            .revert_table("orders", ("first", None), call)
+            .await;
+        let refused = [
+            compared.map(drop).unwrap_err(),
+            listed.map(drop).unwrap_err(),
+            reverted.map(drop).unwrap_err(),
+        ];
+        for refusal in refused {
+            let why = refusal.rejection;
+            assert_eq!(why.code(), Code::HistoryNotKept, "{why:?}");
+            assert!(
+                why.message().starts_with("a person has to approve"),
+                "{why:?}"
+            );
+        }
     }
 }

@@ -143,7 +143,14 @@ impl Guard {
             .find(&visible.schema, &visible.name)
             .ok_or_else(|| Rejection::internal("a table that is seen is not in the catalog"))?;
         match catalog.companion(relation) {
-            Some(_) => Ok(relation.clone()),
+            Some(_) => {
+                let view = firewall.policies().session(&session);
+                // Before it is known whether any row was written: that would tell of what nobody approved.
+                match view.reading_waits(&*view.relation(relation.id)?) {
+                    true => Err(unapproved(relation)),
+                    false => Ok(relation.clone()),
+                }
+            }
             None => Err(Rejection::new(
                 Code::HistoryNotKept,
                 format!("no history of `{}` is kept", visible.name),
@@ -256,6 +263,18 @@ impl Guard {
             told: Some(told),
         })
     }
+}
+
+/// Why the past of a table is not read that may be read once a person has approved.
+fn unapproved(relation: &Relation) -> Rejection {
+    Rejection::new(
+        Code::HistoryNotKept,
+        format!(
+            "a person has to approve what is read of `{}`, and what a person has to approve is read as it is now alone; use query, \
+             which asks for the approval",
+            relation.name
+        ),
+    )
 }
 
 /// Why no rows of a table are compared.
