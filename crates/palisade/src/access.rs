@@ -268,6 +268,17 @@ pub struct DefinitionAccess {
     pub object: DefinedObject,
 }
 
+/// A column that a definition makes, with values that the definition gives: by a query, an expression, a default or a numbering.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GivenColumn {
+    /// The table or view in which it will stand.
+    pub object: DefinedObject,
+    /// Its name, folded.
+    pub name: String,
+    /// The columns that a query makes its values from.
+    pub from: BTreeSet<ColumnId>,
+}
+
 /// What policies can know of a statement as a whole.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct StatementFacts {
@@ -308,6 +319,7 @@ impl StatementFacts {
 pub struct AccessSet {
     pub(crate) changes: BTreeSet<ChangeAccess>,
     pub(crate) definitions: BTreeSet<DefinitionAccess>,
+    pub(crate) given: BTreeSet<GivenColumn>,
     pub(crate) relations: BTreeSet<RelationId>,
     pub(crate) columns: ColumnUses,
     pub(crate) functions: BTreeSet<String>,
@@ -342,6 +354,11 @@ impl AccessSet {
     /// The changes of the schema.
     pub fn definitions(&self) -> impl Iterator<Item = &DefinitionAccess> {
         self.definitions.iter()
+    }
+
+    /// The columns to whose values definitions give what they say.
+    pub(crate) fn given_columns(&self) -> impl Iterator<Item = &GivenColumn> {
+        self.given.iter()
     }
 
     /// The columns read or assigned, each with how.
@@ -389,6 +406,7 @@ impl AccessSet {
             && self.system.is_subset(&other.system)
             && self.changes.iter().all(|change| other.has_change(change))
             && self.definitions.is_subset(&other.definitions)
+            && self.given.is_subset(&other.given)
             && self.columns.iter().all(|(column, usages)| {
                 let theirs = other.columns.usages(column);
                 (!usages.is_read() || theirs.is_read())

@@ -6,6 +6,8 @@
     reason = "tests"
 )]
 
+mod guessed_columns;
+
 use super::*;
 use crate::{
     catalog::{

@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use super::obligation::{Caps, ColumnLevel, Mask, RelationDecision, RowFilter, Visibility};
+use super::obligation::{Caps, ColumnLevel, RelationDecision, RowFilter, Visibility};
 use crate::policy::{
     approval::ApprovalDemand,
     cedar::schema::row_type,
@@ -19,7 +19,7 @@ use crate::policy::{
 use crate::{
     access::{AccessSet, ChangeAccess, DefinedObject, DefinitionAccess},
     catalog::{
-        Change, ColumnId, RelationId,
+        Change, ColumnId, RelationId, computed_from,
         functions::{FunctionDef, shown_name},
         system_relation,
     },
@@ -145,6 +145,19 @@ pub(crate) fn authorize(
             return Err(refuse_definition(session_view, definition, &decided));
         }
         changing.extend(decided.policies);
+    }
+    for column in access.given_columns() {
+        let decided = session_view.decide_given(column)?;
+        let read_as = decided.as_ref().and_then(|decided| decided.level.read_as());
+        if let Some((decided, read_as)) = decided.as_ref().zip(read_as) {
+            let message = format!(
+                "column `{}` would be read as {read_as}, which could be guessed by the values that this definition gives it; \
+                 give the column another name, or no values",
+                column.name
+            );
+            return Err(Rejection::new(Code::WriteMaskedRead, message)
+                .with_policies(decided.policies.clone()));
+        }
     }
     let changes_anything = !changes.is_empty() || access.definitions().next().is_some();
     // Columns of one relation come after each other.
@@ -455,47 +468,50 @@ fn check_changed_rows(
                 refuse(Code::NameUnknownColumn, determining)
             });
         }
-        let seen = session_view.relation(id.relation)?;
-        let level = seen.columns.get(usize::from(id.index)).map(|c| &c.level);
-        let read_as = match level {
-            Some(ColumnLevel::Masked(Mask::Token(_))) => Some("tokens"),
-            // What a view computes may be hashes.
-            Some(ColumnLevel::Masked(Mask::Hash(_) | Mask::Inherited(_))) => Some("hashes"),
-            Some(
-                ColumnLevel::Masked(
-                    Mask::Null
-                    | Mask::Fixed(_)
-                    | Mask::First(_)
-                    | Mask::Last(_)
-                    | Mask::Email
-                    | Mask::Date(_)
-                    | Mask::Bucket(_)
-                    | Mask::Expr(_)
-                    | Mask::Paths(_)
-                    | Mask::AggregateOnly(_),
-                )
-                | ColumnLevel::Plain
-                | ColumnLevel::Hidden,
-            )
-            | None => None,
-        };
-        if let Some(read_as) = read_as {
-            let name = session_view.catalog().column(id).map_or("", |c| &*c.name);
-            // Whoever writes a guess and reads what becomes of it knows whether the guess is right.
-            let message = format!(
-                "column `{name}` is read as {read_as}, which could be guessed by writing values to it"
-            );
-            return Err(
-                Rejection::new(Code::WriteMaskedRead, message).with_policies(determining.to_vec())
-            );
-        }
         policies.extend(determining.iter().cloned());
     }
+    refuse_guesses(session_view, access)?;
     Ok(Changed {
         writes,
         caps,
         filtered_cascades,
     })
+}
+
+/// Refuses to write what the session reads as tokens or hashes, and what such columns are generated from: whoever writes a guess and
+/// reads what becomes of it knows whether the guess is right.
+fn refuse_guesses(session_view: &SessionView, access: &AccessSet) -> Result<(), Rejection> {
+    let catalog = session_view.catalog();
+    let mut written: BTreeMap<RelationId, BTreeSet<u16>> = BTreeMap::new();
+    for id in access.columns_written() {
+        written.entry(id.relation).or_default().insert(id.index);
+    }
+    for (id, written) in written {
+        let seen = session_view.relation(id)?;
+        let Some(relation) = catalog.relation(id) else {
+            continue;
+        };
+        for ((id, column), decided) in relation.column_ids().zip(&seen.columns) {
+            let Some(read_as) = decided.level.read_as() else {
+                continue;
+            };
+            let from = computed_from([id.index], relation, catalog.dialect());
+            let name = &column.name;
+            let what = match from.intersection(&written).next() {
+                None => continue,
+                Some(index) if *index == id.index => "writing values to it".to_owned(),
+                Some(index) => {
+                    let from = relation.column(*index).map_or("", |column| &*column.name);
+                    format!("writing values to `{from}`, from which it is generated")
+                }
+            };
+            let message =
+                format!("column `{name}` is read as {read_as}, which could be guessed by {what}");
+            return Err(Rejection::new(Code::WriteMaskedRead, message)
+                .with_policies(decided.policies.clone()));
+        }
+    }
+    Ok(())
 }
 
 /// The refusal of a change; what does not exist for the session is refused as unknown.
@@ -678,6 +694,7 @@ mod tests {
             system: BTreeSet::new(),
             changes: BTreeSet::new(),
             definitions: BTreeSet::new(),
+            given: BTreeSet::new(),
             facts: StatementFacts::default(),
         }
     }

@@ -32,7 +32,7 @@ use crate::policy::{
     time_dependent,
 };
 use crate::{
-    access::DefinitionAccess,
+    access::{DefinitionAccess, GivenColumn},
     catalog::{
         Catalog, Change, Relation, RelationId, RelationKind, SystemClass, SystemRelation,
         functions::FunctionDef,
@@ -266,6 +266,20 @@ impl SessionView {
         // Notes whether it depends on the time; it is not remembered either way.
         let _ = self.steady(&[ddl::action(access.definition)]);
         ddl::decision(&self.loaded, subject, access).map_err(Rejection::from)
+    }
+
+    /// What the session would read of a column that is to be, where that is tokens or hashes.
+    ///
+    /// # Errors
+    /// As [`relation`](Self::relation).
+    pub(in crate::policy) fn decide_given(
+        &self,
+        column: &GivenColumn,
+    ) -> Result<Option<ColumnDecision>, Rejection> {
+        let subject = self.subject.as_ref().map_err(Clone::clone)?;
+        // As of a definition.
+        let _ = self.steady(OF_RELATIONS);
+        ddl::given_column(&self.loaded, subject, column).map_err(Rejection::from)
     }
 
     /// The changes that are permitted of a relation; none unless it is a table.

@@ -498,21 +498,38 @@ pub(in crate::policy) fn function_entities(
 ///
 /// # Errors
 /// As [`Store::new`].
-pub(in crate::policy) fn new_table_entities(
+pub(in crate::policy) fn new_table_entities<'t>(
     catalog: &Catalog,
     schema: &str,
-    uid: &str,
-    view: bool,
+    (uid, view): (&str, bool),
+    tags: impl Iterator<Item = &'t str>,
 ) -> Result<Vec<Entity>, Box<DetailedError>> {
     let kind = if view { "view" } else { "table" };
     let attributes = [
-        ("tags", set(std::iter::empty())),
+        ("tags", set(tags)),
         ("kind", RestrictedExpression::new_string(kind.to_owned())),
     ];
     let mut out = schema_entities(catalog, schema)?;
     let schema = parse_uid("Schema", &schema::schema_id(catalog, schema))?;
     out.push(entity(parse_uid("Table", uid)?, attributes, Some(schema))?);
     Ok(out)
+}
+
+/// A column that is to be, in the table with the uid `table`.
+///
+/// # Errors
+/// As [`Store::new`].
+pub(in crate::policy) fn new_column_entity<'t>(
+    (table, column): (&str, &str),
+    tags: impl Iterator<Item = &'t str>,
+    nullable: bool,
+) -> Result<Entity, Box<DetailedError>> {
+    let attributes = [
+        ("tags", set(tags)),
+        ("nullable", RestrictedExpression::new_bool(nullable)),
+    ];
+    let table = parse_uid("Table", table)?;
+    entity(parse_uid("Column", column)?, attributes, Some(table))
 }
 
 /// The operator's entities, each checked against `schema`.

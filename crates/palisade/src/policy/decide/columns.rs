@@ -2,8 +2,6 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use cedar_policy::EntityUid;
-
 use crate::catalog::{ColumnId, Relation};
 use crate::policy::{
     cedar::{
@@ -47,23 +45,26 @@ fn column_decision(
     uid: &str,
 ) -> Result<ColumnDecision, Failure> {
     let column = resource("Column", uid)?;
-    let plain = decide(
-        loaded,
-        subject,
-        PolicyAction::ReadPlain,
-        relation,
-        column.clone(),
-    )?;
+    let ask = |action| decide(loaded, subject, action, relation, column.clone());
+    decide_by(loaded, &ask)
+}
+
+/// What is decided about a column of which `ask` says who may do what to it.
+pub(in crate::policy) fn decide_by(
+    loaded: &Loaded,
+    ask: &dyn Fn(PolicyAction) -> Result<Verdict, Failure>,
+) -> Result<ColumnDecision, Failure> {
+    let plain = ask(PolicyAction::ReadPlain)?;
     if plain.permitted {
         return Ok(ColumnDecision {
             level: ColumnLevel::Plain,
             policies: plain.policies,
         });
     }
-    if let Some(token) = token_decision(loaded, subject, (relation, &column), &plain)? {
+    if let Some(token) = token_decision(loaded, ask, &plain)? {
         return Ok(token);
     }
-    let masked = decide(loaded, subject, PolicyAction::ReadMasked, relation, column)?;
+    let masked = ask(PolicyAction::ReadMasked)?;
     let policies: BTreeSet<String> = plain.policies.into_iter().chain(masked.policies).collect();
     let level = if masked.permitted {
         ColumnLevel::Masked(demanded_mask(loaded, policies.iter()))
@@ -84,23 +85,18 @@ pub(in crate::policy) fn forbids(
     uid: &str,
 ) -> Result<ColumnDecision, Failure> {
     let column = resource("Column", uid)?;
-    let plain = decide(
-        loaded,
-        subject,
-        PolicyAction::ReadPlain,
-        relation,
-        column.clone(),
-    )?;
+    let ask = |action| decide(loaded, subject, action, relation, column.clone());
+    let plain = ask(PolicyAction::ReadPlain)?;
     if plain.permitted || plain.policies.is_empty() {
         return Ok(ColumnDecision {
             level: ColumnLevel::Plain,
             policies: Vec::new(),
         });
     }
-    if let Some(token) = token_decision(loaded, subject, (relation, &column), &plain)? {
+    if let Some(token) = token_decision(loaded, &ask, &plain)? {
         return Ok(token);
     }
-    let masked = decide(loaded, subject, PolicyAction::ReadMasked, relation, column)?;
+    let masked = ask(PolicyAction::ReadMasked)?;
     if !masked.permitted && !masked.policies.is_empty() {
         return Ok(ColumnDecision {
             level: ColumnLevel::Hidden,
@@ -118,21 +114,14 @@ pub(in crate::policy) fn forbids(
 /// the plaintext for a mask of its own.
 fn token_decision(
     loaded: &Loaded,
-    subject: &Subject,
-    (relation, column): (&Relation, &EntityUid),
+    ask: &dyn Fn(PolicyAction) -> Result<Verdict, Failure>,
     plain: &Verdict,
 ) -> Result<Option<ColumnDecision>, Failure> {
     let asks_for_a_mask = loaded.demands(&plain.policies).mask.is_some();
     if asks_for_a_mask || !loaded.policies.permits(PolicyAction::ReadToken) {
         return Ok(None);
     }
-    let token = decide(
-        loaded,
-        subject,
-        PolicyAction::ReadToken,
-        relation,
-        column.clone(),
-    )?;
+    let token = ask(PolicyAction::ReadToken)?;
     if !token.permitted {
         return Ok(None);
     }

@@ -1,5 +1,7 @@
 //! What a session may create, alter and drop.
 
+use std::sync::Arc;
+
 use cedar_policy::Context;
 
 use crate::policy::{
@@ -11,12 +13,12 @@ use crate::policy::{
         schema,
         schema::PolicyAction,
     },
-    decide::writes::ActionDecision,
-    obligation::Caps,
+    decide::{columns, writes::ActionDecision},
+    obligation::{Caps, ColumnDecision},
     set::Loaded,
 };
 use crate::{
-    access::{DefinedObject, Definition, DefinitionAccess},
+    access::{DefinedObject, Definition, DefinitionAccess, GivenColumn},
     catalog::Relation,
     ident,
 };
@@ -89,11 +91,83 @@ pub(in crate::policy) fn verdict(
                 let entities = subject.entities_about(loaded, relation)?;
                 decide_among(loaded, subject, action, table, &entities, context)
             } else {
-                let own = entities::new_table_entities(&loaded.catalog, schema, &uid, *view)
+                let untagged = std::iter::empty();
+                let own = (uid.as_str(), *view);
+                let own = entities::new_table_entities(&loaded.catalog, schema, own, untagged)
                     .map_err(|error| Failure::new(error.message))?;
                 let entities = entities::add(&subject.entities, &own, &loaded.schemas.fixed)?;
                 decide_among(loaded, subject, action, table, &entities, context)
             }
         }
     }
+}
+
+/// What `subject` would read of a column that is to be, where that is tokens or hashes. Whether it will be a key or NULL is not known
+/// yet: each is tried.
+///
+/// # Errors
+/// As [`decision`].
+pub(in crate::policy) fn given_column(
+    loaded: &Loaded,
+    subject: &Subject,
+    column: &GivenColumn,
+) -> Result<Option<ColumnDecision>, Failure> {
+    let catalog = &loaded.catalog;
+    let found = match &column.object {
+        DefinedObject::Relation(id) => catalog.relation(*id),
+        DefinedObject::New {
+            schema,
+            name,
+            view: _,
+        } => catalog.find(schema, name),
+    };
+    let failure = |error: Box<cedar_policy::ffi::DetailedError>| Failure::new(error.message);
+    let (schema, table, uid, around) = match (found, &column.object) {
+        (Some(relation), _) => {
+            let entities = subject.entities_about(loaded, relation)?;
+            let schema = relation.policy_schema.to_string();
+            let table = relation.key.to_string();
+            (schema, table, relation.uid.clone(), entities)
+        }
+        (None, DefinedObject::Relation(_)) => return Ok(None),
+        (None, DefinedObject::New { schema, name, view }) => {
+            let own = catalog.policy_schema(schema);
+            let uid = ident::qualify([own.as_str(), name.as_str()]);
+            let tags = loaded
+                .tags
+                .of_new_relation(catalog, (own.as_str(), name.as_str()));
+            let new = (uid.as_str(), *view);
+            let new = entities::new_table_entities(catalog, schema, new, tags.into_iter());
+            let new = new.map_err(failure)?;
+            let entities = entities::add(&subject.entities, &new, &loaded.schemas.fixed)?;
+            (own, name.clone(), uid, Arc::new(entities))
+        }
+    };
+    let name = [schema.as_str(), table.as_str(), column.name.as_str()];
+    let column_uid = ident::qualify(name);
+    for tags in loaded.tags.of_new_column(name, &column.from) {
+        for nullable in [true, false] {
+            let names = (uid.as_str(), column_uid.as_str());
+            let tags = tags.iter().copied();
+            let new = entities::new_column_entity(names, tags, nullable).map_err(failure)?;
+            let entities = entities::add(&around, &[new], &loaded.schemas.fixed)?;
+            let resource = resource("Column", &column_uid)?;
+            let ask = |action| {
+                let context = subject.context.clone();
+                decide_among(
+                    loaded,
+                    subject,
+                    action,
+                    resource.clone(),
+                    &entities,
+                    context,
+                )
+            };
+            let decided = columns::decide_by(loaded, &ask)?;
+            if decided.level.read_as().is_some() {
+                return Ok(Some(decided));
+            }
+        }
+    }
+    Ok(None)
 }

@@ -35,7 +35,7 @@ use crate::policy::{
     set::Loaded,
 };
 use crate::{
-    catalog::{Change, Relation},
+    catalog::{Change, Relation, computed_from},
     session::{Identity, Principal, Session, Transport},
 };
 
@@ -153,8 +153,10 @@ pub(in crate::policy) fn check(
 /// What only deciding shows, each once.
 #[derive(Default)]
 struct Findings {
-    /// By policy that permits writing a column of tokens or hashes: the column.
+    /// By policy that permits writing a column of tokens or hashes, or what one is generated from: which may be written.
     guessable: BTreeMap<String, String>,
+    /// By policy that permits writing a column: a view's column of tokens or hashes that is computed from it, and it.
+    guessed_by_views: BTreeMap<String, (String, String)>,
     /// By policy that permits inserting rows which cannot be seen then: the relation.
     unseen: BTreeMap<String, String>,
     /// By policy that permits writing any column: a column that is hidden from its writer.
@@ -318,7 +320,7 @@ impl Findings {
         }
     }
 
-    /// Columns that `subject` reads as tokens or hashes, and may write.
+    /// Columns that `subject` reads as tokens or hashes, and may write, or may write what they are computed from.
     fn note_guessable_tokens(
         &mut self,
         loaded: &Loaded,
@@ -328,14 +330,46 @@ impl Findings {
     ) {
         let masks = || loaded.annotations.values().map(|a| &a.mask);
         let hashes = || masks().any(|mask| matches!(mask, Some(Mask::Hash(_))));
-        if !(write.is_target() && (loaded.policies.permits(PolicyAction::ReadToken) || hashes())) {
+        if !(loaded.policies.permits(PolicyAction::ReadToken) || hashes()) {
             return;
         }
+        let permits = |write: &WriteDecision, index: u16| {
+            let written = write.columns.get(usize::from(index));
+            let written = written.filter(|written| write.is_target() && written.permitted)?;
+            Some(written.policies.first().cloned().unwrap_or_default())
+        };
         for (id, column) in keyed_columns(loaded, subject, relation).unwrap_or_default() {
-            let written = write.columns.get(usize::from(id.index));
-            if let Some(written) = written.filter(|written| written.permitted) {
-                let policy = written.policies.first().cloned().unwrap_or_default();
-                self.guessable.entry(policy).or_insert(column);
+            let dialect = loaded.catalog.dialect();
+            let from = computed_from([id.index], relation, dialect);
+            let mut from = from.into_iter();
+            let permitted = from.find_map(|index| Some((permits(write, index)?, index)));
+            if let Some((policy, index)) = permitted {
+                let written = relation.column(index).map_or("", |column| &column.uid);
+                let which = match index == id.index {
+                    true => format!("`{column}` may be written"),
+                    false => {
+                        format!("`{written}`, of which `{column}` is generated, may be written")
+                    }
+                };
+                self.guessable.entry(policy).or_insert(which);
+                continue;
+            }
+            // What stands below a view is written by its own name, and no change of it looks at views.
+            for base in loaded.flow.0.get(&id).into_iter().flatten() {
+                let below = loaded.catalog.relation(base.relation);
+                let Some(below) = below.filter(|below| below.id != relation.id) else {
+                    continue;
+                };
+                let write = writes::decision(loaded, subject, below);
+                let policy = write.ok().and_then(|write| permits(&write, base.index));
+                let keyed = || keyed_columns(loaded, subject, below).unwrap_or_default();
+                let Some(policy) = policy.filter(|_| keyed().iter().all(|(id, _)| id != base))
+                else {
+                    continue;
+                };
+                let uid = loaded.catalog.column(*base).map(|column| &column.uid);
+                let names = (column.clone(), uid.cloned().unwrap_or_default());
+                self.guessed_by_views.entry(policy).or_insert(names);
             }
         }
     }
@@ -454,11 +488,19 @@ impl Findings {
             let warning = problem.with_help(Some(help));
             warnings.push(warning.of_rule(Rule::DifferentDemands));
         }
-        for (id, column) in self.guessable {
+        for (id, which) in self.guessable {
             let message = format!(
-                "`{column}` may be written by somebody who reads it as tokens or hashes: whoever writes a guess and compares what becomes of it knows whether it is right"
+                "{which} by somebody who reads it as tokens or hashes: whoever writes a guess and compares what becomes of it knows whether it is right"
             );
             let help = "such a change is refused; permit `write` on other columns, or let those who write it read it plain";
+            let warning = place(&id, message).with_help(Some(help));
+            warnings.push(warning.of_rule(Rule::TokenGuessed));
+        }
+        for (id, (column, base)) in self.guessed_by_views {
+            let message = format!(
+                "`{base}` may be written by somebody who reads it as tokens or hashes in `{column}`: whoever writes a guess and compares what becomes of it knows whether it is right"
+            );
+            let help = "such a change is not refused; permit `write` on other columns, or let those who write it read the view's column plain";
             let warning = place(&id, message).with_help(Some(help));
             warnings.push(warning.of_rule(Rule::TokenGuessed));
         }

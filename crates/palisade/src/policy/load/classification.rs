@@ -47,6 +47,50 @@ pub(in crate::policy) struct Tags {
     choices: BTreeMap<ColumnId, BTreeSet<String>>,
     /// Computed columns that the classification gives a tag which nothing that they are computed from has.
     own: BTreeSet<ColumnId>,
+    to_be: TagsToBe,
+}
+
+/// By what the classification would tag tables and columns that are not there yet.
+#[derive(Debug, Clone, Default)]
+struct TagsToBe {
+    tables: Vec<TagsByPattern>,
+    columns: Vec<TagsByPattern>,
+    /// Of tables in other databases than the connection's own.
+    elsewhere: BTreeSet<String>,
+    unclassified: BTreeSet<String>,
+}
+
+/// The patterns of an entry, and its tags.
+#[derive(Debug, Clone)]
+struct TagsByPattern {
+    of: Vec<Pattern>,
+    except: Vec<Pattern>,
+    /// Whether columns by which rows are joined are among them.
+    with_keys: bool,
+    tags: BTreeSet<String>,
+}
+
+impl TagsByPattern {
+    /// Of an entry with patterns. What is wrong with it is told where it is applied.
+    fn read(source: &Source<'_>, entry: &Spanned<Entry>, parts: usize) -> Option<Self> {
+        match selector(source, entry, "", parts, &mut Vec::new())? {
+            Selector::Name(_) => None,
+            Selector::Patterns { of, except } => {
+                let fields = entry.get_ref();
+                Some(Self {
+                    of,
+                    except,
+                    with_keys: fields.keys.as_ref().is_none_or(|keys| *keys.get_ref()),
+                    tags: fields.tags.clone(),
+                })
+            }
+        }
+    }
+
+    fn matches(&self, name: &[&str]) -> bool {
+        let matches = |pattern: &Pattern| pattern.find_match(name).is_some();
+        self.of.iter().any(matches) && !self.except.iter().any(matches)
+    }
 }
 
 impl Tags {
@@ -73,6 +117,47 @@ impl Tags {
             .into_iter()
             .flatten()
             .map(String::as_str)
+    }
+
+    /// The tags of a table that is to be, with this schema and name as policies know them.
+    pub(in crate::policy) fn of_new_relation(
+        &self,
+        catalog: &Catalog,
+        (schema, table): (&str, &str),
+    ) -> BTreeSet<&str> {
+        let own = catalog.default_schema();
+        let is_elsewhere = catalog.dialect() == Dialect::Mysql && !own.is_empty() && schema != own;
+        let elsewhere = self.to_be.elsewhere.iter().filter(|_| is_elsewhere);
+        let name = [&*schema.to_lowercase(), &*table.to_lowercase()];
+        let patterns = self.to_be.tables.iter();
+        let patterns = patterns.filter(|patterns| patterns.matches(&name));
+        let tags = patterns.flat_map(|patterns| &patterns.tags);
+        tags.chain(elsewhere).map(String::as_str).collect()
+    }
+
+    /// The tags of a column that is to be, with this schema, table and name, and made from these columns: as one that joins rows or not,
+    /// which is not known yet.
+    pub(in crate::policy) fn of_new_column(
+        &self,
+        name: [&str; 3],
+        from: &BTreeSet<ColumnId>,
+    ) -> [BTreeSet<&str>; 2] {
+        let name = name.map(str::to_lowercase);
+        let name: Vec<&str> = name.iter().map(String::as_str).collect();
+        [false, true].map(|is_key| {
+            let patterns = self.to_be.columns.iter();
+            let mut patterns = patterns
+                .filter(|patterns| (patterns.with_keys || !is_key) && patterns.matches(&name))
+                .peekable();
+            let is_unclassified = patterns.peek().is_none() && from.is_empty();
+            let unclassified = self.to_be.unclassified.iter();
+            let tags = patterns
+                .flat_map(|patterns| &patterns.tags)
+                .chain(unclassified.filter(|_| is_unclassified))
+                .map(String::as_str);
+            let inherited = from.iter().flat_map(|id| self.of_column(*id));
+            tags.chain(inherited).collect()
+        })
     }
 
     /// The tags of a column, those of what it is computed from included.
@@ -107,6 +192,16 @@ pub(in crate::policy) fn classify(
     if let Some((source, document)) = document {
         let names = Names::new(catalog, flow);
         for entry in document.table {
+            match entry.get_ref().elsewhere.is_some() {
+                true => tags
+                    .to_be
+                    .elsewhere
+                    .extend(entry.get_ref().tags.iter().cloned()),
+                false => tags
+                    .to_be
+                    .tables
+                    .extend(TagsByPattern::read(&source, &entry, 2)),
+            }
             tags.given.extend(entry.get_ref().tags.iter().cloned());
             let found = names.relations(&source, &entry, problems);
             if found.is_empty() {
@@ -120,6 +215,9 @@ pub(in crate::policy) fn classify(
             }
         }
         for entry in document.column {
+            tags.to_be
+                .columns
+                .extend(TagsByPattern::read(&source, &entry, 3));
             tags.given.extend(entry.get_ref().tags.iter().cloned());
             let found = names.columns(&source, &entry, problems);
             if found.is_empty() {
@@ -136,6 +234,7 @@ pub(in crate::policy) fn classify(
         }
         unclassified = document.unclassified.map(|u| u.tags).unwrap_or_default();
         tags.given.extend(unclassified.iter().cloned());
+        tags.to_be.unclassified.clone_from(&unclassified);
     }
     let same = Same::new(catalog);
     let matched: BTreeSet<ColumnId> = matched.into_iter().map(|id| same.group(id)).collect();
@@ -489,6 +588,7 @@ fn selector<'a>(
 }
 
 /// For each part of a name the alternatives, globs in lower case.
+#[derive(Debug, Clone)]
 struct Pattern(Vec<Vec<String>>);
 
 impl Pattern {

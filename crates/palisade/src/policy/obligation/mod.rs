@@ -25,6 +25,32 @@ pub enum ColumnLevel {
     Hidden,
 }
 
+impl ColumnLevel {
+    /// What is read in the place of values, in a word, where equal values are read as equal: then whoever writes a guess knows whether it
+    /// is right.
+    pub(in crate::policy) fn read_as(&self) -> Option<&'static str> {
+        match self {
+            Self::Masked(Mask::Token(_)) => Some("tokens"),
+            // What a view computes may be hashes.
+            Self::Masked(Mask::Hash(_) | Mask::Inherited(_)) => Some("hashes"),
+            Self::Masked(
+                Mask::Null
+                | Mask::Fixed(_)
+                | Mask::First(_)
+                | Mask::Last(_)
+                | Mask::Email
+                | Mask::Date(_)
+                | Mask::Bucket(_)
+                | Mask::Expr(_)
+                | Mask::Paths(_)
+                | Mask::AggregateOnly(_),
+            )
+            | Self::Plain
+            | Self::Hidden => None,
+        }
+    }
+}
+
 /// What exists of a relation for a principal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Visibility {

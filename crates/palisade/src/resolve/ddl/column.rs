@@ -4,7 +4,7 @@ use sqlparser::{
     ast::{
         CheckConstraint, ColumnDef, ColumnOption, ColumnOptionDef, Expr, ForeignKeyConstraint,
         GeneratedAs, Ident, IndexColumn, ObjectName, ObjectNamePart, PrimaryKeyConstraint,
-        TableConstraint, UniqueConstraint,
+        TableConstraint, UniqueConstraint, Value,
     },
     tokenizer::Token,
 };
@@ -17,6 +17,27 @@ use crate::resolve::{
     scope::{Columns, Scope, Source},
 };
 use crate::{access::Usage, catalog::ColumnId, dialect::Dialect, rejection::Rejection};
+
+/// Whether a definition says which values rows have in a column without being given one: a default that is not NULL, an expression, or
+/// where numbers begin.
+pub(in crate::resolve) fn gives_values(column: &ColumnDef) -> bool {
+    let is_null = |value: &Expr| match value {
+        Expr::Value(value) => value.value == Value::Null,
+        _ => false,
+    };
+    column.options.iter().any(|option| match &option.option {
+        ColumnOption::Null
+        | ColumnOption::NotNull
+        | ColumnOption::Comment(_)
+        | ColumnOption::PrimaryKey(_)
+        | ColumnOption::Unique(_)
+        | ColumnOption::ForeignKey(_)
+        | ColumnOption::Check(_)
+        | ColumnOption::Collation(_) => false,
+        ColumnOption::Default(value) => !is_null(value),
+        _ => true,
+    })
+}
 
 impl<'a> Resolver<'a> {
     pub(in crate::resolve) fn column_def(

@@ -7,7 +7,12 @@
 
 pub(in crate::resolve) mod column;
 
-use std::{collections::BTreeMap, sync::Arc};
+use column::gives_values;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use sqlparser::ast::{
     AlterColumnOperation, AlterTable, AlterTableOperation, CascadeOption, CreateIndex, CreateTable,
@@ -27,8 +32,8 @@ use crate::resolve::{
     scope::{Columns, Output, Scope, Source},
 };
 use crate::{
-    access::{AccessSet, DefinedObject, Definition, DefinitionAccess, Usage},
-    catalog::{Catalog, Change, Relation, RelationKind},
+    access::{AccessSet, DefinedObject, Definition, DefinitionAccess, GivenColumn, Usage},
+    catalog::{Catalog, Change, ColumnId, Relation, RelationKind},
     code::Code,
     dialect::Dialect,
     limits::Limits,
@@ -147,7 +152,15 @@ impl<'a> Resolver<'a> {
         if looked_at != *create {
             return Err(refuse_unsupported("an option of CREATE TABLE"));
         }
-        let (schema, name) = self.new_relation(&mut create.name, false)?;
+        let object = self.new_relation(&mut create.name, false)?;
+        let (schema, name) = match &object {
+            DefinedObject::New {
+                schema,
+                name,
+                view: _,
+            } => (schema.clone(), name.clone()),
+            DefinedObject::Relation(_) => return Err(refuse_unsupported("a table of this name")),
+        };
         let mut outputs = Vec::with_capacity(create.columns.len());
         for column in &mut create.columns {
             outputs.push(Output {
@@ -164,12 +177,22 @@ impl<'a> Resolver<'a> {
         });
         for column in &mut create.columns {
             self.column_def(column, &scope)?;
+            if gives_values(column) {
+                let name = self.key(&column.name).into_owned();
+                self.note_given(&object, name, BTreeSet::new());
+            }
         }
         for constraint in &mut create.constraints {
             self.table_constraint(constraint, &scope)?;
         }
         if let Some(query) = &mut create.query {
-            self.query(query, None, Ctes::NONE, true)?;
+            let outputs = self.query(query, None, Ctes::NONE, true)?;
+            // MySQL has columns of the query beside those that are declared, and PostgreSQL calls them so.
+            let names = match dialect {
+                Dialect::Postgres => create.columns.iter().map(|c| &c.name).collect(),
+                Dialect::Sqlite | Dialect::Mysql => Vec::new(),
+            };
+            self.give_outputs(&object, &names, outputs);
         }
         Ok(())
     }
@@ -213,20 +236,41 @@ impl<'a> Resolver<'a> {
                 "an option of CREATE VIEW",
             ),
         ])?;
-        self.new_relation(name, true)?;
+        let object = self.new_relation(name, true)?;
         for ViewColumnDef {
             name,
             data_type,
             options,
-        } in columns
+        } in columns.iter_mut()
         {
             if data_type.is_some() || options.is_some() {
                 return Err(refuse_unsupported("an option of a view's column"));
             }
             self.normalise(name);
         }
-        self.query(query, None, Ctes::NONE, true)?;
+        let outputs = self.query(query, None, Ctes::NONE, true)?;
+        let names: Vec<&Ident> = columns.iter().map(|column| &column.name).collect();
+        self.give_outputs(&object, &names, outputs);
         Ok(())
+    }
+
+    /// Notes the columns that a definition makes of a query, the first of which have these names.
+    fn give_outputs(&mut self, object: &DefinedObject, names: &[&Ident], outputs: Vec<Output>) {
+        for (at, output) in outputs.into_iter().enumerate() {
+            let name = match names.get(at) {
+                Some(name) => self.key(name).into_owned(),
+                None => output.key.to_string(),
+            };
+            self.note_given(object, name, output.lineage.columns.into_iter().collect());
+        }
+    }
+
+    fn note_given(&mut self, object: &DefinedObject, name: String, from: BTreeSet<ColumnId>) {
+        self.access.given.insert(GivenColumn {
+            object: object.clone(),
+            name,
+            from,
+        });
     }
 
     fn create_index(&mut self, create: &mut CreateIndex) -> Result<(), Rejection> {
@@ -344,6 +388,11 @@ impl<'a> Resolver<'a> {
             } = operation
             {
                 self.add_column(&column_def.name, relation, &mut scope);
+                if gives_values(column_def) {
+                    let object = DefinedObject::Relation(relation.id);
+                    let name = self.key(&column_def.name).into_owned();
+                    self.note_given(&object, name, BTreeSet::new());
+                }
             }
             self.alter_operation(operation, &scope)?;
         }
@@ -608,12 +657,12 @@ impl<'a> Resolver<'a> {
         Ok(scope)
     }
 
-    /// The schema and name, folded, of a relation that is to be, whose name is completed.
+    /// A relation that is to be, whose name is completed.
     fn new_relation(
         &mut self,
         name: &mut ObjectName,
         view: bool,
-    ) -> Result<(String, String), Rejection> {
+    ) -> Result<DefinedObject, Rejection> {
         let (schema, last) = self.schema_and_name(name)?;
         let schema = schema.map(|schema| self.table_name(schema).into_owned());
         let shown = match self.catalog.dialect() {
@@ -636,15 +685,16 @@ impl<'a> Resolver<'a> {
             ));
         }
         *name = ObjectName::from(vec![self.encode(&schema), self.encode(&shown)]);
+        let object = DefinedObject::New {
+            schema: schema_key,
+            name: key,
+            view,
+        };
         self.access.definitions.insert(DefinitionAccess {
             definition: Definition::Create,
-            object: DefinedObject::New {
-                schema: schema_key.clone(),
-                name: key.clone(),
-                view,
-            },
+            object: object.clone(),
         });
-        Ok((schema_key, key))
+        Ok(object)
     }
 }
 
