@@ -12,8 +12,8 @@ use palisade::{
     change::LedgerEntry,
     dialect::Dialect,
     guard::{
-        Backend, BackendError, BackendFuture, ChangeEnd, ChangeOrder, Completion, GivenEstimates,
-        OpenTicket, RowSink, Ticket,
+        Backend, BackendError, BackendErrorKind, BackendFuture, ChangeEnd, ChangeOrder, Completion,
+        GivenEstimates, OpenTicket, RowSink, Ticket,
     },
     past::{HistoryOrder, Label, LabelStanding},
     value::Value,
@@ -25,6 +25,7 @@ use crate::{
     config::MysqlConfig,
     connect::{ConnectError, Connector, Session},
     execute::{self, Facts},
+    fault,
     history::{self, LastLabel},
     introspect::{self, IntrospectError, Product, Snapshot},
     ledger, rehearse,
@@ -169,9 +170,37 @@ impl MysqlBackend {
             {
                 Err(BackendError::outcome_unknown())
             }
-            (Err(error), _) => Err(error),
+            (Err(error), Work::Change(_) | Work::Define) => Err(name_lack(error, task)),
+            (Err(error), Work::Read | Work::Explain) => Err(error),
         }
     }
+}
+
+/// As the lack of a grant, what is denied to the account of a table that the statement itself names. Of another table it contradicts
+/// what was decided.
+fn name_lack(error: BackendError, task: &Task<'_>) -> BackendError {
+    let is_of_second_lock = error.kind == BackendErrorKind::SecondLock;
+    let denied = fault::denied(&error.detail).filter(|_| is_of_second_lock);
+    let Some((privilege, table)) = denied else {
+        return error;
+    };
+    let mut named = task.relations.iter().filter(|uid| {
+        let name = uid.rsplit('.').next().unwrap_or(uid);
+        name.trim_matches('"').eq_ignore_ascii_case(table)
+    });
+    let on = match (named.next(), task.work) {
+        (Some(uid), _) => uid.clone(),
+        // What is to be is no relation yet.
+        (None, Work::Define) if privilege.starts_with("CREATE") => "its database.*".to_owned(),
+        (None, Work::Define | Work::Change(_) | Work::Read | Work::Explain) => return error,
+    };
+    BackendError::new(
+        BackendErrorKind::NotGranted,
+        format!(
+            "{}; the account lacks: GRANT {privilege} ON {on} TO the account",
+            error.detail
+        ),
+    )
 }
 
 /// A statement on its way to the sink.

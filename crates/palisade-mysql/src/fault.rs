@@ -25,6 +25,22 @@ pub(crate) fn engine(error: &Error) -> BackendError {
     }
 }
 
+/// Of the text of an error about the lack of a privilege on a table: the command that is denied, and the table without its database.
+pub(crate) fn denied(detail: &str) -> Option<(&str, &str)> {
+    let (_, rest) = detail.split_once("(1142): ")?;
+    let (command, rest) = rest.split_once(" command denied to user ")?;
+    let (_, table) = rest.rsplit_once(" for table ")?;
+    // MySQL and some versions of MariaDB write 'table', others `database`.`table`.
+    let is_quote = |c: char| matches!(c, '\'' | '`');
+    let table = table.trim_end_matches(|c: char| !is_quote(c));
+    let table = table.trim_end_matches(is_quote);
+    let (_, table) = table.rsplit_once(is_quote)?;
+    let is_privilege = command
+        .bytes()
+        .all(|b| b.is_ascii_uppercase() || b == b' ' || b == b',');
+    is_privilege.then_some((command, table))
+}
+
 /// As [`engine`], for a text that is being prepared.
 pub(crate) fn prepare(error: &Error) -> BackendError {
     let mut failure = engine(error);

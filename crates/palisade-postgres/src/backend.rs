@@ -1,13 +1,14 @@
 //! The PostgreSQL side of the gate.
 
 use std::{
+    collections::{BTreeMap, BTreeSet},
     fmt::{self, Write as _},
     sync::Arc,
     time::Duration,
 };
 
 use palisade::{
-    catalog::{Catalog, Companion, Relation},
+    catalog::{Catalog, Change, Companion, Relation},
     change::LedgerEntry,
     dialect::Dialect,
     guard::{
@@ -444,39 +445,91 @@ impl Backend for PostgresBackend {
 }
 
 impl PostgresBackend {
-    /// Adds the grant that the operator has to make to a failure for the lack of one. An account that may not change what
-    /// policy permits, or not read a relation of the server's own, contradicts what was decided.
+    /// Adds the grant that the operator has to make to a failure for the lack of one, of something that the statement itself reads or
+    /// changes. Of anything else, such as a relation of the server's own, it contradicts what was decided.
     fn name_grant(&self, mut error: BackendError, task: &Task<'_>) -> BackendError {
-        if error.kind == BackendErrorKind::NotGranted {
-            let reads = match task.work {
-                Work::Read | Work::Explain => true,
-                Work::Change(_) | Work::Define => false,
-            };
-            // The server names it without its schema.
-            let is_named = task.relations.iter().any(|uid| {
-                let name = uid.rsplit('.').next().unwrap_or(uid);
-                !schema_change::is_system(uid)
-                    && error
-                        .detail
-                        .ends_with(&format!(" {}", name.trim_matches('"')))
-            });
-            if !reads || !is_named {
-                return BackendError::second_lock(error.detail);
-            }
-            error
-                .detail
-                .push_str("; `palisade setup-sql --update` prints what the account lacks");
-            let account = ident::quote(self.config.server.get_user().unwrap_or_default());
-            let grants = task.relations.iter().filter_map(|uid| {
+        if error.kind != BackendErrorKind::NotGranted {
+            return error;
+        }
+        let account = ident::quote(self.config.server.get_user().unwrap_or_default());
+        let denied = error.detail.split_once("permission denied for ");
+        let denied = denied.map_or("", |(_, object)| object);
+        let object_of = |kind: &str| denied.strip_prefix(kind).map(str::to_owned);
+        // The server names it without its schema.
+        let is_named = |uid: &&String| {
+            let name = uid.rsplit('.').next().unwrap_or(uid);
+            let end = format!(" {}", name.trim_matches('"'));
+            !schema_change::is_system(uid) && error.detail.ends_with(&end)
+        };
+        let is_of_table = task.relations.iter().any(|uid| is_named(&uid))
+            && object_of("sequence ").is_none()
+            && object_of("schema ").is_none();
+        let other = match task.work {
+            Work::Read | Work::Explain => None,
+            // The numbers of a column that is left out.
+            Work::Change(_) => object_of("sequence ").map(|name| {
+                format!(
+                    "GRANT USAGE ON SEQUENCE {} TO {account};",
+                    ident::quote(&name)
+                )
+            }),
+            Work::Define => object_of("schema ").map(|name| {
+                format!(
+                    "GRANT CREATE ON SCHEMA {} TO {account};",
+                    ident::quote(&name)
+                )
+            }),
+        };
+        if !is_of_table && other.is_none() {
+            return BackendError::second_lock(error.detail);
+        }
+        error
+            .detail
+            .push_str("; `palisade setup-sql --update` prints what the account lacks");
+        let mut grants: Vec<String> = Vec::new();
+        if is_of_table {
+            let of_reads = task.relations.iter().filter_map(|uid| {
                 let columns = self.read_columns(uid, task)?;
                 Some(format!("GRANT SELECT ({columns}) ON {uid} TO {account};"))
             });
-            let grants: Vec<String> = grants.collect();
-            if !grants.is_empty() {
-                let _ = write!(error.detail, ", or: {}", grants.join(" "));
-            }
+            grants.extend(of_reads);
+            grants.extend(self.change_grants(task, &account));
+        }
+        grants.extend(other);
+        if !grants.is_empty() {
+            let _ = write!(error.detail, ", or: {}", grants.join(" "));
         }
         error
+    }
+
+    /// The grants of what a statement changes, by itself and by foreign keys.
+    fn change_grants(&self, task: &Task<'_>, account: &str) -> Vec<String> {
+        let Work::Change(changes) = task.work else {
+            return Vec::new();
+        };
+        let mut wanted: BTreeMap<(&str, Change), BTreeSet<&str>> = BTreeMap::new();
+        for (change, table, column) in changes.writes {
+            let columns = wanted.entry((table, *change)).or_default();
+            columns.extend(Some(column.as_str()).filter(|column| !column.is_empty()));
+        }
+        let one = |((table, change), columns): ((&str, Change), BTreeSet<&str>)| {
+            let mut named = task.relations.iter().filter(|uid| {
+                let mut all = self.catalog.relations().iter();
+                all.any(|relation| relation.uid == **uid && *relation.key == *table)
+            });
+            // Writes are told by names without schemas.
+            let (Some(uid), None) = (named.next(), named.next()) else {
+                return None;
+            };
+            let privilege = change.name().to_uppercase();
+            let columns: Vec<String> = columns.into_iter().map(ident::quote).collect();
+            let columns = match columns.is_empty() {
+                true => String::new(),
+                false => format!(" ({})", columns.join(", ")),
+            };
+            Some(format!("GRANT {privilege}{columns} ON {uid} TO {account};"))
+        };
+        wanted.into_iter().filter_map(one).collect()
     }
 
     /// The columns of a relation that the statement reads, listed for a grant: no more than these. Nothing where it reads none, or

@@ -69,7 +69,14 @@ fn is_of_grammar(db: &DbError) -> bool {
 /// src/backend/catalog/aclchk.c); a server that speaks another language says no more than that it refuses.
 fn lacks_grant(db: &DbError) -> bool {
     let object = db.message().strip_prefix("permission denied for ");
-    let kinds = ["table ", "view ", "materialized view ", "foreign table "];
+    let kinds = [
+        "table ",
+        "view ",
+        "materialized view ",
+        "foreign table ",
+        "sequence ",
+        "schema ",
+    ];
     db.code().code() == "42501"
         && db.routine() == Some("aclcheck_error")
         && object.is_some_and(|object| kinds.iter().any(|kind| object.starts_with(kind)))

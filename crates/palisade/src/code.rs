@@ -292,7 +292,7 @@ codes! {
         "Another transaction stood in the statement's way, and nothing was changed.",
         "Send the statement again: it will be decided over the rows as they are then.";
     DatabaseNotGranted "database.not-granted" retry false, next [list_tables query], fault Configuration, stage Execution, incident Always, detail Recorded,
-        "The account that serves you may not read something that policy permits.",
+        "The account that serves you lacks a privilege on something that policy permits.",
         "Tell the operator the incident id: the log has the GRANT that is missing. Use other tables or columns meanwhile.";
     DatabaseUnavailable "database.unavailable" retry true, next [query], fault Database, stage Execution, incident Always, detail Withheld,
         "The database cannot be reached.",

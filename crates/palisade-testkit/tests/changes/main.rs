@@ -35,6 +35,7 @@ mod insert_select;
 mod inverse;
 mod killed_process;
 mod killed_server;
+mod missing_grants;
 mod new_rows;
 mod on_conflict;
 mod other_viewer;
