@@ -1,7 +1,10 @@
 //! What an error of the server means to the one who asked.
 
 use mysql_async::{DriverError, Error, ServerError};
-use palisade::guard::{BackendError, BackendErrorKind, EngineFault, FaultClass};
+use palisade::guard::{
+    BackendError, BackendErrorKind, ConstraintKind, EngineFault, FaultClass, ViolatedConstraint,
+    read_constraint_name,
+};
 
 /// The kind of an error, and its text for the operator.
 pub(crate) fn engine(error: &Error) -> BackendError {
@@ -160,7 +163,7 @@ pub(crate) fn change(error: &Error) -> BackendError {
     let found = engine(error);
     match error {
         // Columns without a value, duplicate keys, foreign keys from both sides, conditions of MySQL and MariaDB, a
-        // view's WITH CHECK OPTION.
+        // view's WITH CHECK OPTION, rows that no partition takes.
         Error::Server(server)
             if matches!(
                 server.code,
@@ -179,9 +182,11 @@ pub(crate) fn change(error: &Error) -> BackendError {
                     | 3819
                     | 4025
                     | 1369
+                    | 1526
             ) =>
         {
             BackendError::new(BackendErrorKind::Constraint, found.detail)
+                .of_constraint(violated(server))
         }
         // MySQL keeps a view or a trigger of an account with SYSTEM_USER from those without, whatever else they may.
         Error::Server(server) if server.code == 1227 => BackendError::rejected(found.detail),
@@ -189,6 +194,38 @@ pub(crate) fn change(error: &Error) -> BackendError {
             found
         }
     }
+}
+
+/// Which constraint refused a change. The server tells names in its message alone, each where no value of a row stands.
+fn violated(server: &ServerError) -> Option<ViolatedConstraint> {
+    let message = server.message.as_str();
+    let within = |open: &str, close: char| {
+        let (_, rest) = message.split_once(open)?;
+        rest.split_once(close).map(|(name, _)| name)
+    };
+    let (kind, name) = match server.code {
+        1048 | 1364 => (ConstraintKind::NotNull, within("'", '\'')),
+        // The value of the row stands before the key.
+        1062 | 1586 => {
+            let key = message.rsplit_once(" for key ").map(|(_, key)| key);
+            let key = key.map(|key| key.trim_matches('\''));
+            // MySQL writes the table before it.
+            let key = key.map(|key| key.rsplit('.').next().unwrap_or(key));
+            (ConstraintKind::Unique, key)
+        }
+        1216 | 1217 | 1451 | 1452 | 1761 | 1762 => {
+            (ConstraintKind::ForeignKey, within("CONSTRAINT `", '`'))
+        }
+        3819 => (ConstraintKind::Check, within("'", '\'')),
+        4025 => (ConstraintKind::Check, within("CONSTRAINT `", '`')),
+        1526 => (ConstraintKind::Partition, None),
+        _ => return None,
+    };
+    Some(ViolatedConstraint {
+        kind,
+        table: None,
+        name: name.and_then(read_constraint_name),
+    })
 }
 
 /// As [`engine`], for what is looked at before a statement runs: relations that the catalog has.
@@ -236,6 +273,83 @@ mod tests {
 
     fn server(code: u16) -> Error {
         Error::Server(numbered(code))
+    }
+
+    #[test]
+    fn a_constraint_is_named_without_values() {
+        let told = |code: u16, message: &str| {
+            let server = ServerError {
+                code,
+                message: message.to_owned(),
+                state: "23000".to_owned(),
+            };
+            let violated = change(&Error::Server(server)).violated?;
+            Some((violated.kind, violated.name))
+        };
+        let named = |kind, name: &str| Some((kind, Some(name.to_owned())));
+        for (code, message, expected) in [
+            (
+                1048,
+                "Column 'email' cannot be null",
+                named(ConstraintKind::NotNull, "email"),
+            ),
+            (
+                1364,
+                "Field 'email' doesn't have a default value",
+                named(ConstraintKind::NotNull, "email"),
+            ),
+            (
+                1062,
+                "Duplicate entry 'a' for key 'b' for key 'u_email'",
+                named(ConstraintKind::Unique, "u_email"),
+            ),
+            (
+                1062,
+                "Duplicate entry '1' for key 'people.PRIMARY'",
+                named(ConstraintKind::Unique, "PRIMARY"),
+            ),
+            (
+                1452,
+                "Cannot add or update a child row: a foreign key constraint fails (`d`.`c`, CONSTRAINT `fk` FOREIGN KEY (`p`) REFERENCES `p` (`id`))",
+                named(ConstraintKind::ForeignKey, "fk"),
+            ),
+            (
+                3819,
+                "Check constraint 'old' is violated.",
+                named(ConstraintKind::Check, "old"),
+            ),
+            (
+                4025,
+                "CONSTRAINT `old` failed for `d`.`t`",
+                named(ConstraintKind::Check, "old"),
+            ),
+            (
+                1526,
+                "Table has no partition for value 9",
+                Some((ConstraintKind::Partition, None)),
+            ),
+            (1369, "CHECK OPTION failed `d`.`v`", None),
+        ] {
+            assert_eq!(told(code, message), expected, "{message}");
+        }
+    }
+
+    #[test]
+    fn what_is_denied_of_a_table_is_read() {
+        let text = |table: &str| {
+            format!(
+                "Server error: `ERROR 42000 (1142): DROP command denied to user 'a'@'localhost' for table {table}'"
+            )
+        };
+        for table in ["'t'", "`d`.`t`", "`d`.`t``"] {
+            assert_eq!(denied(&text(table)), Some(("DROP", "t")), "{table}");
+        }
+        for other in [
+            "ERROR 42000 (1143): UPDATE command denied to user 'a'@'b' for column 'c' in table 't'",
+            "",
+        ] {
+            assert_eq!(denied(other), None, "{other}");
+        }
     }
 
     #[test]

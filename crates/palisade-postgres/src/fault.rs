@@ -1,6 +1,8 @@
 //! What an error of the server means to the one who asked.
 
-use palisade::guard::{BackendError, BackendErrorKind, EngineFault, FaultClass};
+use palisade::guard::{
+    BackendError, BackendErrorKind, ConstraintKind, EngineFault, FaultClass, ViolatedConstraint,
+};
 use tokio_postgres::error::{DbError, ErrorPosition, Severity};
 
 use crate::introspect::chain;
@@ -128,11 +130,33 @@ pub(crate) fn change(error: &tokio_postgres::Error) -> BackendError {
         Some("23" | "44") => Some(BackendErrorKind::Constraint),
         Some(_) | None => None,
     };
+    let violated = error.as_db_error().and_then(violated);
     let error = engine(error);
     BackendError {
         kind: kind.unwrap_or(error.kind),
         ..error
     }
+    .of_constraint(violated)
+}
+
+/// Which constraint refused a change, by the fields of the error. What a function raises by itself can hold anything.
+fn violated(db: &DbError) -> Option<ViolatedConstraint> {
+    let of_partitions = ["ExecFindPartition", "ExecPartitionCheckEmitError"];
+    let is_of_partitions = || db.routine().is_some_and(|one| of_partitions.contains(&one));
+    let (kind, name) = match db.code().code() {
+        "23502" => (ConstraintKind::NotNull, db.column()),
+        "23505" => (ConstraintKind::Unique, db.constraint()),
+        "23503" => (ConstraintKind::ForeignKey, db.constraint()),
+        "23514" if is_of_partitions() => (ConstraintKind::Partition, None),
+        "23514" => (ConstraintKind::Check, db.constraint()),
+        "23P01" => (ConstraintKind::Exclusion, db.constraint()),
+        _ => return None,
+    };
+    (db.routine() != Some("exec_stmt_raise")).then(|| ViolatedConstraint {
+        kind,
+        table: db.table().map(str::to_owned),
+        name: name.map(str::to_owned),
+    })
 }
 
 /// Whether an answer to COMMIT says that nothing was kept. An error that ends the session does not, nor what a proxy
@@ -162,6 +186,7 @@ pub(crate) fn prepare(error: &tokio_postgres::Error) -> BackendError {
                 kind: BackendErrorKind::Rejected,
                 detail: _,
                 fault: _,
+                violated: _,
             } => failure.with_fault(fault(db, true)),
             failure => failure,
         },

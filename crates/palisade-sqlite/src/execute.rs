@@ -625,6 +625,7 @@ fn engine_at(error: &rusqlite::Error, stage: Stage) -> BackendError {
         },
     };
     let failure = BackendError::new(kind, error.to_string());
+    let failure = failure.of_constraint(fault::read_violated(error));
     match fault::read(error, stage) {
         Some(fault) if kind == Kind::Rejected => failure.with_fault(fault),
         Some(_) | None => failure,

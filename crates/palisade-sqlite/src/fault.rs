@@ -1,7 +1,10 @@
 //! What SQLite finds wrong with a statement. It has one number for nearly all of it, so its words are read
 //! (`sqlite3_result_error` and `sqlite3ErrorMsg` in its source).
 
-use palisade::guard::{EngineFault, FaultClass};
+use palisade::guard::{
+    ConstraintKind, EngineFault, FaultClass, ViolatedConstraint, read_constraint_name,
+};
+use rusqlite::ffi;
 
 /// What the engine was doing when it found a mistake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -143,6 +146,49 @@ pub(crate) fn read(error: &rusqlite::Error, stage: Stage) -> Option<EngineFault>
         position,
         is_of_preparation: stage == Stage::Preparing,
     })
+}
+
+/// Which constraint refused a change: by the number of the error, and columns by its words, which are names of the schema and no values
+/// (`sqlite3UniqueConstraint` and its neighbours). Of a foreign key it has no name.
+pub(crate) fn read_violated(error: &rusqlite::Error) -> Option<ViolatedConstraint> {
+    let rusqlite::Error::SqliteFailure(code, message) = error else {
+        return None;
+    };
+    let kind = match code.extended_code {
+        ffi::SQLITE_CONSTRAINT_NOTNULL => ConstraintKind::NotNull,
+        ffi::SQLITE_CONSTRAINT_UNIQUE
+        | ffi::SQLITE_CONSTRAINT_PRIMARYKEY
+        | ffi::SQLITE_CONSTRAINT_ROWID => ConstraintKind::Unique,
+        ffi::SQLITE_CONSTRAINT_FOREIGNKEY => ConstraintKind::ForeignKey,
+        ffi::SQLITE_CONSTRAINT_CHECK => ConstraintKind::Check,
+        _ => return None,
+    };
+    let message = message.as_deref().unwrap_or_default();
+    let about = message
+        .split_once(" constraint failed: ")
+        .map(|(_, about)| about);
+    let columns: Option<Vec<(&str, &str)>> =
+        about.and_then(|about| about.split(", ").map(|one| one.rsplit_once('.')).collect());
+    let (table, name) = match (kind, columns) {
+        (ConstraintKind::NotNull | ConstraintKind::Unique, Some(columns)) => {
+            let names = columns
+                .iter()
+                .map(|(_, column)| read_constraint_name(column));
+            let names: Option<Vec<String>> = names.collect();
+            let table = columns.first().map(|(table, _)| (*table).to_owned());
+            (table, names.map(|names| names.join(", ")))
+        }
+        (ConstraintKind::Check, _) => (None, about.and_then(read_constraint_name)),
+        (
+            ConstraintKind::NotNull
+            | ConstraintKind::Unique
+            | ConstraintKind::ForeignKey
+            | ConstraintKind::Exclusion
+            | ConstraintKind::Partition,
+            _,
+        ) => (None, None),
+    };
+    Some(ViolatedConstraint { kind, table, name })
 }
 
 fn find_class(message: &str, stage: Stage) -> FaultClass {

@@ -18,6 +18,7 @@ mod cascade_count;
 mod checks;
 mod compensation;
 mod concurrency;
+mod constraint_names;
 mod corpus_on_servers;
 mod duplicate_key;
 mod duplicate_users;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     code::Code,
-    guard::engine_fault::EngineFault,
+    guard::{constraint::ViolatedConstraint, engine_fault::EngineFault},
     limits::{Estimate, EstimateCaps},
     rejection::Rejection,
     rewrite::{Effect, Precheck, RewrittenStatement, Violation},
@@ -21,6 +21,8 @@ pub struct BackendError {
     pub detail: String,
     /// What the engine found wrong with the statement, where it said so.
     pub fault: Option<Box<EngineFault>>,
+    /// The constraint that refused a change, where the engine said which.
+    pub violated: Option<Box<ViolatedConstraint>>,
 }
 
 impl BackendError {
@@ -99,7 +101,15 @@ impl BackendError {
             kind,
             detail: detail.into(),
             fault: None,
+            violated: None,
         }
+    }
+
+    /// Adds which constraint refused the change.
+    #[must_use]
+    pub fn of_constraint(mut self, violated: Option<ViolatedConstraint>) -> Self {
+        self.violated = violated.map(Box::new);
+        self
     }
 
     /// Adds what the engine found wrong with the statement.

@@ -8,6 +8,7 @@ mod cancel;
 mod candidate;
 mod change;
 mod checks;
+mod constraint;
 mod dry_run;
 mod engine_fault;
 mod estimates;
@@ -35,6 +36,7 @@ pub use change::{
     PastHistory, PastRows, Preview, Purpose, ReceiptView, RowCounts, TracedRow, Traces,
 };
 pub use checks::{Check, Checks, CountCheck, EstimateCheck, PlanText, ReadyText, RowCheck};
+pub use constraint::{ConstraintKind, ViolatedConstraint, read_constraint_name};
 pub use dry_run::DryRun;
 pub use engine_fault::{EngineFault, FaultClass};
 pub use estimates::Estimates;
@@ -593,7 +595,7 @@ impl Guard {
                     Some(lack) => {
                         refused.with_message(format!("The database refused the statement: {lack}."))
                     }
-                    None => refused,
+                    None => self.name_constraint(refused, &error, &statement, &[session]),
                 });
             }
         };

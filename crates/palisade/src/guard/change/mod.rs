@@ -513,6 +513,8 @@ impl Guard {
             return Err(failed(Rejection::internal("a change without statements")));
         };
         let rejection = describe_failure(&error, &decision.statement, asking.proposer());
+        let told = [asking.proposer(), asking.asker()];
+        let rejection = self.name_constraint(rejection, &error, &decision.statement, &told);
         let refusal = self.refusal(rejection.clone());
         self.note_statement(
             &decision.sql,

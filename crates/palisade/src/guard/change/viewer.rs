@@ -246,7 +246,7 @@ impl Guard {
     }
 
     /// Of these tables, by schema and name, those of which `session` sees every row, and every column plain.
-    pub(super) fn find_whole_tables<'n>(
+    pub(in crate::guard) fn find_whole_tables<'n>(
         &self,
         tables: impl Iterator<Item = (&'n str, &'n str)>,
         session: &Session,

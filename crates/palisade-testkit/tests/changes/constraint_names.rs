@@ -1,0 +1,98 @@
+//! A constraint that refuses a change is named to those from whom nothing of the tables is kept that it could be about, and to nobody else.
+
+use palisade::{
+    code::Code,
+    guard::Guard,
+    session::{Principal, Session},
+    value::Params,
+};
+use palisade_testkit::{fixture::policy_sources, live::changing_gate};
+
+use crate::database::{TestDatabase, TestFile};
+
+const TABLES: &str = "
+CREATE TABLE teams (id integer PRIMARY KEY, name varchar(20));
+CREATE TABLE people (id integer PRIMARY KEY, email varchar(40) NOT NULL, team integer, age integer,
+    CONSTRAINT u_email UNIQUE (email), CONSTRAINT of_age CHECK (age > 17), CONSTRAINT of_team FOREIGN KEY (team) REFERENCES teams (id));
+INSERT INTO teams VALUES (1, 'red');
+INSERT INTO people VALUES (1, 'canary-1', 1, 20);
+";
+
+/// From `a` nothing is kept, from `b` a column of the table, from `c` a row of one that a key refers to.
+const POLICIES: &str = r#"
+permit (principal, action, resource);
+forbid (principal == Agent::"b", action == Action::"read_plain", resource == Column::"SCHEMA.people.age");
+forbid (principal == Agent::"c", action == Action::"see", resource is row::SCHEMA::teams) when { resource.id == 7 };
+"#;
+
+const REFUSED: [(&str, &[&str]); 4] = [
+    (
+        "INSERT INTO people (id, email) VALUES (2, NULL)",
+        &["the column `email` takes no NULL"],
+    ),
+    (
+        "INSERT INTO people (id, email) VALUES (2, 'canary-1')",
+        &["the unique key `u_email` has", "the unique key `email` has"],
+    ),
+    (
+        "INSERT INTO people (id, email, team) VALUES (2, 'x', 5)",
+        &["the foreign key `of_team` would", "the foreign key would"],
+    ),
+    (
+        "INSERT INTO people (id, email, age) VALUES (2, 'x', 5)",
+        &["the condition `of_age` does not hold"],
+    ),
+];
+
+async fn constraints_are_named(guard: &Guard) {
+    let summary = Code::DatabaseConstraint.summary();
+    for (sql, expected) in REFUSED {
+        for who in ["a", "b", "c"] {
+            let session = Session::new(Principal::new("Agent", who));
+            let told = guard.execute(sql, &Params::None, &session).await;
+            let why = told.into_result().unwrap_err().rejection;
+            assert_eq!(why.code(), Code::DatabaseConstraint, "{sql}: {why:?}");
+            let told = why.message();
+            match who {
+                "a" => assert!(expected.iter().any(|one| told.starts_with(one)), "{told}"),
+                _ => assert_eq!(told, summary, "{sql} {who}"),
+            }
+        }
+    }
+}
+
+fn sources(schema: &str) -> palisade::policy::PolicySources {
+    policy_sources(POLICIES.replace("SCHEMA", schema))
+}
+
+#[tokio::test]
+async fn constraints_are_named_on_sqlite() {
+    let file = TestFile::new(TABLES);
+    constraints_are_named(&changing_gate(file.backend(), sources("main"))).await;
+}
+
+#[tokio::test]
+async fn constraints_are_named_on_postgres() {
+    let database = TestDatabase::postgres("constraint_names", TABLES);
+    let gate = changing_gate(database.postgres_backend().await, sources("public"));
+    constraints_are_named(&gate).await;
+}
+
+#[tokio::test]
+async fn constraints_are_named_on_mariadb() {
+    let script = format!(
+        "{TABLES} CREATE TABLE parts (n integer) PARTITION BY RANGE (n) (PARTITION low VALUES LESS THAN (5));"
+    );
+    let database = TestDatabase::mariadb("constraint_names", &script);
+    let gate = changing_gate(database.mysql_backend().await, sources(database.name()));
+    constraints_are_named(&gate).await;
+    let session = Session::new(Principal::new("Agent", "a"));
+    let told = gate.execute("INSERT INTO parts VALUES (9)", &Params::None, &session);
+    let why = told.await.into_result().unwrap_err().rejection;
+    assert_eq!(why.code(), Code::DatabaseConstraint, "{why:?}");
+    assert!(
+        why.message()
+            .starts_with("no partition of the table takes a row"),
+        "{why:?}"
+    );
+}
