@@ -355,7 +355,7 @@ impl Findings {
                 continue;
             }
             // What stands below a view is written by its own name, and no change of it looks at views.
-            for base in loaded.flow.0.get(&id).into_iter().flatten() {
+            for base in loaded.flow.columns.get(&id).into_iter().flatten() {
                 let below = loaded.catalog.relation(base.relation);
                 let Some(below) = below.filter(|below| below.id != relation.id) else {
                     continue;
