@@ -17,8 +17,9 @@ use crate::{
 pub(crate) struct Gap {
     /// The engines that have it.
     pub(crate) engines: &'static [Dialect],
-    /// Words and signs that stand next to each other in it: `a|b` is one of two, `_` is any, `#` a number, `()` is what parentheses
+    /// Words and signs that stand next to each other in it: `a|b` is one of two, `_` is any, `()` is what parentheses
     /// hold, `…` is anything before the next, `~` anything of the clause that has begun.
+    /// A number or a parameter is `#`.
     signs: &'static str,
     /// How it is refused.
     pub(crate) code: Code,

@@ -166,7 +166,6 @@ const CIRCLES: &[&[&str]] = &[&[
     "resolve/aggregate_only",
     "resolve/change/target",
     "resolve/expr",
-    "resolve/expr/column",
     "resolve/expr/totality",
     "resolve/expr/user_cast",
     "resolve/from",

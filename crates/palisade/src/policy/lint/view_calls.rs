@@ -17,8 +17,16 @@ use crate::policy::{
 /// Views that can be selected, by the policies that permit it.
 #[derive(Default)]
 pub(in crate::policy) struct ViewCalls {
-    /// By policy and view: for whom it cannot be read, and the functions that are not permitted. None where somebody reads it.
-    found: BTreeMap<(String, String), Option<(EntityUid, BTreeSet<String>)>>,
+    /// By policy and view.
+    found: BTreeMap<(String, String), Found>,
+}
+
+/// What is known of a view under one of the policies that let it be selected.
+enum Found {
+    /// One of those whom the policy permits it reads it.
+    Read,
+    /// Up to now no one does: one who does not, and functions that this principal may not call.
+    Refused(EntityUid, BTreeSet<String>),
 }
 
 impl ViewCalls {
@@ -43,9 +51,9 @@ impl ViewCalls {
         for id in policies {
             let key = (id.clone(), relation.uid.clone());
             if refused.is_empty() {
-                self.found.insert(key, None);
+                self.found.insert(key, Found::Read);
             } else {
-                let found = || Some((subject.uid.clone(), refused.clone()));
+                let found = || Found::Refused(subject.uid.clone(), refused.clone());
                 self.found.entry(key).or_insert_with(found);
             }
         }
@@ -60,7 +68,7 @@ impl ViewCalls {
         let mut by_policy: BTreeMap<String, (EntityUid, BTreeSet<String>, Vec<String>)> =
             BTreeMap::new();
         for ((policy, view), found) in self.found {
-            if let Some((principal, refused)) = found {
+            if let Found::Refused(principal, refused) = found {
                 let (_, calls, views) = by_policy
                     .entry(policy)
                     .or_insert_with(|| (principal, BTreeSet::new(), Vec::new()));

@@ -448,13 +448,13 @@ impl<'a, 's> Scope<'a, 's> {
     pub(in crate::resolve) fn visible_names(&self, qualifier: Option<&str>) -> Vec<String> {
         let is_named = |s: &&Source<'a>| qualifier.is_none() || s.qualifier.as_deref() == qualifier;
         let named = self.sources.iter().filter(is_named);
-        match (named.clone().next(), self.parent) {
-            (None, Some(parent)) => parent.visible_names(qualifier),
-            (_, _) => named
-                .flat_map(|s| s.columns.list())
-                .map(|o| o.name.to_string())
-                .collect(),
+        if let Some(parent) = self.parent
+            && named.clone().next().is_none()
+        {
+            return parent.visible_names(qualifier);
         }
+        let columns = named.flat_map(|s| s.columns.list());
+        columns.map(|o| o.name.to_string()).collect()
     }
 
     /// The nearest source that has a column called `key`, here and in the queries around this one, for "did you mean": its
