@@ -109,6 +109,12 @@ async fn postgres_tells_what_is_wrong() {
             message: "The database refused the statement: a name means nothing where it stands. Name columns by their table's alias, and fields only of values that have them. It said: column \"nosuch\" not found in data type plain. It points at `\"p\").\"nosuch\" AS \"nosuch\" FROM (SELECT \"…`.",
             recorded: "42703 a name means nothing where it stands",
         },
+        // What is of truth values elsewhere is told by what it is here.
+        Mistake {
+            sql: "SELECT (id = 1) && (tenant = 2) AS x FROM plain",
+            message: "The database refused the statement: `&&` is of arrays and ranges on PostgreSQL; write AND.",
+            recorded: "42883 no operator takes operands of these types",
+        },
         // Before the engine looks at a row, the kind of a mistake tells nothing of hidden ones.
         Mistake {
             sql: "SELECT id FROM filtered WHERE mood = 'happy'",
@@ -141,6 +147,26 @@ async fn postgres_tells_what_is_wrong() {
     require_told(backend, "public", tell, &cases).await;
 }
 
+/// A function of later versions is told as one that this server lacks, where it does.
+#[tokio::test]
+async fn a_function_that_the_server_lacks_is_named() {
+    let database = TestDatabase::postgres("lacking", TABLES);
+    let backend = database.postgres_reader().await;
+    let engine = backend.catalog().engine().unwrap_or_default().to_owned();
+    if !engine.starts_with("PostgreSQL 15.") {
+        return;
+    }
+    let message = format!(
+        "The database refused the statement: this server, {engine}, has no function `any_value`; write min(x)."
+    );
+    let case = Mistake {
+        sql: "SELECT any_value(id) AS x FROM plain",
+        message: message.leak(),
+        recorded: "42883 no function or operator takes arguments of these types",
+    };
+    require_told(backend, "public", "", &[case]).await;
+}
+
 #[tokio::test]
 async fn mariadb_tells_what_is_wrong() {
     let database = TestDatabase::mariadb("mistakes", TABLES);
@@ -156,6 +182,12 @@ async fn mariadb_tells_what_is_wrong() {
             sql: "SELECT 9223372036854775807 + 1 AS x",
             message: "The database refused the statement: a number is beyond the range of its type. Compute in a wider or signed type, such as numeric or bigint; for a column, give a number that its type holds. It said: BIGINT value is out of range in '9223372036854775807 + 1'.",
             recorded: "1690 a number is beyond the range of its type",
+        },
+        // MySQL has it.
+        Mistake {
+            sql: "SELECT name ->> '$.a' AS x FROM plain",
+            message: "The database refused the statement: MariaDB has no operator `->>`: write JSON_VALUE(x, '$.key').",
+            recorded: "1064 a word stands where the grammar does not allow it",
         },
         Mistake {
             sql: "SELECT id FROM filtered WHERE id = (SELECT id FROM plain)",
