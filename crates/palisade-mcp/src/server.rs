@@ -922,7 +922,7 @@ impl ServerHandler for PalisadeServer {
             () = context.ct.cancelled() => {}
             () = tell_progress(context.peer.clone(), token, self.progress) => {}
         }
-        // Nobody hears the answer. What was begun ends here all the same: it may wait for a place, and its record is still to be
+        // No one hears the answer. What was begun ends here all the same: it may wait for a place, and its record is still to be
         // written.
         cancel.set();
         let _ = timeout(TIME_TO_END, run).await;

@@ -180,7 +180,7 @@ impl MysqlBackend {
 /// what was decided.
 fn name_lack(error: BackendError, task: &Task<'_>) -> BackendError {
     let is_of_second_lock = error.kind == BackendErrorKind::SecondLock;
-    let denied = fault::denied(&error.detail).filter(|_| is_of_second_lock);
+    let denied = fault::read_denied_grant(&error.detail).filter(|_| is_of_second_lock);
     let Some((privilege, table)) = denied else {
         return error;
     };

@@ -29,7 +29,7 @@ pub(crate) fn engine(error: &Error) -> BackendError {
 }
 
 /// Of the text of an error about the lack of a privilege on a table: the command that is denied, and the table without its database.
-pub(crate) fn denied(detail: &str) -> Option<(&str, &str)> {
+pub(crate) fn read_denied_grant(detail: &str) -> Option<(&str, &str)> {
     let (_, rest) = detail.split_once("(1142): ")?;
     let (command, rest) = rest.split_once(" command denied to user ")?;
     let (_, table) = rest.rsplit_once(" for table ")?;
@@ -186,7 +186,7 @@ pub(crate) fn change(error: &Error) -> BackendError {
             ) =>
         {
             BackendError::new(BackendErrorKind::Constraint, found.detail)
-                .of_constraint(violated(server))
+                .of_constraint(read_violated(server))
         }
         // MySQL keeps a view or a trigger of an account with SYSTEM_USER from those without, whatever else they may.
         Error::Server(server) if server.code == 1227 => BackendError::rejected(found.detail),
@@ -197,7 +197,7 @@ pub(crate) fn change(error: &Error) -> BackendError {
 }
 
 /// Which constraint refused a change. The server tells names in its message alone, each where no value of a row stands.
-fn violated(server: &ServerError) -> Option<ViolatedConstraint> {
+fn read_violated(server: &ServerError) -> Option<ViolatedConstraint> {
     let message = server.message.as_str();
     let within = |open: &str, close: char| {
         let (_, rest) = message.split_once(open)?;
@@ -342,13 +342,17 @@ mod tests {
             )
         };
         for table in ["'t'", "`d`.`t`", "`d`.`t``"] {
-            assert_eq!(denied(&text(table)), Some(("DROP", "t")), "{table}");
+            assert_eq!(
+                read_denied_grant(&text(table)),
+                Some(("DROP", "t")),
+                "{table}"
+            );
         }
         for other in [
             "ERROR 42000 (1143): UPDATE command denied to user 'a'@'b' for column 'c' in table 't'",
             "",
         ] {
-            assert_eq!(denied(other), None, "{other}");
+            assert_eq!(read_denied_grant(other), None, "{other}");
         }
     }
 

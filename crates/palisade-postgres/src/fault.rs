@@ -130,7 +130,7 @@ pub(crate) fn change(error: &tokio_postgres::Error) -> BackendError {
         Some("23" | "44") => Some(BackendErrorKind::Constraint),
         Some(_) | None => None,
     };
-    let violated = error.as_db_error().and_then(violated);
+    let violated = error.as_db_error().and_then(read_violated);
     let error = engine(error);
     BackendError {
         kind: kind.unwrap_or(error.kind),
@@ -140,7 +140,7 @@ pub(crate) fn change(error: &tokio_postgres::Error) -> BackendError {
 }
 
 /// Which constraint refused a change, by the fields of the error. What a function raises by itself can hold anything.
-fn violated(db: &DbError) -> Option<ViolatedConstraint> {
+fn read_violated(db: &DbError) -> Option<ViolatedConstraint> {
     let of_partitions = ["ExecFindPartition", "ExecPartitionCheckEmitError"];
     let is_of_partitions = || db.routine().is_some_and(|one| of_partitions.contains(&one));
     let (kind, name) = match db.code().code() {

@@ -932,7 +932,11 @@ async fn a_preview_keeps_the_limit_of_rows() {
     };
     desk.guard = guard_within(&limits, &desk.path(), "", (&desk.store, &desk.records));
     let mut agent = desk.client("Agent", "bot").await;
-    let id = propose(&mut agent, &["UPDATE orders SET total = total + 1"]).await;
+    let id = propose(
+        &mut agent,
+        &["UPDATE orders SET total = total + 1 WHERE id > 0"],
+    )
+    .await;
     let looked = look(&mut agent, "validate_change", &id).await;
     let body = body(&looked);
     assert_eq!(body["difference"]["rows"].as_array().unwrap().len(), 2);

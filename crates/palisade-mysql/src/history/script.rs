@@ -207,7 +207,7 @@ pub(crate) fn disable_script(table: &HistoryTable<'_>) -> String {
     script + &forget_triggers(table)
 }
 
-/// Has the server read triggers anew. One that was read before the table got or lost its versions writes rows by the columns of then,
+/// Has the server read triggers anew. A trigger that was read before the table got or lost its versions writes rows by the columns of then,
 /// which fails with error 1062. Which triggers write the table through a procedure is not known, so that it is all of the database, and
 /// those of other databases that name it.
 fn forget_triggers(table: &HistoryTable<'_>) -> String {

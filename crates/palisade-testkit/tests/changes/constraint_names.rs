@@ -1,4 +1,4 @@
-//! A constraint that refuses a change is named to those from whom nothing of the tables is kept that it could be about, and to nobody else.
+//! A constraint that refuses a change is named to those from whom nothing of the tables is kept that it could be about, and to no one else.
 
 use palisade::{
     code::Code,
@@ -18,7 +18,7 @@ INSERT INTO teams VALUES (1, 'red');
 INSERT INTO people VALUES (1, 'canary-1', 1, 20);
 ";
 
-/// From `a` nothing is kept, from `b` a column of the table, from `c` a row of one that a key refers to.
+/// From `a` nothing is kept, from `b` a column of the table, from `c` a row of a table that a key refers to.
 const POLICIES: &str = r#"
 permit (principal, action, resource);
 forbid (principal == Agent::"b", action == Action::"read_plain", resource == Column::"SCHEMA.people.age");

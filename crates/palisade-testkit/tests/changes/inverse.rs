@@ -138,7 +138,7 @@ fn unique_values_are_set_back_where_they_are_free() {
             ],
             &[1, 2, 3],
         ),
-        // A row that gets NULL waits for nobody.
+        // A row that gets NULL waits for no other.
         (vec![([None; 3], only(20)), (only(20), [None; 3])], &[1, 2]),
         (
             vec![(pair(1, 1), pair(9, 9)), (pair(2, 1), pair(1, 1))],

@@ -1,15 +1,4 @@
-//! Which constraint refused a change, for those from whom nothing of the tables is kept that it could be about.
-
-use std::collections::BTreeSet;
-
-use crate::{
-    catalog::{Catalog, Relation, RelationKind},
-    code::Code,
-    guard::{BackendError, Guard},
-    rejection::Rejection,
-    rewrite::RewrittenStatement,
-    session::Session,
-};
+//! Which constraint refused a change, as engines tell it.
 
 /// Of what kind a constraint is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,7 +29,8 @@ pub struct ViolatedConstraint {
 }
 
 impl ViolatedConstraint {
-    fn describe(&self) -> String {
+    /// What it is, and what to do, for whoever may know of it.
+    pub(in crate::guard) fn describe(&self) -> String {
         let named = |what: &str| match &self.name {
             Some(name) => format!("{what} `{name}`"),
             None => what.to_owned(),
@@ -75,84 +65,7 @@ impl ViolatedConstraint {
     }
 }
 
-impl Guard {
-    /// The refusal of a change by a constraint with what the constraint is, where each of `sessions` sees all that it could be about.
-    pub(in crate::guard) fn name_constraint(
-        &self,
-        rejection: Rejection,
-        error: &BackendError,
-        statement: &RewrittenStatement,
-        sessions: &[&Session],
-    ) -> Rejection {
-        let Some(violated) = &error.violated else {
-            return rejection;
-        };
-        let firewall = self.firewall();
-        let tables = list_concerned(statement, violated, firewall.catalog());
-        let sees_all = |session: &&Session| {
-            let Some(tables) = &tables else {
-                return false;
-            };
-            let whole = self.find_whole_tables(tables.iter().copied(), session);
-            whole.len() == tables.len()
-        };
-        if rejection.code() != Code::DatabaseConstraint || !sessions.iter().all(sees_all) {
-            return rejection;
-        }
-        Rejection::new(Code::DatabaseConstraint, violated.describe())
-            .with_operator_detail(error.detail.clone())
-    }
-}
-
-/// Schema and name of all that a constraint could be about: what the statement reads and changes, and what foreign keys tie to what it
-/// changes. Where triggers run, that is every table. None where it is about something else.
-fn list_concerned<'c>(
-    statement: &RewrittenStatement,
-    violated: &ViolatedConstraint,
-    catalog: &'c Catalog,
-) -> Option<BTreeSet<(&'c str, &'c str)>> {
-    let all = || catalog.relations().iter();
-    let touches = |relation: &Relation| statement.relations().contains(&relation.uid);
-    let writes = |relation: &Relation| {
-        let name = relation.database_name();
-        let mut written = statement.named_writes().iter();
-        written.any(|(_, table, _)| *table == name)
-    };
-    let refers = |from: &Relation, to: &Relation| {
-        let mut keys = from.foreign_keys.iter();
-        keys.any(|key| {
-            catalog
-                .find(&key.schema, &key.table)
-                .is_some_and(|one| one.id == to.id)
-        })
-    };
-    let written: Vec<&Relation> = all().filter(|relation| writes(relation)).collect();
-    let sets_off = !statement.engine_triggers().is_empty();
-    let is_concerned = |relation: &&Relation| {
-        let is_tied = |one: &&Relation| refers(relation, one) || refers(one, relation);
-        (sets_off && relation.kind == RelationKind::Table)
-            || touches(relation)
-            || writes(relation)
-            || written.iter().any(is_tied)
-    };
-    let concerned: Vec<&Relation> = all().filter(is_concerned).collect();
-    let is_of_one = violated.table.as_ref().is_none_or(|table| {
-        let dialect = catalog.dialect();
-        let mut named = concerned.iter();
-        named.any(|one| dialect.fold(&one.name) == dialect.fold(table))
-    });
-    // Each key's other end is known.
-    let are_known = written.iter().all(|relation| {
-        let mut keys = relation.foreign_keys.iter();
-        keys.all(|key| catalog.find(&key.schema, &key.table).is_some())
-    });
-    let names = concerned.iter();
-    let names = names.map(|one| (one.schema.as_str(), one.name.as_str()));
-    (is_of_one && are_known && !written.is_empty()).then(|| names.collect())
-}
-
-/// A name out of an engine's message, if it is one that a person would give: what an engine writes in the place of a name is text of the
-/// schema.
+/// A name out of an engine's message, if a person would give such a name: what an engine writes in its place is text of the schema.
 #[must_use]
 pub fn read_constraint_name(name: &str) -> Option<String> {
     let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '$' | '.');

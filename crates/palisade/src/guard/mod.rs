@@ -9,6 +9,7 @@ mod candidate;
 mod change;
 mod checks;
 mod constraint;
+mod constraint_name;
 mod dry_run;
 mod engine_fault;
 mod estimates;

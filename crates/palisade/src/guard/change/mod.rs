@@ -1,6 +1,7 @@
 //! Changes in steps: proposed, validated, approved, committed. Each statement is decided, checked and run as `execute` does it.
 
 mod compensation;
+mod decision;
 mod history_list;
 mod ledger;
 mod outside;
@@ -30,6 +31,7 @@ pub use rehearsal::{
     ChangeEnd, ChangeOrder, ChangeRun, Expectation, Lens, Looked, Purpose, Traces,
 };
 
+use decision::Decision;
 use preview::{Scanning, SessionLens};
 use read_approval::Rehearsable;
 use undo_refusal::{hide_failure, hide_refusal};
@@ -53,7 +55,7 @@ use crate::{
         ticket::Ticket,
     },
     limits::Limits,
-    policy::{ApprovalDemand, ApprovalLevel},
+    policy::ApprovalLevel,
     rejection::Rejection,
     rewrite::{Effect, RewrittenStatement},
     session::{Principal, Session, Transport},
@@ -180,18 +182,6 @@ enum Role {
     Proposer,
     /// Somebody who may approve.
     Approver,
-}
-
-/// A statement of a change that is decided.
-struct Decision {
-    run: Run,
-    sql: String,
-    statement: Arc<RewrittenStatement>,
-    demand: Option<ApprovalDemand>,
-    /// What all statements of the change do together, where they undo another one.
-    inverse: Option<Arc<Inverse>>,
-    /// The change that they undo.
-    undone: Option<Arc<ChangeBody>>,
 }
 
 /// What a difference has to be.

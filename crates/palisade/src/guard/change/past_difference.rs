@@ -145,9 +145,9 @@ impl Guard {
         match catalog.companion(relation) {
             Some(_) => {
                 let view = firewall.policies().session(&session);
-                // Before it is known whether any row was written: that would tell of what nobody approved.
+                // Before it is known whether any row was written: that would tell of what no one approved.
                 match view.reading_waits(&*view.relation(relation.id)?) {
-                    true => Err(unapproved(relation)),
+                    true => Err(refuse_unapproved(relation)),
                     false => Ok(relation.clone()),
                 }
             }
@@ -266,7 +266,7 @@ impl Guard {
 }
 
 /// Why the past of a table is not read that may be read once a person has approved.
-fn unapproved(relation: &Relation) -> Rejection {
+fn refuse_unapproved(relation: &Relation) -> Rejection {
     Rejection::new(
         Code::HistoryNotKept,
         format!(

@@ -1,11 +1,11 @@
 //! What a change reads and calls may need a person's approval. Then it is not even run to be looked at before: the preview, and whether
-//! a statement fails, would tell what nobody let it read.
+//! a statement fails, would tell what no one let it read.
 //!
 //! What is demanded of its writing alone waits until it is kept: the preview is what an approver looks at.
 
 use std::collections::BTreeSet;
 
-use super::Decision;
+use super::decision::Decision;
 use crate::{
     approval::{ApprovalRequest, BoundTo, GivenApproval, PendingApproval, Redemption, bind},
     audit::ApprovalNote,
@@ -18,7 +18,7 @@ use crate::{
     value::Params,
 };
 
-/// Statements of a change that may be run and taken back.
+/// Statements of a change that may be run and taken back: made here alone, once what they read and call is approved.
 pub(super) struct Rehearsable<'d>(&'d mut [Decision]);
 
 impl<'d> Rehearsable<'d> {
@@ -71,7 +71,7 @@ impl Guard {
             None => approvals.redeem(&request).map_err(Rejection::internal)?,
         };
         match redeemed {
-            Redemption::Approved(given) => Ok(approved(decisions, &given)),
+            Redemption::Approved(given) => Ok(note_approval(decisions, &given)),
             Redemption::Pending(pending) => {
                 noted.approval = Some(note(&pending.id, "pending", None));
                 let message = tell_pending(&pending);
@@ -113,7 +113,7 @@ impl Guard {
             None => None,
         };
         match given {
-            Some(given) => Ok(approved(decisions, &given)),
+            Some(given) => Ok(note_approval(decisions, &given)),
             None => Err(Rejection::new(
                 Code::ApprovalRequired,
                 "what this change reads needs an approval that it has not by now; its proposer validates it again, which asks for it",
@@ -181,7 +181,7 @@ fn strictest_reading(decisions: &[Decision]) -> Option<ReadingDemand> {
     })
 }
 
-fn approved<'d>(decisions: &'d mut [Decision], given: &GivenApproval) -> Rehearsable<'d> {
+fn note_approval<'d>(decisions: &'d mut [Decision], given: &GivenApproval) -> Rehearsable<'d> {
     for decision in decisions.iter_mut() {
         decision.run.approval = Some(ApprovalNote {
             id: given.id.clone(),

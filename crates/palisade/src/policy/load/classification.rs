@@ -135,7 +135,7 @@ impl Tags {
         tags.chain(elsewhere).map(String::as_str).collect()
     }
 
-    /// The tags of a column that is to be, with this schema, table and name, and made from these columns: as one that joins rows or not,
+    /// The tags of a column that is to be, with this schema, table and name, and made from these columns: whether it joins rows or not,
     /// which is not known yet.
     pub(in crate::policy) fn of_new_column(
         &self,

@@ -18,14 +18,14 @@ use crate::resolve::{
 };
 use crate::{access::Usage, catalog::ColumnId, dialect::Dialect, rejection::Rejection};
 
-/// Whether a definition says which values rows have in a column without being given one: a default that is not NULL, an expression, or
+/// Whether rows are known to have NULL in a column that they are not given: the definition has no default, no expression, and no place
 /// where numbers begin.
-pub(in crate::resolve) fn gives_values(column: &ColumnDef) -> bool {
+pub(in crate::resolve) fn gives_no_values(column: &ColumnDef) -> bool {
     let is_null = |value: &Expr| match value {
         Expr::Value(value) => value.value == Value::Null,
         _ => false,
     };
-    column.options.iter().any(|option| match &option.option {
+    column.options.iter().all(|option| match &option.option {
         ColumnOption::Null
         | ColumnOption::NotNull
         | ColumnOption::Comment(_)
@@ -33,9 +33,9 @@ pub(in crate::resolve) fn gives_values(column: &ColumnDef) -> bool {
         | ColumnOption::Unique(_)
         | ColumnOption::ForeignKey(_)
         | ColumnOption::Check(_)
-        | ColumnOption::Collation(_) => false,
-        ColumnOption::Default(value) => !is_null(value),
-        _ => true,
+        | ColumnOption::Collation(_) => true,
+        ColumnOption::Default(value) => is_null(value),
+        _ => false,
     })
 }
 

@@ -7,7 +7,7 @@
 
 pub(in crate::resolve) mod column;
 
-use column::gives_values;
+use column::gives_no_values;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -177,7 +177,7 @@ impl<'a> Resolver<'a> {
         });
         for column in &mut create.columns {
             self.column_def(column, &scope)?;
-            if gives_values(column) {
+            if !gives_no_values(column) {
                 let name = self.key(&column.name).into_owned();
                 self.note_given(&object, name, BTreeSet::new());
             }
@@ -388,7 +388,7 @@ impl<'a> Resolver<'a> {
             } = operation
             {
                 self.add_column(&column_def.name, relation, &mut scope);
-                if gives_values(column_def) {
+                if !gives_no_values(column_def) {
                     let object = DefinedObject::Relation(relation.id);
                     let name = self.key(&column_def.name).into_owned();
                     self.note_given(&object, name, BTreeSet::new());

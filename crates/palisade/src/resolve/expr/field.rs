@@ -24,6 +24,14 @@ use crate::{
     syntax::{decode, read_plain_arguments},
 };
 
+/// Functions that give rows like their first argument.
+const POPULATED: [&str; 4] = [
+    "json_populate_record",
+    "json_populate_recordset",
+    "jsonb_populate_record",
+    "jsonb_populate_recordset",
+];
+
 /// The fields that a value is known to have.
 enum Fields {
     /// It is a row of these.
@@ -222,6 +230,12 @@ impl<'a> Resolver<'a> {
             && let Some(&[arg]) = read_plain_arguments(args).as_deref()
         {
             return Ok(self.known_fields(arg, scope)?.and_then(into_rows));
+        }
+        if POPULATED.contains(&&*key)
+            && self.is_engines_function(&key)
+            && let Some(&[row, _]) = read_plain_arguments(args).as_deref()
+        {
+            return self.known_fields(row, scope);
         }
         let mut lists = Vec::new();
         for def in self.catalog.functions_named(&key) {

@@ -238,7 +238,8 @@ fn is_number(expr: &Expr, dialect: Dialect) -> bool {
         Expr::Value(value) => match &value.value {
             Value::Number(_, _) | Value::Boolean(_) => true,
             // MariaDB reads a parameter's value as if it stood there.
-            Value::Placeholder(_) | Value::HexStringLiteral(_) => dialect == Dialect::Mysql,
+            Value::Placeholder(_) => dialect == Dialect::Mysql,
+            Value::HexStringLiteral(_) => true,
             _ => false,
         },
         _ => false,
