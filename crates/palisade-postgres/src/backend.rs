@@ -473,12 +473,14 @@ impl PostgresBackend {
                     ident::quote(&name)
                 )
             }),
-            Work::Define => object_of("schema ").map(|name| {
-                format!(
-                    "GRANT CREATE ON SCHEMA {} TO {account};",
-                    ident::quote(&name)
-                )
-            }),
+            Work::Define => {
+                let in_schema = object_of("schema ").map(|name| ("CREATE ON SCHEMA", name));
+                // Other definitions of a table that is there are its owner's.
+                let of_table = object_of("table ").map(|name| ("TRUNCATE ON", name));
+                in_schema.or(of_table).map(|(grant, name)| {
+                    format!("GRANT {grant} {} TO {account};", ident::quote(&name))
+                })
+            }
         };
         if !is_of_table && other.is_none() {
             return BackendError::second_lock(error.detail);

@@ -289,7 +289,7 @@ async fn what_the_account_may_not_it_does_not() {
         "INSERT INTO app.log VALUES ('x')",
         &[(Change::Insert, "log", "")],
     );
-    assert_eq!(insert.fails().await.kind, BackendErrorKind::SecondLock);
+    assert_eq!(insert.fails().await.kind, BackendErrorKind::NotGranted);
 }
 
 #[tokio::test]
