@@ -30,7 +30,7 @@ pub(crate) fn engine(error: &Error) -> BackendError {
 
 /// Of the text of an error about the lack of a privilege on a table: the command that is denied, and the table without its database.
 pub(crate) fn read_denied_grant(detail: &str) -> Option<(&str, &str)> {
-    let (_, rest) = detail.split_once("(1142): ")?;
+    let (_, rest) = detail.split_once("ERROR 1142 (42000): ")?;
     let (command, rest) = rest.split_once(" command denied to user ")?;
     let (_, table) = rest.rsplit_once(" for table ")?;
     // MySQL and some versions of MariaDB write 'table', others `database`.`table`.
@@ -338,7 +338,7 @@ mod tests {
     fn what_is_denied_of_a_table_is_read() {
         let text = |table: &str| {
             format!(
-                "Server error: `ERROR 42000 (1142): DROP command denied to user 'a'@'localhost' for table {table}'"
+                "Server error: `ERROR 1142 (42000): DROP command denied to user 'a'@'localhost' for table {table}'"
             )
         };
         for table in ["'t'", "`d`.`t`", "`d`.`t``"] {
@@ -349,7 +349,7 @@ mod tests {
             );
         }
         for other in [
-            "ERROR 42000 (1143): UPDATE command denied to user 'a'@'b' for column 'c' in table 't'",
+            "ERROR 1143 (42000): UPDATE command denied to user 'a'@'b' for column 'c' in table 't'",
             "",
         ] {
             assert_eq!(read_denied_grant(other), None, "{other}");

@@ -68,7 +68,7 @@ fn is_of_grammar(db: &DbError) -> bool {
 }
 
 /// Whether the account lacks a privilege on a relation. The routine is the same for all kinds of objects (`aclcheck_error` in
-/// src/backend/catalog/aclchk.c); a server that speaks another language says no more than that it refuses.
+/// src/backend/catalog/aclchk.c), but for numbers of a sequence; a server that speaks another language says no more than that it refuses.
 fn lacks_grant(db: &DbError) -> bool {
     let object = db.message().strip_prefix("permission denied for ");
     let kinds = [
@@ -80,7 +80,7 @@ fn lacks_grant(db: &DbError) -> bool {
         "schema ",
     ];
     db.code().code() == "42501"
-        && db.routine() == Some("aclcheck_error")
+        && matches!(db.routine(), Some("aclcheck_error" | "nextval_internal"))
         && object.is_some_and(|object| kinds.iter().any(|kind| object.starts_with(kind)))
 }
 
