@@ -8,8 +8,9 @@ use std::{
 use palisade::{code::Code, firewall::Decision, value::Params};
 use palisade_corpus::{AskedStatement, Case, Corpus, Literals, PolicyTests, Runner};
 
-/// The most statements in a hundred whose decision may hang on a literal that was left out.
-const MOST_UNDECIDED: f64 = 2.0;
+/// The most statements in a hundred whose decision may hang on a literal that was left out. The corpus has more of them than people
+/// write: attacks by sizes, and by positions of outputs.
+const MOST_UNDECIDED: f64 = 2.5;
 
 /// What the policies of a folder give way to.
 const NEWER: [(&str, Option<&str>); 2] = [
