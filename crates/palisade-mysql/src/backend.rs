@@ -192,6 +192,10 @@ fn name_lack(error: BackendError, task: &Task<'_>) -> BackendError {
         (Some(uid), _) => uid.clone(),
         // What is to be is no relation yet.
         (None, Work::Define) if privilege.starts_with("CREATE") => "its database.*".to_owned(),
+        // A definition reads no rows of what it defines otherwise, or empties.
+        (None, Work::Define) if ["ALTER", "DROP", "INDEX"].contains(&privilege) => {
+            format!("`{table}`")
+        }
         (None, Work::Define | Work::Change(_) | Work::Read | Work::Explain) => return error,
     };
     BackendError::new(
