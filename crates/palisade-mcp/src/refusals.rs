@@ -1,7 +1,7 @@
 //! The refusals of calls that run no statement.
 
 use palisade::{
-    code::{Code, Detail, Incident},
+    code::{Code, Detail},
     guard::Refusal,
     rejection::Rejection,
 };
@@ -71,16 +71,7 @@ pub(crate) fn too_busy(busy: Busy) -> Rejection {
 }
 
 pub(crate) fn internal(detail: &str) -> Rejection {
-    Rejection::new(Code::Internal, Code::Internal.summary()).with_operator_detail(detail)
-}
-
-/// Whether the reason is the operator's to know, by an id in the log.
-pub(crate) fn is_incident(rejection: &Rejection) -> bool {
-    match rejection.code().incident() {
-        Incident::Never => false,
-        Incident::Always => true,
-        Incident::WithDetail => rejection.operator_detail().is_some(),
-    }
+    Rejection::internal(detail)
 }
 
 /// What the log of calls says of an incident: an engine's own message can hold values, so that it is left out.

@@ -52,8 +52,8 @@ use crate::{
     prompts::{self, PromptName},
     readiness::Readiness,
     refusals::{
-        NO_SUCH_TOOL, is_incident, logged_detail, no_such_tool, nobody_asks, opening, read_only,
-        refusal, unreachable,
+        NO_SUCH_TOOL, logged_detail, no_such_tool, nobody_asks, opening, read_only, refusal,
+        unreachable,
     },
     resources,
     running::{CancelOnDrop, PROGRESS, Running, tell_progress},
@@ -656,7 +656,7 @@ impl Shared {
         let connection = connection
             .map(|connection| connection.name.as_str())
             .or_else(|| self.connections.only());
-        if refusal.incident.is_none() && is_incident(&refusal.rejection) {
+        if refusal.incident.is_none() && refusal.rejection.is_incident() {
             refusal.incident = Some(self.incident());
         }
         if let Some(incident) = &refusal.incident {

@@ -5,7 +5,10 @@ use std::{borrow::Cow, time::Duration};
 
 use serde::Serialize;
 
-use crate::{code::Code, tool_names::ToolNames};
+use crate::{
+    code::{Code, Incident},
+    tool_names::ToolNames,
+};
 
 /// Characters of a message.
 const MAX_MESSAGE: usize = 500;
@@ -120,6 +123,16 @@ impl Rejection {
     #[must_use]
     pub fn operator_detail(&self) -> Option<&str> {
         self.details.as_ref()?.operator.as_deref()
+    }
+
+    /// Whether the reason is the operator's to know, so that the agent is given an id to quote.
+    #[must_use]
+    pub fn is_incident(&self) -> bool {
+        match self.code.incident() {
+            Incident::Never => false,
+            Incident::Always => true,
+            Incident::WithDetail => self.operator_detail().is_some(),
+        }
     }
 
     /// The policies that determined the refusal; the operator's.

@@ -63,7 +63,7 @@ use crate::{
     approval::{Approvals, PendingApproval},
     audit::{ApprovalNote, AuditSink, CandidateNote},
     change::ChangeStore,
-    code::{Code, Incident},
+    code::Code,
     firewall::{Decided, Firewall, PermittedChange, VisibleRelation},
     host::Host,
     limits::Limits,
@@ -659,12 +659,7 @@ impl Guard {
 
     /// Gives an incident id to refusals whose reason is not the agent's to know.
     fn refusal(&self, rejection: Rejection) -> Refusal {
-        let is_incident = match rejection.code().incident() {
-            Incident::Never => false,
-            Incident::Always => true,
-            Incident::WithDetail => rejection.operator_detail().is_some(),
-        };
-        let incident = is_incident.then(|| match self.host.random() {
+        let incident = rejection.is_incident().then(|| match self.host.random() {
             Ok(bytes) => bytes.iter().take(8).map(|b| format!("{b:02x}")).collect(),
             Err(_) => "unnumbered".to_owned(),
         });

@@ -289,33 +289,6 @@ impl<'a> Resolver<'a> {
                     .collect()
             }))
     }
-
-    /// Names of the columns of the composite type that a cast names.
-    pub(in crate::resolve) fn composite_columns(
-        &mut self,
-        data_type: &DataType,
-    ) -> Result<Option<Vec<String>>, Rejection> {
-        let DataType::Custom(ObjectName(parts), _) = data_type else {
-            return Ok(None);
-        };
-        let parts: Vec<String> = parts
-            .iter()
-            .filter_map(|part| part.as_ident())
-            .map(|ident| syntax::key(ident, self.catalog.dialect()).into_owned())
-            .collect();
-        let (schema, key) = match parts.as_slice() {
-            [key] => (None, key),
-            [schema, key] => (Some(schema.as_str()), key),
-            _ => return Err(refuse_unsupported("a type of this form")),
-        };
-        let row = self.row_type(schema, key)?;
-        Ok(row.map(column_names))
-    }
-}
-
-/// The names of the columns of a row type.
-pub(in crate::resolve) fn column_names(columns: Vec<(String, String)>) -> Vec<String> {
-    columns.into_iter().map(|(name, _)| name).collect()
 }
 
 /// Whether PostgreSQL has a harmless type of this name.

@@ -17,9 +17,10 @@ use crate::resolve::{
     scope::{Found, Scope},
 };
 use crate::{
-    catalog::ColumnId,
+    catalog::{ColumnId, TypeKind},
     code::Code,
     dialect::Dialect,
+    policy::obligation::{ColumnLevel, Mask},
     rejection::Rejection,
     syntax::{decode, read_plain_arguments},
 };
@@ -33,7 +34,7 @@ const POPULATED: [&str; 4] = [
 ];
 
 /// The fields that a value is known to have.
-enum Fields {
+pub(in crate::resolve) enum Fields {
     /// It is a row of these.
     Row(Vec<Field>),
     /// It is an array of such rows.
@@ -41,8 +42,8 @@ enum Fields {
 }
 
 /// A field of a row.
-struct Field {
-    name: String,
+pub(in crate::resolve) struct Field {
+    pub(in crate::resolve) name: String,
     /// As `format_type` spells it, where it is known.
     type_name: Option<String>,
 }
@@ -142,7 +143,7 @@ impl<'a> Resolver<'a> {
             },
             Expr::Identifier(table) => match scope.find(None, &self.key(table)) {
                 Found::WholeRow(_) => Some(table),
-                Found::Column(..)
+                Found::Column(_, _)
                 | Found::RowIdAlias {
                     origin: _,
                     qualifier: _,
@@ -158,7 +159,7 @@ impl<'a> Resolver<'a> {
     }
 
     /// The fields that `expr` is known to have.
-    fn known_fields(
+    pub(in crate::resolve) fn known_fields(
         &mut self,
         expr: &Expr,
         scope: &Scope<'a, '_>,
@@ -168,7 +169,7 @@ impl<'a> Resolver<'a> {
             return Ok(row.map(|columns| {
                 let fields = columns.into_iter().map(|(name, column)| Field {
                     name: name.to_string(),
-                    type_name: column.and_then(|id| self.plain_type(id)),
+                    type_name: column.and_then(|id| self.kept_type(id)),
                 });
                 Fields::Row(fields.collect())
             }));
@@ -177,7 +178,7 @@ impl<'a> Resolver<'a> {
             return self.known_fields(inner, scope);
         }
         if let Some((lineage, _)) = self.column_of(expr, scope) {
-            return match lineage.identity.and_then(|id| self.plain_type(id)) {
+            return match lineage.identity.and_then(|id| self.kept_type(id)) {
                 Some(type_name) => self.fields_of_type(&type_name),
                 None => Ok(None),
             };
@@ -198,7 +199,7 @@ impl<'a> Resolver<'a> {
         }
         if let Expr::Array(Array { elem, named: _ }) = expr {
             return match elem.first() {
-                Some(first) => Ok(self.known_fields(first, scope)?.and_then(into_rows)),
+                Some(first) => Ok(self.known_fields(first, scope)?.and_then(Fields::into_rows)),
                 None => Ok(None),
             };
         }
@@ -229,7 +230,7 @@ impl<'a> Resolver<'a> {
             && self.is_engines_function(&key)
             && let Some(&[arg]) = read_plain_arguments(args).as_deref()
         {
-            return Ok(self.known_fields(arg, scope)?.and_then(into_rows));
+            return Ok(self.known_fields(arg, scope)?.and_then(Fields::into_rows));
         }
         if POPULATED.contains(&&*key)
             && self.is_engines_function(&key)
@@ -270,9 +271,13 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    fn fields_of_cast(&mut self, data_type: &DataType) -> Result<Option<Fields>, Rejection> {
+    /// Of the type that a cast names.
+    pub(in crate::resolve) fn fields_of_cast(
+        &mut self,
+        data_type: &DataType,
+    ) -> Result<Option<Fields>, Rejection> {
         if let DataType::Array(ArrayElemTypeDef::SquareBracket(element, _)) = data_type {
-            return Ok(self.fields_of_cast(element)?.and_then(into_rows));
+            return Ok(self.fields_of_cast(element)?.and_then(Fields::into_rows));
         }
         let name = match data_type {
             DataType::Custom(name, _) => self.name_keys(name),
@@ -287,7 +292,7 @@ impl<'a> Resolver<'a> {
     /// Of a type as `format_type` spells it.
     fn fields_of_type(&mut self, type_name: &str) -> Result<Option<Fields>, Rejection> {
         if let Some(element) = type_name.strip_suffix("[]") {
-            return Ok(self.fields_of_type(element)?.and_then(into_rows));
+            return Ok(self.fields_of_type(element)?.and_then(Fields::into_rows));
         }
         if type_name.contains(['"', '(', ' ']) {
             return Ok(None);
@@ -313,21 +318,46 @@ impl<'a> Resolver<'a> {
         }))
     }
 
-    /// The declared type of a column whose values stand as they are.
-    fn plain_type(&self, id: ColumnId) -> Option<String> {
-        // What stands for a masked value may be of another type.
+    /// The declared type of a column, where what stands for it is of that type.
+    fn kept_type(&self, id: ColumnId) -> Option<String> {
         let decision = self.visible.relation(id.relation).ok()?;
-        let column = decision
-            .is_plain(id.index)
-            .then(|| self.catalog.column(id))?;
-        column.map(|column| column.type_name.to_string())
+        let column = self.catalog.column(id)?;
+        let is_kept = match &decision.columns.get(usize::from(id.index))?.level {
+            ColumnLevel::Plain => true,
+            // NULL is written with a composite type of the database, and without the type of a table's rows.
+            ColumnLevel::Masked(mask) => {
+                let element = column.type_name.trim_end_matches("[]");
+                matches!(mask, Mask::Null) && self.is_composite(element)
+            }
+            ColumnLevel::Hidden => false,
+        };
+        is_kept.then(|| column.type_name.to_string())
+    }
+
+    fn is_composite(&self, type_name: &str) -> bool {
+        self.catalog.types().iter().any(|def| {
+            let is_named =
+                type_name == def.name || type_name == format!("{}.{}", def.schema, def.name);
+            is_named && matches!(def.kind, TypeKind::Composite(_))
+        })
     }
 }
 
-fn into_rows(fields: Fields) -> Option<Fields> {
-    match fields {
-        Fields::Row(fields) => Some(Fields::Rows(fields)),
-        Fields::Rows(_) => None,
+impl Fields {
+    /// Those of an array of such rows.
+    fn into_rows(self) -> Option<Self> {
+        match self {
+            Self::Row(fields) => Some(Self::Rows(fields)),
+            Self::Rows(_) => None,
+        }
+    }
+
+    /// The names, of one row.
+    pub(in crate::resolve) fn into_names(self) -> Option<Vec<String>> {
+        match self {
+            Self::Row(fields) => Some(fields.into_iter().map(|field| field.name).collect()),
+            Self::Rows(_) => None,
+        }
     }
 }
 

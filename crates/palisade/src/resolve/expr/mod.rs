@@ -3,7 +3,7 @@
 pub(in crate::resolve) mod arguments;
 pub(in crate::resolve) mod cast;
 pub(in crate::resolve) mod column;
-mod field;
+pub(in crate::resolve) mod field;
 pub(in crate::resolve) mod function;
 pub(in crate::resolve) mod leakproof;
 pub(in crate::resolve) mod literal;

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use sqlparser::ast::{
-    Array, ArrayElemTypeDef, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr,
-    FunctionArgumentList, FunctionArguments, Ident, JsonTableColumn, JsonTableColumnErrorHandling,
-    ObjectName, ObjectNamePart, TableAlias, TypedString, Value, ValueWithSpan, XmlTableColumn,
+    CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
+    FunctionArguments, Ident, JsonTableColumn, JsonTableColumnErrorHandling, ObjectName,
+    ObjectNamePart, TableAlias, TypedString, Value, ValueWithSpan, XmlTableColumn,
     XmlTableColumnOption,
 };
 
 use crate::resolve::{
     Resolver,
-    expr::{ExprContext, cast::column_names, operand_class::OperandClass, totality::is_series},
+    expr::{ExprContext, field::Fields, operand_class::OperandClass, totality::is_series},
     from::plain_alias,
     query::Ctes,
     refuse_unsupported,
@@ -65,10 +65,11 @@ impl<'a> Resolver<'a> {
         let names = columns(&called.candidates);
         let names = match (names, args.first()) {
             (None, Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(first)))) => {
-                match row_argument(first) {
-                    Some(data_type) => self.composite_columns(data_type)?,
+                let fields = match row_argument(first) {
+                    Some(data_type) => self.fields_of_cast(data_type)?,
                     None => None,
-                }
+                };
+                fields.and_then(Fields::into_names)
             }
             (names, _) => names,
         };
@@ -187,12 +188,12 @@ impl<'a> Resolver<'a> {
         for array in arrays.iter_mut() {
             let columns = self.expr(array, scope, ctes, Usage::Output)?;
             // Rows in an array become a column for each of their fields.
-            match self.field_names(array, &columns)? {
-                Some(fields) => {
+            match self.known_fields(array, scope)? {
+                Some(Fields::Rows(fields)) => {
                     is_spread = true;
-                    names.extend(fields);
+                    names.extend(fields.into_iter().map(|field| field.name));
                 }
-                None => names.push("unnest".to_owned()),
+                Some(Fields::Row(_)) | None => names.push("unnest".to_owned()),
             }
             from.extend(columns);
         }
@@ -207,45 +208,6 @@ impl<'a> Resolver<'a> {
             with_ordinality,
             alias,
         )
-    }
-
-    /// Names of the fields of the rows that `array` holds, where its type is one of rows: it says so itself, or is one of `columns`.
-    fn field_names(
-        &mut self,
-        array: &Expr,
-        columns: &[ColumnId],
-    ) -> Result<Option<Vec<String>>, Rejection> {
-        match array {
-            Expr::Nested(inner) => self.field_names(inner, columns),
-            Expr::Array(Array { elem, named: _ }) => match elem.first().and_then(row_argument) {
-                Some(data_type) => self.composite_columns(data_type),
-                None => Ok(None),
-            },
-            Expr::Identifier(_) | Expr::CompoundIdentifier(_) => {
-                let [column] = columns else {
-                    return Ok(None);
-                };
-                let column = self.catalog.column(*column);
-                let element = column.and_then(|column| column.type_name.strip_suffix("[]"));
-                let quoted = |name: &str| name.contains(['"', '(']);
-                let row = match element.filter(|name| !quoted(name)) {
-                    Some(element) => match element.split_once('.') {
-                        Some((schema, key)) => self.row_type(Some(schema), key)?,
-                        None => self.row_type(None, element)?,
-                    },
-                    None => None,
-                };
-                Ok(row.map(column_names))
-            }
-            other => {
-                let Some(DataType::Array(ArrayElemTypeDef::SquareBracket(element, _))) =
-                    row_argument(other)
-                else {
-                    return Ok(None);
-                };
-                self.composite_columns(element)
-            }
-        }
     }
 
     /// The columns of a function under its alias. A function that gives one value has one column,

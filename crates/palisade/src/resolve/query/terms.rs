@@ -3,9 +3,11 @@
 //! What counts is what the engine takes for a name or a position: parentheses always are, and so is more on some.
 //! (`findTargetlistEntrySQL92` in PostgreSQL's source, `resolveOrderGroupBy` in SQLite's, `find_order_in_list` in MariaDB's.)
 
+use std::ops::ControlFlow;
+
 use sqlparser::ast::{
-    Expr, ObjectName, ObjectNamePart, OrderByExpr, OrderByOptions, OrderBySort, UnaryOperator,
-    Value,
+    Expr, ObjectName, ObjectNamePart, OrderByExpr, OrderByOptions, OrderBySort, Query,
+    UnaryOperator, Value,
 };
 
 use crate::resolve::{
@@ -20,7 +22,7 @@ use crate::{
     code::Code,
     dialect::Dialect,
     rejection::Rejection,
-    syntax::{key, read_plain_arguments, read_plain_call},
+    syntax::{Role, TreeVisitor, key, read_plain_arguments, read_plain_call, role, visit_tree},
 };
 
 /// SQLite's functions that give their first argument, and tell its planner something.
@@ -108,10 +110,10 @@ impl<'a> Resolver<'a> {
                 let output = outputs.iter().position(|output| *output.key == *key);
                 output.filter(|_| !(columns_first && scope.names_column(&key)))
             }
-            other if is_number(other, dialect) => {
-                Some(position(other).ok_or_else(|| refuse_number(other))?)
-            }
-            _ => None,
+            other => match position(other) {
+                None if !is_no_position(other, dialect) => return Err(refuse_number(other)),
+                found => found,
+            },
         };
         let Some((position, output)) = output.and_then(|n| Some((n, outputs.get(n)?))) else {
             return self.expression_term(expr, scope, ctes, usage);
@@ -227,22 +229,40 @@ fn looked_through(expr: &Expr) -> Option<&Expr> {
     }
 }
 
-/// Whether an engine may take `expr` for a number, which would be the position of an output.
-fn is_number(expr: &Expr, dialect: Dialect) -> bool {
+/// Whether no engine takes `expr` for the position of an output: it names something, calls or computes, or is a text or NULL.
+fn is_no_position(expr: &Expr, dialect: Dialect) -> bool {
+    struct Computed;
+    impl TreeVisitor for Computed {
+        fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+            match role(expr) {
+                Role::Name(_)
+                | Role::Path(_)
+                | Role::WholeRow(_)
+                | Role::Columns(_)
+                | Role::Access
+                | Role::Call(_)
+                | Role::Operator(_) => ControlFlow::Break(()),
+                Role::Star | Role::Value(_) | Role::Collation | Role::Other => {
+                    ControlFlow::Continue(())
+                }
+            }
+        }
+
+        fn pre_visit_query(&mut self, _query: &Query) -> ControlFlow<()> {
+            ControlFlow::Break(())
+        }
+    }
     match expr {
-        Expr::Nested(inner)
-        | Expr::UnaryOp {
-            op: UnaryOperator::Plus | UnaryOperator::Minus,
-            expr: inner,
-        } => is_number(inner, dialect),
         Expr::Value(value) => match &value.value {
-            Value::Number(_, _) | Value::Boolean(_) => true,
+            Value::Null
+            | Value::SingleQuotedString(_)
+            | Value::EscapedStringLiteral(_)
+            | Value::DollarQuotedString(_) => true,
             // MariaDB reads a parameter's value as if it stood there.
-            Value::Placeholder(_) => dialect == Dialect::Mysql,
-            Value::HexStringLiteral(_) => true,
+            Value::Placeholder(_) => dialect != Dialect::Mysql,
             _ => false,
         },
-        _ => false,
+        computed => visit_tree(computed, &mut Computed).is_break(),
     }
 }
 
