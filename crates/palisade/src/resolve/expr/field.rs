@@ -72,28 +72,11 @@ impl<'a> Resolver<'a> {
         };
         self.walk(root, at, out)?;
         for access in access_chain {
-            fields = match access {
-                AccessExpr::Dot(Expr::Identifier(field)) => {
-                    let key = self.key(field);
-                    let found = match fields {
-                        Some(Fields::Row(fields)) => fields.into_iter().find(|f| f.name == *key),
-                        Some(Fields::Rows(_)) | None => None,
-                    };
-                    let found = found.ok_or_else(|| refuse_unknown_field(field))?;
-                    self.normalise(field);
-                    match found.type_name {
-                        Some(type_name) => self.fields_of_type(&type_name)?,
-                        None => None,
-                    }
-                }
+            fields = self.fields_of_access(fields, access)?;
+            match access {
+                AccessExpr::Dot(Expr::Identifier(field)) => self.normalise(field),
                 AccessExpr::Dot(_) => return Err(refuse_unsupported("a field of this form")),
-                AccessExpr::Subscript(Subscript::Index { index }) => {
-                    self.walk(index, at, out)?;
-                    match fields {
-                        Some(Fields::Rows(fields)) => Some(Fields::Row(fields)),
-                        Some(Fields::Row(_)) | None => None,
-                    }
-                }
+                AccessExpr::Subscript(Subscript::Index { index }) => self.walk(index, at, out)?,
                 AccessExpr::Subscript(Subscript::Slice {
                     lower_bound,
                     upper_bound,
@@ -105,11 +88,44 @@ impl<'a> Resolver<'a> {
                     for bound in [lower_bound, upper_bound].into_iter().flatten() {
                         self.walk(bound, at, out)?;
                     }
-                    fields
                 }
-            };
+            }
         }
         Ok(())
+    }
+
+    /// The fields that a field or an element of a value is known to have, by those of the value.
+    ///
+    /// # Errors
+    /// `syntax.unsupported` where the value is not known to have the field.
+    fn fields_of_access(
+        &mut self,
+        fields: Option<Fields>,
+        access: &AccessExpr,
+    ) -> Result<Option<Fields>, Rejection> {
+        match access {
+            AccessExpr::Dot(Expr::Identifier(field)) => {
+                let key = self.key(field);
+                let found = match fields {
+                    Some(Fields::Row(fields)) => fields.into_iter().find(|f| f.name == *key),
+                    Some(Fields::Rows(_)) | None => None,
+                };
+                match found.ok_or_else(|| refuse_unknown_field(field))?.type_name {
+                    Some(type_name) => self.fields_of_type(&type_name),
+                    None => Ok(None),
+                }
+            }
+            AccessExpr::Dot(_) => Err(refuse_unsupported("a field of this form")),
+            AccessExpr::Subscript(Subscript::Index { index: _ }) => Ok(match fields {
+                Some(Fields::Rows(fields)) => Some(Fields::Row(fields)),
+                Some(Fields::Row(_)) | None => None,
+            }),
+            AccessExpr::Subscript(Subscript::Slice {
+                lower_bound: _,
+                upper_bound: _,
+                stride: _,
+            }) => Ok(fields),
+        }
     }
 
     /// `(t).c` of a table in FROM is `t.c`, with subscripts and fields behind it or not.
@@ -176,6 +192,13 @@ impl<'a> Resolver<'a> {
         }
         if let Expr::Nested(inner) = expr {
             return self.known_fields(inner, scope);
+        }
+        if let Expr::CompoundFieldAccess { root, access_chain } = expr {
+            let mut fields = self.known_fields(root, scope)?;
+            for access in access_chain {
+                fields = self.fields_of_access(fields, access)?;
+            }
+            return Ok(fields);
         }
         if let Some((lineage, _)) = self.column_of(expr, scope) {
             return match lineage.identity.and_then(|id| self.kept_type(id)) {
