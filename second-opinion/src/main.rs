@@ -11,7 +11,7 @@ use std::{
     process::ExitCode,
 };
 
-use pg_query::{NodeEnum, NodeRef, ParseResult};
+use pg_query::{NodeEnum, NodeRef, ParseResult, protobuf::Node};
 use serde::Deserialize;
 
 /// What was decided about a statement.
@@ -190,8 +190,23 @@ fn columns(result: &ParseResult) -> (BTreeSet<String>, bool) {
     let mut names = BTreeSet::new();
     let mut relations = BTreeSet::new();
     let mut renamed = false;
-    for (node, _, _, _) in result.protobuf.nodes() {
+    let mut waiting: Vec<NodeRef<'_>> = result
+        .protobuf
+        .nodes()
+        .into_iter()
+        .map(|(node, _, _, _)| node)
+        .collect();
+    while let Some(node) = waiting.pop() {
         match node {
+            // The parser's own walk ends at what a field or an element is taken from.
+            NodeRef::AIndirection(taken) => {
+                let parts = taken.arg.as_deref().into_iter().chain(&taken.indirection);
+                waiting.extend(parts.flat_map(walk));
+            }
+            NodeRef::AIndices(indices) => {
+                let bounds = [&indices.lidx, &indices.uidx];
+                waiting.extend(bounds.into_iter().flatten().flat_map(|bound| walk(bound)));
+            }
             NodeRef::ColumnRef(reference) => {
                 for field in &reference.fields {
                     if let Some(NodeEnum::String(part)) = &field.node {
@@ -209,6 +224,12 @@ fn columns(result: &ParseResult) -> (BTreeSet<String>, bool) {
     }
     let whole = renamed || names.iter().any(|name| relations.contains(name));
     (names, whole)
+}
+
+/// Whatever the parser's own walk finds below a node.
+fn walk(below: &Node) -> impl Iterator<Item = NodeRef<'_>> {
+    let nodes = below.node.iter().flat_map(|node| node.nodes());
+    nodes.map(|(node, _, _, _)| node)
 }
 
 /// The last part of a qualified name, quotes undone; of an id such as `pg_catalog.f/2` the name.

@@ -265,7 +265,7 @@ fn to_json(answer: &impl Serialize) -> Result<Value, Rejection> {
 }
 
 pub(crate) fn unwritten(error: &serde_json::Error) -> Rejection {
-    Rejection::new(Code::Internal, Code::Internal.summary()).with_operator_detail(error.to_string())
+    Rejection::internal(error.to_string())
 }
 
 /// Takes so many bytes and no more, and keeps none.

@@ -42,9 +42,7 @@ impl Seals {
     }
 
     fn tag(&self, scope: &str, position: usize) -> Result<[u8; SEAL], Rejection> {
-        let failed = |why: String| {
-            Rejection::new(Code::Internal, Code::Internal.summary()).with_operator_detail(why)
-        };
+        let failed = |why: String| Rejection::internal(why);
         let key = match self.key.get() {
             Some(key) => key,
             None => {
