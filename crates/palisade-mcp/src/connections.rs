@@ -283,10 +283,10 @@ impl Connections {
         }
     }
 
-    /// The SQL that it speaks, and its engine.
-    pub(crate) fn only_dialect(&self) -> Option<(Dialect, Option<String>)> {
+    /// The engine of the only connection, as far as that is known.
+    pub(crate) fn only_engine(&self) -> Option<String> {
         match self {
-            Self::One(place) => Some((place.dialect(), place.engine())),
+            Self::One(place) => place.engine(),
             Self::Several(_) => None,
         }
     }
@@ -416,6 +416,7 @@ impl Connections {
         };
         match self {
             Self::One(place) => Offer::One {
+                dialect: place.dialect(),
                 changeable: is_changeable(place),
             },
             Self::Several(named) => Offer::Several(
@@ -518,8 +519,8 @@ impl Waiting {
 /// What a caller may use.
 #[derive(Debug)]
 pub(crate) enum Offer<'a> {
-    /// A connection that the call does not name, and whether something of it may be changed.
-    One { changeable: bool },
+    /// A connection that the call does not name, the SQL it speaks, and whether something of it may be changed.
+    One { dialect: Dialect, changeable: bool },
     /// Those that a caller chooses from.
     Several(Vec<Choice<'a>>),
 }
@@ -537,7 +538,10 @@ impl<'a> Offer<'a> {
     /// Whether something of any connection may be changed.
     pub(crate) fn changeable(&self) -> bool {
         match self {
-            Self::One { changeable } => *changeable,
+            Self::One {
+                dialect: _,
+                changeable,
+            } => *changeable,
             Self::Several(choices) => choices.iter().any(|choice| choice.changeable),
         }
     }
@@ -545,8 +549,27 @@ impl<'a> Offer<'a> {
     /// The connections of which a call names one; empty where calls name none.
     pub(crate) fn choices(&self) -> &[Choice<'a>] {
         match self {
-            Self::One { changeable: _ } => &[],
+            Self::One {
+                dialect: _,
+                changeable: _,
+            } => &[],
             Self::Several(choices) => choices,
+        }
+    }
+
+    /// The SQL that connections speak, each once.
+    pub(crate) fn dialects(&self) -> Vec<Dialect> {
+        match self {
+            Self::One {
+                dialect,
+                changeable: _,
+            } => vec![*dialect],
+            Self::Several(choices) => {
+                let mut dialects: Vec<_> = choices.iter().map(|choice| choice.dialect).collect();
+                dialects.sort_unstable_by_key(|dialect| dialect.to_string());
+                dialects.dedup();
+                dialects
+            }
         }
     }
 }

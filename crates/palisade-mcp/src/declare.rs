@@ -26,24 +26,22 @@ const REQUIRES_APPROVAL: &str = "palisade/requires-approval";
 const ALWAYS_LOAD: &str = "anthropic/alwaysLoad";
 
 /// How to use the server.
-pub(crate) fn instructions(
-    offer: &Offer<'_>,
-    dialect: Option<(Dialect, Option<String>)>,
-    set: &ToolSet,
-) -> String {
+pub(crate) fn instructions(offer: &Offer<'_>, engine: Option<String>, set: &ToolSet) -> String {
     let access = if offer.changeable() {
         "SQL access"
     } else {
         "Read-only SQL access"
     };
-    let to = match (offer, dialect) {
-        (Offer::One { changeable: _ }, Some((dialect, engine))) => {
+    let to = match offer {
+        Offer::One {
+            dialect,
+            changeable: _,
+        } => {
             let engine = engine.map(|engine| format!(" ({engine})"));
             let engine = engine.unwrap_or_default();
             format!("to one database, which speaks the SQL of {dialect}{engine}, under a policy.")
         }
-        (Offer::One { changeable: _ }, None) => "to one database, under a policy.".to_owned(),
-        (Offer::Several(_), _) => {
+        Offer::Several(_) => {
             "to several databases, each under a policy of its own: every call names one as connection, and no \
              statement reaches two."
                 .to_owned()
@@ -95,7 +93,7 @@ pub(crate) fn tool(
     if tool == ToolName::Execute && !offer.changeable() {
         return None;
     }
-    let (input, output) = declare_schemas(tool, offer.choices(), waiting.has_history);
+    let (input, output) = declare_schemas(tool, offer, waiting.has_history);
     let mut meta = meta_of(size, tool.may_wait(waiting));
     // Both are of use only to a model that knows of them from the start.
     if let ToolName::Query | ToolName::SearchObjects = tool {
@@ -123,9 +121,10 @@ pub(crate) fn tool(
 /// asked for otherwise.
 fn declare_schemas(
     tool: ToolName,
-    choices: &[Choice<'_>],
+    offer: &Offer<'_>,
     has_history: bool,
 ) -> (JsonObject, Option<JsonObject>) {
+    let choices = offer.choices();
     match tool {
         ToolName::ApproveChange => {
             let preview = described_type("string", "The preview that you looked at, by its id.");
@@ -160,7 +159,7 @@ fn declare_schemas(
         ToolName::Execute => {
             let changeable = choices.iter().filter(|choice| choice.changeable);
             let changeable: Vec<_> = changeable.copied().collect();
-            (execute_input(&changeable), None)
+            (execute_input(&changeable, params(offer)), None)
         }
         ToolName::ExplainQuery => (statement_input(choices, true), None),
         ToolName::InspectChange | ToolName::ValidateChange => {
@@ -205,8 +204,8 @@ fn declare_schemas(
             Some(list_output("tables", "table_count")),
         ),
         ToolName::PolicyTest => (statement_input(choices, false), Some(test_output())),
-        ToolName::ProposeChange => (propose_input(choices), None),
-        ToolName::Query => (query_input(choices, has_history), None),
+        ToolName::ProposeChange => (propose_input(choices, params(offer)), None),
+        ToolName::Query => (query_input(choices, params(offer), has_history), None),
         ToolName::RevertTable => {
             let properties = [
                 ("table", table()),
@@ -336,12 +335,12 @@ fn statement_input(choices: &[Choice<'_>], is_plan: bool) -> JsonObject {
     input
 }
 
-fn query_input(choices: &[Choice<'_>], has_history: bool) -> JsonObject {
+fn query_input(choices: &[Choice<'_>], params: Value, has_history: bool) -> JsonObject {
     let mut input = input(
         choices,
         [
             ("sql", sql()),
-            ("params", params()),
+            ("params", params),
             ("limit", limit()),
             ("timeout_ms", json!({"type": "integer", "minimum": 1})),
             ("format", format()),
@@ -354,7 +353,7 @@ fn query_input(choices: &[Choice<'_>], has_history: bool) -> JsonObject {
     input
 }
 
-fn execute_input(choices: &[Choice<'_>]) -> JsonObject {
+fn execute_input(choices: &[Choice<'_>], params: Value) -> JsonObject {
     let most = json!({
         "type": "integer", "minimum": 1,
         "description": "If more rows would change, nothing is.",
@@ -363,7 +362,7 @@ fn execute_input(choices: &[Choice<'_>]) -> JsonObject {
         choices,
         [
             ("sql", sql()),
-            ("params", params()),
+            ("params", params),
             ("max_affected_rows", most),
             ("format", format()),
         ],
@@ -371,10 +370,10 @@ fn execute_input(choices: &[Choice<'_>]) -> JsonObject {
     )
 }
 
-fn propose_input(choices: &[Choice<'_>]) -> JsonObject {
+fn propose_input(choices: &[Choice<'_>], params: Value) -> JsonObject {
     let statement = json!({
         "type": "object", "required": ["sql"], "additionalProperties": false,
-        "properties": {"sql": {"type": "string"}, "params": params()},
+        "properties": {"sql": {"type": "string"}, "params": params},
     });
     let statements = json!({
         "type": "array", "items": statement, "minItems": 1, "maxItems": MAX_CHANGE_STATEMENTS,
@@ -410,12 +409,34 @@ pub(crate) fn format() -> Value {
     })
 }
 
-fn params() -> Value {
+/// The values of a statement, and how the SQL of the connections spells their places.
+fn params(offer: &Offer<'_>) -> Value {
+    let places = match offer.dialects().as_slice() {
+        [dialect] => format!("Values of {}", spell_params(*dialect)),
+        several => {
+            let each: Vec<_> = several
+                .iter()
+                .map(|dialect| format!("{dialect}: of {}", spell_params(*dialect)))
+                .collect();
+            format!("Values. {}", each.join("; "))
+        }
+    };
     json!({
         "type": ["array", "object"],
-        "description": "Values of ?, ?1, $1 as an array, of :name, @name, $name as an object. What JSON lacks: {\"bytes\": \"\\\\x00ff\"}, \
-                        {\"integer\": \"9223372036854775807\"}, {\"real\": \"NaN\"}.",
+        "description": format!(
+            "{places}. What JSON lacks: {{\"bytes\": \"\\\\x00ff\"}}, \
+             {{\"integer\": \"9223372036854775807\"}}, {{\"real\": \"NaN\"}}."
+        ),
     })
+}
+
+/// How a statement spells the places of its values.
+const fn spell_params(dialect: Dialect) -> &'static str {
+    match dialect {
+        Dialect::Sqlite => "?, ?1 as an array, of :name, @name, $name as an object",
+        Dialect::Postgres => "$1, $2 as an array; an SQL array as text: \"{1,2}\"",
+        Dialect::Mysql => "?, ? as an array",
+    }
 }
 
 fn run_input(choices: &[Choice<'_>]) -> JsonObject {
@@ -629,6 +650,40 @@ mod tests {
 
     use super::*;
 
+    const fn one(changeable: bool) -> Offer<'static> {
+        Offer::One {
+            dialect: Dialect::Sqlite,
+            changeable,
+        }
+    }
+
+    #[test]
+    fn params_are_spelt_as_the_connections_do() {
+        let told = |offer: &Offer<'_>| params(offer)["description"].as_str().unwrap().to_owned();
+        let only = |dialect| {
+            told(&Offer::One {
+                dialect,
+                changeable: false,
+            })
+        };
+        assert!(only(Dialect::Sqlite).starts_with("Values of ?, ?1 as an array, of :name"));
+        assert!(only(Dialect::Postgres).starts_with("Values of $1, $2 as an array;"));
+        assert!(only(Dialect::Mysql).starts_with("Values of ?, ? as an array. What"));
+        let choice = |name, dialect| Choice {
+            name,
+            dialect,
+            changeable: false,
+        };
+        let several = Offer::Several(vec![
+            choice("b", Dialect::Postgres),
+            choice("a", Dialect::Mysql),
+            choice("c", Dialect::Postgres),
+        ]);
+        let several = told(&several);
+        assert!(several.starts_with("Values. mysql: of ?, ? as an array; postgres: of $1"));
+        assert_eq!(several.matches("postgres").count(), 1, "{several}");
+    }
+
     #[test]
     fn tools_are_declared_whole_and_in_order() {
         let in_steps = Waiting {
@@ -643,7 +698,7 @@ mod tests {
                 false => Waiting::default(),
             };
             let tools = tools(
-                &Offer::One { changeable },
+                &one(changeable),
                 (templates, waiting),
                 (&ToolSet::full(), AnswerSize::default()),
             );
@@ -673,7 +728,7 @@ mod tests {
         assert!(without.iter().any(|name| name == "execute"));
         assert!(!without.iter().any(|name| name.contains("template")));
         for tool in tools(
-            &Offer::One { changeable: true },
+            &one(true),
             (true, in_steps),
             (&ToolSet::full(), AnswerSize::default()),
         ) {
@@ -747,7 +802,7 @@ mod tests {
             assert!(told.unwrap().contains("b (mysql)"));
         }
         for tool in tools(
-            &Offer::One { changeable: true },
+            &one(true),
             (true, Waiting::default()),
             (&ToolSet::full(), AnswerSize::default()),
         ) {
@@ -763,11 +818,7 @@ mod tests {
             told.contains("connection") && told.contains("execute") && !told.contains("Read-only")
         );
         assert!(told.len() < 1000, "{}", told.len());
-        let told = instructions(
-            &Offer::One { changeable: false },
-            Some((Dialect::Sqlite, Some("SQLite 3".to_owned()))),
-            &ToolSet::core(),
-        );
+        let told = instructions(&one(false), Some("SQLite 3".to_owned()), &ToolSet::core());
         assert!(
             !told.contains("connection") && !told.contains("execute") && told.contains("Read-only")
         );

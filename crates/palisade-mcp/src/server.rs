@@ -714,7 +714,7 @@ impl ServerHandler for PalisadeServer {
             )
             .with_instructions(declare::instructions(
                 &self.connections.foresee(&Extensions::default()),
-                self.connections.only_dialect(),
+                self.connections.only_engine(),
                 &self.tools(),
             ))
     }

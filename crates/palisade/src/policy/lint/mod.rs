@@ -16,6 +16,7 @@ pub(in crate::policy) mod missing_permits;
 pub(in crate::policy) mod other_databases;
 pub(in crate::policy) mod partitions;
 pub(in crate::policy) mod plain_to_others;
+pub(in crate::policy) mod policies;
 pub(in crate::policy) mod probe;
 pub(in crate::policy) mod row_literals;
 pub(in crate::policy) mod sample;

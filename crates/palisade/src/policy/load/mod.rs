@@ -37,10 +37,8 @@ use crate::policy::{
     },
     inheritance::Inheritance,
     lint::{
-        Lint, aggregate_exceptions, attributes, beaten_permits, closed_words, contradictions,
-        entity_ids, ignores, ignores::Tried, memberless_roles, missing_permits, other_databases,
-        partitions, probe, row_literals, statement_attributes, system_permits, undone_conditions,
-        view_changes, warn,
+        Lint, aggregate_exceptions, attributes, ignores, ignores::Tried, other_databases,
+        policies::WrittenPolicies, probe, statement_attributes, warn,
     },
     load::{
         annotation::Annotations,
@@ -131,47 +129,16 @@ pub(in crate::policy) fn load(
     warn(Rule::CedarWarning, &mut warnings, |warnings| {
         validation.check(&others, &mut problems, warnings);
     });
-    let known = entities.map(|_| given.iter().map(cedar_policy::Entity::uid).collect());
-    warn(Rule::UnknownName, &mut warnings, |warnings| {
-        let known = known.as_ref();
-        entity_ids::check(
-            &located,
-            catalog,
-            (&tags, &templates),
-            known,
-            &mut problems,
-            warnings,
-        );
-        named_resources::settle_absent(&located, catalog, &mut problems, warnings);
-        closed_words::check(
-            &located,
-            catalog,
-            (&tags, &templates),
-            &mut problems,
-            warnings,
-        );
-    });
-    if entities.is_none() {
-        entity_ids::roles(&located, &mut problems);
-    }
-    if let Some(source) = entities {
-        warn(Rule::UnknownName, &mut warnings, |warnings| {
-            entity_ids::parents(&source, &given, &located, warnings);
-        });
-    }
-    warn(Rule::SystemPermit, &mut warnings, |warnings| {
-        system_permits::check(&located, catalog, warnings);
-    });
-    row_literals::check(&located, catalog, &named, &mut problems, &mut warnings);
-    warn(Rule::PartitionForbidden, &mut warnings, |warnings| {
-        partitions::check(&located, catalog, &named, warnings);
-    });
-    warn(Rule::ViewChanged, &mut warnings, |warnings| {
-        view_changes::check(&located, &named, warnings);
-    });
-    warn(Rule::UndoneCondition, &mut warnings, |warnings| {
-        undone_conditions::check(&located, warnings);
-    });
+    let written = WrittenPolicies {
+        located: &located,
+        catalog,
+        named: &named,
+        tags: &tags,
+        templates: &templates,
+        entities,
+        given: &given,
+    };
+    written.check(&mut problems, &mut warnings);
     match lint {
         // What only misleads an author waits for the author.
         Lint::Sample => {}
@@ -179,35 +146,12 @@ pub(in crate::policy) fn load(
             warn(Rule::PatternUnmatched, &mut warnings, |warnings| {
                 warnings.append(&mut unmatched);
             });
-            warn(Rule::NeverTrue, &mut warnings, |warnings| {
-                contradictions::check(&located, warnings);
-            });
-            warn(Rule::MissingPermit, &mut warnings, |warnings| {
-                missing_permits::check(&located, warnings);
-            });
-            warn(Rule::AlwaysBeaten, &mut warnings, |warnings| {
-                beaten_permits::check(&located, warnings);
-            });
-            let kinds = schema.principals().cloned().collect();
-            warn(Rule::NoMembers, &mut warnings, |warnings| {
-                memberless_roles::check(&located, &given, &kinds, warnings);
-            });
+            written.advise_author(schema, &mut warnings);
         }
     }
     aggregate_exceptions::check(&located, &mut problems);
     let of_statements = statement_attributes::check(&located, &mut problems);
-    let of_estimates: Vec<_> = located
-        .iter()
-        .filter(|located| located.conditions().is_some_and(looks_at_estimates))
-        .collect();
-    if catalog.dialect() == Dialect::Sqlite {
-        for located in &of_estimates {
-            let message =
-                "SQLite estimates neither costs nor rows, so what this looks at is never there";
-            let warning = located.origin.problem(message);
-            warnings.push(warning.of_rule(Rule::SqliteEstimate));
-        }
-    }
+    let of_estimates = find_estimates(&located, catalog.dialect(), &mut warnings);
     let in_conditions = named_in_conditions(&located);
     let source = entities.unwrap_or(Source {
         name: ENTITIES_FILE,
@@ -221,36 +165,15 @@ pub(in crate::policy) fn load(
         .ok();
     let (store, policies) = require_no_problems(store.zip(policies), &mut problems)?;
 
-    let mut mentioned = MentionedRows::default();
-    for l in &located {
-        if ROW_ACTIONS.iter().any(|action| covers(&l.policy, *action)) {
-            let about = named.with_rows_in_scope(&l.policy.resource_constraint());
-            let about = match about.as_slice() {
-                [one] => Some(one.id),
-                _ => None,
-            };
-            match &l.json {
-                Some(json) => {
-                    let relations = named.mentioned_in(json).into_iter();
-                    mentioned.add(about, relations.map(|relation| relation.id));
-                }
-                // What cannot be written down may name any of them.
-                None => mentioned.add(about, named.all.iter().map(|relation| relation.id)),
-            }
-        }
-    }
     let loaded = Loaded {
         catalog: Arc::clone(catalog),
         timed: time_dependent::actions(&policies),
-        schemas: schemas.with_mentioned(mentioned),
+        schemas: schemas.with_mentioned(find_mentioned_rows(&located, &named)),
         policies,
         demands_approval: annotations.values().any(|found| found.approval.is_some()),
         annotations,
         unconditional: find_condition_permits(&located),
-        of_estimates: of_estimates
-            .iter()
-            .map(|located| located.policy.id().to_string())
-            .collect(),
+        of_estimates,
         of_statements,
         named: named_resources::collect(&located),
         beyond: Vec::new(),
@@ -292,6 +215,53 @@ pub(in crate::policy) fn load(
         Lint::EveryRelation => {}
     }
     Ok(loaded)
+}
+
+/// Ids of the policies that look at what a database estimates, with a warning where it estimates nothing.
+fn find_estimates(
+    located: &[Located<'_>],
+    dialect: Dialect,
+    warnings: &mut Vec<PolicyProblem>,
+) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for located in located {
+        if !located.conditions().is_some_and(looks_at_estimates) {
+            continue;
+        }
+        found.insert(located.policy.id().to_string());
+        if dialect == Dialect::Sqlite {
+            let message =
+                "SQLite estimates neither costs nor rows, so what this looks at is never there";
+            let warning = located.origin.problem(message);
+            warnings.push(warning.of_rule(Rule::SqliteEstimate));
+        }
+    }
+    found
+}
+
+/// The rows that policies about rows mention.
+fn find_mentioned_rows(located: &[Located<'_>], named: &NamedRelations<'_>) -> MentionedRows {
+    let mut mentioned = MentionedRows::default();
+    for located in located {
+        let is_of_rows = |action: &PolicyAction| covers(&located.policy, *action);
+        if !ROW_ACTIONS.iter().any(is_of_rows) {
+            continue;
+        }
+        let about = named.with_rows_in_scope(&located.policy.resource_constraint());
+        let about = match about.as_slice() {
+            [one] => Some(one.id),
+            _ => None,
+        };
+        match &located.json {
+            Some(json) => {
+                let relations = named.mentioned_in(json).into_iter();
+                mentioned.add(about, relations.map(|relation| relation.id));
+            }
+            // What cannot be written down may name any of them.
+            None => mentioned.add(about, named.all.iter().map(|relation| relation.id)),
+        }
+    }
+    mentioned
 }
 
 /// The value of a stage that found nothing wrong.
