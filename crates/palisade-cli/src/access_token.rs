@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use palisade::{host::Host as _, moment, session::Principal, token::Lifetime};
+use palisade::{host::Host as _, moment, token::Lifetime};
 use palisade_host::Machine;
 use palisade_http::{
     SharedTokens, TokenEntry, TokenFile, TokenFileError, TokenName, TokenNameError, TokenStore,
@@ -20,7 +20,7 @@ use crate::{
     },
     config::{ConfigFile, http::TokenPlace},
     exit::{Exit, Failure},
-    output,
+    output, principal_name,
 };
 
 /// Runs the command.
@@ -42,8 +42,7 @@ fn create(arguments: &CreateArguments) -> Result<String, Failure> {
         file,
         format,
     } = arguments;
-    let principal =
-        Principal::parse(principal).map_err(|error| Failure::Usage(error.to_string()))?;
+    let principal = principal_name::parse_as(principal).map_err(Failure::Usage)?;
     let lifetime: Lifetime = expires.parse().map_err(|_| {
         Failure::Usage(format!(
             "`{expires}` is no time\n  help: write minutes, hours or days, from `1m` to `365d`, or `never`"

@@ -263,7 +263,8 @@ fn show_change(record: &ChangeRecord, now: Option<Duration>) -> String {
     }
     if let Some(preview) = &body.preview {
         let rows: u64 = preview.affected.iter().sum();
-        text.push_str(&format!("  {rows} rows by its own statements\n"));
+        let ending = if rows == 1 { "" } else { "s" };
+        text.push_str(&format!("  {rows} row{ending} by its own statements\n"));
     }
     text
 }

@@ -20,7 +20,7 @@ use serde_json::value::RawValue;
 use crate::{
     answer::{Answer, Answerer, Request},
     exit::{Exit, Failure},
-    json, standing,
+    json, principal_name, standing,
 };
 
 /// How the lines of a batch are answered.
@@ -198,7 +198,7 @@ fn request(entries: Vec<(String, Box<RawValue>)>, session: &Session) -> Result<R
                 params = Some(Params::from_json(&json)?);
             }
             "as" => {
-                let principal = Principal::parse(&string("as", &value)?)
+                let principal = principal_name::parse(&string("as", &value)?)
                     .map_err(|error| format!("`as`: {error}"))?;
                 session = Session::new(principal).over(session.transport());
             }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::{exit::Failure, target::Engine};
 
-/// A database as the operator names it. Nothing has been looked at yet.
+/// A database as the operator names it. Nothing has been opened yet.
 pub(crate) enum Source {
     /// `sqlite:FILE`
     Sqlite(PathBuf),
@@ -38,7 +38,12 @@ impl Source {
         if let Some(file) = text.strip_prefix("sqlite:")
             && !file.is_empty()
         {
-            return Ok(Self::Sqlite(PathBuf::from(file)));
+            return match find_meant_file(file) {
+                None => Ok(Self::Sqlite(PathBuf::from(file))),
+                // It may be the URL of a server, with a password.
+                Some(_) if text.contains('@') => Err(format!("{NO_SLASHES}; write `sqlite:FILE`")),
+                Some(meant) => Err(format!("{NO_SLASHES}; write `sqlite:{meant}`")),
+            };
         }
         if let Some(name) = text.strip_prefix("connection:")
             && !name.is_empty()
@@ -59,6 +64,16 @@ impl Source {
     pub(crate) fn argument(text: &str) -> Result<Self, Failure> {
         Self::parse(text).map_err(Failure::Usage)
     }
+}
+
+/// Why `sqlite://shop.db` names no file.
+const NO_SLASHES: &str = "after `sqlite:` stands a path, without the slashes of a URL";
+
+/// The relative path that is meant where `file` is one after the slashes of a URL: `//shop.db`. A file that is there is meant itself.
+fn find_meant_file(file: &str) -> Option<&str> {
+    let meant = file.strip_prefix("//")?;
+    let is_relative = !meant.is_empty() && !meant.starts_with('/');
+    (is_relative && !Path::new(file).exists()).then_some(meant)
 }
 
 /// What `--catalog` takes: a file of `CREATE` statements, or a database.
@@ -93,7 +108,7 @@ pub(crate) fn stem(path: &Path) -> String {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::panic, reason = "tests")]
+    #![allow(clippy::panic, clippy::unwrap_used, reason = "tests")]
 
     use super::*;
 
@@ -122,6 +137,30 @@ mod tests {
         for bad in ["a.db", "sqlite:", "connection:", "redis://x", "mysql:x", ""] {
             assert!(Source::parse(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn a_file_has_no_slashes_of_a_url() {
+        let read = |text: &str| match Source::parse(text) {
+            Ok(Source::Sqlite(path)) => Ok(path),
+            Ok(Source::Server(..) | Source::Connection(_)) => panic!("{text} is a file"),
+            Err(told) => Err(told),
+        };
+        let told = read("sqlite://no-such-shop.db").unwrap_err();
+        assert!(told.ends_with("write `sqlite:no-such-shop.db`"), "{told}");
+        let told = read("sqlite://ann:geheim@db/sales").unwrap_err();
+        assert!(
+            told.ends_with("write `sqlite:FILE`") && !told.contains("geheim"),
+            "{told}"
+        );
+        // From the root, whether it is there or not.
+        for path in ["/no/such/shop.db", "///no/such/shop.db"] {
+            assert_eq!(read(&format!("sqlite:{path}")), Ok(PathBuf::from(path)));
+        }
+        // One that is there is meant.
+        let here = std::env::current_exe().unwrap();
+        let path = format!("/{}", here.display());
+        assert_eq!(read(&format!("sqlite:{path}")), Ok(PathBuf::from(&path)));
     }
 
     #[test]

@@ -16,6 +16,14 @@ use crate::{
 /// Bytes of a new secret.
 pub(crate) const SECRET_BYTES: usize = 32;
 
+/// The folder of the file at `path`, where it is missing.
+pub(crate) fn find_missing_folder(path: &Path) -> Option<&Path> {
+    let folder = path.parent()?;
+    // Of a bare name it is the folder that the process is in.
+    let is_named = !folder.as_os_str().is_empty();
+    (is_named && !folder.is_dir()).then_some(folder)
+}
+
 /// The file of the key of what is in `path`.
 pub(crate) fn name_key_file(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();

@@ -75,6 +75,7 @@ mod policies;
 mod policy;
 #[cfg_attr(not(feature = "postgres"), path = "absent/postgres.rs")]
 mod postgres;
+mod principal_name;
 #[cfg_attr(not(feature = "http"), path = "absent/probe.rs")]
 mod probe;
 mod progress;
@@ -101,6 +102,7 @@ mod step_needs;
 mod tables;
 mod target;
 mod unreadable;
+mod untold_views;
 mod watch;
 mod weakness;
 #[cfg_attr(not(feature = "webhook"), path = "absent/webhook.rs")]

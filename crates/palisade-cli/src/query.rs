@@ -130,9 +130,9 @@ pub(crate) fn guard(
         setup.audit_sink(),
     );
     let guard = guard
-        .on_finding(setup.on_finding)
-        .expect_findings(setup.expected_findings())
-        .scanner(setup.scanner)
+        .with_finding_actions(setup.on_finding)
+        .with_expected_findings(setup.expected_findings())
+        .with_scanner(setup.scanner)
         .with_name(setup.name_of(database));
     Ok(match &setup.candidate {
         Some(candidate) => guard.with_candidate(candidate.sources.clone()),

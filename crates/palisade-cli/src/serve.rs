@@ -46,7 +46,7 @@ use crate::{
     setup::Setup,
     standing,
     start::Start,
-    watch,
+    untold_views, watch,
 };
 
 /// Runs the command until the client goes away.
@@ -508,6 +508,9 @@ fn gate(
         tracing::warn!(connection = name, "{warning}");
     }
     for note in setup.describe_expected_without_column(guard.firewall().catalog()) {
+        tracing::warn!(connection = name, "{note}");
+    }
+    if let Some(note) = untold_views::describe(&guard.firewall(), setup) {
         tracing::warn!(connection = name, "{note}");
     }
     match askers {

@@ -99,6 +99,19 @@ pub(crate) fn missing_history(user: &str, what: &str, why: &str, remedy: String)
     }
 }
 
+/// What an account lacks to be told of what a view is made.
+#[cfg(feature = "mysql")]
+pub(crate) fn missing_view(user: &str, view: &str, remedy: String) -> Weak {
+    Weak {
+        kind: "missing-grant",
+        description: format!(
+            "{user} lacks SHOW VIEW on {view}: without it no agent finds or reads the view"
+        ),
+        remedy,
+        excess: Excess::Nothing,
+    }
+}
+
 /// What an account that changes data can change beyond what the policies permit to anybody.
 pub(crate) fn excessive_changes(
     user: &str,

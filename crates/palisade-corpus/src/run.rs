@@ -658,7 +658,7 @@ impl Runner {
             Arc::new(StillHost(case.at)),
             Arc::new(NoAudit),
         )
-        .on_finding(case.on_finding);
+        .with_finding_actions(case.on_finding);
         // Without a time of its own: the gate asks the clock.
         let session = Session::new(case.principal.clone()).over(case.transport);
         let request = match &case.template {

@@ -133,6 +133,13 @@ async fn admit(
             "the address has a query; nothing is configured by the address, so leave it out",
         );
     }
+    // RFC 9112, section 3.2: which of two is meant is read one way here, and another way by what stands before.
+    if parts.headers.get_all(header::HOST).iter().count() > 1 {
+        return refuse(
+            StatusCode::BAD_REQUEST,
+            "`Host` is there twice; write it once",
+        );
+    }
     let asked = match narrowing::read(&parts.headers, parts.uri.path()) {
         Ok(asked) => asked,
         Err(why) => return refuse(StatusCode::BAD_REQUEST, &why),

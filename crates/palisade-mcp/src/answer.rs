@@ -1,5 +1,7 @@
 //! What a tool gives back: rows as one string, and everything else as structured content with a text that says the same.
 
+use std::borrow::Cow;
+
 use palisade::{
     answer::{CONTENT_POLICY, Envelope, Form},
     code::Code,
@@ -75,6 +77,20 @@ fn next<'a>(
         ],
         // A client looks before it repeats a change.
         (Code::DatabaseOutcomeUnknown, _, _) => usual.to_vec(),
+        // Its values are given to the template, whatever that is called by.
+        (Code::ParameterMismatch, ToolName::RunTemplate, _) => vec![called],
+        // No tool runs that template.
+        (Code::StatementNotAllowed, ToolName::RunTemplate, _) => {
+            vec![ToolName::ListTemplates.name()]
+        }
+        // Its statements are mended where they stand; what is no change is for the other tool.
+        (_, ToolName::ProposeChange, _) if !usual.is_empty() => {
+            let query = ToolName::Query.name();
+            let is_kept = |tool: &&str| *tool != query || code == Code::StatementNotAllowed;
+            let others = usual.iter().copied().filter(is_kept);
+            let others = others.filter(|tool| *tool != called);
+            std::iter::once(called).chain(others).collect()
+        }
         // What does not read may be for the other tool; what was refused there may be tried there again.
         (Code::StatementNotAllowed, ToolName::Query, Offered::Changing)
         | (_, ToolName::Execute, Offered::Changing)
@@ -85,6 +101,46 @@ fn next<'a>(
             std::iter::once(execute).chain(others).collect()
         }
         (_, _, _) => usual.to_vec(),
+    }
+}
+
+/// What to do after a refusal, where that depends on the tool that was called or on which tools there are; else what its code says.
+fn find_hint(
+    code: Code,
+    (tool, called): (ToolName, &str),
+    names: &ToolNames,
+) -> Option<&'static str> {
+    let has = |tool: ToolName| names.name(tool.name()).is_some();
+    match (code, tool) {
+        // A test makes no request, so that there is no id to tell.
+        (Code::ApprovalRequired, _) if called == ToolName::PolicyTest.name() => {
+            Some(match has(ToolName::Execute) {
+                true => {
+                    "The statement is permitted once a person approves it. Send it to execute if it changes data, else to query: that makes the request."
+                }
+                false => {
+                    "The statement is permitted once a person approves it. Send it to query: that makes the request."
+                }
+            })
+        }
+        (Code::SyntaxMultiple, ToolName::ProposeChange) => {
+            Some("Write each statement as an entry of `statements` of its own.")
+        }
+        (Code::StatementNotAllowed, ToolName::RunTemplate) => {
+            Some("Templates that change data are not run. Run one that reads.")
+        }
+        (Code::StatementNotAllowed, _) if !has(ToolName::Execute) => {
+            Some(match has(ToolName::ProposeChange) {
+                true => {
+                    "Send a reading statement (SELECT, VALUES) to query; a change that policy permits goes to propose_change."
+                }
+                false => "Send a reading statement (SELECT, VALUES) to query.",
+            })
+        }
+        (Code::HistoryUnknown, _) if !has(ToolName::ListSnapshots) => {
+            Some("Name a snapshot that there is, or a time after the first one.")
+        }
+        (_, _) => None,
     }
 }
 
@@ -196,13 +252,15 @@ pub(crate) fn refusal_body(
         (_, Templates::Listed | Templates::None) => agent.code.next_valid_actions(),
     };
     let called = (context.tool, context.called);
+    let hint = find_hint(agent.code, called, names).map(Cow::Borrowed);
+    let hint = hint.unwrap_or(agent.remediation_hint);
     let next = next(agent.code, called, usual, offered);
     let next_valid_actions: Vec<_> = next.iter().filter_map(|tool| names.name(tool)).collect();
     let mut body = json!({
         "code": agent.code,
         "message": message,
         "retryable": agent.retryable,
-        "remediation_hint": agent.remediation_hint,
+        "remediation_hint": hint,
         "context": context,
         "next_valid_actions": next_valid_actions,
     });
@@ -435,6 +493,36 @@ mod tests {
                 Offered::Changing,
                 &["inspect_change", "propose_change"],
             ),
+            (
+                Code::SyntaxMultiple,
+                ToolName::ProposeChange,
+                Offered::Changing,
+                &["propose_change"],
+            ),
+            (
+                Code::NameUnknownRelation,
+                ToolName::ProposeChange,
+                Offered::Reading,
+                &["propose_change", "list_tables"],
+            ),
+            (
+                Code::StatementNotAllowed,
+                ToolName::ProposeChange,
+                Offered::Changing,
+                &["propose_change", "query"],
+            ),
+            (
+                Code::ParameterMismatch,
+                ToolName::RunTemplate,
+                Offered::Changing,
+                &["run_template"],
+            ),
+            (
+                Code::StatementNotAllowed,
+                ToolName::RunTemplate,
+                Offered::Changing,
+                &["list_templates"],
+            ),
         ] {
             let rejection = Rejection::new(code, "no");
             let usual = rejection.code().next_valid_actions();
@@ -444,6 +532,39 @@ mod tests {
                 "{code} {tool:?}"
             );
         }
+    }
+
+    #[test]
+    fn hints_are_of_the_tool_and_of_what_there_is() {
+        let all = ToolNames::default();
+        let reading = all.clone().remove("execute").remove("list_snapshots");
+        let proposing = reading.clone();
+        let reading = reading.remove("propose_change");
+        let test = (ToolName::Execute, "policy_test");
+        let told = find_hint(Code::ApprovalRequired, test, &all).unwrap();
+        assert!(
+            told.contains("execute") && !told.contains("'s id"),
+            "{told}"
+        );
+        let test = (ToolName::Query, "policy_test");
+        let told = find_hint(Code::ApprovalRequired, test, &reading).unwrap();
+        assert!(
+            told.contains("query") && !told.contains("execute"),
+            "{told}"
+        );
+        let query = (ToolName::Query, "query");
+        assert_eq!(find_hint(Code::ApprovalRequired, query, &all), None);
+        assert_eq!(find_hint(Code::StatementNotAllowed, query, &all), None);
+        for (names, proposes) in [(&reading, false), (&proposing, true)] {
+            let told = find_hint(Code::StatementNotAllowed, query, names).unwrap();
+            assert!(!told.contains("execute"), "{told}");
+            assert_eq!(told.contains("propose_change"), proposes, "{told}");
+        }
+        let propose = (ToolName::ProposeChange, "propose_change");
+        let told = find_hint(Code::SyntaxMultiple, propose, &all).unwrap();
+        assert!(told.contains("`statements`"), "{told}");
+        let told = find_hint(Code::HistoryUnknown, query, &reading).unwrap();
+        assert!(!told.contains("list_snapshots"), "{told}");
     }
 
     #[test]

@@ -26,6 +26,15 @@ pub(crate) const MAX_PARAMETERS: usize = 65_535;
 pub(crate) const MAX_PARAMETER_BYTES: usize = 2 << 20;
 /// Characters of a message that quotes arguments.
 const MAX_QUOTED: usize = 200;
+/// Characters of a text by which its type is told from others: more than any word that an argument takes.
+const MAX_WORD: usize = 64;
+
+/// Whether history of any table is kept, so that `query` takes `as_of`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum History {
+    Kept,
+    None,
+}
 
 /// How rows are wanted.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
@@ -73,6 +82,41 @@ struct RawQuery {
     timeout_ms: Option<Value>,
     #[serde(default)]
     as_of: Option<String>,
+}
+
+/// The same where no history is kept: what is told of its arguments does not name `as_of`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawQueryNow {
+    sql: String,
+    #[serde(default)]
+    params: Value,
+    #[serde(default)]
+    limit: Option<Value>,
+    #[serde(default)]
+    format: RawForm,
+    #[serde(default)]
+    timeout_ms: Option<Value>,
+}
+
+impl From<RawQueryNow> for RawQuery {
+    fn from(raw: RawQueryNow) -> Self {
+        let RawQueryNow {
+            sql,
+            params,
+            limit,
+            format,
+            timeout_ms,
+        } = raw;
+        Self {
+            sql,
+            params,
+            limit,
+            format,
+            timeout_ms,
+            as_of: None,
+        }
+    }
 }
 
 /// A call of `execute`.
@@ -237,7 +281,8 @@ struct RawDump {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawSearch {
-    pattern: String,
+    #[serde(default)]
+    pattern: Option<String>,
     #[serde(default)]
     schema: Option<String>,
     #[serde(default)]
@@ -358,7 +403,7 @@ fn search(arguments: JsonObject) -> Result<ListCall, Rejection> {
     });
     let scope = Scope {
         schema,
-        pattern: Some(pattern),
+        pattern,
         kind,
         detail: Detail::default(),
     };
@@ -384,8 +429,11 @@ fn list_call(scope: Scope, cursor: Option<String>) -> Result<ListCall, Rejection
 }
 
 /// The arguments of `query`.
-pub(crate) fn query(arguments: JsonObject) -> Result<QueryCall, Rejection> {
-    let raw: RawQuery = read(arguments)?;
+pub(crate) fn query(arguments: JsonObject, history: History) -> Result<QueryCall, Rejection> {
+    let raw: RawQuery = match history {
+        History::Kept => read(arguments)?,
+        History::None => read_now(arguments)?.into(),
+    };
     Ok(QueryCall {
         sql: raw.sql,
         params: params(&raw.params)?,
@@ -397,6 +445,18 @@ pub(crate) fn query(arguments: JsonObject) -> Result<QueryCall, Rejection> {
             .transpose()?,
         form: raw.format.into(),
     })
+}
+
+/// The arguments of `query` where no history is kept.
+fn read_now(mut arguments: JsonObject) -> Result<RawQueryNow, Rejection> {
+    // A null is as good as nothing.
+    match arguments.remove("as_of") {
+        None | Some(Value::Null) => read(arguments),
+        Some(_) => Err(Rejection::new(
+            Code::HistoryNotKept,
+            "no history of any table is kept here; leave out `as_of`",
+        )),
+    }
 }
 
 /// A call of `run_template`.
@@ -414,7 +474,7 @@ pub(crate) struct TemplateCall {
 struct RawTemplate {
     template: String,
     #[serde(default)]
-    params: JsonObject,
+    params: Value,
     #[serde(default)]
     limit: Option<Value>,
     #[serde(default)]
@@ -429,6 +489,15 @@ pub(crate) fn template(arguments: JsonObject) -> Result<TemplateCall, Rejection>
         limit,
         format,
     } = read(arguments)?;
+    let params = match params {
+        Value::Null => JsonObject::new(),
+        Value::Object(params) => params,
+        Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+            return Err(invalid(
+                "`params` must be an object with each parameter by its name".to_owned(),
+            ));
+        }
+    };
     unless_too_many(params.len())?;
     let arguments = match Params::from_json(&Value::Object(params)) {
         Ok(Params::Named(values)) => values,
@@ -458,7 +527,7 @@ pub(crate) fn execute(arguments: JsonObject) -> Result<ExecuteCall, Rejection> {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawPropose {
-    statements: Vec<RawStatement>,
+    statements: Vec<Value>,
     #[serde(default)]
     reason: Option<String>,
     #[serde(default)]
@@ -549,14 +618,26 @@ struct RawApprove {
 fn propose(arguments: JsonObject) -> Result<ChangeToolCall, Rejection> {
     let raw: RawPropose = read(arguments)?;
     check_reason(raw.reason.as_deref())?;
-    let statements = raw.statements.into_iter();
-    let statements =
-        statements.map(|RawStatement { sql, params: given }| Ok((sql, params(&given)?)));
+    let statements = raw.statements.into_iter().map(read_statement);
     Ok(ChangeToolCall::Propose {
         statements: statements.collect::<Result<_, Rejection>>()?,
         reason: raw.reason,
         max_affected_rows: positive("max_affected_rows", raw.max_affected_rows)?,
     })
+}
+
+/// A statement of a change: with its values, or its text alone.
+fn read_statement(entry: Value) -> Result<(String, Params), Rejection> {
+    match entry {
+        Value::String(sql) => Ok((sql, Params::None)),
+        Value::Object(entry) => {
+            let RawStatement { sql, params: given } = read(entry)?;
+            Ok((sql, params(&given)?))
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => Err(invalid(
+            "an entry of `statements` must be an object with `sql` and `params`, or the text of one statement".to_owned(),
+        )),
+    }
 }
 
 fn check_reason(reason: Option<&str>) -> Result<(), Rejection> {
@@ -657,7 +738,7 @@ fn diff(arguments: JsonObject) -> Result<PastToolCall, Rejection> {
 }
 
 /// The arguments of `list_history`.
-fn history(arguments: JsonObject) -> Result<PastToolCall, Rejection> {
+fn list_history(arguments: JsonObject) -> Result<PastToolCall, Rejection> {
     let RawHistory {
         table,
         key,
@@ -688,7 +769,11 @@ pub(crate) enum Call {
 
 impl Call {
     /// Reads the arguments of `tool`.
-    pub(crate) fn read(tool: ToolName, arguments: JsonObject) -> Result<Self, Rejection> {
+    pub(crate) fn read(
+        tool: ToolName,
+        arguments: JsonObject,
+        history: History,
+    ) -> Result<Self, Rejection> {
         match tool {
             ToolName::ListSchemas => page(arguments).map(|call| Self::List(Listing::Schemas, call)),
             ToolName::ListTables => tables(arguments).map(|call| Self::List(Listing::Tables, call)),
@@ -713,7 +798,7 @@ impl Call {
                 page(arguments).map(|call| Self::List(Listing::Templates, call))
             }
             ToolName::RunTemplate => template(arguments).map(Self::RunTemplate),
-            ToolName::Query => query(arguments).map(Self::Query),
+            ToolName::Query => query(arguments, history).map(Self::Query),
             ToolName::Execute => execute(arguments).map(Self::Execute),
             ToolName::ProposeChange => propose(arguments).map(Self::Change),
             ToolName::ValidateChange => {
@@ -744,7 +829,7 @@ impl Call {
             }
             ToolName::ListSnapshots => nothing(arguments).map(|()| Self::Past(PastToolCall::List)),
             ToolName::DiffTable => diff(arguments).map(Self::Past),
-            ToolName::ListHistory => history(arguments).map(Self::Past),
+            ToolName::ListHistory => list_history(arguments).map(Self::Past),
         }
     }
 
@@ -918,10 +1003,56 @@ pub(crate) fn nothing(arguments: JsonObject) -> Result<(), Rejection> {
 }
 
 fn read<T: DeserializeOwned>(arguments: JsonObject) -> Result<T, Rejection> {
+    let outlines = arguments.iter();
+    let outlines: JsonObject = outlines
+        .map(|(name, value)| (name.clone(), outline(value)))
+        .collect();
     serde_json::from_value(Value::Object(arguments)).map_err(|error| {
-        let text: String = error.to_string().chars().take(MAX_QUOTED).collect();
+        let text = find_misfit::<T>(&outlines).unwrap_or_else(|| error.to_string());
+        let text: String = text.chars().take(MAX_QUOTED).collect();
         invalid(format!("the arguments do not fit: {text}"))
     })
+}
+
+/// A value as far as it shows its type, without what can be long.
+fn outline(value: &Value) -> Value {
+    match value {
+        Value::String(text) => Value::String(text.chars().take(MAX_WORD).collect()),
+        Value::Array(_) => Value::Array(Vec::new()),
+        Value::Object(_) => Value::Object(JsonObject::new()),
+        Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
+    }
+}
+
+/// The first argument whose value is of another type than it takes, and what it takes; none before an argument that there is not.
+/// The reader itself names neither.
+fn find_misfit<T: DeserializeOwned>(outlines: &JsonObject) -> Option<String> {
+    // What is said of an argument that stands alone.
+    let try_alone = |name: &String, value: Value| {
+        let alone = JsonObject::from_iter([(name.clone(), value)]);
+        let tried = serde_json::from_value::<T>(Value::Object(alone));
+        tried.err().map(|error| error.to_string())
+    };
+    for (name, value) in outlines {
+        let told = try_alone(name, value.clone()).unwrap_or_default();
+        if told.starts_with("unknown field") {
+            return None;
+        }
+        // Alone, a good argument lacks the others.
+        if told.is_empty() || told.starts_with("missing field") {
+            continue;
+        }
+        // What takes words of its own says which, and what takes no text says so.
+        let of_text = try_alone(name, Value::String(String::new())).unwrap_or_default();
+        let takes = match of_text.rsplit_once("expected ") {
+            None => "a string",
+            Some((_, "a map")) => "an object",
+            Some((_, "a sequence")) => "an array",
+            Some((_, words)) => words,
+        };
+        return Some(format!("`{name}` must be {takes}"));
+    }
+    None
 }
 
 fn invalid(message: String) -> Rejection {
@@ -940,6 +1071,10 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    fn query(arguments: JsonObject) -> Result<QueryCall, Rejection> {
+        super::query(arguments, History::Kept)
+    }
 
     fn object(json: Value) -> JsonObject {
         match json {
@@ -1031,11 +1166,97 @@ mod tests {
         ] {
             assert!(tables(object(bad.clone())).is_err(), "{bad}");
         }
-        assert!(search(object(json!({}))).is_err());
+        assert_eq!(search(object(json!({}))).unwrap().scope, Scope::default());
         assert!(views(object(json!({"kind": "table"}))).is_err());
         let long = query(object(
             json!({"sql": ["x".repeat(5000)], "y": "x".repeat(5000)}),
         ));
         assert!(long.unwrap_err().message().len() < 300);
+    }
+
+    #[test]
+    fn a_value_of_another_type_is_told_with_its_argument() {
+        let told = |call: Result<ListCall, Rejection>| call.unwrap_err().message().to_owned();
+        for (arguments, word) in [
+            (
+                json!({"detail": true}),
+                "`detail` must be one of `names`, `summary`, `full`",
+            ),
+            (
+                json!({"pattern": "x", "kind": "index"}),
+                "`kind` must be one of `table`, `view`, `system`",
+            ),
+            (json!({"schema": 1}), "`schema` must be a string"),
+            (json!({"cursor": {}}), "`cursor` must be a string"),
+            (json!({"scheme": 1}), "unknown field `scheme`"),
+            // What there is not comes before what is of another type behind it.
+            (json!({"scheme": 1, "detail": 2}), "unknown field `scheme`"),
+        ] {
+            let told = told(tables(object(arguments.clone())));
+            assert!(told.contains(word), "{arguments}: {told}");
+        }
+        for (arguments, word) in [
+            (json!({"sql": ["SELECT 1"]}), "`sql` must be a string"),
+            (
+                json!({"sql": "x", "format": "csv"}),
+                "`format` must be `table` or `json`",
+            ),
+            (
+                json!({"sql": "x", "format": {}}),
+                "`format` must be `table` or `json`",
+            ),
+            (json!({"format": "json"}), "missing field `sql`"),
+        ] {
+            let rejection = query(object(arguments.clone())).unwrap_err();
+            assert!(rejection.message().contains(word), "{rejection}");
+        }
+        let keyless = trace(object(json!({"table": "t", "key": 1}))).unwrap_err();
+        let message = keyless.message();
+        assert!(message.contains("`key` must be an object"), "{message}");
+    }
+
+    #[test]
+    fn the_past_is_an_argument_where_it_is_kept() {
+        let now = |json: Value| super::query(object(json), History::None);
+        assert!(now(json!({"sql": "x", "as_of": null})).is_ok());
+        let rejection = now(json!({"sql": "x", "as_of": "2026-01-01"})).unwrap_err();
+        assert_eq!(rejection.code(), Code::HistoryNotKept);
+        let unknown = json!({"sql": "x", "query": "y"});
+        let rejection = now(unknown.clone()).unwrap_err();
+        assert!(!rejection.message().contains("as_of"), "{rejection}");
+        let rejection = query(object(unknown)).unwrap_err();
+        assert!(rejection.message().contains("as_of"), "{rejection}");
+    }
+
+    #[test]
+    fn a_statement_of_a_change_may_be_its_text() {
+        let entries = json!({"statements": ["DELETE FROM t", {"sql": "x", "params": [1]}]});
+        let call = propose(object(entries)).unwrap();
+        let ChangeToolCall::Propose { statements, .. } = call else {
+            panic!("it is no proposal");
+        };
+        assert_eq!(statements[0], ("DELETE FROM t".to_owned(), Params::None));
+        assert_eq!(statements[1].0, "x");
+        for (statements, word) in [
+            (json!([1]), "an entry of `statements`"),
+            (json!([{"sql": 1}]), "`sql` must be a string"),
+            (json!("DELETE FROM t"), "`statements` must be an array"),
+        ] {
+            let rejection = propose(object(json!({"statements": statements}))).unwrap_err();
+            assert_eq!(rejection.code(), Code::RequestInvalid);
+            assert!(rejection.message().contains(word), "{rejection}");
+        }
+    }
+
+    #[test]
+    fn the_parameters_of_a_template_have_names() {
+        let with = |params: Value| template(object(json!({"template": "t", "params": params})));
+        assert_eq!(with(json!({"a": 1})).unwrap().arguments.len(), 1);
+        assert!(with(Value::Null).unwrap().arguments.is_empty());
+        for params in [json!([2, "open"]), json!("x"), json!(1)] {
+            let rejection = with(params).unwrap_err();
+            let message = rejection.message();
+            assert!(message.contains("each parameter by its name"), "{message}");
+        }
     }
 }

@@ -61,7 +61,7 @@ pub(crate) struct Asked {
     pub(crate) size: AnswerSize,
     /// Where it runs.
     pub(crate) work: WorkPlace,
-    /// Which tools there are, for what a refusal names.
+    /// Which tools whoever asks can use, for what a refusal names.
     pub(crate) tools: Arc<ToolSet>,
     /// Whether there are tools for templates.
     pub(crate) templates: Templates,
@@ -370,7 +370,9 @@ impl Connection {
                 self.tell(&dump.map_err(refusal)?)
             }
             Call::List(Listing::Templates, call) => {
-                let templates = self.guard.templates(session)?;
+                // No tool runs those that change something.
+                let mut templates = self.guard.templates(session)?;
+                templates.retain(|template| !template.changes_rows);
                 let names: Vec<&str> = templates.iter().map(|one| one.name.as_str()).collect();
                 let paged = self
                     .page("list_templates", call, names.join("\n"), asked)

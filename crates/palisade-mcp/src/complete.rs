@@ -65,9 +65,9 @@ impl Wanted {
 
     /// The tool that lists what is asked for, and its arguments; none where no tool is needed.
     pub(crate) fn call(&self, begun: &str, set: &ToolSet) -> Option<(ToolName, JsonObject)> {
-        // With stars and question marks of its own, a name is looked for by what stands before them.
+        // With signs of patterns of its own, a name is looked for by what stands before them.
         let pattern = |begun: &str| {
-            let plain = begun.split(['*', '?']).next().unwrap_or_default();
+            let plain = begun.split(['*', '?', '%']).next().unwrap_or_default();
             format!("{plain}*")
         };
         let mut arguments = JsonObject::new();

@@ -19,6 +19,7 @@ use rmcp::model::{Extensions, JsonObject};
 use serde_json::Value;
 
 use crate::{
+    arguments::History,
     change_tools::PartInChanges,
     cursor::Seals,
     late::{Late, LateConnection},
@@ -120,9 +121,26 @@ impl Connection {
             changes: self.writable && firewall.changes_may_wait(&session),
             templates: (self.templates(request).iter())
                 .any(|template| self.guard.template_waits(template, &session)),
-            proposes: self.guard.keeps_changes() && self.is_changeable(request),
-            approves: self.may_approve(request),
-            has_history: firewall.catalog().has_history(),
+            ..self.find_uses((self.is_changeable(request), self.may_approve(request)))
+        }
+    }
+
+    /// For which tools there is a use here, of a caller that may change something or not, and approve something or not. What could
+    /// wait is not looked at.
+    pub(crate) fn find_uses(&self, (is_changeable, may_approve): (bool, bool)) -> Waiting {
+        Waiting {
+            proposes: self.guard.keeps_changes() && is_changeable,
+            approves: may_approve,
+            has_history: self.history() == History::Kept,
+            ..Waiting::default()
+        }
+    }
+
+    /// Whether history of any table is kept.
+    pub(crate) fn history(&self) -> History {
+        match self.guard.firewall().catalog().has_history() {
+            true => History::Kept,
+            false => History::None,
         }
     }
 
@@ -369,6 +387,19 @@ impl Connections {
         waiting.fold(Waiting::default(), Waiting::or)
     }
 
+    /// For which tools a caller has a use on any of those that are open.
+    pub(crate) fn find_uses(&self, request: &Extensions) -> Waiting {
+        let opened = self.opened().into_iter();
+        let uses = opened.map(|connection| {
+            let may = (
+                connection.is_changeable(request),
+                connection.may_approve(request),
+            );
+            connection.find_uses(may)
+        });
+        uses.fold(Waiting::default(), Waiting::or)
+    }
+
     /// The templates that a caller may run and the operator offers as tools, by the names of the tools.
     pub(crate) fn template_tools(&self, request: &Extensions) -> Vec<TemplateTool> {
         self.divide_template_tools(request).0
@@ -383,7 +414,8 @@ impl Connections {
         let (mut tools, mut left_out): (Vec<TemplateTool>, _) = (Vec::new(), Vec::new());
         for connection in self.opened() {
             for template in connection.templates(request) {
-                if !template.is_tool {
+                // What changes something is no tool's business.
+                if !template.is_tool || template.changes_rows {
                     continue;
                 }
                 let tool = TemplateTool::new(template, (connection, request), is_alone);

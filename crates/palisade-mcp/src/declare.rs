@@ -50,7 +50,7 @@ pub(crate) fn instructions(offer: &Offer<'_>, engine: Option<String>, set: &Tool
     let list = if set.has(ToolName::ListTables) {
         "list_tables"
     } else {
-        "search_objects"
+        "search_objects with kind \"table\""
     };
     let changes = if offer.changeable() && set.has(ToolName::Execute) {
         CHANGES
@@ -76,10 +76,7 @@ pub(crate) fn tools(
 ) -> Vec<Tool> {
     ToolName::ALL
         .iter()
-        .filter(|name| set.has(**name))
-        .filter(|name| templates || !name.is_of_templates())
-        .filter(|name| waiting.has_history || !name.is_of_history())
-        .filter(|name| name.part_in_changes().is_none_or(|part| waiting.lets(part)))
+        .filter(|name| set.has(**name) && name.is_of_use(templates, waiting))
         .filter_map(|name| tool(*name, offer, (size, waiting)))
         .collect()
 }
@@ -232,7 +229,7 @@ fn declare_schemas(
                 ("cursor", cursor()),
             ];
             let output = list_output("objects", "object_count");
-            (input(choices, properties, &["pattern"]), Some(output))
+            (input(choices, properties, &[]), Some(output))
         }
         ToolName::Trace => {
             let properties = [
@@ -824,6 +821,10 @@ mod tests {
         );
         assert!(
             told.contains("sqlite") && !told.contains("list_tables"),
+            "{told}"
+        );
+        assert!(
+            told.contains("Call search_objects with kind \"table\", then"),
             "{told}"
         );
     }

@@ -18,7 +18,7 @@ pub struct Scope {
     /// The schema, as it is named in the list.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schema: Option<String>,
-    /// A part of a name, or all of it with `*` and `?`.
+    /// A part of a name, or all of it with `*`, `?` and `%`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pattern: Option<String>,
     /// `table`, `view`, `system` or `column`.
@@ -63,9 +63,11 @@ impl Scope {
     }
 }
 
-/// Whether `name` is as `pattern` says, in letters of either case: with `*` and `?` all of it, else a part of it.
+/// Whether `name` is as `pattern` says, in letters of either case: with `*`, `?` and `%` all of it, else a part of it.
 fn matches(pattern: &str, name: &str) -> bool {
-    let (pattern, name) = (pattern.to_lowercase(), name.to_lowercase());
+    // Who thinks of LIKE writes `%` for `*`. Its `_` stands in too many names to mean anything else.
+    let pattern = pattern.to_lowercase().replace('%', "*");
+    let name = name.to_lowercase();
     if !pattern.contains(['*', '?']) {
         return name.contains(&pattern);
     }
@@ -453,7 +455,10 @@ mod tests {
             ("*", "", true),
             ("?", "", false),
             ("", "x", true),
-            ("%", "orders", false),
+            ("%", "orders", true),
+            ("%order%", "my_orders", true),
+            ("order%", "my_orders", false),
+            ("order_", "orders", false),
         ] {
             assert_eq!(matches(pattern, name), expected, "{pattern} {name}");
         }

@@ -246,7 +246,10 @@ pub fn describe<'a>(
     dialect: Dialect,
     search_path: &[String],
 ) -> Result<TableDescription<'a>, Rejection> {
-    let found = VisibleRelation::find_named(relations, table, dialect, search_path);
+    let mut found = VisibleRelation::find_named(relations, table, dialect, search_path);
+    if found.is_empty() {
+        found = find_quoted(relations, table, dialect, search_path);
+    }
     let relation = match found.as_slice() {
         [relation] => *relation,
         [] => return Err(unknown(relations, table)),
@@ -323,6 +326,85 @@ impl<'a> TableDescription<'a> {
             findings,
             ..self
         })
+    }
+}
+
+/// A part of a name as it is written.
+struct Part {
+    text: String,
+    is_quoted: bool,
+}
+
+/// The relations that `table` means if parts of it stand in quotes, as a statement writes them.
+fn find_quoted<'a>(
+    relations: &'a [VisibleRelation],
+    table: &str,
+    dialect: Dialect,
+    search_path: &[String],
+) -> Vec<&'a VisibleRelation> {
+    let parts = split_quoted(table).unwrap_or_default();
+    let find = |is_same: &dyn Fn(&Part, &str) -> bool| -> Vec<&'a VisibleRelation> {
+        let is_meant = |relation: &&VisibleRelation| match parts.as_slice() {
+            [name] => is_same(name, &relation.name),
+            [schema, name] => is_same(schema, &relation.schema) && is_same(name, &relation.name),
+            [] | [_, _, _, ..] => false,
+        };
+        relations.iter().filter(is_meant).collect()
+    };
+    let mut found = find(&|part, name| part.text == name);
+    if found.is_empty() {
+        found = find(&|part, name| {
+            dialect.fold_written(&part.text, part.is_quoted) == dialect.fold(name)
+        });
+    }
+    let on_path = search_path.iter().find_map(|schema| {
+        let there = found.iter().filter(|relation| relation.schema == *schema);
+        let there: Vec<_> = there.copied().collect();
+        (!there.is_empty()).then_some(there)
+    });
+    on_path.unwrap_or(found)
+}
+
+/// The parts of a name, of which one at least stands in quotes; none if it is no such name.
+fn split_quoted(table: &str) -> Option<Vec<Part>> {
+    let mut parts = Vec::new();
+    let mut rest = table;
+    loop {
+        let quote = rest.chars().next().filter(|c| ['"', '`'].contains(c));
+        let (text, left) = match quote {
+            Some(quote) => read_quoted(rest, quote)?,
+            None => {
+                let (text, left) = rest.split_at(rest.find('.').unwrap_or(rest.len()));
+                (text.to_owned(), left)
+            }
+        };
+        parts.push(Part {
+            text,
+            is_quoted: quote.is_some(),
+        });
+        if left.is_empty() {
+            break;
+        }
+        rest = left.strip_prefix('.')?;
+    }
+    parts.iter().any(|part| part.is_quoted).then_some(parts)
+}
+
+/// What stands in quotes at the beginning of `text`, and what follows.
+fn read_quoted(text: &str, quote: char) -> Option<(String, &str)> {
+    let mut name = String::new();
+    let mut rest = text.strip_prefix(quote)?;
+    loop {
+        let (before, after) = rest.split_once(quote)?;
+        name.push_str(before);
+        match after.strip_prefix(quote) {
+            // Written twice, it stands for itself.
+            Some(more) => {
+                name.push(quote);
+                rest = more;
+            }
+            None => return Some((name, after)),
+        }
     }
 }
 
@@ -455,6 +537,49 @@ mod tests {
             let found = describe(&alike, name, Dialect::Postgres, &["a".to_owned()]).unwrap();
             assert!(name.ends_with(&found.relation.name), "{name}");
         }
+    }
+
+    #[test]
+    fn a_table_is_found_by_its_name_in_quotes() {
+        let relations = [
+            relation("public", "UserPrefs", "a"),
+            relation("public", "a.b", "b"),
+            relation("a", "b", "c"),
+            relation("public", "say \"hi\"", "d"),
+            relation("Old", "UserPrefs", "e"),
+        ];
+        let path = ["public".to_owned()];
+        for dialect in Dialect::ALL {
+            for (name, column) in [
+                ("\"UserPrefs\"", "a"),
+                ("`UserPrefs`", "a"),
+                ("public.\"UserPrefs\"", "a"),
+                ("\"public\".\"UserPrefs\"", "a"),
+                ("`public`.`UserPrefs`", "a"),
+                ("\"Old\".\"UserPrefs\"", "e"),
+                ("\"a.b\"", "b"),
+                ("\"a\".\"b\"", "c"),
+                ("\"say \"\"hi\"\"\"", "d"),
+            ] {
+                let found = describe(&relations, name, dialect, &path).unwrap();
+                let columns = &found.relation.columns;
+                assert_eq!(columns[0].name, column, "{dialect} {name}");
+            }
+            for name in [
+                "\"UserPrefs",
+                "\"UserPrefs\"x",
+                "\"\"",
+                "x.\"UserPrefs\"",
+                "\"a\".\"b\".\"c\"",
+            ] {
+                let rejection = describe(&relations, name, dialect, &path).unwrap_err();
+                assert_eq!(rejection.code(), Code::NameUnknownRelation, "{name}");
+            }
+        }
+        // Quotes keep the letters where the engine does.
+        let is_found = |dialect| describe(&relations, "\"userprefs\"", dialect, &path).is_ok();
+        assert!(is_found(Dialect::Sqlite) && is_found(Dialect::Mysql));
+        assert!(!is_found(Dialect::Postgres));
     }
 
     #[test]

@@ -4,7 +4,12 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use rmcp::model::Extensions;
 
-use crate::{server::PalisadeServer, template_tools::TemplateTool, tool_set::ToolSet};
+use crate::{
+    connections::{Connection, Waiting},
+    server::PalisadeServer,
+    template_tools::TemplateTool,
+    tool_set::ToolSet,
+};
 
 /// To what a request narrows a server. It takes away from what the operator and policies give, and cannot add to it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -67,6 +72,38 @@ impl PalisadeServer {
         }
         let is_left = |name: &str| self.leaves_tool(name);
         Arc::new(offered.only_where(is_left))
+    }
+
+    /// The tools that a refusal can name to a caller: those that it can use by now on `connection`, or on any before one was chosen.
+    pub(crate) fn usable_tools(
+        &self,
+        request: &Extensions,
+        connection: Option<&Connection>,
+    ) -> ToolSet {
+        let (connections, set) = (&self.connections, self.tools());
+        let has_templates = connections.have_templates(request);
+        match connection {
+            Some(connection) => {
+                let is_changeable = connection.is_changeable(request);
+                let may = (is_changeable, connection.may_approve(request));
+                set.only_usable((is_changeable, has_templates), connection.find_uses(may))
+            }
+            None => {
+                let is_changeable = connections.foresee(request).changeable();
+                let uses = match connections.unopened().is_empty() {
+                    true => connections.find_uses(request),
+                    // Of a database that is not open it is not known yet.
+                    false => Waiting {
+                        proposes: true,
+                        approves: true,
+                        has_history: true,
+                        ..Waiting::default()
+                    },
+                };
+                let has_templates = has_templates || !connections.unopened().is_empty();
+                set.only_usable((is_changeable, has_templates), uses)
+            }
+        }
     }
 
     /// The templates that are tools of their own for a caller.

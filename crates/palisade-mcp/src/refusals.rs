@@ -2,6 +2,7 @@
 
 use palisade::{
     code::{Code, Detail},
+    did_you_mean,
     guard::Refusal,
     rejection::Rejection,
 };
@@ -20,7 +21,56 @@ pub(crate) fn nobody_asks() -> Rejection {
 }
 
 /// What the call of a tool is told that there is not, or that is switched off.
-pub(crate) const NO_SUCH_TOOL: &str = "there is no such tool; ask `tools/list` which there are";
+const NO_SUCH_TOOL: &str = "there is no such tool";
+
+/// Tools that such a call is told of.
+const MAX_NAMED: usize = 8;
+
+/// Characters of the name that a client made up, as far as it is read.
+const MAX_READ: usize = 128;
+
+/// The tools that most calls mean, before all others.
+const USUAL: [ToolName; 5] = [
+    ToolName::Query,
+    ToolName::ListTables,
+    ToolName::SearchObjects,
+    ToolName::DescribeTable,
+    ToolName::Execute,
+];
+
+/// What the call of `name` is told, of which there is no tool: some of those that are `offered`, and first what was probably meant. A
+/// model cannot ask for the list.
+pub(crate) fn describe_unknown_tool(name: &str, offered: &[&str]) -> String {
+    let close = did_you_mean::closest(name, offered.iter().copied());
+    let words = |text: &str| -> Vec<String> {
+        let words = text.split(|c: char| !c.is_alphanumeric());
+        let words = words.filter(|word| !word.is_empty());
+        words.map(str::to_lowercase).collect()
+    };
+    let read: String = name.chars().take(MAX_READ).collect();
+    let meant = words(&read);
+    let place = |tool: &str| {
+        let shares_word = words(tool).iter().any(|word| meant.contains(word));
+        let usual = USUAL.iter().position(|usual| usual.name() == tool);
+        (
+            close != Some(tool),
+            !shares_word,
+            usual.unwrap_or(USUAL.len()),
+        )
+    };
+    let mut named = offered.to_vec();
+    named.sort_by_key(|tool| place(tool));
+    named.truncate(MAX_NAMED);
+    let more = offered.len().saturating_sub(named.len());
+    match (named.is_empty(), more) {
+        (true, _) => NO_SUCH_TOOL.to_owned(),
+        (false, 0) => format!("{NO_SUCH_TOOL}; there are `{}`", named.join("`, `")),
+        (false, more) => format!(
+            "{NO_SUCH_TOOL}; there are `{}`, and {more} more",
+            named.join("`, `")
+        ),
+    }
+}
 
 pub(crate) fn no_such_tool() -> Rejection {
     Rejection::new(Code::RequestInvalid, NO_SUCH_TOOL)
@@ -79,5 +129,36 @@ pub(crate) fn logged_detail(rejection: &Rejection) -> &str {
     match rejection.code().detail() {
         Detail::Recorded => rejection.operator_detail().unwrap_or_default(),
         Detail::Withheld => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_tool_is_told_the_nearest_that_there_are() {
+        let all: Vec<&str> = ToolName::ALL.iter().map(|tool| tool.name()).collect();
+        for (name, first) in [
+            ("qurey", "query"),
+            ("run_query", "query"),
+            ("list-users", "list_tables"),
+            ("execute_sql", "execute"),
+            ("shell", "query"),
+            ("", "query"),
+            ("describe_tabel", "describe_table"),
+        ] {
+            let told = describe_unknown_tool(name, &all);
+            let begin = format!("there is no such tool; there are `{first}`, ");
+            assert!(told.starts_with(&begin), "{name}: {told}");
+            assert_eq!(told.matches('`').count(), 16, "{told}");
+            assert!(told.ends_with(", and 22 more"), "{told}");
+        }
+        // Of two names that are near nothing, the same is told.
+        let few = ["describe_table", "query"];
+        let told = "there is no such tool; there are `query`, `describe_table`";
+        assert_eq!(describe_unknown_tool(&"x".repeat(5000), &few), told);
+        assert_eq!(describe_unknown_tool("shell", &few), told);
+        assert_eq!(describe_unknown_tool("shell", &[]), "there is no such tool");
     }
 }

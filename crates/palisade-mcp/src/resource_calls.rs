@@ -346,7 +346,8 @@ impl PalisadeServer {
         let connection = opened.into_iter().find(|one| one.name == *connection)?;
         let mut arguments = call.arguments.unwrap_or_default();
         arguments.remove(ARGUMENT);
-        let call = Call::read(ToolName::from_name(&call.name)?, arguments).ok()?;
+        let tool = ToolName::from_name(&call.name)?;
+        let call = Call::read(tool, arguments, connection.history()).ok()?;
         let asked = self.who_asks(connection, request)?;
         match handle.block_on(connection.call(&call, &asked, (TRIAL, false))) {
             Ok(result) => result.structured_content.as_ref().map(fingerprint_answer),

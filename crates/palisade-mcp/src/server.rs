@@ -52,8 +52,8 @@ use crate::{
     prompts::{self, PromptName},
     readiness::Readiness,
     refusals::{
-        NO_SUCH_TOOL, logged_detail, no_such_tool, nobody_asks, opening, read_only, refusal,
-        unreachable,
+        describe_unknown_tool, logged_detail, no_such_tool, nobody_asks, opening, read_only,
+        refusal, unreachable,
     },
     resources,
     running::{CancelOnDrop, PROGRESS, Running, tell_progress},
@@ -456,14 +456,20 @@ impl PalisadeServer {
             true => Templates::Listed,
             false => Templates::None,
         };
+        let is_changeable = connection.is_changeable(request);
+        let may_approve = connection.may_approve(request);
+        let tools = self.tools().only_usable(
+            (is_changeable, templates == Templates::Listed),
+            connection.find_uses((is_changeable, may_approve)),
+        );
         Some(Asked {
-            is_changeable: connection.is_changeable(request),
-            may_approve: connection.may_approve(request),
+            is_changeable,
+            may_approve,
             session: connection.session(request)?,
             door: self.door,
             size: self.size,
             work: self.work.clone(),
-            tools: self.tools(),
+            tools: Arc::new(tools),
             templates,
             running: self.running.clone(),
             cancel: Cancel::default(),
@@ -495,6 +501,7 @@ impl PalisadeServer {
     /// Records the call of a tool that there is not, or that is switched off. Both get one answer.
     async fn refuse_unknown(
         &self,
+        name: &str,
         request: &Extensions,
         (claims, origin): (Claims, CallOrigin),
     ) -> ErrorData {
@@ -508,7 +515,11 @@ impl PalisadeServer {
             Err(refusal) if refusal.rejection.code() != Code::RequestInvalid => {
                 ErrorData::internal_error("the call could not be recorded", None)
             }
-            Ok(_) | Err(_) => ErrorData::invalid_params(NO_SUCH_TOOL, None),
+            Ok(_) | Err(_) => {
+                let offered = self.list_offered(request);
+                let offered: Vec<&str> = offered.iter().map(|tool| &*tool.name).collect();
+                ErrorData::invalid_params(describe_unknown_tool(name, &offered), None)
+            }
         }
     }
 
@@ -531,11 +542,10 @@ impl PalisadeServer {
                 true => Templates::Listed,
                 false => Templates::None,
             };
-            let is_changeable =
-                connection.is_some_and(|connection| connection.is_changeable(request));
-            let is_changeable = is_changeable && tools.has(ToolName::Execute);
+            let usable = self.usable_tools(request, connection);
+            let is_changeable = connection.is_some() && usable.has(ToolName::Execute);
             shared.refusal(
-                (tool, name, &tools),
+                (tool, name, &usable),
                 (connection, templates),
                 is_changeable,
                 refusal,
@@ -606,7 +616,9 @@ impl PalisadeServer {
             None => Ok(arguments),
         };
         let asked = Arc::new(asked);
-        let result = match arguments.and_then(|arguments| Call::read(tool, arguments)) {
+        let history = connection.history();
+        let call = arguments.and_then(|arguments| Call::read(tool, arguments, history));
+        let result = match call {
             // The gate records what runs statements, and what reads the past, changes or receipts.
             Ok(call) if call.is_reading() => run_on(connection, &Arc::new(call), &asked).await,
             Ok(call) if !call.is_statement() => {
@@ -888,7 +900,8 @@ impl ServerHandler for PalisadeServer {
             // What a client made up is in no record: it could hold anything.
             let origin = origin(ToolName::from_name(&request.name));
             let who = (claims(&context), origin);
-            return Err(self.refuse_unknown(&context.extensions, who).await);
+            let refused = self.refuse_unknown(&request.name, &context.extensions, who);
+            return Err(refused.await);
         };
         let origin = origin(Some(called.tool));
         let told = (claims(&context), origin, cancel.clone());

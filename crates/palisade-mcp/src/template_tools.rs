@@ -16,6 +16,9 @@ use crate::{
     options::AnswerSize,
 };
 
+/// Characters of an argument's name that an answer quotes.
+const MAX_QUOTED: usize = 64;
+
 /// A template as a tool.
 pub(crate) struct TemplateTool {
     /// What the tool is called.
@@ -101,19 +104,45 @@ impl TemplateTool {
     /// The arguments of `run_template` that `arguments` of this tool stand for.
     ///
     /// # Errors
-    /// `request.invalid` if they name a template.
+    /// `request.invalid` if the tool does not take one of them, such as the name of a template.
     pub(crate) fn arguments(
         template: &Template,
         mut arguments: JsonObject,
     ) -> Result<JsonObject, Rejection> {
-        let name = Value::String(template.name.clone());
-        match arguments.insert("template".to_owned(), name) {
-            None => Ok(arguments),
-            Some(_) => Err(Rejection::new(
-                Code::RequestInvalid,
-                "the arguments do not fit: this tool is one template, and takes no `template`",
-            )),
+        let refuse = |why: String| {
+            let takes = describe_arguments(template);
+            let told = format!("the arguments do not fit: {why}; this tool takes {takes}");
+            Rejection::new(Code::RequestInvalid, told)
+        };
+        let is_known = |name: &&String| ["params", "limit", "format"].contains(&name.as_str());
+        if let Some(unknown) = arguments.keys().find(|name| !is_known(name)) {
+            let unknown: String = unknown.chars().take(MAX_QUOTED).collect();
+            return Err(refuse(format!("there is no argument `{unknown}`")));
         }
+        match arguments.get("params") {
+            None | Some(Value::Null | Value::Object(_)) => {}
+            Some(Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_)) => {
+                return Err(refuse("`params` must be an object".to_owned()));
+            }
+        }
+        let name = Value::String(template.name.clone());
+        arguments.insert("template".to_owned(), name);
+        Ok(arguments)
+    }
+}
+
+/// What the tool of `template` takes, for whoever gave it something else.
+fn describe_arguments(template: &Template) -> String {
+    let names = template.parameters.iter();
+    let names: Vec<String> = names
+        .map(|parameter| format!("`{}`", parameter.name))
+        .collect();
+    match names.is_empty() {
+        true => "`limit` and `format`".to_owned(),
+        false => format!(
+            "`params`, an object with {}; and `limit` and `format`",
+            names.join(", ")
+        ),
     }
 }
 

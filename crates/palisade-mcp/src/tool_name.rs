@@ -165,7 +165,7 @@ tools! {
         "The tables and views you can use, as CREATE statements.";
     SearchObjects "search_objects" family Search, changes false, waits [],
         "Search tables and columns",
-        "Finds tables and columns by a part of their name, or by a pattern with * and ?.";
+        "Finds tables and columns by a part of their name, or by a pattern with * and ?; without one, all.";
     Trace "trace" family Change, changes false, waits [],
         "Trace a row",
         "The receipts of all changes of one row, of a table of which you see every row.";
@@ -199,6 +199,14 @@ impl ToolName {
             | ToolFamily::Template
             | ToolFamily::Past => None,
         }
+    }
+
+    /// Whether a caller has a use for it, as there are templates for it or not. Of `execute` something else decides.
+    pub(crate) fn is_of_use(self, has_templates: bool, waiting: Waiting) -> bool {
+        let part = self.part_in_changes();
+        (has_templates || !self.is_of_templates())
+            && (waiting.has_history || !self.is_of_history())
+            && part.is_none_or(|part| waiting.lets(part))
     }
 
     pub(crate) fn icon(self) -> Icon {

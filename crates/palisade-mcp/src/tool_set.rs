@@ -4,7 +4,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use palisade::{did_you_mean, tool_names::ToolNames};
 
-use crate::tool_name::ToolName;
+use crate::{connections::Waiting, tool_name::ToolName};
 
 /// The tools that an operator lets a server offer. What is left out is neither listed nor called.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,6 +64,20 @@ impl ToolSet {
     pub(crate) fn only_where(&self, is_left: impl Fn(&str) -> bool) -> Self {
         let left = self.0.iter().copied();
         Self(left.filter(|tool| is_left(tool.name())).collect())
+    }
+
+    /// Those of them that a caller can use who may change something or not, as there are templates for it or not: what refusals name.
+    pub(crate) fn only_usable(
+        &self,
+        (is_changeable, has_templates): (bool, bool),
+        waiting: Waiting,
+    ) -> Self {
+        let left = self.0.iter().copied();
+        let is_left = |tool: &ToolName| {
+            let is_permitted = *tool != ToolName::Execute || is_changeable;
+            is_permitted && tool.is_of_use(has_templates, waiting)
+        };
+        Self(left.filter(is_left).collect())
     }
 
     pub(crate) fn has(&self, tool: ToolName) -> bool {
@@ -136,6 +150,31 @@ mod tests {
         assert_eq!(
             unknown.to_string(),
             "there is no tool `list_table`; did you mean `list_tables`?"
+        );
+    }
+
+    #[test]
+    fn what_a_caller_cannot_use_is_not_named() {
+        let named = |is_changeable, waiting| {
+            let set = ToolSet::full().only_usable((is_changeable, false), waiting);
+            let names = set.names();
+            let tools = ["query", "execute", "propose_change", "list_snapshots"];
+            tools.map(|tool| names.name(tool).is_some())
+        };
+        assert_eq!(
+            named(false, Waiting::default()),
+            [true, false, false, false]
+        );
+        let all = Waiting {
+            proposes: true,
+            has_history: true,
+            ..Waiting::default()
+        };
+        assert_eq!(named(true, all), [true; 4]);
+        assert!(
+            !ToolSet::full()
+                .only_usable((true, false), all)
+                .has(ToolName::RunTemplate)
         );
     }
 }

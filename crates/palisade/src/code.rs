@@ -204,6 +204,9 @@ codes! {
     ApprovalRequired "approval.required" retry true, next [query], fault Statement, stage Decision, incident Never, detail Recorded,
         "A policy permits this only with a person's approval.",
         "Tell the person what you want and why, with the request's id. Once it is approved, send the same call again. No argument of a call gives an approval.";
+    ApprovalRejected "approval.rejected" retry false, next [], fault Statement, stage Decision, incident Never, detail Recorded,
+        "A person was asked for an approval, and rejected the request.",
+        "Do without it, or ask the person what they would approve; the same call is not asked about again until the request expires.";
     ChangeUnknown "change.unknown" retry false, next [list_changes], fault Statement, stage Decision, incident Never, detail Recorded,
         "There is no such change for you.",
         "List the changes you know of with list_changes.";

@@ -23,6 +23,19 @@ pub fn since_1970(text: &str) -> Option<Duration> {
     same.then(|| Duration::from_millis(milliseconds))
 }
 
+/// As [`since_1970`], of what people write: without the `T` or the `Z`, without seconds, and a day alone for its beginning.
+#[must_use]
+pub fn read_moment(text: &str) -> Option<Duration> {
+    let text = text.trim().trim_end_matches('Z').trim_end();
+    let (date, time) = text.split_once(['T', ' ']).unwrap_or((text, "00:00:00"));
+    let seconds = if time.matches(':').count() == 1 {
+        ":00"
+    } else {
+        ""
+    };
+    since_1970(&format!("{date}T{time}{seconds}Z"))
+}
+
 /// A time since 1970 as [`since_1970`] reads it, to the millisecond.
 #[must_use]
 pub fn print_utc(since_1970: Duration) -> String {
@@ -115,6 +128,25 @@ mod tests {
         ] {
             let expected = milliseconds.map(Duration::from_millis);
             assert_eq!(since_1970(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn moments_are_read_as_people_write_them() {
+        let noon = "2026-03-01T12:00:00Z";
+        for (text, meant) in [
+            (noon, noon),
+            ("2026-03-01T12:00:00", noon),
+            ("2026-03-01 12:00:00", noon),
+            ("2026-03-01 12:00:00Z", noon),
+            (" 2026-03-01 12:00 ", noon),
+            ("2026-03-01", "2026-03-01T00:00:00Z"),
+            ("2026-02-30", "none"),
+            ("2026-03-01T12:00:00+01:00", "none"),
+            ("yesterday", "none"),
+            ("", "none"),
+        ] {
+            assert_eq!(read_moment(text), since_1970(meant), "{text}");
         }
     }
 

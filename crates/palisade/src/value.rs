@@ -65,7 +65,7 @@ impl Value {
                 .filter(|_| map.len() == 1)
                 .and_then(|(kind, text)| Self::spell_value(kind, text.as_str()?))
                 .ok_or_else(|| UNFIT.to_owned()),
-            Json::Array(_) => Err(UNFIT.to_owned()),
+            Json::Array(_) => Err(ARRAY.to_owned()),
         }
     }
 
@@ -90,7 +90,11 @@ impl Value {
 /// What is said of a parameter that is none.
 const UNFIT: &str = "a parameter must be null, a boolean, a number, a string, {\"bytes\": \"\\\\x00ff\"}, \
                      {\"integer\": \"9223372036854775807\"} or {\"real\": \"Infinity\"}; \
-                     a document of JSON or an array is given as its text";
+                     a document of JSON is given as its text";
+
+/// What is said of a list in the place of a value.
+const ARRAY: &str = "a parameter is one value and no list: write a placeholder for each value, as in IN (?, ?) or IN ($1, $2); \
+                     PostgreSQL also takes = ANY($1) with the text \"{a,b}\"";
 
 /// The bytes that pairs of hexadecimal digits spell.
 fn decode_hex(digits: &str) -> Option<Vec<u8>> {
@@ -189,6 +193,13 @@ impl Params {
                     .collect();
                 match numbers {
                     Some(numbers) if numbers == given => Ok(()),
+                    Some(numbers) if numbers.is_empty() => Err(format!(
+                        "the statement uses no parameters and {} are given: a placeholder in quotes is text, so write it outside of them",
+                        values.len()
+                    )),
+                    Some(numbers) if has_gap(&numbers) => Err(
+                        "the parameters of the statement are not numbered from 1 without a gap: 1 is the first value".to_owned(),
+                    ),
                     Some(_) => Err(format!(
                         "the statement uses {} numbered parameters and {} are given",
                         used.len(),
@@ -206,7 +217,7 @@ impl Params {
                     return Ok(());
                 }
                 Err(match (used.is_empty(), numbers) {
-                    (true, _) => "the statement uses no parameters".to_owned(),
+                    (true, _) => "the statement uses no parameters: a placeholder in quotes is text, so write it outside of them".to_owned(),
                     (false, 0) => format!(
                         "the statement uses the named parameters {}, and {} are given: write names as they are there, without a sign before them",
                         list_names(used),
@@ -222,6 +233,12 @@ impl Params {
             }
         }
     }
+}
+
+/// Whether a number below the highest one is missing.
+fn has_gap(numbers: &BTreeSet<Placeholder>) -> bool {
+    let highest = numbers.last().and_then(Placeholder::number);
+    highest.is_some_and(|highest| usize::try_from(highest) != Ok(numbers.len()))
 }
 
 /// Names of placeholders for a message, as many as help.
@@ -397,7 +414,12 @@ mod tests {
             (
                 array(1),
                 used(&["2"], 0),
-                Some("uses 1 numbered parameters and 1 are given"),
+                Some("not numbered from 1 without a gap"),
+            ),
+            (
+                array(1),
+                used(&[], 0),
+                Some("uses no parameters and 1 are given: a placeholder in quotes is text"),
             ),
             (
                 array(1),

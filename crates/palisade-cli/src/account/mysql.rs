@@ -33,7 +33,8 @@ use crate::{
     setup::Setup,
     step_needs::{IMAGES_NOTE, StepNeeds},
     target::Target,
-    weakness::{Weak, missing, missing_changes, missing_history},
+    untold_views,
+    weakness::{Weak, missing, missing_changes, missing_history, missing_view},
 };
 
 /// Looks at the account that `target` logs in as.
@@ -69,6 +70,8 @@ pub(crate) async fn look(
         Access::Read => weaknesses.collect(),
         Access::Write => beside_changes(weaknesses),
     };
+    let known = found.as_ref().map(|((catalog, _), _)| catalog.clone());
+    weaknesses.extend(look_at_views(setup, target, &mut conn, (known, access)).await?);
     let mut notes = Vec::new();
     if let Some(((catalog, mut needs), beside)) = found {
         let (name, host) = current(&mut conn).await.map_err(silent(target))?;
@@ -120,6 +123,45 @@ pub(crate) async fn look(
         weaknesses,
         notes,
     })
+}
+
+/// Views that the account may read and whose definitions it is not told. The built-in policies, too, show all views of the database.
+async fn look_at_views(
+    setup: &Setup,
+    target: &Target,
+    conn: &mut Conn,
+    (known, access): (Option<Catalog>, Access),
+) -> Result<Vec<Weak>, Failure> {
+    let catalog = match known {
+        Some(catalog) => catalog,
+        None => mysql::catalog(target, conn).await?,
+    };
+    let firewall = setup.firewall(catalog, access)?;
+    let untold = untold_views::list(&firewall, setup)?;
+    if untold.is_empty() {
+        return Ok(Vec::new());
+    }
+    let (name, host) = current(conn).await.map_err(silent(target))?;
+    let account = account(&name, &host);
+    let unreadable = unreadable(conn).await.map_err(silent(target))?;
+    // What it is not meant to read, it need not be told of.
+    let is_read = |view: &Relation| {
+        view.columns.iter().any(|column| {
+            let key = (
+                view.schema.clone(),
+                view.name.clone(),
+                column.name.to_string(),
+            );
+            !unreadable.contains(&key)
+        })
+    };
+    let lacking = untold.into_iter().filter(|view| is_read(view)).map(|view| {
+        let on = relation(&view.schema, &view.name);
+        let remedy = format!("GRANT SELECT, SHOW VIEW ON {on} TO {account};");
+        let shown = ident::qualify([view.schema.as_str(), view.name.as_str()]);
+        missing_view(&account, &shown, remedy)
+    });
+    Ok(lacking.collect())
 }
 
 /// SQL that makes an account with no more than the policies in force need. `role` is `NAME` or `NAME@HOST`.

@@ -22,7 +22,8 @@ Examples:
   palisade config check
   palisade config check desk/palisade.toml --format json
 
-Nothing is opened: no database, no secret. Policy folders are read.
+Nothing is opened: no database, no secret. Policy folders are read. The files
+of SQLite databases and the folder of the state file have to be there.
 Exit code 3: something is wrong.";
 
 const SCHEMA_HELP: &str = "\

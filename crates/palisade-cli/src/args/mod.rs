@@ -44,6 +44,7 @@ use crate::scan::{SCAN_HELP, ScanArguments};
 use crate::{
     config::{Tools, audit::AuditArguments},
     mcp_config::Client,
+    principal_name,
 };
 
 const EXIT_CODES: &str = "\
@@ -624,7 +625,7 @@ pub(crate) struct FormArguments {
 #[derive(Debug, Args)]
 pub(crate) struct PolicyArguments {
     /// Who asks, for example 'Agent::"support-bot"'  [default: Agent::"default"]
-    #[arg(long = "as", value_name = "PRINCIPAL", value_parser = Principal::parse)]
+    #[arg(long = "as", value_name = "PRINCIPAL", value_parser = principal_name::parse_as)]
     pub(crate) principal: Option<Principal>,
     /// The policy folder; the built-in starter policies if not given
     #[arg(long, value_name = "DIR")]

@@ -6,7 +6,10 @@ use clap::{Args, ValueEnum};
 use palisade::{dialect::Dialect, session::Principal};
 use palisade_corpus::Covered;
 
-use crate::args::{Format, PolicyArguments, PolicyFolderArguments, SecretArguments, dialect};
+use crate::{
+    args::{Format, PolicyArguments, PolicyFolderArguments, SecretArguments, dialect},
+    principal_name,
+};
 
 pub(crate) const TEST_HELP: &str = "\
 The folder's `tests` hold cases and matrices in `*.toml`, and tables in `*.sql`,
@@ -228,7 +231,7 @@ Examples (after `palisade demo`):
 #[derive(Debug, Args)]
 pub(crate) struct WhatArguments {
     /// For example 'Agent::\"support-bot\"'
-    #[arg(value_name = "PRINCIPAL", value_parser = Principal::parse)]
+    #[arg(value_name = "PRINCIPAL", value_parser = principal_name::parse)]
     pub(crate) principal: Principal,
     /// Write a page for a browser into this file: every table and column, also those of which nothing is seen
     #[arg(long, value_name = "FILE", conflicts_with = "format")]
@@ -423,7 +426,7 @@ pub(crate) struct LearnArguments {
     pub(crate) account: Vec<String>,
     /// For whom policies are learned from it, in place of each account's own
     /// 'Agent::"ACCOUNT"'
-    #[arg(long = "as", value_name = "PRINCIPAL", value_parser = Principal::parse, requires = "counted")]
+    #[arg(long = "as", value_name = "PRINCIPAL", value_parser = principal_name::parse_as, requires = "counted")]
     pub(crate) principal: Option<Principal>,
     #[command(flatten)]
     pub(crate) secret: SecretArguments,
@@ -464,7 +467,7 @@ pub(crate) struct RequestArguments {
     #[arg(value_name = "SQL", requires = "principal")]
     pub(crate) sql: Option<String>,
     /// Who asks, for example 'Agent::"support-bot"'
-    #[arg(long = "as", value_name = "PRINCIPAL", value_parser = Principal::parse)]
+    #[arg(long = "as", value_name = "PRINCIPAL", value_parser = principal_name::parse_as)]
     pub(crate) principal: Option<Principal>,
     /// The audit log that holds the refusal
     #[arg(long, value_name = "FILE", requires = "seq", conflicts_with = "sql")]

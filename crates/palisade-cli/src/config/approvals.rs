@@ -3,6 +3,7 @@
 use std::{
     fs::OpenOptions,
     io::ErrorKind,
+    ops::Range,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -61,6 +62,13 @@ pub(crate) struct Approvals {
     page: Option<Spanned<String>>,
     /// Who outside is told of each request. It needs a state file.
     webhook: Option<Webhook>,
+}
+
+impl Approvals {
+    /// Where `state` is written.
+    pub(crate) fn find_state(&self) -> Option<Range<usize>> {
+        self.state.as_ref().map(Spanned::span)
+    }
 }
 
 /// Where requests wait.
@@ -122,6 +130,14 @@ impl ApprovalSetup {
         }
     }
 
+    /// The folder of the file that the operator names, where it is missing.
+    pub(crate) fn find_missing_folder(&self) -> Option<&Path> {
+        match &self.place {
+            Place::Named(path) => key_file::find_missing_folder(path),
+            Place::Memory | Place::Beside(_) | Place::Server(_) => None,
+        }
+    }
+
     /// What tells one store that outlives a process from another.
     pub(crate) fn name_store(&self) -> Option<String> {
         match &self.place {
@@ -153,6 +169,13 @@ impl ApprovalSetup {
             Place::Beside(path) if !can_be_made(path) => return Ok(None),
             Place::Beside(path) | Place::Named(path) => path,
         };
+        if let Some(folder) = key_file::find_missing_folder(path) {
+            return Err(Failure::Usage(format!(
+                "cannot write the state file `{}`: there is no folder `{}`\n  help: make it",
+                path.display(),
+                folder.display()
+            )));
+        }
         let secret = match &self.secret {
             Some(secret) => read_secret(secret)?,
             None => secret_beside(path)?,

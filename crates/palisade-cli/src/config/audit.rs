@@ -309,10 +309,7 @@ impl AuditSetup {
                 file.display()
             ))),
             Secret::File(file) => {
-                if path
-                    .parent()
-                    .is_some_and(|folder| !folder.as_os_str().is_empty() && !folder.is_dir())
-                {
+                if key_file::find_missing_folder(path).is_some() {
                     return Err(Failure::Usage(format!(
                         "cannot write the audit log `{}`: there is no such folder\n  help: make it",
                         path.display()

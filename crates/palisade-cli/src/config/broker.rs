@@ -11,7 +11,7 @@ use palisade::session::Principal;
 use serde::Deserialize;
 use toml::Spanned;
 
-use crate::exit::Failure;
+use crate::{exit::Failure, principal_name};
 
 /// `[broker]`
 #[derive(Default, Deserialize)]
@@ -87,7 +87,7 @@ impl Broker {
         fault: impl Fn(&str, Option<Range<usize>>, &str) -> Failure,
     ) -> Result<BrokerSetup, Failure> {
         let principal = |text: &Spanned<String>| {
-            Principal::parse(text.get_ref())
+            principal_name::parse(text.get_ref())
                 .map_err(|error| fault(&error.to_string(), Some(text.span()), "name who asks"))
         };
         let number = |value: Option<Spanned<u64>>, key: &str, range: RangeInclusive<u64>| {

@@ -72,6 +72,7 @@ fn describe(failure: &Failure) -> Value {
 /// The names of the connections, if all of it can be read.
 fn read(arguments: &ConfigCheckArguments) -> Result<Vec<String>, Failure> {
     let file = ConfigFile::read(&arguments.file)?;
+    file.look_for_files()?;
     let names: Vec<String> = file.names().map(str::to_owned).collect();
     for place in file.policies() {
         match place {

@@ -14,6 +14,7 @@ mod metrics;
 pub(crate) mod oauth;
 pub(crate) mod scan;
 pub(crate) mod telemetry;
+mod unread;
 pub(crate) mod watch;
 pub(crate) mod webhook;
 
@@ -55,6 +56,7 @@ use crate::{
     database_name::Source,
     exit::Failure,
     postgres::SettingName,
+    principal_name,
     secret::Secret,
     target::{Acknowledged, Engine, Target},
 };
@@ -119,11 +121,16 @@ impl Config {
 /// A configuration that has been read and checked, every connection of it.
 pub(crate) struct ConfigFile {
     shown: String,
+    text: String,
     defaults: Config,
     grants: Grants,
     http: HttpSetup,
     broker: BrokerSetup,
     connections: BTreeMap<String, (Config, Database)>,
+    /// Where the state file is named.
+    state_span: Option<Range<usize>>,
+    /// Where each connection names its database.
+    url_spans: BTreeMap<String, Range<usize>>,
 }
 
 /// `palisade.toml`. Every key may be left out. A key that is not here is an error.
@@ -388,6 +395,36 @@ impl ConfigFile {
         reader.read()
     }
 
+    /// Looks for what has to be there when a server starts: the folder of the state file, and the files of databases. Nothing is opened.
+    pub(crate) fn look_for_files(&self) -> Result<(), Failure> {
+        let fault = |message: &str, span: Option<Range<usize>>, help: &str| {
+            let fault = ConfigFault::new(
+                (self.shown.as_str(), self.text.as_str()),
+                message,
+                span,
+                help,
+            );
+            Failure::ConfigurationAt(Box::new(fault))
+        };
+        if let Some(folder) = self.defaults.approvals.find_missing_folder() {
+            let message = format!("there is no folder `{}`", folder.display());
+            let help = "make it, or name a file in another";
+            return Err(fault(&message, self.state_span.clone(), help));
+        }
+        for (name, (_, database)) in &self.connections {
+            let path = match database {
+                Database::Sqlite(path) => path,
+                Database::Memory(_) | Database::Server(_) => continue,
+            };
+            if !path.exists() {
+                let message = format!("there is no file `{}`", path.display());
+                let help = "make it, or name another; paths begin at the folder of this file";
+                return Err(fault(&message, self.url_spans.get(name).cloned(), help));
+            }
+        }
+        Ok(())
+    }
+
     /// What holds where the command line names a database itself.
     pub(crate) fn defaults(&self) -> &Config {
         &self.defaults
@@ -598,6 +635,7 @@ impl Reader<'_> {
             *path = self.folder.join(&*path);
         }
         let audit = self.audit(audit, &grants)?;
+        let state_span = approvals.find_state();
         let named = self.approvals(approvals, &grants)?;
         let scanning = scan.check(connections.keys().map(String::as_str));
         let scanning = scanning.map_err(|(what, span, help)| self.fault(&what, span, &help))?;
@@ -620,6 +658,9 @@ impl Reader<'_> {
             answer_size: self.answer_size(mcp)?,
             collector: self.collector(telemetry, &grants)?,
         };
+        let url_spans = (connections.iter())
+            .map(|(name, connection)| (name.clone(), connection.url.span()))
+            .collect();
         let mut checked = BTreeMap::new();
         for (name, connection) in connections {
             let made = self.connection(&name, connection, (&defaults, &named), &grants)?;
@@ -627,11 +668,14 @@ impl Reader<'_> {
         }
         Ok(ConfigFile {
             shown: self.shown.to_owned(),
+            text: self.text.to_owned(),
             defaults,
             grants,
             http: self.http(http, &named)?,
             broker: broker.read(self.folder, |what, span, help| self.fault(what, span, help))?,
             connections: checked,
+            state_span,
+            url_spans,
         })
     }
 
@@ -961,7 +1005,7 @@ impl Reader<'_> {
 
     fn principal(&self, text: Option<Spanned<String>>) -> Result<Option<Principal>, Failure> {
         text.map(|text| {
-            Principal::parse(text.get_ref()).map_err(|error| {
+            principal_name::parse(text.get_ref()).map_err(|error| {
                 self.fault(
                     &format!("`principal`: {error}"),
                     Some(text.span()),
@@ -970,34 +1014,6 @@ impl Reader<'_> {
             })
         })
         .transpose()
-    }
-
-    /// That the text is no configuration. Of a word that is not known, the parser's message lists those that its
-    /// place takes.
-    fn unread(&self, error: &toml::de::Error) -> Failure {
-        let message = error.message();
-        let words: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
-        let (told, help) = match words.split_first() {
-            Some((unknown, known)) if message.starts_with("unknown ") => (
-                message.split(", expected").next().unwrap_or(message),
-                match did_you_mean::closest(unknown, known.iter().copied()) {
-                    Some(close) => format!("did you mean `{close}`?"),
-                    None => format!("write one of these here: `{}`", known.join("`, `")),
-                },
-            ),
-            Some((missing, _)) if message.starts_with("missing field ") => {
-                (message, format!("write `{missing} = …`"))
-            }
-            _ if message.starts_with("invalid ") && message.contains(", expected ") => (
-                message,
-                "write a value of the kind that is expected".to_owned(),
-            ),
-            Some(_) | None => (
-                message,
-                "mend what is written there: the file is TOML".to_owned(),
-            ),
-        };
-        self.fault(told, error.span(), &help)
     }
 
     pub(crate) fn fault(&self, message: &str, span: Option<Range<usize>>, help: &str) -> Failure {

@@ -248,7 +248,16 @@ fn describe_server(name: &str, arguments: &ServeArguments) -> Result<Server, Fai
 /// A database as a client may write it down: without a password, and not by a relative path.
 fn describe_source(text: &str) -> Result<String, Failure> {
     match Source::argument(text)? {
-        Source::Sqlite(path) => Ok(format!("sqlite:{}", from_root(&path)?)),
+        Source::Sqlite(path) => {
+            if !path.exists() {
+                // It can be made between now and the client's start.
+                tell(&format!(
+                    "note: there is no file `{}` yet; the server ends if it finds none",
+                    path.display()
+                ));
+            }
+            Ok(format!("sqlite:{}", from_root(&path)?))
+        }
         Source::Connection(name) => Ok(format!("connection:{name}")),
         Source::Server(engine, url) => {
             let target = Target::parse(engine, &url, None::<Secret>).map_err(|problem| {

@@ -24,6 +24,7 @@ use crate::{
     exit::{Exit, Failure},
     explain, output,
     policies::Policies,
+    principal_name,
     query::Gate,
     setup::Setup,
     standing,
@@ -337,7 +338,7 @@ impl Repl {
     }
 
     fn ask_as(&mut self, principal: &str) -> Result<(), Failure> {
-        let principal = match Principal::parse(principal) {
+        let principal = match principal_name::parse(principal) {
             Ok(principal) => principal,
             Err(why) => return self.tell(&format!("error: {why}")),
         };

@@ -91,6 +91,70 @@ fn a_configuration_is_checked_where_it_is_wrong() {
         .expect_exit(3);
 }
 
+/// What a start needs is looked for, and what is missing has its place.
+#[test]
+fn files_that_are_missing_are_pointed_at() {
+    let desk = Desk::new();
+    let write = |state: &str, database: &str| {
+        desk.write(
+            "palisade.toml",
+            format!(
+                "[approvals]\nstate = \"{state}\"\n[connections.desk]\nurl = \"sqlite:{database}\"\n"
+            ),
+        );
+    };
+    let check = ["config", "check"];
+    write("state.db", "demo.db");
+    desk.run(&check).expect_exit(0);
+    assert!(!desk.path("state.db").exists());
+    write("state.db", "nope.db");
+    desk.run(&check)
+        .fails(3, &["palisade.toml:4:7", "there is no file `nope.db`"]);
+    write("nope/state.db", "demo.db");
+    desk.run(&check)
+        .fails(3, &["palisade.toml:2:9", "there is no folder `nope`"]);
+    desk.run(&["serve", "--config", "palisade.toml"]).fails(
+        2,
+        &[
+            "cannot write the state file `nope/state.db`",
+            "there is no folder `nope`",
+        ],
+    );
+    // The slashes of a URL are none of a path.
+    write("state.db", "//nope.db");
+    desk.run(&check)
+        .fails(3, &["palisade.toml:4:7", "write `sqlite:nope.db`"]);
+    desk.run(&["serve", "sqlite://demo.db"])
+        .fails(2, &["write `sqlite:demo.db`"]);
+}
+
+/// The key that is meant is named, and a password is never repeated.
+#[test]
+fn words_for_keys_of_connections_are_understood() {
+    let desk = Desk::new();
+    for (line, meant) in [
+        ("policy = \"geheim\"", "policies"),
+        ("password = \"geheim\"", "password_env"),
+        ("passwort_env = \"geheim\"", "password_env"),
+        ("as = \"geheim\"", "principal"),
+        ("path = \"geheim\"", "url"),
+        ("database = \"geheim\"", "url"),
+        ("dsn = \"postgres://ann:geheim@db/sales\"", "url"),
+        ("limit = { password = \"geheim\" }", "limits"),
+    ] {
+        let text = format!("[connections.desk]\nurl = \"sqlite:demo.db\"\n{line}\n");
+        desk.write("palisade.toml", text);
+        let told = desk.run(&["config", "check"]).expect_exit(3).err;
+        let help = format!("did you mean `{meant}`?");
+        assert!(
+            told.contains("palisade.toml:3:1") && told.contains(&help),
+            "{line}: {told}"
+        );
+        let can_hold_password = line.contains("pass") || line.contains("://");
+        assert!(!can_hold_password || !told.contains("geheim"), "{told}");
+    }
+}
+
 /// The words that the parser lists where it finds another.
 fn words(desk: &Desk, text: &str) -> BTreeSet<String> {
     desk.write("probe.toml", text);

@@ -74,6 +74,12 @@ fn requests_wait_beside_the_log_of_the_configuration() {
     let change = &proposed["structuredContent"]["change"];
     client.call("validate_change", &json!({"change": change}));
     let change = change.as_str().unwrap();
+    let listed = desk.run(&[&["approvals"][..], &CONFIG].concat());
+    let listed = listed.expect_exit(0).out;
+    assert!(
+        listed.contains(change) && listed.contains("  1 row by its own statements\n"),
+        "{listed}"
+    );
     let shown = [
         "changes",
         "show",

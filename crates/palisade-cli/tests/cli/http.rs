@@ -453,6 +453,12 @@ fn what_no_client_sends_is_refused_before_it_is_read() {
         (good.clone(), 200),
         (good.clone().header("Host", "palisade.example.com"), 200),
         (good.clone().header("Host", "evil.example"), 403),
+        (
+            good.clone()
+                .header("Host", "palisade.example.com")
+                .header("Host", "evil.example"),
+            400,
+        ),
         (good.clone().header("Origin", "http://evil.example"), 403),
         (good.clone().header("Origin", "null"), 403),
         // A page of the address itself; one of a name that was made to point here.

@@ -183,6 +183,10 @@ fn the_configuration_is_strict() {
             "principal = \"root\"\n",
             &["`principal`", "is not a principal"],
         ),
+        (
+            "principal = \"Agent::'bot'\"\n",
+            &["c.toml:1:13", "an id stands in double quotes"],
+        ),
         ("policies = \"nowhere\"\n", &["etc/nowhere"]),
         ("policies = 3\n", &["c.toml:1:12"]),
         ("= 3\n", &["c.toml:1:1"]),
@@ -190,6 +194,10 @@ fn the_configuration_is_strict() {
         desk.write("etc/c.toml", text);
         query("SELECT 1").fails(3, told);
     }
+    // The command line reads principals in the same way.
+    let quoted = ["--as", "Agent::'support-bot'", "SELECT 1"];
+    desk.run(&[&["query", "sqlite:demo.db"][..], &quoted].concat())
+        .fails(2, &["write `--as 'Agent::\"support-bot\"'`"]);
     // It is never found by itself.
     desk.write("palisade.toml", "polices = 1\n");
     desk.run(&["query", "sqlite:demo.db", "SELECT 1"])

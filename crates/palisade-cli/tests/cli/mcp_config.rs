@@ -107,6 +107,22 @@ fn what_is_written_keeps_the_rest_and_a_copy() {
     assert_eq!(read("cursor.json"), "{\"mcpServers\": [");
 }
 
+/// The entry is what it is of a file that is there.
+#[test]
+fn a_file_that_is_missing_is_noted() {
+    let desk = Desk::new();
+    let print = |database: &str| desk.run(&["mcp-config", "cursor", database]).expect_exit(0);
+    let (there, missing) = (print("sqlite:demo.db"), print("sqlite:no-such.db"));
+    assert_eq!(there.out.replace("demo.db", "no-such.db"), missing.out);
+    let note = "note: there is no file `no-such.db` yet";
+    assert!(missing.err.contains(note), "{}", missing.err);
+    assert!(
+        !there.err.contains("note: there is no file"),
+        "{}",
+        there.err
+    );
+}
+
 #[test]
 fn no_secret_is_written_down() {
     let desk = Desk::empty();

@@ -33,6 +33,10 @@ const WITHOUT_CASE: &[(Code, &str)] = &[
         "raised by tools for their arguments, before there is a statement",
     ),
     (
+        Code::ApprovalRejected,
+        "a person's answer, which no decision has",
+    ),
+    (
         Code::TemplateUnknown,
         "raised for the name of a template, before there is a statement",
     ),

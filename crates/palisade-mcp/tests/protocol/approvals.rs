@@ -461,6 +461,23 @@ async fn without_a_person_there_is_no_approval() {
     );
 }
 
+/// A test makes no request, and says who does.
+#[tokio::test]
+async fn a_test_says_how_the_request_is_made() {
+    let desk = desk("required", None, ApprovalOptions::default());
+    let mut client = client(&desk.server, json!({})).await;
+    let told = client.call("policy_test", delete(1)).await;
+    let refusal = &told["structuredContent"]["refusal"];
+    assert_eq!(refusal["code"], "approval.required", "{told}");
+    assert!(refusal.get("approval").is_none(), "{refusal}");
+    let hint = refusal["remediation_hint"].as_str().unwrap();
+    assert!(
+        hint.contains("once a person approves it") && hint.contains("to execute"),
+        "{hint}"
+    );
+    assert_eq!(refusal["next_valid_actions"], json!(["execute", "query"]));
+}
+
 #[tokio::test]
 async fn an_operator_signs_and_no_client_does() {
     let dir = tempfile::tempdir().unwrap();

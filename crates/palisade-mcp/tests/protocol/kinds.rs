@@ -79,7 +79,7 @@ async fn desk(action: Action, limits: Option<palisade::limits::Limits>) -> Clien
         connection: "desk".to_owned(),
         writable: false,
     };
-    let server = PalisadeServer::new(Arc::new(guard.on_finding(action)), options);
+    let server = PalisadeServer::new(Arc::new(guard.with_finding_actions(action)), options);
     let mut client = Client::connect(server);
     client.initialize().await;
     client

@@ -743,6 +743,25 @@ async fn what_cannot_be_looked_at_first_is_refused() {
     }
     let none = of_change(&mut boss, "inspect_change", "abcdefghjk").await;
     assert_eq!(code(&none), "change.unknown");
+    // An entry may be a text, and is one statement; what is refused is proposed anew.
+    let two =
+        json!({"statements": ["DELETE FROM orders WHERE id = 1; DELETE FROM orders WHERE id = 2"]});
+    let unknown = json!({"statements": ["DELETE FROM nothing WHERE id = 1"]});
+    for (arguments, expected, next) in [
+        (two, "syntax.multiple-statements", json!(["propose_change"])),
+        (
+            unknown,
+            "name.unknown-relation",
+            json!(["propose_change", "list_tables"]),
+        ),
+    ] {
+        let refused = boss.call("propose_change", arguments).await;
+        assert_eq!(code(&refused), expected);
+        assert_eq!(refused["structuredContent"]["next_valid_actions"], next);
+    }
+    let plain = json!({"statements": ["DELETE FROM orders WHERE id = 1"]});
+    let proposed = boss.call("propose_change", plain).await;
+    assert_eq!(body(&proposed)["state"], "proposed");
     // A statement that fails takes the whole change back, in a preview too.
     let id = propose(
         &mut boss,

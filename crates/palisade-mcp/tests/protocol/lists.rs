@@ -223,11 +223,19 @@ async fn tools_are_those_of_the_set() {
     );
     for tool in ["list_tables", "run_template", "list_databases"] {
         let call = json!({"name": tool, "arguments": {}});
-        assert_eq!(
-            client.error("tools/call", call).await["code"],
-            -32602,
-            "{tool}"
-        );
+        let error = client.error("tools/call", call).await;
+        assert_eq!(error["code"], -32602, "{tool}");
+        // A model reads of the tools that there are.
+        let told = error["message"].as_str().unwrap();
+        for offered in ["`query`", "`search_objects`", "`describe_table`"] {
+            assert!(told.contains(offered), "{told}");
+        }
+        assert!(!told.contains("list"), "{told}");
+    }
+    // Without `list_tables` it is this tool that lists.
+    for (arguments, count) in [(json!({}), 2), (json!({"kind": "table"}), 1)] {
+        let listed = client.call("search_objects", arguments).await;
+        assert_eq!(listed["structuredContent"]["object_count"], count);
     }
     let refusal = client
         .refused("query", json!({"sql": "SELECT 1 FROM nowhere"}))

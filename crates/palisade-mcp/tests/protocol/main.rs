@@ -417,6 +417,40 @@ async fn bad_arguments_and_tools() {
         .error("tools/call", json!({"name": "shell", "arguments": {}}))
         .await;
     assert_eq!(error["code"], -32602);
+    let told = error["message"].as_str().unwrap();
+    assert!(told.contains("there are `query`, `list_tables`"), "{told}");
+    // What is not offered is not named.
+    assert!(
+        !told.contains("execute") && !told.contains("snapshot"),
+        "{told}"
+    );
+    for (arguments, word) in [
+        (json!({"detail": true}), "`detail` must be one of `names`"),
+        (json!({"kind": 1}), "`kind` must be one of `table`"),
+    ] {
+        let refusal = client.refused("list_tables", arguments).await;
+        let told = refusal["message"].as_str().unwrap();
+        assert!(told.contains(word), "{told}");
+    }
+    // Nothing here has a past.
+    for (arguments, code) in [
+        (json!({"sql": "SELECT 1", "query": "x"}), "request.invalid"),
+        (
+            json!({"sql": "SELECT 1", "as_of": "2026-01-01"}),
+            "history.not-kept",
+        ),
+    ] {
+        let refusal = client.refused("query", arguments).await;
+        assert_eq!(refusal["code"], code);
+        assert!(!refusal.to_string().contains("list_snapshots"), "{refusal}");
+        let names_it = refusal["message"].as_str().unwrap().contains("as_of");
+        assert_eq!(names_it, code == "history.not-kept", "{refusal}");
+    }
+    // Neither a change nor a tool for it is named where there is none.
+    let refusal = client
+        .refused("query", json!({"sql": "DELETE FROM tickets WHERE id = 1"}))
+        .await;
+    assert!(!refusal.to_string().contains("execute"), "{refusal}");
     let error = client
         .error("logging/setLevel", json!({"level": "debug"}))
         .await;
@@ -466,6 +500,20 @@ async fn metadata_shows_what_is_visible() {
         ])
     );
     assert_eq!(table["primary_key"], json!(["id"]));
+    for name in ["\"customers\"", "main.`customers`"] {
+        let quoted = client.call("describe_table", json!({"table": name})).await;
+        assert_eq!(quoted["structuredContent"]["name"], "customers", "{quoted}");
+    }
+    let like = client
+        .call(
+            "list_tables",
+            json!({"pattern": "%cust%", "detail": "names"}),
+        )
+        .await;
+    assert_eq!(
+        like["structuredContent"]["tables"],
+        json!(["main.customers"])
+    );
     let result = client
         .call("describe_table", json!({"table": "main.tickets"}))
         .await;

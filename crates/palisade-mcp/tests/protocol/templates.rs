@@ -50,7 +50,9 @@ fn gate(
         templates: Some(templates.to_owned()),
         ..PolicySources::from_cedar("p.cedar", policies)
     };
-    let firewall = Firewall::builder(backend.catalog().clone(), sources).build();
+    let firewall = Firewall::builder(backend.catalog().clone(), sources)
+        .allow_changes()
+        .build();
     let guard = Guard::new(
         Arc::new(firewall.unwrap()),
         backend,
@@ -135,6 +137,11 @@ async fn templates_are_listed_and_run() {
             "`params`",
         ),
         (
+            json!({"template": "by-owner", "params": [2, "open"]}),
+            "request.invalid",
+            "`params` must be an object with each parameter by its name",
+        ),
+        (
             json!({"template": "by-owner", "sql": "SELECT 1"}),
             "request.invalid",
             "sql",
@@ -142,6 +149,9 @@ async fn templates_are_listed_and_run() {
     ] {
         let refusal = client.refused("run_template", arguments).await;
         assert_eq!(refusal["code"], code, "{refusal}");
+        if code == "parameter.mismatch" {
+            assert_eq!(refusal["next_valid_actions"], json!(["run_template"]));
+        }
         assert!(
             refusal["message"].as_str().unwrap().contains(told),
             "{refusal}"
@@ -153,6 +163,37 @@ async fn templates_are_listed_and_run() {
         .await;
     assert_eq!(refusal["code"], "name.unknown-relation");
     client.stop().await;
+}
+
+/// No tool runs a template that changes data, so that none is told of.
+#[tokio::test]
+async fn a_template_that_changes_data_is_not_listed() {
+    let templates = format!(
+        "{TEMPLATES}\n[[template]]\nname = \"close\"\ndescription = \"Closes one.\"\n\
+         sql = \"UPDATE tickets SET subject = ?1 WHERE id = ?2\"\n\
+         parameters = [{{ name = \"subject\", type = \"text\" }}, {{ name = \"id\", type = \"integer\" }}]\n"
+    );
+    let runs = "permit (principal, action == Action::\"run\", resource);";
+    let changes = "permit (principal, action in [Action::\"select\", Action::\"see\", Action::\"read\", Action::\"write\"], resource);
+        permit (principal, action in [Action::\"update\", Action::\"change\"], resource);";
+    // Whether policy permits the change or not.
+    for policies in [format!("{runs}{changes}"), format!("{runs}{POLICIES}")] {
+        let mut client = Client::connect(serving(&policies, &templates, &Records::default()));
+        client.initialize().await;
+        let listed = client.call("list_templates", json!({})).await;
+        let listed = listed["structuredContent"]["templates"].as_array().unwrap();
+        let names: Vec<&Value> = listed.iter().map(|one| &one["name"]).collect();
+        assert_eq!(names, ["all", "by-owner"]);
+        let run = json!({"template": "close", "params": {"subject": "x", "id": 1}});
+        let refusal = client.refused("run_template", run).await;
+        let code = refusal["code"].as_str().unwrap();
+        assert!(
+            ["statement.not-allowed", "policy.no-permit"].contains(&code),
+            "{refusal}"
+        );
+        assert!(!refusal.to_string().contains("execute"), "{refusal}");
+        client.stop().await;
+    }
 }
 
 const TOOLS: &str = r#"
@@ -220,8 +261,14 @@ async fn a_template_is_a_tool_where_it_says_so() {
             json!({"params": {"owner": "ann", "after": 0}, "sql": "SELECT 1"}),
             "request.invalid",
         ),
+        (json!({"owner": "ann", "after": 0}), "request.invalid"),
+        (json!({"params": ["ann", 0]}), "request.invalid"),
     ] {
         let refusal = client.refused("by_owner", arguments).await;
+        assert_eq!(refusal["next_valid_actions"], json!(["by_owner"]));
+        let told = refusal["message"].as_str().unwrap();
+        let names_parameters = told.contains("`params`, an object with `owner`, `after`");
+        assert_eq!(names_parameters, code == "request.invalid", "{told}");
         assert_eq!(
             (&refusal["code"], &refusal["context"]["tool"]),
             (&json!(code), &json!("by_owner")),

@@ -31,7 +31,7 @@ async fn refused(guard: &Guard, sql: &str) -> Refusal {
 
 /// A change whose rows are blocked is taken back, and the refusal says both.
 async fn blocks<B: Backend>(backend: B, schema: &str) {
-    let guard = still_gate(backend, schema).on_finding(Action::Block);
+    let guard = still_gate(backend, schema).with_finding_actions(Action::Block);
     let quote = match guard.firewall().catalog().dialect() {
         Dialect::Mysql => '`',
         Dialect::Sqlite | Dialect::Postgres => '"',

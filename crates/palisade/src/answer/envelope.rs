@@ -34,6 +34,8 @@ pub struct Envelope {
 #[derive(Debug, Clone, Default)]
 struct Beside {
     affected_rows: Option<u64>,
+    /// Whether they would only change: a preview.
+    is_foreseen: bool,
     duration_ms: Option<u64>,
     as_of: Option<AsOf>,
 }
@@ -81,6 +83,13 @@ impl Envelope {
         self
     }
 
+    /// The same of a change that is not kept: as many rows would change.
+    #[must_use]
+    pub fn with_foreseen_rows(mut self, affected_rows: Option<u64>) -> Self {
+        self.beside.is_foreseen = true;
+        self.with_affected_rows(affected_rows)
+    }
+
     /// Adds as of what it is; none for what was read as it is by now.
     #[must_use]
     pub fn with_as_of(mut self, as_of: Option<AsOf>) -> Self {
@@ -98,6 +107,11 @@ impl Envelope {
     #[must_use]
     pub fn affected_rows(&self) -> Option<u64> {
         self.beside.affected_rows
+    }
+
+    /// Whether the change was only tried.
+    pub(crate) fn is_foreseen(&self) -> bool {
+        self.beside.is_foreseen
     }
 
     /// The answer in it.
@@ -183,6 +197,7 @@ fn serialize_remarks<M: SerializeMap>(answer: &ScannedRows, map: &mut M) -> Resu
 fn serialize_beside<M: SerializeMap>(beside: &Beside, map: &mut M) -> Result<(), M::Error> {
     let Beside {
         affected_rows,
+        is_foreseen: _,
         duration_ms,
         as_of,
     } = beside;

@@ -26,7 +26,11 @@ impl Envelope {
     pub fn table_text(&self) -> String {
         let answer = self.answer().spelled_out();
         let mut text = String::new();
-        write_summary(&mut text, &answer, self.affected_rows());
+        write_summary(
+            &mut text,
+            &answer,
+            (self.affected_rows(), self.is_foreseen()),
+        );
         let mut notes = notes(&answer);
         if let Some(moment) = self.as_of() {
             notes.insert(0, cut(&describe_moment(moment), MAX_NOTE));
@@ -65,11 +69,24 @@ impl Envelope {
 }
 
 /// How many rows there are, what is missing, and how to get it. It holds nothing of the data.
-fn write_summary(text: &mut String, answer: &ScannedRows, affected: Option<u64>) {
+fn write_summary(
+    text: &mut String,
+    answer: &ScannedRows,
+    (affected, is_foreseen): (Option<u64>, bool),
+) {
     if let Some(affected) = affected {
         let rows = if affected == 1 { "row" } else { "rows" };
-        let _ = write!(text, "{affected} {rows} changed (affected_rows).");
-        if answer.columns.is_empty() {
+        let verb = if is_foreseen {
+            "would change"
+        } else {
+            "changed"
+        };
+        let _ = write!(text, "{affected} {rows} {verb} (affected_rows)");
+        text.push_str(match affected {
+            0 => ": no row that you may change meets the conditions.",
+            _ => ".",
+        });
+        if answer.columns.is_empty() || affected == 0 {
             return;
         }
         text.push(' ');

@@ -76,9 +76,11 @@ impl Guard {
             }
             Redemption::Rejected { id } => {
                 run.approval = Some(note(&id, "rejected", None));
-                refuse(format!(
-                    "a person rejected this request ({id}), so it was not run"
-                ))
+                Rejection::new(
+                    Code::ApprovalRejected,
+                    format!("a person rejected this request ({id}), so it was not run"),
+                )
+                .with_policies(demand.policies.clone())
             }
             Redemption::Unavailable(why) => refuse(format!(
                 "this needs a person's approval, and there is no way to ask for one here: {why}"

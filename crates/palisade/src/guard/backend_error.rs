@@ -281,6 +281,14 @@ pub(in crate::guard) fn describe_failure(
     if error.kind == BackendErrorKind::Locked && is_reading {
         return Rejection::from(Code::DatabaseConflict).with_operator_detail(error.detail.clone());
     }
+    if error.kind == BackendErrorKind::AffectedRows {
+        let told = format!(
+            "the statement would change more than {} rows, which is its limit here, so nothing was changed",
+            statement.max_affected()
+        );
+        return Rejection::new(Code::LimitAffectedRows, told)
+            .with_operator_detail(error.detail.clone());
+    }
     match error.kind == BackendErrorKind::Rejected || error.kind == BackendErrorKind::NameNotFound {
         true => {
             let message = describe_fault(error.fault.as_deref(), statement, session);
@@ -360,6 +368,8 @@ fn describe_fault(
     };
     if statement.is_unrestricted() && session.template().is_none() {
         fault.describe_whole(statement.text())
+    } else if fault.is_of_names_alone() && session.template().is_none() {
+        fault.describe_with_message()
     } else if fault.is_of_preparation || !statement.may_fail_over_filters() {
         fault.describe()
     } else {

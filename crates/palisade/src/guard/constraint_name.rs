@@ -5,7 +5,12 @@ use std::collections::BTreeSet;
 use crate::{
     catalog::{Catalog, Relation, RelationKind},
     code::Code,
-    guard::{BackendError, Guard, constraint::ViolatedConstraint},
+    firewall::Firewall,
+    guard::{
+        BackendError, Guard,
+        constraint::{ConstraintKind, ViolatedConstraint},
+    },
+    policy::obligation::ColumnLevel,
     rejection::Rejection,
     rewrite::RewrittenStatement,
     session::Session,
@@ -32,11 +37,58 @@ impl Guard {
             let whole = self.find_whole_tables(tables.iter().copied(), session);
             whole.len() == tables.len()
         };
-        if rejection.code() != Code::DatabaseConstraint || !sessions.iter().all(sees_all) {
+        let is_known = sessions.iter().all(sees_all)
+            || sessions
+                .iter()
+                .all(|session| is_own_column(&firewall, statement, violated, session));
+        if rejection.code() != Code::DatabaseConstraint || !is_known {
             return rejection;
         }
         Rejection::new(Code::DatabaseConstraint, violated.describe())
             .with_operator_detail(error.detail.clone())
+    }
+}
+
+/// Whether a column takes no NULL that `session` sees of the table that the statement itself writes. No hidden row is about it:
+/// the value is missing in the rows that are given.
+fn is_own_column(
+    firewall: &Firewall,
+    statement: &RewrittenStatement,
+    violated: &ViolatedConstraint,
+    session: &Session,
+) -> bool {
+    if violated.kind != ConstraintKind::NotNull || !statement.engine_triggers().is_empty() {
+        return false;
+    }
+    let catalog = firewall.catalog();
+    let dialect = catalog.dialect();
+    let Some(column) = violated
+        .name
+        .as_deref()
+        .and_then(|name| name.rsplit('.').next())
+    else {
+        return false;
+    };
+    let view = firewall.policies().session(session);
+    let sees = |relation: &Relation| {
+        let index = relation.position(&dialect.fold(column)).map(usize::from);
+        let decision = view.relation(relation.id).ok();
+        let decided = index
+            .and_then(|index| Some(decision?.columns.get(index)?.level != ColumnLevel::Hidden));
+        decided == Some(true)
+    };
+    let mut written = catalog.relations().iter().filter(|relation| {
+        let name = relation.database_name();
+        let mut writes = statement.named_writes().iter();
+        writes.any(|(_, table, _)| *table == name)
+    });
+    match (written.next(), written.next()) {
+        (Some(relation), None) => {
+            let table = violated.table.as_ref();
+            table.is_none_or(|table| dialect.fold(table) == dialect.fold(&relation.name))
+                && sees(relation)
+        }
+        (None | Some(_), _) => false,
     }
 }
 

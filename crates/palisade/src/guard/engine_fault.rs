@@ -56,7 +56,7 @@ classes! {
     /// A subquery with more than one row where one is expected.
     ManyRows "a subquery gave more than one row where one value is expected" "Use IN, an aggregate, or LIMIT 1 with ORDER BY.";
     /// No function or operator takes arguments of these types.
-    NoSuchCall "no function or operator takes arguments of these types" "Cast an argument to the type that is meant, for example CAST(x AS text).";
+    NoSuchCall "no function or operator takes arguments of these types" "Cast an argument to the type that is meant: round(x, 2) takes CAST(x AS numeric), and a function of texts CAST(x AS text).";
     /// No operator takes operands of these types.
     NoSuchOperator "no operator takes operands of these types" "Cast one side to the type of the other, or quote a number that is compared with a text.";
     /// No function of this name.
@@ -142,14 +142,7 @@ impl EngineFault {
     /// What an agent may read, if all that the statement reads is the agent's to see: the engine's message, and the part of the
     /// `text` that ran where it points.
     pub(in crate::guard) fn describe_whole(&self, text: &str) -> String {
-        let mut out = self.describe();
-        let message = shorten(&self.message);
-        if !message.is_empty() && detect(self.message.as_bytes(), Sensitivity::default()).is_empty()
-        {
-            out.push_str(" It said: ");
-            out.push_str(spell_out(&message).trim_end_matches('.'));
-            out.push('.');
-        }
+        let mut out = self.describe_with_message();
         let rest: Option<String> = self
             .position
             .map(|position| text.chars().skip(position).take(40).collect());
@@ -162,6 +155,35 @@ impl EngineFault {
             let _ = write!(out, " It points at `{}{more}`.", spell_out(&rest));
         }
         out
+    }
+
+    /// The same with the engine's own message.
+    pub(in crate::guard) fn describe_with_message(&self) -> String {
+        let mut out = self.describe();
+        let message = shorten(&self.message);
+        if !message.is_empty() && detect(self.message.as_bytes(), Sensitivity::default()).is_empty()
+        {
+            out.push_str(" It said: ");
+            out.push_str(spell_out(&message).trim_end_matches('.'));
+            out.push('.');
+        }
+        out
+    }
+
+    /// Whether the engine's message, as it prepared the statement, has nothing but names and types that the statement uses. No filter
+    /// and no mask makes such a mistake: those compare and compute what fits.
+    pub(in crate::guard) fn is_of_names_alone(&self) -> bool {
+        let tells_names = matches!(
+            self.class,
+            FaultClass::NoSuchCall
+                | FaultClass::NoSuchOperator
+                | FaultClass::AmbiguousCall
+                | FaultClass::TypeMismatch
+                | FaultClass::NoSuchCast
+                | FaultClass::NotGrouped
+                | FaultClass::ArgumentCount
+        );
+        self.is_of_preparation && tells_names
     }
 
     /// What follows from the kind of the mistake alone.

@@ -58,7 +58,7 @@ use server_lacks::find_lack;
 use crate::{
     answer::{
         AsOf, Envelope, ExpectedByColumn, ExpectedFindings, Marker, Room, ScanSession, Scanner,
-        Sensitivity, SeverityActions,
+        SeverityActions,
     },
     approval::{Approvals, PendingApproval},
     audit::{ApprovalNote, AuditSink, CandidateNote},
@@ -275,7 +275,7 @@ impl Guard {
 
     /// What becomes of a cell in which a detector finds something, whatever its severity or by it; flagged if not called.
     #[must_use]
-    pub fn on_finding(self, on_finding: impl Into<SeverityActions>) -> Self {
+    pub fn with_finding_actions(self, on_finding: impl Into<SeverityActions>) -> Self {
         Self {
             on_finding: on_finding.into(),
             ..self
@@ -284,19 +284,13 @@ impl Guard {
 
     /// Columns in which findings are no news; none if not called.
     #[must_use]
-    pub fn expect_findings(self, expected: Vec<ExpectedFindings>) -> Self {
+    pub fn with_expected_findings(self, expected: Vec<ExpectedFindings>) -> Self {
         Self { expected, ..self }
-    }
-
-    /// How much of what comes back is reported; balanced if not called.
-    #[must_use]
-    pub fn sensitivity(self, sensitivity: Sensitivity) -> Self {
-        self.scanner(Scanner::with_sensitivity(sensitivity))
     }
 
     /// What cells, and names of columns, are scanned with; the balanced scanner if not called.
     #[must_use]
-    pub fn scanner(self, scanner: Scanner) -> Self {
+    pub fn with_scanner(self, scanner: Scanner) -> Self {
         Self { scanner, ..self }
     }
 

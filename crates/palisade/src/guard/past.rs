@@ -14,7 +14,7 @@ use crate::{
         backend_error::{BackendError, describe_failure, describe_kind},
         reading::{Given, Reading},
     },
-    moment::{print_utc, since_1970},
+    moment::{print_utc, read_moment},
     past::{
         HistoryOrder, KeptLabel, Label, LabelKeeping, LabelStanding, LabelStore, is_snapshot_name,
     },
@@ -232,9 +232,9 @@ impl Guard {
     pub(in crate::guard) fn look_up(&self, as_of: &str) -> Result<(Label, AsOf), Rejection> {
         let kept = self.find_kept(as_of)?;
         let taken_ms = kept.taken_ms;
+        let time = read_moment(as_of).filter(|_| kept.name.as_deref() != Some(as_of));
         let (label, mut told) = self.read_kept(kept)?;
-        told.earlier_by_ms =
-            since_1970(as_of).map(|time| milliseconds(time).saturating_sub(taken_ms));
+        told.earlier_by_ms = time.map(|time| milliseconds(time).saturating_sub(taken_ms));
         Ok((label, told))
     }
 
@@ -242,18 +242,25 @@ impl Guard {
     pub(in crate::guard) fn find_kept(&self, as_of: &str) -> Result<KeptLabel, Rejection> {
         let labels = self.require_labels()?;
         let database = self.database_name();
-        let time = since_1970(as_of);
-        let found = match time {
-            Some(time) => labels.find_label_at(&database, milliseconds(time)),
-            None if is_snapshot_name(as_of) => labels.find_snapshot(&database, as_of),
-            None => {
-                return Err(Rejection::new(
-                    Code::RequestInvalid,
-                    "`as_of` must be the name of a snapshot, or a time as `2026-03-01T12:00:00Z`",
-                ));
-            }
+        let time = read_moment(as_of);
+        let is_name = is_snapshot_name(as_of);
+        if !is_name && time.is_none() {
+            return Err(Rejection::new(
+                Code::RequestInvalid,
+                "`as_of` must be the name of a snapshot, or a time as `2026-03-01T12:00:00Z`",
+            ));
+        }
+        // A name may look like a day.
+        let named = match is_name {
+            true => labels.find_snapshot(&database, as_of),
+            false => Ok(None),
         };
-        let found = found.map_err(Rejection::internal)?;
+        let found = match (named.map_err(Rejection::internal)?, time) {
+            (None, Some(time)) => labels
+                .find_label_at(&database, milliseconds(time))
+                .map_err(Rejection::internal)?,
+            (named, _) => named,
+        };
         found.ok_or_else(|| {
             let told = match time {
                 Some(_) => format!("no moment at or before {as_of} is kept"),

@@ -12,7 +12,7 @@ use crate::{
     did_you_mean, ident,
     policy::obligation::{RelationDecision, Visibility},
     rejection::Rejection,
-    syntax::{decode, encode, is_typographic_quote},
+    syntax::{advise_on_parameter, decode, encode, is_typographic_quote},
 };
 
 impl<'a> Resolver<'a> {
@@ -130,6 +130,14 @@ pub(in crate::resolve) fn unknown_column_of(
     let names = scope.visible_names(qualifier);
     let near = did_you_mean::closest(&name, names.iter().map(String::as_str));
     let Some(qualifier) = qualifier else {
+        let number = name.strip_prefix('$').unwrap_or_default();
+        if dialect == Dialect::Mysql && number.parse::<u16>().is_ok() {
+            let message = format!(
+                "there is no column `{name}`: {}",
+                advise_on_parameter(dialect)
+            );
+            return Rejection::new(Code::NameUnknownColumn, message);
+        }
         // In another case, it is the column.
         let is_column = near.is_some_and(|near| near.to_lowercase() == name.to_lowercase());
         let text = intended_text(ident, &name, dialect).filter(|_| !is_column);

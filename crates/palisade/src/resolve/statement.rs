@@ -43,7 +43,7 @@ pub(crate) struct ResolvedStatement {
     pub(crate) ctes: BTreeSet<String>,
     /// Aliases, folded, by which SQLite may say that it reads derived tables.
     pub(crate) aliases: BTreeSet<String>,
-    /// Words in double quotes that name no column, which SQLite reads as texts.
+    /// Words in double quotes that are read as texts: on SQLite for want of a column, on MySQL and MariaDB beside one.
     pub(crate) quoted_texts: BTreeSet<String>,
     /// Whether the engine reads whole rows of what it joins: SQLite does for a join in parentheses.
     pub(crate) whole_rows: bool,

@@ -1,6 +1,7 @@
 //! Text to exactly one statement, and back: checks before parsing, the parse, canonical printing and
 //! the gate that compares what was printed with what was meant, and fingerprints.
 
+mod advice;
 mod dialect;
 mod explain;
 mod fingerprint;
@@ -18,6 +19,7 @@ mod prescan;
 mod print;
 mod reparse_cache;
 mod role;
+mod row_changes;
 mod stack;
 mod statement_kind;
 mod subscript;
@@ -25,6 +27,7 @@ mod unsupported;
 mod visit;
 mod wording;
 
+pub(crate) use advice::advise_on_parameter;
 pub(crate) use dialect::{ROWS_FROM, is_exclusion, is_hexadecimal};
 pub(crate) use explain::Explain;
 pub use fingerprint::Fingerprint;
@@ -40,6 +43,7 @@ pub(crate) use prescan::{Cursor, Outline, placeholder_name};
 pub(crate) use print::{print_definition, print_stable, read_query};
 pub(crate) use reparse_cache::Readings;
 pub(crate) use role::{Role, TableRole, name_parts, role, table_role};
+pub(crate) use row_changes::changes_rows;
 pub(crate) use stack::with_stack;
 pub(crate) use visit::{
     TreeVisitor, TreeVisitorMut, each_expr, each_expr_mut, each_relation, visit_tree,

@@ -94,6 +94,9 @@ pub(crate) fn parse_any<T>(
     Lexed::read(text.into(), dialect, limits)?.parse(dialect, limits, with)
 }
 
+/// What a block of code begins with where models write Markdown; no statement does.
+const FENCE: &str = "```";
+
 /// A text in tokens, of which nothing has been checked.
 #[derive(Debug)]
 pub(crate) struct Lexed<'t> {
@@ -114,6 +117,12 @@ impl<'t> Lexed<'t> {
     ) -> Result<Self, Rejection> {
         let text = wording.own_text();
         check_size(text, limits)?;
+        if text.trim_start().starts_with(FENCE) {
+            return Err(Rejection::new(
+                Code::SyntaxInvalid,
+                "the text stands in a fence of Markdown (```); send the statement alone",
+            ));
+        }
         let tokens = tokenize(text, dialect)?;
         Ok(Self {
             text,

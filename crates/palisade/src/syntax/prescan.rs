@@ -160,7 +160,10 @@ impl Outline {
                         None => {
                             return Err(Rejection::new(
                                 Code::SyntaxInvalid,
-                                format!("`{text}` is not a placeholder"),
+                                format!(
+                                    "`{text}` is not a placeholder: {}",
+                                    crate::syntax::advise_on_parameter(dialect)
+                                ),
                             ));
                         }
                     }

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 
 use sqlparser::tokenizer::Token;
 
-use crate::syntax::{dialect::Solid, identifier::is_typographic_quote, lexer};
+use crate::syntax::{advice::advise, dialect::Solid, lexer};
 use crate::{
     code::Code::{self, NameSystemRelation, NameVariable, StatementNotAllowed, SyntaxUnsupported},
     dialect::Dialect::{self, Mysql, Postgres, Sqlite},
@@ -272,6 +272,13 @@ pub(crate) const GAPS: &[Gap] = &[
     .with_replacement("write INSERT (a) VALUES (DEFAULT) with one of the table's columns"),
     gap(
         &[Mysql],
+        "count|sum|avg|min|max () filter (",
+        SyntaxUnsupported,
+        "FILTER after an aggregate",
+    )
+    .with_replacement("write SUM(CASE WHEN … THEN x END) or COUNT(CASE WHEN … THEN 1 END)"),
+    gap(
+        &[Mysql],
         "update low_priority ignore",
         SyntaxUnsupported,
         "UPDATE LOW_PRIORITY IGNORE",
@@ -370,7 +377,7 @@ pub(in crate::syntax) fn name_construct(
             may_begin(&words, &signs) && (0..solid.len()).any(|n| begins(&solid, n, &signs))
         });
     match found {
-        None => match advise_on_quotes(&solid, dialect) {
+        None => match advise(&solid, dialect) {
             Some(advice) => {
                 Rejection::new(refusal.code(), format!("{}: {advice}", refusal.message()))
             }
@@ -389,25 +396,6 @@ pub(in crate::syntax) fn name_construct(
             Rejection::new(gap.code, message)
         }
     }
-}
-
-/// What to write in the place of quotation marks that are none to the engine.
-fn advise_on_quotes(solid: &Solid<'_>, dialect: Dialect) -> Option<&'static str> {
-    let mut tokens = (0..solid.len()).filter_map(|n| solid.token(n));
-    tokens.find_map(|token| match &token.token {
-        Token::Word(word)
-            if word.quote_style.is_none() && word.value.contains(is_typographic_quote) =>
-        {
-            Some("typographic quotation marks quote nothing; write texts as 'text'")
-        }
-        Token::Char(c) if is_typographic_quote(*c) => {
-            Some("typographic quotation marks quote nothing; write texts as 'text'")
-        }
-        Token::Char('`') if dialect == Postgres => {
-            Some("backticks quote nothing here; write names bare, or as \"name\"")
-        }
-        _ => None,
-    })
 }
 
 /// Whether it makes or alters a table, which may be permitted where it is read.

@@ -128,7 +128,17 @@ const EDGES_POSTGRES: &[Edges] = &[
             ("10.25", "\"0.00\""),
         ],
     ),
-    ("numeric", "bucket(1000)", &[("-9e131071 - 1", "null")]),
+    (
+        "numeric",
+        "bucket(1000)",
+        &[
+            ("-9e131071 - 1", "null"),
+            // How many places a value has is not shown.
+            ("1105.5", "\"1000\""),
+            ("1177.2500", "\"1000\""),
+            ("-0.001", "\"-1000\""),
+        ],
+    ),
     (
         "double precision",
         "bucket(100)",

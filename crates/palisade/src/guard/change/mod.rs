@@ -121,6 +121,9 @@ pub struct ChangeView {
     /// Whose approval it needs: `required` or `operator`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub approval: Option<String>,
+    /// Who is to approve it, and how, while it waits for that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waits_for: Option<String>,
     /// Who approved or rejected it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decided_by: Option<String>,
@@ -587,7 +590,7 @@ impl Guard {
         Ok((
             run,
             Preview {
-                rows: preview.rows.with_affected_rows(affected),
+                rows: preview.rows.with_foreseen_rows(affected),
                 row_counts: preview.row_counts,
                 counted,
                 lock_held_ms,
@@ -599,6 +602,12 @@ impl Guard {
     /// What is told of a change.
     fn view(&self, record: ChangeRecord, role: Role, session: &Session) -> ChangeView {
         let next_valid_actions = next_actions(&record, role);
+        let waits = record.state == ChangeState::Validated;
+        let level = record.body.approval_level().filter(|_| waits);
+        let waits_for = level.map(|level| {
+            let told = self.wait_for_approval(&record.id, level);
+            told.message().to_owned()
+        });
         let affected_rows = (record.body.preview.as_ref())
             .and_then(|preview| self.show_affected(&record.body, &preview.affected, session));
         let ChangeRecord {
@@ -632,6 +641,7 @@ impl Guard {
                 },
             }),
             approval: body.level,
+            waits_for,
             decided_by,
             affected_rows,
             preview: body.preview.map(|preview| preview.id),

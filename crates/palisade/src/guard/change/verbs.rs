@@ -626,7 +626,7 @@ impl Guard {
         }
     }
 
-    fn wait_for_approval(&self, id: &str, level: ApprovalLevel) -> Rejection {
+    pub(super) fn wait_for_approval(&self, id: &str, level: ApprovalLevel) -> Rejection {
         match level {
             ApprovalLevel::Required => Rejection::new(
                 Code::ApprovalRequired,

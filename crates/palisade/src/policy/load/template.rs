@@ -27,6 +27,8 @@ pub struct Template {
     pub parameters: Vec<TemplateParameter>,
     /// Whether an agent is offered it as a tool of its own.
     pub is_tool: bool,
+    /// Whether its statement changes rows.
+    pub changes_rows: bool,
     /// The statement.
     pub(crate) sql: String,
     /// Whether its placeholders have names.
@@ -272,8 +274,9 @@ impl Entry {
         let sql = self.sql.get_ref();
         let at = |message: String| source.at(self.sql.span(), message);
         let limits = Limits::default();
-        let used = syntax::parse(sql, dialect, &limits, |parsed| {
-            Ok(syntax::placeholders(&parsed))
+        let (used, changes_rows) = syntax::parse(sql, dialect, &limits, |parsed| {
+            let changes_rows = syntax::changes_rows(&parsed.query);
+            Ok((syntax::placeholders(&parsed), changes_rows))
         })
         .map_err(|why| {
             at(format!(
@@ -301,6 +304,7 @@ impl Entry {
                 .map(|p| p.get_ref().clone())
                 .collect(),
             is_tool: self.tool,
+            changes_rows,
             sql: sql.clone(),
             named: !used.is_empty() && used == named,
             place: source.at(self.sql.span(), ""),

@@ -7,17 +7,17 @@
 
 use sqlparser::ast::{
     AccessExpr, Array, ArrayElemTypeDef, CastKind, DataType, Expr, FunctionArg, FunctionArguments,
-    Ident, ObjectName, ObjectNamePart, Subscript, TypedString,
+    Ident, ObjectName, ObjectNamePart, Subscript, TypedString, Value,
 };
 
 use crate::resolve::{
     Resolver,
     expr::ExprContext,
-    refuse_unsupported,
+    refuse_unsupported, refuse_with_replacement,
     scope::{Found, Scope},
 };
 use crate::{
-    catalog::{ColumnId, TypeKind},
+    catalog::{ColumnId, Relation, RelationKind, TypeKind},
     code::Code,
     dialect::Dialect,
     policy::obligation::{ColumnLevel, Mask},
@@ -34,8 +34,13 @@ const POPULATED: [&str; 4] = [
 ];
 
 /// The fields that a value is known to have.
+///
+/// A row without a type of its own has names where it is made, and none behind an array, an aggregate or a function: there the
+/// server has `record`, finds no field in it, and calls a function.
 pub(in crate::resolve) enum Fields {
-    /// It is a row of these.
+    /// It is a row without a type of its own.
+    Untyped(Vec<Field>),
+    /// It is a row of a table's type or of a composite type.
     Row(Vec<Field>),
     /// It is an array of such rows.
     Rows(Vec<Field>),
@@ -57,6 +62,18 @@ impl<'a> Resolver<'a> {
         out: &mut Vec<ColumnId>,
     ) -> Result<(), Rejection> {
         if self.catalog.dialect() != Dialect::Postgres {
+            if let Expr::CompoundFieldAccess {
+                root,
+                access_chain: _,
+            } = expr
+                && let Expr::Value(value) = &**root
+                && matches!(value.value, Value::DoubleQuotedString(_))
+            {
+                return Err(refuse_with_replacement(
+                    "a name in double quotes",
+                    "names bare, or in backticks",
+                ));
+            }
             return Err(refuse_unsupported("field access or a subscript"));
         }
         if self.row_field(expr, at.scope)? {
@@ -107,7 +124,9 @@ impl<'a> Resolver<'a> {
             AccessExpr::Dot(Expr::Identifier(field)) => {
                 let key = self.key(field);
                 let found = match fields {
-                    Some(Fields::Row(fields)) => fields.into_iter().find(|f| f.name == *key),
+                    Some(Fields::Untyped(fields) | Fields::Row(fields)) => {
+                        fields.into_iter().find(|f| f.name == *key)
+                    }
                     Some(Fields::Rows(_)) | None => None,
                 };
                 match found.ok_or_else(|| refuse_unknown_field(field))?.type_name {
@@ -118,7 +137,7 @@ impl<'a> Resolver<'a> {
             AccessExpr::Dot(_) => Err(refuse_unsupported("a field of this form")),
             AccessExpr::Subscript(Subscript::Index { index: _ }) => Ok(match fields {
                 Some(Fields::Rows(fields)) => Some(Fields::Row(fields)),
-                Some(Fields::Row(_)) | None => None,
+                Some(Fields::Untyped(_) | Fields::Row(_)) | None => None,
             }),
             AccessExpr::Subscript(Subscript::Slice {
                 lower_bound: _,
@@ -143,7 +162,11 @@ impl<'a> Resolver<'a> {
         if rest.is_empty() {
             *expr = column;
         } else {
-            **root = column;
+            // `(t.c).f`: without parentheses it would be the column `f` of `t.c`.
+            **root = match rest.first() {
+                Some(AccessExpr::Dot(_)) => Expr::Nested(Box::new(column)),
+                Some(AccessExpr::Subscript(_)) | None => column,
+            };
             access_chain.remove(0);
         }
         Ok(true)
@@ -181,13 +204,22 @@ impl<'a> Resolver<'a> {
         scope: &Scope<'a, '_>,
     ) -> Result<Option<Fields>, Rejection> {
         if let Some(table) = self.named_row(expr, scope) {
-            let row = scope.row_columns(&self.table_key(table));
+            let key = self.table_key(table);
+            let is_typed = match scope.row_relation(&key) {
+                Some(relation) => self.keeps_row_type(relation, &key, scope)?,
+                None => false,
+            };
+            let row = scope.row_columns(&key);
             return Ok(row.map(|columns| {
                 let fields = columns.into_iter().map(|(name, column)| Field {
                     name: name.to_string(),
                     type_name: column.and_then(|id| self.kept_type(id)),
                 });
-                Fields::Row(fields.collect())
+                let fields = fields.collect();
+                match is_typed {
+                    true => Fields::Row(fields),
+                    false => Fields::Untyped(fields),
+                }
             }));
         }
         if let Expr::Nested(inner) = expr {
@@ -259,7 +291,10 @@ impl<'a> Resolver<'a> {
             && self.is_engines_function(&key)
             && let Some(&[row, _]) = read_plain_arguments(args).as_deref()
         {
-            return self.known_fields(row, scope);
+            return Ok(match self.known_fields(row, scope)? {
+                Some(Fields::Row(fields)) => Some(Fields::Row(fields)),
+                Some(Fields::Untyped(_) | Fields::Rows(_)) | None => None,
+            });
         }
         let mut lists = Vec::new();
         for def in self.catalog.functions_named(&key) {
@@ -280,7 +315,7 @@ impl<'a> Resolver<'a> {
                 name: name.clone(),
                 type_name: None,
             });
-            Fields::Row(fields.collect())
+            Fields::Untyped(fields.collect())
         }))
     }
 
@@ -341,6 +376,26 @@ impl<'a> Resolver<'a> {
         }))
     }
 
+    /// Whether a row of `relation`, which FROM calls `key`, has the table's own type where the statement runs. What stands in the
+    /// place of a table with obligations gives rows without a type. An alias may have given the columns other names.
+    fn keeps_row_type(
+        &self,
+        relation: &Relation,
+        key: &str,
+        scope: &Scope<'a, '_>,
+    ) -> Result<bool, Rejection> {
+        if relation.kind != RelationKind::Table
+            || self.visible.relation(relation.id)?.has_obligation()
+        {
+            return Ok(false);
+        }
+        let Some(columns) = scope.row_columns(key) else {
+            return Ok(false);
+        };
+        let named = columns.iter().map(|(name, _)| &**name);
+        Ok(named.eq(relation.columns.iter().map(|column| &*column.key)))
+    }
+
     /// The declared type of a column, where what stands for it is of that type.
     fn kept_type(&self, id: ColumnId) -> Option<String> {
         let decision = self.visible.relation(id.relation).ok()?;
@@ -371,14 +426,16 @@ impl Fields {
     fn into_rows(self) -> Option<Self> {
         match self {
             Self::Row(fields) => Some(Self::Rows(fields)),
-            Self::Rows(_) => None,
+            Self::Untyped(_) | Self::Rows(_) => None,
         }
     }
 
     /// The names, of one row.
     pub(in crate::resolve) fn into_names(self) -> Option<Vec<String>> {
         match self {
-            Self::Row(fields) => Some(fields.into_iter().map(|field| field.name).collect()),
+            Self::Untyped(fields) | Self::Row(fields) => {
+                Some(fields.into_iter().map(|field| field.name).collect())
+            }
             Self::Rows(_) => None,
         }
     }
@@ -390,7 +447,7 @@ fn numbered_fields(count: usize) -> Fields {
         name: format!("f{n}"),
         type_name: None,
     });
-    Fields::Row(fields.collect())
+    Fields::Untyped(fields.collect())
 }
 
 fn refuse_unknown_field(field: &Ident) -> Rejection {
@@ -399,7 +456,8 @@ fn refuse_unknown_field(field: &Ident) -> Rejection {
         Code::SyntaxUnsupported,
         format!(
             "the value before `.{shown}` is not known to be a row with this field. Select the field where the row comes from, \
-             or cast the value to its row type: `(value::type).{shown}`. Write a call as `{shown}(value)`"
+             as in `(array_agg(t.{shown} ORDER BY t.id))[1]`, or cast the value to its row type: `(value::type).{shown}`. Write a call as \
+             `{shown}(value)`"
         ),
     )
 }

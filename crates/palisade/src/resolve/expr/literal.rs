@@ -5,18 +5,34 @@ use sqlparser::{
     tokenizer::Location,
 };
 
-use crate::resolve::{Resolver, refuse_unsupported};
+use crate::resolve::{
+    Resolver, refuse_unsupported,
+    scope::{Found, Scope},
+};
 use crate::{
-    code::Code, dialect::Dialect, rejection::Rejection, syntax::placeholder_name,
+    code::Code,
+    dialect::Dialect,
+    rejection::Rejection,
+    syntax::{advise_on_parameter, placeholder_name},
     value::Placeholder,
 };
 
 impl Resolver<'_> {
     /// A literal as an expression.
-    pub(in crate::resolve) fn literal(&mut self, expr: &mut Expr) -> Result<(), Rejection> {
+    pub(in crate::resolve) fn literal(
+        &mut self,
+        expr: &mut Expr,
+        scope: &Scope<'_, '_>,
+    ) -> Result<(), Rejection> {
         let Expr::Value(ValueWithSpan { value, span }) = expr else {
             return Ok(());
         };
+        // A text to MySQL and MariaDB, and a column to whoever knows other engines.
+        if let Value::DoubleQuotedString(text) = value
+            && let Found::Column(_, _) = scope.find(None, &text.to_lowercase())
+        {
+            self.quoted_texts.insert(text.clone());
+        }
         self.value(value, span.start)?;
         // `0xffffffffffffffff` is -1 on SQLite, which is a sign and a number.
         if let Value::Number(text, long) = value
@@ -90,7 +106,10 @@ impl Resolver<'_> {
                         .ok_or_else(|| {
                             Rejection::new(
                                 Code::SyntaxInvalid,
-                                format!("`{text}` is not a placeholder"),
+                                format!(
+                                    "`{text}` is not a placeholder: {}",
+                                    advise_on_parameter(dialect)
+                                ),
                             )
                         })?;
                 let number = match placeholder {

@@ -22,7 +22,10 @@ use sqlparser::ast::{
 
 use crate::resolve::{
     Resolver,
-    expr::operand_class::{OperandClass, Operands, pair_operands},
+    expr::{
+        operand_class::{OperandClass, Operands, pair_operands},
+        other_engines::{replace_cast_type, replace_date_field},
+    },
     query::{Ctes, select::refuse_spread_row},
     refuse_unsupported, refuse_with_replacement,
     scope::Scope,
@@ -66,7 +69,7 @@ impl<'a> Resolver<'a> {
         self.spend(1)?;
         match expr {
             Expr::Identifier(_) | Expr::CompoundIdentifier(_) => self.column(expr, at, out),
-            Expr::Value(_) => self.literal(expr),
+            Expr::Value(_) => self.literal(expr, at.scope),
             Expr::Nested(inner)
             | Expr::IsFalse(inner)
             | Expr::IsNotFalse(inner)
@@ -131,6 +134,13 @@ impl<'a> Resolver<'a> {
                 self.untag_compared(&mut [&mut **expr, &mut **low, &mut **high], at.scope)
             }
             Expr::BinaryOp { left, op, right } => {
+                if dialect == Dialect::Mysql
+                    && *op == BinaryOperator::StringConcat
+                    && (is_text(left) || is_text(right))
+                {
+                    let what = "`||` beside a text, where it is OR to this engine,";
+                    return Err(refuse_with_replacement(what, "CONCAT(a, b)"));
+                }
                 self.binary_operator(op, &self.operands(left, right, at.scope))?;
                 let truths = [BinaryOperator::And, BinaryOperator::Or, BinaryOperator::Xor];
                 let before = out.len();
@@ -195,11 +205,20 @@ impl<'a> Resolver<'a> {
                         CastKind::DoubleColon | CastKind::TryCast | CastKind::SafeCast,
                         Dialect::Sqlite | Dialect::Postgres | Dialect::Mysql,
                     ) => {
-                        return Err(refuse_unsupported("a cast other than CAST(… AS …)"));
+                        return Err(refuse_with_replacement(
+                            "a cast of this form",
+                            "CAST(x AS type)",
+                        ));
                     }
                 }
                 if format.is_some() {
                     return Err(refuse_unsupported("FORMAT in a cast"));
+                }
+                if dialect == Dialect::Mysql
+                    && let Some(instead) = replace_cast_type(data_type)
+                {
+                    let what = format!("a cast to {data_type}");
+                    return Err(refuse_with_replacement(&what, instead));
                 }
                 let own = self.cast_type(data_type)?;
                 let start = out.len();
@@ -426,6 +445,12 @@ impl<'a> Resolver<'a> {
                 expr,
             } if dialect != Dialect::Sqlite => {
                 date_field(field)?;
+                if dialect == Dialect::Mysql
+                    && let Some(instead) = replace_date_field(field)
+                {
+                    let what = format!("EXTRACT of {field}");
+                    return Err(refuse_with_replacement(&what, instead));
+                }
                 self.special("extract", 2)?;
                 self.walk(expr, at, out)
             }
@@ -690,7 +715,12 @@ impl<'a> Resolver<'a> {
             } => Err(refuse_unsupported("STRUCT")),
             Expr::Named { expr: _, name: _ } => Err(refuse_unsupported("a named expression")),
             Expr::Dictionary(_) | Expr::Map(_) => Err(refuse_unsupported("a map literal")),
-            Expr::Array(_) => Err(refuse_unsupported("an array")),
+            Expr::Array(_) => Err(match dialect {
+                Dialect::Sqlite => refuse_unsupported("an array"),
+                Dialect::Postgres | Dialect::Mysql => {
+                    refuse_with_replacement("`[…]`", "names bare, or in the engine's own quotes")
+                }
+            }),
             Expr::Interval(_) => {
                 let instead = "date(x, '+30 days') or datetime(x, '-1 hour')";
                 Err(refuse_with_replacement("INTERVAL", instead))

@@ -22,9 +22,19 @@ impl Resolver<'_> {
                     self.user_operator(name, operands);
                     Ok(())
                 }
+                // So the server prints the operators of extensions in views.
+                (Dialect::Postgres, [schema, name]) => {
+                    match self.named_operator(schema, name, operands) {
+                        true => Ok(()),
+                        false => Err(Rejection::new(
+                            Code::FunctionUnknown,
+                            format!("there is no operator `{schema}.{name}` of these operands"),
+                        )),
+                    }
+                }
                 (Dialect::Sqlite | Dialect::Postgres | Dialect::Mysql, _) => Err(Rejection::new(
                     Code::FunctionUnknown,
-                    "only operators of pg_catalog can be named by OPERATOR(…)",
+                    "an operator is named by OPERATOR(schema.symbol)",
                 )),
             };
         }
@@ -118,6 +128,21 @@ impl Resolver<'_> {
                 self.access.functions.insert(operator.function.clone());
             }
         }
+    }
+
+    /// Counts the functions of the operators of one schema that operands may choose. False where there is none.
+    fn named_operator(&mut self, schema: &str, symbol: &str, operands: &Operands) -> bool {
+        let mut is_known = false;
+        for operator in self.catalog.operators() {
+            if operator.name == symbol
+                && operator.schema == schema
+                && operands.may_choose(symbol, &operator.left, &operator.right)
+            {
+                self.access.functions.insert(operator.function.clone());
+                is_known = true;
+            }
+        }
+        is_known
     }
 
     /// Counts the functions of operators that only values of the database's own types can choose, if anything in the

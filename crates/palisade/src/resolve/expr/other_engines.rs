@@ -1,4 +1,6 @@
-//! What to write for functions that other engines have. Models and people write those of the engine that they know best.
+//! What to write for functions, types and fields that other engines have. Models and people write those of the engine that they know best.
+
+use sqlparser::ast::{DataType, DateTimeField};
 
 use crate::dialect::Dialect;
 
@@ -20,6 +22,35 @@ pub(crate) fn find_counterpart(name: &str, dialect: Dialect) -> Option<&'static 
         Dialect::Mysql => found.mysql,
     };
     (!text.is_empty()).then_some(text)
+}
+
+/// What MySQL and MariaDB have in a cast in the place of a type that neither takes there
+/// (<https://dev.mysql.com/doc/refman/8.4/en/cast-functions.html#function_cast>).
+pub(in crate::resolve) fn replace_cast_type(data_type: &DataType) -> Option<&'static str> {
+    let name = data_type.to_string().to_ascii_uppercase();
+    match name.split(['(', ' ']).next()? {
+        "TEXT" | "TINYTEXT" | "MEDIUMTEXT" | "LONGTEXT" | "VARCHAR" | "NVARCHAR" | "STRING" => {
+            Some("CAST(x AS CHAR)")
+        }
+        "BIGINT" | "SMALLINT" | "TINYINT" | "MEDIUMINT" | "BOOLEAN" | "BOOL" => {
+            Some("CAST(x AS SIGNED)")
+        }
+        "TIMESTAMP" | "TIMESTAMPTZ" => Some("CAST(x AS DATETIME)"),
+        "BLOB" | "BYTEA" => Some("CAST(x AS BINARY)"),
+        _ => None,
+    }
+}
+
+/// What MySQL and MariaDB have in the place of a field of a date that they do not know.
+pub(in crate::resolve) fn replace_date_field(field: &DateTimeField) -> Option<&'static str> {
+    match field.to_string().to_ascii_uppercase().as_str() {
+        "EPOCH" => Some("UNIX_TIMESTAMP(x)"),
+        "DOW" | "ISODOW" => {
+            Some("DAYOFWEEK(x), of which 1 is Sunday, or WEEKDAY(x), of which 0 is Monday")
+        }
+        "DOY" => Some("DAYOFYEAR(x)"),
+        _ => None,
+    }
 }
 
 const fn counterpart(

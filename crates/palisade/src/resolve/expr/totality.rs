@@ -44,6 +44,8 @@ pub(in crate::resolve) struct PlanFailures {
     pub(in crate::resolve) planned: bool,
     /// Row sources so far: tables, functions, VALUES and the like, wherever they stand.
     pub(in crate::resolve) sources: usize,
+    /// Whether a query inside of the statement takes some of its rows alone: which of them are computed is the plan's choice.
+    pub(in crate::resolve) has_limit_inside: bool,
     rows: RowChoice,
     /// Whether the outermost SELECT is being read, and none inside of it.
     outermost: bool,
@@ -80,7 +82,7 @@ impl PlanFailures {
 
     /// Whether the statement fails or not by what the plan evaluates.
     pub(in crate::resolve) fn depend_on_plan(&self) -> bool {
-        self.planned && self.sources > 1
+        self.planned && (self.sources > 1 || self.has_limit_inside)
     }
 
     /// That an expression which may fail was met.

@@ -193,7 +193,7 @@ impl<'a> Resolver<'a> {
                     is_spread = true;
                     names.extend(fields.into_iter().map(|field| field.name));
                 }
-                Some(Fields::Row(_)) | None => names.push("unnest".to_owned()),
+                Some(Fields::Untyped(_) | Fields::Row(_)) | None => names.push("unnest".to_owned()),
             }
             from.extend(columns);
         }

@@ -94,6 +94,8 @@ impl<'a> Resolver<'a> {
         } = query;
         let position = std::mem::take(&mut self.position);
         let is_derived = std::mem::take(&mut self.is_derived);
+        self.failures.has_limit_inside |=
+            position != Position::Outermost && (limit_clause.is_some() || fetch.is_some());
         if let Some(Fetch {
             with_ties: _,
             percent,

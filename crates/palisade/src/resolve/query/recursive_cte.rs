@@ -5,7 +5,8 @@
 //! others, which are made of such rows.
 
 use sqlparser::ast::{
-    JoinConstraint, JoinOperator, Query, SetExpr, SetOperator, SetQuantifier, TableWithJoins,
+    JoinConstraint, JoinOperator, Query, SetExpr, SetOperator, SetQuantifier, TableFactor,
+    TableWithJoins,
 };
 
 use crate::resolve::{
@@ -202,11 +203,10 @@ fn body_may_end(body: &SetExpr, key: &str, resolver: &Resolver<'_>) -> bool {
         SetExpr::Select(arm) => {
             let reads_itself =
                 |table: &TableWithJoins| relations_named(table, resolver).contains(key);
-            let mut joins = arm.from.iter().flat_map(|table| &table.joins);
             arm.selection.is_some()
                 || arm.having.is_some()
                 || !arm.from.iter().any(reads_itself)
-                || joins.any(|join| may_leave_rows_out(&join.join_operator))
+                || arm.from.iter().any(joins_some)
         }
         SetExpr::Values(_) => true,
         // Refused where they are read.
@@ -216,6 +216,20 @@ fn body_may_end(body: &SetExpr, key: &str, resolver: &Resolver<'_>) -> bool {
         | SetExpr::Merge(_)
         | SetExpr::Table(_) => true,
     }
+}
+
+/// Whether one of the joins, in parentheses or not, leaves rows out.
+fn joins_some(TableWithJoins { relation, joins }: &TableWithJoins) -> bool {
+    let is_inside = |factor: &TableFactor| match factor {
+        TableFactor::NestedJoin {
+            table_with_joins,
+            alias: _,
+        } => joins_some(table_with_joins),
+        _ => false,
+    };
+    let mut beside = joins.iter();
+    is_inside(relation)
+        || beside.any(|join| may_leave_rows_out(&join.join_operator) || is_inside(&join.relation))
 }
 
 /// Whether a join leaves rows of both sides out that do not meet its condition.

@@ -13,7 +13,7 @@ use sqlparser::ast::{
 use crate::resolve::{
     Resolver,
     query::Ctes,
-    refuse_unsupported,
+    refuse_unsupported, refuse_with_replacement,
     scope::{Output, Scope},
 };
 use crate::{
@@ -59,10 +59,11 @@ impl<'a> Resolver<'a> {
             if with_fill.is_some() {
                 return Err(refuse_unsupported("WITH FILL"));
             }
-            let OrderByOptions {
-                sort,
-                nulls_first: _,
-            } = options;
+            let OrderByOptions { sort, nulls_first } = options;
+            if nulls_first.is_some() && self.catalog.dialect() == Dialect::Mysql {
+                let instead = "ORDER BY x IS NULL, x for NULLS LAST, ORDER BY x IS NOT NULL, x for NULLS FIRST";
+                return Err(refuse_with_replacement("NULLS FIRST or LAST", instead));
+            }
             match sort {
                 Some(OrderBySort::Using(operator)) => self.ordering_operator(operator)?,
                 Some(OrderBySort::Asc | OrderBySort::Desc) | None => {}
@@ -278,6 +279,13 @@ pub(in crate::resolve) fn position(expr: &Expr) -> Option<usize> {
 }
 
 fn refuse_number(expr: &Expr) -> Rejection {
+    if let Expr::Value(value) = expr
+        && let Value::DoubleQuotedString(text) = &value.value
+    {
+        let message =
+            format!("`\"{text}\"` is a text here and no name; names stand bare or in backticks");
+        return Rejection::new(Code::SyntaxUnsupported, message);
+    }
     Rejection::new(
         Code::SyntaxUnsupported,
         format!(

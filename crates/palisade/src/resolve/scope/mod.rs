@@ -8,7 +8,7 @@ use sqlparser::ast::Ident;
 
 use crate::resolve::{query::cartesian::Links, scope::source::is_system_column};
 use crate::{
-    catalog::ColumnId,
+    catalog::{ColumnId, Relation},
     dialect::Dialect,
     lineage::{Lineage, TokenLineage},
 };
@@ -227,6 +227,18 @@ impl<'a, 's> Scope<'a, 's> {
         let named = columns.into_iter();
         let named = named.map(|output| (output.name, output.lineage.identity));
         is_row.then(|| named.collect())
+    }
+
+    /// The relation whose rows the nearest source called `qualifier` has.
+    pub(in crate::resolve) fn row_relation(&self, qualifier: &str) -> Option<&'a Relation> {
+        let here = self
+            .sources
+            .iter()
+            .find(|s| s.qualifier.as_deref() == Some(qualifier));
+        match here {
+            Some(source) => source.columns.relation(),
+            None => self.parent?.row_relation(qualifier),
+        }
     }
 
     /// How many sources of the nearest query that has one are called `qualifier`.

@@ -416,14 +416,19 @@ impl MaskWriter<'_> {
 
     /// Exact numbers, which keep their digits behind the point. Those so far below zero that a type may end there are
     /// NULL.
-    fn decimal_bucket(&self, width: i64) -> Expr {
+    fn decimal_bucket(&mut self, width: i64) -> Expr {
         let cut = Self::cut(self.value(), width);
         // The rest itself is no help: of a multiple below zero MariaDB's is a zero below zero.
         let negative = ast::binary(self.value(), BinaryOperator::Lt, ast::parens(cut.clone()));
         let within = ast::binary(self.value(), BinaryOperator::Gt, ast::lowest_decimal());
         let next = ast::binary(cut.clone(), BinaryOperator::Minus, ast::integer(width));
         let below = ast::case(vec![(within, next)], None);
-        ast::case(vec![(negative, below)], Some(cut))
+        let bucket = ast::case(vec![(negative, below)], Some(cut));
+        // PostgreSQL keeps as many places as the value has, where the type does not say how many: they would tell of it.
+        match self.dialect == Dialect::Postgres && !self.column.type_name.contains('(') {
+            true => self.call("round", vec![bucket, ast::integer(0)]),
+            false => bucket,
+        }
     }
 
     /// Floating-point numbers that are all whole, so that nothing is lost by dividing them. Zero is added because

@@ -376,7 +376,7 @@ impl Prepared {
                 .map(|used| 3 * STRING + used.bytes())
                 .sum::<usize>()
             + (self.scan_plan.quoted_texts.iter())
-                .map(|text| 2 * STRING + text.0.len())
+                .map(|text| 2 * STRING + text.text().len())
                 .sum::<usize>()
             + self.engine_reads.bytes(2 * STRING)
             + self
@@ -624,7 +624,12 @@ impl Draft<'_> {
                 quoted_texts: facts
                     .quoted_texts
                     .into_iter()
-                    .map(QuotedText)
+                    .map(match catalog.dialect() {
+                        crate::dialect::Dialect::Mysql => QuotedText::LikeColumn,
+                        crate::dialect::Dialect::Sqlite | crate::dialect::Dialect::Postgres => {
+                            QuotedText::NoColumn
+                        }
+                    })
                     .take(MAX_QUOTED_TEXTS)
                     .collect(),
                 identities,
