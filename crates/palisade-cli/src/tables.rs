@@ -3,7 +3,7 @@
 use palisade::{
     catalog::{Catalog, Relation},
     code::Code,
-    firewall::{VisibleColumn, VisibleForeignKey, VisibleRelation},
+    firewall::{Firewall, VisibleColumn, VisibleForeignKey, VisibleRelation},
     ident,
     policy::row_type,
     rejection::Rejection,
@@ -65,7 +65,7 @@ pub(crate) fn describe(arguments: &DescribeArguments) -> Result<Exit, Failure> {
             Ok(exit)
         }
         Err(rejection) => {
-            let why = explain_absence(catalog, table);
+            let why = explain_absence(&seen.firewall, table);
             let rejection = match (rejection.code(), why) {
                 (Code::NameUnknownRelation, Some(why)) => rejection.with_operator_detail(why),
                 _ => rejection,
@@ -89,7 +89,8 @@ fn describe_row_type(catalog: &Catalog, description: &TableDescription<'_>) -> S
 }
 
 /// Why `table` is not there for a principal though it is in the catalog: for the operator, who asks here.
-fn explain_absence(catalog: &Catalog, table: &str) -> Option<String> {
+fn explain_absence(firewall: &Firewall, table: &str) -> Option<String> {
+    let catalog = firewall.catalog();
     let is_it = |relation: &&Relation| {
         let key = catalog.dialect().fold(table);
         let whole = format!("{}.{}", relation.schema_key, relation.key);
@@ -97,17 +98,21 @@ fn explain_absence(catalog: &Catalog, table: &str) -> Option<String> {
     };
     let relation = catalog.relations().iter().find(is_it)?;
     let uid = &relation.uid;
-    Some(match unreadable::is_unreadable(relation) {
-        true => format!(
+    let unread = firewall.policies().why_unread(relation.id);
+    Some(match (unreadable::is_unreadable(relation), unread) {
+        (true, _) => format!(
             "`{uid}` is a virtual table or belongs to one, and no policy can permit it; let agents read a table or view that holds the same"
         ),
-        false => format!("`{uid}` exists; policies do not show it to this principal"),
+        (false, Some(why)) => format!(
+            "`{uid}` exists, and no statement can read it, since its definition is not understood: {why}"
+        ),
+        (false, None) => format!("`{uid}` exists; policies do not show it to this principal"),
     })
 }
 
 /// What exists for the principal.
 struct Seen {
-    firewall: palisade::firewall::Firewall,
+    firewall: Firewall,
     relations: Result<Vec<VisibleRelation>, Rejection>,
 }
 

@@ -18,10 +18,12 @@ INSERT INTO teams VALUES (1, 'red');
 INSERT INTO people VALUES (1, 'canary-1', 1, 20);
 ";
 
-/// From `a` nothing is kept, from `b` a column of the table, from `c` a row of a table that a key refers to.
+/// From `a` nothing is kept, from `b` a column of the table, from `c` a row of a table that a key refers to, from `d` the column that
+/// takes no NULL.
 const POLICIES: &str = r#"
 permit (principal, action, resource);
 forbid (principal == Agent::"b", action == Action::"read_plain", resource == Column::"SCHEMA.people.age");
+forbid (principal == Agent::"d", action in Action::"read", resource == Column::"SCHEMA.people.email");
 forbid (principal == Agent::"c", action == Action::"see", resource is row::SCHEMA::teams) when { resource.id == 7 };
 "#;
 
@@ -55,9 +57,21 @@ async fn constraints_are_named(guard: &Guard) {
             let told = why.message();
             match who {
                 "a" => assert!(expected.iter().any(|one| told.starts_with(one)), "{told}"),
+                // A column that one sees oneself lacks a value in the row that one gives.
+                _ if told.contains("takes no NULL") => {
+                    assert!(expected.iter().any(|one| told.starts_with(one)), "{told}");
+                }
                 _ => assert_eq!(told, summary, "{sql} {who}"),
             }
         }
+    }
+    for (who, is_named) in [("b", true), ("d", false)] {
+        let session = Session::new(Principal::new("Agent", who));
+        let sql = "INSERT INTO people (id) VALUES (2)";
+        let told = guard.execute(sql, &Params::None, &session).await;
+        let why = told.into_result().unwrap_err().rejection;
+        assert_eq!(why.code(), Code::DatabaseConstraint, "{why:?}");
+        assert_eq!(why.message().contains("email"), is_named, "{why:?}");
     }
 }
 

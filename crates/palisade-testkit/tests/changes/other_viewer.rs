@@ -203,7 +203,8 @@ fn normalise(told: &Value, desk: &Desk) -> String {
         match told {
             Value::Object(all) => {
                 for (key, value) in all {
-                    let is_fresh = ["change", "preview", "id", "compensates"].contains(&&**key)
+                    let is_fresh = ["change", "preview", "id", "compensates", "waits_for"]
+                        .contains(&&**key)
                         || key == "statements" && value.is_string();
                     let is_kind = ["insert", "update", "delete"]
                         .contains(&value.as_str().unwrap_or_default());

@@ -5,10 +5,12 @@
 
 use std::fmt::Write as _;
 
+use crate::access::Usage;
 use crate::answer::{
     AsOf, EmptyReason, Envelope, ScannedRows, TruncationReason,
     line::{write_header, write_row},
     room::NOTE_CHARS,
+    scan_session::Notice,
     spell_out,
 };
 
@@ -171,7 +173,8 @@ fn notes(answer: &ScannedRows) -> Vec<String> {
             finding.detector.id
         ));
     }
-    for notice in &answer.notices {
+    let notices = answer.notices.iter();
+    for notice in notices.filter(|notice| !is_in_list_of_masked(notice, &masked)) {
         let about = match (&notice.column, notice.usage.as_slice()) {
             (None, []) => String::new(),
             (Some(column), []) => format!(" {} ({})", quote(column), notice.count),
@@ -188,6 +191,18 @@ fn notes(answer: &ScannedRows) -> Vec<String> {
         ));
     }
     notes
+}
+
+/// Whether a notice says no more than that a column is masked which the list of them names.
+fn is_in_list_of_masked(notice: &Notice, masked: &[String]) -> bool {
+    let column = notice.column.as_deref().unwrap_or_default();
+    // The list has the names of outputs.
+    let name = column.rsplit('.').next().unwrap_or_default();
+    notice.usage == [Usage::Output.name()]
+        && notice
+            .message
+            .starts_with(&format!("`{column}` is masked:"))
+        && masked.contains(&quote(name))
 }
 
 /// A name in a note: in quotes unless it is a word.
@@ -258,6 +273,33 @@ mod tests {
             }
         }
         Envelope::new(session.finish().unwrap())
+    }
+
+    #[test]
+    fn a_masked_column_that_is_only_shown_is_named_once() {
+        let of = |column: &str, usage: &[Usage], state: &str| Notice {
+            notice: "masked_column",
+            column: Some(column.to_owned()),
+            usage: usage.iter().copied().map(Usage::name).collect(),
+            count: 1,
+            message: format!("`{column}` is {state}: so.").into(),
+        };
+        let masked = ["email".to_owned()];
+        for (notice, is_left_out) in [
+            (of("people.email", &[Usage::Output], "masked"), true),
+            (of("people.email", &[Usage::Output], "tokenised"), false),
+            (of("people.phone", &[Usage::Output], "masked"), false),
+            (
+                of("people.email", &[Usage::Output, Usage::Filter], "masked"),
+                false,
+            ),
+        ] {
+            assert_eq!(
+                is_in_list_of_masked(&notice, &masked),
+                is_left_out,
+                "{notice:?}"
+            );
+        }
     }
 
     #[test]

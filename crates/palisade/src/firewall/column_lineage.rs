@@ -6,6 +6,7 @@ use crate::{
     catalog::{
         Catalog, RelationId, RelationKind, SystemClass, SystemRelation, functions::FunctionDef,
     },
+    code::Code,
     limits::Limits,
     policy::{
         ColumnFlow, WriteDecision,
@@ -34,17 +35,23 @@ pub(in crate::firewall) fn columns(catalog: &Catalog, limits: &Limits) -> Column
                 flow.columns.insert(id, from);
             }
         }
-        if matches!(
-            relation.kind,
-            RelationKind::View | RelationKind::Materialized
-        ) && let Ok(resolved) =
-            resolve::read_view(catalog, &everything, relation, &[relation.id], limits)
-        {
-            let calls = resolved.access.functions().map(str::to_owned);
-            flow.calls.insert(relation.id, calls.collect());
-            for ((id, _), output) in relation.column_ids().zip(&resolved.outputs) {
-                flow.columns
-                    .insert(id, output.lineage.columns.iter().copied().collect());
+        match relation.kind {
+            RelationKind::View | RelationKind::Materialized => {}
+            RelationKind::Table | RelationKind::Virtual | RelationKind::System => continue,
+        }
+        match resolve::read_view(catalog, &everything, relation, &[relation.id], limits) {
+            Ok(resolved) => {
+                let calls = resolved.access.functions().map(str::to_owned);
+                flow.calls.insert(relation.id, calls.collect());
+                for ((id, _), output) in relation.column_ids().zip(&resolved.outputs) {
+                    flow.columns
+                        .insert(id, output.lineage.columns.iter().copied().collect());
+                }
+            }
+            // What the server tells of itself, a policy may permit by name.
+            Err(why) if why.code() == Code::NameSystemRelation => {}
+            Err(why) => {
+                flow.unread.insert(relation.id, why.message().to_owned());
             }
         }
     }

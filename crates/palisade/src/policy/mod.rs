@@ -336,6 +336,12 @@ impl PolicySet {
         &self.loaded.warnings
     }
 
+    /// Why no statement can read a view: its definition is not understood. None of what can be read.
+    #[must_use]
+    pub fn why_unread(&self, view: RelationId) -> Option<&str> {
+        self.loaded.flow.unread.get(&view).map(String::as_str)
+    }
+
     /// The catalog the policies were loaded against.
     #[must_use]
     pub fn catalog(&self) -> &Arc<Catalog> {

@@ -134,6 +134,8 @@ rules! {
         "a view is read with the permits of who asks, so that each of its statements is refused", "permit `call` of the function by its name, or let the view do without it";
     ViewChanged "view-changed" Nothing: "a permit of changes on a view",
         "changes through a view are refused", "permit them on the table";
+    ViewUnread "view-unread" Nothing: "a permit of a view whose definition is not understood",
+        "a view is read by its definition, so that each of its statements is refused", "permit the tables that it reads, or define it otherwise";
     SqliteEstimate "no-estimates" Nothing: "a policy looks at estimates on SQLite",
         "SQLite estimates neither costs nor rows, so that they are never there", "limit rows with `@max_rows`";
 }

@@ -446,6 +446,8 @@ permit (
 );
 "#,
             )]),
+            // It takes a view that is not understood.
+            Self::ViewUnread => None,
             Self::SqliteEstimate => Some(RuleExample {
                 dialect: Dialect::Sqlite,
                 files: &[(

@@ -23,6 +23,8 @@ pub struct ColumnFlow {
     pub columns: BTreeMap<ColumnId, BTreeSet<ColumnId>>,
     /// Ids of the functions that a view calls, those of views below it included.
     pub calls: BTreeMap<RelationId, BTreeSet<String>>,
+    /// Of each view that is not understood, why.
+    pub unread: BTreeMap<RelationId, String>,
 }
 
 /// The flow of these columns, without calls.
