@@ -26,7 +26,8 @@ pub fn since_1970(text: &str) -> Option<Duration> {
 /// As [`since_1970`], of what people write: without the `T` or the `Z`, without seconds, and a day alone for its beginning.
 #[must_use]
 pub fn read_moment(text: &str) -> Option<Duration> {
-    let text = text.trim().trim_end_matches('Z').trim_end();
+    let text = text.trim();
+    let text = text.strip_suffix('Z').unwrap_or(text).trim_end();
     let (date, time) = text.split_once(['T', ' ']).unwrap_or((text, "00:00:00"));
     let seconds = if time.matches(':').count() == 1 {
         ":00"
@@ -143,6 +144,7 @@ mod tests {
             ("2026-03-01", "2026-03-01T00:00:00Z"),
             ("2026-02-30", "none"),
             ("2026-03-01T12:00:00+01:00", "none"),
+            ("2026-03-01T12:00:00ZZ", "none"),
             ("yesterday", "none"),
             ("", "none"),
         ] {

@@ -84,6 +84,9 @@ fn what_may_fail_below_the_answer_fences() {
         "SELECT DISTINCT 1 / t.k FROM leads l JOIN teams t ON t.lead = l.id WHERE l.note = 'x'",
         "SELECT l.id FROM leads l, (VALUES (1 / (1 - 1))) v(x) WHERE l.note = 'x'",
         "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n FROM r WHERE n < 1) SELECT l.id FROM leads l, r WHERE l.note = 'x'",
+        // Of which rows it is computed inside of the statement is the plan's choice.
+        "SELECT (SELECT 1 / (id - 3) FROM leads ORDER BY note LIMIT 1)",
+        "SELECT x FROM (SELECT 1 / (id - 3) AS x FROM leads ORDER BY note FETCH FIRST 1 ROW ONLY) AS l",
     ] {
         assert!(is_fenced(sql), "{sql}");
     }

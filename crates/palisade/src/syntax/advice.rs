@@ -9,12 +9,21 @@ use crate::{
     syntax::{dialect::Solid, identifier::is_typographic_quote},
 };
 
-/// What to write, where a token tells what was meant.
-pub(in crate::syntax) fn advise(solid: &Solid<'_>, dialect: Dialect) -> Option<&'static str> {
-    (0..solid.len()).find_map(|n| advise_at(solid, n, dialect))
+/// What to write, where a token tells what was meant. `message` is the parser's, with the place where it stopped.
+pub(in crate::syntax) fn advise(
+    solid: &Solid<'_>,
+    message: &str,
+    dialect: Dialect,
+) -> Option<&'static str> {
+    (0..solid.len()).find_map(|n| advise_at(solid, n, message, dialect))
 }
 
-fn advise_at(solid: &Solid<'_>, n: usize, dialect: Dialect) -> Option<&'static str> {
+fn advise_at(solid: &Solid<'_>, n: usize, message: &str, dialect: Dialect) -> Option<&'static str> {
+    // Elsewhere these signs may be right.
+    let stops_here = || {
+        let place = solid.token(n).map(|token| token.span.start.to_string());
+        place.is_some_and(|place| !place.is_empty() && message.ends_with(&place))
+    };
     let next = solid.token(n + 1).map(|next| &next.token);
     match &solid.token(n)?.token {
         Token::Word(word)
@@ -35,11 +44,11 @@ fn advise_at(solid: &Solid<'_>, n: usize, dialect: Dialect) -> Option<&'static s
         {
             Some("double quotes make a text here; write names bare, or as `name`")
         }
-        Token::Question if dialect == Dialect::Postgres => Some(advise_on_parameter(dialect)),
-        // `%s` and `%(name)s` of Python, `{name}` of templates, `:name` of ODBC.
-        Token::Mod if next.is_some_and(is_python_parameter) => Some(advise_on_parameter(dialect)),
-        Token::LBrace => Some(advise_on_parameter(dialect)),
-        Token::Colon if matches!(next, Some(Token::Word(_))) => Some(advise_on_parameter(dialect)),
+        // `%s` and `%(name)s` of Python, `{name}` of templates.
+        Token::Mod if next.is_some_and(is_python_parameter) && stops_here() => {
+            Some(advise_on_parameter(dialect))
+        }
+        Token::Question | Token::LBrace if stops_here() => Some(advise_on_parameter(dialect)),
         _ => None,
     }
 }
@@ -90,7 +99,17 @@ mod tests {
             (Dialect::Sqlite, "a = ‘b’", Some("typographic")),
         ] {
             let tokens = tokenize(text, dialect).unwrap_or_else(|error| panic!("{text}: {error}"));
-            let advice = advise(&Solid::new(&tokens), dialect);
+            let solid = Solid::new(&tokens);
+            let signs = [Token::Question, Token::Mod, Token::LBrace];
+            let mut stops = tokens.iter().filter(|token| signs.contains(&token.token));
+            let place = stops.next().map(|token| token.span.start.to_string());
+            let message = format!("found a sign{}", place.unwrap_or_default());
+            assert_eq!(
+                advise(&solid, "elsewhere", dialect).is_some(),
+                told.is_some() && !message.contains("Line"),
+                "{text}"
+            );
+            let advice = advise(&solid, &message, dialect);
             let is_so = match (advice, told) {
                 (Some(advice), Some(told)) => advice.contains(told),
                 (None, None) => true,

@@ -377,7 +377,7 @@ pub(in crate::syntax) fn name_construct(
             may_begin(&words, &signs) && (0..solid.len()).any(|n| begins(&solid, n, &signs))
         });
     match found {
-        None => match advise(&solid, dialect) {
+        None => match advise(&solid, refusal.message(), dialect) {
             Some(advice) => {
                 Rejection::new(refusal.code(), format!("{}: {advice}", refusal.message()))
             }

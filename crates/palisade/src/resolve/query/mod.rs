@@ -94,8 +94,16 @@ impl<'a> Resolver<'a> {
         } = query;
         let position = std::mem::take(&mut self.position);
         let is_derived = std::mem::take(&mut self.is_derived);
-        self.failures.has_limit_inside |=
-            position != Position::Outermost && (limit_clause.is_some() || fetch.is_some());
+        // A view's own query stands inside of whatever reads it.
+        let is_inside = match self.mode {
+            Mode::View { within: _ } => true,
+            Mode::Statement
+            | Mode::Rewritten {
+                sources: _,
+                writes: _,
+            } => position != Position::Outermost,
+        };
+        self.failures.has_limit_inside |= is_inside && (limit_clause.is_some() || fetch.is_some());
         if let Some(Fetch {
             with_ties: _,
             percent,

@@ -229,7 +229,21 @@ fn joins_some(TableWithJoins { relation, joins }: &TableWithJoins) -> bool {
     };
     let mut beside = joins.iter();
     is_inside(relation)
-        || beside.any(|join| may_leave_rows_out(&join.join_operator) || is_inside(&join.relation))
+        || beside.any(|join| {
+            may_leave_rows_out(&join.join_operator)
+                || (is_inner(&join.join_operator) && is_inside(&join.relation))
+        })
+}
+
+/// Whether a join keeps no row that has none beside it.
+fn is_inner(operator: &JoinOperator) -> bool {
+    matches!(
+        operator,
+        JoinOperator::Join(_)
+            | JoinOperator::Inner(_)
+            | JoinOperator::CrossJoin(_)
+            | JoinOperator::StraightJoin(_)
+    )
 }
 
 /// Whether a join leaves rows of both sides out that do not meet its condition.
