@@ -307,6 +307,7 @@ impl Needs {
             let key = (relation.schema.clone(), relation.name.clone());
             self.views.insert(key);
         }
+        self.read_referred(&needed.referred);
         if is_view && !replaced {
             self.grant(relation, probed.columns.iter().map(|c| c.name.clone()));
             if !invoker.contains(&own) {
@@ -346,6 +347,15 @@ impl Needs {
         if !permitted.looked_at.is_empty() {
             let read = self.relations.entry(key).or_default();
             read.extend(permitted.looked_at.iter().cloned());
+        }
+        self.read_referred(&permitted.looked_at_beyond);
+    }
+
+    /// Has what row filters read of tables read to which rows refer.
+    fn read_referred(&mut self, referred: &BTreeMap<(String, String), BTreeSet<String>>) {
+        for (table, columns) in referred {
+            let read = self.relations.entry(table.clone()).or_default();
+            read.extend(columns.iter().cloned());
         }
     }
 
@@ -456,6 +466,41 @@ mod tests {
         let needs = needs(&firewall, &principals, &BTreeSet::new()).unwrap();
         let net = ("d".to_owned(), "net".to_owned());
         assert_eq!(needs.functions, BTreeSet::from([net]));
+    }
+
+    #[test]
+    fn what_decides_about_a_parent_is_needed_for_its_children() {
+        let catalog = palisade_ddl::postgres(
+            "CREATE TABLE orders (id bigint PRIMARY KEY, tenant bigint NOT NULL, title text);
+             CREATE TABLE items (id bigint PRIMARY KEY, order_id bigint REFERENCES orders (id));",
+            "public",
+        )
+        .unwrap();
+        let text = "permit (principal, action, resource);\n\
+                    forbid (principal, action in [Action::\"insert\", Action::\"update\", Action::\"delete\", Action::\"truncate\"], resource == Table::\"public.orders\");\n\
+                    forbid (principal, action in Action::\"read\", resource in Table::\"public.orders\") unless { resource == Column::\"public.orders.title\" };\n\
+                    forbid (principal, action == Action::\"see\", resource is row::public::orders) unless { resource.tenant == 1 };\n";
+        let follows = "forbid (principal, action == Action::\"ACTION\", resource is row::public::items) unless { resource.order_id_is_seen };";
+        for (action, is_writable, needs_key) in [
+            ("see", false, true),
+            ("add", false, false),
+            ("add", true, true),
+        ] {
+            let text = format!("{text}{}", follows.replace("ACTION", action));
+            let sources = PolicySources::from_cedar("p.cedar", text);
+            let builder = Firewall::builder(catalog.clone(), sources);
+            let builder = match is_writable {
+                true => builder.allow_changes(),
+                false => builder,
+            };
+            let firewall = builder.build().unwrap();
+            let principals = BTreeSet::from([Principal::new("Agent", "a")]);
+            let needs = needs(&firewall, &principals, &BTreeSet::new()).unwrap();
+            let orders = &needs.relations[&("public".to_owned(), "orders".to_owned())];
+            let case = format!("{action} {is_writable}: {orders:?}");
+            assert!(orders.contains("tenant"), "{case}");
+            assert_eq!(orders.contains("id"), needs_key, "{case}");
+        }
     }
 
     #[test]

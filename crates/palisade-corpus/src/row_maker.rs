@@ -98,6 +98,12 @@ pub(crate) fn propose(predicate: &Predicate, wanted: bool, relation: &Relation) 
             };
             vec![one(*index, Cell::Text(text))]
         }
+        // Which rows the other table has is not known here.
+        Predicate::RefersToSeen(Operand::Column(index), _) if wanted => {
+            vec![one(*index, usual(*index, relation, 1))]
+        }
+        Predicate::RefersToSeen(Operand::Column(index), _) => vec![one(*index, Cell::Null)],
+        Predicate::RefersToSeen(Operand::Literal(_), _) => Vec::new(),
     };
     found.truncate(MAX_PROPOSALS);
     found

@@ -482,7 +482,8 @@ fn describe_predicate(predicate: &Predicate, relation: &Relation) -> String {
         | Predicate::Has(_)
         | Predicate::Compare(..)
         | Predicate::In(..)
-        | Predicate::Like(..) => false,
+        | Predicate::Like(..)
+        | Predicate::RefersToSeen(..) => false,
     };
     // `neutral` says nothing beside another part.
     let all = |parts: &[Predicate], operator: &str, neutral: bool| {
@@ -548,6 +549,7 @@ fn describe_predicate(predicate: &Predicate, relation: &Relation) -> String {
                 .collect();
             format!("{} like {pattern:?}", name(*index))
         }
+        Predicate::RefersToSeen(operand, _) => format!("the row of {} is seen", side(operand)),
     }
 }
 

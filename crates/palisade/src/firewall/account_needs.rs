@@ -1,15 +1,21 @@
 //! What sessions may do in whatever circumstances they come: for whoever gives an account what it needs for that.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use crate::firewall::{Decision, Firewall, PermittedChange, PolicySet, VisibleRelation};
-use crate::firewall::{session_catalog::ViewCache, statement_cache::StatementCache};
+use crate::firewall::{
+    permitted_changes::name_columns, session_catalog::ViewCache, statement_cache::StatementCache,
+};
 use crate::{
     catalog::{Catalog, RelationId},
     error::Error,
+    policy::obligation::RowFilter,
     rejection::Rejection,
     resolve::{self, Mode},
-    rewrite::SourceCache,
+    rewrite::{SourceCache, columns_referred_to},
     session::{Principal, Session},
     syntax::{self, Parsed},
     value::Params,
@@ -31,6 +37,8 @@ pub struct NeededReads {
     pub replaced: BTreeSet<String>,
     /// The (relation, column) pairs, folded, that the engine reads.
     pub reads: BTreeSet<(String, String)>,
+    /// What row filters read of other tables, to which rows refer: columns by schema and name.
+    pub referred: BTreeMap<(String, String), BTreeSet<String>>,
 }
 
 /// A session in some circumstances.
@@ -166,9 +174,30 @@ impl ProspectSession<'_> {
                     .map(|(uid, _)| uid.clone())
                     .collect(),
                 reads: statement.engine_reads().clone(),
+                referred: self.list_referred(statement.relations())?,
             }),
             Decision::Reject(why) => Err(why),
         })
+    }
+
+    /// What the filters of these relations read of tables to which their rows refer.
+    fn list_referred(
+        &self,
+        relations: &[String],
+    ) -> Result<BTreeMap<(String, String), BTreeSet<String>>, Error> {
+        let view = self.firewall.policies.session(&self.session);
+        let mut columns = BTreeMap::new();
+        for relation in self.catalog().relations() {
+            if !relations.contains(&relation.database_name()) {
+                continue;
+            }
+            let decision = view.relation(relation.id);
+            let decision = decision.map_err(|why| Error::Internal(why.to_string()))?;
+            if let RowFilter::Where(predicate) = &decision.rows {
+                columns_referred_to(predicate, &mut columns);
+            }
+        }
+        Ok(name_columns(&columns, self.catalog()))
     }
 
     fn catalog(&self) -> &Catalog {

@@ -1,13 +1,13 @@
 //! What a session may change: for whoever gives an account no more than that.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::firewall::Firewall;
 use crate::{
-    catalog::{Change, Relation},
+    catalog::{Catalog, Change, Relation, RelationId},
     policy::{WriteDecision, obligation::RowFilter},
     rejection::Rejection,
-    rewrite::{columns_of_condition, keys_read},
+    rewrite::{columns_of_condition, columns_referred_to, keys_read},
     session::Session,
 };
 
@@ -25,6 +25,8 @@ pub struct PermittedChange {
     /// The columns that the firewall's own checks read, in the catalog's order: those of policies on changed rows, and the keys
     /// of dependent rows. The principal may be unable to read them.
     pub looked_at: Vec<String>,
+    /// The columns that those checks read of other tables, to which rows refer: by schema and name.
+    pub looked_at_beyond: BTreeMap<(String, String), BTreeSet<String>>,
 }
 
 impl Firewall {
@@ -56,10 +58,25 @@ impl Firewall {
                 relation,
                 &*session_view.write(relation.id)?,
                 keys,
+                &self.catalog,
             ));
         }
         Ok(found)
     }
+}
+
+/// Columns by the schemas and names of their tables.
+pub(super) fn name_columns(
+    columns: &BTreeMap<RelationId, BTreeSet<u16>>,
+    catalog: &Catalog,
+) -> BTreeMap<(String, String), BTreeSet<String>> {
+    let tables = columns.iter().filter_map(|(id, columns)| {
+        let table = catalog.relation(*id)?;
+        let columns = columns.iter().filter_map(|index| table.column(*index));
+        let columns = columns.map(|column| column.name.to_string()).collect();
+        Some(((table.schema.clone(), table.name.clone()), columns))
+    });
+    tables.collect()
 }
 
 /// What is permitted of `relation`, whose `keys` are read to look for what hangs on its rows.
@@ -67,6 +84,7 @@ fn describe_change(
     relation: &Relation,
     write: &WriteDecision,
     keys: BTreeSet<u16>,
+    catalog: &Catalog,
 ) -> Option<PermittedChange> {
     let columns: Vec<_> = relation.column_ids().collect();
     let names = |wanted: &dyn Fn(u16) -> bool| -> Vec<String> {
@@ -93,7 +111,12 @@ fn describe_change(
     if changes.is_empty() {
         return None;
     }
-    let mut conditions = BTreeSet::new();
+    let (mut conditions, mut beyond) = (BTreeSet::new(), BTreeMap::new());
+    for filter in [&write.change, &write.add] {
+        if let RowFilter::Where(predicate) = filter {
+            columns_referred_to(predicate, &mut beyond);
+        }
+    }
     if changes.contains(&Change::Update) || changes.contains(&Change::Delete) {
         for filter in [&write.change, &write.add] {
             if let RowFilter::Where(predicate) = filter {
@@ -110,6 +133,7 @@ fn describe_change(
             false => Vec::new(),
         },
         looked_at: names(&|index| conditions.contains(&index)),
+        looked_at_beyond: name_columns(&beyond, catalog),
         changes,
     })
 }

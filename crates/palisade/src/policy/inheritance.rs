@@ -12,7 +12,10 @@
 //! reading through the parent. Which descendant a row is stored in is not told apart, so a forbid of one
 //! partition may hide more than its rows, never less.
 
-use std::collections::{BTreeSet, HashMap};
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+};
 
 use crate::catalog::{Catalog, ColumnId, Relation, RelationId};
 use crate::policy::obligation::{
@@ -243,6 +246,9 @@ fn map_columns(predicate: &Predicate, to: &dyn Fn(u16) -> Option<u16>) -> Option
         }
         Predicate::In(subject, literals) => Predicate::In(operand(subject)?, literals.clone()),
         Predicate::Like(index, pieces) => Predicate::Like(to(*index)?, pieces.clone()),
+        Predicate::RefersToSeen(subject, seen) => {
+            Predicate::RefersToSeen(operand(subject)?, Arc::clone(seen))
+        }
     })
 }
 
@@ -256,7 +262,7 @@ mod tests {
         reason = "tests"
     )]
 
-    use std::{cmp::Reverse, sync::Arc};
+    use std::cmp::Reverse;
 
     use super::*;
     use crate::{

@@ -65,6 +65,8 @@ rules! {
         "name the schema in the scope, or leave out what is tagged `elsewhere`";
     CedarWarning "cedar-warning" Nothing: "Cedar's validator finds a policy odd",
         "a policy that never applies, or names that mix alphabets", "the message says what Cedar found";
+    ChildUnfiltered "child-unfiltered" Nothing: "a table shows all of its rows, and refers by a foreign key to rows that are hidden",
+        "lines of hidden orders are shown", "let its rows follow those to which they refer: `unless { resource.order_id_is_seen }`";
     ConstraintTells "constraint-tells" Nothing: "a unique or foreign key may be written by a principal from whom its rows or values are hidden",
         "constraint errors tell of hidden rows", "forbid writing the key, or show the rows";
     DifferentDemands "different-demands" Nothing: "masks, domains, `@max_rows` or `@max_time` of several policies differ",

@@ -32,6 +32,7 @@ CREATE TABLE other.orders (id bigint PRIMARY KEY);
 
 const POSTGRES: &str = "CREATE TABLE public.customers (id bigint PRIMARY KEY, tenant bigint NOT NULL, email text NOT NULL UNIQUE, picture bytea);
 CREATE TABLE public.tickets (id bigint PRIMARY KEY, tenant bigint NOT NULL, body text);
+CREATE TABLE public.notes (id bigint PRIMARY KEY, ticket_id bigint NOT NULL REFERENCES public.tickets (id), text text);
 CREATE VIEW public.open_tickets AS SELECT id, body FROM public.tickets;
 CREATE TABLE public.events (id bigint NOT NULL, year bigint NOT NULL) PARTITION BY LIST (year);
 CREATE TABLE public.events_2026 PARTITION OF public.events FOR VALUES IN (2026);
@@ -69,6 +70,18 @@ forbid (principal, action == Action::"select", resource);
                 "base.cedar",
                 r#"permit (principal, action == Action::"select", resource)
 when { false };
+"#,
+            )]),
+            Self::ChildUnfiltered => base(&[(
+                "base.cedar",
+                r#"permit (principal, action, resource);
+
+forbid (
+  principal,
+  action in [Action::"see", Action::"change", Action::"add"],
+  resource is row::public::tickets
+)
+unless { resource.tenant == 1 };
 "#,
             )]),
             Self::ConstraintTells => base(&[(

@@ -15,6 +15,7 @@ use crate::policy::{
         request::Subject,
         schema,
         schema::PolicyAction,
+        seen_attribute::collect_parents,
     },
     load::annotation::Annotations,
     set::Loaded,
@@ -55,7 +56,18 @@ pub(in crate::policy) fn is_timeless(
     }
     let above = loaded.inheritance.ancestors(&loaded.catalog, relation);
     let below = loaded.inheritance.descendants(&loaded.catalog, relation);
-    for table in std::iter::once(relation).chain(above).chain(below) {
+    let own = std::iter::once(relation).chain(above).chain(below);
+    let own: Vec<&Relation> = own.collect();
+    // Which of their rows are seen may follow from other tables.
+    let parents = own.iter().flat_map(|table| {
+        let parents = collect_parents(&loaded.catalog, table).into_iter();
+        parents.flat_map(|parent| {
+            let above = loaded.inheritance.ancestors(&loaded.catalog, parent);
+            std::iter::once(parent).chain(above)
+        })
+    });
+    let parents: Vec<&Relation> = parents.collect();
+    for table in own.into_iter().chain(parents) {
         for action in [PolicyAction::Select, PolicyAction::Discover] {
             let asked = loaded.timed.contains(&action) && schema::has_entity(table);
             if asked && !is_decided(loaded, subject, action, table)? {

@@ -266,6 +266,15 @@ pub(in crate::rewrite) fn item(dialect: Dialect, expr: Expr, name: &str) -> Sele
 
 /// `schema.name`, or `name` alone.
 pub(in crate::rewrite) fn table(dialect: Dialect, parts: &[&str]) -> TableFactor {
+    table_as(dialect, parts, None)
+}
+
+/// The same, under another name.
+pub(in crate::rewrite) fn table_as(
+    dialect: Dialect,
+    parts: &[&str],
+    name: Option<Ident>,
+) -> TableFactor {
     TableFactor::Table {
         name: ObjectName(
             parts
@@ -273,7 +282,7 @@ pub(in crate::rewrite) fn table(dialect: Dialect, parts: &[&str]) -> TableFactor
                 .map(|part| ObjectNamePart::Identifier(encode(part, dialect)))
                 .collect(),
         ),
-        alias: None,
+        alias: name.map(alias),
         args: None,
         with_hints: Vec::new(),
         version: None,

@@ -33,4 +33,6 @@ pub(crate) use output::columns::{ViewBelow, columns_below};
 pub(crate) use pipeline::rewrite;
 pub(crate) use relation_source::cache::SourceCache;
 pub(crate) use relation_source::mask::type_name as type_of_mask;
-pub(crate) use relation_source::row_filter::columns as columns_of_condition;
+pub(crate) use relation_source::row_filter::{
+    columns as columns_of_condition, columns_referred_to,
+};

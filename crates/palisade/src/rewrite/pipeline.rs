@@ -196,6 +196,10 @@ fn choose_sources<'a>(
         expected.allow_reference(reference, (is_target, text), catalog, &access);
     }
     expected.allow_table_functions(catalog);
+    for write in permit.writes().values() {
+        expected.allow_seen_rows(&write.change, catalog);
+        expected.allow_seen_rows(&write.add, catalog);
+    }
     let has_parameters = !placeholders.is_empty() || !token_parameters.is_empty();
     // Values are looked at of changes alone.
     let (positions, uses) = if targets.is_empty() || !has_parameters {

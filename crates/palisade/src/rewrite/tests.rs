@@ -25,8 +25,7 @@ use crate::rewrite::{
 };
 use crate::{
     catalog::{
-        Catalog, ColumnDef, DefaultValue, Relation, RelationDef, RelationKind, TypeClass, TypeDef,
-        TypeKind,
+        Catalog, ColumnDef, DefaultValue, RelationDef, RelationKind, TypeClass, TypeDef, TypeKind,
     },
     dialect::Dialect,
     limits::Limits,
@@ -34,7 +33,7 @@ use crate::{
         Comparison,
         Comparison::{Equal, GreaterOrEqual, Less, NotEqual},
         DatePart, ExprMask, HashDomain, HashMask, JsonPaths, Literal, Mask, Operand, PatternPiece,
-        Predicate, TokenMask,
+        Predicate, ReferredRows, RowFilter, TokenMask,
     },
     syntax,
     syntax::mask_expr,
@@ -64,7 +63,8 @@ const AT: u16 = 6;
 const NICK: u16 = 7;
 const LABEL: u16 = 8;
 
-pub(super) fn relation(dialect: Dialect) -> Relation {
+/// `items`, and `orders`, to which `id` may refer.
+fn catalog(dialect: Dialect) -> Catalog {
     let text = match dialect {
         Dialect::Sqlite => "TEXT",
         Dialect::Postgres => "character varying(20)",
@@ -91,8 +91,17 @@ pub(super) fn relation(dialect: Dialect) -> Relation {
             column("label", "name", TypeClass::Text, "C"),
         ],
     );
-    let catalog = Catalog::builder(dialect).relation(def).build().unwrap();
-    catalog.relations()[0].clone()
+    let owners = RelationDef::new(
+        "s",
+        "orders",
+        RelationKind::Table,
+        vec![
+            column("number", "bigint", TypeClass::Integer, ""),
+            column("id", "bigint", TypeClass::Integer, ""),
+        ],
+    );
+    let catalog = Catalog::builder(dialect).relation(def).relation(owners);
+    catalog.build().unwrap()
 }
 
 /// The text of a condition, read back.
@@ -117,9 +126,10 @@ fn printed(expr: sqlparser::ast::Expr, dialect: Dialect) -> String {
 }
 
 fn filtered(dialect: Dialect, predicate: &Predicate) -> Result<String, String> {
-    let relation = relation(dialect);
+    let catalog = catalog(dialect);
+    let relation = catalog.find("s", "items").unwrap();
     let mut functions = BTreeSet::new();
-    row_filter::expression(predicate, &relation, dialect, &mut functions)
+    row_filter::expression(predicate, relation, &catalog, &mut functions)
         .map(|expr| printed(expr, dialect))
         .map_err(|why| why.to_string())
 }
@@ -713,4 +723,47 @@ fn tokens_are_shortened_hashes() {
         let sql = masked(dialect, &mask, "text");
         assert!(sql.contains("left(") && sql.contains(", 32)"), "{sql}");
     }
+}
+
+#[test]
+fn a_key_is_looked_up_among_the_rows_that_are_seen() {
+    let referred = |rows| {
+        Arc::new(ReferredRows {
+            table: catalog(Dialect::Sqlite).find("s", "orders").unwrap().id,
+            key: 1,
+            rows,
+        })
+    };
+    let seven = Predicate::Compare(
+        Operand::Column(0),
+        Equal,
+        Operand::Literal(Literal::Integer(7)),
+    );
+    let follows =
+        |operand| Predicate::RefersToSeen(operand, referred(RowFilter::Where(seven.clone())));
+    let of_column = follows(Operand::Column(ID));
+    check(
+        Dialect::Postgres,
+        of_column.clone(),
+        r#"("id" IS NOT NULL) AND ("id" IN (SELECT "palisade_seen"."id" FROM "s"."orders" AS "palisade_seen" WHERE ("palisade_seen"."id" IS NOT NULL) AND ("palisade_seen"."number" = 7)))"#,
+    );
+    // Neither of two negations is left around it.
+    let twice = Predicate::Not(Box::new(Predicate::Not(Box::new(of_column.clone()))));
+    assert_eq!(
+        filtered(Dialect::Mysql, &twice),
+        filtered(Dialect::Mysql, &of_column)
+    );
+    check(
+        Dialect::Mysql,
+        Predicate::Not(Box::new(follows(Operand::Literal(Literal::Integer(3))))),
+        "NOT (3 IN (SELECT `palisade_seen`.`id` FROM `s`.`orders` AS `palisade_seen` WHERE (`palisade_seen`.`id` IS NOT NULL) AND (`palisade_seen`.`number` = 7)))",
+    );
+    check(
+        Dialect::Sqlite,
+        Predicate::RefersToSeen(
+            Operand::Literal(Literal::Text("a".to_owned())),
+            referred(RowFilter::Everything),
+        ),
+        r#"'a' IN (SELECT "palisade_seen"."id" FROM "s"."orders" AS "palisade_seen" WHERE "palisade_seen"."id" IS NOT NULL)"#,
+    );
 }

@@ -1,5 +1,6 @@
 //! Everything that touches Cedar's own interface.
 
+pub(in crate::policy) mod attribute_names;
 pub(in crate::policy) mod attribute_type;
 pub(in crate::policy) mod by_action;
 pub(in crate::policy) mod constant;
@@ -15,3 +16,4 @@ pub(in crate::policy) mod rows_json;
 pub(in crate::policy) mod schema;
 pub(in crate::policy) mod schema_fragment;
 pub(in crate::policy) mod schemas;
+pub(in crate::policy) mod seen_attribute;

@@ -27,12 +27,14 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::policy) struct Untranslatable(pub(in crate::policy) String);
 
-/// The condition under which the residual policy applies to a row of `relation`.
+/// The condition under which the residual policy applies to a row of `relation`; `refers_to_seen` gives what an attribute means that is
+/// no column, if it means anything.
 pub(in crate::policy) fn translate(
     residual: &Policy,
     relation: &Relation,
     ancestors: &BTreeSet<(&'static str, String)>,
     dialect: Dialect,
+    refers_to_seen: &dyn Fn(&str) -> Option<Predicate>,
 ) -> Result<Predicate, Untranslatable> {
     let policy = residual
         .to_pst()
@@ -50,6 +52,7 @@ pub(in crate::policy) fn translate(
         relation,
         dialect,
         ancestors,
+        refers_to_seen,
     };
     let clauses: Result<Vec<_>, _> = body
         .clauses()
@@ -70,6 +73,7 @@ struct Row<'a> {
     dialect: Dialect,
     /// Everything a row of the relation is in, as (type, id).
     ancestors: &'a BTreeSet<(&'static str, String)>,
+    refers_to_seen: &'a dyn Fn(&str) -> Option<Predicate>,
 }
 
 impl Row<'_> {
@@ -119,9 +123,16 @@ impl Row<'_> {
                 // The enum is foreign and open; every other operator lacks a SQL form.
                 _ => Err(refuse()),
             },
-            Expr::GetAttr { .. } => match self.column(expr) {
+            Expr::GetAttr {
+                expr: subject,
+                attr,
+            } => match self.column(expr) {
                 Some((index, AttributeType::Bool)) => Ok(Predicate::Column(index)),
-                Some(_) | None => Err(refuse()),
+                Some(_) => Err(refuse()),
+                None => match subject.as_ref() {
+                    Expr::Var(Var::Resource) => (self.refers_to_seen)(attr).ok_or_else(refuse),
+                    _ => Err(refuse()),
+                },
             },
             Expr::HasAttr {
                 expr: subject,
@@ -131,12 +142,21 @@ impl Row<'_> {
                 else {
                     return Err(refuse());
                 };
-                let index = self.relation.position(&attrs.head).filter(|index| {
-                    let column = self.relation.column(*index);
-                    column.is_some_and(|column| shows_presence(column, self.dialect))
-                        && !may_fail(*index, self.relation, self.dialect)
-                });
-                Ok(Predicate::Has(index.ok_or_else(refuse)?))
+                let Some(index) = self.relation.position(&attrs.head) else {
+                    // It is true or false of every row.
+                    let is_there = (self.refers_to_seen)(&attrs.head).is_some();
+                    return match is_there {
+                        true => Ok(Predicate::Constant(true)),
+                        false => Err(refuse()),
+                    };
+                };
+                let column = self.relation.column(index);
+                let is_shown = column.is_some_and(|column| shows_presence(column, self.dialect))
+                    && !may_fail(index, self.relation, self.dialect);
+                match is_shown {
+                    true => Ok(Predicate::Has(index)),
+                    false => Err(refuse()),
+                }
             }
             Expr::Like {
                 expr: subject,

@@ -12,6 +12,7 @@ use crate::{
             Attribute, HAS_COLUMN, PRINCIPAL_TYPES, ROW_ACTIONS, ROW_NAMESPACE, RowAttribute,
             TAGGED, context, mangle, row_attributes, row_type,
         },
+        seen_attribute::seen_attributes,
     },
 };
 
@@ -50,7 +51,7 @@ pub(in crate::policy) fn rows_json(catalog: &Catalog, relations: &[&Relation]) -
 }
 
 fn row_entity(catalog: &Catalog, relation: &Relation) -> Value {
-    let attributes: Map<String, Value> = row_attributes(catalog, relation)
+    let mut attributes: Map<String, Value> = row_attributes(catalog, relation)
         .map(|(column, shown)| {
             let kind = match shown {
                 RowAttribute::Value(class) => class.json(),
@@ -59,6 +60,8 @@ fn row_entity(catalog: &Catalog, relation: &Relation) -> Value {
             (column.key.to_string(), with_presence(kind, column.nullable))
         })
         .collect();
+    let seen = seen_attributes(catalog, relation).into_iter();
+    attributes.extend(seen.map(|seen| (seen.name, AttributeType::Bool.json())));
     json!({
         "memberOfTypes": ["Table", HAS_COLUMN, TAGGED],
         "shape": { "type": "Record", "attributes": attributes },

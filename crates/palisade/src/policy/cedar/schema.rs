@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, fmt::Write as _};
 use crate::policy::cedar::{
     attribute_type::{AttributeType, attribute_type, shows_presence},
     context_use::{ESTIMATED_COST, ESTIMATED_ROWS, HAS_WHERE, STATEMENT, TIME, USAGE},
+    seen_attribute::seen_attributes,
 };
 use crate::{
     catalog::{Catalog, Column, Relation, RelationKind},
@@ -418,6 +419,11 @@ fn row_entity(out: &mut String, catalog: &Catalog, relation: &Relation) {
                 writeln!(out, "    {name}{optional}: {{}}, // `has` alone: {kind}")
             }
         };
+    }
+    for attribute in seen_attributes(catalog, relation) {
+        let name = string_literal(&attribute.name);
+        let parent = attribute.parent.uid.escape_debug();
+        let _ = writeln!(out, "    {name}: Bool, // of the row of {parent}");
     }
     out.push_str("  };\n");
 }

@@ -1,7 +1,7 @@
 //! Which rows of a relation a principal sees, may change or may add: the row policies, evaluated with
 //! the row unknown.
 
-use std::collections::BTreeSet;
+use std::{cell::RefCell, collections::BTreeSet, sync::Arc};
 
 use cedar_policy::{Effect, EntityTypeName, PartialEntityUid, PartialRequest, PolicyId};
 
@@ -10,13 +10,18 @@ use crate::policy::{
     cedar::{
         entities::{action_uid, resource, row_ancestors},
         failure::Failure,
-        request::Subject,
+        request::{Subject, decide},
         residual::{Untranslatable, translate},
         row_verdict::Rows,
         schema,
         schema::PolicyAction,
+        seen_attribute::find_seen_attribute,
     },
-    obligation::{Predicate, RowFilter},
+    inheritance,
+    obligation::{
+        Caps, ColumnDecision, ColumnLevel, Operand, Predicate, ReferredRows, RelationDecision,
+        RowFilter, Visibility,
+    },
     set::Loaded,
 };
 
@@ -33,8 +38,22 @@ pub(in crate::policy) fn rows(
     relation: &Relation,
     action: PolicyAction,
 ) -> Result<Rows, Failure> {
+    rows_below(loaded, subject, relation, action, 0)
+}
+
+/// How many keys, one after the other, are followed to a row that is seen or not.
+const KEYS: usize = 8;
+
+/// The same, where `below` keys led to `relation`.
+fn rows_below(
+    loaded: &Loaded,
+    subject: &Subject,
+    relation: &Relation,
+    action: PolicyAction,
+    below: usize,
+) -> Result<Rows, Failure> {
     subject.remember_rows(action, relation.id, || {
-        find_rows(loaded, subject, relation, action)
+        find_rows(loaded, subject, relation, action, below)
     })
 }
 
@@ -43,6 +62,7 @@ fn find_rows(
     subject: &Subject,
     relation: &Relation,
     action: PolicyAction,
+    below: usize,
 ) -> Result<Rows, Failure> {
     let row_type: EntityTypeName = schema::row_type(relation).parse().map_err(Failure::new)?;
     let ancestors = row_ancestors(&loaded.catalog, &loaded.tags, relation);
@@ -74,6 +94,8 @@ fn find_rows(
         });
     }
     let mut conditions: Vec<(String, Effect, Result<Predicate, Untranslatable>)> = Vec::new();
+    // Policies about rows to which these refer.
+    let followed = RefCell::new(BTreeSet::new());
     for (ids, effect) in [
         (sort_ids(response.true_permits()), Effect::Permit),
         (sort_ids(response.true_forbids()), Effect::Forbid),
@@ -84,11 +106,123 @@ fn find_rows(
         );
     }
     for residual in response.residual_policies() {
-        let condition = translate(&residual, relation, &ancestors, loaded.catalog.dialect());
+        let condition = translate(
+            &residual,
+            relation,
+            &ancestors,
+            loaded.catalog.dialect(),
+            &|name| {
+                let (meant, by) = refers_to_seen(loaded, subject, relation, name, below)?;
+                followed.borrow_mut().extend(by);
+                Some(meant)
+            },
+        );
         conditions.push((residual.id().to_string(), residual.effect(), condition));
     }
     conditions.sort_by(|left, right| left.0.cmp(&right.0));
-    Ok(combine(loaded, conditions))
+    let mut rows = combine(loaded, conditions);
+    rows.policies.extend(followed.into_inner());
+    Ok(rows)
+}
+
+/// What the attribute `name` of rows of `relation` means, which is no column: that the row to which a key refers is seen.
+///
+/// None if there is no such attribute, or nothing can be said of those rows. The policies are those that decided about them.
+fn refers_to_seen(
+    loaded: &Loaded,
+    subject: &Subject,
+    relation: &Relation,
+    name: &str,
+    below: usize,
+) -> Option<(Predicate, Vec<String>)> {
+    let attribute = find_seen_attribute(&loaded.catalog, relation, name)?;
+    if below >= KEYS {
+        return None;
+    }
+    let (rows, policies) = seen_rows(loaded, subject, attribute.parent, below + 1).ok()?;
+    let meant = match rows {
+        RowFilter::Nothing => Predicate::Constant(false),
+        // None is hidden.
+        RowFilter::Everything => Predicate::Has(attribute.column),
+        rows @ RowFilter::Where(_) => Predicate::RefersToSeen(
+            Operand::Column(attribute.column),
+            Arc::new(ReferredRows {
+                table: attribute.parent.id,
+                key: attribute.key,
+                rows,
+            }),
+        ),
+    };
+    Some((meant, policies))
+}
+
+/// The rows of `relation` that are seen by whoever may select them; none by anybody else.
+fn seen_rows(
+    loaded: &Loaded,
+    subject: &Subject,
+    relation: &Relation,
+    below: usize,
+) -> Result<(RowFilter, Vec<String>), Failure> {
+    let above = loaded.inheritance.ancestors(&loaded.catalog, relation);
+    for table in std::iter::once(relation).chain(above) {
+        let uid = resource("Table", &table.uid)?;
+        let select = decide(loaded, subject, PolicyAction::Select, table, uid)?;
+        if !(schema::has_entity(table) && select.permitted) {
+            return Ok((RowFilter::Nothing, select.policies));
+        }
+    }
+    rows_of_relatives(loaded, subject, relation, PolicyAction::See, below)
+}
+
+/// The rows of `relation` to which `action` applies, with what its relatives say, and the policies that determined them.
+pub(in crate::policy) fn rows_with_relatives(
+    loaded: &Loaded,
+    subject: &Subject,
+    relation: &Relation,
+    action: PolicyAction,
+) -> Result<(RowFilter, Vec<String>), Failure> {
+    rows_of_relatives(loaded, subject, relation, action, 0)
+}
+
+fn rows_of_relatives(
+    loaded: &Loaded,
+    subject: &Subject,
+    relation: &Relation,
+    action: PolicyAction,
+    below: usize,
+) -> Result<(RowFilter, Vec<String>), Failure> {
+    let of = |relation: &Relation, rows, policies: BTreeSet<String>| RelationDecision {
+        visibility: Visibility::Selectable,
+        columns: vec![
+            ColumnDecision {
+                level: ColumnLevel::Plain,
+                policies: Vec::new()
+            };
+            relation.columns.len()
+        ],
+        rows,
+        caps: Caps::default(),
+        policies: policies.into_iter().collect(),
+        message: None,
+        has_hidden_children: false,
+        past: None,
+    };
+    let (catalog, relatives) = (&loaded.catalog, &loaded.inheritance);
+    let own = rows_below(loaded, subject, relation, action, below)?;
+    let mut out = of(relation, own.filter, own.policies);
+    for other in relatives.ancestors(catalog, relation) {
+        let theirs = rows_below(loaded, subject, other, action, below)?;
+        let theirs = of(other, theirs.filter, theirs.policies);
+        inheritance::tighten(&mut out, relation, other, &theirs);
+    }
+    if loaded.policies.forbids(action) {
+        for other in relatives.descendants(catalog, relation) {
+            let theirs = rows_below(loaded, subject, other, action, below)?;
+            let theirs = of(other, theirs.unforbidden, theirs.forbidding);
+            inheritance::tighten(&mut out, relation, other, &theirs);
+        }
+    }
+    Ok((out.rows, out.policies))
 }
 
 fn combine(
@@ -178,9 +312,13 @@ mod tests {
         reason = "tests"
     )]
 
+    use std::sync::Arc;
+
     use crate::{
+        catalog::test_ddl,
         code::Code,
         policy::{
+            ColumnFlow, PolicySet, PolicySources,
             obligation::{Comparison, Literal, Operand, Predicate, RowFilter},
             tests::fixture::{agent, load, relation_id, set, sources},
         },
@@ -356,6 +494,114 @@ mod tests {
             view.relation(relation_id("customers")).unwrap().caps.rows,
             Some(10)
         );
+    }
+
+    const CHILDREN: &str = "
+        CREATE TABLE orders (id bigint PRIMARY KEY, tenant bigint NOT NULL);
+        CREATE TABLE items (id bigint PRIMARY KEY, order_id bigint REFERENCES orders (id));
+        CREATE TABLE notes (id bigint PRIMARY KEY, item_id bigint NOT NULL REFERENCES items (id));
+        CREATE TABLE a (id bigint PRIMARY KEY, b_id bigint);
+        CREATE TABLE b (id bigint PRIMARY KEY, a_id bigint REFERENCES a (id));
+        ALTER TABLE a ADD FOREIGN KEY (b_id) REFERENCES b (id);";
+
+    fn children(policies: &str) -> Result<PolicySet, String> {
+        let catalog = Arc::new(test_ddl::postgres(CHILDREN, "public").unwrap());
+        let sources = PolicySources::from_cedar("p.cedar", policies);
+        let set = PolicySet::load(&sources, &catalog, &ColumnFlow::default());
+        set.map_err(|errors| errors.to_string())
+    }
+
+    fn rows_of_child(policies: &str, table: &str) -> RowFilter {
+        let set = children(policies).unwrap();
+        let view = set.session(&Session::new(Principal::new("Agent", "a")));
+        let id = set.catalog().find("public", table).unwrap().id;
+        view.relation(id).unwrap().rows.clone()
+    }
+
+    const READ: &str = "permit(principal, action in [Action::\"select\", Action::\"see\", Action::\"read\"], resource);\n";
+    const ORDERS: &str = "@id(\"tenant\") forbid(principal, action == Action::\"see\", resource is row::public::orders) unless { resource.tenant == 1 };\n";
+    const ITEMS: &str = "@id(\"items\") forbid(principal, action == Action::\"see\", resource is row::public::items) unless { resource.order_id_is_seen };\n";
+    const NOTES: &str = "@id(\"notes\") forbid(principal, action == Action::\"see\", resource is row::public::notes) unless { resource has item_id_is_seen && resource.item_id_is_seen };\n";
+
+    fn follows(filter: &RowFilter) -> (u16, u16, RowFilter) {
+        let RowFilter::Where(Predicate::And(parts)) = filter else {
+            panic!("{filter:?}");
+        };
+        let Predicate::Not(forbid) = &parts[1] else {
+            panic!("{filter:?}");
+        };
+        let Predicate::Not(condition) = &**forbid else {
+            panic!("{filter:?}");
+        };
+        match &**condition {
+            Predicate::RefersToSeen(Operand::Column(column), referred) => {
+                (*column, referred.key, referred.rows.clone())
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn rows_follow_those_to_which_they_refer() {
+        let orders = rows_of_child(&format!("{READ}{ORDERS}"), "orders");
+        let all = format!("{READ}{ORDERS}{ITEMS}{NOTES}");
+        let items = rows_of_child(&all, "items");
+        assert_eq!(follows(&items), (1, 0, orders));
+        assert_eq!(follows(&rows_of_child(&all, "notes")), (1, 0, items));
+        // The policies about the parent decide about the child.
+        let set = children(&all).unwrap();
+        let view = set.session(&Session::new(Principal::new("Agent", "a")));
+        let notes = set.catalog().find("public", "notes").unwrap().id;
+        let by = &view.relation(notes).unwrap().policies;
+        assert_eq!(*by, ["items", "notes", "p.cedar:1", "tenant"]);
+    }
+
+    #[test]
+    fn a_parent_that_is_seen_whole_or_not_at_all_is_not_looked_up() {
+        let whole = rows_of_child(&format!("{READ}{ITEMS}"), "items");
+        let has = Predicate::Not(Box::new(Predicate::Not(Box::new(Predicate::Has(1)))));
+        let expect = Predicate::And(vec![Predicate::Or(vec![Predicate::Constant(true)]), has]);
+        assert_eq!(whole, RowFilter::Where(expect));
+        for hides in [
+            "forbid(principal, action == Action::\"see\", resource is row::public::orders);",
+            "forbid(principal, action == Action::\"select\", resource == Table::\"public.orders\");",
+        ] {
+            let rows = rows_of_child(&format!("{READ}{ITEMS}{hides}"), "items");
+            assert_eq!(rows, RowFilter::Nothing, "{hides}");
+        }
+    }
+
+    #[test]
+    fn tables_that_follow_each_other_in_a_circle_are_an_error() {
+        let forbid = |table: &str, column: &str| {
+            format!(
+                "forbid(principal, action == Action::\"see\", resource is row::public::{table}) unless {{ resource.{column}_is_seen }};\n"
+            )
+        };
+        let (a, b) = (forbid("a", "b_id"), forbid("b", "a_id"));
+        assert!(children(&format!("{READ}{a}")).is_ok());
+        let errors = children(&format!("{READ}{a}{b}")).unwrap_err();
+        assert!(
+            errors.contains(
+                "p.cedar:2:90: which rows are seen would depend on itself: `public.a` follows `public.b` follows `public.a`"
+            ),
+            "{errors}"
+        );
+        // Of changes it does not depend.
+        let b = b.replace("\"see\"", "\"change\"");
+        assert!(children(&format!("{READ}{a}{b}")).is_ok());
+    }
+
+    #[test]
+    fn a_misspelt_key_is_an_error() {
+        let errors = children(&format!("{READ}{}", ITEMS.replace("_is_seen", "_is_sen")));
+        assert!(errors.unwrap_err().contains("order_id_is_sen"));
+        let negated = ITEMS.replace(
+            "resource.order_id_is_seen",
+            "resource.order_id_is_seen == true",
+        );
+        let errors = children(&format!("{READ}{negated}")).unwrap_err();
+        assert!(errors.contains("has no SQL form"), "{errors}");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! A relation's relatives count as in [`inherit`](crate::policy::inheritance): a change must be permitted of it and
 //! of each ancestor, and forbidden of no descendant, because rows of one are rows of the others.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use crate::policy::{
     cedar::{
@@ -13,9 +13,8 @@ use crate::policy::{
         schema,
         schema::PolicyAction,
     },
-    decide::rows::rows,
-    inheritance,
-    obligation::{Caps, ColumnDecision, ColumnLevel, RelationDecision, RowFilter, Visibility},
+    decide::rows::rows_with_relatives,
+    obligation::{Caps, RowFilter},
     set::Loaded,
 };
 use crate::{
@@ -170,8 +169,10 @@ pub(in crate::policy) fn decision(
         out.columns
             .push(column_write(loaded, subject, relation, &column.key)?);
     }
-    (out.change, out.change_policies) = rows_of(loaded, subject, relation, PolicyAction::Change)?;
-    (out.add, out.add_policies) = rows_of(loaded, subject, relation, PolicyAction::Add)?;
+    (out.change, out.change_policies) =
+        rows_with_relatives(loaded, subject, relation, PolicyAction::Change)?;
+    (out.add, out.add_policies) =
+        rows_with_relatives(loaded, subject, relation, PolicyAction::Add)?;
     Ok(out)
 }
 
@@ -311,45 +312,4 @@ fn column_write(
     out.policies.sort();
     out.policies.dedup();
     Ok(out)
-}
-
-/// The rows of `relation` to which `action` applies, with what its relatives say, and the policies that determined them.
-fn rows_of(
-    loaded: &Loaded,
-    subject: &Subject,
-    relation: &Relation,
-    action: PolicyAction,
-) -> Result<(RowFilter, Vec<String>), Failure> {
-    let of = |relation: &Relation, rows, policies: BTreeSet<String>| RelationDecision {
-        visibility: Visibility::Selectable,
-        columns: vec![
-            ColumnDecision {
-                level: ColumnLevel::Plain,
-                policies: Vec::new()
-            };
-            relation.columns.len()
-        ],
-        rows,
-        caps: Caps::default(),
-        policies: policies.into_iter().collect(),
-        message: None,
-        has_hidden_children: false,
-        past: None,
-    };
-    let own = rows(loaded, subject, relation, action)?;
-    let mut out = of(relation, own.filter, own.policies);
-    let [above, below] = relatives(loaded, relation);
-    for other in above {
-        let theirs = rows(loaded, subject, other, action)?;
-        let theirs = of(other, theirs.filter, theirs.policies);
-        inheritance::tighten(&mut out, relation, other, &theirs);
-    }
-    if loaded.policies.forbids(action) {
-        for other in below {
-            let theirs = rows(loaded, subject, other, action)?;
-            let theirs = of(other, theirs.unforbidden, theirs.forbidding);
-            inheritance::tighten(&mut out, relation, other, &theirs);
-        }
-    }
-    Ok((out.rows, out.policies))
 }

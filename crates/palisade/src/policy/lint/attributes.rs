@@ -18,6 +18,7 @@ use crate::policy::{
         schema,
         schema::PolicyAction,
         schema_fragment,
+        seen_attribute::{find_seen_attribute, seen_attributes},
     },
     load::{
         diagnostic::{PolicyProblem, Source, probably},
@@ -320,12 +321,12 @@ impl Types<'_> {
         if is_there || operator == "." || types.is_empty() {
             return None;
         }
-        let names: BTreeSet<&str> = types.iter().flat_map(|kind| self.names(kind)).collect();
-        let help = match probably(name, names.iter().copied()) {
+        let names: BTreeSet<String> = types.iter().flat_map(|kind| self.names(kind)).collect();
+        let help = match probably(name, names.iter().map(String::as_str)) {
             Some(name) => Some(format!("did you mean `{name}`?")),
             None if names.is_empty() || names.len() > NAMES => None,
             None => {
-                let names: Vec<&str> = names.into_iter().collect();
+                let names: Vec<String> = names.into_iter().collect();
                 Some(format!("there are `{}`", names.join("`, `")))
             }
         };
@@ -404,25 +405,33 @@ impl Types<'_> {
             .and_then(|index| relation.column(index));
         let dialect = self.catalog.dialect();
         match column {
-            None => Found::Nothing,
+            None => match find_seen_attribute(self.catalog, relation, name) {
+                Some(_) => Found::Value,
+                None => Found::Nothing,
+            },
             Some(column) if attribute_type(column, dialect).is_some() => Found::Value,
             Some(column) if shows_presence(column, dialect) => Found::Presence(column),
             Some(column) => Found::Untyped(column),
         }
     }
 
-    fn names(&self, kind: &str) -> Vec<&str> {
+    fn names(&self, kind: &str) -> Vec<String> {
         match self.named.with_row_type(kind) {
             Some(relation) => {
                 let dialect = self.catalog.dialect();
                 let columns = relation.columns.iter();
                 let shown = columns.filter(|column| shows_presence(column, dialect));
-                shown.map(|column| &*column.key).collect()
+                let seen = seen_attributes(self.catalog, relation).into_iter();
+                let seen = seen.map(|attribute| attribute.name);
+                shown
+                    .map(|column| column.key.to_string())
+                    .chain(seen)
+                    .collect()
             }
             None => {
                 let shape = self.declared.get(kind);
                 let names = shape.into_iter().flat_map(|shape| shape.0.keys());
-                names.map(String::as_str).collect()
+                names.cloned().collect()
             }
         }
     }

@@ -24,6 +24,7 @@ pub(in crate::policy) mod statement_attributes;
 pub(in crate::policy) mod system_permits;
 pub(in crate::policy) mod trigger_permits;
 pub(in crate::policy) mod undone_conditions;
+pub(in crate::policy) mod unfiltered_children;
 pub(in crate::policy) mod unread_views;
 pub(in crate::policy) mod unseen_tables;
 pub(in crate::policy) mod view_calls;

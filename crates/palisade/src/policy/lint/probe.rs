@@ -27,8 +27,8 @@ use crate::policy::{
     lint::{
         Lint, UNKNOWN, absent_views::AbsentViews, constraint_oracles::Oracles,
         masked_away::MaskedAway, place, plain_to_others::PlainToOthers, sample::relations_to_try,
-        trigger_permits::TriggerPermits, unread_views::UnreadViews, unseen_tables::UnseenTables,
-        view_calls::ViewCalls, warn,
+        trigger_permits::TriggerPermits, unfiltered_children::UnfilteredChildren,
+        unread_views::UnreadViews, unseen_tables::UnseenTables, view_calls::ViewCalls, warn,
     },
     load::{diagnostic::PolicyProblem, source::Origins},
     obligation::{Caps, ColumnDecision, ColumnLevel, HashDomain, Mask, RowFilter, Visibility},
@@ -132,6 +132,8 @@ pub(in crate::policy) fn check(
                         findings.absent_views.look(loaded, &subject, relation, by);
                         findings.view_calls.look(loaded, &subject, relation, by);
                         findings.unread_views.look(loaded, relation, by);
+                        let children = &mut findings.unfiltered_children;
+                        children.look(loaded, &subject, relation, &rows);
                     }
                 }
                 Err(failure) => findings.note_failure(failure, &subject),
@@ -185,6 +187,8 @@ struct Findings {
     absent_views: AbsentViews,
     /// Views that call what is not permitted.
     view_calls: ViewCalls,
+    /// Tables that show all rows and refer to hidden ones.
+    unfiltered_children: UnfilteredChildren,
     /// Views that no statement can read.
     unread_views: UnreadViews,
     /// Tables that are selected, by whether rows of them are seen.
@@ -538,6 +542,7 @@ impl Findings {
         self.plain_to_others.report(origins, warnings);
         self.absent_views.report(origins, warnings);
         self.view_calls.report(origins, warnings);
+        self.unfiltered_children.report(origins, warnings);
         self.unread_views.report(origins, warnings);
         self.unseen_tables.report(origins, warnings);
     }

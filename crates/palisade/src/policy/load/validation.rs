@@ -15,12 +15,14 @@ use crate::catalog::{Catalog, Relation, RelationKind};
 use crate::dialect::Dialect;
 use crate::policy::{
     cedar::{
+        attribute_names::attribute_names,
         attribute_type::{AttributeType, attribute_type, shows_presence},
         by_action::covers,
         failure::Failure,
         named_relations::NamedRelations,
         schema::{PolicyAction, ROW_ACTIONS, ROW_NAMESPACE, row_type},
         schemas::Schemas,
+        seen_attribute::find_seen_attribute,
     },
     lint::{attributes, entity_ids::OF_VIRTUAL},
     load::{
@@ -126,8 +128,7 @@ impl<'a> Validation<'a> {
         let Some(json) = json else {
             return self.named.all.clone();
         };
-        let mut attributes = BTreeSet::new();
-        collect_attributes(json, &mut attributes);
+        let attributes = attribute_names(json);
         let mut out: Vec<&'a Relation> = self.named.mentioned_in(json);
         let of_rows = ROW_ACTIONS.iter().any(|action| covers(policy, *action));
         let is_pinned = match policy.resource_constraint() {
@@ -158,7 +159,11 @@ impl<'a> Validation<'a> {
     ) -> Vec<Option<(Option<AttributeType>, bool)>> {
         let dialect = self.catalog.dialect();
         let column = |name: &String| {
-            let column = relation.column(relation.position(name)?)?;
+            let Some(index) = relation.position(name) else {
+                let seen = find_seen_attribute(self.catalog, relation, name);
+                return seen.map(|_| (Some(AttributeType::Bool), false));
+            };
+            let column = relation.column(index)?;
             let kind = attribute_type(column, dialect);
             (relation.system.is_none() && (kind.is_some() || shows_presence(column, dialect)))
                 .then_some((kind, column.nullable))
@@ -257,29 +262,6 @@ fn validate(
     let policies = PolicySet::from_policies(policies).map_err(Failure::new)?;
     let result = Validator::new(schema).validate(&policies, ValidationMode::Strict);
     Ok((policies, result))
-}
-
-/// The attributes that a policy looks at.
-fn collect_attributes(json: &Value, out: &mut BTreeSet<String>) {
-    match json {
-        Value::Object(fields) => {
-            match fields.get("attr") {
-                Some(Value::String(name)) => {
-                    out.insert(name.clone());
-                }
-                Some(Value::Array(names)) => {
-                    let names = names.iter().filter_map(Value::as_str);
-                    out.extend(names.map(str::to_owned));
-                }
-                Some(_) | None => {}
-            }
-            fields
-                .values()
-                .for_each(|field| collect_attributes(field, out));
-        }
-        Value::Array(items) => items.iter().for_each(|item| collect_attributes(item, out)),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
-    }
 }
 
 /// What to write where a policy's scope asks for a group as if it were an action: nothing is ever asked about the group.

@@ -10,7 +10,9 @@ use std::sync::Arc;
 pub use caps::Caps;
 pub use json_paths::{JsonPaths, ShownValue};
 pub use mask::{DatePart, ExprMask, HashDomain, HashMask, Mask, TokenMask};
-pub use predicate::{Comparison, Literal, Operand, PatternPiece, Predicate, RowFilter};
+pub use predicate::{
+    Comparison, Literal, Operand, PatternPiece, Predicate, ReferredRows, RowFilter,
+};
 
 use crate::{code::Code, past::Label, token::TokenKeys};
 

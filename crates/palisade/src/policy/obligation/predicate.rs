@@ -1,5 +1,9 @@
 //! Which rows: a condition over one row, compiled from Cedar.
 
+use std::sync::Arc;
+
+use crate::catalog::RelationId;
+
 /// Which rows a principal sees of a relation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RowFilter {
@@ -35,6 +39,19 @@ pub enum Predicate {
     In(Operand, Vec<Literal>),
     /// A bytewise pattern match of the text of a column: literal pieces with `*` between them.
     Like(u16, Vec<PatternPiece>),
+    /// The operand refers to a row of another table, and that row is seen; false where there is no such row.
+    RefersToSeen(Operand, Arc<ReferredRows>),
+}
+
+/// The rows of a table to which others refer, and which of them are seen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReferredRows {
+    /// The table.
+    pub table: RelationId,
+    /// The column of it that is referred to, by position.
+    pub key: u16,
+    /// Which of its rows are seen.
+    pub rows: RowFilter,
 }
 
 /// A side of a comparison.

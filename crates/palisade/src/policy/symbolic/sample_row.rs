@@ -10,6 +10,7 @@ use crate::policy::{
         attribute_type::{AttributeType, attribute_type, shows_presence},
         entities::{resource, row_ancestors},
         schema,
+        seen_attribute::seen_attributes,
     },
     set::Loaded,
 };
@@ -40,6 +41,10 @@ impl Sample {
             if let Some(value) = self.value(column, loaded)? {
                 attributes.insert(column.key.to_string(), value);
             }
+        }
+        for attribute in seen_attributes(&loaded.catalog, relation) {
+            let value = RestrictedExpression::new_bool(self == Self::First);
+            attributes.insert(attribute.name, value);
         }
         // What it is in beyond these follows from the table.
         let above = row_ancestors(&loaded.catalog, &loaded.tags, relation).into_iter();

@@ -317,6 +317,7 @@ fn truth(predicate: &Predicate, row: &[Cell]) -> Truth {
             Cell::Null => None,
             Cell::Value(other) => panic!("{other:?} is no text"),
         },
+        Predicate::RefersToSeen(_, _) => panic!("these tables refer to no others"),
     }
 }
 

@@ -81,7 +81,8 @@ fn collect(predicate: &Predicate, negated: bool, out: &mut Vec<Term>) {
             | Predicate::Has(_)
             | Predicate::Compare(_, _, _)
             | Predicate::In(_, _)
-            | Predicate::Like(_, _),
+            | Predicate::Like(_, _)
+            | Predicate::RefersToSeen(_, _),
             _,
         ) => out.push(Term {
             predicate: predicate.clone(),

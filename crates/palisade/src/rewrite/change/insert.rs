@@ -6,10 +6,12 @@ use std::{
 };
 
 use sqlparser::ast::{
-    DoUpdate, Expr, Insert, OnConflict, OnConflictAction, OnInsert, SetExpr, TableFactor, Values,
+    BinaryOperator, DoUpdate, Expr, Insert, OnConflict, OnConflictAction, OnInsert, SetExpr,
+    TableFactor, Values,
 };
 
 use crate::rewrite::{
+    ast,
     change::{
         ChangeRewriter, determinism,
         new_row::{converted::StoredValue, fold::Folded},
@@ -68,12 +70,20 @@ impl ChangeRewriter<'_> {
         if proposed_rows::proposed_rows(insert).is_none() {
             self.require_free_conflicts(insert, relation, write, seen, reads, functions)?;
         }
-        if !predicates.is_empty()
-            && let Some((admission, precheck)) =
-                self.admit(insert, relation, &predicates, functions)?
-        {
-            obligations.admission = Some(admission);
-            violations.push(precheck);
+        if !predicates.is_empty() {
+            match self.admit(insert, relation, &predicates, functions)? {
+                Admitted::Known => {}
+                Admitted::If(conditions) => {
+                    let admitted = self.print_conditions(&conditions, relation, functions)?;
+                    violations.push(ViolationQuery::Values {
+                        admitted: Box::new(admitted),
+                    });
+                }
+                Admitted::Within(admission, precheck) => {
+                    obligations.admission = Some(*admission);
+                    violations.push(precheck);
+                }
+            }
         }
         match self.target.on_conflict {
             Conflict::DoNothing => Ok(violations),
@@ -271,6 +281,24 @@ impl ChangeRewriter<'_> {
             .any(|changed| read.found.contains(&changed))
     }
 
+    /// All of `conditions`, which look at no column of `relation`.
+    fn print_conditions(
+        &self,
+        conditions: &[Predicate],
+        relation: &Relation,
+        functions: &mut BTreeSet<String>,
+    ) -> Result<Expr, Rejection> {
+        let mut all: Vec<Expr> = Vec::with_capacity(conditions.len());
+        for condition in conditions {
+            let condition = row_filter::expression(condition, relation, self.catalog, functions)?;
+            // Several rows may refer to one.
+            if !all.contains(&condition) {
+                all.push(condition);
+            }
+        }
+        Ok(ast::join_by(all, &BinaryOperator::And, true))
+    }
+
     /// Checks that the rows of an INSERT satisfy `predicates`; or what makes those of a query do.
     fn admit(
         &self,
@@ -278,7 +306,7 @@ impl ChangeRewriter<'_> {
         relation: &Relation,
         predicates: &[&Predicate],
         functions: &mut BTreeSet<String>,
-    ) -> Result<Option<(Admission, ViolationQuery)>, Rejection> {
+    ) -> Result<Admitted, Rejection> {
         let columns: Option<Vec<(u16, &Column)>> = insert
             .columns
             .iter()
@@ -292,8 +320,8 @@ impl ChangeRewriter<'_> {
         let Some(source) = &insert.source else {
             let mut row = self.assigned_values(&insert.assignments, Change::Insert, relation);
             row.extend(self.omitted_values(&looked, |index| row.contains_key(&index), relation));
-            self.admit_row(&row, relation, predicates, &looked)?;
-            return Ok(None);
+            let left = self.admit_row(&row, relation, predicates, &looked)?;
+            return Ok(Admitted::if_all(left));
         };
         let is_given = |index| columns.iter().any(|(known, _)| *known == index);
         let omitted = self.omitted_values(&looked, is_given, relation);
@@ -303,6 +331,7 @@ impl ChangeRewriter<'_> {
             rows,
         }) = &*source.body
         {
+            let mut left = Vec::new();
             for values in rows {
                 let mut row = omitted.clone();
                 let given = columns.iter().zip(&values.content);
@@ -314,9 +343,9 @@ impl ChangeRewriter<'_> {
                     };
                     (*index, stored)
                 }));
-                self.admit_row(&row, relation, predicates, &looked)?;
+                left.append(&mut self.admit_row(&row, relation, predicates, &looked)?);
             }
-            return Ok(None);
+            return Ok(Admitted::if_all(left));
         }
         let mut left = Vec::with_capacity(predicates.len());
         for predicate in predicates {
@@ -331,39 +360,67 @@ impl ChangeRewriter<'_> {
             }
         }
         if left.is_empty() {
-            return Ok(None);
+            return Ok(Admitted::Known);
         }
         let left: Vec<&Predicate> = left.iter().collect();
         // With IGNORE, a value that does not fit is stored as another.
         if !insert.ignore && self.gives_admitted(source, relation, &columns, &left, &looked) {
-            return Ok(None);
+            return Ok(Admitted::Known);
         }
-        let frame = self.frame(insert, relation, &columns, &left, functions)?;
-        Ok(Some(frame))
+        let (admission, precheck) = self.frame(insert, relation, &columns, &left, functions)?;
+        Ok(Admitted::Within(Box::new(admission), precheck))
     }
 
+    /// Checks that a row satisfies `predicates`. Gives what only the database knows: conditions without a column of the row.
     pub(in crate::rewrite) fn admit_row(
         &self,
         row: &BTreeMap<u16, StoredValue>,
         relation: &Relation,
         predicates: &[&Predicate],
         looked: &BTreeSet<u16>,
-    ) -> Result<(), Rejection> {
+    ) -> Result<Vec<Predicate>, Rejection> {
         for index in looked {
             if !row.contains_key(index) {
                 return Err(unassigned_column(relation, *index));
             }
         }
+        let mut left = Vec::new();
         for predicate in predicates {
             match fold_with_row(predicate, row, relation)? {
                 Folded::Known(Some(true)) => {}
                 Folded::Known(Some(false) | None) => {
                     return Err(not_admitted("a row would be outside of what policy admits"));
                 }
-                Folded::Rest(_) => return Err(undecided_row(relation, None)),
+                Folded::Rest(rest) => {
+                    let mut open = BTreeSet::new();
+                    row_filter::columns(&rest, &mut open);
+                    if !open.is_empty() {
+                        return Err(undecided_row(relation, None));
+                    }
+                    left.push(rest);
+                }
             }
         }
-        Ok(())
+        Ok(left)
+    }
+}
+
+/// Whether policy admits the rows of an INSERT.
+enum Admitted {
+    /// It does.
+    Known,
+    /// If these hold, which look at no column of the rows.
+    If(Vec<Predicate>),
+    /// Those of its query that a condition around it leaves; there must be no others.
+    Within(Box<Admission>, ViolationQuery),
+}
+
+impl Admitted {
+    fn if_all(conditions: Vec<Predicate>) -> Self {
+        match conditions.is_empty() {
+            true => Self::Known,
+            false => Self::If(conditions),
+        }
     }
 }
 

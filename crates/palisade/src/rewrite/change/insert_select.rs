@@ -69,7 +69,7 @@ impl ChangeRewriter<'_> {
             ..relation.clone()
         };
         for predicate in predicates {
-            let condition = row_filter::expression(predicate, &given, dialect, functions)?;
+            let condition = row_filter::expression(predicate, &given, self.catalog, functions)?;
             frame.conditions.push(condition);
         }
         let mut outer = Vec::with_capacity(columns.len());

@@ -1,10 +1,10 @@
 //! The write filter around a change's own conditions: which one, how it stands there, and putting it there.
 
-use std::{collections::BTreeSet, ops::ControlFlow, sync::Arc};
+use std::{collections::BTreeSet, sync::Arc};
 
 use sqlparser::ast::{
-    BinaryOperator, Delete, DoUpdate, Expr, FromTable, Ident, OnConflict, OnConflictAction,
-    OnInsert, SetExpr, Statement, TableFactor, TableWithJoins, Update,
+    BinaryOperator, Delete, DoUpdate, Expr, FromTable, OnConflict, OnConflictAction, OnInsert,
+    SetExpr, Statement, TableFactor, TableWithJoins, Update,
 };
 
 use crate::rewrite::{
@@ -14,7 +14,10 @@ use crate::rewrite::{
         write_filter_cache::{FilterKey, FilterParts, PrintedFilter},
     },
     refusal::not_as_decided,
-    relation_source::{row_filter, row_filter::ColumnSet},
+    relation_source::{
+        row_filter,
+        row_filter::{ColumnSet, Qualifier},
+    },
 };
 use crate::{
     catalog::Relation,
@@ -26,7 +29,7 @@ use crate::{
         Conflict, Placement, Prefix, Seeing, TermPlacement, WriteFilter, WriteObligations,
         joins_that_see, reference_index,
     },
-    syntax::{TableRole, TreeVisitorMut, table_role, visit_tree_mut},
+    syntax::{TableRole, table_role, visit_tree_mut},
 };
 
 impl ChangeRewriter<'_> {
@@ -84,9 +87,8 @@ impl ChangeRewriter<'_> {
                 RowFilter::Nothing => conditions.push(ast::boolean(false)),
                 RowFilter::Where(predicate) => {
                     row_filter::columns(predicate, &mut looked);
-                    let dialect = self.catalog.dialect();
                     let condition =
-                        row_filter::expression(predicate, relation, dialect, functions)?;
+                        row_filter::expression(predicate, relation, self.catalog, functions)?;
                     // Other policies may say the same in other words.
                     if !conditions.contains(&condition) {
                         conditions.push(condition);
@@ -197,8 +199,7 @@ impl ChangeRewriter<'_> {
         qualified: bool,
         functions: &mut BTreeSet<String>,
     ) -> Result<Expr, Rejection> {
-        let condition =
-            row_filter::expression(predicate, relation, self.catalog.dialect(), functions)?;
+        let condition = row_filter::expression(predicate, relation, self.catalog, functions)?;
         Ok(self.qualify(condition, qualified))
     }
 
@@ -323,19 +324,6 @@ fn filter_joins(
         Err(not_as_decided(
             "a join sees the target, and was not decided",
         ))
-    }
-}
-
-struct Qualifier<'q> {
-    qualifier: &'q Ident,
-}
-
-impl TreeVisitorMut for Qualifier<'_> {
-    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        if let Expr::Identifier(name) = expr {
-            *expr = Expr::CompoundIdentifier(vec![self.qualifier.clone(), name.clone()]);
-        }
-        ControlFlow::Continue(())
     }
 }
 

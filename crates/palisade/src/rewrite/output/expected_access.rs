@@ -6,7 +6,8 @@ use std::{
 };
 
 use crate::rewrite::{
-    relation_source, relation_source::cache::SourceText, relation_source::replace::has_obligations,
+    relation_source,
+    relation_source::{cache::SourceText, replace::has_obligations, row_filter},
 };
 use crate::{
     access::AccessSet,
@@ -15,6 +16,7 @@ use crate::{
     },
     dialect::Dialect,
     past::{FROM, TO},
+    policy::obligation::RowFilter,
     resolve::{Conflict, Reference, Target},
 };
 
@@ -260,6 +262,15 @@ impl ExpectedAccess {
         }
     }
 
+    /// What is read of tables to which keys refer, to find out whether those rows are seen.
+    pub(in crate::rewrite) fn allow_seen_rows(&mut self, rows: &RowFilter, catalog: &Catalog) {
+        if let RowFilter::Where(predicate) = rows {
+            let mut reads = BTreeMap::new();
+            row_filter::columns_referred_to(predicate, &mut reads);
+            self.allow_probes(&reads, catalog);
+        }
+    }
+
     /// What is read of a table as it was, or noted of it as it changes.
     pub(in crate::rewrite) fn allow_companion(&mut self, relation: &Relation, catalog: &Catalog) {
         let Some(companion) = catalog.companion(relation) else {
@@ -288,6 +299,7 @@ impl ExpectedAccess {
         let Some(relation) = catalog.relation(reference.relation) else {
             return;
         };
+        self.allow_seen_rows(&reference.decision.rows, catalog);
         if reference.body.is_none() {
             let table = (relation.id, self.whole_rows, is_target);
             if self.tables.contains(&table) {

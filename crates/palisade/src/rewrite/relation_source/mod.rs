@@ -155,7 +155,7 @@ pub(in crate::rewrite) fn source_query(
         RowFilter::Everything => None,
         RowFilter::Nothing => Some(ast::boolean(false)),
         RowFilter::Where(predicate) => Some(row_filter::expression(
-            predicate, relation, dialect, functions,
+            predicate, relation, catalog, functions,
         )?),
     };
     let mut query = match (body, &reference.decision.past) {

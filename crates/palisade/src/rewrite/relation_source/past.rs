@@ -42,9 +42,12 @@ pub(in crate::rewrite) fn slice(
     }
     let lasts = vec![is_open(), is_later(own(TO), state, dialect)];
     conditions.push(ast::join_by(lasts, &BinaryOperator::Or, false));
-    let table = || ast::table(dialect, &[&companion.schema, &companion.name]);
+    let table = |alias: Option<&str>| {
+        let alias = alias.map(|alias| encode(alias, dialect));
+        ast::table_as(dialect, &[&companion.schema, &companion.name], alias)
+    };
     let source = match filter {
-        None => table(),
+        None => table(None),
         Some(filter) => {
             let mut later: Vec<Expr> = (relation.primary_key.iter())
                 .filter_map(|index| relation.column(*index))
@@ -59,7 +62,7 @@ pub(in crate::rewrite) fn slice(
             later.push(ast::not_true(filter.clone()));
             let hidden = ast::select(
                 vec![ast::item(dialect, ast::integer(1), "hidden")],
-                give_alias(table(), LATER, dialect),
+                table(Some(LATER)),
                 Some(ast::join_by(later, &BinaryOperator::And, true)),
             );
             conditions.push(filter);
@@ -67,7 +70,7 @@ pub(in crate::rewrite) fn slice(
                 subquery: Box::new(hidden),
                 negated: true,
             });
-            give_alias(table(), THEN, dialect)
+            table(Some(THEN))
         }
     };
     let condition = ast::join_by(conditions, &BinaryOperator::And, true);
@@ -221,33 +224,4 @@ fn is_later(column: Expr, state: &CommittedState, dialect: Dialect) -> Expr {
 
 fn compound(dialect: Dialect, alias: &str, name: &str) -> Expr {
     Expr::CompoundIdentifier(vec![encode(alias, dialect), encode(name, dialect)])
-}
-
-fn give_alias(table: TableFactor, name: &str, dialect: Dialect) -> TableFactor {
-    match table {
-        TableFactor::Table {
-            name: relation,
-            alias: _,
-            args,
-            with_hints,
-            version,
-            with_ordinality,
-            partitions,
-            json_path,
-            sample,
-            index_hints,
-        } => TableFactor::Table {
-            name: relation,
-            alias: Some(ast::alias(encode(name, dialect))),
-            args,
-            with_hints,
-            version,
-            with_ordinality,
-            partitions,
-            json_path,
-            sample,
-            index_hints,
-        },
-        other => other,
-    }
 }

@@ -232,6 +232,14 @@ fn is_text(side: ComparedSide<'_>) -> bool {
     }
 }
 
+/// A value of a key, which the engine compares as it compares keys.
+pub(in crate::rewrite) fn key_value(
+    literal: &Literal,
+    dialect: Dialect,
+) -> Result<Expr, Rejection> {
+    plain_side(ComparedSide::Literal(literal), dialect)
+}
+
 /// A side that engines compare as policies do.
 fn plain_side(side: ComparedSide<'_>, dialect: Dialect) -> Result<Expr, Rejection> {
     match side {

@@ -5,9 +5,12 @@
 //! in tables that are not STRICT, and PostgreSQL's NaN. Such a value is an evaluation error: a permit does not admit the row, and
 //! a forbid drops it.
 
-use std::collections::BTreeSet;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::ControlFlow,
+};
 
-use sqlparser::ast::{BinaryOperator, Expr};
+use sqlparser::ast::{BinaryOperator, Expr, Ident, SelectItem};
 
 use crate::rewrite::{
     ast,
@@ -17,10 +20,11 @@ use crate::rewrite::{
     },
 };
 use crate::{
-    catalog::{Column, Relation, TypeClass},
+    catalog::{Catalog, Column, Relation, RelationId, TypeClass},
     dialect::Dialect,
-    policy::obligation::{Operand, Predicate},
+    policy::obligation::{Operand, Predicate, ReferredRows, RowFilter},
     rejection::Rejection,
+    syntax::{TreeVisitorMut, encode, visit_tree_mut},
 };
 
 /// Positions of columns of one relation.
@@ -30,12 +34,13 @@ pub(in crate::rewrite) type ColumnSet = BTreeSet<u16>;
 pub(in crate::rewrite) fn expression(
     predicate: &Predicate,
     relation: &Relation,
-    dialect: Dialect,
+    catalog: &Catalog,
     functions: &mut BTreeSet<String>,
 ) -> Result<Expr, Rejection> {
     let mut filter = Filter {
         relation,
-        dialect,
+        catalog,
+        dialect: catalog.dialect(),
         functions,
     };
     let parts = match predicate {
@@ -100,7 +105,7 @@ impl Columns {
                 self.operand(left);
                 self.operand(right);
             }
-            Predicate::In(left, _) => self.operand(left),
+            Predicate::In(left, _) | Predicate::RefersToSeen(left, _) => self.operand(left),
         }
     }
 
@@ -116,6 +121,7 @@ impl Columns {
 
 struct Filter<'f> {
     relation: &'f Relation,
+    catalog: &'f Catalog,
     dialect: Dialect,
     functions: &'f mut BTreeSet<String>,
 }
@@ -217,7 +223,11 @@ impl<'f> Filter<'f> {
                     .collect::<Result<_, _>>()?;
                 ast::join_by(parts, &BinaryOperator::Or, false)
             }
-            Predicate::Not(inner) => ast::not(self.condition(inner)?),
+            Predicate::Not(inner) => match &**inner {
+                // Engines look a row up by a key that stands in no NOT.
+                Predicate::Not(inner) if refers(inner) => self.condition(inner)?,
+                inner => ast::not(self.condition(inner)?),
+            },
             Predicate::If(condition, then, otherwise) => {
                 let condition = self.condition(condition)?;
                 // A NULL condition chooses neither arm, as ELSE would.
@@ -253,7 +263,56 @@ impl<'f> Filter<'f> {
                 }
                 predicate_sql::like(self.column(*index)?, pieces, self.dialect)?
             }
+            Predicate::RefersToSeen(operand, seen) => self.refers_to_seen(operand, seen)?,
         })
+    }
+
+    /// `column IN (SELECT key FROM table WHERE filter)`, which is never NULL.
+    fn refers_to_seen(
+        &mut self,
+        operand: &Operand,
+        seen: &ReferredRows,
+    ) -> Result<Expr, Rejection> {
+        let table = self.catalog.relation(seen.table).ok_or_else(no_form)?;
+        let key = table.column(seen.key).ok_or_else(no_form)?;
+        let mut conditions = Vec::new();
+        if key.nullable {
+            let name = ast::column(self.dialect, &key.name);
+            conditions.push(Expr::IsNotNull(Box::new(name)));
+        }
+        match &seen.rows {
+            RowFilter::Everything => {}
+            RowFilter::Nothing => conditions.push(ast::boolean(false)),
+            RowFilter::Where(predicate) => {
+                let condition = expression(predicate, table, self.catalog, self.functions)?;
+                conditions.push(condition);
+            }
+        }
+        // Where it stands, columns of other tables may have the same names.
+        let alias = encode(SEEN_ROWS, self.dialect);
+        let mut condition = all_of(conditions);
+        let _ = visit_tree_mut(&mut condition, &mut Qualifier { qualifier: &alias });
+        let name = encode(&key.name, self.dialect);
+        let item = Expr::CompoundIdentifier(vec![alias.clone(), name]);
+        let rows = ast::table_as(self.dialect, &[&table.schema, &table.name], Some(alias));
+        let subquery = ast::select(vec![SelectItem::UnnamedExpr(item)], rows, Some(condition));
+        let (value, is_nullable) = match operand {
+            Operand::Column(index) => {
+                let column = self.column(*index)?;
+                (ast::column(self.dialect, &column.name), column.nullable)
+            }
+            Operand::Literal(literal) => (predicate_sql::key_value(literal, self.dialect)?, false),
+        };
+        let mut all = Vec::new();
+        if is_nullable {
+            all.push(Expr::IsNotNull(Box::new(value.clone())));
+        }
+        all.push(Expr::InSubquery {
+            expr: Box::new(value),
+            subquery: Box::new(subquery),
+            negated: false,
+        });
+        Ok(all_of(all))
     }
 
     fn compared_side<'o>(&self, operand: &'o Operand) -> Result<ComparedSide<'o>, Rejection>
@@ -271,10 +330,79 @@ impl<'f> Filter<'f> {
     }
 }
 
+/// The alias of a table to which a key refers.
+const SEEN_ROWS: &str = "palisade_seen";
+
+/// Whether a condition asks for rows of other tables.
+fn refers(predicate: &Predicate) -> bool {
+    match predicate {
+        Predicate::RefersToSeen(_, _) => true,
+        Predicate::And(parts) | Predicate::Or(parts) => parts.iter().any(refers),
+        Predicate::Not(inner) => refers(inner),
+        Predicate::If(condition, then, otherwise) => [condition, then, otherwise]
+            .into_iter()
+            .any(|part| refers(part)),
+        Predicate::Constant(_)
+        | Predicate::Column(_)
+        | Predicate::Has(_)
+        | Predicate::Compare(_, _, _)
+        | Predicate::In(_, _)
+        | Predicate::Like(_, _) => false,
+    }
+}
+
+/// The columns that `predicate` looks at of tables to which keys refer.
+pub(crate) fn columns_referred_to(
+    predicate: &Predicate,
+    into: &mut BTreeMap<RelationId, ColumnSet>,
+) {
+    match predicate {
+        Predicate::RefersToSeen(_, seen) => {
+            let own = into.entry(seen.table).or_default();
+            own.insert(seen.key);
+            if let RowFilter::Where(rows) = &seen.rows {
+                columns(rows, own);
+                columns_referred_to(rows, into);
+            }
+        }
+        Predicate::And(parts) | Predicate::Or(parts) => {
+            parts
+                .iter()
+                .for_each(|part| columns_referred_to(part, into));
+        }
+        Predicate::Not(inner) => columns_referred_to(inner, into),
+        Predicate::If(condition, then, otherwise) => {
+            [condition, then, otherwise]
+                .into_iter()
+                .for_each(|part| columns_referred_to(part, into));
+        }
+        Predicate::Constant(_)
+        | Predicate::Column(_)
+        | Predicate::Has(_)
+        | Predicate::Compare(_, _, _)
+        | Predicate::In(_, _)
+        | Predicate::Like(_, _) => {}
+    }
+}
+
 /// All of `conditions`; a single one as it is.
 fn all_of(mut conditions: Vec<Expr>) -> Expr {
     if conditions.len() == 1 {
         return conditions.swap_remove(0);
     }
     ast::join_by(conditions, &BinaryOperator::And, true)
+}
+
+/// Puts a qualifier before columns that have none.
+pub(in crate::rewrite) struct Qualifier<'q> {
+    pub(in crate::rewrite) qualifier: &'q Ident,
+}
+
+impl TreeVisitorMut for Qualifier<'_> {
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if let Expr::Identifier(name) = expr {
+            *expr = Expr::CompoundIdentifier(vec![self.qualifier.clone(), name.clone()]);
+        }
+        ControlFlow::Continue(())
+    }
 }

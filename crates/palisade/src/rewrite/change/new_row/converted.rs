@@ -75,7 +75,8 @@ pub(in crate::rewrite) fn fold_presence(
         | Predicate::Column(_)
         | Predicate::Compare(_, _, _)
         | Predicate::In(_, _)
-        | Predicate::Like(_, _) => predicate.clone(),
+        | Predicate::Like(_, _)
+        | Predicate::RefersToSeen(_, _) => predicate.clone(),
     }
 }
 

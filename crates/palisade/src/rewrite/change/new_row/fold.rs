@@ -1,6 +1,6 @@
 //! Row policies over values that are known before anything runs: whether policy admits a row that is about to be written.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use sqlparser::ast::{Expr, UnaryOperator, Value as SqlValue};
 
@@ -214,6 +214,15 @@ pub(in crate::rewrite) fn fold(
             }
             Some(Constant::Value(_)) => Err(Undecided),
         },
+        Predicate::RefersToSeen(subject, seen) => match fold_operand(subject, row) {
+            Side::Null => Ok(Folded::Known(Some(false))),
+            // The database knows whether there is such a row.
+            Side::Value(value) => Ok(Folded::Rest(Predicate::RefersToSeen(
+                Operand::Literal(value),
+                Arc::clone(seen),
+            ))),
+            Side::Unknown(_) => Ok(Folded::Rest(predicate.clone())),
+        },
     }
 }
 
@@ -328,6 +337,10 @@ fn matches_pieces(pieces: &[PatternPiece], text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{
+        catalog::RelationId,
+        policy::obligation::{ReferredRows, RowFilter},
+    };
 
     fn row(values: &[(u16, Constant)]) -> BTreeMap<u16, Constant> {
         values.iter().cloned().collect()
@@ -380,6 +393,28 @@ mod tests {
                 "{predicate:?}"
             );
         }
+    }
+
+    #[test]
+    fn a_key_stays_a_question_for_the_database() {
+        let referred = || {
+            Arc::new(ReferredRows {
+                table: RelationId(0),
+                key: 0,
+                rows: RowFilter::Everything,
+            })
+        };
+        let follows = |operand| Predicate::RefersToSeen(operand, referred());
+        let of_column = follows(Operand::Column(0));
+        assert_eq!(
+            fold_known(&of_column, &[(0, Constant::Null)]),
+            Some(Some(false))
+        );
+        let rest = fold(&of_column, &row(&[(0, int(7))]));
+        let of_value = follows(Operand::Literal(Literal::Integer(7)));
+        assert!(matches!(rest, Ok(Folded::Rest(rest)) if rest == of_value));
+        let rest = fold(&of_column, &row(&[(1, int(7))]));
+        assert!(matches!(rest, Ok(Folded::Rest(rest)) if rest == of_column));
     }
 
     #[test]

@@ -29,7 +29,8 @@ impl ChangeRewriter<'_> {
             .filter(|((index, _), _)| looked.contains(index))
             .map(|((index, column), value)| (*index, self.stored_value(value, column)))
             .collect();
-        self.admit_row(&row, relation, predicates, looked).is_ok()
+        let left = self.admit_row(&row, relation, predicates, looked);
+        left.is_ok_and(|left| left.is_empty())
     }
 }
 

@@ -10,10 +10,7 @@
 //! This is a condition of the change's own rows. A precheck looks for a row that fails it, and refuses the change as a key
 //! without an action would.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    ops::ControlFlow,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use sqlparser::ast::{Assignment, AssignmentTarget, BinaryOperator, Expr, Ident, TableFactor};
 
@@ -24,7 +21,10 @@ use crate::rewrite::{
         new_row::{converted::StoredValue, fold::Constant},
         precheck::{ProbedRows, Violation, ViolationQuery},
     },
-    relation_source::{row_filter, row_filter::ColumnSet},
+    relation_source::{
+        row_filter,
+        row_filter::{ColumnSet, Qualifier},
+    },
 };
 use crate::{
     catalog::{
@@ -35,7 +35,7 @@ use crate::{
     policy::obligation::RowFilter,
     rejection::Rejection,
     resolve::{Link, WriteFilter, links, stays},
-    syntax::{TreeVisitorMut, encode, key, visit_tree_mut},
+    syntax::{encode, key, visit_tree_mut},
 };
 
 /// Foreign keys that are looked through for one change.
@@ -294,7 +294,6 @@ impl Child<'_, '_> {
             }
             Change::Insert | Change::Delete | Change::Truncate => RowFilter::Everything,
         };
-        let dialect = self.job.catalog.dialect();
         let mut conditions = Vec::new();
         for filter in [seen, &write.change, &left] {
             let mut condition = match filter {
@@ -302,7 +301,9 @@ impl Child<'_, '_> {
                 RowFilter::Nothing => ast::boolean(false),
                 RowFilter::Where(predicate) => {
                     row_filter::columns(predicate, self.looked.columns_of(child));
-                    row_filter::expression(predicate, child, dialect, self.functions)?
+                    row_filter::columns_referred_to(predicate, &mut self.looked.reads);
+                    let catalog = self.job.catalog;
+                    row_filter::expression(predicate, child, catalog, self.functions)?
                 }
             };
             let _ = visit_tree_mut(&mut condition, &mut Qualifier { qualifier: alias });
@@ -439,36 +440,8 @@ fn child_column(name: &Ident, column: &Column, dialect: Dialect) -> Expr {
 }
 
 fn aliased_table(relation: &Relation, name: &Ident, dialect: Dialect) -> TableFactor {
-    let mut table = ast::table(dialect, &[&relation.schema, &relation.name]);
-    if let TableFactor::Table {
-        name: _,
-        alias,
-        args: _,
-        with_hints: _,
-        version: _,
-        with_ordinality: _,
-        partitions: _,
-        json_path: _,
-        sample: _,
-        index_hints: _,
-    } = &mut table
-    {
-        *alias = Some(ast::alias(name.clone()));
-    }
-    table
-}
-
-struct Qualifier<'q> {
-    qualifier: &'q Ident,
-}
-
-impl TreeVisitorMut for Qualifier<'_> {
-    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        if let Expr::Identifier(name) = expr {
-            *expr = Expr::CompoundIdentifier(vec![self.qualifier.clone(), name.clone()]);
-        }
-        ControlFlow::Continue(())
-    }
+    let parts = [relation.schema.as_str(), relation.name.as_str()];
+    ast::table_as(dialect, &parts, Some(name.clone()))
 }
 
 /// The refusal of a change that sets off `change`.

@@ -78,6 +78,8 @@ pub(in crate::rewrite) enum ViolationQuery {
         admitted: Box<Expr>,
         violation: Violation,
     },
+    /// Rows whose values are known, of which only the database knows whether they are `admitted`.
+    Values { admitted: Box<Expr> },
     /// Rows that conflict with what an upsert proposes.
     Conflicts {
         within: Option<Box<WriteFilter>>,
@@ -110,7 +112,8 @@ impl ViolationQuery {
             | Self::RepeatedKeys {
                 keys: _,
                 proposed: _,
-            } => Violation::NotAdmitted,
+            }
+            | Self::Values { admitted: _ } => Violation::NotAdmitted,
             Self::Rows {
                 admitted: _,
                 violation,

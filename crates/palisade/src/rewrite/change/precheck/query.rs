@@ -78,6 +78,18 @@ pub(in crate::rewrite) fn violation_query(
             select.selection = Some(ast::not_true((**admitted).clone()));
             query
         }
+        (SetExpr::Insert(Statement::Insert(_)), ViolationQuery::Values { admitted }) => {
+            // MySQL has no WHERE without FROM.
+            let one = ast::select(vec![ast::select_one(dialect)], None, None);
+            let one = TableFactor::Derived {
+                lateral: false,
+                subquery: Box::new(one),
+                alias: Some(ast::alias(encode("one_row", dialect))),
+                sample: None,
+            };
+            let refused = ast::not_true((**admitted).clone());
+            ast::select(vec![ast::select_one(dialect)], one, Some(refused))
+        }
         (
             SetExpr::Insert(Statement::Insert(insert)),
             ViolationQuery::Conflicts {
