@@ -6,7 +6,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use palisade::{
     catalog::{Catalog, Change, Relation, RelationKind},
     dialect::Dialect,
-    firewall::{Firewall, NeededReads, PermittedChange, VisibleRelation},
+    firewall::{
+        Firewall, NeededReads, PermittedChange, ProspectSession, VisibleColumn, VisibleRelation,
+    },
     past::{FROM, TO},
     policy::PolicySources,
     session::Principal,
@@ -210,6 +212,10 @@ pub(crate) fn needs(
                 )),
                 Err(_) => {}
             }
+            if let Some(needed) = read_aggregated(relation, &session, firewall.catalog().dialect())?
+            {
+                needs.add(firewall.catalog(), &by_name, relation, &needed, invoker);
+            }
         }
     }
     needs.complete(firewall.catalog());
@@ -274,6 +280,37 @@ fn probe(relation: &VisibleRelation, dialect: Dialect) -> String {
         columns.join(", ")
     };
     format!("SELECT {columns} FROM {}", named_in(relation, dialect))
+}
+
+/// What aggregates read of those columns of `relation` that they alone may see. It is nothing where the aggregates are refused, or
+/// all columns are of another kind.
+fn read_aggregated(
+    relation: &VisibleRelation,
+    session: &ProspectSession<'_>,
+    dialect: Dialect,
+) -> Result<Option<NeededReads>, Failure> {
+    let counts: Vec<String> = (relation.columns.iter())
+        .filter(|column| is_aggregate_only(column))
+        .map(|column| format!("count({})", dialect.identifier(&column.name)))
+        .collect();
+    if counts.is_empty() {
+        return Ok(None);
+    }
+    let sql = format!(
+        "SELECT {} FROM {}",
+        counts.join(", "),
+        named_in(relation, dialect)
+    );
+    let decision = session
+        .check(&sql)
+        .map_err(|error| Failure::Internal(error.to_string()))?;
+    Ok(decision.ok())
+}
+
+/// Whether COUNT, SUM and AVG alone may see its values.
+fn is_aggregate_only(column: &VisibleColumn) -> bool {
+    let mask = column.mask.as_deref();
+    mask.is_some_and(|mask| mask.starts_with("aggregate_only"))
 }
 
 /// The relation's name in a statement.
@@ -466,6 +503,31 @@ mod tests {
         let needs = needs(&firewall, &principals, &BTreeSet::new()).unwrap();
         let net = ("d".to_owned(), "net".to_owned());
         assert_eq!(needs.functions, BTreeSet::from([net]));
+    }
+
+    #[test]
+    fn what_aggregates_alone_may_see_is_needed() {
+        let catalog = palisade_ddl::postgres(
+            "CREATE TABLE t (id bigint PRIMARY KEY, qty bigint, price bigint, note text);",
+            "public",
+        )
+        .unwrap();
+        let text = "permit (principal, action, resource);\n\
+                    @aggregate_only(\"2\") forbid (principal, action == Action::\"read_plain\", resource == Column::\"public.t.qty\");\n\
+                    @aggregate_only(\"5\") forbid (principal, action == Action::\"read_plain\", resource == Column::\"public.t.price\");\n\
+                    @mask(\"null\") forbid (principal, action == Action::\"read_plain\", resource == Column::\"public.t.note\");\n";
+        let no_calls = "forbid (principal, action == Action::\"call\", resource);";
+        let principals = BTreeSet::from([Principal::new("Agent", "a")]);
+        for (more, expected) in [("", &["id", "price", "qty"][..]), (no_calls, &["id"])] {
+            let sources = PolicySources::from_cedar("p.cedar", format!("{text}{more}"));
+            let firewall = Firewall::builder(catalog.clone(), sources).build().unwrap();
+            let needs = needs(&firewall, &principals, &BTreeSet::new()).unwrap();
+            let columns = &needs.relations[&("public".to_owned(), "t".to_owned())];
+            let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
+            assert_eq!(columns, expected, "{more}");
+            let is_noted = (needs.notes.iter()).any(|note| note.contains("cannot be read"));
+            assert!(!is_noted, "{:?}", needs.notes);
+        }
     }
 
     #[test]

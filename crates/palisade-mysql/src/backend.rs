@@ -25,7 +25,7 @@ use crate::{
     config::MysqlConfig,
     connect::{ConnectError, Connector, Session},
     execute::{self, Facts},
-    fault,
+    fault::{self, DeniedGrant},
     history::{self, LastLabel},
     introspect::{self, IntrospectError, Product, Snapshot},
     ledger, rehearse,
@@ -170,8 +170,7 @@ impl MysqlBackend {
             {
                 Err(BackendError::outcome_unknown())
             }
-            (Err(error), Work::Change(_) | Work::Define) => Err(name_lack(error, task)),
-            (Err(error), Work::Read | Work::Explain) => Err(error),
+            (Err(error), _) => Err(name_lack(error, task)),
         }
     }
 }
@@ -181,14 +180,41 @@ impl MysqlBackend {
 fn name_lack(error: BackendError, task: &Task<'_>) -> BackendError {
     let is_of_second_lock = error.kind == BackendErrorKind::SecondLock;
     let denied = fault::read_denied_grant(&error.detail).filter(|_| is_of_second_lock);
-    let Some((privilege, table)) = denied else {
-        return error;
+    let lacking = denied.and_then(|denied| find_lacking(denied, task.relations, task.work));
+    match lacking {
+        Some(grant) => BackendError::new(
+            BackendErrorKind::NotGranted,
+            format!(
+                "{}; the account lacks: GRANT {grant} TO the account",
+                error.detail
+            ),
+        ),
+        None => error,
+    }
+}
+
+/// What the account lacks of a statement that names `relations`: a privilege and what it is on. None where the statement was decided
+/// to do nothing that takes it.
+fn find_lacking(denied: DeniedGrant<'_>, relations: &[String], work: Work<'_>) -> Option<String> {
+    let DeniedGrant {
+        privilege,
+        column,
+        database,
+        table,
+    } = denied;
+    let may_take = match work {
+        Work::Read | Work::Explain => privilege == "SELECT",
+        Work::Change(_) | Work::Define => true,
     };
-    let mut named = task.relations.iter().filter(|uid| {
-        let name = uid.rsplit('.').next().unwrap_or(uid);
-        name.trim_matches('"').eq_ignore_ascii_case(table)
+    if !may_take {
+        return None;
+    }
+    let is_called = |own: &str, told: &str| own.trim_matches('"').eq_ignore_ascii_case(told);
+    let named = relations.iter().find(|uid| {
+        let (of, name) = uid.rsplit_once('.').unwrap_or(("", uid.as_str()));
+        is_called(name, table) && database.is_none_or(|told| is_called(of, told))
     });
-    let on = match (named.next(), task.work) {
+    let on = match (named, work) {
         (Some(uid), _) => uid.clone(),
         // What is to be is no relation yet.
         (None, Work::Define) if privilege.starts_with("CREATE") => "its database.*".to_owned(),
@@ -196,15 +222,11 @@ fn name_lack(error: BackendError, task: &Task<'_>) -> BackendError {
         (None, Work::Define) if ["ALTER", "DROP", "INDEX"].contains(&privilege) => {
             format!("`{table}`")
         }
-        (None, Work::Define | Work::Change(_) | Work::Read | Work::Explain) => return error,
+        (None, Work::Define | Work::Change(_) | Work::Read | Work::Explain) => return None,
     };
-    BackendError::new(
-        BackendErrorKind::NotGranted,
-        format!(
-            "{}; the account lacks: GRANT {privilege} ON {on} TO the account",
-            error.detail
-        ),
-    )
+    let column = column.map(|name| format!(" ({})", Dialect::Mysql.identifier(name)));
+    let column = column.unwrap_or_default();
+    Some(format!("{privilege}{column} ON {on}"))
 }
 
 /// A statement on its way to the sink.
@@ -432,7 +454,17 @@ impl Backend for MysqlBackend {
             let tickets = tickets.into_iter().map(|ticket| ticket.open(&self.catalog));
             let tickets: Vec<OpenTicket> = tickets.collect::<Result<_, _>>()?;
             let tasks = Task::admit_change(&tickets, self.config.is_writable)?;
-            rehearse::run_change(&self.primary, self.facts(), &tasks, &purpose).await
+            let end = rehearse::run_change(&self.primary, self.facts(), &tasks, &purpose).await?;
+            Ok(match end {
+                ChangeEnd::Failed { statement, error } => ChangeEnd::Failed {
+                    statement,
+                    error: match tasks.get(statement) {
+                        Some(task) => name_lack(error, task),
+                        None => error,
+                    },
+                },
+                ran @ ChangeEnd::Ran(_) => ran,
+            })
         })
     }
 }
@@ -457,4 +489,62 @@ async fn wait_for_schema<T>(
     Ok(timeout(CATALOG_TIME, answer)
         .await
         .map_err(|_| IntrospectError::Inconsistent("no answer within a minute".to_owned()))??)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_statement_takes_of_its_own_tables_is_lacking() {
+        let relations = ["d.t".to_owned(), "\"d-2\".u".to_owned()];
+        let find = |privilege, column, database, table, work| {
+            let denied = DeniedGrant {
+                privilege,
+                column,
+                database,
+                table,
+            };
+            find_lacking(denied, &relations, work)
+        };
+        for (privilege, column, database, table, work, expected) in [
+            ("SELECT", None, None, "t", Work::Read, Some("SELECT ON d.t")),
+            (
+                "SELECT",
+                Some("c"),
+                Some("D"),
+                "T",
+                Work::Explain,
+                Some("SELECT (`c`) ON d.t"),
+            ),
+            (
+                "SELECT",
+                None,
+                Some("d-2"),
+                "u",
+                Work::Read,
+                Some("SELECT ON \"d-2\".u"),
+            ),
+            // Of another database, or another table.
+            ("SELECT", None, Some("e"), "t", Work::Read, None),
+            ("SELECT", None, None, "v", Work::Read, None),
+            // What reads takes no other privilege.
+            ("INSERT", None, None, "t", Work::Read, None),
+            ("INSERT", Some("c"), None, "t", Work::Explain, None),
+            ("DROP", None, None, "t", Work::Define, Some("DROP ON d.t")),
+            ("DROP", None, None, "v", Work::Define, Some("DROP ON `v`")),
+            (
+                "CREATE",
+                None,
+                None,
+                "v",
+                Work::Define,
+                Some("CREATE ON its database.*"),
+            ),
+            ("SELECT", None, None, "v", Work::Define, None),
+        ] {
+            let found = find(privilege, column, database, table, work);
+            assert_eq!(found.as_deref(), expected, "{privilege} {column:?} {table}");
+        }
+    }
 }

@@ -28,20 +28,56 @@ pub(crate) fn engine(error: &Error) -> BackendError {
     }
 }
 
-/// Of the text of an error about the lack of a privilege on a table: the command that is denied, and the table without its database.
-pub(crate) fn read_denied_grant(detail: &str) -> Option<(&str, &str)> {
-    let (_, rest) = detail.split_once("ERROR 1142 (42000): ")?;
-    let (command, rest) = rest.split_once(" command denied to user ")?;
-    let (_, table) = rest.rsplit_once(" for table ")?;
-    // MySQL and some versions of MariaDB write 'table', others `database`.`table`.
-    let is_quote = |c: char| matches!(c, '\'' | '`');
-    let table = table.trim_end_matches(|c: char| !is_quote(c));
-    let table = table.trim_end_matches(is_quote);
-    let (_, table) = table.rsplit_once(is_quote)?;
-    let is_privilege = command
+/// What a server denied to the account.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct DeniedGrant<'d> {
+    /// The privilege, or several with commas between them.
+    pub(crate) privilege: &'d str,
+    /// The column that it is about, where it is not about the table.
+    pub(crate) column: Option<&'d str>,
+    /// The table's database, which some versions tell.
+    pub(crate) database: Option<&'d str>,
+    /// The table.
+    pub(crate) table: &'d str,
+}
+
+/// What was denied, of the text of an error about the lack of a privilege on a table or on a column.
+pub(crate) fn read_denied_grant(detail: &str) -> Option<DeniedGrant<'_>> {
+    let of_table = detail.split_once("ERROR 1142 (42000): ");
+    let of_column = detail.split_once("ERROR 1143 (42000): ");
+    let (_, rest) = of_table.or(of_column)?;
+    let (privilege, rest) = rest.split_once(" command denied to user ")?;
+    let (column, table) = match of_table {
+        Some(_) => (None, rest.rsplit_once(" for table ")?.1),
+        None => {
+            let (rest, table) = rest.rsplit_once(" in table ")?;
+            let (_, column) = rest.rsplit_once(" for column ")?;
+            (Some(column.trim_matches(is_quote)), table)
+        }
+    };
+    let (database, table) = read_table(table)?;
+    let is_privilege = privilege
         .bytes()
         .all(|b| b.is_ascii_uppercase() || b == b' ' || b == b',');
-    is_privilege.then_some((command, table))
+    is_privilege.then_some(DeniedGrant {
+        privilege,
+        column,
+        database,
+        table,
+    })
+}
+
+/// The database, where it is told, and the table. MySQL and some versions of MariaDB write 'table', others `database`.`table`.
+fn read_table(text: &str) -> Option<(Option<&str>, &str)> {
+    let text = text.trim_end_matches(|c: char| !is_quote(c));
+    let (rest, table) = text.trim_end_matches(is_quote).rsplit_once(is_quote)?;
+    let database = rest.strip_suffix('.');
+    Some((database.map(|name| name.trim_matches(is_quote)), table))
+}
+
+/// Whether it stands around a name in a message.
+fn is_quote(c: char) -> bool {
+    matches!(c, '\'' | '`')
 }
 
 /// As [`engine`], for a text that is being prepared.
@@ -139,7 +175,8 @@ fn kind(error: &ServerError) -> BackendErrorKind {
         // Interrupted; time limits of MySQL and MariaDB; waits for a lock.
         1205 => Kind::Locked,
         1317 | 3024 | 1969 => Kind::Timeout,
-        // Privileges on a database, table, column, or of the server; a read-only transaction or server.
+        // Privileges on a database, table, column, or of the server; a read-only transaction or server. Which are the lack of a
+        // grant is known with the statement alone.
         1044 | 1045 | 1142 | 1143 | 1227 | 1410 | 1792 | 1290 | 1836 | 1568 => Kind::SecondLock,
         // Not to be prepared; several statements are 1064 like every error of grammar.
         1295 => Kind::SecondLock,
@@ -335,21 +372,43 @@ mod tests {
     }
 
     #[test]
-    fn what_is_denied_of_a_table_is_read() {
+    fn what_is_denied_is_read() {
         let text = |table: &str| {
             format!(
                 "Server error: `ERROR 1142 (42000): DROP command denied to user 'a'@'localhost' for table {table}'"
             )
         };
-        for table in ["'t'", "`d`.`t`", "`d`.`t``"] {
-            assert_eq!(
-                read_denied_grant(&text(table)),
-                Some(("DROP", "t")),
-                "{table}"
+        let of = |privilege, column, database| {
+            Some(DeniedGrant {
+                privilege,
+                column,
+                database,
+                table: "t",
+            })
+        };
+        for (table, database) in [
+            ("'t'", None),
+            ("`d`.`t`", Some("d")),
+            ("`d`.`t``", Some("d")),
+        ] {
+            let text = text(table);
+            let found = read_denied_grant(&text);
+            assert_eq!(found, of("DROP", None, database), "{table}");
+        }
+        for (names, database) in [
+            ("'c' in table 't'", None),
+            ("`c` in table `d`.`t`", Some("d")),
+        ] {
+            let text = format!(
+                "Server error: `ERROR 1143 (42000): UPDATE command denied to user 'a'@'b' for column {names}'"
             );
+            let found = read_denied_grant(&text);
+            assert_eq!(found, of("UPDATE", Some("c"), database), "{names}");
         }
         for other in [
-            "ERROR 1143 (42000): UPDATE command denied to user 'a'@'b' for column 'c' in table 't'",
+            "ERROR 1143 (42000): UPDATE command denied to user 'a'@'b' for table 't'",
+            "ERROR 1142 (42000): SELECT command with locking clause command denied to user 'a'@'b' for table 't'",
+            "ERROR 1044 (42000): Access denied for user 'a'@'b' to database 'd'",
             "",
         ] {
             assert_eq!(read_denied_grant(other), None, "{other}");

@@ -445,13 +445,13 @@ fn explain_tells_what_is_looked_for_before_a_change() {
         "must give no row first:
   SELECT 1 AS \"refused\"
   FROM \"main\".\"accounts\"
-  WHERE (id = 7) AND (CASE WHEN ((NOT (NOT (\"tenant\" = 1))) AND
-    (typeof(\"tenant\") IN ('integer', 'null'))) THEN false ELSE true END)
+  WHERE (id = 7) AND (CASE WHEN ((\"tenant\" = 1) AND (typeof(\"tenant\") IN
+    ('integer', 'null'))) THEN false ELSE true END)
   LIMIT 1
 rewritten:
 + UPDATE \"main\".\"accounts\" SET name = 'x'
-+ WHERE (((NOT (NOT (\"tenant\" = 1))) AND (typeof(\"tenant\") IN ('integer',
-+   'null')))) AND (id = 7)
++ WHERE (((\"tenant\" = 1) AND (typeof(\"tenant\") IN ('integer', 'null')))) AND (id =
++   7)
 "
     );
     let trace = &explain(change, "json").json()["trace"];

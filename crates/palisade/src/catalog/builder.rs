@@ -352,6 +352,13 @@ impl CatalogBuilder {
                 };
                 ids.push(parent.id);
             }
+            for parent in &ids {
+                let parent = usize::try_from(parent.0).ok();
+                let parent = parent.and_then(|index| catalog.relations.get_mut(index));
+                if let Some(parent) = parent {
+                    parent.has_children = true;
+                }
+            }
             if let Some(relation) = catalog.relations.get_mut(index) {
                 relation.parents = ids;
             }
@@ -514,6 +521,7 @@ pub(super) fn relation(
         foreign_keys: def.foreign_keys,
         definition: def.definition,
         parents: Vec::new(),
+        has_children: false,
         triggers: def.triggers,
         retimed,
         system,

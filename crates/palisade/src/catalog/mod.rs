@@ -145,6 +145,8 @@ pub struct Relation {
     /// Relations whose rows include this one's: the parent of a partition, the parents of an inheriting
     /// table.
     pub parents: Vec<RelationId>,
+    /// Whether its rows include those of others: partitions, and tables that inherit from it.
+    pub has_children: bool,
     /// What the database runs by itself when rows change, each once, in their own order.
     pub triggers: Vec<Trigger>,
     /// Positions of columns that are given the time when their row is updated, unless the statement gives them a value (MySQL's

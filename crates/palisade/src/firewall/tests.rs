@@ -175,8 +175,8 @@ fn what_needs_nothing_stays_as_it_was() {
 fn obligations_hold_at_the_source() {
     let source = "SELECT \"id\", \"name\", CASE WHEN length(CAST(\"ssn\" AS TEXT)) >= 8 \
                   THEN '****' || SUBSTR(CAST(\"ssn\" AS TEXT), (-4)) END AS \"ssn\", \"tenant_id\" \
-                  FROM \"main\".\"users\" WHERE (NOT (NOT ((\"tenant_id\" IS NOT NULL) AND \
-                  (\"tenant_id\" = 1)))) AND (typeof(\"tenant_id\") IN ('integer', 'null'))";
+                  FROM \"main\".\"users\" WHERE ((\"tenant_id\" IS NOT NULL) AND \
+                  (\"tenant_id\" = 1)) AND (typeof(\"tenant_id\") IN ('integer', 'null'))";
     check(
         "SELECT * FROM users WHERE id = 3",
         &format!("SELECT * FROM ({source}) AS \"users\" WHERE id = 3 LIMIT 1001"),
@@ -359,7 +359,7 @@ fn nothing_is_changed_unless_it_is_asked_for() {
 
 #[test]
 fn changes_stay_within_the_rows_and_columns_of_the_session() {
-    let filter = "(((NOT (NOT ((\"tenant_id\" IS NOT NULL) AND (\"tenant_id\" = 1)))) AND (typeof(\"tenant_id\") IN ('integer', 'null'))))";
+    let filter = "((((\"tenant_id\" IS NOT NULL) AND (\"tenant_id\" = 1)) AND (typeof(\"tenant_id\") IN ('integer', 'null'))))";
     check(
         "DELETE FROM users WHERE id = 3",
         &format!("DELETE FROM \"main\".\"users\" WHERE {filter} AND (id = 3)"),
@@ -446,7 +446,7 @@ fn what_an_upsert_meets_is_looked_for_behind_a_fence() {
                ON CONFLICT (id) DO UPDATE SET id = notes.id WHERE 1 / (id - 3) < excluded.tenant_id";
     let (_, trace) = firewall.explain(sql, &Params::None, &session).unwrap();
     let seen = r#"((((NOT ("notes"."id" = 3)))) AND (("notes".id = excluded.id)))"#;
-    let admitted = r#"((NOT (NOT (("notes"."tenant_id" IS NOT NULL) AND ("notes"."tenant_id" = 1)))) AND (typeof("notes"."tenant_id") IN ('integer', 'null')))"#;
+    let admitted = r#"((("notes"."tenant_id" IS NOT NULL) AND ("notes"."tenant_id" = 1)) AND (typeof("notes"."tenant_id") IN ('integer', 'null')))"#;
     assert_eq!(
         trace.prechecks,
         [format!(

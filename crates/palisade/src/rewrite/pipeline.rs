@@ -37,14 +37,16 @@ use crate::rewrite::{
         self,
         cache::{PrintedSource, PrintedSources, SourceCache},
         replace::{has_obligations, replace_references},
+        row_filter,
     },
     statement::{Prepared, RewrittenStatement},
 };
 use crate::{
     dialect::Dialect,
     limits::Limits,
+    policy::obligation::RowFilter,
     rejection::Rejection,
-    resolve::{Reference, ResolvedStatement, WriteObligations},
+    resolve::{Reference, ResolvedStatement, Target, WriteObligations},
     syntax,
     value::Params,
 };
@@ -185,8 +187,10 @@ fn choose_sources<'a>(
                 // Keys have no place among the parameters of a change, and nothing masked is read in one.
                 keyed: targets.is_empty(),
                 in_view: false,
+                is_alone: references.len() == 1,
             };
-            let source = source_of(reference, place, needs_fence, cache, &mut expected, limits)?;
+            let is_fenced = needs_fence || reads_changed_table(reference, &targets, dialect);
+            let source = source_of(reference, place, is_fenced, cache, &mut expected, limits)?;
             sources.push((reference.relation, source));
         }
         let text = sources.iter().find_map(|(id, source)| match source {
@@ -579,6 +583,29 @@ impl<'a> Numbered<'a> {
     }
 }
 
+/// Whether the filter of a source looks rows up in a table that the statement changes. MySQL does not let it, unless the source is worked
+/// out before (<https://dev.mysql.com/doc/refman/8.4/en/update.html>).
+fn reads_changed_table(reference: &Reference, targets: &[Target], dialect: Dialect) -> bool {
+    match dialect {
+        Dialect::Mysql => {}
+        Dialect::Sqlite | Dialect::Postgres => return false,
+    }
+    let mut referred = BTreeMap::new();
+    if let RowFilter::Where(predicate) = &reference.decision.rows {
+        row_filter::columns_referred_to(predicate, &mut referred);
+    }
+    let below = reference
+        .body
+        .iter()
+        .flat_map(|body| &body.resolved.references);
+    targets
+        .iter()
+        .any(|target| referred.contains_key(&target.relation))
+        || below
+            .into_iter()
+            .any(|below| reads_changed_table(below, targets, dialect))
+}
+
 /// The source subquery of `reference`, from the cache where it has no parameters.
 fn source_of(
     reference: &Reference,
@@ -589,7 +616,8 @@ fn source_of(
     limits: &Limits,
 ) -> Result<PrintedSource, Rejection> {
     let mut with_parameters = None;
-    let printed = cache.get_or_print(reference, is_fenced, place.keyed, || {
+    let stands = (place.keyed, place.is_alone);
+    let printed = cache.get_or_print(reference, is_fenced, stands, || {
         let mut functions = BTreeSet::new();
         let tree = relation_source::source_query(reference, place, is_fenced, &mut functions)?;
         let relation = place.catalog.relation(reference.relation);

@@ -745,9 +745,14 @@ fn a_key_is_looked_up_among_the_rows_that_are_seen() {
     check(
         Dialect::Postgres,
         of_column.clone(),
-        r#"("id" IS NOT NULL) AND ("id" IN (SELECT "palisade_seen"."id" FROM "s"."orders" AS "palisade_seen" WHERE ("palisade_seen"."id" IS NOT NULL) AND ("palisade_seen"."number" = 7)))"#,
+        r#"(EXISTS (SELECT 1 FROM (SELECT "palisade_seen"."id" AS "palisade_key" FROM "s"."orders" AS "palisade_seen" WHERE "palisade_seen"."number" = 7) AS "palisade_seen" WHERE "palisade_seen"."palisade_key" = "id")) IS TRUE"#,
     );
-    // Neither of two negations is left around it.
+    check(
+        Dialect::Mysql,
+        of_column.clone(),
+        "(`id` IS NOT NULL) AND (`id` IN (SELECT `palisade_seen`.`id` FROM `s`.`orders` AS `palisade_seen` WHERE (`palisade_seen`.`id` IS NOT NULL) AND (`palisade_seen`.`number` = 7)))",
+    );
+    // Two negations say nothing, and would keep an index from being used.
     let twice = Predicate::Not(Box::new(Predicate::Not(Box::new(of_column.clone()))));
     assert_eq!(
         filtered(Dialect::Mysql, &twice),
@@ -758,12 +763,22 @@ fn a_key_is_looked_up_among_the_rows_that_are_seen() {
         Predicate::Not(Box::new(follows(Operand::Literal(Literal::Integer(3))))),
         "NOT (3 IN (SELECT `palisade_seen`.`id` FROM `s`.`orders` AS `palisade_seen` WHERE (`palisade_seen`.`id` IS NOT NULL) AND (`palisade_seen`.`number` = 7)))",
     );
+    // What a parent follows itself has another name.
+    let further = Predicate::RefersToSeen(
+        Operand::Literal(Literal::Text("a".to_owned())),
+        referred(RowFilter::Where(follows(Operand::Column(0)))),
+    );
+    check(
+        Dialect::Sqlite,
+        further,
+        r#"EXISTS (SELECT 1 FROM (SELECT "palisade_seen_2"."id" AS "palisade_key" FROM "s"."orders" AS "palisade_seen_2" WHERE EXISTS (SELECT 1 FROM (SELECT "palisade_seen"."id" AS "palisade_key" FROM "s"."orders" AS "palisade_seen" WHERE "palisade_seen"."number" = 7) AS "palisade_seen" WHERE "palisade_seen"."palisade_key" = "palisade_seen_2"."number")) AS "palisade_seen_2" WHERE "palisade_seen_2"."palisade_key" = 'a')"#,
+    );
     check(
         Dialect::Sqlite,
         Predicate::RefersToSeen(
             Operand::Literal(Literal::Text("a".to_owned())),
             referred(RowFilter::Everything),
         ),
-        r#"'a' IN (SELECT "palisade_seen"."id" FROM "s"."orders" AS "palisade_seen" WHERE "palisade_seen"."id" IS NOT NULL)"#,
+        r#"EXISTS (SELECT 1 FROM (SELECT "palisade_seen"."id" AS "palisade_key" FROM "s"."orders" AS "palisade_seen") AS "palisade_seen" WHERE "palisade_seen"."palisade_key" = 'a')"#,
     );
 }

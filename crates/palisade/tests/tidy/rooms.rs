@@ -20,7 +20,11 @@ const ROOMS: &[(&str, &[&[&str]])] = &[
             &["load/written_help"],
             &["load/source", "load/classification", "load/template"],
             &["cedar"],
-            &["load/annotation", "load/named_resources"],
+            &[
+                "load/annotation",
+                "load/named_resources",
+                "load/unseen_attribute",
+            ],
             &["set"],
             &["cedar/request"],
             &["decide", "possible_permits", "time_dependent", "what_if"],

@@ -453,6 +453,14 @@ pub(in crate::policy) fn row_attributes<'c>(
     })
 }
 
+/// How a policy asks for an attribute of `resource`.
+pub(in crate::policy) fn write_attribute(name: &str) -> String {
+    match mangle(name) == name {
+        true => format!("resource.{name}"),
+        false => format!("resource[{}]", string_literal(name)),
+    }
+}
+
 /// `text` as a Cedar string literal.
 fn string_literal(text: &str) -> String {
     let mut out = String::from("\"");

@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// What the name of such an attribute ends with, behind the name of the column that refers.
-const SUFFIX: &str = "_is_seen";
+pub(in crate::policy) const SUFFIX: &str = "_is_seen";
 
 /// Such an attribute of a relation's rows.
 #[derive(Debug, Clone)]
@@ -29,7 +29,8 @@ pub(in crate::policy) struct SeenAttribute<'c> {
 /// Those of `relation`, in the order of its columns.
 ///
 /// There is one for each column that is a foreign key by itself, to another table, where both columns have the same values for policies
-/// and the same collation. A column of the relation that is called so takes the name.
+/// and the same collation. One row at most is referred to: the column of the other table is a unique key by itself, and no rows of other
+/// tables are among that table's. A column of the relation that is called so takes the name.
 pub(in crate::policy) fn seen_attributes<'c>(
     catalog: &'c Catalog,
     relation: &Relation,
@@ -72,7 +73,7 @@ fn read_key<'c>(
         return None;
     };
     let parent = catalog.find(&key.schema, &key.table)?;
-    if parent.id == relation.id || parent.kind != RelationKind::Table {
+    if parent.id == relation.id || parent.kind != RelationKind::Table || parent.has_children {
         return None;
     }
     let dialect = catalog.dialect();
@@ -86,12 +87,21 @@ fn read_key<'c>(
         AttributeType::Bool | AttributeType::Decimal | AttributeType::Datetime => false,
     };
     let name = format!("{}{SUFFIX}", own.key);
-    (is_same && is_key_type && relation.position(&name).is_none()).then_some(SeenAttribute {
-        name,
-        column,
-        parent,
-        key,
-    })
+    let is_unique = is_unique(parent, key);
+    (is_same && is_key_type && is_unique && relation.position(&name).is_none()).then_some(
+        SeenAttribute {
+            name,
+            column,
+            parent,
+            key,
+        },
+    )
+}
+
+/// Whether no two rows of `relation` have the same value in a column.
+fn is_unique(relation: &Relation, column: u16) -> bool {
+    let mut keys = relation.unique_keys.iter().flatten();
+    relation.primary_key == [column] || keys.any(|key| key.plain && key.columns == [column])
 }
 
 /// The tables on whose rows it depends, over any number of keys, which rows of `relation` are seen: as far as policies can ask.
@@ -128,7 +138,8 @@ mod tests {
                  order_code text REFERENCES orders (code),
                  due date REFERENCES orders (due),
                  parent_id bigint REFERENCES items (id),
-                 plain_id bigint);
+                 plain_id bigint,
+                 due_id bigint);
              CREATE TABLE notes (item_id bigint REFERENCES items (id), item_id_is_seen boolean);
              CREATE TABLE lines (item_id bigint REFERENCES items (id));",
             "public",

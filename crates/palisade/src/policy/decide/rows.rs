@@ -42,7 +42,7 @@ pub(in crate::policy) fn rows(
 }
 
 /// How many keys, one after the other, are followed to a row that is seen or not.
-const KEYS: usize = 8;
+pub(in crate::policy) const KEYS: usize = 8;
 
 /// The same, where `below` keys led to `relation`.
 fn rows_below(
@@ -52,9 +52,12 @@ fn rows_below(
     action: PolicyAction,
     below: usize,
 ) -> Result<Rows, Failure> {
-    subject.remember_rows(action, relation.id, || {
-        find_rows(loaded, subject, relation, action, below)
-    })
+    let find = || find_rows(loaded, subject, relation, action, below);
+    match below {
+        0 => subject.remember_rows(action, relation.id, find),
+        // How far it is followed depends on where one began.
+        _ => find(),
+    }
 }
 
 fn find_rows(
@@ -139,7 +142,7 @@ fn refers_to_seen(
     if below >= KEYS {
         return None;
     }
-    let (rows, policies) = seen_rows(loaded, subject, attribute.parent, below + 1).ok()?;
+    let (rows, policies) = seen_rows(loaded, subject, attribute.parent, below + 1)?;
     let meant = match rows {
         RowFilter::Nothing => Predicate::Constant(false),
         // None is hidden.
@@ -156,22 +159,35 @@ fn refers_to_seen(
     Some((meant, policies))
 }
 
-/// The rows of `relation` that are seen by whoever may select them; none by anybody else.
+/// The rows of `relation` that are seen by whoever may select them, and no rows for anybody else.
+///
+/// None where a policy about them fails, or has no form in SQL: less would be seen than policy says, and a condition that looks for what
+/// is not seen would find more.
 fn seen_rows(
     loaded: &Loaded,
     subject: &Subject,
     relation: &Relation,
     below: usize,
-) -> Result<(RowFilter, Vec<String>), Failure> {
+) -> Option<(RowFilter, Vec<String>)> {
     let above = loaded.inheritance.ancestors(&loaded.catalog, relation);
     for table in std::iter::once(relation).chain(above) {
-        let uid = resource("Table", &table.uid)?;
-        let select = decide(loaded, subject, PolicyAction::Select, table, uid)?;
+        let uid = resource("Table", &table.uid).ok()?;
+        let select = decide(loaded, subject, PolicyAction::Select, table, uid).ok()?;
         if !(schema::has_entity(table) && select.permitted) {
-            return Ok((RowFilter::Nothing, select.policies));
+            return Some((RowFilter::Nothing, select.policies));
         }
     }
-    rows_of_relatives(loaded, subject, relation, PolicyAction::See, below)
+    let action = PolicyAction::See;
+    let found = rows_of_relatives(loaded, subject, relation, action, below).ok()?;
+    found.is_whole.then_some((found.rows, found.policies))
+}
+
+/// Rows of a relation with what its relatives say.
+struct FoundRows {
+    rows: RowFilter,
+    policies: Vec<String>,
+    /// Whether each policy about them has a form in SQL.
+    is_whole: bool,
 }
 
 /// The rows of `relation` to which `action` applies, with what its relatives say, and the policies that determined them.
@@ -181,7 +197,8 @@ pub(in crate::policy) fn rows_with_relatives(
     relation: &Relation,
     action: PolicyAction,
 ) -> Result<(RowFilter, Vec<String>), Failure> {
-    rows_of_relatives(loaded, subject, relation, action, 0)
+    let found = rows_of_relatives(loaded, subject, relation, action, 0)?;
+    Ok((found.rows, found.policies))
 }
 
 fn rows_of_relatives(
@@ -190,7 +207,7 @@ fn rows_of_relatives(
     relation: &Relation,
     action: PolicyAction,
     below: usize,
-) -> Result<(RowFilter, Vec<String>), Failure> {
+) -> Result<FoundRows, Failure> {
     let of = |relation: &Relation, rows, policies: BTreeSet<String>| RelationDecision {
         visibility: Visibility::Selectable,
         columns: vec![
@@ -209,20 +226,27 @@ fn rows_of_relatives(
     };
     let (catalog, relatives) = (&loaded.catalog, &loaded.inheritance);
     let own = rows_below(loaded, subject, relation, action, below)?;
+    let mut is_whole = own.untranslatable.is_empty();
     let mut out = of(relation, own.filter, own.policies);
     for other in relatives.ancestors(catalog, relation) {
         let theirs = rows_below(loaded, subject, other, action, below)?;
+        is_whole &= theirs.untranslatable.is_empty();
         let theirs = of(other, theirs.filter, theirs.policies);
         inheritance::tighten(&mut out, relation, other, &theirs);
     }
     if loaded.policies.forbids(action) {
         for other in relatives.descendants(catalog, relation) {
             let theirs = rows_below(loaded, subject, other, action, below)?;
+            is_whole &= theirs.untranslatable.is_empty();
             let theirs = of(other, theirs.unforbidden, theirs.forbidding);
             inheritance::tighten(&mut out, relation, other, &theirs);
         }
     }
-    Ok((out.rows, out.policies))
+    Ok(FoundRows {
+        rows: out.rows,
+        policies: out.policies,
+        is_whole,
+    })
 }
 
 fn combine(
@@ -590,6 +614,38 @@ mod tests {
         // Of changes it does not depend.
         let b = b.replace("\"see\"", "\"change\"");
         assert!(children(&format!("{READ}{a}{b}")).is_ok());
+    }
+
+    #[test]
+    fn too_many_keys_one_after_the_other_are_an_error() {
+        let mut tables =
+            "CREATE TABLE t0 (id bigint PRIMARY KEY, tenant bigint NOT NULL);".to_owned();
+        let mut policies = format!(
+            "{READ}forbid(principal, action == Action::\"see\", resource is row::public::t0) unless {{ resource.tenant == 1 }};\n"
+        );
+        for table in 1..=9 {
+            let parent = table - 1;
+            tables += &format!(
+                "CREATE TABLE t{table} (id bigint PRIMARY KEY, p_id bigint REFERENCES t{parent} (id));"
+            );
+            // Of what is not seen, nothing more is seen.
+            let negation = if table == 8 { "!" } else { "" };
+            policies += &format!(
+                "forbid(principal, action == Action::\"see\", resource is row::public::t{table}) unless {{ {negation}resource.p_id_is_seen }};\n"
+            );
+            let catalog = Arc::new(test_ddl::postgres(&tables, "public").unwrap());
+            let sources = PolicySources::from_cedar("p.cedar", &policies);
+            let set = PolicySet::load(&sources, &catalog, &ColumnFlow::default());
+            let Err(errors) = set else {
+                assert!(table <= 8, "{table}");
+                continue;
+            };
+            let errors = errors.to_string();
+            assert_eq!(table, 9, "{errors}");
+            let expected =
+                "p.cedar:11:91: more than 8 keys, one after the other, decide which rows are seen";
+            assert!(errors.starts_with(expected), "{errors}");
+        }
     }
 
     #[test]

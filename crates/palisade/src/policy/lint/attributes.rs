@@ -23,6 +23,7 @@ use crate::policy::{
     load::{
         diagnostic::{PolicyProblem, Source, probably},
         source::{Located, Origin},
+        unseen_attribute,
     },
 };
 
@@ -322,20 +323,30 @@ impl Types<'_> {
             return None;
         }
         let names: BTreeSet<String> = types.iter().flat_map(|kind| self.names(kind)).collect();
-        let help = match probably(name, names.iter().map(String::as_str)) {
+        let help = self.explain_unseen(types, name);
+        let help = help.or_else(|| match probably(name, names.iter().map(String::as_str)) {
             Some(name) => Some(format!("did you mean `{name}`?")),
             None if names.is_empty() || names.len() > NAMES => None,
             None => {
                 let names: Vec<String> = names.into_iter().collect();
                 Some(format!("there are `{}`", names.join("`, `")))
             }
-        };
+        });
         let of = match types.iter().next() {
             Some(kind) if types.len() == 1 => format!("`{kind}` has no attribute `{name}`"),
             Some(_) | None => format!("no type that it may be of has an attribute `{name}`"),
         };
         let message = format!("`{variable} has {name}` is never true: {of}");
         Some(origin.at_attribute(name, message).with_help(help))
+    }
+
+    /// Why rows of these types have no attribute called `name`, where it is one of those that ask for a row that is seen.
+    fn explain_unseen(&self, types: &BTreeSet<String>, name: &str) -> Option<String> {
+        let mut relations = types
+            .iter()
+            .filter_map(|kind| self.named.with_row_type(kind));
+        relations
+            .find_map(|relation| unseen_attribute::explain_absence(self.catalog, relation, name))
     }
 
     /// What is wrong with `variable.record has name`, and with `variable has record.name`.

@@ -4,23 +4,25 @@
 //! * A foreign key is an oracle to hidden rows or values, as is a key that hidden rows reference.
 //! * A key is no oracle if `see` and `add` both compare its columns with the session's own value, and `see` demands nothing else:
 //!   then no hidden row can conflict.
+//! * A foreign key is no oracle if `add` demands that the row is seen to which it refers: a hidden row and an absent one are refused
+//!   alike, before the database looks. Neither is a unique key over such columns, if `see` demands the same.
 //!
 //! Keys of one integer (ids) tell that a row is there and nothing of what it holds, and nearly every table has one. They are told
 //! of together, once for each policy.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::catalog::{Change, ForeignKey, Relation, TypeClass};
+use crate::catalog::{Catalog, Change, ForeignKey, Relation, TypeClass};
 use crate::policy::{
-    cedar::request::Subject,
+    cedar::{request::Subject, schema::write_attribute, seen_attribute::seen_attributes},
     decide::{relation, writes::WriteDecision},
     load::{
         diagnostic::{PolicyProblem, Source},
         source::Origins,
     },
     obligation::{
-        ColumnLevel, Comparison, Literal, Operand, Predicate, RelationDecision, RowFilter,
-        Visibility,
+        ColumnLevel, Comparison, Literal, Operand, Predicate, ReferredRows, RelationDecision,
+        RowFilter, Visibility,
     },
     set::Loaded,
 };
@@ -28,13 +30,25 @@ use crate::policy::{
 /// How many tables a warning about ids names.
 const NAMED: usize = 3;
 
+/// What a foreign key is that tells of rows.
+const REFERENCE: &str = "a foreign key to rows";
+
 /// Which constraint tells, by the policy that permits writing its columns.
 #[derive(Default)]
 pub(in crate::policy) struct Oracles {
     /// By policy and the columns of a key: what is wrong with it.
     keys: BTreeMap<(String, String), String>,
     /// By policy: columns of ids.
-    ids: BTreeMap<String, BTreeSet<String>>,
+    ids: BTreeMap<String, ToldIds>,
+}
+
+/// Columns of ids that tell of rows.
+#[derive(Default)]
+struct ToldIds {
+    /// What they are called.
+    columns: BTreeSet<String>,
+    /// The attribute by which a row with one of them follows the row to which it refers.
+    attribute: Option<String>,
 }
 
 /// A table, with what is shown of it.
@@ -45,6 +59,7 @@ struct Shown<'l> {
 
 /// A table that is written.
 struct Written<'l> {
+    catalog: &'l Catalog,
     relation: &'l Relation,
     shown: Shown<'l>,
     write: &'l WriteDecision,
@@ -69,6 +84,7 @@ impl Oracles {
             return;
         };
         let own = Written {
+            catalog: &loaded.catalog,
             relation,
             shown: Shown { relation, read },
             write,
@@ -123,8 +139,11 @@ impl Oracles {
         };
         let what = if pairs.iter().any(|(_, theirs)| !other.reads(*theirs)) {
             "a foreign key to values"
-        } else if other.hides_rows() && !is_apart(&other.read.rows, &own.write.add, &pairs) {
-            "a foreign key to rows"
+        } else if other.hides_rows()
+            && !is_followed(&own.write.add, &pairs, other.relation)
+            && !is_apart(&other.read.rows, &own.write.add, &pairs)
+        {
+            REFERENCE
         } else {
             return;
         };
@@ -165,7 +184,11 @@ impl Oracles {
             .column(*id)
             .is_some_and(|column| column.class == TypeClass::Integer));
         if is_id && !what.ends_with("values") {
-            self.ids.entry(policy).or_default().insert(named);
+            let told = self.ids.entry(policy).or_default();
+            told.columns.insert(named);
+            if told.attribute.is_none() && what == REFERENCE {
+                told.attribute = find_attribute(own, columns);
+            }
         } else {
             let what = || what.to_owned();
             self.keys.entry((policy, named)).or_insert_with(what);
@@ -190,16 +213,25 @@ impl Oracles {
             warnings.push(place(&policy, message).with_help(Some(help)));
         }
         for (policy, ids) in self.ids {
-            let mut named: Vec<String> =
-                ids.iter().take(NAMED).map(|id| format!("`{id}`")).collect();
-            if ids.len() > NAMED {
-                named.push(format!("{} more", ids.len() - NAMED));
+            let ToldIds { columns, attribute } = ids;
+            let first = columns.iter().take(NAMED);
+            let mut named: Vec<String> = first.map(|id| format!("`{id}`")).collect();
+            if columns.len() > NAMED {
+                named.push(format!("{} more", columns.len() - NAMED));
             }
             let message = format!(
                 "whoever writes ids may learn which ids hidden rows have: {}",
                 named.join(", ")
             );
-            let help = "forbid `Action::\"write\"` on keys, so that a sequence makes them; ids tell that a row is there, and nothing of what it holds";
+            let rest = match attribute {
+                Some(attribute) => {
+                    format!("let `add` follow the row to which a foreign key refers: `{attribute}`")
+                }
+                None => "ids tell that a row is there, and nothing of what it holds".to_owned(),
+            };
+            let help = format!(
+                "forbid `Action::\"write\"` on keys, so that a sequence makes them; {rest}"
+            );
             warnings.push(place(&policy, message).with_help(Some(help)));
         }
     }
@@ -246,48 +278,123 @@ fn positions(key: &ForeignKey, own: &Relation, other: &Relation) -> Option<Vec<(
         .collect()
 }
 
+/// The attribute by which rows follow those to which the only one of these columns refers.
+fn find_attribute(own: &Written<'_>, columns: &[u16]) -> Option<String> {
+    let mut all = seen_attributes(own.catalog, own.relation).into_iter();
+    let found = all.find(|attribute| columns == [attribute.column]);
+    found.map(|attribute| write_attribute(&attribute.name))
+}
+
+/// Whether a row that `added` admits refers to rows of `parent` alone that are seen, by a key of these `pairs` of columns.
+fn is_followed(added: &RowFilter, pairs: &[(u16, u16)], parent: &Relation) -> bool {
+    let (RowFilter::Where(added), [(own, theirs)]) = (added, pairs) else {
+        return false;
+    };
+    let is_meant = |rows: &ReferredRows| rows.table == parent.id && rows.key == *theirs;
+    follows(added, *own, &is_meant)
+}
+
+/// Whether a column of rows that `added` admits is NULL, or refers to rows that are seen and that `is_meant` accepts.
+fn follows(added: &Predicate, own: u16, is_meant: &dyn Fn(&ReferredRows) -> bool) -> bool {
+    demands(added, true, &|(predicate, holds)| match predicate {
+        Predicate::RefersToSeen(Operand::Column(column), rows) => {
+            holds && *column == own && is_meant(rows)
+        }
+        Predicate::Has(column) => !holds && *column == own,
+        Predicate::RefersToSeen(Operand::Literal(_), _)
+        | Predicate::Constant(_)
+        | Predicate::And(_)
+        | Predicate::Or(_)
+        | Predicate::Not(_)
+        | Predicate::If(..)
+        | Predicate::Column(_)
+        | Predicate::Compare(..)
+        | Predicate::In(..)
+        | Predicate::Like(..) => false,
+    })
+}
+
 /// Whether no row that `seen` hides can have what a row has that `added` admits, in each of the `pairs` of columns of one and of
 /// the other.
 fn is_apart(seen: &RowFilter, added: &RowFilter, pairs: &[(u16, u16)]) -> bool {
     let (RowFilter::Where(seen), RowFilter::Where(added)) = (seen, added) else {
         return false;
     };
-    let mut pinned = Vec::new();
-    conjuncts(added, true, &mut pinned);
-    let mut demanded = Vec::new();
-    conjuncts(seen, true, &mut demanded);
-    let is_key = |index: u16| pairs.iter().any(|(_, theirs)| *theirs == index);
-    demanded.into_iter().all(|demand| match demand {
+    is_implied(seen, true, &|demand| is_met(demand, added, pairs))
+}
+
+/// Whether a row meets `demand` that has, in each of the `pairs` of columns, what a row has that `added` admits.
+fn is_met(demand: Demand<'_>, added: &Predicate, pairs: &[(u16, u16)]) -> bool {
+    let partners = |index: u16| {
+        let pairs = pairs.iter().filter(move |(_, theirs)| *theirs == index);
+        pairs.map(|(own, _)| *own)
+    };
+    match demand {
         // A NULL conflicts with nothing.
-        (Predicate::Has(index), true) => is_key(*index),
+        (Predicate::Has(index), true) => partners(*index).next().is_some(),
+        (Predicate::RefersToSeen(Operand::Column(theirs), rows), true) => {
+            let is_meant = |other: &ReferredRows| *other == **rows;
+            partners(*theirs).any(|own| follows(added, own, &is_meant))
+        }
         demand => equality(demand).is_some_and(|(theirs, value)| {
-            pairs
-                .iter()
-                .filter(|(_, other)| *other == theirs)
-                .any(|(own, _)| {
-                    let mut pinned = pinned.iter().filter_map(|pin| equality(*pin));
-                    pinned.any(|pin| pin == (*own, value))
+            partners(theirs).any(|own| {
+                demands(added, true, &|pin| {
+                    equality(pin).is_some_and(|pin| pin == (own, value))
                 })
+            })
         }),
-    })
+    }
 }
 
 /// A part of a condition, and whether it has to hold or not to.
 type Demand<'p> = (&'p Predicate, bool);
 
-/// What has to be so where `predicate` is as `holds` says.
-fn conjuncts<'p>(predicate: &'p Predicate, holds: bool, out: &mut Vec<Demand<'p>>) {
+/// Whether `predicate` is as `holds` says wherever its parts are that `is_met` accepts.
+fn is_implied(predicate: &Predicate, holds: bool, is_met: &dyn Fn(Demand<'_>) -> bool) -> bool {
     match (predicate, holds) {
+        (Predicate::Constant(value), _) => *value == holds,
+        (Predicate::Not(inner), _) => is_implied(inner, !holds, is_met),
         (Predicate::And(all), true) | (Predicate::Or(all), false) => {
-            all.iter().for_each(|one| conjuncts(one, holds, out));
+            all.iter().all(|one| is_implied(one, holds, is_met))
         }
-        (Predicate::And(all) | Predicate::Or(all), _) => match all.as_slice() {
-            [only] => conjuncts(only, holds, out),
-            _ => out.push((predicate, holds)),
-        },
-        (Predicate::Not(inner), _) => conjuncts(inner, !holds, out),
-        (Predicate::Constant(value), _) if *value == holds => {}
-        _ => out.push((predicate, holds)),
+        (Predicate::And(all), false) | (Predicate::Or(all), true) => {
+            all.iter().any(|one| is_implied(one, holds, is_met))
+        }
+        (
+            Predicate::If(..)
+            | Predicate::Column(_)
+            | Predicate::Has(_)
+            | Predicate::Compare(..)
+            | Predicate::In(..)
+            | Predicate::Like(..)
+            | Predicate::RefersToSeen(..),
+            _,
+        ) => is_met((predicate, holds)),
+    }
+}
+
+/// Whether a part that `is_meant` accepts has to be so wherever `predicate` is as `holds` says.
+fn demands(predicate: &Predicate, holds: bool, is_meant: &dyn Fn(Demand<'_>) -> bool) -> bool {
+    match (predicate, holds) {
+        // It is never so.
+        (Predicate::Constant(value), _) => *value != holds,
+        (Predicate::Not(inner), _) => demands(inner, !holds, is_meant),
+        (Predicate::And(all), true) | (Predicate::Or(all), false) => {
+            all.iter().any(|one| demands(one, holds, is_meant))
+        }
+        (Predicate::And(all), false) | (Predicate::Or(all), true) => {
+            all.iter().all(|one| demands(one, holds, is_meant))
+        }
+        (
+            Predicate::If(..)
+            | Predicate::Column(_)
+            | Predicate::Has(_)
+            | Predicate::Compare(..)
+            | Predicate::In(..)
+            | Predicate::Like(..)
+            | Predicate::RefersToSeen(..),
+            _,
+        ) => is_meant((predicate, holds)),
     }
 }
 
@@ -321,15 +428,25 @@ mod tests {
 
     use crate::{
         catalog::test_ddl,
-        policy::{ColumnFlow, Lint, PolicyFile, PolicySet, PolicySources},
+        policy::{ColumnFlow, Lint, PolicyFile, PolicyProblem, PolicySet, PolicySources},
     };
 
     const SCHEMA: &str = "
         CREATE TABLE people (tenant text NOT NULL, mail text NOT NULL, secret text UNIQUE, UNIQUE (tenant, mail));
         CREATE TABLE visits (id integer PRIMARY KEY, secret text REFERENCES people (secret));";
 
-    /// The keys of which it is warned that they tell of rows or values that are hidden.
-    fn told(policies: &str) -> Vec<String> {
+    /// A child that has nothing by which its rows could be told apart.
+    const FOLLOWED: &str = "
+        CREATE TABLE tasks (id text PRIMARY KEY, tenant text NOT NULL);
+        CREATE TABLE labels (id text PRIMARY KEY, tenant text NOT NULL);
+        CREATE TABLE task_labels (
+            task_id text NOT NULL REFERENCES tasks (id),
+            label_id text REFERENCES labels (id),
+            UNIQUE (task_id, label_id));
+        CREATE TABLE orders (id integer PRIMARY KEY, tenant text NOT NULL);
+        CREATE TABLE items (order_id integer REFERENCES orders (id));";
+
+    fn warnings(schema: &str, policies: &str) -> Vec<PolicyProblem> {
         let sources = PolicySources {
             policies: vec![PolicyFile {
                 name: "base.cedar".to_owned(),
@@ -337,12 +454,29 @@ mod tests {
             }],
             ..PolicySources::default()
         };
-        let catalog = Arc::new(test_ddl::postgres(SCHEMA, "main").unwrap());
+        let catalog = Arc::new(test_ddl::postgres(schema, "main").unwrap());
         let flow = ColumnFlow::default();
         let set = PolicySet::load_and_lint(&sources, &catalog, &flow, Lint::EveryRelation).unwrap();
-        let warnings = set.warnings().iter();
-        let told = warnings.filter_map(|warning| warning.message.split_once(" that are hidden"));
+        set.warnings().to_vec()
+    }
+
+    /// The keys of which it is warned that they tell of rows or values that are hidden.
+    fn told_of(schema: &str, policies: &str) -> Vec<String> {
+        let warnings = warnings(schema, policies);
+        let messages = warnings.iter().map(|warning| &warning.message);
+        let told = messages.filter_map(|message| message.split_once(" that are hidden"));
         told.map(|(key, _)| key.replace("public.", "")).collect()
+    }
+
+    fn told(policies: &str) -> Vec<String> {
+        told_of(SCHEMA, policies)
+    }
+
+    /// A policy by which rows that are not so are hidden, or may not be added.
+    fn unless(action: &str, table: &str, condition: &str) -> String {
+        format!(
+            "forbid(principal, action == Action::\"{action}\", resource is row::public::{table}) unless {{ {condition} }};\n"
+        )
     }
 
     #[test]
@@ -365,5 +499,76 @@ mod tests {
         let told = told(hides);
         let of_values = "`visits (secret)` is a foreign key to values".to_owned();
         assert!(told.contains(&of_values), "{told:?}");
+    }
+
+    #[test]
+    fn a_key_whose_rows_are_followed_tells_of_none() {
+        let own = |table: &str| unless("see", table, "resource.tenant == \"a\"");
+        let parents = own("tasks") + &own("labels");
+        let of_child = |policies: &str| -> Vec<String> {
+            let told = told_of(FOLLOWED, &format!("{parents}{policies}"));
+            let of_child = told.into_iter().filter(|key| key.contains("task_labels"));
+            of_child.collect()
+        };
+        let (label, task, both) = (
+            "`task_labels (label_id)` is a foreign key to rows",
+            "`task_labels (task_id)` is a foreign key to rows",
+            "`task_labels (task_id, label_id)` is a unique key over rows",
+        );
+        assert_eq!(of_child(""), [label, task]);
+        let task_alone = "resource.task_id_is_seen";
+        for follows in [
+            "resource.task_id_is_seen && (!(resource has label_id) || resource.label_id_is_seen)",
+            "resource.task_id_is_seen && !(resource has label_id && !resource.label_id_is_seen)",
+            "resource.label_id_is_seen && resource.task_id_is_seen",
+        ] {
+            let see = unless("see", "task_labels", follows);
+            let add = unless("add", "task_labels", follows);
+            assert_eq!(of_child(&see), [label, task, both], "{follows}");
+            assert_eq!(of_child(&add), [""; 0], "{follows}");
+            assert_eq!(of_child(&format!("{see}{add}")), [""; 0], "{follows}");
+            // Another label's rows may be hidden.
+            let add = unless("add", "task_labels", task_alone);
+            assert_eq!(of_child(&format!("{see}{add}")), [label, both], "{follows}");
+        }
+        // It need not hold.
+        let either = format!("{task_alone} || resource.task_id == \"x\"");
+        let add = unless("add", "task_labels", &either);
+        assert_eq!(of_child(&add), [label, task]);
+        // Of a parent that cannot be read, no row is meant.
+        let hidden = "forbid(principal, action == Action::\"select\", resource == Table::\"public.labels\");";
+        let add = unless(
+            "add",
+            "task_labels",
+            "resource.task_id_is_seen && (!(resource has label_id) || resource.label_id_is_seen)",
+        );
+        assert_eq!(of_child(&format!("{hidden}{add}")), [""; 0]);
+    }
+
+    #[test]
+    fn ids_that_refer_say_what_to_follow() {
+        let of_ids = |policies: &str| {
+            let orders = unless("see", "orders", "resource.tenant == \"a\"");
+            let warnings = warnings(FOLLOWED, &format!("{orders}{policies}"));
+            let mut ids = warnings
+                .into_iter()
+                .filter(|warning| warning.message.starts_with("whoever writes ids"));
+            let told = ids.next().unwrap();
+            assert_eq!(ids.next(), None);
+            (told.message, told.help.unwrap())
+        };
+        let (message, help) = of_ids("");
+        assert!(
+            message.ends_with(": `public.items (order_id)`, `public.orders (id)`"),
+            "{message}"
+        );
+        assert!(
+            help.ends_with("foreign key refers: `resource.order_id_is_seen`"),
+            "{help}"
+        );
+        let add = unless("add", "items", "resource.order_id_is_seen");
+        let (message, help) = of_ids(&add);
+        assert!(message.ends_with(": `public.orders (id)`"), "{message}");
+        assert!(!help.contains("follow"), "{help}");
     }
 }

@@ -449,6 +449,10 @@ impl Findings {
         for ((id, forbids), (condition, relation)) in self.untranslatable {
             let message = format!("`{condition}` has no SQL form (rows of `{relation}`)");
             let help = "row conditions can compare columns with constants and the principal's attributes, and combine them with `&&`, `||`, `!`, `has`, `contains` and `like`; a column that is computed where it is read (VIRTUAL) only if that cannot fail";
+            let help = match condition.contains("_is_seen") {
+                true => format!("{help}; an attribute `…_is_seen` stands by itself or behind `!`"),
+                false => help.to_owned(),
+            };
             let problem = place(&id, message).with_help(Some(help));
             if forbids {
                 problems.push(problem)

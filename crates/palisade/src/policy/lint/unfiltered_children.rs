@@ -8,7 +8,7 @@ use crate::policy::{
     cedar::{
         request::Subject,
         row_verdict::Rows,
-        schema::{PolicyAction, row_type},
+        schema::{PolicyAction, row_type, write_attribute},
         seen_attribute::{SeenAttribute, seen_attributes},
     },
     decide::rows::rows,
@@ -78,9 +78,9 @@ impl UnfilteredChildren {
 /// The policy by which rows follow those to which they refer.
 fn write_forbid(relation: &Relation, attribute: &SeenAttribute<'_>) -> String {
     format!(
-        "forbid (principal, action in [Action::\"see\", Action::\"change\", Action::\"add\"], resource is {}) unless {{ resource.{} }};",
+        "forbid (principal, action in [Action::\"see\", Action::\"change\", Action::\"add\"], resource is {}) unless {{ {} }};",
         row_type(relation),
-        attribute.name
+        write_attribute(&attribute.name)
     )
 }
 
@@ -100,6 +100,10 @@ mod tests {
         CREATE TABLE items (id integer PRIMARY KEY, order_id integer NOT NULL REFERENCES orders (id));";
 
     fn told(policies: &str) -> Vec<(String, String)> {
+        told_of(SCHEMA, policies)
+    }
+
+    fn told_of(schema: &str, policies: &str) -> Vec<(String, String)> {
         let sources = PolicySources {
             policies: vec![PolicyFile {
                 name: "base.cedar".to_owned(),
@@ -107,7 +111,7 @@ mod tests {
             }],
             ..PolicySources::default()
         };
-        let catalog = Arc::new(test_ddl::postgres(SCHEMA, "main").unwrap());
+        let catalog = Arc::new(test_ddl::postgres(schema, "main").unwrap());
         let flow = ColumnFlow::default();
         let set = PolicySet::load_and_lint(&sources, &catalog, &flow, Lint::EveryRelation).unwrap();
         let told = set.warnings().iter();
@@ -131,5 +135,20 @@ mod tests {
         let (_, forbid) = help.split_once('`').unwrap();
         let forbid = forbid.trim_end_matches('`');
         assert_eq!(told(&format!("{tenant}\n{forbid}")), []);
+    }
+
+    #[test]
+    fn a_column_whose_name_is_no_identifier_is_followed_too() {
+        let schema = SCHEMA.replace("order_id", "\"weird \"\"ref\"");
+        let tenant = r#"forbid(principal, action == Action::"see", resource is row::public::orders) unless { resource.tenant == 1 };"#;
+        let found = told_of(&schema, tenant);
+        let (_, help) = found.first().unwrap();
+        let (_, forbid) = help.split_once('`').unwrap();
+        let forbid = forbid.trim_end_matches('`');
+        assert!(
+            forbid.contains(r#"unless { resource["weird \"ref_is_seen"] }"#),
+            "{forbid}"
+        );
+        assert_eq!(told_of(&schema, &format!("{tenant}\n{forbid}")), []);
     }
 }

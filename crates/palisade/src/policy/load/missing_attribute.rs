@@ -4,10 +4,18 @@ use std::collections::BTreeSet;
 
 use cedar_policy::Policy;
 
-use crate::policy::{
-    cedar::{named_relations::NamedRelations, schema::row_type},
-    lint::list_names,
-    load::diagnostic::{PolicyProblem, SourceSpan, probably},
+use crate::{
+    catalog::{Catalog, Relation},
+    policy::{
+        cedar::{
+            named_relations::NamedRelations, schema::row_type, seen_attribute::find_seen_attribute,
+        },
+        lint::list_names,
+        load::{
+            diagnostic::{PolicyProblem, SourceSpan, probably},
+            unseen_attribute,
+        },
+    },
 };
 
 /// What Cedar says of an attribute and a type.
@@ -31,9 +39,18 @@ fn read(message: &str) -> Option<(Said, &str, &str)> {
     Some((said, attribute, kind))
 }
 
+/// The attribute that a type lacks, and the type, by a message of Cedar.
+pub(in crate::policy) fn read_missing(message: &str) -> Option<(&str, &str)> {
+    match read(message)? {
+        (Said::Missing, attribute, kind) => Some((attribute, kind)),
+        (Said::Unasked, _, _) => None,
+    }
+}
+
 /// The problems of one policy, with one in the place of those that several types have at the same words.
 pub(in crate::policy) fn fold(
     policy: &Policy,
+    catalog: &Catalog,
     named: &NamedRelations<'_>,
     problems: Vec<PolicyProblem>,
 ) -> Vec<PolicyProblem> {
@@ -47,7 +64,7 @@ pub(in crate::policy) fn fold(
         if folded.contains(&(span.offset, attribute.to_owned())) {
             continue;
         }
-        match fold_one(policy, named, &problems, (attribute, span)) {
+        match fold_one(policy, (catalog, named), &problems, (attribute, span)) {
             Some((message, help)) => {
                 folded.insert((span.offset, attribute.to_owned()));
                 let one = PolicyProblem {
@@ -66,11 +83,12 @@ pub(in crate::policy) fn fold(
 /// What to say of an attribute that at least two types lack, in the place of all that Cedar says of it there; with what to write.
 fn fold_one(
     policy: &Policy,
-    named: &NamedRelations<'_>,
+    (catalog, named): (&Catalog, &NamedRelations<'_>),
     problems: &[PolicyProblem],
     (attribute, span): (&str, SourceSpan),
 ) -> Option<(String, String)> {
     let mut tables = BTreeSet::new();
+    let mut unseen = None;
     let mut others = BTreeSet::new();
     for problem in problems {
         match read(&problem.message) {
@@ -78,7 +96,12 @@ fn fold_one(
                 if name == attribute && problem.span == Some(span) =>
             {
                 match named.with_row_type(kind) {
-                    Some(relation) => tables.insert(relation.uid.clone()),
+                    Some(relation) => {
+                        let explain =
+                            || unseen_attribute::explain_absence(catalog, relation, attribute);
+                        unseen = unseen.or_else(explain);
+                        tables.insert(relation.uid.clone())
+                    }
                     None => others.insert(kind.to_owned()),
                 };
             }
@@ -92,7 +115,7 @@ fn fold_one(
     let with = named
         .with_rows_in_scope(&policy.resource_constraint())
         .into_iter()
-        .find(|relation| relation.position(attribute).is_some());
+        .find(|relation| has_attribute(catalog, relation, attribute));
     let rows = list_names(&tables);
     if !others.is_empty() {
         let others: Vec<String> = others.into_iter().collect();
@@ -105,10 +128,11 @@ fn fold_one(
                 "write two policies: one of the other actions without this condition, and one of `see` with `resource has {attribute} &&` before it"
             )
         };
-        let help = match (with, find_meant(named, attribute)) {
-            (Some(_), _) => split(attribute),
-            (None, Some(meant)) => format!("did you mean `{meant}`? then {}", split(meant)),
-            (None, None) => "no table that this is about has such a column".to_owned(),
+        let help = match (with, unseen, find_meant(named, attribute)) {
+            (Some(_), _, _) => split(attribute),
+            (None, Some(unseen), _) => unseen,
+            (None, None, Some(meant)) => format!("did you mean `{meant}`? then {}", split(meant)),
+            (None, None, None) => "no table that this is about has such a column".to_owned(),
         };
         return Some((message, help));
     }
@@ -118,13 +142,20 @@ fn fold_one(
             "write `resource is {}` in the scope, or `resource has {attribute} &&` before it",
             row_type(relation)
         ),
-        None => problems
-            .iter()
-            .filter(|problem| problem.span == Some(span))
-            .find_map(|problem| problem.help.clone())
+        None => unseen
+            .or_else(|| {
+                let mut there = problems.iter().filter(|problem| problem.span == Some(span));
+                there.find_map(|problem| problem.help.clone())
+            })
             .unwrap_or_else(|| "write the name of a column that they have".to_owned()),
     };
     Some((message, help))
+}
+
+/// Whether rows of `relation` have an attribute of this name: a column, or that a row is seen to which they refer.
+fn has_attribute(catalog: &Catalog, relation: &Relation, name: &str) -> bool {
+    let is_column = relation.position(name).is_some();
+    is_column || find_seen_attribute(catalog, relation, name).is_some()
 }
 
 /// The name of a column that was probably meant.

@@ -7,9 +7,10 @@ pub(in crate::policy) mod format;
 pub(in crate::policy) mod missing_attribute;
 pub(in crate::policy) mod named_resources;
 pub(in crate::policy) mod schema_names;
-pub(in crate::policy) mod seen_cycles;
+pub(in crate::policy) mod seen_chains;
 pub(in crate::policy) mod source;
 pub mod template;
+pub(in crate::policy) mod unseen_attribute;
 pub(in crate::policy) mod validation;
 pub(in crate::policy) mod word;
 pub(in crate::policy) mod written_help;
@@ -115,7 +116,7 @@ pub(in crate::policy) fn load(
     let named = NamedRelations::new(catalog);
     let types = (schema, &named);
     let refused = attributes::check(&located, catalog, types, &principals, &mut problems);
-    seen_cycles::check(&located, catalog, &named, &mut problems);
+    seen_chains::check(&located, catalog, &named, &mut problems);
     let others: Vec<_> = located
         .iter()
         .filter(|l| !refused.contains(l.policy.id().as_ref() as &str))

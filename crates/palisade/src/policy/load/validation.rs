@@ -29,7 +29,7 @@ use crate::policy::{
         diagnostic::{PolicyProblem, Source, probably},
         missing_attribute,
         source::{Located, Origins},
-        written_help,
+        unseen_attribute, written_help,
     },
 };
 
@@ -189,14 +189,16 @@ impl<'a> Validation<'a> {
                 for (id, found) in by_policy {
                     let policy = policies.iter().find(|policy| policy.id().to_string() == id);
                     let found = match policy {
-                        Some(policy) => missing_attribute::fold(policy, self.named, found),
+                        Some(policy) => {
+                            missing_attribute::fold(policy, self.catalog, self.named, found)
+                        }
                         None => found,
                     };
                     let text = self
                         .origins
                         .get(&id)
                         .map_or("", |origin| origin.source.text);
-                    let explain = |problem| explain(problem, text, self.principals, self.catalog);
+                    let explain = |problem| self.explain(problem, text);
                     problems.extend(found.into_iter().map(explain));
                 }
             }
@@ -234,6 +236,20 @@ impl<'a> Validation<'a> {
                 warnings.extend(found);
             }
         }
+    }
+
+    /// A mistake that Cedar found in `text`, with what to do about it where Cedar does not know.
+    fn explain(&self, problem: PolicyProblem, text: &str) -> PolicyProblem {
+        let help = self.explain_unseen(&problem.message);
+        let problem = explain(problem, text, self.principals, self.catalog);
+        problem.with_help(help)
+    }
+
+    /// Why rows lack the attribute of which this message tells, where it is one of those that ask for a row that is seen.
+    fn explain_unseen(&self, message: &str) -> Option<String> {
+        let (attribute, kind) = missing_attribute::read_missing(message)?;
+        let relation = self.named.with_row_type(kind)?;
+        unseen_attribute::explain_absence(self.catalog, relation, attribute)
     }
 
     /// What Cedar says of a policy, where the policy stands.
@@ -294,7 +310,7 @@ fn explain_row_type(written: &str, catalog: &Catalog) -> Option<String> {
     }
 }
 
-/// A mistake that Cedar found in `text`, with what to do about it where Cedar does not know.
+/// The same, with what the words of the message and `text` tell.
 fn explain(
     problem: PolicyProblem,
     text: &str,

@@ -15,7 +15,7 @@ use crate::resolve::{
     expr::{ExprContext, user_cast::AssignedValue},
     not_as_decided,
     query::Ctes,
-    refuse_unsupported,
+    refuse_unsupported, refuse_with_replacement,
     scope::{Columns, EXCLUDED, Origin, Output, Scope, Source},
 };
 use crate::{
@@ -96,6 +96,7 @@ impl<'a> Resolver<'a> {
                 return Err(refuse_unsupported(what));
             }
         }
+        self.require_no_with_before(ctes)?;
         let replaces = *replace_into || self.conflict_clause(or.as_ref())?;
         let name = match table {
             TableObject::TableName(name) => name,
@@ -193,6 +194,20 @@ impl<'a> Resolver<'a> {
             in_the_open: None,
         });
         Ok(outputs)
+    }
+
+    /// Refuses a WITH before the statement where the engine has it before the query of the rows alone.
+    fn require_no_with_before(&self, ctes: Ctes<'_>) -> Result<(), Rejection> {
+        let Ctes { entry } = ctes;
+        let is_refused = match self.catalog.dialect() {
+            Dialect::Mysql => entry.is_some(),
+            Dialect::Sqlite | Dialect::Postgres => false,
+        };
+        if is_refused {
+            let instead = "INSERT INTO t WITH q AS (…) SELECT … FROM q";
+            return Err(refuse_with_replacement("WITH before INSERT", instead));
+        }
+        Ok(())
     }
 
     /// The rows of an INSERT: of each column that they have, whether every row says what its value is, and what is known of

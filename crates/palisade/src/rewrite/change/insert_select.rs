@@ -66,6 +66,7 @@ impl ChangeRewriter<'_> {
         let given = Relation {
             strict: false,
             rowid_alias: None,
+            columns: column_storage::compared_columns(relation, dialect),
             ..relation.clone()
         };
         for predicate in predicates {
@@ -80,7 +81,8 @@ impl ChangeRewriter<'_> {
             let mut typed = None;
             if is_looked_at {
                 let behind = column_storage::storage_column(column, self.catalog);
-                typed = converted::cast_to_stored(plain.clone(), &behind, dialect);
+                typed = converted::cast_to_stored(plain.clone(), &behind, dialect)
+                    .map(|typed| column_storage::with_collation(typed, &behind, dialect));
                 if typed.is_none() {
                     return Err(undecided_row(relation, Some(column)));
                 }

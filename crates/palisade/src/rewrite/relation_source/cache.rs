@@ -84,6 +84,7 @@ struct SourceKey {
     body: Option<usize>,
     fence: bool,
     keyed: bool,
+    is_alone: bool,
 }
 
 /// A source subquery, and the things whose addresses it is found by. They may go; their addresses stay taken.
@@ -159,7 +160,7 @@ impl SourceCache {
         &self,
         reference: &Reference,
         fence: bool,
-        keyed: bool,
+        (keyed, is_alone): (bool, bool),
         make: impl FnOnce() -> Result<Option<Arc<SourceText>>, Rejection>,
     ) -> Result<Option<Arc<SourceText>>, Rejection> {
         // What is opened depends on the statement.
@@ -173,6 +174,7 @@ impl SourceCache {
             body: body.map(|body| Arc::as_ptr(body).addr()),
             fence,
             keyed,
+            is_alone,
         };
         if let Some(kept) = self.sources.get(&key) {
             return Ok(Some(kept.source));
@@ -457,6 +459,7 @@ mod tests {
                 body: None,
                 fence: false,
                 keyed: false,
+                is_alone: false,
             };
             let source = SourceText {
                 text: text.into(),

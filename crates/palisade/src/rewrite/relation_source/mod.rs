@@ -22,6 +22,7 @@ use crate::rewrite::{
     ast,
     relation_source::cache::{PrintedSource, PrintedSources},
     relation_source::replace::{has_obligations, replace_references},
+    relation_source::row_filter::KeyLookup,
 };
 use crate::{
     answer::EmptyReason,
@@ -43,6 +44,8 @@ pub(in crate::rewrite) struct Place<'c> {
     pub(in crate::rewrite) keyed: bool,
     /// Whether it stands in a view's query.
     pub(in crate::rewrite) in_view: bool,
+    /// Whether the statement reads nothing else.
+    pub(in crate::rewrite) is_alone: bool,
 }
 
 /// `(SELECT what may be seen FROM relation WHERE filter)`, fenced if asked. In a view hidden columns
@@ -61,6 +64,7 @@ pub(in crate::rewrite) fn source_query(
         catalog,
         keyed,
         in_view,
+        is_alone,
     } = place;
     let unknown = || Rejection::new(Code::Internal, "a reference of another catalog");
     let relation = catalog.relation(reference.relation).ok_or_else(unknown)?;
@@ -154,9 +158,12 @@ pub(in crate::rewrite) fn source_query(
     let selection = match &reference.decision.rows {
         RowFilter::Everything => None,
         RowFilter::Nothing => Some(ast::boolean(false)),
-        RowFilter::Where(predicate) => Some(row_filter::expression(
-            predicate, relation, catalog, functions,
-        )?),
+        RowFilter::Where(predicate) => {
+            let lookup = KeyLookup::for_source(fenced || is_alone, dialect);
+            Some(row_filter::expression_by(
+                lookup, predicate, relation, catalog, functions,
+            )?)
+        }
     };
     let mut query = match (body, &reference.decision.past) {
         (None, None) => ast::select(
@@ -304,6 +311,7 @@ fn view_query(
 ) -> Result<Box<Query>, Rejection> {
     let within = Place {
         in_view: true,
+        is_alone: false,
         ..place
     };
     let mut query = resolved.query.clone();

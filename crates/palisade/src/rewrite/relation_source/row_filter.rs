@@ -10,7 +10,7 @@ use std::{
     ops::ControlFlow,
 };
 
-use sqlparser::ast::{BinaryOperator, Expr, Ident, SelectItem};
+use sqlparser::ast::{BinaryOperator, Expr, Ident, SelectItem, TableFactor};
 
 use crate::rewrite::{
     ast,
@@ -37,7 +37,59 @@ pub(in crate::rewrite) fn expression(
     catalog: &Catalog,
     functions: &mut BTreeSet<String>,
 ) -> Result<Expr, Rejection> {
+    let lookup = KeyLookup::for_joined_rows(catalog.dialect());
+    expression_by(lookup, predicate, relation, catalog, functions)
+}
+
+/// How rows are looked up to which keys refer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(in crate::rewrite) enum KeyLookup {
+    /// All that are seen at once: `key IN (SELECT …)`.
+    Set,
+    /// For each key by itself: `EXISTS (…)`.
+    Each,
+}
+
+impl KeyLookup {
+    /// Where the rows that refer are joined with others.
+    ///
+    /// PostgreSQL makes joins of `IN` and of `EXISTS`. It multiplies how many rows each leaves, expects one row at last, and joins
+    /// row by row what it should have sorted or hashed: three tables that follow each other took minutes. What stands below `IS TRUE`
+    /// stays a condition. SQLite lists all that `IN` gives before the first row is looked at. MySQL finds its own way.
+    fn for_joined_rows(dialect: Dialect) -> Self {
+        match dialect {
+            Dialect::Sqlite | Dialect::Postgres => Self::Each,
+            Dialect::Mysql => Self::Set,
+        }
+    }
+
+    /// Where they are read by themselves: nothing is multiplied.
+    fn for_single_source(dialect: Dialect) -> Self {
+        match dialect {
+            Dialect::Sqlite => Self::Each,
+            Dialect::Postgres | Dialect::Mysql => Self::Set,
+        }
+    }
+
+    /// Where a source stands.
+    pub(in crate::rewrite) fn for_source(is_by_itself: bool, dialect: Dialect) -> Self {
+        match is_by_itself {
+            true => Self::for_single_source(dialect),
+            false => Self::for_joined_rows(dialect),
+        }
+    }
+}
+
+/// The same, with keys looked up in a way of its own.
+pub(in crate::rewrite) fn expression_by(
+    lookup: KeyLookup,
+    predicate: &Predicate,
+    relation: &Relation,
+    catalog: &Catalog,
+    functions: &mut BTreeSet<String>,
+) -> Result<Expr, Rejection> {
     let mut filter = Filter {
+        lookup,
         relation,
         catalog,
         dialect: catalog.dialect(),
@@ -120,6 +172,7 @@ impl Columns {
 }
 
 struct Filter<'f> {
+    lookup: KeyLookup,
     relation: &'f Relation,
     catalog: &'f Catalog,
     dialect: Dialect,
@@ -224,8 +277,8 @@ impl<'f> Filter<'f> {
                 ast::join_by(parts, &BinaryOperator::Or, false)
             }
             Predicate::Not(inner) => match &**inner {
-                // Engines look a row up by a key that stands in no NOT.
-                Predicate::Not(inner) if refers(inner) => self.condition(inner)?,
+                // An engine uses an index for what stands in no NOT, and it says the same.
+                Predicate::Not(inner) => self.condition(inner)?,
                 inner => ast::not(self.condition(inner)?),
             },
             Predicate::If(condition, then, otherwise) => {
@@ -267,52 +320,88 @@ impl<'f> Filter<'f> {
         })
     }
 
-    /// `column IN (SELECT key FROM table WHERE filter)`, which is never NULL.
+    /// That the operand is a key of one of the rows that are seen, which is never NULL.
     fn refers_to_seen(
         &mut self,
         operand: &Operand,
-        seen: &ReferredRows,
+        referred: &ReferredRows,
     ) -> Result<Expr, Rejection> {
-        let table = self.catalog.relation(seen.table).ok_or_else(no_form)?;
-        let key = table.column(seen.key).ok_or_else(no_form)?;
+        let dialect = self.dialect;
+        let table = self.catalog.relation(referred.table).ok_or_else(no_form)?;
+        let key = table.column(referred.key).ok_or_else(no_form)?;
+        let (value, is_nullable) = match operand {
+            Operand::Column(index) => {
+                let column = self.column(*index)?;
+                let value = ast::column(dialect, &column.name);
+                // Rows that a query gives are compared otherwise than the table's own.
+                let value = match column.collation == key.collation {
+                    true => value,
+                    false => ast::parens(ast::collate(value, &column.collation, dialect)),
+                };
+                (value, column.nullable)
+            }
+            Operand::Literal(literal) => (predicate_sql::key_value(literal, dialect)?, false),
+        };
+        let alias = alias_of(referred, dialect);
         let mut conditions = Vec::new();
-        if key.nullable {
-            let name = ast::column(self.dialect, &key.name);
+        if self.lookup == KeyLookup::Set && key.nullable {
+            let name = ast::column(dialect, &key.name);
             conditions.push(Expr::IsNotNull(Box::new(name)));
         }
-        match &seen.rows {
+        match &referred.rows {
             RowFilter::Everything => {}
             RowFilter::Nothing => conditions.push(ast::boolean(false)),
             RowFilter::Where(predicate) => {
-                let condition = expression(predicate, table, self.catalog, self.functions)?;
+                let (lookup, functions) = (self.lookup, &mut *self.functions);
+                let condition = expression_by(lookup, predicate, table, self.catalog, functions)?;
                 conditions.push(condition);
             }
         }
         // Where it stands, columns of other tables may have the same names.
-        let alias = encode(SEEN_ROWS, self.dialect);
-        let mut condition = all_of(conditions);
-        let _ = visit_tree_mut(&mut condition, &mut Qualifier { qualifier: &alias });
-        let name = encode(&key.name, self.dialect);
-        let item = Expr::CompoundIdentifier(vec![alias.clone(), name]);
-        let rows = ast::table_as(self.dialect, &[&table.schema, &table.name], Some(alias));
-        let subquery = ast::select(vec![SelectItem::UnnamedExpr(item)], rows, Some(condition));
-        let (value, is_nullable) = match operand {
-            Operand::Column(index) => {
-                let column = self.column(*index)?;
-                (ast::column(self.dialect, &column.name), column.nullable)
-            }
-            Operand::Literal(literal) => (predicate_sql::key_value(literal, self.dialect)?, false),
-        };
-        let mut all = Vec::new();
-        if is_nullable {
-            all.push(Expr::IsNotNull(Box::new(value.clone())));
-        }
-        all.push(Expr::InSubquery {
-            expr: Box::new(value),
-            subquery: Box::new(subquery),
-            negated: false,
+        let condition = (!conditions.is_empty()).then(|| {
+            let mut condition = all_of(conditions);
+            let _ = visit_tree_mut(&mut condition, &mut Qualifier { qualifier: &alias });
+            condition
         });
-        Ok(all_of(all))
+        let key = Expr::CompoundIdentifier(vec![alias.clone(), encode(&key.name, dialect)]);
+        let parts = [table.schema.as_str(), table.name.as_str()];
+        let rows = ast::table_as(dialect, &parts, Some(alias.clone()));
+        Ok(match self.lookup {
+            KeyLookup::Set => {
+                let keys = ast::select(vec![SelectItem::UnnamedExpr(key)], rows, condition);
+                let is_key = Expr::InSubquery {
+                    expr: Box::new(value.clone()),
+                    subquery: Box::new(keys),
+                    negated: false,
+                };
+                match is_nullable {
+                    true => all_of(vec![Expr::IsNotNull(Box::new(value)), is_key]),
+                    false => is_key,
+                }
+            }
+            KeyLookup::Each => {
+                // No column of what refers is hidden by one of the table's.
+                let keys = ast::select(vec![ast::item(dialect, key, SEEN_KEY)], rows, condition);
+                let key = Expr::CompoundIdentifier(vec![alias.clone(), encode(SEEN_KEY, dialect)]);
+                let keys = TableFactor::Derived {
+                    lateral: false,
+                    subquery: Box::new(keys),
+                    alias: Some(ast::alias(alias)),
+                    sample: None,
+                };
+                let is_key = ast::binary(key, BinaryOperator::Eq, value);
+                let one = SelectItem::UnnamedExpr(ast::integer(1));
+                let found = ast::select(vec![one], keys, Some(is_key));
+                let exists = Expr::Exists {
+                    subquery: Box::new(found),
+                    negated: false,
+                };
+                match dialect {
+                    Dialect::Postgres => Expr::IsTrue(Box::new(ast::parens(exists))),
+                    Dialect::Sqlite | Dialect::Mysql => exists,
+                }
+            }
+        })
     }
 
     fn compared_side<'o>(&self, operand: &'o Operand) -> Result<ComparedSide<'o>, Rejection>
@@ -330,24 +419,41 @@ impl<'f> Filter<'f> {
     }
 }
 
-/// The alias of a table to which a key refers.
-const SEEN_ROWS: &str = "palisade_seen";
+/// What the key is called of a table to which others refer.
+const SEEN_KEY: &str = "palisade_key";
 
-/// Whether a condition asks for rows of other tables.
-fn refers(predicate: &Predicate) -> bool {
+/// The alias of a table to which a key refers: another one than those of the tables to which it refers itself.
+fn alias_of(referred: &ReferredRows, dialect: Dialect) -> Ident {
+    let name = match &referred.rows {
+        RowFilter::Everything | RowFilter::Nothing => 0,
+        RowFilter::Where(predicate) => count_keys(predicate),
+    };
+    match name {
+        0 => encode("palisade_seen", dialect),
+        keys => encode(&format!("palisade_seen_{}", keys + 1), dialect),
+    }
+}
+
+/// The most keys that a condition follows, one after the other.
+fn count_keys(predicate: &Predicate) -> usize {
+    let most = |parts: &mut dyn Iterator<Item = &Predicate>| parts.map(count_keys).max();
     match predicate {
-        Predicate::RefersToSeen(_, _) => true,
-        Predicate::And(parts) | Predicate::Or(parts) => parts.iter().any(refers),
-        Predicate::Not(inner) => refers(inner),
-        Predicate::If(condition, then, otherwise) => [condition, then, otherwise]
-            .into_iter()
-            .any(|part| refers(part)),
+        Predicate::RefersToSeen(_, referred) => match &referred.rows {
+            RowFilter::Everything | RowFilter::Nothing => 1,
+            RowFilter::Where(predicate) => 1 + count_keys(predicate),
+        },
+        Predicate::And(parts) | Predicate::Or(parts) => most(&mut parts.iter()).unwrap_or_default(),
+        Predicate::Not(inner) => count_keys(inner),
+        Predicate::If(condition, then, otherwise) => {
+            let parts = [condition, then, otherwise];
+            most(&mut parts.into_iter().map(|part| &**part)).unwrap_or_default()
+        }
         Predicate::Constant(_)
         | Predicate::Column(_)
         | Predicate::Has(_)
         | Predicate::Compare(_, _, _)
         | Predicate::In(_, _)
-        | Predicate::Like(_, _) => false,
+        | Predicate::Like(_, _) => 0,
     }
 }
 

@@ -156,3 +156,55 @@ fn a_plan_has_the_columns_of_its_engine() {
         assert_eq!(names, [expected], "{dialect}");
     }
 }
+
+/// By a collation of the query's own, a text could pass for what policy admits.
+#[test]
+fn texts_of_a_query_are_compared_as_they_are_stored() {
+    let schema = "CREATE TABLE t (id integer PRIMARY KEY, region text NOT NULL);
+        CREATE TABLE own (code text PRIMARY KEY, tenant integer NOT NULL);
+        CREATE TABLE c (id integer PRIMARY KEY, code text NOT NULL REFERENCES own (code));";
+    let policies = forbid("add", "unless { resource.region == \"eu\" }")
+        + &forbid("see", "unless { resource.tenant == 1 }").replace("::t)", "::own)")
+        + &forbid("add", "unless { resource.code_is_seen }").replace("::t)", "::c)");
+    for table in ["t", "c"] {
+        let sql = format!("INSERT INTO {table} SELECT id, region FROM t");
+        let decided = decide(Dialect::Postgres, schema, &policies, &sql).unwrap();
+        let collated = decided.text().matches("COLLATE \"C\"").count();
+        // As it is read, and where it is compared with a column of another collation.
+        let expected = match table {
+            "t" => 1,
+            _ => 2,
+        };
+        assert_eq!(collated, expected, "{}", decided.text());
+    }
+}
+
+/// MySQL does not let a statement read the table that it changes.
+#[test]
+fn a_row_to_which_others_refer_is_not_looked_up_as_it_goes() {
+    let schema = "CREATE TABLE t (id integer PRIMARY KEY, tenant integer NOT NULL);
+        CREATE TABLE c (id integer PRIMARY KEY, t_id integer NOT NULL, FOREIGN KEY (t_id) REFERENCES t (id) ON DELETE CASCADE);
+        CREATE TABLE d (id integer PRIMARY KEY, c_id integer NOT NULL, FOREIGN KEY (c_id) REFERENCES c (id) ON DELETE CASCADE);";
+    let follows = |table: &str, key: &str| {
+        forbid("see", &format!("unless {{ resource.{key}_is_seen }}"))
+            .replace("::t)", &format!("::{table})"))
+    };
+    let policies = forbid("see", "unless { resource.tenant == 1 }")
+        + &follows("c", "t_id")
+        + &follows("d", "c_id");
+    let decided = |sql| decide(Dialect::Mysql, schema, &policies, sql).unwrap();
+    let deleted = decided("DELETE FROM t WHERE id = 1");
+    assert!(
+        !deleted.text().contains("palisade_seen"),
+        "{}",
+        deleted.text()
+    );
+    assert_eq!(deleted.prechecks().len(), 1);
+    // What is joined and follows the table is worked out before.
+    let joined = decided("UPDATE t JOIN c ON c.t_id = t.id SET t.tenant = 1 WHERE c.id > 0");
+    let sql = joined.text();
+    assert!(
+        sql.contains("palisade_seen") && sql.contains("LIMIT"),
+        "{sql}"
+    );
+}

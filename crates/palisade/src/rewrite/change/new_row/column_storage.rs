@@ -6,7 +6,7 @@ use sqlparser::ast::{BinaryOperator, Expr};
 
 use crate::rewrite::ast;
 use crate::{
-    catalog::{Catalog, Column, TypeClass},
+    catalog::{Catalog, Column, Relation, TypeClass},
     dialect::Dialect,
 };
 
@@ -39,6 +39,37 @@ pub(in crate::rewrite) fn storage_column<'c>(
             ..column.clone()
         }),
     }
+}
+
+/// `value` as it compares once `column` holds it: a query may give a text another collation, by which a filter would take it for a
+/// different one.
+pub(in crate::rewrite) fn with_collation(value: Expr, column: &Column, dialect: Dialect) -> Expr {
+    if column.class != TypeClass::Text {
+        return value;
+    }
+    let collation = match dialect {
+        Dialect::Sqlite if column.collation.is_empty() => "BINARY",
+        Dialect::Sqlite => column.collation.as_str(),
+        Dialect::Postgres => BYTEWISE,
+        // It is converted to the column's own.
+        Dialect::Mysql => return value,
+    };
+    ast::collate(ast::parens(value), collation, dialect)
+}
+
+/// The collation of PostgreSQL in which texts are equal where their bytes are.
+const BYTEWISE: &str = "C";
+
+/// The columns of `relation` as their values compare that have [a collation](with_collation).
+pub(in crate::rewrite) fn compared_columns(relation: &Relation, dialect: Dialect) -> Vec<Column> {
+    let mut columns = relation.columns.clone();
+    if dialect == Dialect::Postgres {
+        let texts = columns
+            .iter_mut()
+            .filter(|column| column.class == TypeClass::Text);
+        texts.for_each(|column| column.collation = BYTEWISE.to_owned());
+    }
+    columns
 }
 
 /// Whether `column` keeps the whole of `text`. Engines refuse a longer text, or cut off its trailing blanks.

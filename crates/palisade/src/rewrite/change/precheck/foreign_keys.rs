@@ -32,7 +32,7 @@ use crate::{
     },
     code::Code,
     dialect::Dialect,
-    policy::obligation::RowFilter,
+    policy::obligation::{Operand, Predicate, ReferredRows, RowFilter},
     rejection::Rejection,
     resolve::{Link, WriteFilter, links, stays},
     syntax::{encode, key, visit_tree_mut},
@@ -300,6 +300,7 @@ impl Child<'_, '_> {
                 RowFilter::Everything => continue,
                 RowFilter::Nothing => ast::boolean(false),
                 RowFilter::Where(predicate) => {
+                    let predicate = &without_parent(predicate, link, parent);
                     row_filter::columns(predicate, self.looked.columns_of(child));
                     row_filter::columns_referred_to(predicate, &mut self.looked.reads);
                     let catalog = self.job.catalog;
@@ -437,6 +438,41 @@ fn cascade_reaches(
 /// `name.column`.
 fn child_column(name: &Ident, column: &Column, dialect: Dialect) -> Expr {
     Expr::CompoundIdentifier(vec![name.clone(), encode(&column.name, dialect)])
+}
+
+/// `predicate` of rows that refer by `link` to a row of `parent`: that row is seen, since nothing else is reached.
+///
+/// It is not looked up: MySQL does not let a statement read the table that it changes.
+fn without_parent(predicate: &Predicate, link: &Link<'_>, parent: &Relation) -> Predicate {
+    let all = |parts: &[Predicate]| {
+        let parts = parts.iter().map(|part| without_parent(part, link, parent));
+        parts.collect()
+    };
+    let one = |part: &Predicate| Box::new(without_parent(part, link, parent));
+    let is_link = |column: u16, referred: &ReferredRows| {
+        let own = matches!(link.own.as_slice(), [own] if own.index == column);
+        own && referred.table == parent.id
+    };
+    match predicate {
+        Predicate::RefersToSeen(Operand::Column(column), referred)
+            if is_link(*column, referred) =>
+        {
+            Predicate::Constant(true)
+        }
+        Predicate::And(parts) => Predicate::And(all(parts)),
+        Predicate::Or(parts) => Predicate::Or(all(parts)),
+        Predicate::Not(inner) => Predicate::Not(one(inner)),
+        Predicate::If(condition, then, otherwise) => {
+            Predicate::If(one(condition), one(then), one(otherwise))
+        }
+        Predicate::RefersToSeen(_, _)
+        | Predicate::Constant(_)
+        | Predicate::Column(_)
+        | Predicate::Has(_)
+        | Predicate::Compare(_, _, _)
+        | Predicate::In(_, _)
+        | Predicate::Like(_, _) => predicate.clone(),
+    }
 }
 
 fn aliased_table(relation: &Relation, name: &Ident, dialect: Dialect) -> TableFactor {

@@ -1,4 +1,4 @@
-//! Policies by which it would depend on itself which rows of a table are seen.
+//! Policies by which it would depend on itself which rows of a table are seen, or on more keys than are followed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,6 +9,7 @@ use crate::{
             attribute_names::attribute_names, by_action::covers, named_relations::NamedRelations,
             schema::PolicyAction, seen_attribute::find_seen_attribute,
         },
+        decide::rows::KEYS,
         load::{diagnostic::PolicyProblem, source::Located},
     },
 };
@@ -16,7 +17,7 @@ use crate::{
 /// The tables whose rows decide, by policies of `see`, which rows of each table are seen.
 type Edges = BTreeMap<RelationId, BTreeSet<RelationId>>;
 
-/// Reports the policies of `see` that lead from a table over foreign keys back to it.
+/// Reports the policies of `see` that lead from a table over foreign keys back to it, or over too many of them.
 pub(in crate::policy) fn check(
     located: &[Located<'_>],
     catalog: &Catalog,
@@ -45,6 +46,15 @@ pub(in crate::policy) fn check(
     }
     for (located, name, from, to) in by_policy {
         let Some(path) = find_path(&edges, to, from) else {
+            let keys = 1 + count_keys(&edges, to, KEYS);
+            if keys > KEYS {
+                let message = format!(
+                    "more than {KEYS} keys, one after the other, decide which rows are seen"
+                );
+                let help = "let a table on the way be decided by its own columns";
+                let problem = located.origin.at_attribute(&name, message);
+                problems.push(problem.with_help(Some(help)));
+            }
             continue;
         };
         let tables = std::iter::once(from).chain(path);
@@ -60,6 +70,20 @@ pub(in crate::policy) fn check(
         let problem = located.origin.at_attribute(&name, message);
         problems.push(problem.with_help(Some(help)));
     }
+}
+
+/// The most keys that are followed from a table, one after the other; some more than `most` where there are more.
+fn count_keys(edges: &Edges, from: RelationId, most: usize) -> usize {
+    let mut reached = BTreeSet::from([from]);
+    for count in 0..=most {
+        let next = reached.iter().filter_map(|table| edges.get(table));
+        let next: BTreeSet<RelationId> = next.flatten().copied().collect();
+        if next.is_empty() {
+            return count;
+        }
+        reached = next;
+    }
+    most + 1
 }
 
 /// The tables on the way from one to another, both included.
