@@ -308,10 +308,11 @@ fn differ_by_order(ran: &Ran, other: Result<Answer, String>) -> Option<Differenc
         Ok(other) => other,
         Err(why) => return Some(Difference::new("order", "an answer", why)),
     };
+    // What has a text was decided; that it was refused afterwards, the data made so.
     let is_decided = |answer: &Answer| {
         answer
             .code
-            .is_none_or(|code| code.stage() == Stage::Decision)
+            .is_none_or(|code| code.stage() == Stage::Decision && answer.rewritten.is_none())
     };
     if !is_decided(one) {
         return None;

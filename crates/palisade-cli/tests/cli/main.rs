@@ -450,8 +450,8 @@ fn explain_tells_what_is_looked_for_before_a_change() {
   LIMIT 1
 rewritten:
 + UPDATE \"main\".\"accounts\" SET name = 'x'
-+ WHERE (((\"tenant\" = 1) AND (typeof(\"tenant\") IN ('integer', 'null')))) AND (id =
-+   7)
++ WHERE (((\"tenant\" = 1) AND (typeof(\"tenant\") IN ('integer', 'null')))) AND (id
++   = 7)
 "
     );
     let trace = &explain(change, "json").json()["trace"];
