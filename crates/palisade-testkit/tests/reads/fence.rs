@@ -78,7 +78,7 @@ const STATEMENTS: &[(Without, &str)] = &[
         "SELECT u.id FROM users u JOIN orders o ON json(u.name) = o.note",
     ),
     (
-        Raises,
+        Holds,
         "SELECT o.id FROM orders o LEFT JOIN users u ON u.name > '' AND json(u.name) = o.note",
     ),
     (
