@@ -3,8 +3,39 @@
 
 use std::{collections::BTreeSet, error::Error, path::PathBuf};
 
-use palisade::dialect::Dialect;
+use palisade::{
+    catalog::RelationId,
+    dialect::Dialect,
+    policy::obligation::{Predicate, RowFilter},
+};
 use palisade_corpus::{Corpus, Runner};
+
+/// The tables in which `rows` look up what their rows refer to.
+fn collect_referred(rows: &RowFilter, into: &mut BTreeSet<RelationId>) {
+    let RowFilter::Where(predicate) = rows else {
+        return;
+    };
+    let mut pending = vec![predicate];
+    while let Some(part) = pending.pop() {
+        match part {
+            Predicate::RefersToSeen(_, referred) => {
+                into.insert(referred.table);
+                collect_referred(&referred.rows, into);
+            }
+            Predicate::And(parts) | Predicate::Or(parts) => pending.extend(parts),
+            Predicate::Not(inner) => pending.push(inner),
+            Predicate::If(condition, then, otherwise) => {
+                pending.extend([&**condition, &**then, &**otherwise]);
+            }
+            Predicate::Constant(_)
+            | Predicate::Column(_)
+            | Predicate::Has(_)
+            | Predicate::Compare(_, _, _)
+            | Predicate::In(_, _)
+            | Predicate::Like(_, _) => {}
+        }
+    }
+}
 
 fn main() -> Result<(), Box<dyn Error>> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../corpus");
@@ -47,7 +78,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             .map(|column| column.column.as_str())
             .collect();
         // Policies may call a schema otherwise than statements do.
-        let relations: Vec<String> = trace
+        let mut relations: Vec<String> = trace
             .relations
             .iter()
             .map(|traced| {
@@ -56,6 +87,18 @@ fn main() -> Result<(), Box<dyn Error>> {
                 found.map_or_else(|| traced.relation.clone(), |one| one.database_name())
             })
             .collect();
+        // What filters look up stands in no text of the agent's either.
+        let mut referred = BTreeSet::new();
+        let seen = firewall.seen_rows(&session);
+        for seen in seen.map_err(|why| why.to_string())? {
+            let own = firewall.catalog().relation(seen.relation);
+            if own.is_some_and(|own| relations.contains(&own.database_name())) {
+                collect_referred(&seen.rows, &mut referred);
+            }
+        }
+        let referred = referred.into_iter();
+        let referred = referred.filter_map(|id| firewall.catalog().relation(id));
+        relations.extend(referred.map(|relation| relation.database_name()));
         let line = serde_json::json!({
             "case": case.id(),
             "sql": case.sql,
