@@ -36,6 +36,8 @@ pub(super) struct SchemaState {
     pub(super) casts: Vec<CastDef>,
     /// Collations of the database, and whether equal means the same bytes.
     pub(super) collations: BTreeMap<(String, String), bool>,
+    /// Whether anything has another collation than the database's, or `"C"`.
+    pub(super) has_own_collations: bool,
     /// What queries of views named when they were made.
     bindings: Vec<Binding>,
 }
@@ -199,6 +201,7 @@ impl SchemaState {
             implicit_casts: Vec::new(),
             casts: Vec::new(),
             collations: BTreeMap::new(),
+            has_own_collations: false,
             bindings: Vec::new(),
         }
     }
@@ -499,7 +502,8 @@ impl SchemaState {
         let operators = self.operators();
         let mut builder = Catalog::builder(self.dialect)
             .database(self.database)
-            .case_sensitive_relations(self.dialect == Dialect::Mysql);
+            .case_sensitive_relations(self.dialect == Dialect::Mysql)
+            .plain_collations(self.dialect == Dialect::Postgres && !self.has_own_collations);
         if let Some(path) = self.session_path {
             builder = builder.search_path(path);
         }

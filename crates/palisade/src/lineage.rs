@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use crate::{catalog::ColumnId, token::TokenKeys};
+use crate::{
+    catalog::{ClassSet, ColumnId},
+    token::TokenKeys,
+};
 
 /// The columns that a value is made from: most are one, for which nothing is allocated.
 pub(crate) type ColumnList = SmallVec<[ColumnId; 2]>;
@@ -20,6 +23,8 @@ pub(crate) struct Lineage {
     pub(crate) tokens: Option<TokenLineage>,
     /// Whether it is a whole number that the statement itself gives, and of such a type.
     pub(crate) is_whole: bool,
+    /// The classes of types of which it is, where it is computed inside of a statement and they are known (PostgreSQL).
+    pub(crate) classes: ClassSet,
     /// Whether one row of its table may stand in several of the rows that give it.
     pub(crate) repeats: bool,
     /// Steps that the expression has which an engine may put in its place; of a column none.
@@ -80,6 +85,7 @@ impl Lineage {
             columns: ColumnList::from_buf_and_len([column; 2], 1),
             tokens: None,
             is_whole: false,
+            classes: ClassSet::default(),
             repeats: false,
             size: 0,
         }
@@ -96,6 +102,7 @@ impl Lineage {
             columns,
             tokens: None,
             is_whole: false,
+            classes: ClassSet::default(),
             repeats: false,
             size: 0,
         }
@@ -109,6 +116,11 @@ impl Lineage {
     /// The same of a value that is a whole number of the statement's own.
     pub(crate) fn with_whole(self, is_whole: bool) -> Self {
         Self { is_whole, ..self }
+    }
+
+    /// The same of a value of these classes.
+    pub(crate) fn with_classes(self, classes: ClassSet) -> Self {
+        Self { classes, ..self }
     }
 
     /// The same of a value whose expression has so many steps.
@@ -133,6 +145,10 @@ impl Lineage {
             columns,
             tokens: TokenLineage::either(self.tokens, other.tokens.clone()),
             is_whole: self.is_whole && other.is_whole,
+            classes: match self.classes.is_empty() || other.classes.is_empty() {
+                true => ClassSet::default(),
+                false => self.classes.union(other.classes),
+            },
             repeats: true,
             size: self.size.saturating_add(other.size),
         }

@@ -34,8 +34,15 @@ pub(super) fn statement(statement: Cursor<'_>, state: &mut SchemaState) -> Resul
     };
     cursor.bump();
     match word.as_str() {
-        "create" => create(cursor, state),
-        "alter" => alter::statement(cursor, state),
+        "create" => {
+            let is_index = cursor.sees("index") || cursor.sees("unique index");
+            state.has_own_collations |= !is_index && names_collation(statement);
+            create(cursor, state)
+        }
+        "alter" => {
+            state.has_own_collations |= names_collation(statement);
+            alter::statement(cursor, state)
+        }
         "drop" => drop(cursor, state),
         "set" => {
             cursor.eat_any(&["session", "local"]);
@@ -61,6 +68,19 @@ pub(super) fn statement(statement: Cursor<'_>, state: &mut SchemaState) -> Resul
             word.to_ascii_uppercase()
         ))),
     }
+}
+
+/// Whether a statement gives anything a collation that is neither the database's nor `"C"`.
+fn names_collation(statement: Cursor<'_>) -> bool {
+    let mut cursor = statement;
+    while !cursor.is_empty() {
+        if !cursor.eat("collate") {
+            cursor.bump();
+        } else if !(cursor.name()).is_ok_and(|name| matches!(name.name.as_str(), "C" | "default")) {
+            return true;
+        }
+    }
+    false
 }
 
 /// `SET search_path` and `set_config`.

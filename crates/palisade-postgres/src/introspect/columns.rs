@@ -10,6 +10,8 @@ use super::{IntrospectError, read::USER_SCHEMA};
 /// The columns of every relation and composite type that people made, by the relation's oid.
 pub(crate) struct Columns {
     by_relation: HashMap<u32, Vec<ColumnFacts>>,
+    /// Whether each has the database's collation, that of `"C"`, or none.
+    pub(super) plain_collations: bool,
 }
 
 /// A row of `pg_attribute`.
@@ -41,7 +43,8 @@ impl Columns {
                     pg_catalog.format_type(a.atttypid, NULL), a.attgenerated = 's', \
                     a.attgenerated = '' AND a.attidentity = '' \
                       AND (a.atthasdef OR (t.typtype <> 'd' AND t.typdefault IS NULL)), \
-                    pg_catalog.pg_get_expr(g.adbin, g.adrelid) \
+                    pg_catalog.pg_get_expr(g.adbin, g.adrelid), \
+                    a.attcollation IN (0, 100, 950) \
              FROM pg_catalog.pg_attribute a \
              JOIN pg_catalog.pg_class c ON c.oid = a.attrelid \
              JOIN pg_catalog.pg_type t ON t.oid = a.atttypid \
@@ -54,6 +57,7 @@ impl Columns {
              ORDER BY a.attrelid, a.attnum"
         );
         let mut by_relation: HashMap<u32, Vec<ColumnFacts>> = HashMap::new();
+        let mut plain_collations = true;
         for row in client.query_typed(&sql, &[]).await? {
             let collation = match (
                 row.try_get::<_, Option<&str>>(6)?,
@@ -62,6 +66,8 @@ impl Columns {
                 (Some(schema), Some(name)) => ident::qualify([schema, name]),
                 (Some(_), None) | (None, Some(_)) | (None, None) => String::new(),
             };
+            // The oids of `default` and `C` are the engine's own (its `pg_collation.dat`).
+            plain_collations &= row.try_get::<_, bool>(13)?;
             by_relation
                 .entry(row.try_get(0)?)
                 .or_default()
@@ -81,7 +87,10 @@ impl Columns {
                     },
                 });
         }
-        Ok(Self { by_relation })
+        Ok(Self {
+            by_relation,
+            plain_collations,
+        })
     }
 
     /// The columns of `relation`, in order; empty if it does not exist.

@@ -125,7 +125,8 @@ async fn read_all(client: &Client) -> Result<(Catalog, Schema), IntrospectError>
     let relations = relations::read(client, &types, &columns).await?;
     let mut builder = Catalog::builder(Dialect::Postgres)
         .database(database.name)
-        .search_path(database.search_path);
+        .search_path(database.search_path)
+        .plain_collations(columns.plain_collations);
     for (schema, table, companion) in history::read_companions(client, &relations).await? {
         builder = builder.companion(schema, table, companion);
     }

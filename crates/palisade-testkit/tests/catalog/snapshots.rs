@@ -198,7 +198,7 @@ fn type_def() -> impl Strategy<Value = TypeDef> {
 }
 
 fn catalog() -> impl Strategy<Value = Catalog> {
-    let settings = (dialect(), name(), vec(name(), 0..3), any::<bool>());
+    let settings = (dialect(), name(), vec(name(), 0..3), any::<[bool; 2]>());
     let parts = (
         vec(relation(), 0..5),
         vec(routine(), 0..4),
@@ -209,7 +209,7 @@ fn catalog() -> impl Strategy<Value = Catalog> {
     let casts = vec((end(), end(), name(), any::<bool>()), 0..2);
     let parts = (parts, operators, casts);
     (settings, parts).prop_filter_map("names twice", |(settings, (parts, operators, casts))| {
-        let (dialect, database, path, sensitive) = settings;
+        let (dialect, database, path, [sensitive, plain]) = settings;
         let (mut relations, routines, types) = parts;
         let first = relations
             .first()
@@ -220,7 +220,8 @@ fn catalog() -> impl Strategy<Value = Catalog> {
         let mut builder = Catalog::builder(dialect)
             .database(database)
             .search_path(path)
-            .case_sensitive_relations(sensitive);
+            .case_sensitive_relations(sensitive)
+            .plain_collations(plain);
         for def in relations {
             builder = builder.relation(def);
         }

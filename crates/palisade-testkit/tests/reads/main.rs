@@ -14,6 +14,7 @@ mod database;
 
 mod cost_estimates;
 mod fence;
+mod infallible_conditions;
 mod literals;
 mod masks;
 mod mistakes;

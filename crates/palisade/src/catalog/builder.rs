@@ -130,6 +130,7 @@ pub struct CatalogBuilder {
     database: String,
     search_path: Vec<String>,
     case_sensitive_relations: bool,
+    plain_collations: bool,
     relations: Vec<RelationDef>,
     routines: Vec<RoutineDef>,
     types: Vec<TypeDef>,
@@ -147,6 +148,7 @@ impl CatalogBuilder {
             database: dialect.default_schema().to_owned(),
             search_path: Vec::new(),
             case_sensitive_relations: false,
+            plain_collations: false,
             relations: Vec::new(),
             routines: Vec::new(),
             types: Vec::new(),
@@ -178,6 +180,14 @@ impl CatalogBuilder {
     #[must_use]
     pub fn case_sensitive_relations(mut self, sensitive: bool) -> Self {
         self.case_sensitive_relations = sensitive;
+        self
+    }
+
+    /// Says whether every column of a relation has its database's collation, that of `"C"`, or none (PostgreSQL). Texts of such
+    /// columns compare whatever they are. Not so if not called.
+    #[must_use]
+    pub fn plain_collations(mut self, plain: bool) -> Self {
+        self.plain_collations = plain;
         self
     }
 
@@ -311,6 +321,7 @@ impl CatalogBuilder {
             search_path,
             search_keys: Vec::new(),
             case_sensitive_relations: self.case_sensitive_relations,
+            plain_collations: self.plain_collations,
             relations: Vec::with_capacity(self.relations.len()),
             by_key: HashMap::new(),
             functions: functions_of(dialect, &self.routines, &self.relations),

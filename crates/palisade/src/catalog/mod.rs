@@ -42,7 +42,7 @@ pub use system_relations::{
 };
 pub use triggers::{Change, ReferenceAction, Trigger};
 pub use types::{CastDef, OperandDef, OperatorDef, TypeClass, TypeDef, TypeKind};
-pub(crate) use types::{postgres_type_name, without_labels};
+pub(crate) use types::{ClassSet, postgres_type_name, without_labels};
 pub use unique_key::{UniqueKey, UniqueKeyDef, may_name, may_name_rows};
 
 use self::functions::{FunctionDef, registry};
@@ -72,6 +72,7 @@ pub struct Catalog {
     /// The keys of the schemas in it.
     search_keys: Vec<String>,
     case_sensitive_relations: bool,
+    plain_collations: bool,
     relations: Vec<Relation>,
     /// Those of each key, whatever their schemas.
     by_key: HashMap<Arc<str>, Vec<RelationId>>,
@@ -262,6 +263,12 @@ impl Catalog {
     #[must_use]
     pub fn enum_labels(&self, type_name: &str) -> Option<&[String]> {
         self.descriptions.labels(type_name)
+    }
+
+    /// Whether texts of all columns compare with each other, as far as collations go (PostgreSQL).
+    #[must_use]
+    pub fn has_plain_collations(&self) -> bool {
+        self.plain_collations
     }
 
     /// Where names without a schema are looked up, in order; never empty.

@@ -53,6 +53,8 @@ struct Snapshot {
     search_path: Vec<String>,
     #[serde(default, skip_serializing_if = "is_default")]
     case_sensitive_relations: bool,
+    #[serde(default, skip_serializing_if = "is_default")]
+    plain_collations: bool,
     relations: Vec<RelationText>,
     #[serde(default, skip_serializing_if = "is_default")]
     routines: Vec<RoutineText>,
@@ -262,6 +264,7 @@ impl Catalog {
             database: self.database.clone(),
             search_path: self.search_path.clone(),
             case_sensitive_relations: self.case_sensitive_relations,
+            plain_collations: self.plain_collations,
             // What policies name of the server's own is no part of what the database holds.
             relations: (self.relations.iter())
                 .filter(|relation| relation.system.is_none())
@@ -398,7 +401,8 @@ fn builder(snapshot: Snapshot) -> Result<CatalogBuilder, SnapshotError> {
     let mut builder = Catalog::builder(dialect)
         .database(snapshot.database)
         .search_path(snapshot.search_path)
-        .case_sensitive_relations(snapshot.case_sensitive_relations);
+        .case_sensitive_relations(snapshot.case_sensitive_relations)
+        .plain_collations(snapshot.plain_collations);
     for relation in snapshot.relations {
         if let Some((schema, name)) = relation.history.clone() {
             let companion = Companion { schema, name };

@@ -60,6 +60,90 @@ impl TypeClass {
     }
 }
 
+/// A set of classes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct ClassSet(u32);
+
+impl ClassSet {
+    /// Those in a list.
+    pub(crate) fn from_list(classes: &[TypeClass]) -> Self {
+        Self(
+            classes
+                .iter()
+                .fold(0, |bits, class| bits | Self::bit(*class)),
+        )
+    }
+
+    /// Its classes.
+    pub(crate) fn iter(self) -> impl Iterator<Item = TypeClass> {
+        let all = [
+            TypeClass::Integer,
+            TypeClass::Number,
+            TypeClass::Decimal,
+            TypeClass::Boolean,
+            TypeClass::Text,
+            TypeClass::Padded,
+            TypeClass::Enum,
+            TypeClass::Uuid,
+            TypeClass::Blob,
+            TypeClass::Date,
+            TypeClass::Time,
+            TypeClass::Timestamp,
+            TypeClass::TimestampTz,
+            TypeClass::Interval,
+            TypeClass::Json,
+            TypeClass::Network,
+            TypeClass::Other,
+        ];
+        all.into_iter().filter(move |class| self.contains(*class))
+    }
+
+    fn bit(class: TypeClass) -> u32 {
+        let place = match class {
+            TypeClass::Integer => 0,
+            TypeClass::Number => 1,
+            TypeClass::Decimal => 2,
+            TypeClass::Boolean => 3,
+            TypeClass::Text => 4,
+            TypeClass::Padded => 5,
+            TypeClass::Enum => 6,
+            TypeClass::Uuid => 7,
+            TypeClass::Blob => 8,
+            TypeClass::Date => 9,
+            TypeClass::Time => 10,
+            TypeClass::Timestamp => 11,
+            TypeClass::TimestampTz => 12,
+            TypeClass::Interval => 13,
+            TypeClass::Json => 14,
+            TypeClass::Network => 15,
+            TypeClass::Other => 16,
+        };
+        1 << place
+    }
+
+    pub(crate) fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    pub(crate) fn contains(self, class: TypeClass) -> bool {
+        self.0 & Self::bit(class) != 0
+    }
+
+    /// Whether no class is in it that is not in `other`.
+    pub(crate) fn is_within(self, other: Self) -> bool {
+        self.0 & !other.0 == 0
+    }
+
+    pub(crate) fn union(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Whether one class is in it.
+    pub(crate) fn is_single(self) -> bool {
+        self.0.count_ones() == 1
+    }
+}
+
 /// The rules of column affinity (<https://www.sqlite.org/datatype3.html#determination_of_column_affinity>), except that types
 /// which say boolean or date are told apart from numbers.
 fn sqlite(type_name: &str) -> TypeClass {

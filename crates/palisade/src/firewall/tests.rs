@@ -183,9 +183,9 @@ fn obligations_hold_at_the_source() {
     );
     // A predicate beyond the leak-proof list is fenced off.
     check(
-        "SELECT u.* FROM main.users AS u WHERE length(ssn) > 3",
+        "SELECT u.* FROM main.users AS u WHERE json(ssn) > 3",
         &format!(
-            "SELECT u.* FROM ({source} LIMIT -1 OFFSET 0) AS u WHERE length(ssn) > 3 LIMIT 1001"
+            "SELECT u.* FROM ({source} LIMIT -1 OFFSET 0) AS u WHERE json(ssn) > 3 LIMIT 1001"
         ),
     );
 }
@@ -365,9 +365,9 @@ fn changes_stay_within_the_rows_and_columns_of_the_session() {
         &format!("DELETE FROM \"main\".\"users\" WHERE {filter} AND (id = 3)"),
     );
     check(
-        "UPDATE users SET name = 'x' WHERE length(name) > 3",
+        "UPDATE users SET name = 'x' WHERE json(name) > 3",
         &format!(
-            "UPDATE \"main\".\"users\" SET name = 'x' WHERE CASE WHEN {filter} THEN (length(name) > 3) ELSE false END"
+            "UPDATE \"main\".\"users\" SET name = 'x' WHERE CASE WHEN {filter} THEN (json(name) > 3) ELSE false END"
         ),
     );
     check(

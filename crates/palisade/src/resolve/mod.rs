@@ -24,16 +24,16 @@ mod visible;
 
 use std::{
     borrow::Cow,
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     sync::Arc,
 };
 
 use sqlparser::{
-    ast::Ident,
+    ast::{Ident, SetExpr},
     tokenizer::{Location, Span},
 };
 
-use crate::resolve::token::SubqueryColumn;
+use crate::resolve::{expr::operand_class::OperandClass, token::SubqueryColumn};
 use crate::{
     access::{AccessSet, StatementShape, Touched, Usage},
     catalog::{Catalog, ColumnId, RelationId, may_fail},
@@ -87,6 +87,7 @@ pub(crate) fn resolve(
         explain,
     } = parsed;
     let mut resolver = Resolver::new(catalog, visible, mode, limits, text, &outline);
+    resolver.failures.stores = stores(&query.body);
     let outputs = resolver.top(&mut query)?;
     resolver.number_names(&mut query)?;
     if explain.is_some() && !resolver.targets.is_empty() {
@@ -123,6 +124,23 @@ pub(crate) fn resolve(
     })
 }
 
+/// Whether a statement is a change.
+fn stores(body: &SetExpr) -> bool {
+    match body {
+        SetExpr::Insert(_) | SetExpr::Update(_) | SetExpr::Delete(_) | SetExpr::Merge(_) => true,
+        SetExpr::Query(query) => stores(&query.body),
+        SetExpr::Select(_)
+        | SetExpr::SetOperation {
+            left: _,
+            op: _,
+            set_quantifier: _,
+            right: _,
+        }
+        | SetExpr::Values(_)
+        | SetExpr::Table(_) => false,
+    }
+}
+
 /// The walk's own state.
 struct Resolver<'a> {
     catalog: &'a Catalog,
@@ -151,8 +169,12 @@ struct Resolver<'a> {
     subquery_columns: HashMap<(Location, usize), SubqueryColumn>,
     /// The keys of the tokens that literals are, which stand without their tags.
     untagged_literals: HashMap<Location, Arc<TokenKeys>>,
+    /// The classes of the one column that subqueries give (PostgreSQL), by where their first SELECTs stand.
+    subquery_classes: HashMap<Location, OperandClass>,
+    /// Where the SELECTs stand that give one row for all they read.
+    single_rows: HashSet<Location>,
     needs_fence: bool,
-    failures: expr::totality::PlanFailures,
+    failures: expr::plan_failures::PlanFailures,
     /// Names of the common table expressions so far.
     ctes: BTreeSet<String>,
     aliases: BTreeSet<String>,
@@ -240,12 +262,14 @@ impl<'a> Resolver<'a> {
             comparisons: query::recursive_cte::Comparisons::default(),
             subquery_columns: HashMap::new(),
             untagged_literals: HashMap::new(),
+            subquery_classes: HashMap::new(),
+            single_rows: HashSet::new(),
             // Our own output has its fences already.
             needs_fence: mode.is_output(),
             failures: if mode.is_output() {
-                expr::totality::PlanFailures::unchecked()
+                expr::plan_failures::PlanFailures::unchecked()
             } else {
-                expr::totality::PlanFailures::default()
+                expr::plan_failures::PlanFailures::default()
             },
             ctes: BTreeSet::new(),
             aliases: BTreeSet::new(),

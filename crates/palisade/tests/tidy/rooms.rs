@@ -172,7 +172,7 @@ const CIRCLES: &[&[&str]] = &[&[
     "resolve/aggregate_only",
     "resolve/change/target",
     "resolve/expr",
-    "resolve/expr/totality",
+    "resolve/expr/plan_failures",
     "resolve/expr/user_cast",
     "resolve/from",
     "resolve/from/relation",

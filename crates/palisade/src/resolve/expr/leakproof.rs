@@ -2,6 +2,8 @@
 //!
 //! These predicates cannot fail, and cannot be seen to run:
 //!
+//! * those of unmasked columns in which every expression has a value for every row (`totality`), where nothing else of the
+//!   statement so far may fail;
 //! * comparisons, IN and BETWEEN of an unmasked column with a literal, a parameter or another such column of its class;
 //! * comparisons of such a column with a whole number that a query of the statement gives;
 //! * IS NULL;
@@ -42,8 +44,11 @@ impl<'a> Resolver<'a> {
         ctes: Ctes<'_>,
         usage: Usage,
     ) -> Result<Vec<ColumnId>, Rejection> {
-        let columns = self.expr(expr, scope, ctes, usage)?;
-        if !self.needs_fence && !self.is_leakproof(expr, scope) {
+        let (columns, is_total) =
+            self.within_condition(|resolver| resolver.expr(expr, scope, ctes, usage))?;
+        let tells_nothing =
+            || (is_total && self.are_plain(&columns)) || self.is_leakproof(expr, scope);
+        if !self.needs_fence && !tells_nothing() {
             self.needs_fence = true;
         }
         Ok(columns)
@@ -63,10 +68,16 @@ impl<'a> Resolver<'a> {
             // It stays above the groups, which are the same by every plan.
             self.on_answered_rows(|resolver| resolver.expr(expr, scope, ctes, Usage::Filter))?;
         } else {
-            self.expr(expr, scope, ctes, Usage::Filter)?;
-            self.needs_fence |= !self.stays_or_leakproof(expr, scope);
+            let (columns, is_total) =
+                self.within_condition(|resolver| resolver.expr(expr, scope, ctes, Usage::Filter))?;
+            self.needs_fence |=
+                !(is_total && self.are_plain(&columns)) && !self.stays_or_leakproof(expr, scope);
         }
         Ok(())
+    }
+
+    fn are_plain(&self, columns: &[ColumnId]) -> bool {
+        columns.iter().all(|column| self.is_plain_base(*column))
     }
 
     fn stays_or_leakproof(&self, expr: &Expr, scope: &Scope<'a, '_>) -> bool {
@@ -88,7 +99,7 @@ impl<'a> Resolver<'a> {
 
     /// Whether a side is an aggregate over this query's groups. An aggregate over the groups of an outer query
     /// is a constant here, and is none. So its arguments must be made from columns of this query and constants alone.
-    fn is_aggregate(&self, expr: &Expr, scope: &Scope<'a, '_>) -> bool {
+    pub(in crate::resolve) fn is_aggregate(&self, expr: &Expr, scope: &Scope<'a, '_>) -> bool {
         let Expr::Function(Function {
             name,
             uses_odbc_syntax: false,

@@ -3,6 +3,7 @@
 pub(in crate::resolve) mod arguments;
 pub(in crate::resolve) mod cast;
 pub(in crate::resolve) mod column;
+pub(in crate::resolve) mod constant_form;
 pub(in crate::resolve) mod field;
 pub(in crate::resolve) mod function;
 pub(in crate::resolve) mod leakproof;
@@ -11,7 +12,11 @@ pub(in crate::resolve) mod operand_class;
 pub(in crate::resolve) mod operand_reading;
 pub(in crate::resolve) mod operator;
 pub(in crate::resolve) mod other_engines;
+pub(in crate::resolve) mod plan_failures;
 pub(in crate::resolve) mod regex_cost;
+pub(in crate::resolve) mod single_row;
+pub(in crate::resolve) mod total_call;
+pub(in crate::resolve) mod total_comparison;
 pub(in crate::resolve) mod totality;
 pub(in crate::resolve) mod user_cast;
 
@@ -64,9 +69,19 @@ impl<'a> Resolver<'a> {
         at: &ExprContext<'a, '_, '_>,
         out: &mut Vec<ColumnId>,
     ) -> Result<(), Rejection> {
-        let dialect = self.catalog.dialect();
-        self.note_failure(expr, at.scope);
         self.spend(1)?;
+        self.walk_parts(expr, at, out)?;
+        self.note_failure(expr, at.scope);
+        Ok(())
+    }
+
+    fn walk_parts(
+        &mut self,
+        expr: &mut Expr,
+        at: &ExprContext<'a, '_, '_>,
+        out: &mut Vec<ColumnId>,
+    ) -> Result<(), Rejection> {
+        let dialect = self.catalog.dialect();
         match expr {
             Expr::Identifier(_) | Expr::CompoundIdentifier(_) => self.column(expr, at, out),
             Expr::Value(_) => self.literal(expr, at.scope),
@@ -231,6 +246,7 @@ impl<'a> Resolver<'a> {
             }
             Expr::Collate { expr, collation } => {
                 self.collation(collation)?;
+                self.failures.names_collation = true;
                 self.walk(expr, at, out)
             }
             Expr::Case {
@@ -819,6 +835,7 @@ impl<'a> Resolver<'a> {
     ) -> Result<Vec<OperandClass>, Rejection> {
         let outputs = self.query(query, Some(at.scope), at.ctes, false)?;
         self.note_subquery(query, &outputs);
+        self.note_subquery_class(query, &outputs);
         let classes = self.output_operands(&outputs);
         for output in outputs {
             for column in output.lineage.columns {

@@ -1,30 +1,28 @@
 //! Classes of operands: what is known of the values that PostgreSQL chooses an operator or a function by
 //! (<https://www.postgresql.org/docs/current/typeconv-oper.html>).
 
-use std::collections::BTreeSet;
-
-use crate::catalog::{OperandDef, TypeClass};
+use crate::catalog::{ClassSet, OperandDef, TypeClass};
 
 /// What is known of the value of an operand.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::resolve) enum OperandClass {
     /// Nothing.
     Unknown,
     /// It is a literal in quotes or NULL: the engine gives it the type that it needs.
     Untyped,
     /// It is of a type of one of these classes, and of none that the database adds.
-    Known(BTreeSet<TypeClass>),
+    Known(ClassSet),
 }
 
 impl OperandClass {
     /// Of one class.
     pub(in crate::resolve) fn from_one(class: TypeClass) -> Self {
-        Self::Known(BTreeSet::from([class]))
+        Self::Known(ClassSet::from_list(&[class]))
     }
 
     /// A number of any type.
     pub(in crate::resolve) fn numbers() -> Self {
-        Self::Known(BTreeSet::from([
+        Self::Known(ClassSet::from_list(&[
             TypeClass::Integer,
             TypeClass::Decimal,
             TypeClass::Number,
@@ -40,15 +38,29 @@ impl OperandClass {
         }
     }
 
+    /// The classes; none where nothing is known.
+    pub(in crate::resolve) fn classes(self) -> ClassSet {
+        match self {
+            Self::Unknown | Self::Untyped => ClassSet::default(),
+            Self::Known(classes) => classes,
+        }
+    }
+
+    /// Of one of these classes; unknown of none.
+    pub(in crate::resolve) fn from_classes(classes: ClassSet) -> Self {
+        if classes.is_empty() {
+            Self::Unknown
+        } else {
+            Self::Known(classes)
+        }
+    }
+
     /// What a choice between two values gives: CASE, coalesce and their like.
     pub(in crate::resolve) fn or(self, other: Self) -> Self {
         match (self, other) {
             (Self::Unknown, _) | (_, Self::Unknown) => Self::Unknown,
             (Self::Untyped, known) | (known, Self::Untyped) => known,
-            (Self::Known(mut one), Self::Known(other)) => {
-                one.extend(other);
-                Self::Known(one)
-            }
+            (Self::Known(one), Self::Known(other)) => Self::Known(one.union(other)),
         }
     }
 
@@ -63,12 +75,17 @@ impl OperandClass {
     fn is_among(&self, classes: &[TypeClass]) -> bool {
         match self {
             Self::Unknown | Self::Untyped => false,
-            Self::Known(own) => own.iter().all(|class| classes.contains(class)),
+            Self::Known(own) => own.is_within(ClassSet::from_list(classes)),
         }
     }
 
     pub(in crate::resolve) fn is_number(&self) -> bool {
         self.is_among(&[TypeClass::Integer, TypeClass::Decimal, TypeClass::Number])
+    }
+
+    /// Whether it is a point in time.
+    pub(in crate::resolve) fn is_moment(&self) -> bool {
+        self.is_among(&[TypeClass::Timestamp, TypeClass::TimestampTz])
     }
 
     pub(in crate::resolve) fn is_text(&self) -> bool {
@@ -79,7 +96,7 @@ impl OperandClass {
     pub(in crate::resolve) fn may_be(&self, def: &OperandDef) -> bool {
         match self {
             Self::Unknown | Self::Untyped => *def != OperandDef::Absent,
-            Self::Known(classes) => !classes.iter().all(|class| def.excludes(*class)),
+            Self::Known(classes) => !classes.iter().all(|class| def.excludes(class)),
         }
     }
 
@@ -90,7 +107,7 @@ impl OperandClass {
             Self::Unknown | Self::Untyped => false,
             Self::Known(classes) => {
                 let others = [TypeClass::Json, TypeClass::Text, TypeClass::Network];
-                others.iter().all(|class| !classes.contains(class))
+                others.iter().all(|class| !classes.contains(*class))
             }
         }
     }

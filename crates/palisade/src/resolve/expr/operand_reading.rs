@@ -2,19 +2,18 @@
 //!
 //! What a database adds counts as called where the engine may choose it. Known operands rule out most of it.
 
-use std::collections::BTreeSet;
-
 use sqlparser::ast::{
     BinaryOperator, CaseWhen, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr,
-    FunctionArguments, ObjectName, ObjectNamePart, TypedString, UnaryOperator, Value,
+    FunctionArguments, ObjectName, ObjectNamePart, Query, TypedString, UnaryOperator, Value,
 };
 
-use crate::catalog::{TypeClass, postgres_type_name};
+use crate::catalog::{ClassSet, TypeClass, postgres_type_name};
 use crate::dialect::Dialect;
 use crate::resolve::{
     Resolver,
     expr::operand_class::{OperandClass, Operands, text_operand},
     scope::{Found, Origin, Output, Scope},
+    token::locate_query,
 };
 
 /// How deep an expression is looked into. Deeper ones are unknown, so that a chain of operators is not read again at each
@@ -148,10 +147,47 @@ impl<'a> Resolver<'a> {
                 .is_plain(id.index)
                 .then(|| self.catalog.column(id))?
         });
-        match column {
-            Some(column) => OperandClass::from_class(column.class),
-            None => OperandClass::Unknown,
+        match (column, origin) {
+            (Some(column), _) => OperandClass::from_class(column.class),
+            (None, Origin::Derived(lineage)) => OperandClass::from_classes(lineage.classes),
+            (None, Origin::Base(_, _, _) | Origin::Merged(_)) => OperandClass::Unknown,
         }
+    }
+
+    /// The class of an expression that is not too deep.
+    pub(in crate::resolve) fn known_operand(
+        &self,
+        expr: &Expr,
+        scope: &Scope<'a, '_>,
+    ) -> OperandClass {
+        self.operand(expr, scope, MAX_DEPTH)
+    }
+
+    /// The classes of what an expression gives; none where they are not known.
+    pub(in crate::resolve) fn classes_of(&self, expr: &Expr, scope: &Scope<'a, '_>) -> ClassSet {
+        self.known_operand(expr, scope).settled().classes()
+    }
+
+    /// Notes the class of what a subquery of one column gives.
+    pub(in crate::resolve) fn note_subquery_class(&mut self, query: &Query, outputs: &[Output]) {
+        if self.catalog.dialect() != Dialect::Postgres {
+            return;
+        }
+        let Some(place) = locate_query(query) else {
+            return;
+        };
+        let class = match outputs {
+            [output] => self.origin_operand(&Origin::Derived(&output.lineage)),
+            [] | [_, _, ..] => OperandClass::Unknown,
+        };
+        self.subquery_classes.insert(place, class);
+    }
+
+    /// What is noted of a subquery that has been resolved.
+    pub(in crate::resolve) fn subquery_operand(&self, query: &Query) -> OperandClass {
+        locate_query(query)
+            .and_then(|place| self.subquery_classes.get(&place).copied())
+            .unwrap_or(OperandClass::Unknown)
     }
 
     fn operand(&self, expr: &Expr, scope: &Scope<'a, '_>, depth: usize) -> OperandClass {
@@ -163,7 +199,10 @@ impl<'a> Resolver<'a> {
             Expr::Nested(inner) => below(inner),
             Expr::Value(value) => match &value.value {
                 Value::Number(text, _) if text.bytes().all(|b| b.is_ascii_digit()) => {
-                    OperandClass::Known(BTreeSet::from([TypeClass::Integer, TypeClass::Decimal]))
+                    OperandClass::Known(ClassSet::from_list(&[
+                        TypeClass::Integer,
+                        TypeClass::Decimal,
+                    ]))
                 }
                 Value::Number(..) => OperandClass::numbers(),
                 Value::Boolean(_) => OperandClass::from_one(TypeClass::Boolean),
@@ -240,8 +279,16 @@ impl<'a> Resolver<'a> {
                 field: _,
                 syntax: _,
                 expr: _,
-            }
-            | Expr::Position { expr: _, r#in: _ } => OperandClass::numbers(),
+            } => OperandClass::from_one(TypeClass::Decimal),
+            Expr::Position { expr: _, r#in: _ } => OperandClass::from_one(TypeClass::Integer),
+            Expr::Substring {
+                expr,
+                substring_from: _,
+                substring_for: _,
+                special: _,
+                shorthand: _,
+            } if below(expr).is_text() => text_operand(),
+            Expr::Subquery(query) => self.subquery_operand(query),
             Expr::Trim {
                 trim_where: _,
                 trim_what: _,
@@ -310,12 +357,17 @@ impl<'a> Resolver<'a> {
                 if self.is_engines_own(&op.to_string()) =>
             {
                 let (left, right) = operands();
-                let both = left.or(right);
-                if both.is_number() {
-                    OperandClass::numbers()
-                } else {
-                    OperandClass::Unknown
+                match op {
+                    BinaryOperator::Plus | BinaryOperator::Minus => shift_operand(left, right),
+                    _ if left.or(right).is_number() => OperandClass::numbers(),
+                    _ => OperandClass::Unknown,
                 }
+            }
+            // Of JSON alone: what a database adds for it has another class.
+            BinaryOperator::LongArrow | BinaryOperator::HashLongArrow
+                if self.is_engines_own(&op.to_string()) =>
+            {
+                text_operand()
             }
             BinaryOperator::StringConcat if self.is_engines_own("||") => {
                 let (left, right) = operands();
@@ -371,12 +423,36 @@ impl<'a> Resolver<'a> {
                 })
                 .fold(OperandClass::Untyped, OperandClass::or)
         };
+        // A date becomes a point in time.
+        let truncated = || match args {
+            [_, FunctionArg::Unnamed(FunctionArgExpr::Expr(of))] => {
+                match self.operand(of, scope, depth - 1).classes() {
+                    days if days == ClassSet::from_list(&[TypeClass::Date]) => {
+                        OperandClass::from_one(TypeClass::TimestampTz)
+                    }
+                    times => OperandClass::from_classes(times),
+                }
+            }
+            _ => OperandClass::Unknown,
+        };
         match &*key {
             "count" | "length" | "char_length" | "octet_length" | "row_number" | "rank"
-            | "dense_rank" | "strpos" | "date_part" | "random" => OperandClass::numbers(),
+            | "dense_rank" | "strpos" => OperandClass::from_one(TypeClass::Integer),
+            "date_part" | "random" => OperandClass::from_one(TypeClass::Number),
+            "date_trunc" => truncated(),
             // Of ranges, and of bytes, they give what those hold.
             "lower" | "upper" | "btrim" | "ltrim" | "rtrim" | "string_agg"
                 if values().is_text() =>
+            {
+                text_operand()
+            }
+            "left" | "right" | "substr" | "substring"
+                if args.first().is_some_and(|arg| match arg {
+                    FunctionArg::Unnamed(FunctionArgExpr::Expr(of)) => {
+                        self.operand(of, scope, depth - 1).is_text()
+                    }
+                    _ => false,
+                }) =>
             {
                 text_operand()
             }
@@ -389,9 +465,27 @@ impl<'a> Resolver<'a> {
             }
             "min" | "max" | "coalesce" | "greatest" | "least" => values().settled(),
             "now" | "current_timestamp" => OperandClass::from_one(TypeClass::TimestampTz),
+            "localtimestamp" => OperandClass::from_one(TypeClass::Timestamp),
             "current_date" => OperandClass::from_one(TypeClass::Date),
             _ => OperandClass::Unknown,
         }
+    }
+}
+
+/// What a sum or a difference is: of numbers, or of a day or a point in time and how far to go from there.
+fn shift_operand(left: OperandClass, right: OperandClass) -> OperandClass {
+    let interval = OperandClass::from_one(TypeClass::Interval);
+    let date = OperandClass::from_one(TypeClass::Date);
+    if left.or(right).is_number() {
+        OperandClass::numbers()
+    } else if left == date && right.is_number() {
+        date
+    } else if left == date && right == interval {
+        OperandClass::from_one(TypeClass::Timestamp)
+    } else if left.is_moment() && right == interval {
+        left
+    } else {
+        OperandClass::Unknown
     }
 }
 

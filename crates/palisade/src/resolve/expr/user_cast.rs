@@ -119,10 +119,10 @@ impl Resolver<'_> {
         if !is_system(&cast.source) {
             return self.takes_part(&cast.source, &value.columns);
         }
-        match value.operand.clone().settled() {
+        match value.operand.settled() {
             OperandClass::Unknown | OperandClass::Untyped => true,
             OperandClass::Known(classes) => {
-                classes.contains(&TypeClass::from_name(Dialect::Postgres, &cast.source.1))
+                classes.contains(TypeClass::from_name(Dialect::Postgres, &cast.source.1))
             }
         }
     }

@@ -11,7 +11,7 @@ use sqlparser::ast::{
 
 use crate::resolve::{
     Resolver,
-    expr::{ExprContext, field::Fields, operand_class::OperandClass, totality::is_series},
+    expr::{ExprContext, field::Fields, operand_class::OperandClass, total_call::is_series},
     from::plain_alias,
     query::Ctes,
     refuse_unsupported,

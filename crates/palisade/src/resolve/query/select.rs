@@ -17,6 +17,7 @@ use crate::resolve::{
 };
 use crate::{
     access::Usage,
+    catalog::ClassSet,
     code::Code,
     dialect::Dialect,
     lineage::Lineage,
@@ -232,6 +233,7 @@ impl<'a> Resolver<'a> {
                 terms.extend(determined);
             }
         }
+        self.note_single_row(keyword, projection, group_by, &scope);
         let readings = scope.readings;
         drop(scope);
         self.spend_again(before, readings)?;
@@ -500,10 +502,13 @@ impl<'a> Resolver<'a> {
         if let Some((lineage, name)) = self.column_of(expr, scope) {
             return Ok((lineage, Some(name)));
         }
-        Ok((
-            self.computed_lineage(columns, expr, scope).with_size(size),
-            None,
-        ))
+        // Nothing is computed of what the outermost query gives.
+        let classes = match self.failures.is_outermost() {
+            true => ClassSet::default(),
+            false => self.classes_of(expr, scope),
+        };
+        let lineage = self.computed_lineage(columns, expr, scope);
+        Ok((lineage.with_size(size).with_classes(classes), None))
     }
 
     /// How a column is spelled, if not as it is `called`. MySQL and MariaDB name a table's column as it is spelled, and one of a

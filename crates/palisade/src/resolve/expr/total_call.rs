@@ -1,0 +1,260 @@
+//! Which calls have a value for all that their arguments can be.
+
+use sqlparser::ast::{
+    Expr, Function, FunctionArg, FunctionArgumentList, FunctionArguments, Value, WindowSpec,
+    WindowType,
+};
+
+use crate::resolve::{
+    Resolver,
+    expr::constant_form::{is_count, is_json_path, is_plain_format, is_unit, plain_argument},
+    scope::Scope,
+};
+use crate::{catalog::TypeClass, dialect::Dialect};
+
+impl<'a> Resolver<'a> {
+    /// Whether a call of one of the engine's own functions has a value for all that its arguments can be.
+    pub(in crate::resolve) fn is_total_call(&self, call: &Function, scope: &Scope<'a, '_>) -> bool {
+        let Function {
+            name,
+            uses_odbc_syntax: false,
+            parameters: FunctionArguments::None,
+            args,
+            within_group,
+            filter: _,
+            null_treatment: None,
+            over,
+        } = call
+        else {
+            return false;
+        };
+        let none: &[FunctionArg] = &[];
+        let args = match args {
+            FunctionArguments::None => none,
+            FunctionArguments::List(FunctionArgumentList {
+                duplicate_treatment: _,
+                args,
+                clauses,
+            }) if clauses.is_empty() => args,
+            FunctionArguments::List(_) | FunctionArguments::Subquery(_) => return false,
+        };
+        let Some(ident) = name.0.last().and_then(|part| part.as_ident()) else {
+            return false;
+        };
+        let key = self.key(ident);
+        // A function that the database adds may have the same name.
+        let is_own = self.catalog.functions_named(&key).all(|def| {
+            def.schema
+                .as_deref()
+                .is_none_or(|schema| schema == "pg_catalog")
+        });
+        if !is_own || !within_group.is_empty() {
+            return false;
+        }
+        let first = args.first().and_then(plain_argument);
+        let dialect = self.catalog.dialect();
+        match (&*key, dialect) {
+            ("row_number" | "rank" | "dense_rank", _) => over.as_ref().is_some_and(is_unframed),
+            (_, _) if over.is_some() => false,
+            // PostgreSQL finds only when it compares that the parts of a value cannot be.
+            ("count" | "min" | "max", Dialect::Postgres) => {
+                let class = first.map(|first| self.plain_class(first, scope));
+                match class {
+                    None => key == "count",
+                    Some(class) => class
+                        .is_some_and(|class| !matches!(class, TypeClass::Other | TypeClass::Json)),
+                }
+            }
+            ("lower" | "upper" | "length", Dialect::Postgres) => match args {
+                [of] => plain_argument(of).is_some_and(|of| !self.may_conflict(of)),
+                _ => false,
+            },
+            ("coalesce", Dialect::Postgres) => {
+                let values: Option<Vec<_>> = args.iter().map(plain_argument).collect();
+                values.is_some_and(|values| self.unifies(&values, scope))
+            }
+            ("nullif" | "greatest" | "least", Dialect::Postgres) => {
+                let values: Option<Vec<_>> = args.iter().map(plain_argument).collect();
+                values.is_some_and(|values| self.compares(&values, scope))
+            }
+            ("substr" | "substring" | "left" | "right", Dialect::Postgres) => {
+                let is_text = first.is_some_and(|of| self.known_operand(of, scope).is_text());
+                let mut bounds = args.iter().skip(1).map(plain_argument);
+                is_text && bounds.all(|bound| bound.is_some_and(is_count))
+            }
+            ("to_char", Dialect::Postgres) => match args {
+                [of, format] => {
+                    plain_argument(of).is_some_and(|of| self.is_of_moments(of, scope))
+                        && plain_argument(format).is_some_and(is_plain_format)
+                }
+                _ => false,
+            },
+            ("date_part", Dialect::Postgres) => match args {
+                [unit, of] => {
+                    plain_argument(unit).is_some_and(is_unit)
+                        && plain_argument(of).is_some_and(|of| self.is_of_moments(of, scope))
+                }
+                _ => false,
+            },
+            (
+                "count" | "min" | "max" | "coalesce" | "lower" | "upper" | "length" | "now"
+                | "current_date" | "current_timestamp" | "nullif",
+                _,
+            )
+            | ("localtimestamp", Dialect::Postgres) => true,
+            (
+                "ifnull" | "trim" | "ltrim" | "rtrim" | "substr" | "instr" | "date" | "time"
+                | "datetime" | "strftime" | "julianday" | "round" | "total" | "avg" | "typeof"
+                | "iif" | "if" | "substring",
+                Dialect::Sqlite,
+            ) => true,
+            (
+                "ifnull" | "trim" | "ltrim" | "rtrim" | "concat" | "left" | "right" | "substr"
+                | "substring" | "char_length" | "character_length",
+                Dialect::Mysql,
+            ) => true,
+            (
+                "date" | "year" | "quarter" | "month" | "week" | "day" | "dayofmonth" | "dayofweek"
+                | "hour" | "date_format",
+                Dialect::Mysql,
+            ) => self.only_warns() || first.is_some_and(|of| self.is_of_days(of, scope)),
+            (
+                "minute" | "second" | "weekday" | "dayofyear" | "yearweek" | "weekofyear"
+                | "dayname" | "monthname" | "last_day" | "date_add" | "date_sub" | "adddate"
+                | "subdate" | "datediff" | "timestampdiff" | "to_days" | "curdate" | "curtime"
+                | "sysdate" | "localtime" | "localtimestamp" | "utc_date" | "utc_timestamp" | "if"
+                | "concat_ws" | "replace" | "instr" | "locate" | "reverse" | "round" | "floor"
+                | "ceil" | "ceiling" | "greatest" | "least" | "isnull" | "find_in_set" | "field",
+                Dialect::Mysql,
+            ) => self.only_warns(),
+            ("json_extract" | "json_unquote", Dialect::Mysql) => match args {
+                [of] => plain_argument(of).is_some_and(|of| match of {
+                    Expr::Function(inner) => self.is_total_call(inner, scope),
+                    _ => false,
+                }),
+                [of, path] => {
+                    plain_argument(of)
+                        .is_some_and(|of| self.plain_class(of, scope) == Some(TypeClass::Json))
+                        && plain_argument(path).is_some_and(is_json_path)
+                }
+                _ => false,
+            },
+            ("sum" | "avg", Dialect::Mysql) => {
+                let class = first.and_then(|first| self.plain_class(first, scope));
+                matches!(class, Some(TypeClass::Integer | TypeClass::Decimal))
+            }
+            // Sums of `bigint` are `numeric`, which has room for any number of rows.
+            ("sum" | "avg", Dialect::Postgres) => {
+                let column = first.and_then(|first| self.column_side(first, scope));
+                column.is_some_and(|column| match column.class {
+                    TypeClass::Integer => true,
+                    TypeClass::Decimal => column.type_name.contains('('),
+                    _ => false,
+                })
+            }
+            (
+                "concat" | "concat_ws" | "btrim" | "ltrim" | "rtrim" | "char_length"
+                | "character_length" | "bool_and" | "bool_or",
+                Dialect::Postgres,
+            ) => true,
+            ("date_trunc", Dialect::Postgres) => match args {
+                [unit, of] => {
+                    plain_argument(unit).is_some_and(is_unit)
+                        && plain_argument(of).is_some_and(|of| self.is_of_days(of, scope))
+                }
+                _ => false,
+            },
+            (_, _) => false,
+        }
+    }
+}
+
+/// Whether a window has no frame of its own, whose bounds could fail.
+fn is_unframed(over: &WindowType) -> bool {
+    match over {
+        WindowType::WindowSpec(WindowSpec {
+            window_name: None,
+            partition_by: _,
+            order_by: _,
+            window_frame: None,
+        }) => true,
+        WindowType::WindowSpec(_) | WindowType::NamedWindow(_) => false,
+    }
+}
+
+/// Whether a call in FROM of a function called `name` gives its rows whatever they are: a series of given numbers.
+pub(in crate::resolve) fn is_series(name: &str, args: &[FunctionArg]) -> bool {
+    let number = |arg: &FunctionArg| match plain_argument(arg)? {
+        Expr::Value(value) => match &value.value {
+            Value::Number(text, _) => text.parse::<i32>().ok(),
+            _ => None,
+        },
+        _ => None,
+    };
+    let numbers: Option<Vec<i32>> = args.iter().map(number).collect();
+    name == "generate_series"
+        && match numbers.as_deref() {
+            Some([_, _]) => true,
+            Some([_, _, step]) => *step != 0,
+            Some(_) | None => false,
+        }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::panic, reason = "tests")]
+
+    use sqlparser::{dialect::PostgreSqlDialect, parser::Parser};
+
+    use super::*;
+
+    fn parse(text: &str) -> Expr {
+        Parser::new(&PostgreSqlDialect {})
+            .try_with_sql(text)
+            .and_then(|mut parser| parser.parse_expr())
+            .unwrap_or_else(|error| panic!("{text}: {error}"))
+    }
+
+    fn call(text: &str) -> Function {
+        match parse(text) {
+            Expr::Function(call) => call,
+            other => panic!("{other}"),
+        }
+    }
+
+    #[test]
+    fn a_series_is_of_given_numbers_and_goes_somewhere() {
+        for (text, expected) in [
+            ("generate_series(1, 5)", true),
+            ("generate_series(1, 5, 2)", true),
+            ("generate_series(1, 5, 0)", false),
+            ("generate_series(1)", false),
+            ("generate_series(1, 5, 2, 1)", false),
+            ("generate_series(1, a)", false),
+            ("generate_series(1, 3000000000)", false),
+            ("generate_series('1', 5)", false),
+            ("other(1, 5)", false),
+        ] {
+            let call = call(text);
+            let FunctionArguments::List(list) = &call.args else {
+                panic!("{text}")
+            };
+            let name = call.name.to_string();
+            assert_eq!(is_series(&name, &list.args), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_window_is_unframed_where_it_has_no_frame_and_no_name() {
+        for (text, expected) in [
+            ("rank() OVER (PARTITION BY a ORDER BY b)", true),
+            ("rank() OVER ()", true),
+            ("rank() OVER w", false),
+            ("rank() OVER (w ORDER BY b)", false),
+            ("rank() OVER (ROWS UNBOUNDED PRECEDING)", false),
+        ] {
+            let over = call(text).over;
+            assert_eq!(over.as_ref().map(is_unframed), Some(expected), "{text}");
+        }
+    }
+}
