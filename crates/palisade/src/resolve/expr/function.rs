@@ -108,7 +108,7 @@ impl<'a> Resolver<'a> {
         }
         if key == "nullif" {
             let operands = match args {
-                Some([one, other]) => Operands::Binary(one.clone(), other.clone()),
+                Some([one, other]) => Operands::Binary(*one, *other),
                 Some(_) | None => Operands::unknown(),
             };
             self.user_operator("=", &operands);

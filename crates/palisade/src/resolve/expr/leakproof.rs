@@ -70,8 +70,9 @@ impl<'a> Resolver<'a> {
         } else {
             let (columns, is_total) =
                 self.within_condition(|resolver| resolver.expr(expr, scope, ctes, Usage::Filter))?;
-            self.needs_fence |=
-                !(is_total && self.are_plain(&columns)) && !self.stays_or_leakproof(expr, scope);
+            let tells_nothing =
+                (is_total && self.are_plain(&columns)) || self.stays_or_leakproof(expr, scope);
+            self.needs_fence |= !tells_nothing;
         }
         Ok(())
     }

@@ -215,9 +215,7 @@ impl<'a> Resolver<'a> {
         }
         let mut sides = origins.iter().map(|origin| self.origin_operand(origin));
         let first = sides.next().unwrap_or(OperandClass::Unknown);
-        let sides: Vec<Operands> = sides
-            .map(|side| Operands::Binary(first.clone(), side))
-            .collect();
+        let sides: Vec<Operands> = sides.map(|side| Operands::Binary(first, side)).collect();
         for side in &sides {
             self.user_operator("=", side);
         }
