@@ -138,6 +138,26 @@ impl ClassSet {
         Self(self.0 | other.0)
     }
 
+    /// Whether days and points in time are all that is in it.
+    pub(crate) fn is_of_moments(self) -> bool {
+        self.is_within(Self::from_list(&[
+            TypeClass::Date,
+            TypeClass::Timestamp,
+            TypeClass::TimestampTz,
+        ]))
+    }
+
+    /// Whether several of days and points in time are in it.
+    pub(crate) fn mixes_moments(self) -> bool {
+        let moments = [
+            TypeClass::Date,
+            TypeClass::Timestamp,
+            TypeClass::TimestampTz,
+        ];
+        let own = moments.into_iter().filter(|class| self.contains(*class));
+        own.count() > 1
+    }
+
     /// Whether one class is in it.
     pub(crate) fn is_single(self) -> bool {
         self.0.count_ones() == 1

@@ -100,6 +100,7 @@ pub(crate) fn resolve(
     resolver.confined_operators();
     resolver.use_through_views()?;
     resolver.access.facts = resolver.facts(&query, explain);
+    resolver.needs_fence |= resolver.shortens_values();
     Ok(ResolvedStatement {
         references: resolver.references,
         access: resolver.access,
@@ -107,6 +108,7 @@ pub(crate) fn resolve(
         placeholders: resolver.placeholders,
         token_parameters: resolver.token_parameters,
         needs_fence: resolver.needs_fence || resolver.failures.depend_on_plan(),
+        has_open_conditions: resolver.has_open_conditions,
         fails_by_plan: resolver.failures.depend_on_plan(),
         may_fail: resolver.failures.planned,
         sources: resolver.failures.sources,
@@ -174,6 +176,8 @@ struct Resolver<'a> {
     /// Where the SELECTs stand that give one row for all they read.
     single_rows: HashSet<Location>,
     needs_fence: bool,
+    /// Whether a condition of more than comparisons stands beside filters without a fence.
+    has_open_conditions: bool,
     failures: expr::plan_failures::PlanFailures,
     /// Names of the common table expressions so far.
     ctes: BTreeSet<String>,
@@ -266,6 +270,7 @@ impl<'a> Resolver<'a> {
             single_rows: HashSet::new(),
             // Our own output has its fences already.
             needs_fence: mode.is_output(),
+            has_open_conditions: false,
             failures: if mode.is_output() {
                 expr::plan_failures::PlanFailures::unchecked()
             } else {

@@ -33,6 +33,8 @@ pub(crate) struct ResolvedStatement {
     /// Whether a predicate goes beyond the leak-proof list, or the plan decides whether the statement fails, so that filters
     /// need a fence.
     pub(crate) needs_fence: bool,
+    /// Whether a condition of more than comparisons stands beside filters without a fence, because it never fails.
+    pub(crate) has_open_conditions: bool,
     /// Whether the plan decides whether the statement fails, over several row sources.
     pub(crate) fails_by_plan: bool,
     /// Whether an expression may fail on rows that the plan chooses.

@@ -60,6 +60,7 @@ pub(in crate::rewrite) struct Facts<'p> {
     /// Words in double quotes that were read as texts.
     pub(in crate::rewrite) quoted_texts: BTreeSet<String>,
     pub(in crate::rewrite) needs_fence: bool,
+    pub(in crate::rewrite) has_open_conditions: bool,
     pub(in crate::rewrite) fails_by_plan: bool,
     /// Whether query plans and estimates may be shown of all that it reads.
     pub(in crate::rewrite) is_plannable: bool,

@@ -116,6 +116,18 @@ pub(in crate::resolve) fn is_json_path(expr: &Expr) -> bool {
         .is_some_and(|rest| rest.split('.').all(is_name))
 }
 
+/// Whether PostgreSQL takes a regular expression, and looks at no value for long: words, their ends, and anything between them.
+pub(in crate::resolve) fn is_plain_regex(expr: &Expr) -> bool {
+    let Expr::Value(value) = expr else {
+        return false;
+    };
+    let Value::SingleQuotedString(text) = &value.value else {
+        return false;
+    };
+    let is_plain = |c: char| c.is_alphanumeric() || " _-@,:/^$.".contains(c);
+    text.len() <= 100 && text.replace(".*", "").chars().all(is_plain)
+}
+
 /// Whether `to_char` takes a format: it knows words of other languages that may be too long.
 pub(in crate::resolve) fn is_plain_format(expr: &Expr) -> bool {
     match expr {

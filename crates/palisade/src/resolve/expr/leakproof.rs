@@ -46,10 +46,8 @@ impl<'a> Resolver<'a> {
     ) -> Result<Vec<ColumnId>, Rejection> {
         let (columns, is_total) =
             self.within_condition(|resolver| resolver.expr(expr, scope, ctes, usage))?;
-        let tells_nothing =
-            || (is_total && self.are_plain(&columns)) || self.is_leakproof(expr, scope);
-        if !self.needs_fence && !tells_nothing() {
-            self.needs_fence = true;
+        if !self.needs_fence && !self.is_leakproof(expr, scope) {
+            self.note_condition(is_total && self.are_plain(&columns));
         }
         Ok(columns)
     }
@@ -70,11 +68,17 @@ impl<'a> Resolver<'a> {
         } else {
             let (columns, is_total) =
                 self.within_condition(|resolver| resolver.expr(expr, scope, ctes, Usage::Filter))?;
-            let tells_nothing =
-                (is_total && self.are_plain(&columns)) || self.stays_or_leakproof(expr, scope);
-            self.needs_fence |= !tells_nothing;
+            if !self.stays_or_leakproof(expr, scope) {
+                self.note_condition(is_total && self.are_plain(&columns));
+            }
         }
         Ok(())
+    }
+
+    /// Notes a condition that is more than comparisons: it needs a fence, or stands in the open where it never fails.
+    fn note_condition(&mut self, never_fails: bool) {
+        self.needs_fence |= !never_fails;
+        self.has_open_conditions |= never_fails;
     }
 
     fn are_plain(&self, columns: &[ColumnId]) -> bool {
@@ -343,6 +347,32 @@ impl<'a> Resolver<'a> {
         }
     }
 
+    fn plain_base_column(&self, origin: &Origin<'_>) -> Option<&'a Column> {
+        let id = origin.identity().filter(|id| self.is_plain_base(*id))?;
+        self.catalog.column(id)
+    }
+
+    /// The same, of whatever type.
+    pub(in crate::resolve) fn plain_column(
+        &self,
+        expr: &Expr,
+        scope: &Scope<'a, '_>,
+    ) -> Option<&'a Column> {
+        let (qualifier, name) = match expr {
+            Expr::Nested(inner) => return self.plain_column(inner, scope),
+            Expr::Identifier(name) => (None, name),
+            Expr::CompoundIdentifier(parts) => match parts.as_slice() {
+                [qualifier, name] => (Some(self.table_key(qualifier)), name),
+                _ => return None,
+            },
+            _ => return None,
+        };
+        match scope.find(qualifier.as_deref(), &self.key(name)) {
+            Found::Column(origin, _) => self.plain_base_column(&origin),
+            _ => None,
+        }
+    }
+
     fn side(&self, expr: &Expr, scope: &Scope<'a, '_>) -> Option<LeakproofSide<'a>> {
         let (qualifier, name) = match expr {
             Expr::Nested(inner) => return self.side(inner, scope),
@@ -393,8 +423,7 @@ impl<'a> Resolver<'a> {
                 Some(LeakproofSide::Constant(Some(TypeClass::Integer)))
             }
             Found::Column(origin, _) => {
-                let id = origin.identity().filter(|id| self.is_plain_base(*id))?;
-                let column = self.catalog.column(id)?;
+                let column = self.plain_base_column(&origin)?;
                 // Comparisons of types that a database adds are functions that it adds.
                 let known =
                     self.catalog.dialect() == Dialect::Sqlite || column.class != TypeClass::Other;

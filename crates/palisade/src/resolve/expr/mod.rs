@@ -16,8 +16,10 @@ pub(in crate::resolve) mod plan_failures;
 pub(in crate::resolve) mod regex_cost;
 pub(in crate::resolve) mod single_row;
 pub(in crate::resolve) mod total_call;
-pub(in crate::resolve) mod total_comparison;
 pub(in crate::resolve) mod totality;
+pub(in crate::resolve) mod unfailing_call;
+pub(in crate::resolve) mod unfailing_comparison;
+pub(in crate::resolve) mod unfailing_condition;
 pub(in crate::resolve) mod user_cast;
 
 use sqlparser::ast::{

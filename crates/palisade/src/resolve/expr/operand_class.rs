@@ -88,6 +88,17 @@ impl OperandClass {
         self.is_among(&[TypeClass::Timestamp, TypeClass::TimestampTz])
     }
 
+    /// Whether it may be a text.
+    pub(in crate::resolve) fn may_be_text(&self) -> bool {
+        match self {
+            Self::Unknown => true,
+            Self::Untyped => false,
+            Self::Known(classes) => {
+                classes.contains(TypeClass::Text) || classes.contains(TypeClass::Padded)
+            }
+        }
+    }
+
     pub(in crate::resolve) fn is_text(&self) -> bool {
         self.is_among(&[TypeClass::Text, TypeClass::Padded])
     }

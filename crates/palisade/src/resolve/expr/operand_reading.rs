@@ -316,6 +316,18 @@ impl<'a> Resolver<'a> {
             .any(|def| def.name == symbol)
     }
 
+    /// Whether the engine chooses its own operator for these classes.
+    pub(in crate::resolve) fn chooses_engines_own(
+        &self,
+        symbol: &str,
+        left: OperandClass,
+        right: OperandClass,
+    ) -> bool {
+        let operands = Operands::Binary(left, right);
+        let mut added = self.catalog.operators().iter();
+        !added.any(|def| def.name == symbol && operands.may_choose(symbol, &def.left, &def.right))
+    }
+
     /// Whether the engine chooses no operator that the database adds for these operands.
     pub(in crate::resolve) fn is_engines_own_for(
         &self,
@@ -353,11 +365,12 @@ impl<'a> Resolver<'a> {
             | BinaryOperator::Minus
             | BinaryOperator::Multiply
             | BinaryOperator::Divide
-            | BinaryOperator::Modulo
-                if self.is_engines_own(&op.to_string()) =>
-            {
+            | BinaryOperator::Modulo => {
                 let (left, right) = operands();
                 match op {
+                    _ if !self.chooses_engines_own(&op.to_string(), left, right) => {
+                        OperandClass::Unknown
+                    }
                     BinaryOperator::Plus | BinaryOperator::Minus => shift_operand(left, right),
                     _ if left.or(right).is_number() => OperandClass::numbers(),
                     _ => OperandClass::Unknown,

@@ -58,10 +58,10 @@ pub(in crate::resolve) struct PlanFailures {
     failing_outputs: BTreeSet<usize>,
     /// Common table expressions that were read from so far.
     ctes: BTreeSet<String>,
-    /// Whether an expression that may fail was read since this was last set, on whatever rows.
+    /// Whether an expression that fails for some value was read since this was last set, on whatever rows.
     found: bool,
-    /// Whether a query inside of the statement gives what fails on extreme values alone.
-    has_extremes: bool,
+    /// Whether one was read in a query inside of the statement.
+    found_inside: bool,
     /// Whether the statement stores what it reads: MySQL then takes much for a failure that is a warning elsewhere.
     pub(in crate::resolve) stores: bool,
     /// Whether the statement names a collation: its texts may then have several.
@@ -95,7 +95,6 @@ impl PlanFailures {
 
     /// That an expression which may fail was met.
     fn note(&mut self) {
-        self.found = true;
         match self.rows {
             RowChoice::Planned => self.planned = true,
             RowChoice::Answered | RowChoice::Filtered => {}
@@ -255,13 +254,14 @@ impl<'a> Resolver<'a> {
             RowChoice::Planned | RowChoice::Output => !self.failures.planned,
             RowChoice::Answered | RowChoice::Filtered => false,
         };
-        let is_awaited = !self.needs_fence && !self.failures.found;
-        if (is_watched || is_awaited) && !self.is_total(expr, scope) {
+        if is_watched && !self.is_total(expr, scope) {
             self.failures.note();
         }
-        if is_awaited && self.fails_on_extremes(expr, scope) {
+        let is_inside = !self.failures.outermost;
+        let is_new = !self.failures.found || (is_inside && !self.failures.found_inside);
+        if !self.needs_fence && is_new && !self.never_fails(expr, scope) {
             self.failures.found = true;
-            self.failures.has_extremes |= !self.failures.outermost;
+            self.failures.found_inside |= is_inside;
         }
     }
 
@@ -273,11 +273,9 @@ impl<'a> Resolver<'a> {
     ) -> Result<(T, bool), Rejection> {
         let before = std::mem::replace(&mut self.failures.found, false);
         let result = read(self)?;
-        let fails = self.failures.found || self.failures.planned || self.failures.has_extremes;
+        let fails = self.failures.found || self.failures.planned || self.failures.found_inside;
         self.failures.found |= before;
-        // MySQL fails to store what was made with a warning.
-        let is_known = !(self.failures.stores && self.catalog.dialect() == Dialect::Mysql);
-        Ok((result, is_known && !fails))
+        Ok((result, !fails))
     }
 
     /// Reads the arguments of a call with `read`: those of an aggregate or a window are evaluated after rows are joined.

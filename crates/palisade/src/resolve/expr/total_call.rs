@@ -7,7 +7,7 @@ use sqlparser::ast::{
 
 use crate::resolve::{
     Resolver,
-    expr::constant_form::{is_count, is_json_path, is_plain_format, is_unit, plain_argument},
+    expr::constant_form::{is_unit, plain_argument},
     scope::Scope,
 };
 use crate::{catalog::TypeClass, dialect::Dialect};
@@ -65,80 +65,22 @@ impl<'a> Resolver<'a> {
                         .is_some_and(|class| !matches!(class, TypeClass::Other | TypeClass::Json)),
                 }
             }
-            ("lower" | "upper" | "length", Dialect::Postgres) => match args {
-                [of] => plain_argument(of).is_some_and(|of| !self.may_conflict(of)),
-                _ => false,
-            },
-            ("coalesce", Dialect::Postgres) => {
-                let values: Option<Vec<_>> = args.iter().map(plain_argument).collect();
-                values.is_some_and(|values| self.unifies(&values, scope))
-            }
-            ("nullif" | "greatest" | "least", Dialect::Postgres) => {
-                let values: Option<Vec<_>> = args.iter().map(plain_argument).collect();
-                values.is_some_and(|values| self.compares(&values, scope))
-            }
-            ("substr" | "substring" | "left" | "right", Dialect::Postgres) => {
-                let is_text = first.is_some_and(|of| self.known_operand(of, scope).is_text());
-                let mut bounds = args.iter().skip(1).map(plain_argument);
-                is_text && bounds.all(|bound| bound.is_some_and(is_count))
-            }
-            ("to_char", Dialect::Postgres) => match args {
-                [of, format] => {
-                    plain_argument(of).is_some_and(|of| self.is_of_moments(of, scope))
-                        && plain_argument(format).is_some_and(is_plain_format)
-                }
-                _ => false,
-            },
-            ("date_part", Dialect::Postgres) => match args {
-                [unit, of] => {
-                    plain_argument(unit).is_some_and(is_unit)
-                        && plain_argument(of).is_some_and(|of| self.is_of_moments(of, scope))
-                }
-                _ => false,
-            },
             (
                 "count" | "min" | "max" | "coalesce" | "lower" | "upper" | "length" | "now"
-                | "current_date" | "current_timestamp" | "nullif",
+                | "current_date" | "current_timestamp",
                 _,
-            )
-            | ("localtimestamp", Dialect::Postgres) => true,
+            ) => true,
             (
                 "ifnull" | "trim" | "ltrim" | "rtrim" | "substr" | "instr" | "date" | "time"
-                | "datetime" | "strftime" | "julianday" | "round" | "total" | "avg" | "typeof"
-                | "iif" | "if" | "substring",
+                | "datetime" | "strftime" | "julianday" | "round" | "total" | "avg" | "typeof",
                 Dialect::Sqlite,
             ) => true,
             (
                 "ifnull" | "trim" | "ltrim" | "rtrim" | "concat" | "left" | "right" | "substr"
-                | "substring" | "char_length" | "character_length",
+                | "substring" | "char_length" | "character_length" | "date" | "year" | "quarter"
+                | "month" | "week" | "day" | "dayofmonth" | "dayofweek" | "hour" | "date_format",
                 Dialect::Mysql,
             ) => true,
-            (
-                "date" | "year" | "quarter" | "month" | "week" | "day" | "dayofmonth" | "dayofweek"
-                | "hour" | "date_format",
-                Dialect::Mysql,
-            ) => self.only_warns() || first.is_some_and(|of| self.is_of_days(of, scope)),
-            (
-                "minute" | "second" | "weekday" | "dayofyear" | "yearweek" | "weekofyear"
-                | "dayname" | "monthname" | "last_day" | "date_add" | "date_sub" | "adddate"
-                | "subdate" | "datediff" | "timestampdiff" | "to_days" | "curdate" | "curtime"
-                | "sysdate" | "localtime" | "localtimestamp" | "utc_date" | "utc_timestamp" | "if"
-                | "concat_ws" | "replace" | "instr" | "locate" | "reverse" | "round" | "floor"
-                | "ceil" | "ceiling" | "greatest" | "least" | "isnull" | "find_in_set" | "field",
-                Dialect::Mysql,
-            ) => self.only_warns(),
-            ("json_extract" | "json_unquote", Dialect::Mysql) => match args {
-                [of] => plain_argument(of).is_some_and(|of| match of {
-                    Expr::Function(inner) => self.is_total_call(inner, scope),
-                    _ => false,
-                }),
-                [of, path] => {
-                    plain_argument(of)
-                        .is_some_and(|of| self.plain_class(of, scope) == Some(TypeClass::Json))
-                        && plain_argument(path).is_some_and(is_json_path)
-                }
-                _ => false,
-            },
             ("sum" | "avg", Dialect::Mysql) => {
                 let class = first.and_then(|first| self.plain_class(first, scope));
                 matches!(class, Some(TypeClass::Integer | TypeClass::Decimal))

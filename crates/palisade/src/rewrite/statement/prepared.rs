@@ -655,7 +655,8 @@ impl Draft<'_> {
                 let kinds = catalog.function(uid).map(|function| function.kinds);
                 kinds.is_none_or(|kinds| kinds.aggregate || kinds.window)
             }),
-            may_fail_over_filters: facts.needs_fence
+            // What never fails by our lists is counted as if it might.
+            may_fail_over_filters: (facts.needs_fence || facts.has_open_conditions)
                 && (if_empty != EmptyReason::NoMatch || has_write_filter),
             is_unrestricted: is_read
                 && references.iter().all(|reference| !is_restricted(reference))
