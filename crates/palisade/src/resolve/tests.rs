@@ -513,6 +513,14 @@ fn conditions_that_cannot_fail_need_no_fence_on_postgres() {
             ("day::timestamp > '2024-01-01'", true),
             ("date_trunc('day', sold_at) = '2024-01-01'", false),
             ("date_trunc('month', sold_at) = '2024-01-01'", true),
+            ("EXISTS (SELECT price UNION SELECT share)", true),
+            ("EXISTS (SELECT day UNION ALL SELECT sold_at)", true),
+            ("EXISTS (VALUES (price), (share))", true),
+            ("EXISTS (SELECT id UNION SELECT shop)", false),
+            (
+                "id IN (SELECT id FROM shops UNION SELECT shop FROM sales)",
+                true,
+            ),
             // CASE picks the rows on which a gap would show.
             (
                 "CASE WHEN area = 'x' THEN day ELSE now() END > '2024-01-01'",

@@ -12,11 +12,12 @@ use sqlparser::ast::{Expr, Function, FunctionArguments};
 use crate::resolve::{
     Resolver,
     expr::constant_form::is_count,
-    scope::{Output, Scope},
+    scope::{Origin, Output, Scope},
 };
 use crate::{
-    catalog::{ColumnId, TypeClass},
+    catalog::{ClassSet, ColumnId, TypeClass},
     dialect::Dialect,
+    lineage::Lineage,
     rejection::Rejection,
 };
 
@@ -275,7 +276,34 @@ impl<'a> Resolver<'a> {
         let result = read(self)?;
         let fails = self.failures.found || self.failures.planned || self.failures.found_inside;
         self.failures.found |= before;
-        Ok((result, !fails))
+        // What stands as a condition may be made a truth by a cast that the database adds.
+        let is_cast =
+            (self.catalog.casts().iter()).any(|cast| cast.implicit && cast.target.1 == "boolean");
+        Ok((result, !(fails || is_cast)))
+    }
+
+    /// Notes that values of the arms of a set operation, or of rows of VALUES, become of one type: PostgreSQL casts them, and may fail.
+    /// Texts may get two collations, which shows where they are compared.
+    pub(in crate::resolve) fn note_unified(&mut self, one: &Lineage, other: &Lineage) {
+        if self.catalog.dialect() != Dialect::Postgres {
+            return;
+        }
+        let [one, other] =
+            [one, other].map(|lineage| self.origin_operand(&Origin::Derived(lineage)).classes());
+        let both = one.union(other);
+        let is_known = !one.is_empty() && !other.is_empty();
+        let is_text = both.contains(TypeClass::Text) || both.contains(TypeClass::Padded);
+        let is_alike = both.is_single() && (!is_text || self.has_one_collation());
+        let is_exact = both.is_within(ClassSet::from_list(&[
+            TypeClass::Integer,
+            TypeClass::Decimal,
+        ]));
+        if !(is_known && (is_alike || is_exact)) {
+            self.failures.found = true;
+            self.failures.found_inside = true;
+        }
+        let is_rounded = both.contains(TypeClass::Decimal) && both.contains(TypeClass::Number);
+        self.failures.planned |= is_rounded || both.mixes_moments();
     }
 
     /// Reads the arguments of a call with `read`: those of an aggregate or a window are evaluated after rows are joined.

@@ -116,7 +116,11 @@ impl<'a> Resolver<'a> {
             ("lower" | "upper" | "ltrim" | "rtrim" | "btrim", [of]) => {
                 self.is_column_of_text(of, scope)
             }
-            ("length" | "char_length" | "character_length", [of]) => self.is_stored(of, scope),
+
+            ("length" | "char_length" | "character_length", [of]) => matches!(
+                self.plain_class(of, scope),
+                Some(TypeClass::Text | TypeClass::Padded | TypeClass::Blob)
+            ),
             ("substr" | "substring" | "left" | "right", [of, rest @ ..]) => {
                 self.is_column_of_text(of, scope) && rest.iter().all(|bound| is_count(bound))
             }
@@ -132,7 +136,7 @@ impl<'a> Resolver<'a> {
                     && is_literal(value)
                     && self.compares_safely(&[*of, *value], scope)
             }
-            // A month or a year may begin before the first point in time there is.
+            // A month or a year may begin before the first point in time there is. So may a day, unless the session is in UTC, as ours are.
             ("date_trunc", [unit, of]) => {
                 let is_short = ["second", "minute", "hour", "day"]
                     .iter()

@@ -261,6 +261,7 @@ impl<'a> Resolver<'a> {
                 }
                 for (l, r) in left.iter().zip(&right) {
                     self.implicit_casts(&[&l.lineage.columns, &r.lineage.columns]);
+                    self.note_unified(&l.lineage, &r.lineage);
                     let origins = [&l.lineage, &r.lineage].map(Origin::Derived);
                     match op {
                         // What is left of both was compared.
@@ -354,10 +355,14 @@ impl<'a> Resolver<'a> {
             }
             for (index, expr) in content.iter_mut().enumerate() {
                 let columns = self.expr(expr, &scope, ctes, Usage::Output)?;
-                let lineage = self.computed_lineage(columns, expr, &scope);
+                let classes = self.classes_of(expr, &scope);
+                let lineage = self
+                    .computed_lineage(columns, expr, &scope)
+                    .with_classes(classes);
                 match outputs.get_mut(index) {
                     Some(output) => {
                         self.implicit_casts(&[&output.lineage.columns, &lineage.columns]);
+                        self.note_unified(&output.lineage, &lineage);
                         output.lineage = std::mem::take(&mut output.lineage).either(&lineage);
                     }
                     None if number == 0 => {
