@@ -678,6 +678,10 @@ fn conditions_that_cannot_fail_need_no_fence_on_sqlite() {
             true,
         ),
         ("SELECT instr('a', 'b') FROM sales WHERE area = 'x'", true),
+        (
+            "SELECT a FROM (SELECT area || area AS a FROM sales) WHERE a LIKE 'b%'",
+            true,
+        ),
     ] {
         assert_eq!(is_fenced(&firewall, sql, &Params::None), expected, "{sql}");
     }

@@ -13,8 +13,11 @@ use crate::resolve::{
 use crate::{catalog::TypeClass, dialect::Dialect};
 
 impl<'a> Resolver<'a> {
-    /// Whether a call of one of the engine's own functions has a value for all that its arguments can be.
-    pub(in crate::resolve) fn is_total_call(&self, call: &Function, scope: &Scope<'a, '_>) -> bool {
+    /// The key and the arguments of a call of one of the engine's own functions, whose name the database gives to none of its own.
+    pub(in crate::resolve) fn read_own_call<'c>(
+        &self,
+        call: &'c Function,
+    ) -> Option<(String, &'c [FunctionArg])> {
         let Function {
             name,
             uses_odbc_syntax: false,
@@ -23,34 +26,31 @@ impl<'a> Resolver<'a> {
             within_group,
             filter: _,
             null_treatment: None,
-            over,
+            over: _,
         } = call
         else {
-            return false;
+            return None;
         };
-        let none: &[FunctionArg] = &[];
-        let args = match args {
-            FunctionArguments::None => none,
+        let args: &[FunctionArg] = match args {
+            FunctionArguments::None => &[],
             FunctionArguments::List(FunctionArgumentList {
                 duplicate_treatment: _,
                 args,
                 clauses,
             }) if clauses.is_empty() => args,
-            FunctionArguments::List(_) | FunctionArguments::Subquery(_) => return false,
+            FunctionArguments::List(_) | FunctionArguments::Subquery(_) => return None,
         };
-        let Some(ident) = name.0.last().and_then(|part| part.as_ident()) else {
+        let key = self.key(name.0.last().and_then(|part| part.as_ident())?);
+        let is_own = self.is_engines_function(&key) && within_group.is_empty();
+        is_own.then(|| (key.into(), args))
+    }
+
+    /// Whether a call of one of the engine's own functions has a value for all that its arguments can be.
+    pub(in crate::resolve) fn is_total_call(&self, call: &Function, scope: &Scope<'a, '_>) -> bool {
+        let Some((key, args)) = self.read_own_call(call) else {
             return false;
         };
-        let key = self.key(ident);
-        // A function that the database adds may have the same name.
-        let is_own = self.catalog.functions_named(&key).all(|def| {
-            def.schema
-                .as_deref()
-                .is_none_or(|schema| schema == "pg_catalog")
-        });
-        if !is_own || !within_group.is_empty() {
-            return false;
-        }
+        let over = &call.over;
         let first = args.first().and_then(plain_argument);
         let dialect = self.catalog.dialect();
         match (&*key, dialect) {

@@ -1,6 +1,6 @@
 //! Which calls have a value whatever is stored.
 
-use sqlparser::ast::{Expr, Function, FunctionArg, FunctionArgumentList, FunctionArguments, Value};
+use sqlparser::ast::{Expr, Function, Value};
 
 use crate::resolve::{
     Resolver,
@@ -35,34 +35,10 @@ impl<'a> Resolver<'a> {
         call: &Function,
         scope: &Scope<'a, '_>,
     ) -> bool {
-        let Function {
-            name,
-            uses_odbc_syntax: false,
-            parameters: FunctionArguments::None,
-            args,
-            within_group,
-            filter: _,
-            null_treatment: None,
-            over: None,
-        } = call
-        else {
+        let Some((key, args)) = self.read_own_call(call) else {
             return false;
         };
-        let none: &[FunctionArg] = &[];
-        let args = match args {
-            FunctionArguments::None => none,
-            FunctionArguments::List(FunctionArgumentList {
-                duplicate_treatment: _,
-                args,
-                clauses,
-            }) if clauses.is_empty() => args,
-            FunctionArguments::List(_) | FunctionArguments::Subquery(_) => return false,
-        };
-        let Some(ident) = name.0.last().and_then(|part| part.as_ident()) else {
-            return false;
-        };
-        let key = self.key(ident);
-        if !self.is_engines_function(&key) || !within_group.is_empty() {
+        if call.over.is_some() {
             return false;
         }
         if let ("count" | "min" | "max" | "sum" | "avg" | "total", [arg]) = (&*key, args) {
