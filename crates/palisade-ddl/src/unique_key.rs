@@ -15,11 +15,13 @@ pub(super) struct DeclaredKey {
     /// None where the text does not say it and the engine's own choice is not certain.
     pub(super) name: Option<String>,
     pub(super) columns: Vec<String>,
+    /// Those that are whole parts of it, and compared as everywhere.
+    equal: Vec<String>,
     /// Columns of which it takes so many characters.
     prefixes: Vec<(String, String)>,
     /// Expressions and conditions.
     texts: Vec<String>,
-    pub(super) plain: bool,
+    plain: bool,
 }
 
 impl DeclaredKey {
@@ -27,6 +29,7 @@ impl DeclaredKey {
     pub(super) fn new(columns: Vec<String>) -> Self {
         Self {
             name: None,
+            equal: columns.clone(),
             columns,
             prefixes: Vec::new(),
             texts: Vec::new(),
@@ -54,7 +57,8 @@ impl DeclaredKey {
             self.add_expression(part.written());
             return Ok(());
         };
-        if rest.sees("(") {
+        let is_prefix = rest.sees("(");
+        if is_prefix {
             let length = rest.group()?.written().to_owned();
             self.prefixes.push((name.clone(), length));
         }
@@ -62,6 +66,9 @@ impl DeclaredKey {
         rest.eat_any(&["nulls first", "nulls last"]);
         // A collation, a class of operators, an operator.
         self.plain &= rest.is_empty();
+        if rest.is_empty() && !is_prefix {
+            self.equal.push(name.clone());
+        }
         self.columns.push(name);
         Ok(())
     }
@@ -70,6 +77,12 @@ impl DeclaredKey {
     pub(super) fn add_expression(&mut self, text: &str) {
         self.plain = false;
         self.texts.push(text.to_owned());
+    }
+
+    /// Rows that differ, or have NULL, can be in each other's way.
+    pub(super) fn compare_otherwise(&mut self) {
+        self.plain = false;
+        self.equal.clear();
     }
 
     /// The same key under another name; none if its name is not known.
@@ -83,12 +96,19 @@ impl DeclaredKey {
         let Self {
             name: _,
             columns,
+            equal,
             prefixes,
             texts,
             plain,
         } = self;
-        (columns, prefixes, texts, plain)
-            == (&other.columns, &other.prefixes, &other.texts, &other.plain)
+        (columns, equal, prefixes, texts, plain)
+            == (
+                &other.columns,
+                &other.equal,
+                &other.prefixes,
+                &other.texts,
+                &other.plain,
+            )
     }
 
     /// Whether there is anything in it that a server could call otherwise than by its columns.
@@ -101,6 +121,7 @@ impl DeclaredKey {
         for name in self
             .columns
             .iter_mut()
+            .chain(&mut self.equal)
             .chain(self.prefixes.iter_mut().map(|prefix| &mut prefix.0))
         {
             if dialect.fold(name) == dialect.fold(old) {
@@ -176,9 +197,15 @@ impl DeclaredKey {
                     .iter()
                     .any(|other| dialect.fold(other) == dialect.fold(name))
         };
+        let whole = (self.prefixes.iter()).filter(|prefix| is_whole(prefix));
+        // A column may be gone since.
+        let equal = (self.equal.iter())
+            .chain(whole.map(|(name, _)| name))
+            .filter(|name| self.columns.contains(name));
         UniqueKeyDef {
             name: self.name.clone(),
             filled: columns.iter().filter(is_filled).cloned().collect(),
+            equal: equal.cloned().collect(),
             columns,
             plain: self.plain && self.prefixes.iter().all(is_whole),
         }

@@ -43,7 +43,7 @@
 //!
 //! A refusal, bad arguments included, is a tool result with `isError: true`. Its structured content has `code`,
 //! `message`, `retryable`, `remediation_hint`, `context` and `next_valid_actions`. An `incident` is there where the
-//! fault is not the agent's, and `retry_after_ms` where there is no place for a call (`limit.busy`). Two requests are
+//! agent is not told all, and `retry_after_ms` where there is no place for a call (`limit.busy`). Two requests are
 //! protocol errors: a request that reaches no tool, and a line that is no request or larger than the largest statement needs.
 //!
 //! Rows are one string: a compact table between random marks, as text and without structured content, so that every client hands

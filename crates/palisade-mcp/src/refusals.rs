@@ -1,7 +1,7 @@
 //! The refusals of calls that run no statement.
 
 use palisade::{
-    code::{Code, Detail},
+    code::{Code, Fault},
     did_you_mean,
     guard::Refusal,
     rejection::Rejection,
@@ -124,11 +124,21 @@ pub(crate) fn internal(detail: &str) -> Rejection {
     Rejection::internal(detail)
 }
 
-/// What the log of calls says of an incident: an engine's own message can hold values, so that it is left out.
-pub(crate) fn logged_detail(rejection: &Rejection) -> &str {
-    match rejection.code().detail() {
-        Detail::Recorded => rejection.operator_detail().unwrap_or_default(),
-        Detail::Withheld => "",
+/// Explains an incident to whoever reads the log, without data. An agent's own mistake is no error of the server's.
+pub(crate) fn log_incident(
+    incident: &str,
+    rejection: &Rejection,
+    (tool, connection): (&str, Option<&str>),
+) {
+    let code = rejection.code().slug();
+    let detail = rejection.recorded_detail().unwrap_or_default();
+    match rejection.code().fault() {
+        Fault::Statement => {
+            tracing::warn!(incident, code, tool, connection, detail, "refused");
+        }
+        Fault::Database | Fault::Configuration | Fault::Internal => {
+            tracing::error!(incident, code, tool, connection, detail, "refused");
+        }
     }
 }
 

@@ -52,7 +52,7 @@ use crate::{
     prompts::{self, PromptName},
     readiness::Readiness,
     refusals::{
-        describe_unknown_tool, logged_detail, no_such_tool, nobody_asks, opening, read_only,
+        describe_unknown_tool, log_incident, no_such_tool, nobody_asks, opening, read_only,
         refusal, unreachable,
     },
     resources,
@@ -672,14 +672,7 @@ impl Shared {
             refusal.incident = Some(self.incident());
         }
         if let Some(incident) = &refusal.incident {
-            tracing::error!(
-                incident,
-                code = refusal.rejection.code().slug(),
-                tool = called,
-                connection,
-                detail = logged_detail(&refusal.rejection),
-                "refused"
-            );
+            log_incident(incident, &refusal.rejection, (called, connection));
         }
         answer::refusal(
             &refusal,

@@ -27,7 +27,7 @@ use crate::{
     config::PostgresConfig,
     connect::{ConnectError, Connector, Session, cleaning},
     execute::{self, Ground, SYSTEM_COLUMNS},
-    history,
+    fault, history,
     introspect::{self, IntrospectError},
     ledger,
     rehearse::{self, Stage},
@@ -466,13 +466,24 @@ impl PostgresBackend {
             && object_of("schema ").is_none();
         let other = match task.work {
             Work::Read | Work::Explain => None,
-            // The numbers of a column that is left out.
-            Work::Change(_) => object_of("sequence ").map(|name| {
-                format!(
-                    "GRANT USAGE ON SEQUENCE {} TO {account};",
-                    ident::quote(&name)
-                )
-            }),
+            Work::Change(_) => {
+                // The numbers of a column that is left out.
+                let of_sequence = object_of("sequence ").map(|name| {
+                    format!(
+                        "GRANT USAGE ON SEQUENCE {} TO {account};",
+                        ident::quote(&name)
+                    )
+                });
+                // What a trigger does, it does with the rights of the account.
+                let of_trigger = object_of("table ").and_then(|table| {
+                    let name = table.strip_suffix(fault::IN_FUNCTION)?;
+                    let name = ident::quote(name);
+                    Some(format!(
+                        "GRANT INSERT ON {name} TO {account}; (a trigger writes it; or make its function SECURITY DEFINER)"
+                    ))
+                });
+                of_sequence.or(of_trigger)
+            }
             Work::Define => {
                 let in_schema = object_of("schema ").map(|name| ("CREATE ON SCHEMA", name));
                 // Other definitions of a table that is there are its owner's.

@@ -349,8 +349,15 @@ fn is_missing(code: &str) -> bool {
 
 /// What the server said, for the operator.
 fn detail(error: &DbError) -> String {
-    format!("{} {}", error.code().code(), error.message())
+    let place = match lacks_grant(error) && error.where_().is_some() {
+        true => IN_FUNCTION,
+        false => "",
+    };
+    format!("{} {}{place}", error.code().code(), error.message())
 }
+
+/// What stands behind the detail of a missing grant that a function or a trigger needs.
+pub(crate) const IN_FUNCTION: &str = " (in a function)";
 
 #[cfg(test)]
 mod tests {

@@ -220,7 +220,10 @@ fn differences(server: &Catalog, text: &Catalog) -> Vec<String> {
                         .all(|key| key.name.is_some())
                         .then_some(&key.name);
                     let filled = key.plain.then_some(&key.filled);
-                    format!("{:?} {filled:?} {} {name:?}", key.columns, key.plain)
+                    format!(
+                        "{:?} {filled:?} {:?} {} {name:?}",
+                        key.columns, key.equal, key.plain
+                    )
                 })
                 .collect();
             keys.sort();

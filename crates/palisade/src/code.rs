@@ -36,12 +36,12 @@ pub enum Incident {
     WithDetail,
 }
 
-/// Whether the operator's detail of a refusal goes into the record of the statement.
+/// Whether the operator's detail of a refusal goes into the record of the statement, and into the log of calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Detail {
     /// It does.
     Recorded,
-    /// It is an engine's message, which can hold values: it goes to the log alone.
+    /// It is an engine's message, which can hold values: only the engine's code and what it is about do.
     Withheld,
 }
 
@@ -107,7 +107,7 @@ macro_rules! codes {
                 match self { $(Self::$variant => Incident::$incident,)* }
             }
 
-            /// Whether the operator's detail of a refusal is recorded.
+            /// Whether the operator's detail of a refusal is recorded and logged.
             #[must_use]
             pub fn detail(self) -> Detail {
                 match self { $(Self::$variant => Detail::$detail,)* }
@@ -254,10 +254,10 @@ codes! {
         "Write only rows that you would be permitted to add, as literals or parameters in the columns that policy looks at; narrow the condition to such rows.";
     LimitAffectedRows "limit.affected-rows" retry false, next [query], fault Statement, stage Execution, incident Never, detail Recorded,
         "The statement would change more rows than the limit, so nothing was changed.",
-        "Narrow the condition and change the rows in several statements.";
+        "Narrow the condition and change the rows in several statements. Rows that foreign keys delete or change with them count too: delete or change those first.";
     ObligationInapplicable "obligation.inapplicable" retry false, next [query], fault Statement, stage Decision, incident Never, detail Recorded,
         "A mask or filter that policy demands cannot be applied to this statement.",
-        "Write it without the construct named in the message: read the table itself; say with ON what a join compares, and send INSERT, UPDATE and DELETE instead of REPLACE or an upsert. Run the query itself instead of EXPLAIN.";
+        "Do as the message says, or do without what it names: read the table itself, and change its rows by INSERT, UPDATE and DELETE.";
     ObligationAggregateOnly "obligation.aggregate-only" retry false, next [query describe_table], fault Statement, stage Decision, incident Never, detail Recorded,
         "Only COUNT, SUM and AVG may see a column of the statement, over groups that are large enough.",
         "Write count(c), sum(c) or avg(c) of the column itself, without OVER. Choose, join, group and order rows by other columns.";
@@ -266,7 +266,7 @@ codes! {
         "Narrow the condition, or ask with LIMIT for as many rows as the message says.";
     LimitTime "limit.time" retry true, next [query], fault Statement, stage Execution, incident Never, detail Recorded,
         "The statement ran longer than the limit.",
-        "Narrow the statement: fewer rows, an indexed condition, no cartesian join.";
+        "Narrow the statement: fewer rows, an indexed condition, no cartesian join. A subquery in the select list runs for each row: write a JOIN with GROUP BY in its place.";
     LimitFailures "limit.failures" retry true, next [query], fault Statement, stage Execution, incident Always, detail Recorded,
         "Too many statements over filtered tables failed in the database.",
         "Leave out what may fail (division, casts, JSON paths) over filtered tables, or wait as long as the message says.";

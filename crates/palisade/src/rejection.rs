@@ -6,7 +6,7 @@ use std::{borrow::Cow, time::Duration};
 use serde::Serialize;
 
 use crate::{
-    code::{Code, Incident},
+    code::{Code, Detail, Incident},
     tool_names::ToolNames,
 };
 
@@ -18,7 +18,7 @@ const MAX_MESSAGE: usize = 500;
 struct Details {
     /// What the operator's log has.
     operator: Option<String>,
-    /// What an audit record has, where the operator's detail may hold values.
+    /// What records and logs have, where the operator's detail may hold values.
     recorded: Option<String>,
 }
 
@@ -88,16 +88,11 @@ impl Rejection {
         self
     }
 
-    /// Adds what an audit record says, where the operator's detail may hold values.
+    /// Adds what records and logs say, where the operator's detail may hold values.
     #[must_use]
     pub(crate) fn with_recorded_detail(mut self, detail: Option<String>) -> Self {
         self.details.get_or_insert_default().recorded = detail;
         self
-    }
-
-    /// What an audit record says, where the operator's detail may hold values.
-    pub(crate) fn recorded_detail(&self) -> Option<&str> {
-        self.details.as_ref()?.recorded.as_deref()
     }
 
     /// Adds the ids of the policies that determined the refusal.
@@ -123,6 +118,16 @@ impl Rejection {
     #[must_use]
     pub fn operator_detail(&self) -> Option<&str> {
         self.details.as_ref()?.operator.as_deref()
+    }
+
+    /// What records and logs say of the reason: the operator's detail, unless it is an engine's message. That can hold values: the
+    /// engine's code stands in its place, with what it is about.
+    #[must_use]
+    pub fn recorded_detail(&self) -> Option<&str> {
+        match self.code.detail() {
+            Detail::Recorded => self.operator_detail(),
+            Detail::Withheld => self.details.as_ref()?.recorded.as_deref(),
+        }
     }
 
     /// Whether the reason is the operator's to know, so that the agent is given an id to quote.

@@ -569,7 +569,7 @@ fn script(
             "-- The account that palisade logs in as, with no more than the policies need.\n\
              -- For {}, in {databases}.\n\
              -- Run it as one who may create accounts. When policies or tables have changed, `palisade setup-sql --update`\n\
-             -- prints what to add; to begin anew, run `DROP USER {shown};` and this again.\n\
+             -- prints all grants, those that are held among them; to begin anew, run `DROP USER {shown};` and this again.\n\
              CREATE USER {account} WITH MAX_USER_CONNECTIONS 10 ACCOUNT LOCK;\n",
             plan.who
         )

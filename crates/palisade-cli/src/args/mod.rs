@@ -583,7 +583,8 @@ pub(crate) struct SetupSqlArguments {
     /// palisade_writer where it is to change anything]
     #[arg(long, value_name = "NAME")]
     pub(crate) role: Option<String>,
-    /// Print what to grant to an account that exists, not how to make one
+    /// Print all grants for an account that exists, not how to make one: what it
+    /// holds already is granted again, which changes nothing
     #[arg(long)]
     pub(crate) update: bool,
     #[command(flatten)]

@@ -246,7 +246,9 @@ fn column_constraints(
             index_parameters(&mut cursor)?;
         } else if cursor.eat("unique") {
             let mut key = DeclaredKey::new(vec![new.name.clone()]);
-            key.plain = !cursor.eat("nulls not distinct");
+            if cursor.eat("nulls not distinct") {
+                key.compare_otherwise();
+            }
             cursor.eat("nulls distinct");
             let including = including(&cursor);
             put_unique(table, key, named.take().ok_or(including), None);
@@ -396,12 +398,14 @@ pub(super) fn constraint(
         let distinct = !part.eat("nulls not distinct");
         part.eat("nulls distinct");
         let mut key = DeclaredKey::parse(&part.group()?, Dialect::Postgres)?;
-        key.plain &= distinct;
+        if !distinct {
+            key.compare_otherwise();
+        }
         put_unique(table, key, named.ok_or(including(&part)), None);
     } else if part.eat("exclude") {
         part.until(&["("]);
         let mut key = DeclaredKey::parse(&part.group()?, Dialect::Postgres)?;
-        key.plain = false;
+        key.compare_otherwise();
         part.until(&["where"]);
         let condition = (!part.is_empty()).then(|| part.written());
         put_unique(table, key, named.ok_or(Some("excl")), condition);
@@ -467,7 +471,7 @@ pub(super) fn unique_index(cursor: Cursor<'_>, state: &mut SchemaState) -> Resul
     cursor.until(&["("]);
     let mut key = DeclaredKey::parse(&cursor.group()?, Dialect::Postgres)?;
     if cursor.has("nulls not distinct") {
-        key.plain = false;
+        key.compare_otherwise();
     }
     let kind = (!cursor.has("include")).then_some("idx");
     cursor.until(&["where"]);

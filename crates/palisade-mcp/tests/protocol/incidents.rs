@@ -16,7 +16,7 @@ use palisade::{
 use palisade_mcp::{PalisadeServer, ServeOptions};
 use palisade_postgres::{PostgresBackend, PostgresConfig};
 use palisade_testkit::servers::PostgresServer;
-use serde_json::json;
+use serde_json::{Value, json};
 use tracing::{
     Event, Subscriber,
     field::{Field, Visit},
@@ -31,9 +31,22 @@ use crate::{Client, TestHost};
 
 type Line = BTreeMap<&'static str, String>;
 
-/// The error lines of a log. Clones are one.
+/// The lines of a log, with their levels. Clones are one.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<Line>>>);
+
+impl Log {
+    /// The line that explains a refusal's incident.
+    fn find(&self, refused: &Value) -> Line {
+        let lines = self.0.lock().unwrap();
+        let incident = refused["incident"].as_str();
+        let mut found = lines
+            .iter()
+            .filter(|line| line.get("incident").map(String::as_str) == incident);
+        let line = found.next().cloned();
+        line.unwrap_or_else(|| panic!("{refused} is not among {lines:?}"))
+    }
+}
 
 struct Fields<'a>(&'a mut Line);
 
@@ -49,7 +62,7 @@ impl Visit for Fields<'_> {
 
 impl<S: Subscriber> Layer<S> for Log {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
-        let mut line = Line::new();
+        let mut line = Line::from([("level", event.metadata().level().to_string())]);
         event.record(&mut Fields(&mut line));
         self.0.lock().unwrap().push(line);
     }
@@ -86,11 +99,11 @@ async fn half_granted() -> PalisadeServer {
     PalisadeServer::new(Arc::new(guard), options)
 }
 
-/// The agent is told that the log has the grant, so that the log must have it.
+/// The agent is told that the log explains an incident, and has the grant that is missing. So it must.
 #[tokio::test]
-async fn the_log_has_the_grant_that_is_missing() {
+async fn the_log_explains_each_incident() {
     let log = Log::default();
-    let lines = log.clone().with_filter(LevelFilter::ERROR);
+    let lines = log.clone().with_filter(LevelFilter::WARN);
     // The server runs on this test's thread.
     let logging = tracing::subscriber::set_default(tracing_subscriber::registry().with(lines));
     let mut client = Client::connect(half_granted().await);
@@ -102,17 +115,25 @@ async fn the_log_has_the_grant_that_is_missing() {
     let refused = client
         .refused("query", json!({"sql": "SELECT b FROM t"}))
         .await;
+    let mistaken = client
+        .refused("query", json!({"sql": "SELECT id, 1 / 0 AS x FROM t"}))
+        .await;
     client.stop().await;
     drop(logging);
 
     assert_eq!(refused["code"], "database.not-granted", "{refused}");
     assert!(!refused.to_string().contains("GRANT SELECT"), "{refused}");
-    let lines = log.0.lock().unwrap();
-    let line = lines
-        .iter()
-        .find(|line| line.get("incident").map(String::as_str) == refused["incident"].as_str())
-        .unwrap_or_else(|| panic!("{refused} is not among {lines:?}"));
+    let line = log.find(&refused);
     assert_eq!(line["code"], "database.not-granted");
+    assert_eq!(line["level"], "ERROR");
     let grant = "GRANT SELECT (\"b\") ON public.t TO \"reads_ids\";";
     assert!(line["detail"].ends_with(grant), "{line:?}");
+
+    // Of an agent's own mistake: the engine's code, and no message.
+    assert_eq!(mistaken["code"], "database.rejected", "{mistaken}");
+    let told = mistaken["message"].as_str().unwrap();
+    assert!(!told.contains("22012"), "{told}");
+    let line = log.find(&mistaken);
+    assert_eq!(line["level"], "WARN");
+    assert_eq!(line["detail"], "22012 a division by zero");
 }

@@ -523,18 +523,22 @@ async fn run(conn: &mut Conn, sql: &str) -> Result<(), BackendError> {
 
 /// What an error means for the lack of a grant, which the operator is told.
 fn lacks(error: &Error, grant: &str) -> BackendError {
+    if !is_denied(error) {
+        return fault::engine(error);
+    }
+    BackendError::new(
+        BackendErrorKind::NotGranted,
+        format!(
+            "the account may not note or look at moments: GRANT {grant} TO the account, as `palisade history enable --account` prints"
+        ),
+    )
+}
+
+/// Whether the account lacks a grant: `ER_TABLEACCESS_DENIED_ERROR`, `ER_COLUMNACCESS_DENIED_ERROR`, `ER_SPECIFIC_ACCESS_DENIED_ERROR`,
+/// `ER_PROCACCESS_DENIED_ERROR`.
+fn is_denied(error: &Error) -> bool {
     match error {
-        // `ER_TABLEACCESS_DENIED_ERROR`, `ER_COLUMNACCESS_DENIED_ERROR`, `ER_SPECIFIC_ACCESS_DENIED_ERROR`, `ER_PROCACCESS_DENIED_ERROR`
-        Error::Server(server) if [1142, 1143, 1227, 1370].contains(&server.code) => {
-            BackendError::new(
-                BackendErrorKind::NotGranted,
-                format!(
-                    "the account may not note or look at moments: GRANT {grant} TO the account, as `palisade history enable --account` prints"
-                ),
-            )
-        }
-        Error::Server(_) | Error::Driver(_) | Error::Io(_) | Error::Other(_) | Error::Url(_) => {
-            fault::engine(error)
-        }
+        Error::Server(server) => [1142, 1143, 1227, 1370].contains(&server.code),
+        Error::Driver(_) | Error::Io(_) | Error::Other(_) | Error::Url(_) => false,
     }
 }

@@ -6,7 +6,7 @@ use mysql_async::{Conn, Error};
 use palisade::past::{FROM, TO};
 
 use super::{
-    PLACE_QUERY, SEAL, SPANS,
+    PLACE_QUERY, SEAL, SPANS, is_denied,
     script::{companion_name, lacks_until},
     triggers::{NUMBERS, PLACE, STATE, place_call, state_call},
 };
@@ -244,7 +244,7 @@ pub async fn read_history_rights(conn: &mut Conn) -> Result<HistoryRights, Intro
             let held = vec![
                 reads_spans(&["table_name", "mark", "table_id", FROM, TO]),
                 sealing.contains("n"),
-                succeeds(conn, "SHOW ENGINE INNODB STATUS".to_owned()).await?,
+                is_permitted(conn, "SHOW ENGINE INNODB STATUS".to_owned()).await?,
             ];
             let obstacle = ask_text(conn, PLACE_QUERY.to_owned()).await?;
             (&VERSIONS, held, obstacle)
@@ -257,12 +257,12 @@ pub async fn read_history_rights(conn: &mut Conn) -> Result<HistoryRights, Intro
             let may = |privilege| account.may(&own, NUMBERS, privilege);
             let state = format!("SELECT {}", state_call(&own, ""));
             let place = format!("SELECT {}", place_call(&own));
-            let calls_place = succeeds(conn, place.clone()).await?;
+            let calls_place = is_permitted(conn, place.clone()).await?;
             let held = vec![
                 reads_spans(&["table_name", "state", FROM, "pruned"]),
                 ["n", "low"].iter().all(|column| sealing.contains(*column)),
                 ["SELECT", "INSERT", "DELETE"].into_iter().all(may),
-                succeeds(conn, state).await?,
+                is_permitted(conn, state).await?,
                 calls_place,
             ];
             let place = match calls_place {
@@ -286,11 +286,13 @@ pub async fn read_history_rights(conn: &mut Conn) -> Result<HistoryRights, Intro
     })
 }
 
-/// Whether the server lets a query be asked.
-async fn succeeds(conn: &mut Conn, sql: String) -> Result<bool, IntrospectError> {
+/// Whether the account may ask a query.
+async fn is_permitted(conn: &mut Conn, sql: String) -> Result<bool, IntrospectError> {
     match query(conn, sql).await {
         Ok(_) => Ok(true),
-        Err(Error::Server(_)) => Ok(false),
+        Err(error) if is_denied(&error) => Ok(false),
+        // To an account that may call nothing of a database, its functions do not exist (`ER_SP_DOES_NOT_EXIST`).
+        Err(Error::Server(error)) if error.code == 1305 => Ok(false),
         Err(error) => Err(error.into()),
     }
 }

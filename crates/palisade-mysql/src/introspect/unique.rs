@@ -70,6 +70,7 @@ impl Keys {
                         if column.eq_ignore_ascii_case(TO) && !is_column(column) => {}
                     Part::Column(column) => {
                         is_counted |= !is_column(column) && beside.is_counted(name, column);
+                        key.equal.push(column.clone());
                         key.columns.push(column.clone());
                     }
                     Part::Prefix(column) => {

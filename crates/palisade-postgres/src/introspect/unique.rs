@@ -46,12 +46,23 @@ pub(super) async fn read(
                    LEFT JOIN pg_catalog.pg_type t ON t.oid = a.atttypid \
                    WHERE NOT o.opcdefault OR a.attcollation IS DISTINCT FROM i.indcollation[at] \
                      OR ot.typname = 'bpchar' AND t.typtype <> 'd' AND t.oid <> ot.oid)";
+    // The columns that are compared so, whatever else the key has.
+    let equal = "(SELECT k.attnum FROM pg_catalog.unnest(i.indkey) WITH ORDINALITY AS k (attnum, at) \
+                  JOIN pg_catalog.pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum \
+                  JOIN pg_catalog.pg_type t ON t.oid = a.atttypid \
+                  JOIN pg_catalog.pg_opclass o ON o.oid = i.indclass[(k.at - 1)::pg_catalog.int4] \
+                  JOIN pg_catalog.pg_type ot ON ot.oid = o.opcintype \
+                  WHERE k.at <= i.indnkeyatts AND k.attnum > 0 \
+                    AND i.indisunique AND NOT i.indisexclusion AND NOT i.indnullsnotdistinct \
+                    AND o.opcdefault AND a.attcollation = i.indcollation[(k.at - 1)::pg_catalog.int4] \
+                    AND NOT (ot.typname = 'bpchar' AND t.typtype <> 'd' AND t.oid <> ot.oid) ORDER BY k.at)";
     let sql = format!(
         "SELECT i.indrelid, x.relname, ARRAY{keys}, ARRAY{filled}, \
                 i.indisunique AND NOT i.indisexclusion AND NOT i.indnullsnotdistinct \
                 AND i.indexprs IS NULL AND i.indpred IS NULL AND NOT {others}, \
                 pg_catalog.concat_ws(' ', pg_catalog.pg_get_expr(i.indexprs, i.indrelid), \
-                                     pg_catalog.pg_get_expr(i.indpred, i.indrelid)) \
+                                     pg_catalog.pg_get_expr(i.indpred, i.indrelid)), \
+                ARRAY{equal} \
          FROM pg_catalog.pg_index i \
          JOIN pg_catalog.pg_class x ON x.oid = i.indexrelid \
          JOIN pg_catalog.pg_class c ON c.oid = i.indrelid \
@@ -69,6 +80,7 @@ pub(super) async fn read(
             name: Some(row.try_get(1)?),
             columns: columns.names(relation, &row.try_get::<_, Vec<i16>>(2)?)?,
             filled: columns.names(relation, &row.try_get::<_, Vec<i16>>(3)?)?,
+            equal: columns.names(relation, &row.try_get::<_, Vec<i16>>(6)?)?,
             plain: row.try_get(4)?,
         };
         if !text.is_empty() {

@@ -290,6 +290,15 @@ async fn what_the_account_may_not_it_does_not() {
         &[(Change::Insert, "log", "")],
     );
     assert_eq!(insert.fails().await.kind, BackendErrorKind::NotGranted);
+    // A trigger writes it with the rights of the account.
+    let armed = change(
+        &shop,
+        "INSERT INTO app.armed VALUES (1)",
+        &[(Change::Insert, "armed", "")],
+    );
+    let error = with_trigger(armed, "notes").fails().await;
+    assert_eq!(error.kind, BackendErrorKind::NotGranted, "{error}");
+    assert!(error.detail.contains("GRANT INSERT ON \"log\""), "{error}");
 }
 
 #[tokio::test]

@@ -151,7 +151,10 @@ fn unique_keys() {
         let mut found: Vec<String> = (t.unique_keys.as_ref().unwrap().iter())
             .map(|key| {
                 let name = key.name.as_deref().unwrap_or("-");
-                let sort = if key.plain { "plain" } else { "other" };
+                let sort = match key.plain {
+                    true => "plain".to_owned(),
+                    false => format!("equal [{}]", names(&key.equal)),
+                };
                 format!(
                     "{name} {} [{}] {sort}",
                     names(&key.columns),
@@ -180,7 +183,12 @@ fn unique_keys() {
          CREATE UNIQUE INDEX one ON t (a); CREATE UNIQUE INDEX two ON t (a COLLATE BINARY);
          CREATE UNIQUE INDEX three ON t (lower(b), a DESC); CREATE UNIQUE INDEX four ON t (b) WHERE [c d] > 1;
          CREATE INDEX five ON t (e);",
-        &["four b,c d [] other", "one a [] plain", "three a,b [] other", "two a [] other"],
+        &[
+            "four b,c d [] equal [b]",
+            "one a [] plain",
+            "three a,b [] equal [a]",
+            "two a [] equal []",
+        ],
     );
 }
 

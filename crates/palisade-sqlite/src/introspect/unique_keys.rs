@@ -25,6 +25,7 @@ pub(super) fn read(
             name: None,
             columns: vec![rowid.to_owned()],
             filled: Vec::new(),
+            equal: Vec::new(),
             plain: true,
         });
     }
@@ -77,10 +78,14 @@ fn key(
             .column_metadata(Some("main"), table, name.as_str())
             .ok()
             .and_then(|(_, own, ..)| own.map(|own| own.to_string_lossy().into_owned()));
-        key.plain &= match (collation, own) {
+        let is_equal = match (collation, own) {
             (Some(one), Some(other)) => one.eq_ignore_ascii_case(&other),
             (Some(_) | None, _) => false,
         };
+        key.plain &= is_equal;
+        if is_equal {
+            key.equal.push(name.clone());
+        }
         key.columns.push(name);
     }
     if has_text {

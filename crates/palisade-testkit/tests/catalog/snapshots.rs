@@ -132,6 +132,7 @@ fn relation() -> impl Strategy<Value = RelationDef> {
                         name: own.last().cloned(),
                         columns: own.iter().rev().cloned().collect(),
                         filled: own.first().cloned().into_iter().collect(),
+                        equal: own.last().cloned().into_iter().collect(),
                         plain: strict,
                     },
                     UniqueKeyDef {

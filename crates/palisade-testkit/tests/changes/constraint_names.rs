@@ -27,9 +27,13 @@ forbid (principal == Agent::"d", action in Action::"read", resource == Column::"
 forbid (principal == Agent::"c", action == Action::"see", resource is row::SCHEMA::teams) when { resource.id == 7 };
 "#;
 
-const REFUSED: [(&str, &[&str]); 4] = [
+const REFUSED: [(&str, &[&str]); 5] = [
     (
         "INSERT INTO people (id, email) VALUES (2, NULL)",
+        &["the column `email` takes no NULL"],
+    ),
+    (
+        "UPDATE people SET email = NULL WHERE id = 1",
         &["the column `email` takes no NULL"],
     ),
     (
@@ -83,6 +87,31 @@ fn sources(schema: &str) -> palisade::policy::PolicySources {
 async fn constraints_are_named_on_sqlite() {
     let file = TestFile::new(TABLES);
     constraints_are_named(&changing_gate(file.backend(), sources("main"))).await;
+}
+
+/// What a trigger writes is its own, but for a NULL that stands in the statement.
+#[tokio::test]
+async fn a_null_of_the_statement_is_named_beside_triggers() {
+    let file = TestFile::new(&format!(
+        "{TABLES} CREATE TABLE notes (id integer PRIMARY KEY, email varchar(40) NOT NULL);
+        CREATE TRIGGER noted BEFORE UPDATE ON people WHEN NEW.age > 50 BEGIN
+            INSERT INTO notes (email) VALUES (NULL); END;"
+    ));
+    let permit =
+        r#"permit (principal, action == Action::"call", resource == Function::"main.noted");"#;
+    let policies = format!("{POLICIES}{permit}").replace("SCHEMA", "main");
+    let gate = changing_gate(file.backend(), policy_sources(policies));
+    for (sql, who, is_named) in [
+        ("UPDATE people SET email = NULL WHERE id = 1", "a", true),
+        ("UPDATE people SET email = NULL WHERE id = 1", "b", true),
+        ("UPDATE people SET age = 60 WHERE id = 1", "c", false),
+    ] {
+        let session = Session::new(Principal::new("Agent", who));
+        let told = gate.execute(sql, &Params::None, &session).await;
+        let why = told.into_result().unwrap_err().rejection;
+        assert_eq!(why.code(), Code::DatabaseConstraint, "{sql}: {why:?}");
+        assert_eq!(why.message().contains("email"), is_named, "{sql}: {why:?}");
+    }
 }
 
 #[tokio::test]

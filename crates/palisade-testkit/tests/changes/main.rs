@@ -27,6 +27,7 @@ mod hidden_names;
 mod hidden_rows;
 mod history;
 mod history_account;
+mod history_following;
 mod history_list;
 mod history_mariadb;
 mod history_mysql;

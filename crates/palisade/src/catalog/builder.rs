@@ -1,13 +1,13 @@
 //! Filling a catalog: a backend, a test or an embedder says what there is.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     sync::Arc,
 };
 
 use super::{
     CastDef, Catalog, Column, DefaultValue, ForeignKey, OperandDef, OperatorDef, Relation,
-    RelationId, RelationKind, Trigger, TypeDef, UniqueKey, UniqueKeyDef, functions,
+    RelationId, RelationKind, Trigger, TypeClass, TypeDef, UniqueKey, UniqueKeyDef, functions,
     functions::{FunctionDef, Kinds, Safety},
 };
 use crate::catalog::{
@@ -322,6 +322,7 @@ impl CatalogBuilder {
             search_keys: Vec::new(),
             case_sensitive_relations: self.case_sensitive_relations,
             plain_collations: self.plain_collations,
+            enumerations: list_enumerations(&self.relations),
             relations: Vec::with_capacity(self.relations.len()),
             by_key: HashMap::new(),
             functions: functions_of(dialect, &self.routines, &self.relations),
@@ -541,6 +542,24 @@ pub(super) fn relation(
 }
 
 /// The keys in an order of their own; none if one of them is over a column that is not there.
+/// The names of types that only columns of enumerations have, with and without their schemas.
+fn list_enumerations(relations: &[RelationDef]) -> BTreeSet<String> {
+    let names = |is_wanted: fn(TypeClass) -> bool| -> BTreeSet<String> {
+        let columns = relations.iter().flat_map(|relation| &relation.columns);
+        let wanted = columns.filter(|column| is_wanted(column.class));
+        let written = wanted.flat_map(|column| {
+            let name = column.type_name.as_str();
+            let bare = name.rsplit_once('.').map_or(name, |(_, bare)| bare);
+            [name.to_owned(), bare.to_owned()]
+        });
+        written.collect()
+    };
+    let others = names(|class| class != TypeClass::Enum);
+    let mut found = names(|class| class == TypeClass::Enum);
+    found.retain(|name| !others.contains(name));
+    found
+}
+
 fn unique_keys(
     keys: Vec<UniqueKeyDef>,
     position: &impl Fn(&str) -> Option<u16>,
@@ -551,7 +570,7 @@ fn unique_keys(
         .collect::<Option<_>>()?;
     keys.sort_by(|a, b| {
         let parts = |key: &UniqueKey| (key.columns.clone(), key.plain, key.name.clone());
-        (parts(a), &a.filled).cmp(&(parts(b), &b.filled))
+        (parts(a), &a.filled, &a.equal).cmp(&(parts(b), &b.filled, &b.equal))
     });
     keys.dedup();
     Some(keys)

@@ -25,7 +25,7 @@ mod unique_key;
 
 use std::{
     borrow::Cow,
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
 };
 
@@ -73,6 +73,8 @@ pub struct Catalog {
     search_keys: Vec<String>,
     case_sensitive_relations: bool,
     plain_collations: bool,
+    /// What columns of enumerations call their types, with and without the schema.
+    enumerations: BTreeSet<String>,
     relations: Vec<Relation>,
     /// Those of each key, whatever their schemas.
     by_key: HashMap<Arc<str>, Vec<RelationId>>,
@@ -269,6 +271,12 @@ impl Catalog {
     #[must_use]
     pub fn has_plain_collations(&self) -> bool {
         self.plain_collations
+    }
+
+    /// Whether a type of this name, with or without its schema, is the enumeration of a column, and no column's type of another kind.
+    #[must_use]
+    pub(crate) fn is_enumeration(&self, type_name: &str) -> bool {
+        self.enumerations.contains(type_name)
     }
 
     /// Where names without a schema are looked up, in order; never empty.

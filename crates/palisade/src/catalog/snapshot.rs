@@ -130,6 +130,9 @@ struct UniqueKeyText {
     columns: Vec<String>,
     #[serde(default, skip_serializing_if = "is_default")]
     filled: Vec<String>,
+    /// Left out of a plain key, of which it is all columns.
+    #[serde(default, skip_serializing_if = "is_default")]
+    equal: Vec<String>,
     plain: bool,
 }
 
@@ -351,6 +354,10 @@ impl Catalog {
                         name: key.name.clone(),
                         columns: names(&key.columns),
                         filled: names(&key.filled),
+                        equal: match key.plain {
+                            true => Vec::new(),
+                            false => names(&key.equal),
+                        },
                         plain: key.plain,
                     })
                     .collect()
@@ -464,7 +471,7 @@ impl RelationText {
                 self.unique_keys
                     .iter()
                     .flatten()
-                    .flat_map(|key| key.columns.iter().chain(&key.filled)),
+                    .flat_map(|key| key.columns.iter().chain(&key.filled).chain(&key.equal)),
             )
             .chain(self.foreign_keys.iter().flat_map(|key| &key.columns));
         for name in named {
@@ -534,6 +541,7 @@ impl RelationText {
                         name: key.name,
                         columns: key.columns,
                         filled: key.filled,
+                        equal: key.equal,
                         plain: key.plain,
                     })
                     .collect()

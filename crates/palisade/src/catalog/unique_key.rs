@@ -13,6 +13,9 @@ pub struct UniqueKey {
     /// Columns of the key that have a value in a new row although the statement gives none. A value that the engine
     /// counts up is left out.
     pub filled: Vec<u16>,
+    /// Columns in which two rows are equal, as the columns compare, and not NULL, wherever they are in each other's way. Of a
+    /// plain key it is all columns, and of others those that are whole parts of it.
+    pub equal: Vec<u16>,
     /// Whether two rows are in each other's way exactly where they are equal in all of these columns, as the columns compare,
     /// and neither has a NULL there. It is not so of prefixes, expressions, a part of the rows, other collations.
     pub plain: bool,
@@ -27,6 +30,8 @@ pub struct UniqueKeyDef {
     pub columns: Vec<String>,
     /// See [`UniqueKey::filled`].
     pub filled: Vec<String>,
+    /// See [`UniqueKey::equal`]; of a plain key it is not looked at.
+    pub equal: Vec<String>,
     /// See [`UniqueKey::plain`].
     pub plain: bool,
 }
@@ -42,9 +47,16 @@ impl UniqueKey {
         };
         let mut columns = positions(&def.columns)?;
         let mut filled = positions(&def.filled)?;
+        let mut equal = match def.plain {
+            true => columns.clone(),
+            false => positions(&def.equal)?,
+        };
         if !def.plain {
-            columns.sort_unstable();
-            columns.dedup();
+            for indexes in [&mut columns, &mut equal] {
+                indexes.sort_unstable();
+                indexes.dedup();
+            }
+            equal.retain(|index| columns.contains(index));
         }
         filled.sort_unstable();
         filled.dedup();
@@ -53,6 +65,7 @@ impl UniqueKey {
             name: def.name,
             columns,
             filled,
+            equal,
             plain: def.plain,
         })
     }
@@ -87,6 +100,26 @@ pub fn may_name_rows(text: &str, table: &str, dialect: Dialect) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_plain_key_is_equal_in_all_of_its_columns() {
+        let position = |name: &str| ["a", "b", "c"].iter().position(|known| *known == name);
+        let equal = |plain: bool, equal: &[&str]| {
+            let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+            let def = UniqueKeyDef {
+                columns: names(&["b", "a"]),
+                equal: names(equal),
+                plain,
+                ..UniqueKeyDef::default()
+            };
+            let key = UniqueKey::from_def(def, |name| u16::try_from(position(name)?).ok());
+            key.map(|key| key.equal)
+        };
+        assert_eq!(equal(true, &[]), Some(vec![1, 0]));
+        assert_eq!(equal(false, &[]), Some(Vec::new()));
+        assert_eq!(equal(false, &["b", "c"]), Some(vec![1]));
+        assert_eq!(equal(false, &["d"]), None);
+    }
 
     #[test]
     fn names_in_expressions() {

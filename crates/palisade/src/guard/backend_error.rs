@@ -353,7 +353,9 @@ pub(in crate::guard) fn describe_kind(error: &BackendError) -> Rejection {
         }
         BackendErrorKind::Unavailable => Code::DatabaseUnavailable,
     };
-    Rejection::from(code).with_operator_detail(error.detail.clone())
+    Rejection::from(code)
+        .with_operator_detail(error.detail.clone())
+        .with_recorded_detail(error.fault.as_ref().map(|fault| fault.recorded()))
 }
 
 /// What is said of a mistake. Over rows that a filter hides, a failure that came while they were worked on tells nothing but

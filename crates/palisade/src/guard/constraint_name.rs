@@ -50,14 +50,15 @@ impl Guard {
 }
 
 /// Whether a column takes no NULL that `session` sees of the table that the statement itself writes. No hidden row is about it:
-/// the value is missing in the rows that are given.
+/// the value is missing in the rows that are given. Of what triggers write nothing is told. Where they run, the statement itself has
+/// to set the column to NULL.
 fn is_own_column(
     firewall: &Firewall,
     statement: &RewrittenStatement,
     violated: &ViolatedConstraint,
     session: &Session,
 ) -> bool {
-    if violated.kind != ConstraintKind::NotNull || !statement.engine_triggers().is_empty() {
+    if violated.kind != ConstraintKind::NotNull {
         return false;
     }
     let catalog = firewall.catalog();
@@ -69,13 +70,22 @@ fn is_own_column(
     else {
         return false;
     };
+    let key = dialect.fold(column);
+    let sets_off = !statement.engine_triggers().is_empty();
+    if sets_off && !statement.sets_null(&key, dialect) {
+        return false;
+    }
     let view = firewall.policies().session(session);
     let sees = |relation: &Relation| {
-        let index = relation.position(&dialect.fold(column)).map(usize::from);
+        let index = relation.position(&key);
+        let takes_null = index
+            .and_then(|index| relation.column(index))
+            .is_none_or(|column| column.nullable);
         let decision = view.relation(relation.id).ok();
+        let index = index.map(usize::from);
         let decided = index
             .and_then(|index| Some(decision?.columns.get(index)?.level != ColumnLevel::Hidden));
-        decided == Some(true)
+        decided == Some(true) && !(sets_off && takes_null)
     };
     let mut written = catalog.relations().iter().filter(|relation| {
         let name = relation.database_name();

@@ -195,7 +195,7 @@ impl EngineFault {
         )
     }
 
-    /// What an audit record may hold: no value.
+    /// What records and logs may hold: no value.
     pub(in crate::guard) fn recorded(&self) -> String {
         format!("{} {}", self.code, self.class.summary())
     }

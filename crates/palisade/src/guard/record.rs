@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     audit::{ApprovalNote, AuditRecord, AuditSink, RecordKind},
-    code::{Code, Detail},
+    code::Code,
     firewall::Firewall,
     guard::{Became, Guard, Refusal, Run},
     rejection::Rejection,
@@ -213,9 +213,5 @@ pub(in crate::guard) fn note_refusal(record: &mut AuditRecord, refusal: &Refusal
     record.decision = "reject";
     record.code = Some(rejection.code());
     record.incident = refusal.incident.clone();
-    // An engine's message can hold values: it goes to the log, and its kind into the record.
-    record.detail = match rejection.code().detail() {
-        Detail::Withheld => rejection.recorded_detail().map(str::to_owned),
-        Detail::Recorded => rejection.operator_detail().map(str::to_owned),
-    };
+    record.detail = rejection.recorded_detail().map(str::to_owned);
 }

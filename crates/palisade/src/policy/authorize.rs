@@ -319,6 +319,10 @@ fn refuse_call(
             "`{name}`, the function of the database's operator `{symbol}`, is of the class `{class}`, {why}"
         ),
     };
+    let message = match find_replacement(uid) {
+        None => message,
+        Some(instead) => format!("{message}; {instead}"),
+    };
     let principal = session_view.principal();
     let permit = format!("permit (principal == {principal}, action == Action::\"call\", resource");
     let detail = match (is_forbidden, needs_name) {
@@ -333,6 +337,17 @@ fn refuse_call(
     Rejection::new(Code::FunctionNotAllowed, message)
         .with_policies(decision.policies.clone())
         .with_operator_detail(detail)
+}
+
+/// What to do without a function that tells of the schema, where the same is told in another way.
+fn find_replacement(uid: &str) -> Option<&'static str> {
+    let tells_labels = matches!(
+        uid,
+        "pg_catalog.enum_first" | "pg_catalog.enum_last" | "pg_catalog.enum_range"
+    );
+    tells_labels.then_some(
+        "the description of a table tells the labels of its enum columns: list them in VALUES",
+    )
 }
 
 type Writes = BTreeMap<RelationId, Arc<WriteDecision>>;

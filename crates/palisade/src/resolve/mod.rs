@@ -100,7 +100,11 @@ pub(crate) fn resolve(
     resolver.confined_operators();
     resolver.use_through_views()?;
     resolver.access.facts = resolver.facts(&query, explain);
-    resolver.needs_fence |= resolver.shortens_values();
+    if resolver.shortens_values() {
+        // Nothing but filters may look at what is stored.
+        resolver.needs_fence = true;
+        (resolver.references.iter_mut()).for_each(|reference| reference.narrowed_by.clear());
+    }
     Ok(ResolvedStatement {
         references: resolver.references,
         access: resolver.access,

@@ -32,13 +32,16 @@ impl UnplannableRead<'_> {
     /// The refusal of EXPLAIN over it.
     pub(in crate::rewrite) fn refusal(&self, catalog: &Catalog) -> Rejection {
         let message = match self {
-            Self::System => "the plan of a statement over system relations is not shown".to_owned(),
+            Self::System => {
+                "the plan of a statement over system relations is not shown; run the statement itself"
+                    .to_owned()
+            }
             Self::Reference(reference) => {
                 let name = catalog
                     .relation(reference.relation)
                     .map_or("", |relation| relation.name.as_str());
                 format!(
-                    "the plan of a statement over `{name}` would show what masks and filters hide"
+                    "the plan of a statement over `{name}` would show what masks and filters hide; run the statement itself"
                 )
             }
         };

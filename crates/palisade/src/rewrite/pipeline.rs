@@ -178,6 +178,9 @@ fn choose_sources<'a>(
     }
     expected.allow_system_relations(&access, dialect);
     expected.allow_merged_columns(dialect);
+    let narrows = needs_fence
+        && targets.is_empty()
+        && (dialect != Dialect::Sqlite || !relation_source::computes_masks(&references));
     let mut sources = PrintedSources::new();
     for (index, reference) in references.iter().enumerate() {
         let is_target = targets.iter().any(|target| target.reference == Some(index));
@@ -189,6 +192,7 @@ fn choose_sources<'a>(
                 keyed: targets.is_empty(),
                 in_view: false,
                 is_alone: references.len() == 1,
+                is_narrowed: narrows && is_read_once(reference, &references),
             };
             let is_fenced = needs_fence || reads_changed_table(reference, &targets, dialect);
             let source = source_of(reference, place, is_fenced, cache, &mut expected, limits)?;
@@ -608,6 +612,14 @@ fn reads_changed_table(reference: &Reference, targets: &[Target], dialect: Diale
             .any(|below| reads_changed_table(below, targets, dialect))
 }
 
+/// Whether no other reference is to the same relation: one source subquery stands for all of them.
+fn is_read_once(reference: &Reference, references: &[Reference]) -> bool {
+    let mut same = references
+        .iter()
+        .filter(|other| other.relation == reference.relation);
+    same.nth(1).is_none()
+}
+
 /// The source subquery of `reference`, from the cache where it has no parameters.
 fn source_of(
     reference: &Reference,
@@ -619,7 +631,8 @@ fn source_of(
 ) -> Result<PrintedSource, Rejection> {
     let mut with_parameters = None;
     let stands = (place.keyed, place.is_alone);
-    let printed = cache.get_or_print(reference, is_fenced, stands, || {
+    let is_narrowed = place.is_narrowed && !reference.narrowed_by.is_empty();
+    let mut print = || {
         let mut functions = BTreeSet::new();
         let tree = relation_source::source_query(reference, place, is_fenced, &mut functions)?;
         let relation = place.catalog.relation(reference.relation);
@@ -631,7 +644,12 @@ fn source_of(
             with_parameters = Some((tree, functions));
         }
         Ok(printed)
-    })?;
+    };
+    let printed = match is_narrowed {
+        // What narrows it is the statement's own.
+        true => print()?,
+        false => cache.get_or_print(reference, is_fenced, stands, print)?,
+    };
     match (printed, with_parameters) {
         (Some(printed), _) => {
             expected.allow_functions(&printed.functions);

@@ -58,6 +58,8 @@ const MAX_GAP: usize = 200;
 
 const ELEMENT: &str = "a change of an element of a column";
 const WHOLE: &str = "assign the whole column, for example with array_cat or jsonb_set";
+const ANY_KEY: &str = "write ON CONFLICT DO NOTHING without columns; \
+     for DO UPDATE send an UPDATE first, and an INSERT where it changed no row";
 
 /// The gaps, those that write first.
 pub(crate) const GAPS: &[Gap] = &[
@@ -120,25 +122,29 @@ pub(crate) const GAPS: &[Gap] = &[
         "on conflict () where",
         SyntaxUnsupported,
         "WHERE after the columns of ON CONFLICT",
-    ),
+    )
+    .with_replacement(ANY_KEY),
     gap(
         &[Postgres, Sqlite],
         "on conflict ( (",
         SyntaxUnsupported,
         "an expression among the columns of ON CONFLICT",
-    ),
+    )
+    .with_replacement(ANY_KEY),
     gap(
         &[Postgres, Sqlite],
         "on conflict ( _ (",
         SyntaxUnsupported,
         "an expression among the columns of ON CONFLICT",
-    ),
+    )
+    .with_replacement(ANY_KEY),
     gap(
         &[Postgres, Sqlite],
         "on conflict ( _ collate",
         SyntaxUnsupported,
         "COLLATE after a column of ON CONFLICT",
-    ),
+    )
+    .with_replacement(ANY_KEY),
     gap(
         &[Sqlite],
         "on conflict … on conflict",

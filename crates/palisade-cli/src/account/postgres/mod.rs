@@ -410,7 +410,7 @@ fn script(
             "-- The account that palisade logs in as, with no more than the policies need.\n\
              -- For {}.\n\
              -- Run it in database {} as a superuser. When policies or tables have changed, `palisade setup-sql --update`\n\
-             -- prints what to add; to begin anew, run `DROP OWNED BY {role}; DROP ROLE {role};` and this again.\n\
+             -- prints all grants, those that are held among them; to begin anew, run `DROP OWNED BY {role}; DROP ROLE {role};` and this again.\n\
              BEGIN;\n\
              CREATE ROLE {role} LOGIN NOINHERIT NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION NOBYPASSRLS CONNECTION LIMIT 10;\n",
             plan.who,

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use crate::{
     catalog::{Relation, RelationKind},
     change::{ChangeBody, Receipt, TableCount},
-    code::{Code, Detail},
+    code::Code,
     guard::Guard,
     policy::obligation::RowFilter,
     rejection::Rejection,
@@ -119,11 +119,7 @@ pub(super) fn withhold_reason(rejection: Rejection) -> Rejection {
         return rejection;
     }
     // An engine's message can hold values, and this goes into the record of the call.
-    let detail = match code.detail() {
-        Detail::Recorded => rejection.operator_detail(),
-        Detail::Withheld => rejection.recorded_detail(),
-    };
-    let detail = detail.map_or_else(
+    let detail = rejection.recorded_detail().map_or_else(
         || code.slug().to_owned(),
         |detail| format!("{}: {detail}", code.slug()),
     );

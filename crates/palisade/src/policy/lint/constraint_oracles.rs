@@ -3,14 +3,14 @@
 //! * A unique key is an oracle over hidden rows, or over a column that is not read plain.
 //! * A foreign key is an oracle to hidden rows or values, as is a key that hidden rows reference.
 //! * A key is no oracle if `see` and `add` both compare its columns with the session's own value, and `see` demands nothing else:
-//!   then no hidden row can conflict.
+//!   then no hidden row can conflict. The condition of a partial index makes no difference.
 //! * A foreign key is no oracle if `add` demands that the row is seen to which it refers: a hidden row and an absent one are refused
 //!   alike, before the database looks. Neither is a unique key over such columns, if `see` demands the same.
 //!
 //! Keys of one integer (ids) tell that a row is there and nothing of what it holds, and nearly every table has one. They are told
-//! of together, once for each policy.
+//! of together, once for each policy. A partition's key is told of with its parent's.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use crate::catalog::{Catalog, Change, ForeignKey, Relation, TypeClass};
 use crate::policy::{
@@ -37,16 +37,24 @@ const REFERENCE: &str = "a foreign key to rows";
 #[derive(Default)]
 pub(in crate::policy) struct Oracles {
     /// By policy and the columns of a key: what is wrong with it.
-    keys: BTreeMap<(String, String), String>,
+    keys: BTreeMap<(String, String), ToldKey>,
     /// By policy: columns of ids.
     ids: BTreeMap<String, ToldIds>,
+}
+
+/// A key that tells of rows or values.
+struct ToldKey {
+    /// What is wrong with it.
+    what: String,
+    /// The same columns of the tables whose rows include this one's.
+    above: Vec<String>,
 }
 
 /// Columns of ids that tell of rows.
 #[derive(Default)]
 struct ToldIds {
-    /// What they are called.
-    columns: BTreeSet<String>,
+    /// What they are called, and the same columns of the tables whose rows include those of theirs.
+    columns: BTreeMap<String, Vec<String>>,
     /// The attribute by which a row with one of them follows the row to which it refers.
     attribute: Option<String>,
 }
@@ -112,19 +120,20 @@ impl Oracles {
     }
 
     fn note_unique_keys(&mut self, own: &Written<'_>) {
-        let mut keys: BTreeMap<&[u16], bool> = BTreeMap::new();
-        keys.insert(&own.relation.primary_key, true);
+        let primary: &[u16] = &own.relation.primary_key;
+        // Of expressions and prefixes, other values of a column may be the same: only in some columns are rows equal that conflict.
+        let mut keys: BTreeMap<&[u16], Vec<&[u16]>> = BTreeMap::from([(primary, vec![primary])]);
         for key in own.relation.unique_keys.iter().flatten() {
-            // Of expressions and prefixes, other values of a column may be the same.
-            *keys.entry(&key.columns).or_insert(true) &= key.plain;
+            keys.entry(&key.columns).or_default().push(&key.equal);
         }
-        for (columns, is_plain) in keys.into_iter().filter(|(columns, _)| !columns.is_empty()) {
-            let pairs: Vec<(u16, u16)> = columns.iter().map(|column| (*column, *column)).collect();
+        let separates = |equal: &&[u16]| {
+            let pairs: Vec<(u16, u16)> = equal.iter().map(|column| (*column, *column)).collect();
+            is_apart(&own.shown.read.rows, &own.write.add, &pairs)
+        };
+        for (columns, equal) in keys.into_iter().filter(|(columns, _)| !columns.is_empty()) {
             let what = if columns.iter().any(|column| !own.shown.reads(*column)) {
                 "a unique key over values"
-            } else if own.shown.hides_rows()
-                && !(is_plain && is_apart(&own.shown.read.rows, &own.write.add, &pairs))
-            {
+            } else if own.shown.hides_rows() && !equal.iter().all(separates) {
                 "a unique key over rows"
             } else {
                 continue;
@@ -178,20 +187,27 @@ impl Oracles {
             .iter()
             .filter_map(|index| Some(&*own.relation.column(*index)?.name))
             .collect();
-        let named = format!("{} ({})", own.relation.uid, names.join(", "));
+        let name_key = |relation: &Relation| format!("{} ({})", relation.uid, names.join(", "));
+        let parents = own.relation.parents.iter();
+        let above: Vec<String> = parents
+            .filter_map(|id| own.catalog.relation(*id))
+            .map(name_key)
+            .collect();
+        let named = name_key(own.relation);
         let is_id = matches!(columns, [id] if own
             .relation
             .column(*id)
             .is_some_and(|column| column.class == TypeClass::Integer));
         if is_id && !what.ends_with("values") {
             let told = self.ids.entry(policy).or_default();
-            told.columns.insert(named);
+            told.columns.insert(named, above);
             if told.attribute.is_none() && what == REFERENCE {
                 told.attribute = find_attribute(own, columns);
             }
         } else {
-            let what = || what.to_owned();
-            self.keys.entry((policy, named)).or_insert_with(what);
+            let what = what.to_owned();
+            let told = || ToldKey { what, above };
+            self.keys.entry((policy, named)).or_insert_with(told);
         }
     }
 
@@ -205,19 +221,29 @@ impl Oracles {
             Some(origin) => origin.problem(message),
             None => Source { name: id, text: "" }.problem_of_file(message),
         };
-        for ((policy, key), what) in self.keys {
+        let is_told = |policy: &str, what: &str, key: &String| {
+            let told = self.keys.get(&(policy.to_owned(), key.clone()));
+            told.is_some_and(|told| told.what == what)
+        };
+        for ((policy, key), ToldKey { what, above }) in &self.keys {
+            if above.iter().any(|above| is_told(policy, what, above)) {
+                continue;
+            }
             let message = format!(
                 "`{key}` is {what} that are hidden from somebody who may write it: a change fails exactly if one of them is met"
             );
             let help = "forbid `Action::\"write\"` on it, so that a default or a sequence makes it; or let the key begin with a column that `see` and `add` both compare with the principal's own value, as in `UNIQUE (tenant, email)`";
-            warnings.push(place(&policy, message).with_help(Some(help)));
+            warnings.push(place(policy, message).with_help(Some(help)));
         }
         for (policy, ids) in self.ids {
             let ToldIds { columns, attribute } = ids;
-            let first = columns.iter().take(NAMED);
+            let is_below = |above: &[String]| above.iter().any(|id| columns.contains_key(id));
+            let roots = columns.iter().filter(|(_, above)| !is_below(above));
+            let roots: Vec<&String> = roots.map(|(id, _)| id).collect();
+            let first = roots.iter().take(NAMED);
             let mut named: Vec<String> = first.map(|id| format!("`{id}`")).collect();
-            if columns.len() > NAMED {
-                named.push(format!("{} more", columns.len() - NAMED));
+            if roots.len() > NAMED {
+                named.push(format!("{} more", roots.len() - NAMED));
             }
             let message = format!(
                 "whoever writes ids may learn which ids hidden rows have: {}",
@@ -491,6 +517,66 @@ mod tests {
         assert_eq!(told(""), Vec::<String>::new());
         assert_eq!(told(hides), [secret, both, reference]);
         assert_eq!(told(&format!("{hides}\n{apart}")), [secret, reference]);
+    }
+
+    #[test]
+    fn a_key_is_apart_by_each_column_in_which_conflicting_rows_are_equal() {
+        let table = "CREATE TABLE notes (tenant text NOT NULL, code text NOT NULL, gone_at text);";
+        let condition = "resource.tenant == \"a\"";
+        let see = unless("see", "notes", condition);
+        let both = see.clone() + &unless("add", "notes", condition);
+        for (index, columns, is_apart) in [
+            ("(tenant, code)", "tenant, code", true),
+            (
+                "(tenant, code) WHERE gone_at IS NULL",
+                "tenant, code, gone_at",
+                true,
+            ),
+            ("(lower(code), tenant)", "tenant, code", true),
+            (
+                "(tenant, code COLLATE \"C\") INCLUDE (gone_at)",
+                "tenant, code",
+                true,
+            ),
+            ("(code) WHERE tenant > 'a'", "tenant, code", false),
+            ("(lower(tenant), code)", "tenant, code", false),
+            ("(tenant COLLATE \"C\", code)", "tenant, code", false),
+            ("(tenant, code) NULLS NOT DISTINCT", "tenant, code", false),
+        ] {
+            let schema = format!("{table} CREATE UNIQUE INDEX one ON notes {index};");
+            let key = format!("`notes ({columns})` is a unique key over rows");
+            assert_eq!(told_of(&schema, &see), [key.as_str()], "{index}");
+            let expected: Vec<String> = (!is_apart).then_some(key).into_iter().collect();
+            assert_eq!(told_of(&schema, &both), expected, "{index}");
+        }
+    }
+
+    #[test]
+    fn a_key_of_partitions_is_told_of_once() {
+        let schema = "
+            CREATE TABLE events (tenant text NOT NULL, code text NOT NULL, day integer NOT NULL, PRIMARY KEY (code, day)) PARTITION BY RANGE (day);
+            CREATE TABLE events_1 PARTITION OF events FOR VALUES FROM (1) TO (9);
+            CREATE TABLE events_2 PARTITION OF events FOR VALUES FROM (9) TO (20) PARTITION BY RANGE (day);
+            CREATE TABLE events_3 PARTITION OF events_2 FOR VALUES FROM (9) TO (12);
+            CREATE UNIQUE INDEX own ON events_3 (code);
+            CREATE TABLE logs (id integer PRIMARY KEY, tenant text NOT NULL) PARTITION BY RANGE (id);
+            CREATE TABLE logs_1 PARTITION OF logs FOR VALUES FROM (1) TO (9);";
+        let tables = [
+            "events", "events_1", "events_2", "events_3", "logs", "logs_1",
+        ];
+        let own = tables.map(|table| unless("see", table, "resource.tenant == \"a\""));
+        let own = own.concat();
+        assert_eq!(
+            told_of(schema, &own),
+            [
+                "`events (code, day)` is a unique key over rows",
+                "`events_3 (code)` is a unique key over rows"
+            ]
+        );
+        let mut warnings = warnings(schema, &own).into_iter();
+        let ids = warnings.find(|warning| warning.message.starts_with("whoever writes ids"));
+        let message = ids.unwrap().message;
+        assert!(message.ends_with(": `public.logs (id)`"), "{message}");
     }
 
     #[test]

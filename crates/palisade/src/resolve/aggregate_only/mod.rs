@@ -10,12 +10,15 @@
 
 mod unfailing;
 
-use std::{collections::BTreeSet, ops::ControlFlow};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::ControlFlow,
+};
 
 use sqlparser::ast::{
     BinaryOperator, CaseWhen, DataType, DuplicateTreatment, Expr, Function, FunctionArg,
     FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident, ObjectName, ObjectNamePart,
-    UnaryOperator, Value, Visit, helpers::attached_token::AttachedToken,
+    Query, UnaryOperator, Value, Visit, helpers::attached_token::AttachedToken,
 };
 
 use self::unfailing::{Kind, SumForm};
@@ -51,6 +54,8 @@ pub(in crate::resolve) struct AggregateOnlyUses {
     opened: BTreeSet<ColumnId>,
     /// Every other use of any column.
     others: ColumnUses,
+    /// Of columns that other aggregates are computed from: why the first of these may not see them.
+    misuses: BTreeMap<ColumnId, String>,
 }
 
 impl AggregateOnlyUses {
@@ -108,6 +113,7 @@ impl<'a> Resolver<'a> {
         let mut function = function.clone();
         search_cases(&mut function);
         let Some(guarded) = self.guarded_aggregate(&function, at.scope) else {
+            self.note_misuse(&function, at.scope);
             return Ok(None);
         };
         let GuardedAggregate {
@@ -130,6 +136,67 @@ impl<'a> Resolver<'a> {
         out.extend(columns.into_iter().filter(|used| *used != column));
         self.aggregate_only.opened.insert(column);
         Ok(Some(guarded))
+    }
+
+    /// Notes why an aggregate may not see the columns that it is computed from. Whatever else uses what it gives is no cause.
+    fn note_misuse(&mut self, function: &Function, scope: &Scope<'a, '_>) {
+        let Some(why) = self.describe_misuse(function) else {
+            return;
+        };
+        let mut named = NamedColumns {
+            resolver: self,
+            scope,
+            depth: 0,
+            found: Vec::new(),
+        };
+        let _ = visit_tree(&function.args, &mut named);
+        let _ = visit_tree(&function.within_group, &mut named);
+        let found = named.found;
+        for column in found {
+            let misuses = &mut self.aggregate_only.misuses;
+            misuses.entry(column).or_insert_with(|| why.clone());
+        }
+    }
+
+    /// Why an aggregate may not see a column, where its form tells that.
+    fn describe_misuse(&self, function: &Function) -> Option<String> {
+        if !self.is_over_rows(function) {
+            return None;
+        }
+        let name = self.key(function.name.0.last()?.as_ident()?);
+        if function.over.is_some() {
+            return Some(format!("`{name}` is computed over a window"));
+        }
+        if !GUARDED.contains(&&*name) {
+            return Some(format!(
+                "`{name}` is computed from it, which is not among these"
+            ));
+        }
+        let FunctionArguments::List(FunctionArgumentList {
+            duplicate_treatment,
+            args,
+            clauses: _,
+        }) = &function.args
+        else {
+            return None;
+        };
+        if *duplicate_treatment == Some(DuplicateTreatment::Distinct) && &*name != "count" {
+            return Some(format!(
+                "`{name}` takes DISTINCT values: write it without DISTINCT"
+            ));
+        }
+        let is_column = match args.as_slice() {
+            [FunctionArg::Unnamed(FunctionArgExpr::Expr(arg))] => self
+                .aggregated_value(arg)
+                .is_some_and(|value| value.conditions.is_empty() && value.cast.is_none()),
+            _ => false,
+        };
+        (!is_column).then(|| {
+            format!(
+                "`{name}` is computed from an expression: write count, sum or avg of the column itself, \
+                 or of CASE WHEN … THEN column END with a condition on other columns"
+            )
+        })
     }
 
     /// Reads what may name columns that aggregates alone may see.
@@ -623,7 +690,10 @@ impl<'a> Resolver<'a> {
                 given.first().filter(|_| uses.opened.contains(&column))
             });
             if let Some(usage) = wrong {
-                return Err(self.refuse_other_use(column, smallest, *usage));
+                // What is ordered or compared may be what the aggregate gives.
+                let misuse = uses.misuses.get(&column).map(String::as_str);
+                let used = misuse.unwrap_or_else(|| describe_use(*usage));
+                return Err(self.refuse_other_use(column, smallest, used));
             }
         }
         for reference in &mut self.references {
@@ -636,29 +706,65 @@ impl<'a> Resolver<'a> {
         Ok(())
     }
 
-    fn refuse_other_use(&self, column: ColumnId, smallest: u32, usage: Usage) -> Rejection {
+    fn refuse_other_use(&self, column: ColumnId, smallest: u32, used: &str) -> Rejection {
         let relation = self.catalog.relation(column.relation);
         let name = relation.zip(self.catalog.column(column));
         let name = name.map_or_else(String::new, |(relation, column)| {
             format!("{}.{}", relation.name, column.name)
         });
-        let used = match usage {
-            Usage::Filter => "a condition compares it",
-            Usage::Join => "a join compares it",
-            Usage::Group => "groups or DISTINCT are made by it",
-            Usage::Order => "rows are ordered by it",
-            Usage::Aggregate => {
-                "another aggregate is computed from it, or a window, or an aggregate of an expression"
-            }
-            Usage::Output | Usage::View => "its values would be given beside an aggregate",
-            Usage::Write => "it is assigned",
-        };
         Rejection::new(
             Code::ObligationAggregateOnly,
             format!(
                 "only COUNT, SUM and AVG over {smallest} values or more may use `{name}`, and here {used}"
             ),
         )
+    }
+}
+
+/// The aggregates that can be guarded.
+const GUARDED: [&str; 4] = ["count", "sum", "avg", "total"];
+
+fn describe_use(usage: Usage) -> &'static str {
+    match usage {
+        Usage::Filter => "a condition compares it",
+        Usage::Join => "a join compares it",
+        Usage::Group => "groups or DISTINCT are made by it",
+        Usage::Order => "rows are ordered by it",
+        Usage::Aggregate => {
+            "another aggregate is computed from it, or a window, or an aggregate of an expression"
+        }
+        Usage::Output | Usage::View => "its values would be given beside an aggregate",
+        Usage::Write => "it is assigned",
+    }
+}
+
+/// The columns that an expression names and that aggregates alone may see; those of its subqueries left out.
+struct NamedColumns<'r, 'a, 's> {
+    resolver: &'r Resolver<'a>,
+    scope: &'r Scope<'a, 's>,
+    depth: usize,
+    found: Vec<ColumnId>,
+}
+
+impl TreeVisitor for NamedColumns<'_, '_, '_> {
+    fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
+        self.depth += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
+        self.depth -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+        if self.depth == 0
+            && let Some(column) = self.resolver.own_column(expr, self.scope)
+            && self.resolver.smallest_group(column.id).is_some()
+        {
+            self.found.push(column.id);
+        }
+        ControlFlow::Continue(())
     }
 }
 

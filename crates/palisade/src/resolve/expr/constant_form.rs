@@ -1,7 +1,8 @@
 //! Forms of constants: which of them every engine takes.
 
 use sqlparser::ast::{
-    CastKind, DataType, ExactNumberInfo, Expr, FunctionArg, FunctionArgExpr, Interval, Value,
+    BinaryOperator, CastKind, DataType, ExactNumberInfo, Expr, FunctionArg, FunctionArgExpr,
+    Interval, Value,
 };
 
 /// The most days, months or years that are counted from now: so many are in the range of every type.
@@ -124,7 +125,7 @@ pub(in crate::resolve) fn is_plain_regex(expr: &Expr) -> bool {
     let Value::SingleQuotedString(text) = &value.value else {
         return false;
     };
-    let is_plain = |c: char| c.is_alphanumeric() || " _-@,:/^$.".contains(c);
+    let is_plain = |c: char| c.is_alphanumeric() || " _-@,:/^$.|".contains(c);
     text.len() <= 100 && text.replace(".*", "").chars().all(is_plain)
 }
 
@@ -157,6 +158,25 @@ pub(in crate::resolve) fn is_literal(expr: &Expr) -> bool {
     match expr {
         Expr::Nested(inner) => is_literal(inner),
         Expr::Value(_) => true,
+        _ => false,
+    }
+}
+
+/// Whether `expr` is a text that is given, or is put together of such.
+pub(in crate::resolve) fn is_joined_text(expr: &Expr) -> bool {
+    match expr {
+        Expr::Nested(inner) => is_joined_text(inner),
+        Expr::Value(value) => {
+            matches!(
+                value.value,
+                Value::SingleQuotedString(_) | Value::Placeholder(_)
+            )
+        }
+        Expr::BinaryOp {
+            left,
+            op: BinaryOperator::StringConcat,
+            right,
+        } => is_joined_text(left) && is_joined_text(right),
         _ => false,
     }
 }

@@ -17,7 +17,7 @@ use sqlparser::ast::{
 };
 
 use crate::resolve::{
-    Resolver,
+    Reference, Resolver,
     query::Ctes,
     scope::{Found, Origin, Scope},
 };
@@ -82,7 +82,7 @@ impl<'a> Resolver<'a> {
     }
 
     fn are_plain(&self, columns: &[ColumnId]) -> bool {
-        columns.iter().all(|column| self.is_plain_base(*column))
+        columns.iter().all(|column| self.is_stored_plainly(*column))
     }
 
     fn stays_or_leakproof(&self, expr: &Expr, scope: &Scope<'a, '_>) -> bool {
@@ -168,6 +168,30 @@ impl<'a> Resolver<'a> {
                 .is_ok_and(|decision| decision.is_plain(column.index))
     }
 
+    /// Whether `column` is an unmasked column of a table, or a view passes such a column on as it is.
+    pub(in crate::resolve) fn is_stored_plainly(&self, column: ColumnId) -> bool {
+        self.is_plain_base(column) || self.is_passed_on(column, &self.references)
+    }
+
+    /// Whether a view among `references` passes on an unmasked column of a table, under the same decision.
+    fn is_passed_on(&self, column: ColumnId, references: &[Reference]) -> bool {
+        let mut found = references.iter();
+        let Some(reference) = found.find(|one| one.relation == column.relation) else {
+            return false;
+        };
+        let kind = self.catalog.relation(column.relation).map(|r| r.kind);
+        reference.decision.is_plain(column.index)
+            && match (kind, &reference.body) {
+                (Some(RelationKind::Table), None) => true,
+                (Some(RelationKind::View), Some(body)) => {
+                    let output = body.resolved.outputs.get(usize::from(column.index));
+                    let passed = output.and_then(|output| output.lineage.identity);
+                    passed.is_some_and(|id| self.is_passed_on(id, &body.resolved.references))
+                }
+                (_, _) => false,
+            }
+    }
+
     /// Whether a value of a query is a whole number that the statement itself gives, and that the engine takes for one whatever
     /// it is compared with.
     pub(in crate::resolve) fn is_whole(&self, expr: &Expr) -> bool {
@@ -245,6 +269,16 @@ impl<'a> Resolver<'a> {
             } => self.comparable(&[&**expr, &**low, &**high], scope),
             Expr::Value(_) => true,
             _ => false,
+        }
+    }
+
+    /// Whether a parameter compares with any column. PostgreSQL gives it the type of its first use, and converts what else it is
+    /// compared with. MySQL compares values of two types with a warning, by which a statement that stores what it reads fails.
+    fn is_parameter_comparable(&self, text: &str) -> bool {
+        match self.catalog.dialect() {
+            Dialect::Sqlite => true,
+            Dialect::Postgres => self.outline.is_used_once(text),
+            Dialect::Mysql => !(self.failures.stores && self.failures.reads_sources()),
         }
     }
 
@@ -348,7 +382,7 @@ impl<'a> Resolver<'a> {
     }
 
     fn plain_base_column(&self, origin: &Origin<'_>) -> Option<&'a Column> {
-        let id = origin.identity().filter(|id| self.is_plain_base(*id))?;
+        let id = origin.identity().filter(|id| self.is_stored_plainly(*id))?;
         self.catalog.column(id)
     }
 
@@ -403,13 +437,22 @@ impl<'a> Resolver<'a> {
                     }
                     Value::Boolean(_) => Some(LeakproofSide::Constant(Some(TypeClass::Boolean))),
                     Value::Null => Some(LeakproofSide::Constant(None)),
-                    // PostgreSQL gives a parameter the type of its first use, and converts what else it
-                    // is compared with.
-                    Value::Placeholder(text) => (self.catalog.dialect() != Dialect::Postgres
-                        || self.outline.is_used_once(text))
-                    .then_some(LeakproofSide::Constant(None)),
+                    Value::Placeholder(text) => self
+                        .is_parameter_comparable(text)
+                        .then_some(LeakproofSide::Constant(None)),
                     _ => None,
                 };
+            }
+            // PostgreSQL reads it before any row.
+            Expr::Cast {
+                kind: CastKind::Cast | CastKind::DoubleColon,
+                expr,
+                data_type,
+                format: None,
+            } => {
+                let is_given = matches!(&**expr, Expr::Value(value) if matches!(value.value, Value::SingleQuotedString(_)));
+                return (is_given && self.is_enumeration(data_type))
+                    .then_some(LeakproofSide::Constant(Some(TypeClass::Enum)));
             }
             Expr::Identifier(name) => (None, name),
             Expr::CompoundIdentifier(parts) => match parts.as_slice() {

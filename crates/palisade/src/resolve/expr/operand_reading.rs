@@ -503,7 +503,7 @@ fn shift_operand(left: OperandClass, right: OperandClass) -> OperandClass {
 }
 
 /// What a value of a written type is.
-fn type_operand(data_type: &DataType) -> OperandClass {
+pub(in crate::resolve) fn type_operand(data_type: &DataType) -> OperandClass {
     match data_type {
         DataType::Custom(..) => OperandClass::Unknown,
         other => {

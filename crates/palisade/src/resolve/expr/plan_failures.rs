@@ -155,6 +155,14 @@ impl PlanFailures {
         self.failing_outputs = failing_outputs;
     }
 
+    /// Whether rows of other sources are looked at, and not those of a change's target alone.
+    pub(in crate::resolve) fn reads_sources(&self) -> bool {
+        match self.rows {
+            RowChoice::Filtered => false,
+            RowChoice::Planned | RowChoice::Output | RowChoice::Answered => true,
+        }
+    }
+
     /// Whether an output may fail that is named by its alias. Of the queries around nothing is known.
     pub(in crate::resolve) fn fails_as_output(
         &self,
@@ -276,10 +284,13 @@ impl<'a> Resolver<'a> {
         let result = read(self)?;
         let fails = self.failures.found || self.failures.planned || self.failures.found_inside;
         self.failures.found |= before;
-        // What stands as a condition may be made a truth by a cast that the database adds.
-        let is_cast =
-            (self.catalog.casts().iter()).any(|cast| cast.implicit && cast.target.1 == "boolean");
-        Ok((result, !(fails || is_cast)))
+        Ok((result, !(fails || self.has_own_truths())))
+    }
+
+    /// Whether what stands as a condition may be made a truth by a cast that the database adds.
+    pub(in crate::resolve) fn has_own_truths(&self) -> bool {
+        let mut casts = self.catalog.casts().iter();
+        casts.any(|cast| cast.implicit && cast.target.1 == "boolean")
     }
 
     /// Notes that values of the arms of a set operation, or of rows of VALUES, become of one type: PostgreSQL casts them, and may fail.

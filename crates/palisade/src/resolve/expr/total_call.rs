@@ -1,16 +1,22 @@
 //! Which calls have a value for all that their arguments can be.
 
 use sqlparser::ast::{
-    Expr, Function, FunctionArg, FunctionArgumentList, FunctionArguments, Value, WindowSpec,
-    WindowType,
+    Expr, Function, FunctionArg, FunctionArgumentClause, FunctionArgumentList, FunctionArguments,
+    Value, WindowSpec, WindowType,
 };
 
 use crate::resolve::{
     Resolver,
-    expr::constant_form::{is_unit, plain_argument},
+    expr::{
+        constant_form::{is_literal, is_unit, plain_argument},
+        operand_class::OperandClass,
+    },
     scope::Scope,
 };
-use crate::{catalog::TypeClass, dialect::Dialect};
+use crate::{
+    catalog::{ClassSet, TypeClass},
+    dialect::Dialect,
+};
 
 impl<'a> Resolver<'a> {
     /// The key and the arguments of a call of one of the engine's own functions, whose name the database gives to none of its own.
@@ -47,6 +53,9 @@ impl<'a> Resolver<'a> {
 
     /// Whether a call of one of the engine's own functions has a value for all that its arguments can be.
     pub(in crate::resolve) fn is_total_call(&self, call: &Function, scope: &Scope<'a, '_>) -> bool {
+        if self.gathers(call, scope) {
+            return true;
+        }
         let Some((key, args)) = self.read_own_call(call) else {
             return false;
         };
@@ -86,13 +95,24 @@ impl<'a> Resolver<'a> {
                 matches!(class, Some(TypeClass::Integer | TypeClass::Decimal))
             }
             // Sums of `bigint` are `numeric`, which has room for any number of rows.
-            ("sum" | "avg", Dialect::Postgres) => {
-                let column = first.and_then(|first| self.column_side(first, scope));
-                column.is_some_and(|column| match column.class {
-                    TypeClass::Integer => true,
-                    TypeClass::Decimal => column.type_name.contains('('),
-                    _ => false,
-                })
+            ("sum" | "avg", Dialect::Postgres) => first.is_some_and(|first| {
+                let column = self.column_side(first, scope);
+                let is_bounded = column.is_some_and(|column| {
+                    column.class == TypeClass::Decimal && column.type_name.contains('(')
+                });
+                is_bounded
+                    || self.classes_of(first, scope) == ClassSet::from_list(&[TypeClass::Integer])
+            }),
+            ("json_build_object" | "jsonb_build_object", Dialect::Postgres) => {
+                let values: Vec<&Expr> = args.iter().filter_map(plain_argument).collect();
+                values.len() == args.len()
+                    && values.len().is_multiple_of(2)
+                    && values.chunks(2).all(|pair| match pair {
+                        [key, value] => {
+                            is_text_literal(key) && self.is_written_as_json(value, scope)
+                        }
+                        _ => false,
+                    })
             }
             (
                 "concat" | "concat_ws" | "btrim" | "ltrim" | "rtrim" | "char_length"
@@ -108,6 +128,103 @@ impl<'a> Resolver<'a> {
             },
             (_, _) => false,
         }
+    }
+}
+
+impl<'a> Resolver<'a> {
+    /// Whether a call puts the values of a group together, those as they are stored: by themselves they always go together.
+    fn gathers(&self, call: &Function, scope: &Scope<'a, '_>) -> bool {
+        let Function {
+            name,
+            uses_odbc_syntax: false,
+            parameters: FunctionArguments::None,
+            args:
+                FunctionArguments::List(FunctionArgumentList {
+                    duplicate_treatment,
+                    args,
+                    clauses,
+                }),
+            within_group,
+            filter: _,
+            null_treatment: None,
+            over: None,
+        } = call
+        else {
+            return false;
+        };
+        let Some(name) = name.0.last().and_then(|part| part.as_ident()) else {
+            return false;
+        };
+        let key = self.key(name);
+        let values: Option<Vec<&Expr>> = args.iter().map(plain_argument).collect();
+        let Some(values) = values else {
+            return false;
+        };
+        let is_sorted = clauses.iter().all(|clause| match clause {
+            FunctionArgumentClause::OrderBy(terms) => {
+                terms.iter().all(|term| self.sorts(&term.expr, scope))
+            }
+            FunctionArgumentClause::Separator(_) => self.catalog.dialect() == Dialect::Mysql,
+            _ => false,
+        });
+        let is_own = self.is_engines_function(&key) && within_group.is_empty() && is_sorted;
+        let is_distinct = duplicate_treatment.is_some();
+        is_own
+            && match (self.catalog.dialect(), &*key, values.as_slice()) {
+                (Dialect::Postgres, "string_agg", [of, between]) => {
+                    is_literal(between) && self.is_column_of_text(of, scope)
+                }
+                (Dialect::Postgres, "array_agg", [of]) => self.sorts(of, scope),
+                (Dialect::Postgres, "json_agg" | "jsonb_agg", [of]) => {
+                    !is_distinct
+                        && (self.is_written_as_json(of, scope) || self.builds_json(of, scope))
+                }
+                (Dialect::Sqlite, "group_concat" | "string_agg", _) => true,
+                // What is too long is cut off, with a warning.
+                (Dialect::Mysql, "group_concat", _) => !self.failures.stores,
+                (_, _, _) => false,
+            }
+    }
+
+    /// Whether PostgreSQL compares any two values of a column.
+    fn sorts(&self, expr: &Expr, scope: &Scope<'a, '_>) -> bool {
+        let class = self.plain_class(expr, scope);
+        let is_sorted = class.is_some_and(|class| {
+            let operand = OperandClass::from_class(class);
+            !matches!(class, TypeClass::Other | TypeClass::Json)
+                && self.chooses_engines_own("<", operand, operand)
+        });
+        is_sorted || self.catalog.dialect() != Dialect::Postgres
+    }
+
+    /// Whether any value of a column can stand in a document: texts of JSON may hold what no text can.
+    fn is_written_as_json(&self, expr: &Expr, scope: &Scope<'a, '_>) -> bool {
+        let column = self.column_side(expr, scope);
+        let is_written = column.is_some_and(|column| {
+            &*column.type_name == "jsonb"
+                || !matches!(column.class, TypeClass::Json | TypeClass::Other)
+        });
+        is_written || is_literal(expr)
+    }
+
+    fn builds_json(&self, expr: &Expr, scope: &Scope<'a, '_>) -> bool {
+        match expr {
+            Expr::Function(call) => {
+                let name = call.name.0.last().and_then(|part| part.as_ident());
+                let is_object = name.is_some_and(|name| {
+                    matches!(&*self.key(name), "json_build_object" | "jsonb_build_object")
+                });
+                is_object && self.is_total_call(call, scope)
+            }
+            _ => false,
+        }
+    }
+}
+
+fn is_text_literal(expr: &Expr) -> bool {
+    match expr {
+        Expr::Value(value) => matches!(value.value, Value::SingleQuotedString(_)),
+        _ => false,
     }
 }
 

@@ -117,13 +117,17 @@ impl<'a> Resolver<'a> {
                 let is_short = ["second", "minute", "hour", "day"]
                     .iter()
                     .any(|name| is_text_literal(unit, name));
-                is_short && self.is_of_moments(of, scope)
+                (is_short && self.is_of_moments(of, scope)) || self.is_beginning_of(unit, of)
             }
             ("date_part", [unit, of]) => is_unit(unit) && self.is_of_moments(of, scope),
             ("to_char", [of, format]) => is_plain_format(format) && self.is_of_moments(of, scope),
             ("plainto_tsquery" | "phraseto_tsquery" | "websearch_to_tsquery", all) => {
                 all.iter().all(|expr| is_literal(expr))
             }
+            // With both given, the engine computes it when it makes the plan, and fails then or never.
+            ("to_tsquery", [language, words]) => [language, words]
+                .into_iter()
+                .all(|expr| matches!(expr, Expr::Value(value) if is_quoted(&value.value))),
             ("now" | "current_date" | "current_timestamp" | "localtimestamp", []) => true,
             _ => false,
         }
@@ -140,11 +144,13 @@ impl<'a> Resolver<'a> {
                 | "dayofmonth" | "dayofweek" | "dayofyear" | "weekday" | "hour" | "minute"
                 | "second" | "dayname" | "monthname" | "last_day" | "to_days",
                 [of],
-            ) => self.is_stored(of, scope),
+            ) => self.is_stored(of, scope) || self.is_now(of),
             ("left" | "right" | "substr" | "substring", [of, rest @ ..]) => {
                 self.is_stored(of, scope) && rest.iter().all(|bound| is_given(bound))
             }
-            ("date_format", [of, format]) => self.is_stored(of, scope) && is_short(format),
+            ("date_format", [of, format]) => {
+                (self.is_stored(of, scope) || self.is_now(of)) && is_short(format)
+            }
             ("datediff", [one, other]) => is_moment(one) && is_moment(other),
             ("date_add" | "date_sub" | "adddate" | "subdate", [of, step]) => {
                 is_moment(of) && (is_interval(step) || is_given(step))
@@ -169,6 +175,10 @@ impl<'a> Resolver<'a> {
             _ => false,
         }
     }
+}
+
+fn is_quoted(value: &Value) -> bool {
+    matches!(value, Value::SingleQuotedString(_))
 }
 
 fn is_short(format: &Expr) -> bool {

@@ -2,12 +2,12 @@
 
 use std::ops::ControlFlow;
 
-use sqlparser::ast::{Expr, Query, Value};
+use sqlparser::ast::{BinaryOperator, Expr, Query, Value};
 
 use crate::resolve::{
     Resolver,
     expr::{
-        constant_form::{is_literal, is_number},
+        constant_form::{is_joined_text, is_literal, is_number},
         operand_class::OperandClass,
     },
     scope::Scope,
@@ -213,14 +213,26 @@ impl<'a> Resolver<'a> {
 
     /// Whether every engine takes the pattern of a LIKE. An escape character at its end fails, and so does a long one on SQLite.
     pub(in crate::resolve) fn is_plain_pattern(&self, pattern: &Expr) -> bool {
-        let Expr::Value(value) = pattern else {
-            return false;
-        };
-        match &value.value {
-            Value::SingleQuotedString(text) => {
-                let is_short =
-                    self.catalog.dialect() != Dialect::Sqlite || text.len() <= SQLITE_PATTERN_BYTES;
-                is_short && !text.contains('\\')
+        match pattern {
+            Expr::Value(value) => match &value.value {
+                Value::SingleQuotedString(text) => {
+                    let is_short = self.catalog.dialect() != Dialect::Sqlite
+                        || text.len() <= SQLITE_PATTERN_BYTES;
+                    is_short && !text.contains('\\')
+                }
+                _ => false,
+            },
+            // What stands at the end is given.
+            Expr::BinaryOp {
+                left: _,
+                op: BinaryOperator::StringConcat,
+                right,
+            } => {
+                let is_end = |text: &Expr| matches!(text, Expr::Value(value) if matches!(&value.value, Value::SingleQuotedString(end) if !end.is_empty()));
+                self.catalog.dialect() == Dialect::Postgres
+                    && is_end(right)
+                    && self.is_plain_pattern(right)
+                    && is_joined_text(pattern)
             }
             _ => false,
         }

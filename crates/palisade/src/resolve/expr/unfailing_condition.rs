@@ -4,18 +4,21 @@
 //! short. Functions and casts are of a column as it is stored, with constants beside it, and nothing is put together of them.
 
 use sqlparser::ast::{
-    Array, BinaryOperator, CastKind, DataType, DateTimeField, ExactNumberInfo, Expr, ExtractSyntax,
-    FunctionArguments, TypedString, UnaryOperator, Value,
+    Array, ArrayElemTypeDef, BinaryOperator, CastKind, DataType, DateTimeField, ExactNumberInfo,
+    Expr, ExtractSyntax, FunctionArguments, TypedString, UnaryOperator, Value,
 };
 
 use crate::resolve::{
     Resolver,
     expr::{
         constant_form::{
-            MOST_UNITS, is_count, is_interval, is_json_path, is_literal, is_number, is_number_type,
-            is_of_moments, is_plain_regex, is_short_interval, is_to_text,
+            MOST_UNITS, is_count, is_interval, is_joined_text, is_json_path, is_literal, is_number,
+            is_number_type, is_of_moments, is_plain_regex, is_short_interval, is_to_text, is_unit,
+            plain_argument,
         },
         operand_class::OperandClass,
+        operand_reading::type_operand,
+        unfailing_comparison::Side,
     },
     scope::{Found, Scope},
 };
@@ -86,12 +89,7 @@ impl<'a> Resolver<'a> {
                     | BinaryOperator::GtEq,
                 right,
                 is_some: _,
-            } => match &**right {
-                Expr::Array(Array { elem, named: true }) => {
-                    self.is_listed_safely(left, elem, scope)
-                }
-                array => is_literal(left) && self.is_array(array, scope),
-            },
+            } => self.is_among_safely(left, right, scope),
             Expr::Array(Array { elem, named: true }) => elem.iter().all(is_literal),
             Expr::InSubquery {
                 expr,
@@ -192,6 +190,11 @@ impl<'a> Resolver<'a> {
                 self.overlaps(left, right, scope)
             }
             BinaryOperator::AtAt => self.searches(left, right, scope),
+            BinaryOperator::StringConcat => {
+                self.catalog.dialect() == Dialect::Postgres
+                    && self.is_engines_own("||")
+                    && [left, right].into_iter().all(is_joined_text)
+            }
             BinaryOperator::PGRegexMatch
             | BinaryOperator::PGRegexIMatch
             | BinaryOperator::PGRegexNotMatch
@@ -247,7 +250,12 @@ impl<'a> Resolver<'a> {
         }
         let column = self.plain_column(expr, scope);
         let is_stored = column.is_some() || is_literal(expr);
-        match self.catalog.dialect() {
+        let dialect = self.catalog.dialect();
+        let is_near = || self.is_now(expr) || self.is_beginning(expr) || self.is_shifted_now(expr);
+        if dialect == Dialect::Postgres && is_point_in_time(data_type) && is_near() {
+            return self.catalog.casts().is_empty();
+        }
+        match dialect {
             Dialect::Sqlite => is_stored,
             Dialect::Mysql => {
                 is_stored
@@ -266,16 +274,80 @@ impl<'a> Resolver<'a> {
             Dialect::Postgres if !self.catalog.casts().is_empty() => false,
             Dialect::Postgres => match (expr, column) {
                 // It is read before any row.
-                (Expr::Value(value), _)
-                    if matches!(value.value, Value::SingleQuotedString(_) | Value::Null) =>
-                {
-                    is_to_text(data_type) || is_of_moments(data_type) || is_number_type(data_type)
+                (given, _) if self.is_read_once(given) => {
+                    self.is_known_type(data_type) || self.is_enumeration(data_type)
+                }
+                (Expr::Array(Array { elem, named: true }), _) => {
+                    elem.iter().all(is_literal)
+                        && matches!(data_type, DataType::Array(_))
+                        && self.is_known_type(data_type)
                 }
                 // It is computed when the plan is made.
                 (number, _) if is_number(number) => is_number_type(data_type),
                 (_, Some(column)) => casts_class(column.class, data_type),
                 (_, None) => false,
             },
+        }
+    }
+
+    /// Whether `expr` is a literal in quotes, NULL, or a parameter that stands nowhere else: the engine reads it as the type it needs.
+    fn is_read_once(&self, expr: &Expr) -> bool {
+        match expr {
+            Expr::Value(value) => match &value.value {
+                Value::SingleQuotedString(_) | Value::Null => true,
+                Value::Placeholder(text) => self.outline.is_used_once(text),
+                _ => false,
+            },
+            _ => false,
+        }
+    }
+
+    /// Whether PostgreSQL reads a literal of the type by itself, without a function that a database adds.
+    fn is_known_type(&self, data_type: &DataType) -> bool {
+        let is_one = |one: &DataType| {
+            is_to_text(one)
+                || is_of_moments(one)
+                || is_number_type(one)
+                || matches!(one, DataType::JSON | DataType::JSONB)
+        };
+        match data_type {
+            DataType::Array(ArrayElemTypeDef::SquareBracket(element, None)) => is_one(element),
+            one => is_one(one),
+        }
+    }
+
+    /// Whether a written type is the enumeration of a column, and so no domain with conditions. All columns of types of this name are of it.
+    pub(in crate::resolve) fn is_enumeration(&self, data_type: &DataType) -> bool {
+        let DataType::Custom(name, modifiers) = data_type else {
+            return false;
+        };
+        let parts: Option<Vec<&str>> = (name.0.iter())
+            .map(|part| part.as_ident().map(|ident| ident.value.as_str()))
+            .collect();
+        let written = parts.map(|parts| parts.join("."));
+        modifiers.is_empty() && written.is_some_and(|written| self.catalog.is_enumeration(&written))
+    }
+
+    /// Whether a value is looked for in an array, whatever both hold.
+    fn is_among_safely(&self, left: &Expr, right: &Expr, scope: &Scope<'a, '_>) -> bool {
+        match right {
+            Expr::Nested(inner) => self.is_among_safely(left, inner, scope),
+            Expr::Array(Array { elem, named: true }) => self.is_listed_safely(left, elem, scope),
+            Expr::Cast {
+                kind: CastKind::Cast | CastKind::DoubleColon,
+                expr: _,
+                data_type: DataType::Array(ArrayElemTypeDef::SquareBracket(element, None)),
+                format: None,
+            } => {
+                let element = Side::Constant(type_operand(element));
+                self.sides_compare(&[self.read_side(left, scope), element])
+            }
+            // It becomes an array of what it is compared with.
+            given if self.is_read_once(given) => {
+                self.plain_column(left, scope).is_some()
+                    && self.compares_safely(&[left, given], scope)
+            }
+            array => is_literal(left) && self.is_array(array, scope),
         }
     }
 
@@ -287,7 +359,16 @@ impl<'a> Resolver<'a> {
         right: &Expr,
         scope: &Scope<'a, '_>,
     ) -> bool {
-        let is_key = || is_literal(right) || is_number(right);
+        let is_document = matches!(
+            right,
+            Expr::Cast {
+                kind: CastKind::Cast | CastKind::DoubleColon,
+                expr,
+                data_type: DataType::JSONB,
+                format: None,
+            } if self.is_read_once(expr)
+        );
+        let is_key = || is_literal(right) || is_number(right) || is_document;
         match self.catalog.dialect() {
             Dialect::Sqlite => false,
             Dialect::Postgres => {
@@ -307,7 +388,9 @@ impl<'a> Resolver<'a> {
         let column = self.plain_column(expr, scope);
         let inner = column.and_then(|column| column.type_name.strip_suffix("[]"));
         self.catalog.dialect() == Dialect::Postgres
-            && self.catalog.operators().is_empty()
+            && ARRAY_OPERATORS
+                .iter()
+                .all(|symbol| self.is_engines_own(symbol))
             && self.has_one_collation()
             && inner.is_some_and(|inner| {
                 let bare = inner.split('(').next().unwrap_or(inner);
@@ -338,7 +421,10 @@ impl<'a> Resolver<'a> {
                     let key = self.key(name);
                     matches!(
                         &*key,
-                        "plainto_tsquery" | "phraseto_tsquery" | "websearch_to_tsquery"
+                        "plainto_tsquery"
+                            | "phraseto_tsquery"
+                            | "websearch_to_tsquery"
+                            | "to_tsquery"
                     ) && self.is_engines_function(&key)
                 })
             }
@@ -388,9 +474,61 @@ impl<'a> Resolver<'a> {
                     &op.to_string(),
                     OperandClass::from_one(TypeClass::TimestampTz),
                     OperandClass::from_one(TypeClass::Interval),
-                ) && self.is_now(left)
-                    && (is_short_interval(right) || self.is_day_count(left, right))
+                ) && self.is_shift(left, right)
             }
+        }
+    }
+
+    /// Whether `right` is a short time, by which now or the beginning of a time around it is moved.
+    fn is_shift(&self, left: &Expr, right: &Expr) -> bool {
+        (self.is_now(left) || self.is_beginning(left))
+            && (is_short_interval(right) || self.is_day_count(left, right))
+    }
+
+    /// Whether `expr` is a short time from now, or from a beginning.
+    fn is_shifted_now(&self, expr: &Expr) -> bool {
+        match expr {
+            Expr::Nested(inner) => self.is_shifted_now(inner),
+            Expr::BinaryOp {
+                left,
+                op: BinaryOperator::Plus | BinaryOperator::Minus,
+                right,
+            } => self.is_shift(left, right),
+            _ => false,
+        }
+    }
+
+    /// Whether `expr` is the beginning of the day, month or year around now, or a short time from now (PostgreSQL).
+    pub(in crate::resolve) fn is_beginning(&self, expr: &Expr) -> bool {
+        match expr {
+            Expr::Nested(inner) => self.is_beginning(inner),
+            Expr::Function(call) => {
+                let Some((key, [unit, of])) = self.read_own_call(call) else {
+                    return false;
+                };
+                let parts = plain_argument(unit).zip(plain_argument(of));
+                key == "date_trunc"
+                    && parts.is_some_and(|(unit, of)| self.is_beginning_of(unit, of))
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether now, or a short time from it, is cut off to a unit.
+    pub(in crate::resolve) fn is_beginning_of(&self, unit: &Expr, of: &Expr) -> bool {
+        is_unit(unit) && (self.is_now(of) || self.is_moved_now(of))
+    }
+
+    /// Whether `expr` is a short time from now itself.
+    fn is_moved_now(&self, expr: &Expr) -> bool {
+        match expr {
+            Expr::Nested(inner) => self.is_moved_now(inner),
+            Expr::BinaryOp {
+                left,
+                op: BinaryOperator::Plus | BinaryOperator::Minus,
+                right,
+            } => self.is_now(left) && (is_short_interval(right) || self.is_day_count(left, right)),
+            _ => false,
         }
     }
 
@@ -408,10 +546,12 @@ impl<'a> Resolver<'a> {
                 no_arguments
                     && name.is_some_and(|name| {
                         let key = self.key(name);
-                        matches!(
+                        let is_today = key == "curdate" && self.catalog.dialect() == Dialect::Mysql;
+                        let is_moment = matches!(
                             &*key,
                             "now" | "current_date" | "current_timestamp" | "localtimestamp"
-                        ) && self.is_engines_function(&key)
+                        );
+                        (is_moment || is_today) && self.is_engines_function(&key)
                     })
             }
             _ => false,
@@ -436,6 +576,13 @@ impl<'a> Resolver<'a> {
         };
         is_today && days.is_some_and(|days| days <= MOST_UNITS)
     }
+}
+
+/// The operators by which arrays are compared.
+const ARRAY_OPERATORS: [&str; 9] = ["=", "<>", "<", "<=", ">", ">=", "@>", "<@", "&&"];
+
+fn is_point_in_time(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Date | DataType::Timestamp(None, _))
 }
 
 /// Whether PostgreSQL casts every value of a class to a type.

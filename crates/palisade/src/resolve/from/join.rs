@@ -235,7 +235,7 @@ impl Resolver<'_> {
         let columns: Option<Vec<&Column>> = origins
             .iter()
             .map(|origin| {
-                let id = origin.identity().filter(|id| self.is_plain_base(*id))?;
+                let id = origin.identity().filter(|id| self.is_stored_plainly(*id))?;
                 self.catalog.column(id)
             })
             .collect();

@@ -342,6 +342,7 @@ impl<'a> Resolver<'a> {
             decision: decision.clone(),
             body,
             opened: Vec::new(),
+            narrowed_by: Vec::new(),
         });
         let columns = Columns::Relation {
             relation,

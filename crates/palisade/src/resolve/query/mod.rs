@@ -3,6 +3,7 @@
 pub(in crate::resolve) mod cartesian;
 pub(in crate::resolve) mod cte;
 pub(in crate::resolve) mod group_by_key;
+pub(in crate::resolve) mod narrowing;
 pub(in crate::resolve) mod recursive_cte;
 pub(in crate::resolve) mod select;
 pub(in crate::resolve) mod terms;

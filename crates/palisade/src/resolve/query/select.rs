@@ -181,6 +181,7 @@ impl<'a> Resolver<'a> {
         if let Some(expr) = selection {
             self.predicate(expr, &scope, ctes, Usage::Filter)?;
             self.tie(expr, &mut scope);
+            self.note_narrowing(expr, from, &scope);
         }
         self.bound_product(&scope)?;
         if dialect == Dialect::Mysql {

@@ -256,6 +256,68 @@ fn functions_of_the_own_account_need_no_permit_by_name() {
     }
 }
 
+/// Labels of a type may be those of hidden columns alone; those of a column that is shown are told elsewhere.
+#[test]
+fn a_function_of_labels_is_told_with_where_they_stand() {
+    let tables = format!("CREATE TYPE mood AS ENUM ('a', 'b');\n{TABLES}");
+    let server = firewall(postgres(&tables, "public").unwrap(), "");
+    check(
+        &server,
+        &[(
+            "SELECT enum_range(NULL::mood)",
+            "`enum_range` is a function of the class `catalog`, and no policy permits it by name; \
+             the description of a table tells the labels of its enum columns: list them in VALUES",
+        )],
+    );
+}
+
+/// An aggregate that may not see a column is told with the reason, whatever else uses what it gives.
+#[test]
+fn an_aggregate_that_may_not_see_its_column_is_told() {
+    let guarded = "@aggregate_only(\"3\") forbid(principal, action == Action::\"read_plain\",
+        resource == Column::\"SCHEMA.sales.price\");";
+    let cases = [
+        (
+            "SELECT area, sum(price * shop) AS cost FROM sales GROUP BY area ORDER BY cost",
+            "here `sum` is computed from an expression: write count, sum or avg of the column itself",
+        ),
+        (
+            "SELECT sum(CASE WHEN price > 5 THEN price END) AS cost FROM sales ORDER BY cost",
+            "CASE WHEN … THEN column END with a condition on other columns",
+        ),
+        (
+            "SELECT area, max(price) AS most FROM sales GROUP BY area ORDER BY most",
+            "here `max` is computed from it, which is not among these",
+        ),
+        (
+            "SELECT sum(price) OVER () AS s FROM sales ORDER BY s",
+            "here `sum` is computed over a window",
+        ),
+        (
+            "SELECT sum(DISTINCT price) FROM sales",
+            "here `sum` takes DISTINCT values: write it without DISTINCT",
+        ),
+        (
+            "SELECT id FROM sales ORDER BY price",
+            "here rows are ordered by it",
+        ),
+        (
+            "SELECT count(*) FROM sales WHERE price > 5",
+            "here a condition compares it",
+        ),
+    ];
+    check(&firewall(sqlite(), guarded), &cases);
+    let server = firewall(postgres(TABLES, "public").unwrap(), guarded);
+    check(&server, &cases);
+    check(
+        &server,
+        &[(
+            "SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY price) FROM sales",
+            "here `percentile_cont` is computed from it, which is not among these",
+        )],
+    );
+}
+
 /// A name of MySQL and MariaDB holds no character beyond the first 65536: they put `?` there, and refuse an alias with it.
 #[test]
 fn names_are_as_the_server_can_hold_them() {

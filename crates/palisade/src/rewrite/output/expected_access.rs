@@ -310,6 +310,10 @@ impl ExpectedAccess {
         let is_replaced = has_obligations(reference);
         if reference.decision.past.is_some() {
             self.allow_companion(relation, catalog);
+            let referred = relation_source::past::list_referred(reference);
+            for relation in referred.into_iter().filter_map(|id| catalog.relation(id)) {
+                self.allow_companion(relation, catalog);
+            }
         }
         let table = &relation.key;
         let is_table = relation.kind == RelationKind::Table;

@@ -14,15 +14,15 @@ pub(in crate::rewrite) mod typed_null;
 use std::{collections::BTreeSet, sync::Arc};
 
 use sqlparser::ast::{
-    Cte, Expr, LimitClause, Offset, OffsetRows, Query, SelectItem, TableAlias, TableAliasColumnDef,
-    Value, With, helpers::attached_token::AttachedToken,
+    BinaryOperator, Cte, Expr, LimitClause, Offset, OffsetRows, Query, SelectItem, TableAlias,
+    TableAliasColumnDef, Value, With, helpers::attached_token::AttachedToken,
 };
 
 use crate::rewrite::{
     ast,
     relation_source::cache::{PrintedSource, PrintedSources},
     relation_source::replace::{has_obligations, replace_references},
-    relation_source::row_filter::KeyLookup,
+    relation_source::row_filter::{KeyLookup, LookupTime},
 };
 use crate::{
     answer::EmptyReason,
@@ -46,6 +46,8 @@ pub(in crate::rewrite) struct Place<'c> {
     pub(in crate::rewrite) in_view: bool,
     /// Whether the statement reads nothing else.
     pub(in crate::rewrite) is_alone: bool,
+    /// Whether the terms by which the statement narrows it stand behind its fence.
+    pub(in crate::rewrite) is_narrowed: bool,
 }
 
 /// `(SELECT what may be seen FROM relation WHERE filter)`, fenced if asked. In a view hidden columns
@@ -65,6 +67,7 @@ pub(in crate::rewrite) fn source_query(
         keyed,
         in_view,
         is_alone,
+        is_narrowed,
     } = place;
     let unknown = || Rejection::new(Code::Internal, "a reference of another catalog");
     let relation = catalog.relation(reference.relation).ok_or_else(unknown)?;
@@ -160,11 +163,25 @@ pub(in crate::rewrite) fn source_query(
         RowFilter::Nothing => Some(ast::boolean(false)),
         RowFilter::Where(predicate) => {
             let lookup = KeyLookup::for_source(fenced || is_alone, dialect);
-            Some(row_filter::expression_by(
-                lookup, predicate, relation, catalog, functions,
+            let time = match &reference.decision.past {
+                Some(_) => LookupTime::Ever,
+                None => LookupTime::Now,
+            };
+            Some(row_filter::expression_at(
+                (lookup, time),
+                predicate,
+                relation,
+                catalog,
+                functions,
             )?)
         }
     };
+    let narrowing = (reference.narrowed_by.iter()).filter(|_| is_narrowed && fenced);
+    let selection = selection.map(|filter| {
+        narrowing.fold(filter, |all, term| {
+            ast::binary(all, BinaryOperator::And, ast::parens(term.clone()))
+        })
+    });
     let mut query = match (body, &reference.decision.past) {
         (None, None) => ast::select(
             projection,
@@ -260,6 +277,21 @@ fn is_token(reference: &Reference, index: u16, mask: &Mask) -> bool {
     }
 }
 
+/// Whether a mask at or below any of `references` calls a function. For some functions SQLite looks at short values alone in the whole
+/// statement, and fails on others.
+pub(in crate::rewrite) fn computes_masks(references: &[Reference]) -> bool {
+    references.iter().any(|reference| {
+        let mut columns = reference.decision.columns.iter();
+        columns.any(|column| match &column.level {
+            ColumnLevel::Masked(mask) => mask::reads_column(mask),
+            ColumnLevel::Plain | ColumnLevel::Hidden => false,
+        }) || reference
+            .body
+            .as_ref()
+            .is_some_and(|body| computes_masks(&body.resolved.references))
+    })
+}
+
 /// Why an answer over `references` may be empty: by the filters at and below them.
 pub(in crate::rewrite) fn if_empty(references: &[Reference]) -> EmptyReason {
     let of = |reference: &Reference| {
@@ -312,6 +344,7 @@ fn view_query(
     let within = Place {
         in_view: true,
         is_alone: false,
+        is_narrowed: false,
         ..place
     };
     let mut query = resolved.query.clone();

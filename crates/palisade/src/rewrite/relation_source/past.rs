@@ -1,16 +1,20 @@
 //! A table as it was: its companion, and of that the rows that were there at a label.
 //!
 //! Nothing that the session may not see by now is seen in the past. Masks and columns are those of now. A row filter must admit a row as it
-//! was then, and in each state that came after: a row that has moved out of sight is out of sight in all of its past.
+//! was then, and in each state that came after: a row that has moved out of sight is out of sight in all of its past. A row that follows
+//! another is seen where the other is, and was in each of its recorded states: a key may have been another row's.
+
+use std::collections::BTreeMap;
 
 use sqlparser::ast::{BinaryOperator, DataType, Expr, ObjectName, TableFactor};
 
-use crate::rewrite::ast;
+use crate::rewrite::{ast, relation_source::row_filter};
 use crate::{
-    catalog::{Catalog, Companion, Relation, RelationKind},
+    catalog::{Catalog, Companion, Relation, RelationId, RelationKind},
     code::Code,
     dialect::Dialect,
     past::{CommittedState, FROM, Label, TO},
+    policy::obligation::RowFilter,
     rejection::Rejection,
     resolve::Reference,
     syntax::encode,
@@ -102,6 +106,15 @@ pub(in crate::rewrite) fn companion<'c>(
     ))
 }
 
+/// The tables to which the row filter of `reference` follows keys.
+pub(in crate::rewrite) fn list_referred(reference: &Reference) -> Vec<RelationId> {
+    let mut referred = BTreeMap::new();
+    if let RowFilter::Where(predicate) = &reference.decision.rows {
+        row_filter::columns_referred_to(predicate, &mut referred);
+    }
+    referred.into_keys().collect()
+}
+
 /// The companions that `references` read, views below them included.
 pub(in crate::rewrite) fn companions(
     references: &[Reference],
@@ -119,8 +132,9 @@ fn collect_companions(references: &[Reference], catalog: &Catalog, into: &mut Ve
         if let Some(body) = &reference.body {
             collect_companions(&body.resolved.references, catalog, into);
         } else if reference.decision.past.is_some() {
-            let relation = catalog.relation(reference.relation);
-            into.extend(relation.and_then(|relation| catalog.companion(relation).cloned()));
+            let read = std::iter::once(reference.relation).chain(list_referred(reference));
+            let relations = read.filter_map(|id| catalog.relation(id));
+            into.extend(relations.filter_map(|relation| catalog.companion(relation).cloned()));
         }
     }
 }

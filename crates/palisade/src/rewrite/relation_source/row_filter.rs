@@ -20,7 +20,8 @@ use crate::rewrite::{
     },
 };
 use crate::{
-    catalog::{Catalog, Column, Relation, RelationId, TypeClass},
+    catalog::{Catalog, Column, Companion, Relation, RelationId, TypeClass},
+    code::Code,
     dialect::Dialect,
     policy::obligation::{Operand, Predicate, ReferredRows, RowFilter},
     rejection::Rejection,
@@ -39,6 +40,15 @@ pub(in crate::rewrite) fn expression(
 ) -> Result<Expr, Rejection> {
     let lookup = KeyLookup::for_joined_rows(catalog.dialect());
     expression_by(lookup, predicate, relation, catalog, functions)
+}
+
+/// At which time keys are looked up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::rewrite) enum LookupTime {
+    /// The row is there, and is seen.
+    Now,
+    /// Beside, each of its recorded states is seen: a key may be given to another row.
+    Ever,
 }
 
 /// How rows are looked up to which keys refer.
@@ -88,8 +98,24 @@ pub(in crate::rewrite) fn expression_by(
     catalog: &Catalog,
     functions: &mut BTreeSet<String>,
 ) -> Result<Expr, Rejection> {
+    let lookup = (lookup, LookupTime::Now);
+    expression_at(lookup, predicate, relation, catalog, functions)
+}
+
+/// The same, at a time of its own.
+///
+/// # Errors
+/// `history.not-kept` if it is about the past of rows of which no history is kept.
+pub(in crate::rewrite) fn expression_at(
+    (lookup, time): (KeyLookup, LookupTime),
+    predicate: &Predicate,
+    relation: &Relation,
+    catalog: &Catalog,
+    functions: &mut BTreeSet<String>,
+) -> Result<Expr, Rejection> {
     let mut filter = Filter {
         lookup,
+        time,
         relation,
         catalog,
         dialect: catalog.dialect(),
@@ -173,6 +199,7 @@ impl Columns {
 
 struct Filter<'f> {
     lookup: KeyLookup,
+    time: LookupTime,
     relation: &'f Relation,
     catalog: &'f Catalog,
     dialect: Dialect,
@@ -316,7 +343,15 @@ impl<'f> Filter<'f> {
                 }
                 predicate_sql::like(self.column(*index)?, pieces, self.dialect)?
             }
-            Predicate::RefersToSeen(operand, seen) => self.refers_to_seen(operand, seen)?,
+            Predicate::RefersToSeen(operand, seen) => {
+                let is_seen = self.refers_to_seen(operand, seen)?;
+                match (self.time, self.was_hidden(operand, seen)?) {
+                    (LookupTime::Ever, Some(was_hidden)) => {
+                        all_of(vec![is_seen, ast::not(was_hidden)])
+                    }
+                    (LookupTime::Ever, None) | (LookupTime::Now, _) => is_seen,
+                }
+            }
         })
     }
 
@@ -352,8 +387,9 @@ impl<'f> Filter<'f> {
             RowFilter::Everything => {}
             RowFilter::Nothing => conditions.push(ast::boolean(false)),
             RowFilter::Where(predicate) => {
-                let (lookup, functions) = (self.lookup, &mut *self.functions);
-                let condition = expression_by(lookup, predicate, table, self.catalog, functions)?;
+                let lookup = (self.lookup, self.time);
+                let functions = &mut *self.functions;
+                let condition = expression_at(lookup, predicate, table, self.catalog, functions)?;
                 conditions.push(condition);
             }
         }
@@ -404,6 +440,59 @@ impl<'f> Filter<'f> {
         })
     }
 
+    /// That the operand is a key of a recorded state that is not seen.
+    fn was_hidden(
+        &mut self,
+        operand: &Operand,
+        referred: &ReferredRows,
+    ) -> Result<Option<Expr>, Rejection> {
+        let (dialect, catalog) = (self.dialect, self.catalog);
+        let predicate = match (&referred.rows, self.time) {
+            (RowFilter::Where(predicate), LookupTime::Ever) => predicate,
+            (RowFilter::Everything | RowFilter::Nothing, _) | (_, LookupTime::Now) => {
+                return Ok(None);
+            }
+        };
+        let table = catalog.relation(referred.table).ok_or_else(no_form)?;
+        let key = table.column(referred.key).ok_or_else(no_form)?;
+        let value = match operand {
+            Operand::Column(index) => {
+                let column = self.column(*index)?;
+                let value = ast::column(dialect, &column.name);
+                match column.collation == key.collation {
+                    true => value,
+                    false => ast::parens(ast::collate(value, &column.collation, dialect)),
+                }
+            }
+            Operand::Literal(literal) => predicate_sql::key_value(literal, dialect)?,
+        };
+        let companion = companion_of_referred(self.relation, table, catalog)?;
+        let lookup = (self.lookup, self.time);
+        let mut is_seen = expression_at(lookup, predicate, table, catalog, self.functions)?;
+        let alias = alias_of(referred, dialect);
+        let _ = visit_tree_mut(&mut is_seen, &mut Qualifier { qualifier: &alias });
+        let name = Expr::CompoundIdentifier(vec![alias.clone(), encode(&key.name, dialect)]);
+        let parts = [companion.schema.as_str(), companion.name.as_str()];
+        let states = ast::select(
+            vec![ast::item(dialect, name, SEEN_KEY)],
+            ast::table_as(dialect, &parts, Some(alias.clone())),
+            Some(ast::not_true(is_seen)),
+        );
+        let found = Expr::CompoundIdentifier(vec![alias.clone(), encode(SEEN_KEY, dialect)]);
+        let states = TableFactor::Derived {
+            lateral: false,
+            subquery: Box::new(states),
+            alias: Some(ast::alias(alias)),
+            sample: None,
+        };
+        let one = SelectItem::UnnamedExpr(ast::integer(1));
+        let is_key = ast::binary(found, BinaryOperator::Eq, value);
+        Ok(Some(Expr::Exists {
+            subquery: Box::new(ast::select(vec![one], states, Some(is_key))),
+            negated: false,
+        }))
+    }
+
     fn compared_side<'o>(&self, operand: &'o Operand) -> Result<ComparedSide<'o>, Rejection>
     where
         'f: 'o,
@@ -417,6 +506,25 @@ impl<'f> Filter<'f> {
     fn column(&self, index: u16) -> Result<&'f Column, Rejection> {
         self.relation.column(index).ok_or_else(no_form)
     }
+}
+
+/// Where `referred` is kept as it was, whose rows those of `relation` follow.
+///
+/// # Errors
+/// `history.not-kept`, without the name: the table may be hidden.
+fn companion_of_referred<'c>(
+    relation: &Relation,
+    referred: &Relation,
+    catalog: &'c Catalog,
+) -> Result<&'c Companion, Rejection> {
+    catalog.companion(referred).ok_or_else(|| {
+        let why = format!(
+            "the rows of `{}` follow others, of which no history is kept",
+            relation.name
+        );
+        let detail = format!("no history is kept of `{}`", referred.uid);
+        Rejection::new(Code::HistoryNotKept, why).with_operator_detail(detail)
+    })
 }
 
 /// What the key is called of a table to which others refer.

@@ -1,12 +1,16 @@
 //! What each change in a statement does, told of the text that runs.
 
-use sqlparser::ast::{Insert, Query, SetExpr, SqliteOnConflict, Statement};
+use sqlparser::ast::{
+    Assignment, AssignmentTarget, Expr, Insert, Query, SetExpr, SqliteOnConflict, Statement, Value,
+};
 
 use crate::rewrite::{change::walk, refusal::not_as_decided};
 use crate::{
     catalog::{Change, RelationId},
+    dialect::Dialect,
     rejection::Rejection,
     resolve::{Conflict, Target},
+    syntax,
 };
 
 /// What one change in the text of a statement does. It is told of the tree that this text was read back as, and of what that
@@ -98,6 +102,24 @@ fn read_insert(insert: &Insert) -> (ChangeKind, bool) {
 
 fn is_ignore(or: Option<&SqliteOnConflict>) -> bool {
     or == Some(&SqliteOnConflict::Ignore)
+}
+
+/// Whether an UPDATE in a tree that was read back sets the column called `column`, folded, to the literal NULL.
+pub(in crate::rewrite) fn sets_null(query: &Query, column: &str, dialect: Dialect) -> bool {
+    let is_nulled = |assignment: &Assignment| {
+        let Assignment { target, value } = assignment;
+        let name = match target {
+            AssignmentTarget::ColumnName(name) => name.0.last().and_then(|part| part.as_ident()),
+            AssignmentTarget::Tuple(_) => None,
+        };
+        let is_null = matches!(value, Expr::Value(literal) if literal.value == Value::Null);
+        is_null && name.is_some_and(|name| *syntax::key(name, dialect) == *column)
+    };
+    let mut changes = walk::changes(query).into_iter();
+    changes.any(|change| match change {
+        SetExpr::Update(Statement::Update(update)) => update.assignments.iter().any(is_nulled),
+        _ => false,
+    })
 }
 
 /// The facts of each change, of its words and of the target to which it was resolved.

@@ -12,6 +12,7 @@ use std::{
 pub use change_facts::{ChangeFacts, ChangeKind};
 pub use prepared::Prepared;
 
+use self::change_facts::sets_null;
 use crate::rewrite::{
     change::precheck::{Precheck, cascade_count::CascadeCount},
     output::text_facts::TextFacts,
@@ -20,11 +21,13 @@ use crate::{
     answer::ScanPlan,
     catalog::{Change, Companion},
     code::Code,
+    dialect::Dialect,
     limits::{EstimateCaps, Limits},
     past::Label,
     policy::ApprovalDemand,
     rejection::Rejection,
     session::Principal,
+    syntax::read_query,
     value::Value,
 };
 
@@ -185,6 +188,12 @@ impl RewrittenStatement {
     #[must_use]
     pub fn engine_triggers(&self) -> &BTreeSet<String> {
         &self.prepared.engine_triggers
+    }
+
+    /// Whether an UPDATE in it sets the column called `column`, folded, to the literal NULL. Its text is read anew for that.
+    pub(crate) fn sets_null(&self, column: &str, dialect: Dialect) -> bool {
+        read_query(self.text(), dialect, &self.prepared.limits)
+            .is_ok_and(|query| sets_null(&query, column, dialect))
     }
 
     /// Uids of every relation it reads, views and what stands below them included.
