@@ -179,7 +179,6 @@ impl<'a> Resolver<'a> {
                     !is_distinct
                         && (self.is_written_as_json(of, scope) || self.builds_json(of, scope))
                 }
-                (Dialect::Sqlite, "group_concat" | "string_agg", _) => true,
                 // What is too long is cut off, with a warning.
                 (Dialect::Mysql, "group_concat", _) => !self.failures.stores,
                 (_, _, _) => false,
