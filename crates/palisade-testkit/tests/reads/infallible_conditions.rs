@@ -144,6 +144,7 @@ const POSTGRES_FORMS: Forms = Forms {
         "@ = ANY (ARRAY[1, 2]::bigint[])",
         "@ = ANY ('{1,2}'::bigint[])",
         "@ = ANY ('{a,b}'::text[])",
+        "@ = ANY ('{1.5}'::double precision[])",
         "@ >= date_trunc('month', now())",
         "@ >= date_trunc('year', now() - interval '1000 years') - interval '1000 years'",
         "@ >= (date_trunc('month', now()) - interval '1 month')::date",

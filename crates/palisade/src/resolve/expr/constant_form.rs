@@ -1,8 +1,7 @@
 //! Forms of constants: which of them every engine takes.
 
 use sqlparser::ast::{
-    BinaryOperator, CastKind, DataType, ExactNumberInfo, Expr, FunctionArg, FunctionArgExpr,
-    Interval, Value,
+    CastKind, DataType, ExactNumberInfo, Expr, FunctionArg, FunctionArgExpr, Interval, Value,
 };
 
 /// The most days, months or years that are counted from now: so many are in the range of every type.
@@ -158,25 +157,6 @@ pub(in crate::resolve) fn is_literal(expr: &Expr) -> bool {
     match expr {
         Expr::Nested(inner) => is_literal(inner),
         Expr::Value(_) => true,
-        _ => false,
-    }
-}
-
-/// Whether `expr` is a text that is given, or is put together of such.
-pub(in crate::resolve) fn is_joined_text(expr: &Expr) -> bool {
-    match expr {
-        Expr::Nested(inner) => is_joined_text(inner),
-        Expr::Value(value) => {
-            matches!(
-                value.value,
-                Value::SingleQuotedString(_) | Value::Placeholder(_)
-            )
-        }
-        Expr::BinaryOp {
-            left,
-            op: BinaryOperator::StringConcat,
-            right,
-        } => is_joined_text(left) && is_joined_text(right),
         _ => false,
     }
 }

@@ -2,12 +2,12 @@
 
 use std::ops::ControlFlow;
 
-use sqlparser::ast::{BinaryOperator, Expr, Query, Value};
+use sqlparser::ast::{Expr, Query, Value};
 
 use crate::resolve::{
     Resolver,
     expr::{
-        constant_form::{is_joined_text, is_literal, is_number},
+        constant_form::{is_literal, is_number},
         operand_class::OperandClass,
     },
     scope::Scope,
@@ -211,33 +211,25 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// Whether every engine takes the pattern of a LIKE. An escape character at its end fails, and so does a long one on SQLite.
+    /// Whether an engine takes the pattern of a LIKE, whatever it is compared with. An escape character at its end fails, and so does a
+    /// long one on SQLite. PostgreSQL and MySQL go one call deeper for each `%`, until there is no room.
     pub(in crate::resolve) fn is_plain_pattern(&self, pattern: &Expr) -> bool {
-        match pattern {
-            Expr::Value(value) => match &value.value {
-                Value::SingleQuotedString(text) => {
-                    let is_short = self.catalog.dialect() != Dialect::Sqlite
-                        || text.len() <= SQLITE_PATTERN_BYTES;
-                    is_short && !text.contains('\\')
-                }
-                _ => false,
-            },
-            // What stands at the end is given.
-            Expr::BinaryOp {
-                left: _,
-                op: BinaryOperator::StringConcat,
-                right,
-            } => {
-                let is_end = |text: &Expr| matches!(text, Expr::Value(value) if matches!(&value.value, Value::SingleQuotedString(end) if !end.is_empty()));
-                self.catalog.dialect() == Dialect::Postgres
-                    && is_end(right)
-                    && self.is_plain_pattern(right)
-                    && is_joined_text(pattern)
+        let Expr::Value(value) = pattern else {
+            return false;
+        };
+        match &value.value {
+            Value::SingleQuotedString(text) => {
+                let is_short =
+                    self.catalog.dialect() != Dialect::Sqlite || text.len() <= SQLITE_PATTERN_BYTES;
+                is_short && !text.contains('\\') && text.matches('%').count() <= MAX_WILDCARDS
             }
             _ => false,
         }
     }
 }
+
+/// The most `%` of a pattern: MariaDB has room for more than a thousand.
+const MAX_WILDCARDS: usize = 20;
 
 /// A side of a comparison.
 #[derive(Debug, Clone, Copy)]

@@ -12,9 +12,8 @@ use crate::resolve::{
     Resolver,
     expr::{
         constant_form::{
-            MOST_UNITS, is_count, is_interval, is_joined_text, is_json_path, is_literal, is_number,
-            is_number_type, is_of_moments, is_plain_regex, is_short_interval, is_to_text, is_unit,
-            plain_argument,
+            MOST_UNITS, is_count, is_interval, is_json_path, is_literal, is_number, is_number_type,
+            is_of_moments, is_plain_regex, is_short_interval, is_to_text, is_unit, plain_argument,
         },
         operand_class::OperandClass,
         operand_reading::type_operand,
@@ -190,11 +189,6 @@ impl<'a> Resolver<'a> {
                 self.overlaps(left, right, scope)
             }
             BinaryOperator::AtAt => self.searches(left, right, scope),
-            BinaryOperator::StringConcat => {
-                self.catalog.dialect() == Dialect::Postgres
-                    && self.is_engines_own("||")
-                    && [left, right].into_iter().all(is_joined_text)
-            }
             BinaryOperator::PGRegexMatch
             | BinaryOperator::PGRegexIMatch
             | BinaryOperator::PGRegexNotMatch
@@ -339,7 +333,8 @@ impl<'a> Resolver<'a> {
                 data_type: DataType::Array(ArrayElemTypeDef::SquareBracket(element, None)),
                 format: None,
             } => {
-                let element = Side::Constant(type_operand(element));
+                // What is looked for may become of the element's type.
+                let element = Side::Given(type_operand(element));
                 self.sides_compare(&[self.read_side(left, scope), element])
             }
             // It becomes an array of what it is compared with.
