@@ -103,7 +103,7 @@ pub(crate) fn resolve(
     if resolver.shortens_values() {
         // Nothing but filters may look at what is stored.
         resolver.needs_fence = true;
-        (resolver.references.iter_mut()).for_each(|reference| reference.narrowed_by.clear());
+        (resolver.references.iter_mut()).for_each(|reference| reference.narrowed_by = None);
     }
     Ok(ResolvedStatement {
         references: resolver.references,

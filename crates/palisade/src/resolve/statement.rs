@@ -91,9 +91,9 @@ pub(crate) struct Reference {
     pub(crate) body: Option<Arc<ViewBody>>,
     /// The columns, by position, whose values guarded aggregates of the statement see, and nothing else does.
     pub(crate) opened: Vec<u16>,
-    /// Terms of the WHERE clause around it, with the bare names of its columns: rows of which one is not true are not in the result.
-    /// They are of its unmasked columns and constants alone, and fail for no value.
-    pub(crate) narrowed_by: Vec<Expr>,
+    /// A term of the WHERE clause around it that says which keys its rows have, by the bare name of the key: rows of which it is not
+    /// true are not in the result.
+    pub(crate) narrowed_by: Option<Expr>,
 }
 
 impl Reference {

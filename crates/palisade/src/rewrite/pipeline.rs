@@ -631,7 +631,7 @@ fn source_of(
 ) -> Result<PrintedSource, Rejection> {
     let mut with_parameters = None;
     let stands = (place.keyed, place.is_alone);
-    let is_narrowed = place.is_narrowed && !reference.narrowed_by.is_empty();
+    let is_narrowed = place.is_narrowed && reference.narrowed_by.is_some();
     let mut print = || {
         let mut functions = BTreeSet::new();
         let tree = relation_source::source_query(reference, place, is_fenced, &mut functions)?;

@@ -273,7 +273,7 @@ impl<'a> Resolver<'a> {
             decision,
             body: None,
             opened: Vec::new(),
-            narrowed_by: Vec::new(),
+            narrowed_by: None,
         });
         let columns = self.target_source(relation, None)?.columns;
         let source = self.alias_source(

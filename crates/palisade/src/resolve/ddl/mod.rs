@@ -647,7 +647,7 @@ impl<'a> Resolver<'a> {
             decision,
             body: None,
             opened: Vec::new(),
-            narrowed_by: Vec::new(),
+            narrowed_by: None,
         });
         Ok(())
     }

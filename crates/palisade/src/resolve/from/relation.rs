@@ -342,7 +342,7 @@ impl<'a> Resolver<'a> {
             decision: decision.clone(),
             body,
             opened: Vec::new(),
-            narrowed_by: Vec::new(),
+            narrowed_by: None,
         });
         let columns = Columns::Relation {
             relation,

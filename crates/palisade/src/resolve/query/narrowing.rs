@@ -1,23 +1,20 @@
-//! Terms of a WHERE clause that are of one table alone, and may stand in its source subquery as well.
+//! Terms of a WHERE clause that say which keys a table's rows have, and may stand in its source subquery as well.
 //!
 //! Behind a fence no index serves the terms outside of it. A row of which such a term is not true is not in the query's result, so
 //! the source subquery need not give it. The term stands in its old place too.
-
-use std::ops::ControlFlow;
+//!
+//! Terms of keys alone: how many rows have a key, the planner knows without a look at values. Of other columns it has statistics, by
+//! which a plan, and whether it fails, would tell values that the filter hides. MySQL and MariaDB look for the row of a key while they plan.
 
 use sqlparser::ast::{
-    BinaryOperator, Expr, Join, JoinOperator, TableFactor, TableWithJoins, Value,
+    BinaryOperator, Expr, Join, JoinOperator, TableFactor, TableWithJoins, UnaryOperator, Value,
 };
 
 use crate::resolve::{Resolver, from::reference_index, scope::Scope};
-use crate::{
-    dialect::Dialect,
-    policy::obligation::RowFilter,
-    syntax::{each_expr, each_expr_mut},
-};
+use crate::{dialect::Dialect, policy::obligation::RowFilter};
 
-/// The most expressions that are copied for one table: a long list is worth no index.
-const MOST_COPIED: usize = 256;
+/// The most keys in one term: a long list is worth no index.
+const MOST_KEYS: usize = 256;
 
 /// A table of a FROM clause. Its rows are in the result only where the WHERE clause is true of them.
 struct NarrowedTable {
@@ -27,25 +24,15 @@ struct NarrowedTable {
     reference: usize,
 }
 
-/// A term that can be copied.
-struct CopiedTerm {
-    /// The position of the source that it is of.
-    source: usize,
-    /// How many expressions it is made of.
-    size: usize,
-    /// The term, with the bare names of the table's columns.
-    expr: Expr,
-}
-
 impl<'a> Resolver<'a> {
-    /// Notes for the tables of a query which terms of its WHERE clause are of each alone.
+    /// Notes for the tables of a query which terms of its WHERE clause say what keys their rows have.
     pub(in crate::resolve) fn note_narrowing(
         &mut self,
         selection: &Expr,
         from: &[TableWithJoins],
         scope: &Scope<'a, '_>,
     ) {
-        if !self.is_statement() || self.has_own_truths() {
+        if !self.is_statement() || self.catalog.dialect() == Dialect::Mysql {
             return;
         }
         let mut tables = list_narrowed_tables(from);
@@ -58,12 +45,10 @@ impl<'a> Resolver<'a> {
                 RowFilter::Everything | RowFilter::Nothing => false,
             })
         });
-        if tables.is_empty() {
-            return;
-        }
-        let mut room = MOST_COPIED;
         let mut terms = vec![selection];
-        while let Some(term) = terms.pop() {
+        while let Some(term) = terms.pop()
+            && !tables.is_empty()
+        {
             match term {
                 Expr::Nested(inner) => terms.push(inner),
                 Expr::BinaryOp {
@@ -72,78 +57,52 @@ impl<'a> Resolver<'a> {
                     right,
                 } => terms.extend([&**right, &**left]),
                 term => {
-                    let Some(copied) = self.copy_term(term, scope, room) else {
+                    let Some((source, copied)) = self.copy_key_term(term, scope) else {
                         continue;
                     };
-                    let table = tables.iter().find(|table| table.source == copied.source);
-                    if let Some(table) = table
-                        && let Some(reference) = self.references.get_mut(table.reference)
+                    let found = tables.iter().position(|table| table.source == source);
+                    if let Some(found) = found
+                        && let Some(reference) =
+                            self.references.get_mut(tables.swap_remove(found).reference)
                     {
-                        room -= copied.size;
-                        reference.narrowed_by.push(copied.expr);
+                        reference.narrowed_by = Some(copied);
                     }
                 }
             }
         }
     }
 
-    /// A term of at most `most` expressions that is of unmasked columns of one source and constants, and fails for no value.
-    fn copy_term(&self, term: &Expr, scope: &Scope<'a, '_>, most: usize) -> Option<CopiedTerm> {
-        let mut source = None;
-        let mut size = 0;
-        let is_copied = each_expr(term, &mut |part| {
-            size += 1;
-            let is_name = matches!(part, Expr::Identifier(_) | Expr::CompoundIdentifier(_));
-            let found = self.find_own_column(part, scope);
-            let is_of_it =
-                !is_name || (found.is_some() && source.is_none_or(|known| Some(known) == found));
-            source = source.or(found);
-            let is_possible =
-                size <= most && is_of_it && self.is_copyable(part) && self.never_fails(part, scope);
-            match is_possible {
-                true => ControlFlow::Continue(()),
-                false => ControlFlow::Break(()),
-            }
-        })
-        .is_continue();
-        let source = source.filter(|_| is_copied)?;
-        let mut expr = term.clone();
-        let _ = each_expr_mut(&mut expr, &mut |part| {
-            if let Expr::Identifier(_) | Expr::CompoundIdentifier(_) = part
-                && let Some(column) = self.plain_column(part, scope)
-            {
-                *part = Expr::Identifier(self.encode(&column.name));
-            }
-            ControlFlow::Continue(())
-        });
-        Some(CopiedTerm { source, size, expr })
+    /// `key = constant` or `key IN (constants)`, with the bare name of the column, and the position of the source that it is of.
+    fn copy_key_term(&self, term: &Expr, scope: &Scope<'a, '_>) -> Option<(usize, Expr)> {
+        let mut copied = term.clone();
+        let (name, constants) = match &mut copied {
+            Expr::BinaryOp {
+                left,
+                op: BinaryOperator::Eq,
+                right,
+            } => match is_constant(right) {
+                true => (&mut **left, std::slice::from_ref(&**right)),
+                false => (&mut **right, std::slice::from_ref(&**left)),
+            },
+            Expr::InList {
+                expr,
+                list,
+                negated: false,
+            } => (&mut **expr, list.as_slice()),
+            _ => return None,
+        };
+        let source = self.find_source_of_key(name, scope)?;
+        let column = self.plain_column(name, scope)?;
+        let is_copied = constants.len() <= MOST_KEYS
+            && constants.iter().all(is_constant)
+            && self.never_fails(term, scope);
+        *name = Expr::Identifier(self.encode(&column.name));
+        is_copied.then_some((source, copied))
     }
 
-    /// Whether an expression means the same in the source subquery, if what it is made of does. MySQL's parameters are told by their
-    /// places in the text.
-    fn is_copyable(&self, expr: &Expr) -> bool {
-        let is_query = matches!(
-            expr,
-            Expr::Subquery(_)
-                | Expr::InSubquery {
-                    expr: _,
-                    subquery: _,
-                    negated: _,
-                }
-                | Expr::Exists {
-                    subquery: _,
-                    negated: _,
-                }
-        );
-        let is_parameter =
-            matches!(expr, Expr::Value(value) if matches!(value.value, Value::Placeholder(_)));
-        !(is_query || is_parameter && self.catalog.dialect() == Dialect::Mysql)
-    }
-
-    /// The position of the source of this query of which `name` is an unmasked column.
-    fn find_own_column(&self, name: &Expr, scope: &Scope<'a, '_>) -> Option<usize> {
-        self.plain_column(name, scope)?;
-        match name {
+    /// The position of the source of this query whose primary key `name` is, all of it and unmasked.
+    fn find_source_of_key(&self, name: &Expr, scope: &Scope<'a, '_>) -> Option<usize> {
+        let source = match name {
             Expr::Identifier(name) => scope.source_of(None, &self.key(name)),
             Expr::CompoundIdentifier(parts) => match parts.as_slice() {
                 [qualifier, name] => {
@@ -152,7 +111,30 @@ impl<'a> Resolver<'a> {
                 _ => None,
             },
             _ => None,
+        }?;
+        let relation = scope.sources.get(source)?.columns.relation()?;
+        let column = self.plain_column(name, scope)?;
+        let is_key = match relation.primary_key.as_slice() {
+            [key] => relation
+                .column(*key)
+                .is_some_and(|key| key.uid == column.uid),
+            [] | [_, _, ..] => false,
+        };
+        is_key.then_some(source)
+    }
+}
+
+/// Whether `expr` is a constant of the statement.
+fn is_constant(expr: &Expr) -> bool {
+    match expr {
+        Expr::UnaryOp {
+            op: UnaryOperator::Minus,
+            expr,
+        } => {
+            matches!(&**expr, Expr::Value(value) if matches!(value.value, Value::Number(_, _)))
         }
+        Expr::Value(_) => true,
+        _ => false,
     }
 }
 

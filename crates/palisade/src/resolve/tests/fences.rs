@@ -61,9 +61,9 @@ fn check_narrowing(firewall: &Firewall, cases: &[(&str, &str)]) {
     }
 }
 
-/// Behind a fence an index serves the terms alone that stand there.
+/// Behind a fence an index serves the terms alone that stand there: those of keys.
 #[test]
-fn terms_of_one_table_narrow_its_source_subquery() {
+fn terms_of_a_key_narrow_its_source_subquery() {
     let tables = SALES.replace("JSON_TYPE", "jsonb");
     let firewall = firewall(postgres(&tables, "main").unwrap(), SHOP_3_IS_HIDDEN);
     check_narrowing(
@@ -74,31 +74,39 @@ fn terms_of_one_table_narrow_its_source_subquery() {
                 " AND (\"id\" = 5)",
             ),
             (
-                "SELECT 1 FROM sales s WHERE (id = 5 OR area LIKE 'a%') AND (FAILS AND sold_at > now() - interval '7 days')",
-                " AND (\"id\" = 5 OR \"area\" LIKE 'a%') AND (\"sold_at\" > pg_catalog.now() - INTERVAL '7 days')",
+                "SELECT 1 FROM sales s WHERE area LIKE 'a%' AND (FAILS AND id IN (1, 2, -3))",
+                " AND (\"id\" IN (1, 2, -3))",
             ),
+            (
+                "SELECT 1 FROM sales s WHERE 5 = id AND id = 7 AND FAILS",
+                " AND (5 = \"id\")",
+            ),
+            // By other columns the planner looks at statistics of what is hidden.
+            ("SELECT 1 FROM sales s WHERE area = 'a' AND FAILS", ""),
+            ("SELECT 1 FROM sales s WHERE id > 5 AND FAILS", ""),
             ("SELECT 1 FROM sales s WHERE FAILS OR id = 5", ""),
             ("SELECT 1 FROM sales s WHERE NOT (FAILS AND id = 5)", ""),
+            ("SELECT 1 FROM sales s WHERE id NOT IN (5) AND FAILS", ""),
             (
-                "SELECT 1 FROM sales s WHERE FAILS AND id IN (SELECT 5) AND 1 = 1",
+                "SELECT 1 FROM sales s WHERE FAILS AND id IN (SELECT 5) AND id = shop AND id + 1 = 2",
                 "",
             ),
             (
-                "SELECT s.id FROM sales s LEFT JOIN shops t ON t.id = s.shop WHERE s.area = 'a' AND t.id = 3 AND 1 / shop > 1",
-                " AND (\"area\" = 'a')",
+                "SELECT s.id FROM sales s LEFT JOIN shops t ON t.id = s.shop WHERE s.id = 4 AND t.id = 3 AND 1 / shop > 1",
+                " AND (\"id\" = 4)",
             ),
             // Which rows are there shows in those that an outer join fills, too.
             (
-                "SELECT s.id FROM shops t LEFT JOIN sales s ON t.id = s.shop WHERE s.area IS NULL AND 1 / shop > 1",
+                "SELECT s.id FROM shops t LEFT JOIN sales s ON t.id = s.shop WHERE s.id = 4 AND 1 / shop > 1",
                 "",
             ),
             (
-                "SELECT s.id FROM sales s RIGHT JOIN shops t ON t.id = s.shop WHERE s.area IS NULL AND 1 / shop > 1",
+                "SELECT s.id FROM sales s RIGHT JOIN shops t ON t.id = s.shop WHERE s.id = 4 AND 1 / shop > 1",
                 "",
             ),
             (
-                "SELECT s.id FROM shops t JOIN sales s ON t.id = s.shop AND s.area = 'b' WHERE s.area = 'a' AND 1 / shop > 1",
-                " AND (\"area\" = 'a')",
+                "SELECT s.id FROM shops t JOIN sales s ON t.id = s.shop AND s.id = 5 WHERE s.id = 4 AND 1 / shop > 1",
+                " AND (\"id\" = 4)",
             ),
             // What was merged may be of either side.
             (
@@ -107,7 +115,7 @@ fn terms_of_one_table_narrow_its_source_subquery() {
             ),
             // One source subquery stands for both.
             (
-                "SELECT 1 FROM sales s JOIN sales t ON t.id = s.shop WHERE s.area = 'a' AND 1 / s.shop > 1",
+                "SELECT 1 FROM sales s JOIN sales t ON t.id = s.shop WHERE s.id = 4 AND 1 / s.shop > 1",
                 "",
             ),
             // The rows were chosen before.
@@ -125,21 +133,34 @@ fn terms_of_one_table_narrow_its_source_subquery() {
             ),
         ],
     );
-    // What is never read of a hidden row alone.
     let many = vec!["5"; 300].join(", ");
-    let long = format!("SELECT 1 FROM sales s WHERE FAILS AND id IN ({many}) AND area = 'a'");
-    check_narrowing(&firewall, &[(&long, " AND (\"area\" = 'a')")]);
+    let long = format!("SELECT 1 FROM sales s WHERE FAILS AND id IN ({many})");
+    check_narrowing(&firewall, &[(&long, "")]);
     let sql = "SELECT 1 FROM sales WHERE id = $1 AND 1 / shop > $2";
     let params = Params::Positional(vec![Value::Integer(7), Value::Integer(1)]);
     let (decision, _) = firewall.explain(sql, &params, &session()).unwrap();
     let Decision::Allow(statement) = decision else {
         panic!("{decision:?}");
     };
-    assert!(
-        statement.text().contains("AND (\"id\" = $1) OFFSET 0"),
-        "{}",
-        statement.text()
-    );
+    let text = statement.text();
+    assert!(text.contains("AND (\"id\" = $1) OFFSET 0"), "{text}");
+}
+
+/// SQLite looks at short values alone for some functions, also those of masks, and fails on others.
+#[test]
+fn nothing_is_narrowed_where_long_values_fail() {
+    let mask = r#"@mask("last(2)") forbid(principal, action == Action::"read_plain", resource == Column::"SCHEMA.sales.area");"#;
+    for (policies, part, expected) in [
+        ("", "abs(shop)", true),
+        ("", "instr(area, 'x')", false),
+        (mask, "abs(shop)", false),
+    ] {
+        let firewall = firewall(sqlite(), &format!("{SHOP_3_IS_HIDDEN}{policies}"));
+        let sql = format!("SELECT 1 FROM sales WHERE id = 5 AND {part} > 1");
+        let found = outcome(&firewall, &sql);
+        let is_narrowed = found.contains("AND (\"id\" = 5) LIMIT -1 OFFSET 0");
+        assert_eq!(is_narrowed, expected, "{found}");
+    }
 }
 
 /// What an agent writes every day fails on no row, and the engine may look at it before the filter.

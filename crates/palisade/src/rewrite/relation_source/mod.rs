@@ -46,7 +46,7 @@ pub(in crate::rewrite) struct Place<'c> {
     pub(in crate::rewrite) in_view: bool,
     /// Whether the statement reads nothing else.
     pub(in crate::rewrite) is_alone: bool,
-    /// Whether the terms by which the statement narrows it stand behind its fence.
+    /// Whether the term by which the statement narrows it stands behind its fence.
     pub(in crate::rewrite) is_narrowed: bool,
 }
 
@@ -176,12 +176,15 @@ pub(in crate::rewrite) fn source_query(
             )?)
         }
     };
-    let narrowing = (reference.narrowed_by.iter()).filter(|_| is_narrowed && fenced);
-    let selection = selection.map(|filter| {
-        narrowing.fold(filter, |all, term| {
-            ast::binary(all, BinaryOperator::And, ast::parens(term.clone()))
-        })
-    });
+    let narrowing = (reference.narrowed_by.as_ref()).filter(|_| is_narrowed && fenced);
+    let selection = match (selection, narrowing) {
+        (Some(filter), Some(term)) => Some(ast::binary(
+            filter,
+            BinaryOperator::And,
+            ast::parens(term.clone()),
+        )),
+        (selection, _) => selection,
+    };
     let mut query = match (body, &reference.decision.past) {
         (None, None) => ast::select(
             projection,
