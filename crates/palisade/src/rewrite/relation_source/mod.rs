@@ -178,11 +178,10 @@ pub(in crate::rewrite) fn source_query(
     };
     let narrowing = (reference.narrowed_by.as_ref()).filter(|_| is_narrowed && fenced);
     let selection = match (selection, narrowing) {
-        (Some(filter), Some(term)) => Some(ast::binary(
-            filter,
-            BinaryOperator::And,
-            ast::parens(term.clone()),
-        )),
+        (Some(filter), Some(term)) => {
+            let both = vec![filter, term.clone()];
+            Some(ast::join_by(both, &BinaryOperator::And, true))
+        }
         (selection, _) => selection,
     };
     let mut query = match (body, &reference.decision.past) {
