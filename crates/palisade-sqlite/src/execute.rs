@@ -39,7 +39,7 @@ use palisade::{
     guard::{
         BackendError, BackendErrorKind, Cancel, Check, Checks, OpenTicket, ReadyText, RowSink,
     },
-    limits::Limits,
+    limits::{Limits, SQLITE_PATTERN_BYTES, SQLITE_QUADRATIC},
     rewrite::{ANY_COLUMN, Effect},
     token::SQLITE_FUNCTION,
     value::Value,
@@ -73,24 +73,7 @@ const MAX_ROW_BYTES: usize = 64 * 1024 * 1024;
 /// Bytes of a statement's text. The firewall limits the caller's text; what it prints is longer.
 const MAX_SQL_BYTES: i32 = 16 * 1024 * 1024;
 
-/// Bytes of a LIKE or GLOB pattern. Matching costs text times pattern, and the deadline is not looked
-/// at inside an instruction: 0.1 s for a megabyte of text.
-const MAX_PATTERN_BYTES: i32 = 100;
-
-/// Functions that cost the product of their arguments' lengths: `instr` of a megabyte takes 5 s that
-/// nothing can interrupt, `trim` with many characters to trim takes minutes.
-const QUADRATIC: &[&str] = &[
-    "instr",
-    "json_patch",
-    "jsonb_patch",
-    "ltrim",
-    "replace",
-    "rtrim",
-    "trim",
-    "unhex",
-];
-
-/// The most that one value may hold, in bytes, while a function of [`QUADRATIC`] is used: less than
+/// The most that one value may hold, in bytes, while a function of [`SQLITE_QUADRATIC`] is used: less than
 /// a second a call.
 const QUADRATIC_VALUE_BYTES: usize = 64 * 1024;
 
@@ -425,7 +408,7 @@ pub(crate) fn limit(
     own: &HashSet<String>,
 ) -> rusqlite::Result<()> {
     let calls = |name: &&str| task.functions.contains(*name) || own.contains(*name);
-    let value_bytes = if QUADRATIC.iter().any(calls) {
+    let value_bytes = if SQLITE_QUADRATIC.iter().any(calls) {
         QUADRATIC_VALUE_BYTES
     } else {
         task.limits.max_cell_bytes.max(MIN_VALUE_BYTES)
@@ -433,7 +416,7 @@ pub(crate) fn limit(
     let values = [
         i32::try_from(value_bytes).unwrap_or(i32::MAX),
         MAX_SQL_BYTES,
-        MAX_PATTERN_BYTES,
+        i32::from(SQLITE_PATTERN_BYTES),
         1000,
         500,
         MAX_INSTRUCTIONS,

@@ -4,6 +4,23 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+/// SQLite's functions that cost the product of their arguments' lengths: `instr` of a megabyte takes 5 s that nothing can interrupt, `trim`
+/// with many characters to trim takes minutes. While one is used, its adapter takes short values alone, and fails on others.
+pub const SQLITE_QUADRATIC: &[&str] = &[
+    "instr",
+    "json_patch",
+    "jsonb_patch",
+    "ltrim",
+    "replace",
+    "rtrim",
+    "trim",
+    "unhex",
+];
+
+/// The longest pattern of LIKE and GLOB that SQLite's adapter takes, in bytes. Matching costs text times pattern, and the deadline is not
+/// looked at inside an instruction: 0.1 s for a megabyte of text.
+pub const SQLITE_PATTERN_BYTES: u8 = 100;
+
 /// What one statement may cost, before and after it runs.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]

@@ -10,19 +10,7 @@ use crate::resolve::{
     },
     scope::Scope,
 };
-use crate::{catalog::TypeClass, dialect::Dialect};
-
-/// Functions for which SQLite's adapter takes short values alone.
-const SHORTENING: [&str; 8] = [
-    "instr",
-    "json_patch",
-    "jsonb_patch",
-    "ltrim",
-    "replace",
-    "rtrim",
-    "trim",
-    "unhex",
-];
+use crate::{catalog::TypeClass, dialect::Dialect, limits::SQLITE_QUADRATIC};
 
 /// The longest format of SQLite's `strftime`, in bytes.
 const MAX_FORMAT_BYTES: usize = 20;
@@ -60,7 +48,7 @@ impl<'a> Resolver<'a> {
     /// Whether SQLite looks at short values alone in this statement, and fails on longer ones: those with which a function takes long.
     pub(in crate::resolve) fn shortens_values(&self) -> bool {
         self.catalog.dialect() == Dialect::Sqlite
-            && (self.access.functions.iter()).any(|uid| SHORTENING.contains(&uid.as_str()))
+            && (self.access.functions.iter()).any(|uid| SQLITE_QUADRATIC.contains(&uid.as_str()))
     }
 
     fn is_stored(&self, expr: &Expr, scope: &Scope<'a, '_>) -> bool {

@@ -15,6 +15,7 @@ use crate::resolve::{
 use crate::{
     catalog::{ClassSet, TypeClass},
     dialect::Dialect,
+    limits::SQLITE_PATTERN_BYTES,
     syntax::each_expr,
 };
 
@@ -219,8 +220,8 @@ impl<'a> Resolver<'a> {
         };
         match &value.value {
             Value::SingleQuotedString(text) => {
-                let is_short =
-                    self.catalog.dialect() != Dialect::Sqlite || text.len() <= SQLITE_PATTERN_BYTES;
+                let is_short = self.catalog.dialect() != Dialect::Sqlite
+                    || text.len() <= usize::from(SQLITE_PATTERN_BYTES);
                 is_short && !text.contains('\\') && text.matches('%').count() <= MAX_WILDCARDS
             }
             _ => false,
@@ -344,6 +345,3 @@ impl Side<'_> {
         }
     }
 }
-
-/// The longest pattern of a LIKE that SQLite takes, in bytes: what the adapter sets it to.
-const SQLITE_PATTERN_BYTES: usize = 100;

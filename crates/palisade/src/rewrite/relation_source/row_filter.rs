@@ -364,19 +364,7 @@ impl<'f> Filter<'f> {
         let dialect = self.dialect;
         let table = self.catalog.relation(referred.table).ok_or_else(no_form)?;
         let key = table.column(referred.key).ok_or_else(no_form)?;
-        let (value, is_nullable) = match operand {
-            Operand::Column(index) => {
-                let column = self.column(*index)?;
-                let value = ast::column(dialect, &column.name);
-                // Rows that a query gives are compared otherwise than the table's own.
-                let value = match column.collation == key.collation {
-                    true => value,
-                    false => ast::parens(ast::collate(value, &column.collation, dialect)),
-                };
-                (value, column.nullable)
-            }
-            Operand::Literal(literal) => (predicate_sql::key_value(literal, dialect)?, false),
-        };
+        let (value, is_nullable) = self.referring_value(operand, key)?;
         let alias = alias_of(referred, dialect);
         let mut conditions = Vec::new();
         if self.lookup == KeyLookup::Set && key.nullable {
@@ -440,6 +428,24 @@ impl<'f> Filter<'f> {
         })
     }
 
+    /// The value that refers to a `key`, and whether it may be NULL.
+    fn referring_value(&self, operand: &Operand, key: &Column) -> Result<(Expr, bool), Rejection> {
+        let dialect = self.dialect;
+        Ok(match operand {
+            Operand::Column(index) => {
+                let column = self.column(*index)?;
+                let value = ast::column(dialect, &column.name);
+                // Rows that a query gives are compared otherwise than the table's own.
+                let value = match column.collation == key.collation {
+                    true => value,
+                    false => ast::parens(ast::collate(value, &column.collation, dialect)),
+                };
+                (value, column.nullable)
+            }
+            Operand::Literal(literal) => (predicate_sql::key_value(literal, dialect)?, false),
+        })
+    }
+
     /// That the operand is a key of a recorded state that is not seen.
     fn was_hidden(
         &mut self,
@@ -455,17 +461,7 @@ impl<'f> Filter<'f> {
         };
         let table = catalog.relation(referred.table).ok_or_else(no_form)?;
         let key = table.column(referred.key).ok_or_else(no_form)?;
-        let value = match operand {
-            Operand::Column(index) => {
-                let column = self.column(*index)?;
-                let value = ast::column(dialect, &column.name);
-                match column.collation == key.collation {
-                    true => value,
-                    false => ast::parens(ast::collate(value, &column.collation, dialect)),
-                }
-            }
-            Operand::Literal(literal) => predicate_sql::key_value(literal, dialect)?,
-        };
+        let (value, _) = self.referring_value(operand, key)?;
         let companion = companion_of_referred(self.relation, table, catalog)?;
         let lookup = (self.lookup, self.time);
         let mut is_seen = expression_at(lookup, predicate, table, catalog, self.functions)?;
