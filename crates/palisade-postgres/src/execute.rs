@@ -61,6 +61,20 @@ pub(crate) struct Coming {
     cleaned: Option<SimpleQueryStream>,
 }
 
+impl Coming {
+    /// Why the server stopped giving rows, if it did.
+    async fn failure(self) -> Option<tokio_postgres::Error> {
+        let Self { rows, cleaned: _ } = self;
+        let mut rows = pin!(rows);
+        while let Some(message) = poll_fn(|cx| rows.as_mut().poll_next(cx)).await {
+            if let Err(error) = message {
+                return Some(error);
+            }
+        }
+        None
+    }
+}
+
 /// What a session keeps prepared: planning it takes longer than running it.
 #[derive(Clone)]
 pub(crate) struct Kept {
@@ -112,8 +126,8 @@ async fn try_open(
         Work::Read if task.params.is_empty() && !task.checks.want_estimate() => kept,
         Work::Read | Work::Explain | Work::Change(_) | Work::Define => None,
     };
-    // The server takes them in this order.
-    let ((), (), (), kept, statement, coming) = tokio::try_join!(
+    // The server takes them in this order, and all are waited for: what follows a failure fails of it.
+    let (begun, pinned, handed, kept, statement, coming) = tokio::join!(
         biased;
         async { client.batch_execute(&begin).await.map_err(|e| fault::engine(&e)) },
         pin(client, kept, ground.features, own),
@@ -129,10 +143,7 @@ async fn try_open(
                 None => Kept::prepare(client, ground.features).await,
             }
         },
-        async {
-            let text = task.checks.plan_text().to_prepare();
-            client.prepare(text).await.map_err(|e| fault::prepare(&e))
-        },
+        client.prepare(task.checks.plan_text().to_prepare()),
         async {
             match early {
                 Some(kept) => {
@@ -144,10 +155,27 @@ async fn try_open(
                 None => Ok(None),
             }
         },
-    )?;
+    );
+    begun?;
+    pinned?;
+    handed?;
+    let kept = kept?;
     // Another cannot have come first: a session has one statement at a time.
     let _ = session.kept.set(kept.clone());
-    let coming = match coming {
+    let statement = match statement {
+        Ok(statement) => statement,
+        // The driver asks for types that it does not know once the statement is prepared, behind what runs at once.
+        Err(error) if fault::is_of_aborted(&error) => {
+            return match coming? {
+                Some((Passage::Stale, _)) => Ok(None),
+                Some((Passage::Open, coming)) => Err(coming.failure().await.unwrap_or(error)),
+                None => Err(error),
+            }
+            .map_err(|e| fault::engine(&e));
+        }
+        Err(error) => return Err(fault::prepare(&error)),
+    };
+    let coming = match coming? {
         Some((Passage::Open, coming)) => Some(coming),
         Some((Passage::Stale, _)) => return Ok(None),
         None => None,
@@ -189,10 +217,11 @@ impl Kept {
     /// Prepares it, under the settings of statements.
     async fn prepare(client: &Client, features: Features) -> Result<Self, BackendError> {
         let pins = settings::pins(features);
-        let (look, pins) = tokio::try_join!(biased; Look::prepare(client), async {
-            client.prepare(&pins).await.map_err(|e| fault::engine(&e))
-        })?;
-        Ok(Self { look, pins })
+        let (look, pins) = tokio::join!(biased; Look::prepare(client), client.prepare(&pins));
+        Ok(Self {
+            look: look?,
+            pins: pins.map_err(|e| fault::engine(&e))?,
+        })
     }
 }
 
@@ -226,14 +255,13 @@ async fn declare(
     bound: &[(&(dyn ToSql + Sync), Type)],
 ) -> Result<(), BackendError> {
     let sql = declaring(text);
-    tokio::try_join!(
+    let (declared, verified) = tokio::join!(
         biased;
-        async {
-            client.execute_typed(&sql, bound).await.map_err(|e| fault::cursor(&e))
-        },
+        client.execute_typed(&sql, bound),
         schema.verify(client, look, task.relations, task.functions),
-    )?;
-    Ok(())
+    );
+    declared.map_err(|e| fault::cursor(&e))?;
+    verified
 }
 
 fn declaring(text: ReadyText<'_>) -> String {
@@ -251,14 +279,15 @@ async fn begin_run(
 ) -> Result<(Passage, Coming), BackendError> {
     let sql = declaring(text);
     let first = Wanted::first(most_rows(task));
-    let (_, passage, (rows, cleaned)) = tokio::try_join!(
+    let (declared, passage, asked) = tokio::join!(
         biased;
-        async {
-            client.execute_typed(&sql, &[]).await.map_err(|e| fault::cursor(&e))
-        },
+        client.execute_typed(&sql, &[]),
         schema.pass((client, look), trust, task.relations, task.functions),
         first.ask(client, Some(cleaning)),
-    )?;
+    );
+    declared.map_err(|e| fault::cursor(&e))?;
+    let passage = passage?;
+    let (rows, cleaned) = asked?;
     Ok((passage, Coming { rows, cleaned }))
 }
 

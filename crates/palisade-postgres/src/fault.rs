@@ -194,6 +194,13 @@ pub(crate) fn prepare(error: &tokio_postgres::Error) -> BackendError {
     }
 }
 
+/// Whether a text was not looked at since another one of its transaction has failed (`in_failed_sql_transaction`).
+pub(crate) fn is_of_aborted(error: &tokio_postgres::Error) -> bool {
+    error
+        .as_db_error()
+        .is_some_and(|db| db.code().code() == "25P02")
+}
+
 /// What the server found wrong.
 fn fault(db: &DbError, is_of_preparation: bool) -> EngineFault {
     let position = match db.position() {

@@ -185,17 +185,17 @@ impl Look {
         let sought = [oids.clone(), texts.clone()];
         let given = [texts.clone(), oids, texts.clone(), texts.clone(), texts];
         let compared = [sought.as_slice(), &given].concat();
-        let (marks, gate, state_gate) = tokio::try_join!(
+        let (marks, gate, state_gate) = tokio::join!(
             biased;
             client.prepare_typed(&all, &sought),
             client.prepare_typed(&gate, &compared),
             client.prepare_typed(&state_gate, &[Type::TEXT]),
-        )
-        .map_err(|e| fault::engine(&e))?;
+        );
+        let ready = |statement: Result<Statement, _>| statement.map_err(|e| fault::engine(&e));
         Ok(Self {
-            marks,
-            gate,
-            state_gate,
+            marks: ready(marks)?,
+            gate: ready(gate)?,
+            state_gate: ready(state_gate)?,
         })
     }
 }

@@ -123,6 +123,40 @@ async fn what_changed_does_not_run() {
     assert!(began.elapsed() > Duration::from_secs(2), "{began:?}");
 }
 
+/// The driver asks the server for a type of the database's own when a statement is prepared, while the statement runs.
+#[tokio::test]
+async fn a_type_is_looked_up_beside_a_look_that_is_out_of_date() {
+    let server = super::start();
+    server.create_database("shop").unwrap();
+    let script = format!(
+        "{}CREATE TYPE app.state AS ENUM ('new', 'done'); CREATE TYPE app.kind AS ENUM ('a'); \
+         ALTER TABLE app.users ADD state app.state DEFAULT 'new', ADD kind app.kind DEFAULT 'a'",
+        super::SHOP
+    );
+    server.load("shop", &script).unwrap().clean().unwrap();
+    let config = PostgresConfig::from_url(&server.url("shop")).unwrap();
+    let config = config.accept_superuser().connections(1, 1);
+    let backend = PostgresBackend::connect(config).await.unwrap();
+    let shop = Shop {
+        backend,
+        ..Shop::new("typed").await
+    };
+    for _ in 0..3 {
+        shop.query("SELECT id FROM app.users").run().await.unwrap();
+    }
+    server
+        .query("shop", "INSERT INTO hr.users VALUES (2, '')")
+        .unwrap();
+    let state = shop.query("SELECT coalesce(state) FROM app.users WHERE id = 1");
+    assert_eq!(state.cell().await, Value::text("new"));
+    // What fails while it runs is told, and not that the type could not be looked up behind it.
+    for _ in 0..3 {
+        shop.query("SELECT id FROM app.users").run().await.unwrap();
+    }
+    let failing = shop.query("SELECT coalesce(kind) FROM app.users WHERE 1 / (id - id) = 1");
+    assert_eq!(failing.fails().await.detail, "22012 division by zero");
+}
+
 #[tokio::test]
 async fn a_relation_that_is_gone_stops_what_reads_it() {
     let shop = Shop::new("gone").await;
