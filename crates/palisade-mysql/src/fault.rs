@@ -1,6 +1,7 @@
 //! What an error of the server means to the one who asked.
 
-use mysql_async::{DriverError, Error, ServerError};
+use mysql_async::{DriverError, Error, IoError, ServerError};
+use mysql_common::proto::codec::error::PacketCodecError;
 use palisade::guard::{
     BackendError, BackendErrorKind, ConstraintKind, EngineFault, FaultClass, ViolatedConstraint,
     read_constraint_name,
@@ -10,8 +11,7 @@ use palisade::guard::{
 pub(crate) fn engine(error: &Error) -> BackendError {
     let kind = match error {
         Error::Server(server) => kind(server),
-        // An answer larger than we said that we take.
-        Error::Driver(DriverError::PacketTooLarge) => BackendErrorKind::Resource,
+        Error::Driver(_) | Error::Io(_) if is_too_large(error) => BackendErrorKind::Resource,
         // A broken connection, or an answer that is not as the protocol says: either way nothing
         // more is to be had from this session.
         Error::Driver(_) | Error::Io(_) | Error::Other(_) | Error::Url(_) => {
@@ -25,6 +25,20 @@ pub(crate) fn engine(error: &Error) -> BackendError {
             Error::Server(_) | Error::Driver(_) | Error::Io(_) | Error::Other(_) | Error::Url(_),
             _,
         ) => failure,
+    }
+}
+
+/// Whether a row has more bytes than the server's `max_allowed_packet`, which the driver takes for the most that comes.
+fn is_too_large(error: &Error) -> bool {
+    match error {
+        Error::Driver(DriverError::PacketTooLarge) => true,
+        Error::Io(IoError::Io(io)) => {
+            let cause = io.get_ref().and_then(|cause| cause.downcast_ref());
+            matches!(cause, Some(PacketCodecError::PacketTooLarge))
+        }
+        Error::Server(_) | Error::Driver(_) | Error::Io(_) | Error::Other(_) | Error::Url(_) => {
+            false
+        }
     }
 }
 

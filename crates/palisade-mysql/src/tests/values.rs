@@ -3,7 +3,7 @@
 use palisade::{guard::BackendErrorKind as Kind, value::Value};
 use palisade_testkit::{
     ask::Ask as _,
-    servers::{MySqlServer, Server},
+    servers::{MariaDbServer, MySqlServer, Server},
 };
 
 use super::Shop;
@@ -194,4 +194,32 @@ async fn parameters() {
     let error = shop.query("SELECT CONCAT(-':a', 'b') AS n").fails().await;
     assert_eq!(error.kind, Kind::Rejected, "{error}");
     check("SELECT ':a ?' AS n", Vec::new(), Value::text(":a ?")).await;
+}
+
+/// Both servers send it, and the driver stops there.
+async fn too_large(server: &'static Server) {
+    let shop = Shop::on(server, "large", |config| config).await;
+    let most: usize = shop
+        .ask("SELECT @@max_allowed_packet")
+        .trim()
+        .parse()
+        .unwrap();
+    let half = most / 2 + 1000;
+    let sql = format!("SELECT REPEAT('a', {half}) AS a, REPEAT('b', {half}) AS b");
+    let error = shop.query(&sql).fails().await;
+    assert_eq!(error.kind, Kind::Resource, "{error}");
+    // The next one has a session of its own.
+    let one = shop.query("SELECT 1 AS n").cell().await;
+    assert_eq!(one, Value::Integer(1));
+}
+
+#[tokio::test]
+async fn a_row_larger_than_a_packet_is_told_on_mariadb() {
+    too_large(MariaDbServer::start_shared().unwrap()).await;
+}
+
+#[tokio::test]
+#[ignore = "needs MySQL 9: cargo xtask test runs it"]
+async fn a_row_larger_than_a_packet_is_told_on_mysql_9() {
+    too_large(MySqlServer::start_shared().unwrap()).await;
 }
