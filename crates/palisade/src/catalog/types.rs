@@ -158,6 +158,13 @@ impl ClassSet {
         own.count() > 1
     }
 
+    /// Whether PostgreSQL may fail to make one type of values of all its classes: a decimal may not fit a floating-point number, nor a
+    /// day a point in time.
+    pub(crate) fn is_rounded_as_one(self) -> bool {
+        let is_rounded = self.contains(TypeClass::Decimal) && self.contains(TypeClass::Number);
+        is_rounded || self.mixes_moments()
+    }
+
     /// Whether one class is in it.
     pub(crate) fn is_single(self) -> bool {
         self.0.count_ones() == 1

@@ -26,10 +26,35 @@ pub struct BackendError {
 }
 
 impl BackendError {
-    /// Whether it can follow from what rows hold. What an engine finds wrong while it prepares a statement follows from its text
-    /// and the schema.
+    /// Whether an engine gave a statement up for what rows hold, as far as one can tell. What it finds wrong while it prepares a
+    /// statement follows from its text and the schema.
     pub(in crate::guard) fn may_tell_of_rows(&self) -> bool {
-        (self.fault.as_ref()).is_none_or(|fault| !fault.is_of_preparation)
+        use BackendErrorKind as Kind;
+        match self.kind {
+            Kind::Rejected | Kind::NameNotFound | Kind::Resource => {
+                (self.fault.as_ref()).is_none_or(|fault| !fault.is_of_preparation)
+            }
+            // Keys and conditions that refuse a change tell what they are about by themselves.
+            Kind::Constraint
+            | Kind::Timeout
+            | Kind::Cancelled
+            | Kind::NotGranted
+            | Kind::SecondLock
+            | Kind::Conflict
+            | Kind::Locked
+            | Kind::Cost
+            | Kind::AffectedRows
+            | Kind::Forbidden
+            | Kind::NotAdmitted
+            | Kind::NotPreviewable
+            | Kind::ReadOnly
+            | Kind::SchemaChanged
+            | Kind::NotTaken
+            | Kind::Busy
+            | Kind::NoMoment
+            | Kind::Unavailable
+            | Kind::OutcomeUnknown => false,
+        }
     }
 
     /// Refuses a statement that changes anything: for a backend that only reads.
@@ -353,9 +378,15 @@ pub(in crate::guard) fn describe_kind(error: &BackendError) -> Rejection {
         }
         BackendErrorKind::Unavailable => Code::DatabaseUnavailable,
     };
+    // Why a session or its server is gone: no statement was worked on that could be quoted.
+    let is_gone = error.kind == BackendErrorKind::Unavailable;
+    let recorded = match &error.fault {
+        Some(fault) => Some(fault.recorded()),
+        None => is_gone.then(|| error.detail.clone()),
+    };
     Rejection::from(code)
         .with_operator_detail(error.detail.clone())
-        .with_recorded_detail(error.fault.as_ref().map(|fault| fault.recorded()))
+        .with_recorded_detail(recorded)
 }
 
 /// What is said of a mistake. Over rows that a filter hides, a failure that came while they were worked on tells nothing but
@@ -382,6 +413,15 @@ fn describe_fault(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn logs_say_why_a_database_is_gone_and_quote_no_other_failure() {
+        let why = "57P01 terminating connection due to administrator command";
+        let gone = describe_kind(&BackendError::unavailable(why));
+        assert_eq!(gone.recorded_detail(), Some(why));
+        let quoting = BackendError::new(BackendErrorKind::Resource, "54000 of 'a value'");
+        assert_eq!(describe_kind(&quoting).recorded_detail(), None);
+    }
 
     #[test]
     fn an_estimate_is_within_caps_that_it_does_not_exceed() {

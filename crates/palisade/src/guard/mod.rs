@@ -481,7 +481,7 @@ impl Guard {
         if statement.effect() == Effect::Nothing {
             return Ok(Envelope::of_nothing(scan.finish()?));
         }
-        let is_counted = statement.may_fail_over_filters();
+        let is_counted = statement.counts_failures();
         if is_counted {
             let most = statement.limits().max_failures;
             self.failures
@@ -542,14 +542,7 @@ impl Guard {
             Err(error) if error.kind == BackendErrorKind::SchemaChanged => {
                 let _ = self.reread_if_due().await;
             }
-            Err(error)
-                if is_counted
-                    && error.may_tell_of_rows()
-                    && matches!(
-                        error.kind,
-                        BackendErrorKind::Rejected | BackendErrorKind::NameNotFound
-                    ) =>
-            {
+            Err(error) if is_counted && error.may_tell_of_rows() => {
                 self.failures
                     .count(session.principal(), self.host.monotonic());
             }

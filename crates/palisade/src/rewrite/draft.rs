@@ -62,6 +62,7 @@ pub(in crate::rewrite) struct Facts<'p> {
     pub(in crate::rewrite) needs_fence: bool,
     pub(in crate::rewrite) has_open_conditions: bool,
     pub(in crate::rewrite) fails_by_plan: bool,
+    pub(in crate::rewrite) combines_sources: bool,
     /// Whether query plans and estimates may be shown of all that it reads.
     pub(in crate::rewrite) is_plannable: bool,
 }

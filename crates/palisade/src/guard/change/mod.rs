@@ -425,9 +425,9 @@ impl Guard {
         // A statement without a filter of its proposer's can fail on what is hidden from whoever asks.
         let counted = match standing {
             ViewerStanding::SeesPart => true,
-            ViewerStanding::Proposer | ViewerStanding::SeesAll => decisions
-                .iter()
-                .any(|one| one.statement.may_fail_over_filters()),
+            ViewerStanding::Proposer | ViewerStanding::SeesAll => {
+                decisions.iter().any(|one| one.statement.counts_failures())
+            }
         };
         let asker = asking.asker();
         if let (true, Some(first)) = (counted, decisions.first()) {
@@ -470,37 +470,11 @@ impl Guard {
             Ok(ChangeEnd::Failed { statement, error }) => (statement, error),
             Err(error) => (0, error),
         };
-        match error.kind {
-            BackendErrorKind::SchemaChanged => {
-                let _ = self.reread_if_due().await;
-            }
-            BackendErrorKind::Rejected | BackendErrorKind::NameNotFound
-                if counted && error.may_tell_of_rows() =>
-            {
-                self.failures
-                    .count(asker.principal(), self.host.monotonic());
-            }
-            BackendErrorKind::Rejected
-            | BackendErrorKind::NameNotFound
-            | BackendErrorKind::Timeout
-            | BackendErrorKind::Cancelled
-            | BackendErrorKind::Resource
-            | BackendErrorKind::NotGranted
-            | BackendErrorKind::SecondLock
-            | BackendErrorKind::Constraint
-            | BackendErrorKind::Conflict
-            | BackendErrorKind::Locked
-            | BackendErrorKind::Cost
-            | BackendErrorKind::AffectedRows
-            | BackendErrorKind::Forbidden
-            | BackendErrorKind::NotAdmitted
-            | BackendErrorKind::NotPreviewable
-            | BackendErrorKind::ReadOnly
-            | BackendErrorKind::NotTaken
-            | BackendErrorKind::Busy
-            | BackendErrorKind::NoMoment
-            | BackendErrorKind::Unavailable
-            | BackendErrorKind::OutcomeUnknown => {}
+        if error.kind == BackendErrorKind::SchemaChanged {
+            let _ = self.reread_if_due().await;
+        } else if counted && error.may_tell_of_rows() {
+            self.failures
+                .count(asker.principal(), self.host.monotonic());
         }
         let Some(decision) = decisions.get(at).or(decisions.first()) else {
             return Err(failed(Rejection::internal("a change without statements")));

@@ -32,7 +32,7 @@ use crate::resolve::{
     names::unknown_column,
     not_as_decided,
     query::{Ctes, not_reading, terms::TermNames},
-    refuse_unsupported,
+    refuse_unsupported, refuse_with_replacement,
     scope::{Output, Scope},
 };
 use crate::{
@@ -90,6 +90,14 @@ impl<'a> Resolver<'a> {
         &self,
         clause: Option<&SqliteOnConflict>,
     ) -> Result<bool, Rejection> {
+        let instead = match self.catalog.dialect() {
+            Dialect::Sqlite => None,
+            Dialect::Postgres => Some("INSERT … ON CONFLICT (columns) DO NOTHING or DO UPDATE SET"),
+            Dialect::Mysql => Some("INSERT IGNORE or INSERT … ON DUPLICATE KEY UPDATE"),
+        };
+        if let (Some(_), Some(instead)) = (clause, instead) {
+            return Err(refuse_with_replacement("OR … (it is SQLite's)", instead));
+        }
         match clause {
             None
             | Some(SqliteOnConflict::Abort | SqliteOnConflict::Fail | SqliteOnConflict::Ignore) => {

@@ -97,6 +97,9 @@ pub(in crate::resolve) fn is_of_moments(data_type: &DataType) -> bool {
     )
 }
 
+/// The most names of a path: MySQL reads documents of a hundred levels.
+const MOST_NAMES: usize = 50;
+
 /// Whether `expr` is a path of names and numbers in a JSON document of MySQL.
 pub(in crate::resolve) fn is_json_path(expr: &Expr) -> bool {
     let Expr::Value(value) = expr else {
@@ -113,7 +116,7 @@ pub(in crate::resolve) fn is_json_path(expr: &Expr) -> bool {
             && bytes.all(|b| b.is_ascii_alphanumeric() || b == b'_')
     };
     text.strip_prefix("$.")
-        .is_some_and(|rest| rest.split('.').all(is_name))
+        .is_some_and(|rest| rest.split('.').count() <= MOST_NAMES && rest.split('.').all(is_name))
 }
 
 /// Whether PostgreSQL takes a regular expression, and looks at no value for long: words, their ends, and anything between them.
@@ -126,6 +129,21 @@ pub(in crate::resolve) fn is_plain_regex(expr: &Expr) -> bool {
     };
     let is_plain = |c: char| c.is_alphanumeric() || " _-@,:/^$.|".contains(c);
     text.len() <= 100 && text.replace(".*", "").chars().all(is_plain)
+}
+
+/// The most bytes of the words of a text search.
+const MOST_SEARCHED_BYTES: usize = 1000;
+
+/// Whether PostgreSQL looks for the words of a text search whatever it finds: it goes one call deeper for each word of a phrase, until
+/// there is no room.
+pub(in crate::resolve) fn is_short_search(expr: &Expr) -> bool {
+    match expr {
+        Expr::Value(value) => match &value.value {
+            Value::SingleQuotedString(text) => text.len() <= MOST_SEARCHED_BYTES,
+            _ => false,
+        },
+        _ => false,
+    }
 }
 
 /// Whether `to_char` takes a format: it knows words of other languages that may be too long.

@@ -2,7 +2,7 @@
 //!
 //! These predicates cannot fail, and cannot be seen to run:
 //!
-//! * those of unmasked columns in which every expression has a value for every row (`totality`), where nothing else of the
+//! * those of unmasked columns in which every expression has a value for every row (`unfailing_condition`), where nothing else of the
 //!   statement so far may fail;
 //! * comparisons, IN and BETWEEN of an unmasked column with a literal, a parameter or another such column of its class;
 //! * comparisons of such a column with a whole number that a query of the statement gives;

@@ -313,8 +313,7 @@ impl<'a> Resolver<'a> {
             self.failures.found = true;
             self.failures.found_inside = true;
         }
-        let is_rounded = both.contains(TypeClass::Decimal) && both.contains(TypeClass::Number);
-        self.failures.planned |= is_rounded || both.mixes_moments();
+        self.failures.planned |= both.is_rounded_as_one();
     }
 
     /// Reads the arguments of a call with `read`: those of an aggregate or a window are evaluated after rows are joined.

@@ -74,9 +74,12 @@ impl<'a> Resolver<'a> {
                         .is_some_and(|class| !matches!(class, TypeClass::Other | TypeClass::Json)),
                 }
             }
+            // Of two arguments, PostgreSQL's reads bytes as a text.
+            ("length", _) => args.len() == 1,
+            ("coalesce", _) => self.become_one_type(args.iter().filter_map(plain_argument), scope),
             (
-                "count" | "min" | "max" | "coalesce" | "lower" | "upper" | "length" | "now"
-                | "current_date" | "current_timestamp",
+                "count" | "min" | "max" | "lower" | "upper" | "now" | "current_date"
+                | "current_timestamp",
                 _,
             ) => true,
             (

@@ -9,7 +9,10 @@ use crate::resolve::{
     expr::constant_form::{is_literal, is_number},
     scope::Scope,
 };
-use crate::{catalog::TypeClass, dialect::Dialect};
+use crate::{
+    catalog::{ClassSet, TypeClass},
+    dialect::Dialect,
+};
 
 impl<'a> Resolver<'a> {
     /// Whether `expr` has a value wherever what it is made from has.
@@ -32,24 +35,21 @@ impl<'a> Resolver<'a> {
             | Expr::Exists {
                 subquery: _,
                 negated: _,
-            }
-            | Expr::Case {
-                case_token: _,
-                end_token: _,
-                operand: None,
-                conditions: _,
-                else_result: _,
             } => true,
             Expr::Case {
                 case_token: _,
                 end_token: _,
-                operand: Some(operand),
+                operand,
                 conditions,
-                else_result: _,
+                else_result,
             } => {
-                let whens = conditions.iter().map(|when| &when.condition);
-                let sides: Vec<_> = std::iter::once(&**operand).chain(whens).collect();
-                self.compares(&sides, scope)
+                let results = conditions.iter().map(|when| &when.result);
+                let chooses = operand.as_deref().is_none_or(|operand| {
+                    let whens = conditions.iter().map(|when| &when.condition);
+                    let sides: Vec<_> = std::iter::once(operand).chain(whens).collect();
+                    self.compares(&sides, scope)
+                });
+                chooses && self.become_one_type(results.chain(else_result.as_deref()), scope)
             }
             Expr::UnaryOp { op, expr: _ } => match op {
                 UnaryOperator::Not | UnaryOperator::Plus => true,
@@ -94,13 +94,6 @@ impl<'a> Resolver<'a> {
                 let sides: Vec<_> = std::iter::once(&**expr).chain(list).collect();
                 self.compares(&sides, scope)
             }
-            Expr::Like {
-                negated: _,
-                any: false,
-                expr,
-                pattern,
-                escape_char: None,
-            } => self.is_plain_pattern(pattern) && self.is_text(expr, scope),
             Expr::Cast {
                 kind: CastKind::Cast | CastKind::DoubleColon,
                 expr: _,
@@ -144,6 +137,27 @@ impl<'a> Resolver<'a> {
             Expr::Function(call) => self.is_total_call(call, scope),
             _ => false,
         }
+    }
+
+    /// Whether values become of one type, whatever they are: PostgreSQL casts them, and not every decimal is a floating-point number,
+    /// nor every day a point in time.
+    pub(in crate::resolve) fn become_one_type<'e>(
+        &self,
+        values: impl Iterator<Item = &'e Expr>,
+        scope: &Scope<'a, '_>,
+    ) -> bool {
+        if self.catalog.dialect() != Dialect::Postgres {
+            return true;
+        }
+        // A literal is cast when the plan is made.
+        let classes: Vec<_> = values
+            .filter(|value| !is_literal(value) && !is_number(value))
+            .map(|value| self.classes_of(value, scope))
+            .collect();
+        let all = classes
+            .iter()
+            .fold(ClassSet::default(), |all, one| all.union(*one));
+        classes.len() < 2 || !all.is_rounded_as_one()
     }
 
     /// Whether a comparison of all sides has a result, whatever they are. PostgreSQL finds only when it compares that the

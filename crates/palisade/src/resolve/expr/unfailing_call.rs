@@ -5,8 +5,8 @@ use sqlparser::ast::{Expr, Function, Value};
 use crate::resolve::{
     Resolver,
     expr::constant_form::{
-        is_count, is_interval, is_json_path, is_literal, is_number, is_plain_format, is_unit,
-        plain_argument,
+        is_count, is_interval, is_json_path, is_literal, is_number, is_plain_format,
+        is_short_search, is_unit, plain_argument,
     },
     scope::Scope,
 };
@@ -110,12 +110,12 @@ impl<'a> Resolver<'a> {
             ("date_part", [unit, of]) => is_unit(unit) && self.is_of_moments(of, scope),
             ("to_char", [of, format]) => is_plain_format(format) && self.is_of_moments(of, scope),
             ("plainto_tsquery" | "phraseto_tsquery" | "websearch_to_tsquery", all) => {
-                all.iter().all(|expr| is_literal(expr))
+                all.iter().all(|expr| is_short_search(expr))
             }
             // With both given, the engine computes it when it makes the plan, and fails then or never.
-            ("to_tsquery", [language, words]) => [language, words]
-                .into_iter()
-                .all(|expr| matches!(expr, Expr::Value(value) if is_quoted(&value.value))),
+            ("to_tsquery", [language, words]) => {
+                is_short_search(language) && is_short_search(words)
+            }
             ("now" | "current_date" | "current_timestamp" | "localtimestamp", []) => true,
             _ => false,
         }
@@ -163,10 +163,6 @@ impl<'a> Resolver<'a> {
             _ => false,
         }
     }
-}
-
-fn is_quoted(value: &Value) -> bool {
-    matches!(value, Value::SingleQuotedString(_))
 }
 
 fn is_short(format: &Expr) -> bool {

@@ -13,7 +13,8 @@ use crate::resolve::{
     expr::{
         constant_form::{
             MOST_UNITS, is_count, is_interval, is_json_path, is_literal, is_number, is_number_type,
-            is_of_moments, is_plain_regex, is_short_interval, is_to_text, is_unit, plain_argument,
+            is_of_moments, is_plain_regex, is_short_interval, is_short_search, is_to_text, is_unit,
+            plain_argument,
         },
         operand_class::OperandClass,
         operand_reading::type_operand,
@@ -41,8 +42,12 @@ impl<'a> Resolver<'a> {
                         outputs.position(|output| *output.key == *key)
                     })
             }
+            // An engine may go deeper for each part of a long one, once it looks at a row.
+            Expr::Value(value) => match &value.value {
+                Value::SingleQuotedString(text) => text.len() <= MOST_LITERAL_BYTES,
+                _ => true,
+            },
             Expr::CompoundIdentifier(_)
-            | Expr::Value(_)
             | Expr::Nested(_)
             | Expr::Tuple(_)
             | Expr::IsNull(_)
@@ -423,7 +428,7 @@ impl<'a> Resolver<'a> {
                     ) && self.is_engines_function(&key)
                 })
             }
-            other => is_literal(other),
+            other => is_short_search(other),
         };
         self.catalog.dialect() == Dialect::Postgres
             && self.is_engines_own("@@")
@@ -572,6 +577,9 @@ impl<'a> Resolver<'a> {
         is_today && days.is_some_and(|days| days <= MOST_UNITS)
     }
 }
+
+/// The most bytes of a text in a condition.
+const MOST_LITERAL_BYTES: usize = 4096;
 
 /// The operators by which arrays are compared.
 const ARRAY_OPERATORS: [&str; 9] = ["=", "<>", "<", "<=", ">", ">=", "@>", "<@", "&&"];

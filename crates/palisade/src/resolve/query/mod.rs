@@ -486,6 +486,10 @@ impl<'a> Resolver<'a> {
             numbers: &self.placeholders,
         };
         let _ = visit_tree_mut(query, &mut visitor);
+        let copied = self.references.iter_mut();
+        for term in copied.filter_map(|reference| reference.narrowed_by.as_mut()) {
+            let _ = visit_tree_mut(term, &mut visitor);
+        }
         Ok(())
     }
 }

@@ -156,6 +156,25 @@ fn terms_of_a_key_narrow_its_source_subquery() {
     assert!(text.contains("AND (\"id\" = $1) OFFSET 0"), "{text}");
 }
 
+/// Names of parameters become numbers, in the copy as in its original.
+#[test]
+fn a_copied_term_has_the_parameter_of_its_original() {
+    let firewall = firewall(sqlite(), SHOP_3_IS_HIDDEN);
+    let sql = "SELECT :a AS a FROM sales WHERE id = :b AND abs(shop) > :c";
+    let values =
+        [("a", 1), ("b", 2), ("c", 3)].map(|(name, n)| (name.to_owned(), Value::Integer(n)));
+    let params = Params::Named(values.into_iter().collect());
+    let (decision, _) = firewall.explain(sql, &params, &session()).unwrap();
+    let Decision::Allow(statement) = decision else {
+        panic!("{decision:?}");
+    };
+    let text = statement.text();
+    assert!(
+        text.contains("AND (\"id\" = ?2) LIMIT -1 OFFSET 0"),
+        "{text}"
+    );
+}
+
 /// SQLite looks at short values alone for some functions, also those of masks, and fails on others.
 #[test]
 fn nothing_is_narrowed_where_long_values_fail() {
@@ -425,6 +444,69 @@ fn a_function_beside_a_filtered_table_fences_it() {
             assert_eq!(found, expected, "{sql}");
         }
     }
+}
+
+/// What a subquery computes before its rows are joined fails or not as the plan has it, and the plan follows statistics.
+#[test]
+fn a_subquery_that_may_fail_fences_what_it_is_joined_with() {
+    let of_two = r#"CREATE COLLATION "same" (provider = icu, locale = 'und', deterministic = false);
+        CREATE TABLE labels (id integer PRIMARY KEY, label text COLLATE "same", code text, bytes bytea);"#;
+    let tables = format!("{}{of_two}", SALES.replace("JSON_TYPE", "jsonb"));
+    let firewall = firewall(postgres(&tables, "main").unwrap(), SHOP_3_IS_HIDDEN);
+    for (computed, of, expected) in [
+        ("length(bytes)", "labels", false),
+        // Bytes that are no text of that encoding fail.
+        ("length(bytes, 'UTF8')", "labels", true),
+        ("code LIKE 'a%'", "labels", false),
+        ("label LIKE 'a%'", "labels", true),
+        ("coalesce(price, 0)", "sales", false),
+        ("coalesce(price, id)", "sales", false),
+        ("coalesce(price, share)", "sales", true),
+        ("coalesce(day, sold_at)", "sales", true),
+        ("CASE WHEN id = 1 THEN price ELSE 0 END", "sales", false),
+        ("CASE WHEN id = 1 THEN price ELSE share END", "sales", true),
+        (
+            "CASE id WHEN 1 THEN share WHEN 2 THEN price END",
+            "sales",
+            true,
+        ),
+    ] {
+        let sql = format!(
+            "SELECT s.id FROM (SELECT DISTINCT id, {computed} AS x FROM {of}) AS q JOIN sales s ON s.id = q.id"
+        );
+        assert_eq!(is_fenced(&firewall, &sql, &Params::None), expected, "{sql}");
+    }
+}
+
+/// PostgreSQL goes one call deeper for each word of a phrase, once there is a row whose words it looks at.
+#[test]
+fn a_long_search_is_fenced() {
+    let tables = SALES.replace("JSON_TYPE", "jsonb, words tsvector");
+    let firewall = firewall(postgres(&tables, "main").unwrap(), SHOP_3_IS_HIDDEN);
+    for (count, expected) in [(200, false), (2000, true)] {
+        let phrase = vec!["b"; count].join("<->");
+        let words = vec!["b"; count].join(" ");
+        for searched in [
+            format!("'{phrase}'"),
+            format!("to_tsquery('simple', '{phrase}')"),
+            format!("phraseto_tsquery('simple', '{words}')"),
+            format!("websearch_to_tsquery('simple', '\"{words}\"')"),
+        ] {
+            let sql = format!("SELECT 1 FROM sales WHERE words @@ {searched}");
+            let found = is_fenced(&firewall, &sql, &Params::None);
+            assert_eq!(found, expected, "{count}: {:.60}", searched);
+        }
+    }
+    // How long the text of a parameter is, is not known when the statement is decided.
+    check_fences(
+        &firewall,
+        &[
+            ("words @@ $1", true),
+            ("words @@ websearch_to_tsquery('simple', $1)", true),
+        ],
+    );
+    let long = format!("area LIKE '{}'", "x".repeat(5000));
+    check_fences(&firewall, &[(&long, true)]);
 }
 
 /// A group is made before rows are joined, if the plan says so.

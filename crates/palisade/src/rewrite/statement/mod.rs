@@ -161,7 +161,13 @@ impl RewrittenStatement {
         self.prepared.gathers
     }
 
-    /// Whether the engine may fail on it while it works on a relation with a row filter: such failures are counted.
+    /// Whether failures of it are counted: the engine may fail on what a row filter hides, or by a plan for rows that it hides.
+    #[must_use]
+    pub fn counts_failures(&self) -> bool {
+        self.prepared.counts_failures
+    }
+
+    /// Whether the engine may fail on what a row filter hides: what it says then is withheld.
     #[must_use]
     pub fn may_fail_over_filters(&self) -> bool {
         self.prepared.may_fail_over_filters

@@ -84,6 +84,7 @@ pub struct Prepared {
     /// What policies have to say of the engine's estimates, where those may be looked at.
     pub(in crate::rewrite::statement) reserved: Option<PendingEstimatePolicies>,
     pub(in crate::rewrite::statement) gathers: bool,
+    pub(in crate::rewrite::statement) counts_failures: bool,
     pub(in crate::rewrite::statement) may_fail_over_filters: bool,
     /// Whether it reads, and nothing of what it reads is withheld: no mask, no filter, no function of the database's own.
     pub(in crate::rewrite::statement) is_unrestricted: bool,
@@ -327,6 +328,7 @@ impl Prepared {
             estimate_caps: None,
             reserved: None,
             gathers: false,
+            counts_failures: false,
             may_fail_over_filters: false,
             is_unrestricted: false,
             limits: limits.clone(),
@@ -575,6 +577,8 @@ impl Draft<'_> {
         };
         let access = &facts.access;
         let if_empty = relation_source::if_empty(references);
+        let is_row_filtered = if_empty != EmptyReason::NoMatch || has_write_filter;
+        let may_fail = facts.needs_fence || facts.has_open_conditions;
         let masked_uses = match explain {
             None => masked_uses(access, references, catalog, visible)?,
             Some(_) => Vec::new(),
@@ -656,8 +660,8 @@ impl Draft<'_> {
                 kinds.is_none_or(|kinds| kinds.aggregate || kinds.window)
             }),
             // What never fails by our lists is counted as if it might.
-            may_fail_over_filters: (facts.needs_fence || facts.has_open_conditions)
-                && (if_empty != EmptyReason::NoMatch || has_write_filter),
+            counts_failures: is_row_filtered && (may_fail || facts.combines_sources),
+            may_fail_over_filters: is_row_filtered && may_fail,
             is_unrestricted: is_read
                 && references.iter().all(|reference| !is_restricted(reference))
                 && access.functions().all(|uid| is_known(uid, catalog)),
