@@ -249,7 +249,7 @@ async fn session(
             found.push(Weakness {
                 kind: WeaknessKind::NoConnectionLimit,
                 description: format!("{account} may open as many connections as it likes"),
-                remedy: format!("ALTER USER {account} WITH MAX_USER_CONNECTIONS 10;"),
+                remedy: format!("ALTER USER {account} WITH MAX_USER_CONNECTIONS 40;"),
             });
         }
     }

@@ -444,6 +444,12 @@ impl Backend for PostgresBackend {
     }
 }
 
+/// Whether a relation is of the schema that the server calls `name`.
+fn is_in_schema(uid: &str, name: &str) -> bool {
+    let inside = uid.strip_prefix(ident::qualify([name]).as_str());
+    inside.is_some_and(|rest| rest.starts_with('.'))
+}
+
 impl PostgresBackend {
     /// Adds the grant that the operator has to make to a failure for the lack of one, of something that the statement itself reads or
     /// changes. Of anything else, such as a relation of the server's own, it contradicts what was decided.
@@ -464,8 +470,17 @@ impl PostgresBackend {
         let is_of_table = task.relations.iter().any(|uid| is_named(&uid))
             && object_of("sequence ").is_none()
             && object_of("schema ").is_none();
+        let of_schema = object_of("schema ").and_then(|name| {
+            let schema = ident::quote(&name);
+            let mut own = task
+                .relations
+                .iter()
+                .filter(|uid| !schema_change::is_system(uid));
+            own.any(|uid| is_in_schema(uid, &name))
+                .then(|| format!("GRANT USAGE ON SCHEMA {schema} TO {account};"))
+        });
         let other = match task.work {
-            Work::Read | Work::Explain => None,
+            Work::Read | Work::Explain => of_schema,
             Work::Change(_) => {
                 // The numbers of a column that is left out.
                 let of_sequence = object_of("sequence ").map(|name| {
@@ -482,7 +497,7 @@ impl PostgresBackend {
                         "GRANT INSERT ON {name} TO {account}; (a trigger writes it; or make its function SECURITY DEFINER)"
                     ))
                 });
-                of_sequence.or(of_trigger)
+                of_sequence.or(of_trigger).or(of_schema)
             }
             Work::Define => {
                 let in_schema = object_of("schema ").map(|name| ("CREATE ON SCHEMA", name));

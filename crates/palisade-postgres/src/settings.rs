@@ -33,6 +33,8 @@ const PINNED: &[(&str, &str)] = &[
     ("quote_all_identifiers", "off"),
     // A cursor's rows are all fetched: by default the planner prefers what gives a tenth of them soonest.
     ("cursor_tuple_fraction", "1"),
+    // A cursor has no workers: a plan that is shown is the one that runs.
+    ("max_parallel_workers_per_gather", "0"),
     // Nothing of the server's chatter is of use, and notices can hold data.
     ("client_min_messages", "error"),
 ];

@@ -118,7 +118,7 @@ async fn roles(client: &Client, account: &Account, found: &mut Vec<Weakness>) ->
             kind: WeaknessKind::Superuser,
             description: format!("{role} is a superuser"),
             remedy: format!(
-                "CREATE ROLE palisade_reader LOGIN NOINHERIT CONNECTION LIMIT 10; -- and log in as it, or: ALTER ROLE {role} NOSUPERUSER;"
+                "CREATE ROLE palisade_reader LOGIN NOINHERIT CONNECTION LIMIT 40; -- and log in as it, or: ALTER ROLE {role} NOSUPERUSER;"
             ),
         });
     }
@@ -141,7 +141,7 @@ async fn roles(client: &Client, account: &Account, found: &mut Vec<Weakness>) ->
             found.push(Weakness {
                 kind: WeaknessKind::NoConnectionLimit,
                 description: format!("{role} may open any number of connections"),
-                remedy: format!("ALTER ROLE {role} CONNECTION LIMIT 10;"),
+                remedy: format!("ALTER ROLE {role} CONNECTION LIMIT 40;"),
             });
         }
     }

@@ -162,6 +162,13 @@ impl ApprovalStore {
         if event == ChangeEvent::BeginUnapproved && record.body.approval_level().is_some() {
             return Ok(Stepped::WrongState(record.state));
         }
+        // It goes back to where it began, and none is approved by that.
+        let demands = record.body.approval_level().is_some();
+        let is_misplaced = (event == ChangeEvent::PutBack && demands)
+            || (event == ChangeEvent::PutBackApproved && !demands);
+        if is_misplaced {
+            return Ok(Stepped::WrongState(record.state));
+        }
         let Ok(to) = apply(record.state, event) else {
             return Ok(Stepped::WrongState(record.state));
         };
@@ -185,6 +192,8 @@ impl ApprovalStore {
             | ChangeEvent::Keep
             | ChangeEvent::Conflict
             | ChangeEvent::Release
+            | ChangeEvent::PutBack
+            | ChangeEvent::PutBackApproved
             | ChangeEvent::Fail
             | ChangeEvent::Expire
             | ChangeEvent::Compensate => opened.expires_ms,
@@ -199,6 +208,8 @@ impl ApprovalStore {
             ChangeEvent::BeginUnapproved
             | ChangeEvent::BeginApproved
             | ChangeEvent::Keep
+            | ChangeEvent::PutBack
+            | ChangeEvent::PutBackApproved
             | ChangeEvent::Fail
             | ChangeEvent::Expire
             | ChangeEvent::Compensate => (record.decided_by.clone(), opened.signature.clone()),
@@ -224,7 +235,11 @@ impl ApprovalStore {
                 self.chain(transaction, &taken.record)?;
                 self.note_undone(transaction, &taken.record, now)?;
             }
-            ChangeEvent::Conflict | ChangeEvent::Release | ChangeEvent::Fail => {
+            ChangeEvent::Conflict
+            | ChangeEvent::Release
+            | ChangeEvent::PutBack
+            | ChangeEvent::PutBackApproved
+            | ChangeEvent::Fail => {
                 receipts::release(transaction, id)?;
             }
             ChangeEvent::Validate
@@ -616,6 +631,38 @@ mod tests {
             taken(ChangeEvent::BeginApproved).state,
             ChangeState::Committing
         );
+        assert_eq!(
+            take(ChangeEvent::PutBack),
+            Stepped::WrongState(ChangeState::Committing)
+        );
+        // It could not be tried: the commit may be tried again.
+        let back = taken(ChangeEvent::PutBackApproved);
+        let found = (back.state, back.decided_by.as_deref());
+        assert_eq!(found, (ChangeState::Approved, Some("ann")));
+        taken(ChangeEvent::BeginApproved);
         assert_eq!(taken(ChangeEvent::Conflict).decided_by, None);
+    }
+
+    /// What demands no approval is not approved by an attempt that failed.
+    #[test]
+    fn an_attempt_that_failed_approves_nothing() {
+        let store = ApprovalStore::in_memory(ApprovalOptions::default()).unwrap();
+        let free = ChangeBody {
+            level: None,
+            ..body("p")
+        };
+        let id = store.propose(&free, NOW).unwrap().unwrap().id;
+        let take = |event| store.step(step(&id, event, NOW)).unwrap();
+        for event in [ChangeEvent::Validate, ChangeEvent::BeginUnapproved] {
+            assert!(matches!(take(event), Stepped::Taken(_)), "{event:?}");
+        }
+        assert_eq!(
+            take(ChangeEvent::PutBackApproved),
+            Stepped::WrongState(ChangeState::Committing)
+        );
+        match take(ChangeEvent::PutBack) {
+            Stepped::Taken(record) => assert_eq!(record.state, ChangeState::Validated),
+            other => panic!("{other:?}"),
+        }
     }
 }

@@ -570,7 +570,7 @@ fn script(
              -- For {}, in {databases}.\n\
              -- Run it as one who may create accounts. When policies or tables have changed, `palisade setup-sql --update`\n\
              -- prints all grants, those that are held among them; to begin anew, run `DROP USER {shown};` and this again.\n\
-             CREATE USER {account} WITH MAX_USER_CONNECTIONS 10 ACCOUNT LOCK;\n",
+             CREATE USER {account} WITH MAX_USER_CONNECTIONS 40 ACCOUNT LOCK;\n",
             plan.who
         )
     };

@@ -191,3 +191,19 @@ async fn a_missing_grant_is_named_with_the_columns_that_are_read() {
     let error = query.fails().await;
     assert!(error.detail.ends_with("what the account lacks"), "{error}");
 }
+
+#[tokio::test]
+async fn a_schema_that_the_account_may_not_use_is_named() {
+    let shop = Shop::new("usage").await;
+    let agent = format!("agent_{}", shop.database);
+    shop.ask(&format!("REVOKE USAGE ON SCHEMA app FROM {agent}"));
+    let mut query = shop.query("SELECT id FROM app.users");
+    query.relations = vec!["app.users".to_owned()];
+    let error = query.fails().await;
+    assert_eq!(error.kind, BackendErrorKind::NotGranted, "{error}");
+    let end = format!(", or: GRANT USAGE ON SCHEMA \"app\" TO \"{agent}\";");
+    assert!(error.detail.ends_with(&end), "{error}");
+    // Of another schema, what the statement reads needs nothing.
+    query.relations = vec!["hr.users".to_owned()];
+    assert_eq!(query.fails().await.kind, BackendErrorKind::SecondLock);
+}

@@ -448,7 +448,70 @@ async fn a_file_that_others_write_is_busy_on_sqlite() {
     assert!(told.retryable && told.retry_after_ms == Some(1000));
     other.execute_batch("ROLLBACK").unwrap();
     desk.validate(&boss, &id).await;
+    // What could not be tried may be tried again.
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let refused = desk.guard.commit_change(&id, call).await.unwrap_err();
+    assert_eq!(refused.rejection.code(), Code::ChangeBusy);
+    other.execute_batch("ROLLBACK").unwrap();
     assert_eq!(desk.commit(&boss, &id).await, Ok(ChangeState::Committed));
+}
+
+/// Who approved need not do so again because another held a lock.
+#[tokio::test]
+async fn an_approval_outlasts_a_lock_on_postgres() {
+    let desk = Desk::postgres("", "").await;
+    let AnyDatabase::Server(database) = &desk.database else {
+        panic!("a server");
+    };
+    let careful = Session::new(Principal::new("Agent", "careful"));
+    let insert = "INSERT INTO passes (holder) VALUES ('Ada')";
+    let id = desk.propose(&careful, &[insert]).await;
+    let preview = desk.validate(&careful, &id).await.view.preview.unwrap();
+    let boss = boss();
+    let call = ChangeCall::new(&boss);
+    desk.guard
+        .approve_change((&id, &preview), call)
+        .await
+        .unwrap();
+    let other = database.postgres_client().await;
+    other
+        .batch_execute("BEGIN; LOCK TABLE passes")
+        .await
+        .unwrap();
+    for _ in 0..2 {
+        assert_eq!(desk.commit(&careful, &id).await, Err(Code::ChangeBusy));
+    }
+    other.batch_execute("ROLLBACK").await.unwrap();
+    assert_eq!(desk.commit(&careful, &id).await, Ok(ChangeState::Committed));
+    // Once kept, it is used.
+    assert_eq!(desk.commit(&careful, &id).await, Ok(ChangeState::Committed));
+    assert_eq!(desk.value("SELECT count(*) FROM passes"), "1");
+}
+
+/// A column that no statement names stands in the text that the firewall prints. Where it is gone, that is a change of the schema, and
+/// not a mistake of the statement's.
+#[tokio::test]
+async fn a_column_that_is_gone_is_a_change_of_the_schema_on_postgres() {
+    let more = "ALTER TABLE customers ADD spare integer, ADD other integer;";
+    let desk = Desk::postgres(more, "").await;
+    let agent = agent();
+    let update =
+        "UPDATE orders SET total = 1 FROM customers c WHERE c.id = customer AND c.name = 'Ada'";
+    let id = desk.propose(&agent, &[update]).await;
+    desk.validate(&agent, &id).await;
+    desk.run("ALTER TABLE customers DROP COLUMN spare");
+    let refused = desk.guard.commit_change(&id, ChangeCall::new(&agent)).await;
+    let refused = refused.unwrap_err().rejection;
+    assert_eq!(refused.code(), Code::DatabaseSchemaChanged, "{refused:?}");
+    // The next is gone within the second in which nobody looks again.
+    desk.run("ALTER TABLE customers DROP COLUMN other");
+    let sql = "SELECT count(*) FROM customers";
+    let told = desk.guard.query(sql, &Params::None, &agent).await;
+    let told = told.into_result().unwrap_err().rejection;
+    assert_eq!(told.code(), Code::DatabaseSchemaChanged, "{told:?}");
+    desk.guard.refresh().await.unwrap();
+    desk.validate(&agent, &id).await;
+    assert_eq!(desk.commit(&agent, &id).await, Ok(ChangeState::Committed));
 }
 
 async fn conflicts_with_other_data(desk: &Desk) {

@@ -91,8 +91,12 @@ pub enum ChangeEvent {
     Keep,
     /// It did something else than was looked at, and was taken back.
     Conflict,
-    /// It could not be tried, and nothing was changed: it may be tried again.
+    /// Whether it was kept was not known, and it was not: it is looked at again.
     Release,
+    /// It could not be tried, and nothing was changed: the commit may be tried again.
+    PutBack,
+    /// The same, where it was approved.
+    PutBackApproved,
     /// The database refused it.
     Fail,
     /// Its time is over.
@@ -103,7 +107,7 @@ pub enum ChangeEvent {
 
 impl ChangeEvent {
     /// Every event.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 13] = [
         Self::Validate,
         Self::Approve,
         Self::Reject,
@@ -112,6 +116,8 @@ impl ChangeEvent {
         Self::Keep,
         Self::Conflict,
         Self::Release,
+        Self::PutBack,
+        Self::PutBackApproved,
         Self::Fail,
         Self::Expire,
         Self::Compensate,
@@ -125,7 +131,7 @@ impl ChangeEvent {
             Self::Approve => "approved",
             Self::Reject => "rejected",
             Self::BeginUnapproved | Self::BeginApproved | Self::Keep => "committed",
-            Self::Conflict | Self::Release => "taken back",
+            Self::Conflict | Self::Release | Self::PutBack | Self::PutBackApproved => "taken back",
             Self::Fail => "failed",
             Self::Expire => "expired",
             Self::Compensate => "compensated",
@@ -136,7 +142,7 @@ impl ChangeEvent {
 /// The steps there are. What is not here cannot happen.
 ///
 /// A second validation drops an approval, since it may have found something else. What began to be kept was approved for that one
-/// attempt: whatever comes of it, the approval is used up.
+/// attempt: whatever comes of it, the approval is used up, unless nothing could be tried.
 pub const TRANSITIONS: &[(ChangeState, ChangeEvent, ChangeState)] = &[
     (
         ChangeState::Proposed,
@@ -215,6 +221,16 @@ pub const TRANSITIONS: &[(ChangeState, ChangeEvent, ChangeState)] = &[
     ),
     (
         ChangeState::Committing,
+        ChangeEvent::PutBack,
+        ChangeState::Validated,
+    ),
+    (
+        ChangeState::Committing,
+        ChangeEvent::PutBackApproved,
+        ChangeState::Approved,
+    ),
+    (
+        ChangeState::Committing,
         ChangeEvent::Fail,
         ChangeState::Failed,
     ),
@@ -254,6 +270,8 @@ impl WrongState {
                 | ChangeEvent::Keep
                 | ChangeEvent::Conflict
                 | ChangeEvent::Release
+                | ChangeEvent::PutBack
+                | ChangeEvent::PutBackApproved
                 | ChangeEvent::Fail
                 | ChangeEvent::Expire
                 | ChangeEvent::Compensate => "the commit comes next",
@@ -375,6 +393,9 @@ mod tests {
                     ChangeEvent::Conflict | ChangeEvent::Release => {
                         (validated, approved, began) = (false, false, None);
                     }
+                    // By whichever way it began: the wrong one would approve it.
+                    ChangeEvent::PutBack => (approved, began) = (false, None),
+                    ChangeEvent::PutBackApproved => (approved, began) = (true, None),
                     ChangeEvent::Keep => {
                         let which = began.take();
                         assert!(which.is_some(), "kept without a beginning");

@@ -521,10 +521,10 @@ impl Guard {
         let result = match result {
             // Only what a look at the schema confirms is called a change: to send another statement again would not help.
             Err(error) if error.kind == BackendErrorKind::NameNotFound => {
-                match self.refresh_if_due().await {
-                    Ok(true) => Err(BackendError::schema_changed(error.detail)),
-                    Ok(false) | Err(_) => Err(error),
-                }
+                Err(match self.confirm_change(&run.live).await {
+                    true => BackendError::schema_changed(error.detail),
+                    false => error,
+                })
             }
             result => result,
         };

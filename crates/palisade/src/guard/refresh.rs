@@ -100,6 +100,18 @@ impl Guard {
         }
     }
 
+    /// Whether the schema is another than `decided` is of, as a look at it confirms, after the database has said that it has not what a
+    /// statement names. Decides over the new one from the next request on.
+    pub(in crate::guard) async fn confirm_change(&self, decided: &Arc<Live<dyn Backend>>) -> bool {
+        if let Ok(true) = self.refresh_if_due().await {
+            return true;
+        }
+        // Another request has looked a moment ago, or is looking.
+        let version = |live: &Live<dyn Backend>| live.backend.catalog().version().to_owned();
+        version(&self.current.get()) != version(decided)
+            || matches!(decided.backend.is_current().await, Ok(false))
+    }
+
     async fn renew(&self, asks: bool) -> Result<bool, RefreshError> {
         loop {
             let seen = self.current.get();

@@ -412,7 +412,7 @@ fn script(
              -- Run it in database {} as a superuser. When policies or tables have changed, `palisade setup-sql --update`\n\
              -- prints all grants, those that are held among them; to begin anew, run `DROP OWNED BY {role}; DROP ROLE {role};` and this again.\n\
              BEGIN;\n\
-             CREATE ROLE {role} LOGIN NOINHERIT NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION NOBYPASSRLS CONNECTION LIMIT 10;\n",
+             CREATE ROLE {role} LOGIN NOINHERIT NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION NOBYPASSRLS CONNECTION LIMIT 40;\n",
             plan.who,
             comment(&database)
         )

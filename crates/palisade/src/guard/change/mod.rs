@@ -470,6 +470,10 @@ impl Guard {
             Ok(ChangeEnd::Failed { statement, error }) => (statement, error),
             Err(error) => (0, error),
         };
+        let error = match error.kind == BackendErrorKind::NameNotFound {
+            true if self.confirm_change(&live).await => BackendError::schema_changed(error.detail),
+            true | false => error,
+        };
         if error.kind == BackendErrorKind::SchemaChanged {
             let _ = self.reread_if_due().await;
         } else if counted && error.may_tell_of_rows() {

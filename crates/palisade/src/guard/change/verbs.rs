@@ -452,8 +452,12 @@ impl Guard {
                 (ChangeEvent::Keep, None)
             }
             Ok(_) => (ChangeEvent::Conflict, Some(conflict())),
-            Err((rejection, kind)) => match what_follows(kind) {
-                Some(event) => (event, Some(rejection)),
+            Err((rejection, kind)) => match what_follows(kind, event) {
+                Some(next) => {
+                    // As it stood before: what was approved is signed.
+                    body = is_put_back(next).then(|| record.body.clone());
+                    (next, Some(rejection))
+                }
                 // Its outcome is not known, and it stays so.
                 None => return Err(rejection),
             },
@@ -678,18 +682,27 @@ fn note_decisions(decisions: &[Decision], noted: &mut Run) {
     }
 }
 
-/// Where a failure takes a change that was being kept; nowhere if it is not known whether it was kept.
-fn what_follows(kind: BackendErrorKind) -> Option<ChangeEvent> {
+/// Whether a change stands where it stood before it was to be kept.
+fn is_put_back(event: ChangeEvent) -> bool {
+    matches!(event, ChangeEvent::PutBack | ChangeEvent::PutBackApproved)
+}
+
+/// Where a failure takes a change that was being kept, and was begun by `begun`; nowhere if it is not known whether it was kept.
+fn what_follows(kind: BackendErrorKind, begun: ChangeEvent) -> Option<ChangeEvent> {
     match kind {
         BackendErrorKind::OutcomeUnknown => None,
+        // What was looked at is not what there is.
+        BackendErrorKind::SchemaChanged => Some(ChangeEvent::Release),
         BackendErrorKind::Timeout
         | BackendErrorKind::Cancelled
         | BackendErrorKind::Conflict
         | BackendErrorKind::Locked
-        | BackendErrorKind::SchemaChanged
         | BackendErrorKind::Busy
         | BackendErrorKind::NoMoment
-        | BackendErrorKind::Unavailable => Some(ChangeEvent::Release),
+        | BackendErrorKind::Unavailable => Some(match begun == ChangeEvent::BeginApproved {
+            true => ChangeEvent::PutBackApproved,
+            false => ChangeEvent::PutBack,
+        }),
         BackendErrorKind::Resource
         | BackendErrorKind::Rejected
         | BackendErrorKind::NameNotFound
