@@ -503,7 +503,7 @@ async fn a_column_that_is_gone_is_a_change_of_the_schema_on_postgres() {
     let refused = desk.guard.commit_change(&id, ChangeCall::new(&agent)).await;
     let refused = refused.unwrap_err().rejection;
     assert_eq!(refused.code(), Code::DatabaseSchemaChanged, "{refused:?}");
-    // The next is gone within the second in which nobody looks again.
+    // The next is gone within a second of the last look.
     desk.run("ALTER TABLE customers DROP COLUMN other");
     let sql = "SELECT count(*) FROM customers";
     let told = desk.guard.query(sql, &Params::None, &agent).await;

@@ -451,8 +451,8 @@ impl Forms {
     }
 }
 
-/// Whether an expression is let beside a join although it fails on values that nobody has: months of days outside of the range of
-/// points in time, and SQLite's texts that are too long together. Such failures are counted.
+/// Whether an expression stands beside a join although it fails on extreme values. Those are months of days outside of the range of
+/// points in time, and texts that are too long together for SQLite. Such failures are counted.
 fn fails_at_the_ends(expression: &str) -> bool {
     expression.starts_with("date_trunc") || expression.contains("||")
 }

@@ -108,8 +108,9 @@ impl Guard {
         let kept = kept.map_err(Rejection::internal)?.ok_or_else(|| {
             Rejection::new(
                 Code::LimitBusy,
-                "too many of your changes wait; commit or reject some, or wait until they expire",
+                "too many of your changes wait, so this one was not proposed; list_changes shows them: commit or reject some, or wait until they expire",
             )
+            .with_retry_after(WAITING)
         })?;
         Ok(self.view(kept, Role::Proposer, session))
     }
@@ -681,6 +682,9 @@ fn note_decisions(decisions: &[Decision], noted: &mut Run) {
         noted.note_look(&decision.statement);
     }
 }
+
+/// After how long a place for another change may be free.
+const WAITING: Duration = Duration::from_secs(60);
 
 /// Whether a change stands where it stood before it was to be kept.
 fn is_put_back(event: ChangeEvent) -> bool {

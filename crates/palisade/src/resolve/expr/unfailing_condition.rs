@@ -43,10 +43,7 @@ impl<'a> Resolver<'a> {
                     })
             }
             // An engine may go deeper for each part of a long one, once it looks at a row.
-            Expr::Value(value) => match &value.value {
-                Value::SingleQuotedString(text) => text.len() <= MOST_LITERAL_BYTES,
-                _ => true,
-            },
+            Expr::Value(value) => !is_long_text(&value.value),
             Expr::CompoundIdentifier(_)
             | Expr::Nested(_)
             | Expr::Tuple(_)
@@ -580,6 +577,10 @@ impl<'a> Resolver<'a> {
 
 /// The most bytes of a text in a condition.
 const MOST_LITERAL_BYTES: usize = 4096;
+
+fn is_long_text(value: &Value) -> bool {
+    matches!(value, Value::SingleQuotedString(text) if text.len() > MOST_LITERAL_BYTES)
+}
 
 /// The operators by which arrays are compared.
 const ARRAY_OPERATORS: [&str; 9] = ["=", "<>", "<", "<=", ">", ">=", "@>", "<@", "&&"];

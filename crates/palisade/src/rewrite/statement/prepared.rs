@@ -20,7 +20,7 @@ use crate::rewrite::{
         text_facts::{SkeletonFacts, TextFacts, read_skeleton},
     },
     refusal::{not_as_decided, refuse_unresolved},
-    relation_source,
+    relation_source::{self, replace::has_obligations},
     statement::{
         Effect, PastRead, RewrittenStatement,
         change_facts::{ChangeFacts, join_facts, read_changes},
@@ -663,7 +663,9 @@ impl Draft<'_> {
             counts_failures: is_row_filtered && (may_fail || facts.combines_sources),
             may_fail_over_filters: is_row_filtered && may_fail,
             is_unrestricted: is_read
-                && references.iter().all(|reference| !is_restricted(reference))
+                && references
+                    .iter()
+                    .all(|reference| !has_obligations(reference))
                 && access.functions().all(|uid| is_known(uid, catalog)),
             estimate_caps: limits.estimate_caps().filter(|_| is_estimable),
             reserved,
@@ -689,12 +691,6 @@ fn past_read(references: &[Reference], catalog: &Catalog) -> Option<PastRead> {
         label,
         companions: relation_source::past::companions(references, catalog),
     })
-}
-
-/// Whether something of a relation, or below it, is withheld.
-fn is_restricted(reference: &Reference) -> bool {
-    let below = reference.body.as_ref();
-    reference.decision.has_obligation() || below.is_some_and(|body| body.has_obligation)
 }
 
 /// Whether a function is the engine's own or a known extension's. What one of the database's own says, or an engine says of its
