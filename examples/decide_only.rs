@@ -18,7 +18,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let firewall = palisade_examples::firewall(catalog)?;
     let session = Session::new(Principal::new("Agent", "support-bot"));
     match firewall.check(&sql, &Params::None, &session)? {
-        Decision::Allow(statement) => println!("{}", statement.sql().unwrap_or("a change")),
+        Decision::Allow(statement) => println!("{}", statement.sql().unwrap_or("no plain read")),
         Decision::Reject(why) => println!("{}", serde_json::to_string(&why.for_agent())?),
     }
     Ok(())

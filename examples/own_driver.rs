@@ -14,7 +14,7 @@ use palisade::{
     value::{Params, Value},
 };
 use palisade_host::Machine;
-use rusqlite::types::ValueRef;
+use rusqlite::types::{ToSqlOutput, ValueRef};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let sql = std::env::args().nth(1).ok_or("usage: own-driver SQL")?;
@@ -29,13 +29,14 @@ fn main() -> Result<(), Box<dyn Error>> {
             return Ok(());
         }
     };
-    let text = statement.sql().ok_or("this program changes nothing")?;
+    let text = statement.sql().ok_or("this program runs plain reads alone")?;
     // A fresh marker for each answer: rows cannot hold what was not known before.
     let marker = Marker::from_bytes(Machine::new().random()?);
     let mut scan = ScanSession::new(statement.scan_plan(), Action::Flag, marker);
     let mut query = database.prepare(text)?;
     let columns = query.column_count();
-    let mut rows = query.query([])?;
+    let bound = statement.params().iter().map(bind);
+    let mut rows = query.query(rusqlite::params_from_iter(bound))?;
     while let Some(row) = rows.next()? {
         let cells: Result<Vec<Value>, _> =
             (0..columns).map(|at| row.get_ref(at).map(value)).collect();
@@ -48,12 +49,23 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
+fn bind(value: &Value) -> ToSqlOutput<'_> {
+    ToSqlOutput::Borrowed(match value {
+        Value::Null => ValueRef::Null,
+        Value::Bool(truth) => ValueRef::Integer(i64::from(*truth)),
+        Value::Integer(number) => ValueRef::Integer(*number),
+        Value::Real(number) => ValueRef::Real(*number),
+        Value::Text(text) => ValueRef::Text(text),
+        Value::Blob(bytes) => ValueRef::Blob(bytes),
+    })
+}
+
 fn value(cell: ValueRef<'_>) -> Value {
     match cell {
         ValueRef::Null => Value::Null,
         ValueRef::Integer(number) => Value::Integer(number),
         ValueRef::Real(number) => Value::Real(number),
-        ValueRef::Text(text) => Value::text(String::from_utf8_lossy(text)),
+        ValueRef::Text(text) => Value::Text(text.to_vec()),
         ValueRef::Blob(bytes) => Value::Blob(bytes.to_vec()),
     }
 }

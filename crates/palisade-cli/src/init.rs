@@ -425,8 +425,11 @@ impl Place {
         let shown = self.policies.display();
         match report.is_passed() {
             true => format!(
-                "\nTests in `{shown}`: {}. Edit the policies, then run\n  palisade policy test {shown}\n",
-                report.summary()
+                "\nTests in `{shown}`: {}. Edit the policies, then run\n  palisade policy test {shown}\n\
+                 and give the database to a client (`mcp-config --list` names them):\n  \
+                 palisade mcp-config claude-code --config {} --write\n",
+                report.summary(),
+                self.dir.join("palisade.toml").display()
             ),
             false => {
                 let form = TextForm {

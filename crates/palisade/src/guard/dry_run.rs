@@ -5,11 +5,9 @@ use std::sync::Arc;
 use crate::{
     answer::{Notice, OutputColumn},
     code::Code,
-    guard::{Became, Guard, Refusal, Request, Run, read_as_of, request::Asked},
+    guard::{Became, Guard, Refusal, Request, Run, read_as_of, request_text::RequestText},
     rejection::Rejection,
     rewrite::Effect,
-    syntax::Wording,
-    value::Params,
 };
 
 /// What would become of a statement that is permitted. It holds nothing of filters, of the text that would run, or of what does not
@@ -50,34 +48,16 @@ impl Guard {
         let limits = limits.unwrap_or(firewall.limits());
         let session = self.now(&firewall, session);
         let past = as_of.map(|moment| self.look_up(moment)).transpose();
-        let past = past.map_err(|rejection| self.refusal(rejection))?;
-        let session = read_as_of(session, Some(&past));
-        let plan = match asked {
-            Asked::Plan(sql, _) => Some(firewall.plan_of(sql)),
-            Asked::Statement(_, _) | Asked::Template(_, _) => None,
-        };
-        let call = match asked {
-            Asked::Statement(_, _) | Asked::Plan(_, _) => Ok(None),
-            Asked::Template(name, arguments) => {
-                firewall.instantiate(name, arguments, &session).map(Some)
-            }
-        };
-        let dialect = firewall.catalog().dialect();
-        let (wording, params, session) = match (&call, asked) {
-            (Ok(Some(call)), _) => (call.sql().into(), call.params(), call.session()),
-            (_, Asked::Statement(sql, params)) => (sql.into(), params, &*session),
-            (_, Asked::Plan(_, params)) => {
-                let whole = plan.as_deref().unwrap_or_default();
-                (Wording::plan(whole, dialect), params, &*session)
-            }
-            (_, Asked::Template(_, _)) => ("".into(), &Params::None, &*session),
-        };
-        let result = match &call {
-            Ok(_) => {
+        let session = read_as_of(session, past.as_ref().ok());
+        let text = RequestText::read(asked, &firewall, &session);
+        let (wording, params, session) = text.parts(&session);
+        let readable = past.map(drop).and_then(|()| text.require_text());
+        let result = match readable {
+            Ok(()) => {
                 self.permit(wording, params, session, limits, &mut run)
                     .await
             }
-            Err(rejection) => Err(rejection.clone()),
+            Err(rejection) => Err(rejection),
         };
         // No person is asked for what is not run.
         let result = match result {

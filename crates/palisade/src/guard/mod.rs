@@ -20,6 +20,7 @@ mod reading;
 mod record;
 mod refresh;
 mod request;
+mod request_text;
 mod server_lacks;
 mod stages;
 mod ticket;
@@ -52,7 +53,7 @@ use backend_error::{describe_failure, describe_misfit};
 use candidate::{Candidate, Made};
 use failure_quota::Failures;
 use live::{Current, Live};
-use request::Asked;
+use request_text::RequestText;
 use server_lacks::find_lack;
 
 use crate::{
@@ -382,34 +383,14 @@ impl Guard {
         let session = self.now(&firewall, session);
         let past = as_of.map(|moment| self.look_up(moment)).transpose();
         let session = read_as_of(session, past.as_ref().ok());
-        let plan = match asked {
-            Asked::Plan(sql, _) => Some(firewall.plan_of(sql)),
-            Asked::Statement(_, _) | Asked::Template(_, _) => None,
-        };
-        // A template's text is of the policies by which it is decided.
-        let call = match asked {
-            Asked::Statement(_, _) | Asked::Plan(_, _) => Ok(None),
-            Asked::Template(name, arguments) => {
-                firewall.instantiate(name, arguments, &session).map(Some)
-            }
-        };
-        let dialect = firewall.catalog().dialect();
-        let (wording, params, session) = match (&call, asked) {
-            (Ok(Some(call)), _) => (call.sql().into(), call.params(), call.session()),
-            (_, Asked::Statement(sql, params)) => (sql.into(), params, &*session),
-            (_, Asked::Plan(_, params)) => {
-                let whole = plan.as_deref().unwrap_or_default();
-                (Wording::plan(whole, dialect), params, &*session)
-            }
-            // What was not run has no text.
-            (_, Asked::Template(_, _)) => ("".into(), &Params::None, &*session),
-        };
+        let text = RequestText::read(asked, &firewall, &session);
+        let (wording, params, session) = text.parts(&session);
         let admitted = (self.budgets.as_ref())
             .map_or(Ok(()), |budgets| budgets.admit(session.principal(), start));
         let asked_of = past.as_ref().map_err(Clone::clone);
         let admitted = admitted.and_then(|()| asked_of.map(drop));
-        let result = match admitted.and_then(|()| call.as_ref().map_err(Clone::clone)) {
-            Ok(_) => {
+        let result = match admitted.and_then(|()| text.require_text()) {
+            Ok(()) => {
                 run.room = room;
                 run.cancel = cancel.cloned().unwrap_or_default();
                 run.is_trial = is_trial;

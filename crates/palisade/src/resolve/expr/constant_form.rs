@@ -1,7 +1,8 @@
 //! Forms of constants: which of them every engine takes.
 
 use sqlparser::ast::{
-    CastKind, DataType, ExactNumberInfo, Expr, FunctionArg, FunctionArgExpr, Interval, Value,
+    CastKind, DataType, DateTimeField, ExactNumberInfo, Expr, FunctionArg, FunctionArgExpr,
+    Interval, Value,
 };
 
 /// The most days, months or years that are counted from now: so many are in the range of every type.
@@ -193,6 +194,18 @@ pub(in crate::resolve) fn is_number(expr: &Expr) -> bool {
         Expr::Value(value) => matches!(value.value, Value::Number(_, _)),
         _ => false,
     }
+}
+
+/// Whether a field is of days, and no part of one.
+pub(in crate::resolve) fn is_field_of_days(field: &DateTimeField) -> bool {
+    matches!(
+        field,
+        DateTimeField::Year
+            | DateTimeField::Quarter
+            | DateTimeField::Month
+            | DateTimeField::Week(None)
+            | DateTimeField::Day
+    )
 }
 
 /// Whether `expr` is a unit that `date_trunc` takes for days and points in time

@@ -1,12 +1,12 @@
 //! Which expressions have a value for every row, as far as the plan of a statement goes.
 
 use sqlparser::ast::{
-    BinaryOperator, CastKind, DataType, DateTimeField, Expr, ExtractSyntax, UnaryOperator, Value,
+    BinaryOperator, CastKind, DataType, Expr, ExtractSyntax, UnaryOperator, Value,
 };
 
 use crate::resolve::{
     Resolver,
-    expr::constant_form::{is_literal, is_number},
+    expr::constant_form::{is_field_of_days, is_literal, is_number},
     scope::Scope,
 };
 use crate::{
@@ -109,18 +109,8 @@ impl<'a> Resolver<'a> {
             Expr::Extract {
                 field,
                 syntax: ExtractSyntax::From,
-                expr,
-            } => {
-                let is_day = matches!(
-                    field,
-                    DateTimeField::Year
-                        | DateTimeField::Quarter
-                        | DateTimeField::Month
-                        | DateTimeField::Week(None)
-                        | DateTimeField::Day
-                );
-                is_day && (dialect == Dialect::Mysql || self.is_of_days(expr, scope))
-            }
+                expr: _,
+            } => dialect == Dialect::Mysql && is_field_of_days(field),
             Expr::Substring {
                 expr: _,
                 substring_from: _,

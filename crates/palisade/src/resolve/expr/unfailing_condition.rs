@@ -12,9 +12,9 @@ use crate::resolve::{
     Resolver,
     expr::{
         constant_form::{
-            MOST_UNITS, is_count, is_interval, is_json_path, is_literal, is_number, is_number_type,
-            is_of_moments, is_plain_regex, is_short_interval, is_short_search, is_to_text, is_unit,
-            plain_argument,
+            MOST_UNITS, is_count, is_field_of_days, is_interval, is_json_path, is_literal,
+            is_number, is_number_type, is_of_moments, is_plain_regex, is_short_interval,
+            is_short_search, is_to_text, is_unit, plain_argument,
         },
         operand_class::OperandClass,
         operand_reading::type_operand,
@@ -217,14 +217,7 @@ impl<'a> Resolver<'a> {
     }
 
     fn extracts_safely(&self, field: &DateTimeField, expr: &Expr, scope: &Scope<'a, '_>) -> bool {
-        let is_day = matches!(
-            field,
-            DateTimeField::Year
-                | DateTimeField::Quarter
-                | DateTimeField::Month
-                | DateTimeField::Week(None)
-                | DateTimeField::Day
-        );
+        let is_day = is_field_of_days(field);
         let is_time = matches!(
             field,
             DateTimeField::Hour | DateTimeField::Minute | DateTimeField::Second

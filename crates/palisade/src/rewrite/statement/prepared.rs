@@ -29,7 +29,7 @@ use crate::rewrite::{
 use crate::{
     access::AccessSet,
     answer::{EmptyReason, MaskedUse, OutputColumn, QuotedText, RowBound, ScanPlan},
-    catalog::{Catalog, Change, ColumnId, RelationId, functions::Safety},
+    catalog::{Catalog, Change, Companion, RelationId, functions::Safety},
     code::Code,
     ident,
     limits::{EstimateCaps, Limits},
@@ -346,60 +346,105 @@ impl Prepared {
 
     /// About how many bytes it takes.
     pub(crate) fn bytes(&self) -> usize {
-        // Beside its text, a string takes its own size and a share of what holds it.
-        const STRING: usize = 48;
-        let texts = |texts: &mut dyn Iterator<Item = &String>| -> usize {
-            texts.map(|text| STRING + text.len()).sum()
-        };
-        let columns = self.scan_plan.columns.iter();
+        let Self {
+            principal,
+            sql,
+            catalog_version,
+            used,
+            bound,
+            prechecks,
+            cascade_counts,
+            looked_at,
+            scan_plan,
+            engine_reads,
+            engine_functions,
+            effect: _,
+            max_affected: _,
+            body_after_changes: _,
+            engine_writes,
+            named_writes,
+            engine_triggers,
+            change_facts,
+            text_facts,
+            estimate_caps: _,
+            reserved,
+            gathers: _,
+            counts_failures: _,
+            may_fail_over_filters: _,
+            is_unrestricted: _,
+            limits: _,
+            policies,
+            approval,
+            obligations,
+            sources,
+            past,
+            relations,
+        } = self;
+        let writes = engine_writes.iter().chain(named_writes);
+        let queries = (prechecks.iter().map(|(sql, bound, _)| (sql, bound)))
+            .chain(cascade_counts.iter().map(|(sql, bound, _)| (sql, bound)));
+        let approving = approval.iter().flat_map(|demand| &demand.policies);
+        let companions = past.iter().flat_map(|past| &past.companions);
         size_of::<Self>()
-            + self.sql.len()
+            + texts([sql, catalog_version])
             + 2 * STRING
-            + self.principal.kind().len()
-            + self.principal.id().len()
-            + self
-                .reserved
-                .as_ref()
-                .map_or(0, PendingEstimatePolicies::bytes)
-            + (self.used.len() + self.looked_at.len() + self.bound.len()) * 4 * STRING
-            + (self.prechecks.iter().map(|(sql, bound, _)| (sql, bound)))
-                .chain(
-                    self.cascade_counts
-                        .iter()
-                        .map(|(sql, bound, _)| (sql, bound)),
-                )
+            + principal.kind().len()
+            + principal.id().len()
+            + (reserved.as_ref()).map_or(0, PendingEstimatePolicies::bytes)
+            + (used.len() + looked_at.len() + bound.len()) * 4 * STRING
+            + queries
                 .map(|(sql, bound)| 3 * STRING + sql.len() + bound.len() * 4 * STRING)
                 .sum::<usize>()
-            + columns
-                .map(|column| 3 * STRING + column.name.len() + column.type_name.len())
-                .sum::<usize>()
-            + self.scan_plan.identities.len() * size_of::<Option<ColumnId>>()
-            + (self.scan_plan.masked_uses.iter())
-                .map(|used| 3 * STRING + used.bytes())
-                .sum::<usize>()
-            + (self.scan_plan.quoted_texts.iter())
-                .map(|text| 2 * STRING + text.text().len())
-                .sum::<usize>()
-            + self.engine_reads.bytes(2 * STRING)
-            + self
-                .sources
-                .iter()
-                .map(|(uid, _)| 2 * STRING + uid.len())
-                .sum::<usize>()
-            + self.change_facts.len() * size_of::<ChangeFacts>()
-            + (self.text_facts.as_ref()).map_or(0, |facts| facts.bytes(STRING))
-            + texts(&mut self.obligations.iter())
-            + texts(&mut self.approval.iter().flat_map(|demand| &demand.policies))
-            + texts(&mut self.engine_functions.iter())
-            + texts(&mut self.engine_triggers.iter())
-            + self
-                .engine_writes
-                .iter()
+            + scan_plan_bytes(scan_plan)
+            + engine_reads.bytes(2 * STRING)
+            + texts(sources.iter().map(|(uid, _)| uid))
+            + change_facts.len() * size_of::<ChangeFacts>()
+            + (text_facts.as_ref()).map_or(0, |facts| facts.bytes(STRING))
+            + texts(obligations)
+            + texts(approving)
+            + texts(engine_functions)
+            + texts(engine_triggers)
+            + writes
                 .map(|(_, table, column)| 2 * STRING + table.len() + column.len())
                 .sum::<usize>()
-            + texts(&mut self.policies.iter())
-            + texts(&mut self.relations.iter())
+            + companions.count() * size_of::<Companion>()
+            + texts(policies)
+            + texts(relations)
     }
+}
+
+/// What a string takes beside its text: its own size, and a share of what holds it.
+const STRING: usize = 48;
+
+fn texts<'t>(texts: impl IntoIterator<Item = &'t String>) -> usize {
+    let texts = texts.into_iter();
+    texts.map(|text| STRING + text.len()).sum()
+}
+
+fn scan_plan_bytes(plan: &ScanPlan) -> usize {
+    let ScanPlan {
+        columns,
+        max_rows: _,
+        row_bound: _,
+        max_result_bytes: _,
+        max_cell_bytes: _,
+        if_empty: _,
+        masked_uses,
+        quoted_texts,
+        identities,
+        tokens,
+    } = plan;
+    (columns.iter())
+        .map(|column| 3 * STRING + column.name.len() + column.type_name.len())
+        .sum::<usize>()
+        + size_of_val(identities.as_slice())
+        + size_of_val(tokens.as_slice())
+        + (masked_uses.iter())
+            .map(|used| 3 * STRING + used.bytes())
+            .sum::<usize>()
+        + (quoted_texts.iter())
+            .map(|text| 2 * STRING + text.text().len())
+            .sum::<usize>()
 }
 
 /// Texts of prechecks, with what is bound there and what a row says of the change.
@@ -764,7 +809,7 @@ mod tests {
             meets_rows: false,
         };
         type Adding<'a> = (&'a str, &'a dyn Fn(&mut Prepared), usize);
-        let adding: [Adding<'_>; 9] = [
+        let adding: [Adding<'_>; 10] = [
             ("text", &|it| it.sql.push_str(&long), 1000),
             ("relation", &|it| it.relations.push(long.clone()), 1000),
             ("policy", &|it| it.policies.push(long.clone()), 1000),
@@ -779,6 +824,14 @@ mod tests {
                 &|it| {
                     let write = (Change::Update, long.clone(), long.clone());
                     it.engine_writes.insert(write);
+                },
+                2000,
+            ),
+            (
+                "named write",
+                &|it| {
+                    let write = (Change::Update, long.clone(), long.clone());
+                    it.named_writes.insert(write);
                 },
                 2000,
             ),
