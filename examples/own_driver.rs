@@ -29,7 +29,9 @@ fn main() -> Result<(), Box<dyn Error>> {
             return Ok(());
         }
     };
-    let text = statement.sql().ok_or("this program runs plain reads alone")?;
+    let text = statement
+        .sql()
+        .ok_or("this program runs plain reads alone")?;
     // A fresh marker for each answer: rows cannot hold what was not known before.
     let marker = Marker::from_bytes(Machine::new().random()?);
     let mut scan = ScanSession::new(statement.scan_plan(), Action::Flag, marker);

@@ -776,3 +776,36 @@ fn is_below(relation: &Relation, above: &Relation, all: &[Relation]) -> bool {
     }
     false
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::panic, reason = "tests")]
+
+    use sqlparser::{dialect::MySqlDialect, parser::Parser};
+
+    use super::*;
+
+    #[test]
+    fn options_say_how_a_table_is_kept_and_not_where() {
+        for (option, expected) in [
+            ("ENGINE = InnoDB", true),
+            ("ENGINE = MyISAM", false),
+            ("DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin", true),
+            ("AUTO_INCREMENT = 5 COMMENT = 'x'", true),
+            ("DATA DIRECTORY = '/var/other'", false),
+            ("ENGINE = InnoDB DATA DIRECTORY = '/var/other'", false),
+            ("UNION = (a, b)", false),
+            ("CONNECTION = 'mysql://other/db'", false),
+        ] {
+            let sql = format!("CREATE TABLE t (a INT) {option}");
+            let found = Parser::parse_sql(&MySqlDialect {}, &sql);
+            let Ok([Statement::CreateTable(create)]) = found.as_deref() else {
+                panic!("{sql}: {found:?}");
+            };
+            let CreateTableOptions::Plain(options) = &create.table_options else {
+                panic!("{sql}: {:?}", create.table_options);
+            };
+            assert_eq!(options.iter().all(is_harmless_option), expected, "{sql}");
+        }
+    }
+}

@@ -521,6 +521,15 @@ fn a_call_that_may_fail_in_a_group_fences_the_joined_tables() {
         ),
         (format!("SELECT sqrt(price) {joined} GROUP BY 1"), true),
         (format!("SELECT sum(price / shop) {joined}"), false),
+        // An aggregate beside it keeps no other term above the groups.
+        (
+            "SELECT shop FROM sales GROUP BY shop HAVING count(*) > 1 AND shop > 0".to_owned(),
+            false,
+        ),
+        (
+            "SELECT shop FROM sales GROUP BY shop HAVING count(*) > 1 AND 1 / shop > 0".to_owned(),
+            true,
+        ),
         (format!("SELECT sqrt(price) {joined}"), false),
     ] {
         let found = is_fenced(&firewall, &sql, &Params::None);
