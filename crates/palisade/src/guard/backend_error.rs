@@ -31,12 +31,11 @@ impl BackendError {
     pub(in crate::guard) fn may_tell_of_rows(&self) -> bool {
         use BackendErrorKind as Kind;
         match self.kind {
-            Kind::Rejected | Kind::NameNotFound | Kind::Resource => {
+            Kind::Rejected | Kind::NameNotFound | Kind::Resource | Kind::Timeout => {
                 (self.fault.as_ref()).is_none_or(|fault| !fault.is_of_preparation)
             }
             // Keys and conditions that refuse a change tell what they are about by themselves.
             Kind::Constraint
-            | Kind::Timeout
             | Kind::Cancelled
             | Kind::NotGranted
             | Kind::SecondLock

@@ -84,7 +84,7 @@ impl Failures {
             Code::LimitFailures,
             format!(
                 "the database refused {} statements of yours over filtered tables within an hour; \
-                 statements over them that may fail run again in {minutes} minutes",
+                 statements over them that are more than comparisons in one table run again in {minutes} minutes",
                 count.failures
             ),
         )

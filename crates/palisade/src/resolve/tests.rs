@@ -260,6 +260,9 @@ fn casts_operators_and_triggers_call_their_functions() {
         CREATE TYPE mood AS ENUM ('a', 'b');
         CREATE FUNCTION text_of(mood) RETURNS text AS 'x' LANGUAGE sql;
         CREATE CAST (mood AS text) WITH FUNCTION text_of(mood);
+        CREATE FUNCTION json_of(mood) RETURNS json AS 'x' LANGUAGE sql;
+        CREATE CAST (mood AS json) WITH FUNCTION json_of(mood);
+        CREATE TABLE moods (id integer, m mood, plain integer);
         CREATE FUNCTION join_texts(text, text) RETURNS text AS 'x' LANGUAGE sql;
         CREATE OPERATOR public.+ (LEFTARG = text, RIGHTARG = text, FUNCTION = join_texts);
         CREATE TABLE parts (id integer, at date) PARTITION BY RANGE (at);
@@ -273,6 +276,7 @@ fn casts_operators_and_triggers_call_their_functions() {
         "pg_catalog.regrolein",
         "pg_catalog.regtypein",
         "public.text_of",
+        "public.json_of",
         "public.join_texts",
         "public.fires",
     ]
@@ -294,6 +298,18 @@ fn casts_operators_and_triggers_call_their_functions() {
             &["public.join_texts"],
         ),
         ("SELECT town || CAST('x' AS text) FROM shops", &[]),
+        (
+            "SELECT json_build_object('a', m) FROM moods",
+            &["pg_catalog.json_build_object", "public.json_of"],
+        ),
+        (
+            "SELECT to_jsonb(q) FROM moods AS q",
+            &["pg_catalog.to_jsonb", "public.json_of"],
+        ),
+        (
+            "SELECT json_agg(plain) FROM moods",
+            &["pg_catalog.json_agg"],
+        ),
         ("INSERT INTO parts (id) VALUES (1)", &["public.fires"]),
         // The row may move to another partition, which inserts it there.
         ("UPDATE parts SET id = 2 WHERE id = 1", &["public.fires"]),

@@ -43,6 +43,27 @@ pub enum Predicate {
     RefersToSeen(Operand, Arc<ReferredRows>),
 }
 
+impl Predicate {
+    /// Whether rows of another table decide it.
+    #[must_use]
+    pub fn looks_rows_up(&self) -> bool {
+        match self {
+            Self::And(all) | Self::Or(all) => all.iter().any(Self::looks_rows_up),
+            Self::Not(inner) => inner.looks_rows_up(),
+            Self::If(condition, one, other) => [condition, one, other]
+                .into_iter()
+                .any(|part| part.looks_rows_up()),
+            Self::RefersToSeen(_, _) => true,
+            Self::Constant(_)
+            | Self::Column(_)
+            | Self::Has(_)
+            | Self::Compare(_, _, _)
+            | Self::In(_, _)
+            | Self::Like(_, _) => false,
+        }
+    }
+}
+
 /// The rows of a table to which others refer, and which of them are seen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReferredRows {

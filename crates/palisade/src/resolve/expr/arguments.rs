@@ -166,6 +166,7 @@ impl<'a> Resolver<'a> {
             }
         }
         self.implicit_casts(&parts(out, &starts));
+        self.casts_to_json(&called.candidates, &parts(out, &starts));
         self.size_budget = budget;
         let counts = called
             .candidates

@@ -46,6 +46,7 @@ impl<'a> Resolver<'a> {
     ) -> Result<Vec<ColumnId>, Rejection> {
         let (columns, is_total) =
             self.within_condition(|resolver| resolver.expr(expr, scope, ctes, usage))?;
+        self.needs_fence |= self.runs_subquery_late(expr);
         if !self.needs_fence && !self.is_leakproof(expr, scope) {
             self.note_condition(is_total && self.are_plain(&columns));
         }
@@ -60,6 +61,7 @@ impl<'a> Resolver<'a> {
         scope: &Scope<'a, '_>,
         ctes: Ctes<'_>,
     ) -> Result<(), Rejection> {
+        self.needs_fence |= self.runs_subquery_late_below_groups(expr, scope);
         if self.needs_fence && self.failures.planned {
             self.expr(expr, scope, ctes, Usage::Filter)?;
         } else if self.stays_or_leakproof(expr, scope) && self.failures.is_outermost() {

@@ -6,6 +6,7 @@ pub(in crate::resolve) mod column;
 pub(in crate::resolve) mod constant_form;
 pub(in crate::resolve) mod field;
 pub(in crate::resolve) mod function;
+pub(in crate::resolve) mod late_subquery;
 pub(in crate::resolve) mod leakproof;
 pub(in crate::resolve) mod literal;
 pub(in crate::resolve) mod operand_class;

@@ -206,7 +206,7 @@ impl<'a> Resolver<'a> {
             &*column.type_name == "jsonb"
                 || !matches!(column.class, TypeClass::Json | TypeClass::Other)
         });
-        is_written || is_literal(expr)
+        (is_written && !self.has_casts_to_json()) || is_literal(expr)
     }
 
     fn builds_json(&self, expr: &Expr, scope: &Scope<'a, '_>) -> bool {

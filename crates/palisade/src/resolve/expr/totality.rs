@@ -21,6 +21,9 @@ impl<'a> Resolver<'a> {
         if self.never_fails(expr, scope) {
             return true;
         }
+        if dialect == Dialect::Postgres && meets(expr) && !self.has_known_collation(expr, scope) {
+            return false;
+        }
         match expr {
             Expr::Identifier(_)
             | Expr::CompoundIdentifier(_)
@@ -200,5 +203,38 @@ impl<'a> Resolver<'a> {
             }
             other => self.plain_class(other, scope) == Some(TypeClass::Text),
         }
+    }
+}
+
+/// Whether texts may meet in `expr`. PostgreSQL finds then that the collations of two of them differ.
+fn meets(expr: &Expr) -> bool {
+    match expr {
+        Expr::BinaryOp {
+            left: _,
+            op,
+            right: _,
+        } => !matches!(op, BinaryOperator::And | BinaryOperator::Or),
+        Expr::Function(_)
+        | Expr::Case {
+            case_token: _,
+            end_token: _,
+            operand: _,
+            conditions: _,
+            else_result: _,
+        }
+        | Expr::IsDistinctFrom(_, _)
+        | Expr::IsNotDistinctFrom(_, _)
+        | Expr::Between {
+            expr: _,
+            negated: _,
+            low: _,
+            high: _,
+        }
+        | Expr::InList {
+            expr: _,
+            list: _,
+            negated: _,
+        } => true,
+        _ => false,
     }
 }

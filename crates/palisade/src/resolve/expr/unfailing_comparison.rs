@@ -179,18 +179,32 @@ impl<'a> Resolver<'a> {
     }
 
     /// Whether an expression has one collation, which is known: that of one column, or any where all are the same.
-    fn has_known_collation(&self, expr: &Expr, scope: &Scope<'a, '_>) -> bool {
+    pub(in crate::resolve) fn has_known_collation(
+        &self,
+        expr: &Expr,
+        scope: &Scope<'a, '_>,
+    ) -> bool {
+        if self.has_one_collation() {
+            return true;
+        }
         let (mut columns, mut others) = (0usize, 0usize);
         let _ = each_expr(expr, &mut |part| {
             if let Expr::Identifier(_) | Expr::CompoundIdentifier(_) = part {
                 match self.plain_column(part, scope) {
-                    Some(_) => columns += 1,
+                    // What else a text meets is cast, and has no collation of its own.
+                    Some(column) => {
+                        let is_text = matches!(
+                            column.class,
+                            TypeClass::Text | TypeClass::Padded | TypeClass::Other
+                        );
+                        columns += usize::from(is_text);
+                    }
                     None => others += 1,
                 }
             }
             ControlFlow::Continue(())
         });
-        self.has_one_collation() || (columns <= 1 && others == 0)
+        columns <= 1 && others == 0
     }
 
     /// Whether LIKE looks at any value of `expr`. Under a collation by which different bytes can be equal, PostgreSQL fails.

@@ -9,7 +9,9 @@ use sqlparser::ast::DataType;
 use crate::resolve::{Resolver, expr::operand_class::OperandClass};
 use std::collections::BTreeSet;
 
-use crate::catalog::{CastDef, ColumnId, TypeClass, TypeKind, postgres_type_name};
+use crate::catalog::{
+    CastDef, ColumnId, TypeClass, TypeKind, functions::FunctionDef, postgres_type_name,
+};
 use crate::{access::Usage, code::Code, dialect::Dialect, rejection::Rejection};
 
 /// A type by schema and name.
@@ -143,6 +145,34 @@ impl Resolver<'_> {
         self.access.functions.extend(called);
     }
 
+    /// Arguments of a call of `called`, each made from these columns: a function that makes JSON calls the casts that the database has to
+    /// JSON (<https://www.postgresql.org/docs/current/functions-json.html#FUNCTIONS-JSON-CREATION-TABLE>).
+    pub(in crate::resolve) fn casts_to_json(
+        &mut self,
+        called: &[&FunctionDef],
+        operands: &[&[ColumnId]],
+    ) {
+        if self.catalog.casts().is_empty() || !called.iter().any(|def| def.name.contains("json")) {
+            return;
+        }
+        let taken: Vec<String> = self
+            .catalog
+            .casts()
+            .iter()
+            .filter(|cast| {
+                let mut operands = operands.iter();
+                is_to_json(cast) && operands.any(|columns| self.takes_part(&cast.source, *columns))
+            })
+            .map(|cast| cast.function.clone())
+            .collect();
+        self.access.functions.extend(taken);
+    }
+
+    /// Whether the database says how values of types of its own become JSON.
+    pub(in crate::resolve) fn has_casts_to_json(&self) -> bool {
+        self.catalog.casts().iter().any(is_to_json)
+    }
+
     fn may_apply(&self, cast: &CastDef, operands: &[&[ColumnId]]) -> bool {
         let among = |own: &Own| {
             operands
@@ -205,6 +235,10 @@ impl Resolver<'_> {
         }
         true
     }
+}
+
+fn is_to_json(cast: &CastDef) -> bool {
+    is_system(&cast.target) && matches!(cast.target.1.as_str(), "json" | "jsonb")
 }
 
 fn is_system(own: &Own) -> bool {

@@ -279,8 +279,8 @@ fn conditions_that_cannot_fail_need_no_fence_on_postgres() {
             ("id IN (SELECT id FROM shops WHERE sqrt(rent) > 2)", true),
             ("price IN (SELECT rent FROM shops)", true),
             ("EXISTS (SELECT 1 FROM shops WHERE town = area)", false),
-            ("price = (SELECT max(price) FROM sales)", false),
-            ("shop = (SELECT id FROM shops LIMIT 1)", false),
+            ("price = (SELECT max(price) FROM sales)", true),
+            ("shop = (SELECT id FROM shops LIMIT 1)", true),
             ("shop = (SELECT id FROM shops)", true),
             ("price + 1 > 5", true),
             ("10 / id > 1", true),
@@ -450,11 +450,17 @@ fn a_function_beside_a_filtered_table_fences_it() {
 #[test]
 fn a_subquery_that_may_fail_fences_what_it_is_joined_with() {
     let of_two = r#"CREATE COLLATION "same" (provider = icu, locale = 'und', deterministic = false);
-        CREATE TABLE labels (id integer PRIMARY KEY, label text COLLATE "same", code text, bytes bytea);"#;
+        CREATE TABLE labels (id integer PRIMARY KEY, label text COLLATE "same", code text COLLATE "C", bytes bytea);"#;
     let tables = format!("{}{of_two}", SALES.replace("JSON_TYPE", "jsonb"));
     let firewall = firewall(postgres(&tables, "main").unwrap(), SHOP_3_IS_HIDDEN);
     for (computed, of, expected) in [
         ("length(bytes)", "labels", false),
+        // Two collations meet.
+        ("(label || code) = 'x'", "labels", true),
+        ("lower(label || code)", "labels", true),
+        ("coalesce(label, code)", "labels", true),
+        ("(code || 'x') = 'x'", "labels", false),
+        ("lower(label)", "labels", false),
         // Bytes that are no text of that encoding fail.
         ("length(bytes, 'UTF8')", "labels", true),
         ("code LIKE 'a%'", "labels", false),
@@ -507,6 +513,72 @@ fn a_long_search_is_fenced() {
     );
     let long = format!("area LIKE '{}'", "x".repeat(5000));
     check_fences(&firewall, &[(&long, true)]);
+}
+
+/// PostgreSQL runs a subquery once a row needs what it gives, and looks at the filter of that row later.
+#[test]
+fn a_subquery_that_waits_for_a_row_is_fenced() {
+    let tables = SALES.replace("JSON_TYPE", "jsonb");
+    let postgres = firewall(postgres(&tables, "main").unwrap(), SHOP_3_IS_HIDDEN);
+    check_fences(
+        &postgres,
+        &[
+            ("area LIKE 's%' AND id > (SELECT count(*) FROM shops)", true),
+            ("id > (SELECT 5)", true),
+            ("id IN (SELECT id FROM shops)", false),
+            ("area LIKE 's%' AND (id IN (SELECT id FROM shops))", false),
+            ("id NOT IN (SELECT id FROM shops)", true),
+            ("area LIKE 's%' OR id IN (SELECT id FROM shops)", true),
+            (
+                "(SELECT id FROM shops LIMIT 1) IN (SELECT id FROM shops)",
+                true,
+            ),
+            ("id = ANY (ARRAY(SELECT id FROM shops))", true),
+            ("EXISTS (SELECT 1 FROM shops s WHERE s.id = shop)", false),
+            (
+                "NOT EXISTS (SELECT 1 FROM shops s WHERE s.id = shop)",
+                false,
+            ),
+        ],
+    );
+    let grouped = "SELECT shop FROM sales GROUP BY shop HAVING";
+    for (having, expected) in [
+        ("count(*) > (SELECT count(*) FROM shops)", false),
+        ("count(*) > 1 AND shop > (SELECT count(*) FROM shops)", true),
+    ] {
+        let sql = format!("{grouped} {having}");
+        let found = is_fenced(&postgres, &sql, &Params::None);
+        assert_eq!(found, expected, "{sql}");
+    }
+}
+
+/// A filter that looks rows up comes after other terms, on every engine.
+#[test]
+fn a_subquery_beside_rows_that_follow_others_is_fenced() {
+    let tables = "CREATE TABLE shops (id integer PRIMARY KEY, town varchar(20));
+        CREATE TABLE sales (id integer PRIMARY KEY, area varchar(20), shop integer, FOREIGN KEY (shop) REFERENCES shops (id));";
+    let follows = r#"forbid (principal, action == Action::"see", resource is row::SCHEMA::shops)
+            when { resource has town && resource.town == "x" };
+        forbid (principal, action == Action::"see", resource is row::SCHEMA::sales) unless { resource.shop_is_seen };"#;
+    let (waits, list) = (
+        "area LIKE 's%' AND id > (SELECT count(*) FROM shops)",
+        "id IN (SELECT id FROM shops)",
+    );
+    let exists = "EXISTS (SELECT 1 FROM shops s WHERE s.id = shop)";
+    let mysql = || mysql(tables, "main").unwrap();
+    let postgres = || postgres(tables, "main").unwrap();
+    check_fences(
+        &firewall(mysql(), follows),
+        &[(waits, true), (list, false), (exists, false)],
+    );
+    check_fences(
+        &firewall(mysql(), SHOP_3_IS_HIDDEN),
+        &[(waits, false), (list, false)],
+    );
+    check_fences(
+        &firewall(postgres(), follows),
+        &[(waits, true), (list, false), (exists, true)],
+    );
 }
 
 /// A group is made before rows are joined, if the plan says so.
