@@ -107,7 +107,7 @@ fn the_account_may_read_what_principals_may_see_and_no_more() {
             "SELECT rolinherit, rolsuper, rolcreatedb, rolcreaterole, rolreplication, rolbypassrls, rolconnlimit
              FROM pg_roles WHERE rolname = '{role}'"
         )),
-        "f\tf\tf\tf\tf\tf\t10"
+        "f\tf\tf\tf\tf\tf\t40"
     );
 }
 
