@@ -263,6 +263,8 @@ fn casts_operators_and_triggers_call_their_functions() {
         CREATE FUNCTION json_of(mood) RETURNS json AS 'x' LANGUAGE sql;
         CREATE CAST (mood AS json) WITH FUNCTION json_of(mood);
         CREATE TABLE moods (id integer, m mood, plain integer);
+        CREATE TYPE pair AS (a integer, m mood);
+        CREATE TABLE pairs (id integer, p pair);
         CREATE FUNCTION join_texts(text, text) RETURNS text AS 'x' LANGUAGE sql;
         CREATE OPERATOR public.+ (LEFTARG = text, RIGHTARG = text, FUNCTION = join_texts);
         CREATE TABLE parts (id integer, at date) PARTITION BY RANGE (at);
@@ -304,6 +306,10 @@ fn casts_operators_and_triggers_call_their_functions() {
         ),
         (
             "SELECT to_jsonb(q) FROM moods AS q",
+            &["pg_catalog.to_jsonb", "public.json_of"],
+        ),
+        (
+            "SELECT to_jsonb(p) FROM pairs",
             &["pg_catalog.to_jsonb", "public.json_of"],
         ),
         (

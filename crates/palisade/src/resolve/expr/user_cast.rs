@@ -161,11 +161,33 @@ impl Resolver<'_> {
             .iter()
             .filter(|cast| {
                 let mut operands = operands.iter();
-                is_to_json(cast) && operands.any(|columns| self.takes_part(&cast.source, *columns))
+                is_to_json(cast)
+                    && operands.any(|columns| {
+                        self.takes_part(&cast.source, *columns) || self.has_parts(columns)
+                    })
             })
             .map(|cast| cast.function.clone())
             .collect();
         self.access.functions.extend(taken);
+    }
+
+    /// Whether one of these columns holds rows, whose parts may be of any type.
+    fn has_parts(&self, columns: &[ColumnId]) -> bool {
+        let composites = self.catalog.types().iter().filter(|def| match &def.kind {
+            TypeKind::Composite(_) => true,
+            TypeKind::Domain { base: _, check: _ }
+            | TypeKind::Enum
+            | TypeKind::Range
+            | TypeKind::Base => false,
+        });
+        let composites = composites.map(|def| (def.schema.clone(), def.name.clone()));
+        let tables = (self.catalog.relations().iter())
+            .map(|relation| (relation.schema.clone(), relation.name.clone()));
+        let rows: Vec<Own> = composites.chain(tables).collect();
+        columns.iter().any(|id| {
+            let declared = self.catalog.column(*id).map(|column| &*column.type_name);
+            declared.is_some_and(|name| rows.iter().any(|own| self.spells(name, own)))
+        })
     }
 
     /// Whether the database says how values of types of its own become JSON.
