@@ -11,10 +11,14 @@
 
 use std::ops::ControlFlow;
 
-use sqlparser::ast::{BinaryOperator, Expr, FunctionArguments, UnaryOperator};
+use sqlparser::ast::{BinaryOperator, Expr, FunctionArguments, Query, UnaryOperator};
 
 use crate::resolve::{Resolver, scope::Scope};
-use crate::{dialect::Dialect, policy::obligation::RowFilter, syntax::each_expr};
+use crate::{
+    dialect::Dialect,
+    policy::obligation::RowFilter,
+    syntax::{TreeVisitor, each_expr, visit_tree},
+};
 
 impl<'a> Resolver<'a> {
     /// Whether the engine may wait with a subquery of a condition for a row that has not passed its filter.
@@ -22,9 +26,7 @@ impl<'a> Resolver<'a> {
         self.is_statement()
             && match self.catalog.dialect() {
                 Dialect::Postgres => waits_on_postgres(condition, self.looks_rows_up()),
-                Dialect::Sqlite | Dialect::Mysql => {
-                    has(condition, is_value) && self.looks_rows_up()
-                }
+                Dialect::Sqlite | Dialect::Mysql => has_value(condition) && self.looks_rows_up(),
             }
     }
 
@@ -79,7 +81,7 @@ fn waits_on_postgres(condition: &Expr, looks_rows_up: bool) -> bool {
             expr,
             subquery: _,
             negated: false,
-        } => has(expr, is_subquery),
+        } => has_query(expr),
         Expr::Exists {
             subquery: _,
             negated: _,
@@ -88,12 +90,25 @@ fn waits_on_postgres(condition: &Expr, looks_rows_up: bool) -> bool {
             op: UnaryOperator::Not,
             expr,
         } if is_exists(expr) => looks_rows_up,
-        other => has(other, is_subquery),
+        other => has_query(other),
     }
 }
 
-fn has(expr: &Expr, is_sought: fn(&Expr) -> bool) -> bool {
-    each_expr(expr, &mut |part| match is_sought(part) {
+/// Whether a query stands anywhere in `expr`.
+fn has_query(expr: &Expr) -> bool {
+    struct Seeker;
+
+    impl TreeVisitor for Seeker {
+        fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
+            ControlFlow::Break(())
+        }
+    }
+
+    visit_tree(expr, &mut Seeker).is_break()
+}
+
+fn has_value(expr: &Expr) -> bool {
+    each_expr(expr, &mut |part| match is_value(part) {
         true => ControlFlow::Break(()),
         false => ControlFlow::Continue(()),
     })
@@ -117,16 +132,4 @@ fn is_exists(expr: &Expr) -> bool {
             negated: _,
         }
     )
-}
-
-fn is_subquery(expr: &Expr) -> bool {
-    let is_list = matches!(
-        expr,
-        Expr::InSubquery {
-            expr: _,
-            subquery: _,
-            negated: _,
-        }
-    );
-    is_list || is_exists(expr) || is_value(expr)
 }

@@ -21,7 +21,8 @@ impl<'a> Resolver<'a> {
         if self.never_fails(expr, scope) {
             return true;
         }
-        if dialect == Dialect::Postgres && meets(expr) && !self.has_known_collation(expr, scope) {
+        let is_plain = dialect != Dialect::Postgres || is_of_one_text(expr);
+        if !is_plain && !self.has_known_collation(expr, scope) {
             return false;
         }
         match expr {
@@ -206,35 +207,21 @@ impl<'a> Resolver<'a> {
     }
 }
 
-/// Whether texts may meet in `expr`. PostgreSQL finds then that the collations of two of them differ.
-fn meets(expr: &Expr) -> bool {
+/// Whether no two texts meet in `expr` itself. Where they do, PostgreSQL finds that their collations differ.
+fn is_of_one_text(expr: &Expr) -> bool {
     match expr {
         Expr::BinaryOp {
             left: _,
-            op,
+            op: BinaryOperator::And | BinaryOperator::Or,
             right: _,
-        } => !matches!(op, BinaryOperator::And | BinaryOperator::Or),
-        Expr::Function(_)
-        | Expr::Case {
-            case_token: _,
-            end_token: _,
-            operand: _,
-            conditions: _,
-            else_result: _,
         }
-        | Expr::IsDistinctFrom(_, _)
-        | Expr::IsNotDistinctFrom(_, _)
-        | Expr::Between {
-            expr: _,
-            negated: _,
-            low: _,
-            high: _,
-        }
-        | Expr::InList {
-            expr: _,
-            list: _,
-            negated: _,
-        } => true,
+        | Expr::UnaryOp { op: _, expr: _ }
+        | Expr::Identifier(_)
+        | Expr::CompoundIdentifier(_)
+        | Expr::Value(_)
+        | Expr::Nested(_)
+        | Expr::IsNull(_)
+        | Expr::IsNotNull(_) => true,
         _ => false,
     }
 }
