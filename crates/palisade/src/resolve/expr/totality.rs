@@ -209,19 +209,18 @@ impl<'a> Resolver<'a> {
 
 /// Whether no two texts meet in `expr` itself. Where they do, PostgreSQL finds that their collations differ.
 fn is_of_one_text(expr: &Expr) -> bool {
-    match expr {
+    matches!(
+        expr,
         Expr::BinaryOp {
             left: _,
             op: BinaryOperator::And | BinaryOperator::Or,
             right: _,
-        }
-        | Expr::UnaryOp { op: _, expr: _ }
-        | Expr::Identifier(_)
-        | Expr::CompoundIdentifier(_)
-        | Expr::Value(_)
-        | Expr::Nested(_)
-        | Expr::IsNull(_)
-        | Expr::IsNotNull(_) => true,
-        _ => false,
-    }
+        } | Expr::UnaryOp { op: _, expr: _ }
+            | Expr::Identifier(_)
+            | Expr::CompoundIdentifier(_)
+            | Expr::Value(_)
+            | Expr::Nested(_)
+            | Expr::IsNull(_)
+            | Expr::IsNotNull(_)
+    )
 }
