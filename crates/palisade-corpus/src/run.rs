@@ -16,7 +16,6 @@ use palisade::{
     guard::{Guard, Request},
     policy::PolicySources,
     rejection::Rejection,
-    rewrite::Effect,
     session::{Principal, Session},
     token::{Lifetime, TokenSecret},
     value::Params,
@@ -490,10 +489,7 @@ impl Runner {
         let stand = self.stand(case).ok();
         let decided = stand.map(|stand| case.check(&stand.firewall));
         match decided {
-            Some(Ok(Decision::Allow(statement))) => match statement.effect() {
-                Effect::Read | Effect::Explain => false,
-                Effect::Write | Effect::Define | Effect::Nothing => true,
-            },
+            Some(Ok(Decision::Allow(statement))) => !statement.effect().only_reads(),
             Some(Ok(Decision::Reject(_)) | Err(_)) | None => false,
         }
     }

@@ -212,7 +212,7 @@ fn statement(arguments: JsonObject) -> Result<StatementCall, Rejection> {
 #[serde(deny_unknown_fields)]
 struct RawNothing {}
 
-/// What a tool lists.
+/// What a tool lists of the relations that its caller sees.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Listing {
     Schemas,
@@ -220,7 +220,20 @@ pub(crate) enum Listing {
     Objects,
     Permissions,
     Definitions,
-    Templates,
+}
+
+impl Listing {
+    /// The tool to which a cursor of it belongs.
+    pub(crate) fn tool(self) -> ToolName {
+        match self {
+            Self::Schemas => ToolName::ListSchemas,
+            // `list_views` is a narrower one.
+            Self::Tables => ToolName::ListTables,
+            Self::Objects => ToolName::SearchObjects,
+            Self::Permissions => ToolName::PolicyExplain,
+            Self::Definitions => ToolName::SchemaDump,
+        }
+    }
 }
 
 /// A call of a tool that lists.
@@ -757,6 +770,7 @@ fn list_history(arguments: JsonObject) -> Result<PastToolCall, Rejection> {
 #[derive(Debug)]
 pub(crate) enum Call {
     List(Listing, ListCall),
+    ListTemplates(ListCall),
     DescribeTable(DescribeCall),
     ExplainQuery(StatementCall),
     PolicyTest(StatementCall),
@@ -794,9 +808,7 @@ impl Call {
             ToolName::SchemaDump => {
                 dump(arguments).map(|call| Self::List(Listing::Definitions, call))
             }
-            ToolName::ListTemplates => {
-                page(arguments).map(|call| Self::List(Listing::Templates, call))
-            }
+            ToolName::ListTemplates => page(arguments).map(Self::ListTemplates),
             ToolName::RunTemplate => template(arguments).map(Self::RunTemplate),
             ToolName::Query => query(arguments, history).map(Self::Query),
             ToolName::Execute => execute(arguments).map(Self::Execute),
@@ -838,6 +850,7 @@ impl Call {
         match self {
             Self::Execute(_) | Self::Change(_) | Self::Past(_) => false,
             Self::List(_, _)
+            | Self::ListTemplates(_)
             | Self::DescribeTable(_)
             | Self::ExplainQuery(_)
             | Self::PolicyTest(_)
@@ -855,7 +868,11 @@ impl Call {
             | Self::ExplainQuery(_)
             | Self::PolicyTest(_) => true,
             // The statements of a change are records of their own beside the call's.
-            Self::List(_, _) | Self::DescribeTable(_) | Self::Change(_) | Self::Past(_) => false,
+            Self::List(_, _)
+            | Self::ListTemplates(_)
+            | Self::DescribeTable(_)
+            | Self::Change(_)
+            | Self::Past(_) => false,
         }
     }
 
@@ -870,6 +887,7 @@ impl Call {
             | Self::ExplainQuery(_)
             | Self::PolicyTest(_)
             | Self::List(_, _)
+            | Self::ListTemplates(_)
             | Self::DescribeTable(_) => false,
         }
     }
@@ -883,6 +901,7 @@ impl Call {
             | Self::Change(_)
             | Self::Past(_)
             | Self::List(_, _)
+            | Self::ListTemplates(_)
             | Self::DescribeTable(_)
             | Self::ExplainQuery(_)
             | Self::PolicyTest(_) => false,
@@ -897,7 +916,7 @@ impl Call {
             Params::Named(values) => named_bytes(values),
         };
         match self {
-            Self::List(_, call) => {
+            Self::List(_, call) | Self::ListTemplates(call) => {
                 let Scope {
                     schema,
                     pattern,

@@ -96,6 +96,7 @@ mod streams;
 mod tasks;
 mod template_clashes;
 mod template_tools;
+mod tool_calls;
 mod tool_name;
 mod tool_set;
 mod turn;

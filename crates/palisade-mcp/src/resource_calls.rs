@@ -28,6 +28,7 @@ use crate::{
     queue::TRIAL,
     resources::{self, Address},
     server::{LOOK, PalisadeServer, TTL_MS},
+    tool_calls::Allotted,
     tool_name::ToolName,
     tool_set::ToolSet,
     watch::{
@@ -349,7 +350,11 @@ impl PalisadeServer {
         let tool = ToolName::from_name(&call.name)?;
         let call = Call::read(tool, arguments, connection.history()).ok()?;
         let asked = self.who_asks(connection, request)?;
-        match handle.block_on(connection.call(&call, &asked, (TRIAL, false))) {
+        let allotted = Allotted {
+            time: TRIAL,
+            is_trial: false,
+        };
+        match handle.block_on(connection.call(&call, &asked, allotted)) {
             Ok(result) => result.structured_content.as_ref().map(fingerprint_answer),
             Err(refusal) => Some(fingerprint(refusal.rejection.code().slug())),
         }

@@ -409,6 +409,7 @@ fn describe(call: &Call, session: &Session, connection: &str) -> Option<String> 
             spell_params(&call.params),
         ),
         Call::List(_, _)
+        | Call::ListTemplates(_)
         | Call::PolicyTest(_)
         | Call::DescribeTable(_)
         | Call::Change(_)

@@ -4,12 +4,14 @@ use crate::{
     approval::{ApprovalRequest, BoundTo, Confirmation, PendingApproval, Redemption, bind},
     audit::ApprovalNote,
     code::Code,
-    guard::{Guard, Refusal, Run},
+    guard::{
+        Guard, Refusal,
+        run::{Question, Run},
+    },
     policy::{ApprovalDemand, ApprovalLevel},
     rejection::Rejection,
     rewrite::RewrittenStatement,
     session::Session,
-    value::Params,
 };
 
 impl Guard {
@@ -21,7 +23,7 @@ impl Guard {
         &self,
         demand: &ApprovalDemand,
         statement: &RewrittenStatement,
-        (sql, params, session): (&str, &Params, &Session),
+        question: Question<'_>,
         run: &mut Run,
     ) -> Result<(), Rejection> {
         let refuse = |message: String| {
@@ -51,9 +53,14 @@ impl Guard {
             max_affected: statement.max_affected(),
         };
         let request = ApprovalRequest {
-            bound: bind(sql, params, session, binding),
+            bound: bind(
+                question.wording.full_text(),
+                question.params,
+                question.session,
+                binding,
+            ),
             level: demand.level,
-            principal: session.principal().to_string(),
+            principal: question.session.principal().to_string(),
             relations: run.relations.clone(),
             now: self.host.unix_time(),
         };

@@ -7,7 +7,7 @@ use crate::{
     guard::{constraint::ViolatedConstraint, engine_fault::EngineFault},
     limits::{Estimate, EstimateCaps},
     rejection::Rejection,
-    rewrite::{Effect, Precheck, RewrittenStatement, Violation},
+    rewrite::{Precheck, RewrittenStatement, Violation},
     session::Session,
 };
 
@@ -61,9 +61,9 @@ impl BackendError {
     /// # Errors
     /// `ReadOnly`.
     pub fn unless_reading(statement: &RewrittenStatement) -> Result<(), Self> {
-        match statement.effect() {
-            Effect::Read | Effect::Explain => Ok(()),
-            Effect::Write | Effect::Define | Effect::Nothing => Err(Self::new(
+        match statement.effect().only_reads() {
+            true => Ok(()),
+            false => Err(Self::new(
                 BackendErrorKind::ReadOnly,
                 "the backend was opened for reading only",
             )),
@@ -301,8 +301,7 @@ pub(in crate::guard) fn describe_failure(
     session: &Session,
 ) -> Rejection {
     // What only reads waits for nothing that it would write.
-    let is_reading = matches!(statement.effect(), Effect::Read | Effect::Explain);
-    if error.kind == BackendErrorKind::Locked && is_reading {
+    if error.kind == BackendErrorKind::Locked && statement.effect().only_reads() {
         return Rejection::from(Code::DatabaseConflict).with_operator_detail(error.detail.clone());
     }
     if error.kind == BackendErrorKind::AffectedRows {

@@ -9,13 +9,11 @@ use crate::{
     audit::CandidateNote,
     code::Code,
     firewall::{Decided, Firewall},
-    limits::Limits,
+    guard::run::Question,
     policy::PolicySources,
     rejection::Rejection,
     rewrite::RewrittenStatement,
     session::Session,
-    syntax::Wording,
-    value::Params,
 };
 
 /// Policies that decide nothing yet.
@@ -49,10 +47,15 @@ impl Candidate {
         &self,
         enforced: &Firewall,
         made: Made<'_>,
-        (wording, params): (Wording<'_>, &Params),
-        (session, now): (&Session, Duration),
-        limits: &Limits,
+        question: Question<'_>,
+        now: Duration,
     ) -> Option<CandidateNote> {
+        let Question {
+            wording,
+            params,
+            session,
+            limits,
+        } = question;
         let unknown = || Some(note("unknown", None, &[]));
         let Some(firewall) = self.over(enforced) else {
             return unknown();
@@ -133,7 +136,10 @@ mod tests {
     use crate::{
         catalog::{Catalog, ColumnDef, DefaultValue, RelationDef, RelationKind, TypeClass},
         dialect::Dialect,
+        limits::Limits,
         session::Principal,
+        syntax::Wording,
+        value::Params,
     };
 
     const ALL: &str = "permit(principal, action, resource);";
@@ -203,9 +209,13 @@ permit(principal, action == Action::"select", resource == Table::"main.t");"#;
             let noted = Candidate::new(sources(candidate)).compare(
                 &enforced_by,
                 made,
-                (wording, &Params::None),
-                (&session, Duration::from_secs(now)),
-                &limits,
+                Question {
+                    wording,
+                    params: &Params::None,
+                    session: &session,
+                    limits: &limits,
+                },
+                Duration::from_secs(now),
             );
             let noted = noted.map(|note| note.decision);
             assert_eq!(noted, expected, "{enforced} {candidate}");
@@ -240,9 +250,13 @@ permit(principal, action == Action::"select", resource == Table::"main.t");"#;
             let noted = Candidate::new(candidate).compare(
                 &enforced,
                 Made::Allowed(&statement),
-                (wording, &Params::None),
-                (session, Duration::ZERO),
-                &limits,
+                Question {
+                    wording,
+                    params: &Params::None,
+                    session,
+                    limits: &limits,
+                },
+                Duration::ZERO,
             );
             assert_eq!(noted.and_then(|note| note.code), expected, "{policies}");
         }

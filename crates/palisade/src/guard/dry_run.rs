@@ -5,7 +5,10 @@ use std::sync::Arc;
 use crate::{
     answer::{Notice, OutputColumn},
     code::Code,
-    guard::{Became, Guard, Refusal, Request, Run, read_as_of, request_text::RequestText},
+    guard::{
+        Guard, Refusal, Request, past::read_as_of, record::Became, request_text::RequestText,
+        run::Run,
+    },
     rejection::Rejection,
     rewrite::Effect,
 };
@@ -50,13 +53,10 @@ impl Guard {
         let past = as_of.map(|moment| self.look_up(moment)).transpose();
         let session = read_as_of(session, past.as_ref().ok());
         let text = RequestText::read(asked, &firewall, &session);
-        let (wording, params, session) = text.parts(&session);
+        let question = text.question(&session, limits);
         let readable = past.map(drop).and_then(|()| text.require_text());
         let result = match readable {
-            Ok(()) => {
-                self.permit(wording, params, session, limits, &mut run)
-                    .await
-            }
+            Ok(()) => self.permit(question, &mut run).await,
             Err(rejection) => Err(rejection),
         };
         // No person is asked for what is not run.
@@ -95,7 +95,12 @@ impl Guard {
             Ok(_) => Became::Untried,
             Err(refusal) => Became::Refused(refusal),
         };
-        let record = self.record(wording.full_text(), session, &became, &run);
+        let record = self.record(
+            question.wording.full_text(),
+            question.session,
+            &became,
+            &run,
+        );
         if let Err(why) = self.audit.record(&record) {
             // What is not recorded is not answered.
             return Err(self.refusal(Rejection::internal(why)));

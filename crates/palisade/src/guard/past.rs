@@ -1,6 +1,6 @@
 //! Queries over tables as they were.
 
-use std::{sync::Arc, time::Duration};
+use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use serde::Serialize;
 
@@ -356,6 +356,17 @@ pub(in crate::guard) fn require_answers(standing: LabelStanding) -> Result<(), R
         LabelStanding::BeforeHistory => Code::HistoryTooEarly,
     };
     Err(Rejection::from(code))
+}
+
+/// `session` as of a moment, where one was asked for and found.
+pub(in crate::guard) fn read_as_of<'s>(
+    session: Cow<'s, Session>,
+    past: Option<&Option<(Label, AsOf)>>,
+) -> Cow<'s, Session> {
+    match past.and_then(Option::as_ref) {
+        Some((label, _)) => Cow::Owned(session.into_owned().as_of(label.clone())),
+        None => session,
+    }
 }
 
 fn keeps_no_moments() -> Rejection {

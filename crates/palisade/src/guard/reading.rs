@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::{
     answer::Envelope,
     audit::{AuditRecord, RecordKind},
-    guard::{Guard, Refusal, Run, Spending, record::note_refusal},
+    guard::{Guard, Refusal, Spending, record::note_refusal, run::Run},
     rejection::Rejection,
     rewrite::RewrittenStatement,
     session::Session,

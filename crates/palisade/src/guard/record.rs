@@ -3,13 +3,26 @@
 use std::time::Duration;
 
 use crate::{
+    answer::Envelope,
     audit::{ApprovalNote, AuditRecord, AuditSink, RecordKind},
     code::Code,
     firewall::Firewall,
-    guard::{Became, Guard, Refusal, Run},
+    guard::{Guard, Refusal, run::Run},
     rejection::Rejection,
     session::Session,
 };
+
+/// What a record tells of.
+pub(in crate::guard) enum Became<'a> {
+    /// Its answer leaves.
+    Answered(&'a Envelope),
+    /// It changed so many rows, as a part of a change.
+    Kept(u64),
+    /// It would have run.
+    Untried,
+    /// It was refused.
+    Refused(&'a Refusal),
+}
 
 impl Guard {
     /// Records a call that ran no statement: about names, or refused before there was a statement.

@@ -5,7 +5,10 @@ use std::sync::Arc;
 use crate::{
     error::Error,
     firewall::Firewall,
-    guard::{Guard, backend::Backend, backend_error::BackendError, live::Live},
+    guard::{
+        Guard, backend::Backend, backend_error::BackendError, backend_error::BackendErrorKind,
+        live::Live,
+    },
     limits::Limits,
     policy::PolicySources,
 };
@@ -102,7 +105,7 @@ impl Guard {
 
     /// Whether the schema is another than `decided` is of, as a look at it confirms, after the database has said that it has not what a
     /// statement names. Decides over the new one from the next request on.
-    pub(in crate::guard) async fn confirm_change(&self, decided: &Arc<Live<dyn Backend>>) -> bool {
+    async fn confirm_change(&self, decided: &Arc<Live<dyn Backend>>) -> bool {
         if let Ok(true) = self.refresh_if_due().await {
             return true;
         }
@@ -110,6 +113,21 @@ impl Guard {
         let version = |live: &Live<dyn Backend>| live.backend.catalog().version().to_owned();
         version(&self.current.get()) != version(decided)
             || matches!(decided.backend.is_current().await, Ok(false))
+    }
+
+    /// `error`, or that the schema has changed: where the database has not what a statement names, only what a look at the schema
+    /// confirms is called a change. To send another statement again would not help.
+    pub(in crate::guard) async fn confirm_missing_name(
+        &self,
+        error: BackendError,
+        decided: &Arc<Live<dyn Backend>>,
+    ) -> BackendError {
+        match error.kind == BackendErrorKind::NameNotFound {
+            true if self.confirm_change(decided).await => {
+                BackendError::schema_changed(error.detail)
+            }
+            true | false => error,
+        }
     }
 
     async fn renew(&self, asks: bool) -> Result<bool, RefreshError> {

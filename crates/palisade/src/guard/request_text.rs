@@ -3,7 +3,8 @@
 use crate::{
     dialect::Dialect,
     firewall::{Firewall, TemplateCall},
-    guard::request::Asked,
+    guard::{request::Asked, run::Question},
+    limits::Limits,
     rejection::Rejection,
     session::Session,
     syntax::Wording,
@@ -38,12 +39,13 @@ impl<'a> RequestText<'a> {
         }
     }
 
-    /// Its text and parameters, and the session for which it is decided: a template has one of its own.
-    pub(in crate::guard) fn parts<'s>(
+    /// What is decided about, for `session` and within `limits`. A template has a session of its own.
+    pub(in crate::guard) fn question<'s>(
         &'s self,
         session: &'s Session,
-    ) -> (Wording<'s>, &'s Params, &'s Session) {
-        match (&self.call, self.asked) {
+        limits: &'s Limits,
+    ) -> Question<'s> {
+        let (wording, params, session) = match (&self.call, self.asked) {
             (Ok(Some(call)), _) => (call.sql().into(), call.params(), call.session()),
             (_, Asked::Statement(sql, params)) => (sql.into(), params, session),
             (_, Asked::Plan(_, params)) => {
@@ -52,6 +54,12 @@ impl<'a> RequestText<'a> {
             }
             // What was not run has no text.
             (_, Asked::Template(_, _)) => ("".into(), &Params::None, session),
+        };
+        Question {
+            wording,
+            params,
+            session,
+            limits,
         }
     }
 

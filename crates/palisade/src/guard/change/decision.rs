@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::{
     change::{ChangeBody, Inverse},
-    guard::Run,
+    guard::run::Run,
     policy::ApprovalDemand,
     rewrite::RewrittenStatement,
 };

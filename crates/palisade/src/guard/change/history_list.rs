@@ -17,10 +17,11 @@ use crate::{
     code::Code,
     firewall::VisibleRelation,
     guard::{
-        Backend, BackendError, BackendErrorKind, Cancel, Guard, Refusal, Run,
+        Backend, BackendError, BackendErrorKind, Cancel, Guard, Refusal,
         live::Live,
         past::require_answers,
         reading::{Given, Reading},
+        run::Run,
     },
     limits::Limits,
     past::{KeptLabel, Label},

@@ -11,8 +11,9 @@ use crate::{
     code::Code,
     firewall::VisibleRelation,
     guard::{
-        Refusal, Run,
+        Refusal,
         reading::{Given, Reading},
+        run::Run,
     },
     policy::obligation::RowFilter,
     rejection::Rejection,

@@ -48,10 +48,12 @@ use crate::{
     },
     code::Code,
     guard::{
-        Backend, BackendError, BackendErrorKind, Became, Cancel, Guard, Run,
+        Backend, BackendError, BackendErrorKind, Cancel, Guard,
         backend_error::describe_failure,
         live::Live,
         reading::{Given, Reading},
+        record::Became,
+        run::{Question, Run},
         ticket::Ticket,
     },
     limits::Limits,
@@ -364,9 +366,13 @@ impl Guard {
                 ..limits
             };
             let session = self.now(&firewall, asking.proposer());
-            let permitted = self
-                .permit(sql.as_str().into(), &params, &session, &limits, &mut run)
-                .await;
+            let question = Question {
+                wording: sql.as_str().into(),
+                params: &params,
+                session: &session,
+                limits: &limits,
+            };
+            let permitted = self.permit(question, &mut run).await;
             let checked = permitted.and_then(|(statement, demand)| {
                 require_write(&statement)?;
                 outside::require_inside(&statement, firewall.catalog())?;
@@ -470,16 +476,8 @@ impl Guard {
             Ok(ChangeEnd::Failed { statement, error }) => (statement, error),
             Err(error) => (0, error),
         };
-        let error = match error.kind == BackendErrorKind::NameNotFound {
-            true if self.confirm_change(&live).await => BackendError::schema_changed(error.detail),
-            true | false => error,
-        };
-        if error.kind == BackendErrorKind::SchemaChanged {
-            let _ = self.reread_if_due().await;
-        } else if counted && error.may_tell_of_rows() {
-            self.failures
-                .count(asker.principal(), self.host.monotonic());
-        }
+        let error = self.confirm_missing_name(error, &live).await;
+        self.note_failure(&error, counted, asker).await;
         let Some(decision) = decisions.get(at).or(decisions.first()) else {
             return Err(failed(Rejection::internal("a change without statements")));
         };

@@ -12,7 +12,7 @@ use crate::{
     code::Code,
     firewall::VisibleRelation,
     guard::{
-        Backend, BackendError, Guard, Preview, Refusal, Run,
+        Backend, BackendError, Guard, Preview, Refusal,
         backend_error::describe_failure,
         change::{
             ChangeCall, Looked,
@@ -21,6 +21,7 @@ use crate::{
         live::Live,
         past::require_answers,
         reading::{Given, Reading},
+        run::Run,
         ticket::Ticket,
     },
     rejection::Rejection,

@@ -25,8 +25,9 @@ use crate::{
             rehearsal::{Lens, Looked},
             viewer::{ToldGenerated, is_table},
         },
-        decide,
         live::Live,
+        permit::decide,
+        run::Question,
         ticket::Ticket,
     },
     limits::Limits,
@@ -409,13 +410,18 @@ impl SessionLens {
             name(&visible.name)
         );
         let params = Params::Positional(keys.iter().flatten().cloned().collect());
-        let wording = Wording::from(sql.as_str());
         // How many rows are shown is a limit of the answer, which is made of what all queries give.
         let limits = Limits {
             max_rows: self.live.firewall.limits().max_rows,
             ..self.limits.clone()
         };
-        let decided = decide(&self.live, wording, &params, &self.session, &limits);
+        let question = Question {
+            wording: Wording::from(sql.as_str()),
+            params: &params,
+            session: &self.session,
+            limits: &limits,
+        };
+        let decided = decide(&self.live, question);
         Ok(match decided.map_err(NoLook::Fault)? {
             Decided::Allow(statement) if statement.effect() == Effect::Read => {
                 Some(Arc::from(statement))

@@ -11,7 +11,7 @@ use crate::{
     audit::ApprovalNote,
     change::ChangeBody,
     code::Code,
-    guard::{Guard, Run},
+    guard::{Guard, run::Run},
     policy::{ApprovalLevel, ReadingDemand},
     rejection::Rejection,
     session::Session,

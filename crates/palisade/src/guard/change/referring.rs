@@ -10,7 +10,7 @@ use crate::{
     change::{Inverse, Referring, write_key},
     code::Code,
     firewall::Decided,
-    guard::{Backend, Guard, decide, live::Live, ticket::Ticket},
+    guard::{Backend, Guard, live::Live, permit::decide, run::Question, ticket::Ticket},
     limits::Limits,
     rejection::Rejection,
     rewrite::Effect,
@@ -115,7 +115,13 @@ impl Guard {
         );
         let params = Params::Positional(values.iter().flatten().cloned().collect());
         let session = self.now(&live.firewall, session);
-        let decided = decide(live, Wording::from(sql.as_str()), &params, &session, limits).ok()?;
+        let question = Question {
+            wording: Wording::from(sql.as_str()),
+            params: &params,
+            session: &session,
+            limits,
+        };
+        let decided = decide(live, question).ok()?;
         let statement = match decided {
             Decided::Allow(statement) if statement.effect() == Effect::Read => statement,
             // What waits for a person is not told meanwhile.

@@ -17,7 +17,7 @@ use crate::{
         Step, Stepped, WrongState,
     },
     code::Code,
-    guard::{BackendErrorKind, Became, Guard, Refusal, Run, reading::Reading as _},
+    guard::{BackendErrorKind, Guard, Refusal, reading::Reading as _, record::Became, run::Run},
     policy::ApprovalLevel,
     rejection::Rejection,
     session::Session,

@@ -72,6 +72,17 @@ pub enum Effect {
     Nothing,
 }
 
+impl Effect {
+    /// Whether it leaves the database as it is by what it asks for: what drops, if it is there, what is not for who asks does not.
+    #[must_use]
+    pub fn only_reads(self) -> bool {
+        match self {
+            Self::Read | Self::Explain => true,
+            Self::Write | Self::Define | Self::Nothing => false,
+        }
+    }
+}
+
 /// The label as of which a statement reads, and where it reads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PastRead {
@@ -238,10 +249,7 @@ impl RewrittenStatement {
     /// ```
     #[must_use]
     pub fn sql(&self) -> Option<&str> {
-        let reads = match self.effect() {
-            Effect::Read | Effect::Explain => true,
-            Effect::Write | Effect::Define | Effect::Nothing => false,
-        };
+        let reads = self.effect().only_reads();
         let waits =
             self.awaits_estimate() || self.estimate_caps().is_some() || self.past().is_some();
         (reads && !waits).then_some(self.text())
