@@ -201,7 +201,7 @@ impl Schedule {
     }
 
     /// A trial was to have ended by now.
-    fn is_overdue(&mut self, number: u64) {
+    fn mark_overdue(&mut self, number: u64) {
         if let Some((_, held)) = self.running.get_mut(&number)
             && *held == Held::Trial
         {
@@ -357,7 +357,7 @@ impl Queue {
             runtime.spawn(async move {
                 sleep(OVERDUE).await;
                 let mut state = queue.lock();
-                state.schedule.is_overdue(number);
+                state.schedule.mark_overdue(number);
                 queue.give_out(state);
             });
         }

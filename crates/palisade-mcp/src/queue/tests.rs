@@ -49,7 +49,7 @@ fn what_only_waits_is_tried_the_newest_first_and_one_at_a_time() {
     assert_eq!(full.len(), SHARE);
     assert_eq!(trials, [(numbers[9], Kind::Trial)]);
     // A trial that does not end in time keeps no other caller from one, and its caller from another.
-    schedule.is_overdue(numbers[9]);
+    schedule.mark_overdue(numbers[9]);
     assert_eq!(give_all(&mut schedule), []);
     for door in 2..10 {
         schedule.enter(ask(caller(1, door), true)).unwrap();
@@ -147,7 +147,7 @@ proptest! {
                 }
                 Step::Overdue(at) => {
                     if let Some(number) = schedule.running.keys().nth(at).copied() {
-                        schedule.is_overdue(number);
+                        schedule.mark_overdue(number);
                     }
                 }
                 Step::GiveUp(at) => {

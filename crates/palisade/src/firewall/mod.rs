@@ -225,7 +225,7 @@ impl Firewall {
     ///
     /// # Errors
     /// As `check`.
-    pub(crate) fn check_pending(
+    pub(crate) fn decide_with_approval(
         &self,
         wording: Wording<'_>,
         params: &Params,
@@ -284,7 +284,7 @@ impl Firewall {
     ///
     /// # Errors
     /// As [`check`](Self::check).
-    pub fn run(
+    pub fn check_template(
         &self,
         name: &str,
         arguments: &BTreeMap<String, Value>,

@@ -69,7 +69,7 @@ impl Candidate {
             None | Some(_) => session,
         };
         let decided = if may_run_template(&firewall, session) {
-            match firewall.check_pending(wording, params, session, limits) {
+            match firewall.decide_with_approval(wording, params, session, limits) {
                 Ok(decided) => decided,
                 Err(_) => return unknown(),
             }
@@ -199,7 +199,7 @@ permit(principal, action == Action::"select", resource == Table::"main.t");"#;
             let limits = Limits::default();
             let wording = Wording::from("SELECT id FROM t");
             let decided = enforced_by
-                .check_pending(wording, &Params::None, &session, &limits)
+                .decide_with_approval(wording, &Params::None, &session, &limits)
                 .unwrap();
             let made = match &decided {
                 Decided::Allow(statement) => Made::Allowed(statement),
@@ -237,7 +237,7 @@ permit(principal, action == Action::"select", resource == Table::"main.t");"#;
             (&running, ALL, false, Some(Code::PolicyNoPermit)),
             (&session, &no_run, true, None),
         ] {
-            let decided = enforced.check_pending(wording, &Params::None, session, &limits);
+            let decided = enforced.decide_with_approval(wording, &Params::None, session, &limits);
             let Decided::Allow(statement) = decided.unwrap() else {
                 panic!("refused")
             };

@@ -92,6 +92,6 @@ pub(in crate::guard) fn decide(
         limits,
     } = question;
     live.firewall
-        .check_pending(wording, params, session, limits)
+        .decide_with_approval(wording, params, session, limits)
         .map_err(|error| Rejection::internal(error.to_string()))
 }

@@ -16,6 +16,7 @@ mod names;
 mod places;
 mod query;
 mod scope;
+mod state;
 mod statement;
 mod steps;
 mod token;
@@ -33,7 +34,7 @@ use sqlparser::{
     tokenizer::{Location, Span},
 };
 
-use crate::resolve::{expr::operand_class::OperandClass, token::SubqueryColumn};
+use crate::resolve::expr::operand_class::OperandClass;
 use crate::{
     access::{AccessSet, StatementShape, Touched, Usage},
     catalog::{Catalog, ColumnId, RelationId, may_fail},
@@ -43,7 +44,6 @@ use crate::{
     policy::obligation::ColumnLevel,
     rejection::Rejection,
     syntax::{self, Outline, ParsedQuery},
-    token::TokenKeys,
     value::Placeholder,
 };
 
@@ -90,7 +90,7 @@ pub(crate) fn resolve(
     resolver.failures.stores = stores(&query.body);
     let outputs = resolver.top(&mut query)?;
     resolver.number_names(&mut query)?;
-    if explain.is_some() && !resolver.targets.is_empty() {
+    if explain.is_some() && !resolver.changes.targets.is_empty() {
         return Err(refuse_unsupported(
             "EXPLAIN of a statement that changes data",
         ));
@@ -110,21 +110,21 @@ pub(crate) fn resolve(
         access: resolver.access,
         places: resolver.places,
         placeholders: resolver.placeholders,
-        token_parameters: resolver.token_parameters,
+        token_parameters: resolver.tokens.parameters,
         needs_fence: resolver.needs_fence || resolver.failures.depend_on_plan(),
         has_open_conditions: resolver.has_open_conditions,
         fails_by_plan: resolver.failures.depend_on_plan(),
         may_fail: resolver.failures.planned,
         sources: resolver.failures.sources,
-        ctes: resolver.ctes,
-        aliases: resolver.aliases,
-        quoted_texts: resolver.quoted_texts,
-        whole_rows: resolver.whole_rows,
-        levels: outline.levels + resolver.view_levels,
-        targets: resolver.targets,
+        ctes: resolver.engine_names.ctes,
+        aliases: resolver.engine_names.aliases,
+        quoted_texts: resolver.engine_names.quoted_texts,
+        whole_rows: resolver.engine_names.has_whole_rows,
+        levels: outline.levels + resolver.work.view_levels,
+        targets: resolver.changes.targets,
         explain,
-        steps: resolver.steps,
-        arms: resolver.arms,
+        steps: resolver.work.steps,
+        arms: resolver.work.arms,
         query,
         outputs,
     })
@@ -156,25 +156,15 @@ struct Resolver<'a> {
     text: &'a str,
     outline: &'a Outline,
     references: Vec<Reference>,
-    /// References so far, those inside views included.
-    relations: usize,
     access: AccessSet,
-    placeholders: BTreeMap<Placeholder, u32>,
-    token_parameters: Vec<TokenParameter>,
-    /// Whether any relation so far has columns that are given as tokens: where none has, nothing pays for them.
-    gives_tokens: bool,
-    /// What is done with columns that aggregates alone may see.
-    aggregate_only: aggregate_only::AggregateOnlyUses,
     /// Where the statement says what it touches.
     places: places::Places,
+    placeholders: BTreeMap<Placeholder, u32>,
+    tokens: state::TokenState,
+    /// What is done with columns that aggregates alone may see.
+    aggregate_only: aggregate_only::AggregateOnlyUses,
     /// Whether the next query is a derived table, which may pass such columns on.
     is_derived: bool,
-    /// What becomes of values that are compared with tokens.
-    comparisons: query::recursive_cte::Comparisons,
-    /// The columns of subqueries that give tokens or are made of constants, by where the first SELECT stands and which column.
-    subquery_columns: HashMap<(Location, usize), SubqueryColumn>,
-    /// The keys of the tokens that literals are, which stand without their tags.
-    untagged_literals: HashMap<Location, Arc<TokenKeys>>,
     /// The classes of the one column that subqueries give (PostgreSQL), by where their first SELECTs stand.
     subquery_classes: HashMap<Location, OperandClass>,
     /// Where the SELECTs stand that give one row for all they read.
@@ -183,63 +173,18 @@ struct Resolver<'a> {
     /// Whether a condition of more than comparisons stands beside filters without a fence.
     has_open_conditions: bool,
     failures: expr::plan_failures::PlanFailures,
-    /// Names of the common table expressions so far.
-    ctes: BTreeSet<String>,
-    aliases: BTreeSet<String>,
-    quoted_texts: BTreeSet<String>,
+    engine_names: state::EngineNames,
+    user_types: state::UserTypes,
+    changes: state::ChangeState,
+    work: state::Work,
     /// Names that the select lists around give so far.
     listed: Vec<Arc<str>>,
-    whole_rows: bool,
-    view_levels: usize,
-    /// Types of the database that something was cast to so far.
-    cast_to: BTreeSet<(String, String)>,
-    /// Whether a function of the database was called, whose result may be of any type.
-    calls_own: bool,
-    /// Whether something was made into a type of the database.
-    names_own: bool,
-    /// Functions of operators that only values of such types can choose.
-    confined: BTreeSet<String>,
-    /// The names of CTEs that were renamed so far.
-    fresh_ctes: BTreeSet<String>,
-    /// How many characters a call may ask for here: calls inside calls share the budget.
-    size_budget: u64,
-    /// Whether a change may stand where the next body does.
-    position: Position,
-    expected_target: Option<change::ExpectedTarget>,
-    /// Where MySQL's `VALUES(column)` means a proposed row: of which relation, and in which of its columns the value is the
-    /// statement's own.
-    proposed: Option<(RelationId, Vec<ColumnId>)>,
-    /// Whether a name in a subquery of an upsert's condition cannot say of which row it is.
-    untold: bool,
-    /// The target that was found in FROM, until its change is read.
-    target_in_from: Option<Target>,
-    /// The changes read so far.
-    targets: Vec<Target>,
-    /// How the statement is built, as far as it is read.
-    shape: StatementShape,
-    /// How many queries stand around what is being read.
-    queries_around: usize,
-    /// Steps taken so far.
-    steps: u64,
-    /// The arms of set operations that the query read last is made from, with those below it.
-    arms: u64,
-    /// Windows of the SELECT that is being read, and their terms.
-    window_terms: usize,
     /// The names that are whole terms of windows of a SELECT, where they may be names of its outputs.
     window_names: Vec<(String, Usage)>,
-}
-
-/// Where a query stands, as far as changes of rows may.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-enum Position {
-    /// Anywhere else: it reads.
-    #[default]
-    Inside,
-    /// In the WITH of the statement itself, where PostgreSQL takes changes
-    /// (<https://www.postgresql.org/docs/current/queries-with.html#QUERIES-WITH-MODIFYING>).
-    With,
-    /// It is the statement.
-    Outermost,
+    /// The names of CTEs that were renamed so far.
+    fresh_ctes: BTreeSet<String>,
+    /// How the statement is built, as far as it is read.
+    shape: StatementShape,
 }
 
 impl<'a> Resolver<'a> {
@@ -259,17 +204,12 @@ impl<'a> Resolver<'a> {
             text,
             outline,
             references: Vec::new(),
-            relations: 0,
             access: AccessSet::default(),
-            placeholders: BTreeMap::new(),
-            token_parameters: Vec::new(),
-            gives_tokens: false,
-            aggregate_only: aggregate_only::AggregateOnlyUses::default(),
             places: places::Places::default(),
+            placeholders: BTreeMap::new(),
+            tokens: state::TokenState::default(),
+            aggregate_only: aggregate_only::AggregateOnlyUses::default(),
             is_derived: false,
-            comparisons: query::recursive_cte::Comparisons::default(),
-            subquery_columns: HashMap::new(),
-            untagged_literals: HashMap::new(),
             subquery_classes: HashMap::new(),
             single_rows: HashSet::new(),
             // Our own output has its fences already.
@@ -280,37 +220,21 @@ impl<'a> Resolver<'a> {
             } else {
                 expr::plan_failures::PlanFailures::default()
             },
-            ctes: BTreeSet::new(),
-            aliases: BTreeSet::new(),
-            quoted_texts: BTreeSet::new(),
+            engine_names: state::EngineNames::default(),
+            user_types: state::UserTypes::default(),
+            changes: state::ChangeState::default(),
+            work: state::Work::default(),
             listed: Vec::new(),
-            whole_rows: false,
-            view_levels: 0,
-            cast_to: BTreeSet::new(),
-            calls_own: false,
-            names_own: false,
-            confined: BTreeSet::new(),
-            fresh_ctes: BTreeSet::new(),
-            size_budget: MAX_SIZE,
-            position: Position::Inside,
-            expected_target: None,
-            proposed: None,
-            untold: false,
-            target_in_from: None,
-            targets: Vec::new(),
-            shape: StatementShape::default(),
-            queries_around: 0,
-            steps: 0,
-            arms: 1,
-            window_terms: 0,
             window_names: Vec::new(),
+            fresh_ctes: BTreeSet::new(),
+            shape: StatementShape::default(),
         }
     }
 
     fn touch(&mut self, column: ColumnId, usage: Usage) {
         self.aggregate_only.note(column, usage);
         self.access.columns.insert(column, usage);
-        self.compute(column);
+        self.note_generated(column);
     }
 
     /// That the name at `span` means `relation`.
@@ -349,10 +273,11 @@ impl<'a> Resolver<'a> {
     fn take_along(&mut self, column: ColumnId) {
         self.aggregate_only.note(column, Usage::Output);
         self.access.columns.take_along(column);
-        self.compute(column);
+        self.note_generated(column);
     }
 
-    fn compute(&mut self, column: ColumnId) {
+    /// Notes that a column is read, which may be computed of others: where that can fail, the statement needs a fence.
+    fn note_generated(&mut self, column: ColumnId) {
         // Wherever it is used, it is computed of rows that are shown alone.
         if !(self.needs_fence && self.failures.planned)
             && self
@@ -401,7 +326,7 @@ impl<'a> Resolver<'a> {
     }
 
     /// Refuses a string where a name is given. PostgreSQL takes none: what stands before it is a type there.
-    fn is_name(&self, ident: &Ident) -> Result<(), Rejection> {
+    fn refuse_text_as_name(&self, ident: &Ident) -> Result<(), Rejection> {
         match (self.catalog.dialect(), ident.quote_style) {
             (Dialect::Postgres, Some('\'')) => Err(Rejection::new(
                 Code::SyntaxInvalid,
@@ -412,7 +337,7 @@ impl<'a> Resolver<'a> {
     }
 
     /// Refuses a column's alias that the engine would cut off (MySQL and MariaDB) or refuse.
-    fn bound_alias(&self, alias: &Ident) -> Result<(), Rejection> {
+    fn require_short_alias(&self, alias: &Ident) -> Result<(), Rejection> {
         let most = match self.catalog.dialect() {
             // <https://dev.mysql.com/doc/refman/8.4/en/identifier-length.html>
             Dialect::Mysql => MAX_MYSQL_ALIAS,
@@ -460,8 +385,8 @@ impl<'a> Resolver<'a> {
 
     /// Counts a reference against the limit.
     fn count_relation(&mut self, count: usize) -> Result<(), Rejection> {
-        self.relations = self.relations.saturating_add(count);
-        if self.relations > self.limits.max_relations {
+        self.work.relations = self.work.relations.saturating_add(count);
+        if self.work.relations > self.limits.max_relations {
             return Err(Rejection::new(
                 Code::LimitRelations,
                 format!(

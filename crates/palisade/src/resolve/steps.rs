@@ -29,8 +29,8 @@ impl Resolver<'_> {
     /// # Errors
     /// `limit.work` if there are no more.
     pub(super) fn spend(&mut self, steps: u64) -> Result<(), Rejection> {
-        self.steps = self.steps.saturating_add(steps);
-        if self.steps > self.limits.max_steps {
+        self.work.steps = self.work.steps.saturating_add(steps);
+        if self.work.steps > self.limits.max_steps {
             return Err(Rejection::new(
                 Code::LimitWork,
                 format!(
@@ -61,14 +61,14 @@ impl Resolver<'_> {
 
     /// Counts what was read since `before`, once for each further reading.
     pub(super) fn spend_again(&mut self, before: u64, readings: u64) -> Result<(), Rejection> {
-        let own = self.steps.saturating_sub(before);
+        let own = self.work.steps.saturating_sub(before);
         let again = readings.saturating_sub(1).saturating_mul(ARM);
         self.spend(own.saturating_mul(again))
     }
 
     /// Counts how often a query is read over the source that was read last.
     pub(super) fn count_readings(&self, scope: &mut Scope<'_, '_>) {
-        let more = self.arms.saturating_sub(1);
+        let more = self.work.arms.saturating_sub(1);
         scope.readings = scope.readings.saturating_add(more);
     }
 
@@ -94,12 +94,15 @@ impl Resolver<'_> {
     /// # Errors
     /// `limit.work`.
     pub(super) fn count_window(&mut self, terms: usize) -> Result<(), Rejection> {
-        self.window_terms = self.window_terms.saturating_add(terms.saturating_add(1));
+        self.work.window_terms = self
+            .work
+            .window_terms
+            .saturating_add(terms.saturating_add(1));
         self.bound_terms(
-            self.window_terms,
+            self.work.window_terms,
             "the windows of a SELECT have, counted with themselves,",
         )?;
         // SQLite makes a subquery of each, and brings what stands in all others into it.
-        self.spend_on(self.window_terms.saturating_mul(WINDOW))
+        self.spend_on(self.work.window_terms.saturating_mul(WINDOW))
     }
 }

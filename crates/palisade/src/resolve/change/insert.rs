@@ -180,7 +180,7 @@ impl<'a> Resolver<'a> {
             self.check_conflict_key(relation, &found, &assigned)?;
         }
         let outputs = self.returning(returning, relation, &alias, ctes)?;
-        self.targets.push(Target {
+        self.changes.targets.push(Target {
             relation: relation.id,
             reference: None,
             qualifier: alias,
@@ -188,7 +188,7 @@ impl<'a> Resolver<'a> {
             conditioned: true,
             returns: returning.is_some(),
             on_conflict: conflict,
-            untold: std::mem::take(&mut self.untold),
+            untold: std::mem::take(&mut self.changes.has_untold_names),
             conditions: Vec::new(),
             merged: BTreeSet::new(),
             in_the_open: None,
@@ -222,7 +222,7 @@ impl<'a> Resolver<'a> {
     ) -> Result<(Vec<bool>, Vec<AssignedValue>), Rejection> {
         let admission = match self.mode {
             Mode::Rewritten { sources: _, writes } => writes
-                .get(self.targets.len())
+                .get(self.changes.targets.len())
                 .and_then(|write| write.admission.as_ref()),
             Mode::Statement | Mode::View { within: _ } => None,
         };
@@ -361,9 +361,9 @@ impl<'a> Resolver<'a> {
                 scope
                     .sources
                     .push(self.target_source(relation, Some(alias))?);
-                self.proposed = Some((relation.id, own));
+                self.changes.proposed = Some((relation.id, own));
                 let done = self.assignments(assignments, (relation, alias), &scope, ctes);
-                self.proposed = None;
+                self.changes.proposed = None;
                 self.change_columns(relation, Change::Update, true, &done?);
                 if let Some(key) = &row_key {
                     self.spell_proposed(assignments, key)?;
@@ -492,7 +492,7 @@ impl<'a> Resolver<'a> {
         out: &mut Vec<ColumnId>,
     ) -> Result<bool, Rejection> {
         let (Some((relation, own)), [ObjectNamePart::Identifier(word)]) =
-            (&self.proposed, name.0.as_slice())
+            (&self.changes.proposed, name.0.as_slice())
         else {
             return Ok(false);
         };

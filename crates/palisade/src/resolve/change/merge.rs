@@ -69,7 +69,7 @@ impl<'a> Resolver<'a> {
         scope.reached.take();
         // It is all that MERGE joins by, in one place.
         self.on_filtered_rows(false, |resolver| {
-            resolver.predicate(on, &scope, ctes, Usage::Join)
+            resolver.resolve_condition(on, &scope, ctes, Usage::Join)
         })?;
         let mut reached = scope.reached.take();
         let beside = TableWithJoins {
@@ -91,7 +91,7 @@ impl<'a> Resolver<'a> {
             if let Some(predicate) = &mut *predicate {
                 // It is asked of rows that ON has matched, or has not: the same ones by every plan.
                 self.on_answered_rows(|resolver| {
-                    resolver.predicate(predicate, &scope, ctes, Usage::Filter)
+                    resolver.resolve_condition(predicate, &scope, ctes, Usage::Filter)
                 })?;
                 reached.append(&mut scope.reached.take());
             }
@@ -139,7 +139,7 @@ impl<'a> Resolver<'a> {
                 }
             }
         }
-        self.targets.push(target);
+        self.changes.targets.push(target);
         Ok(Vec::new())
     }
 

@@ -174,7 +174,8 @@ impl<'a> Resolver<'a> {
             None => {}
             Some(UpdateTableFromKind::AfterSet(tables)) if dialect != Dialect::Mysql => {
                 // SQLite makes a table of their rows before it joins the target.
-                self.whole_rows |= tables.len() > 1 || tables.iter().any(|t| !t.joins.is_empty());
+                self.engine_names.has_whole_rows |=
+                    tables.len() > 1 || tables.iter().any(|t| !t.joins.is_empty());
                 for table in tables {
                     self.table_with_joins(table, &mut scope, ctes)?;
                 }
@@ -200,7 +201,7 @@ impl<'a> Resolver<'a> {
         self.change_columns(relation, Change::Update, target.conditioned, &updated);
         target.returns = returning.is_some();
         let outputs = self.returning_in(returning, relation, &scope, ctes)?;
-        self.targets.push(target);
+        self.changes.targets.push(target);
         Ok(outputs)
     }
 
@@ -276,7 +277,7 @@ impl<'a> Resolver<'a> {
         self.change(relation, Change::Delete, target.conditioned);
         target.returns = returning.is_some();
         let outputs = self.returning_in(returning, relation, &scope, ctes)?;
-        self.targets.push(target);
+        self.changes.targets.push(target);
         Ok(outputs)
     }
 
@@ -297,7 +298,7 @@ impl<'a> Resolver<'a> {
         scope.reached.take();
         if let Some(expr) = selection {
             self.on_filtered_rows(scope.sources.len() > 1, |resolver| {
-                resolver.predicate(expr, scope, ctes, Usage::Filter)
+                resolver.resolve_condition(expr, scope, ctes, Usage::Filter)
             })?;
         }
         Ok(scope.reached.take())
@@ -307,7 +308,7 @@ impl<'a> Resolver<'a> {
     pub(in crate::resolve) fn write_filter(&self) -> Option<&'a WriteFilter> {
         match self.mode {
             Mode::Rewritten { sources: _, writes } => writes
-                .get(self.targets.len())
+                .get(self.changes.targets.len())
                 .and_then(|write| write.write_filter.as_ref()),
             Mode::Statement | Mode::View { within: _ } => None,
         }

@@ -237,7 +237,7 @@ impl<'a> Resolver<'a> {
     }
 
     pub(in crate::resolve) fn expect_target(&mut self, key: Option<String>, change: Change) {
-        self.expected_target = key.map(|key| ExpectedTarget { key, change });
+        self.changes.expected_target = key.map(|key| ExpectedTarget { key, change });
     }
 
     /// The expected target, if it is the table that FROM names here.
@@ -247,7 +247,8 @@ impl<'a> Resolver<'a> {
         alias: Option<&TableAlias>,
     ) -> Option<ExpectedTarget> {
         let key = self.name_key(name, alias)?;
-        self.expected_target
+        self.changes
+            .expected_target
             .take_if(|expected_target| expected_target.key == key)
     }
 
@@ -267,7 +268,7 @@ impl<'a> Resolver<'a> {
             *schema = mark_schema(schema.clone(), index);
         }
         let decision = self.visible.relation(relation.id)?;
-        self.gives_tokens |= decision.gives_tokens();
+        self.tokens.are_given |= decision.gives_tokens();
         self.references.push(Reference {
             relation: relation.id,
             decision,
@@ -289,7 +290,7 @@ impl<'a> Resolver<'a> {
             Some(alias) => alias.name.clone(),
             None => self.encode(&relation.name),
         };
-        self.target_in_from = Some(Target {
+        self.changes.target_in_from = Some(Target {
             relation: relation.id,
             reference: Some(index),
             qualifier,
@@ -308,7 +309,7 @@ impl<'a> Resolver<'a> {
     pub(in crate::resolve) fn take_target_in_from(
         &mut self,
     ) -> Result<(&'a Relation, Target), Rejection> {
-        let target = self.target_in_from.take();
+        let target = self.changes.target_in_from.take();
         let relation = target
             .as_ref()
             .and_then(|target| self.catalog.relation(target.relation));

@@ -71,7 +71,7 @@ impl<'a> Resolver<'a> {
             }
         }
         let bound = called.candidates.iter().find_map(|def| def.bound);
-        let budget = self.size_budget;
+        let budget = self.work.size_budget;
         let asked = bound.map_or(1, |position| {
             let size = usize::from(position)
                 .checked_sub(1)
@@ -79,7 +79,7 @@ impl<'a> Resolver<'a> {
                 .and_then(literal_size);
             size.unwrap_or(budget)
         });
-        self.size_budget = if called.candidates.iter().any(|def| def.grows) {
+        self.work.size_budget = if called.candidates.iter().any(|def| def.grows) {
             budget.isqrt()
         } else {
             budget / asked.clamp(1, budget.max(1))
@@ -167,7 +167,7 @@ impl<'a> Resolver<'a> {
         }
         self.implicit_casts(&parts(out, &starts));
         self.casts_to_json(&called.candidates, &parts(out, &starts));
-        self.size_budget = budget;
+        self.work.size_budget = budget;
         let counts = called
             .candidates
             .iter()

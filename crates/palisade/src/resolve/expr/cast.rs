@@ -189,7 +189,7 @@ impl<'a> Resolver<'a> {
                 }
             }
         };
-        self.names_own = true;
+        self.user_types.has_own_casts = true;
         name.0 = [&own.0, &own.1]
             .map(|part| ObjectNamePart::Identifier(self.encode(part)))
             .to_vec();

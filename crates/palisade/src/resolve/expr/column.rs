@@ -88,7 +88,7 @@ impl<'a> Resolver<'a> {
         if let (None, Found::Column(_, _)) = (&qualifier, &found) {
             beside = at.scope.columns_of_outputs_beside(&key);
         }
-        self.untold |= matches!(around, Around::Untold);
+        self.changes.has_untold_names |= matches!(around, Around::Untold);
         self.spend(match &found {
             Found::Column(origin, _)
             | Found::RowIdAlias {
@@ -161,7 +161,7 @@ impl<'a> Resolver<'a> {
             {
                 let text = decode(ident);
                 let literal = Value::SingleQuotedString(text.replace('\'', "''"));
-                self.quoted_texts.insert(text.into_owned());
+                self.engine_names.quoted_texts.insert(text.into_owned());
                 *expr = Expr::Value(literal.into());
                 return Ok(());
             }

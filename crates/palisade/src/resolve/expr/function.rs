@@ -104,7 +104,7 @@ impl<'a> Resolver<'a> {
         }
         for def in &candidates {
             self.access.functions.insert(def.uid.clone());
-            self.calls_own |= def.safety == Safety::Unknown;
+            self.user_types.has_own_calls |= def.safety == Safety::Unknown;
         }
         if key == "nullif" {
             let operands = match args {

@@ -31,7 +31,7 @@ impl Resolver<'_> {
         if let Value::DoubleQuotedString(text) = value
             && let Found::Column(_, _) = scope.find(None, &text.to_lowercase())
         {
-            self.quoted_texts.insert(text.clone());
+            self.engine_names.quoted_texts.insert(text.clone());
         }
         self.value(value, span.start)?;
         // `0xffffffffffffffff` is -1 on SQLite, which is a sign and a number.

@@ -3,6 +3,7 @@
 pub(in crate::resolve) mod arguments;
 pub(in crate::resolve) mod cast;
 pub(in crate::resolve) mod column;
+mod condition;
 pub(in crate::resolve) mod constant_form;
 pub(in crate::resolve) mod field;
 pub(in crate::resolve) mod function;

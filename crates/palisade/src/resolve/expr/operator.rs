@@ -123,7 +123,7 @@ impl Resolver<'_> {
                 continue;
             }
             if operator.confined {
-                self.confined.insert(operator.function.clone());
+                self.user_types.confined.insert(operator.function.clone());
             } else {
                 self.access.functions.insert(operator.function.clone());
             }
@@ -149,7 +149,7 @@ impl Resolver<'_> {
     /// statement may be such a value. That is what is cast to such a type, what a function of the database gives, and what
     /// any column of a relation in the statement holds.
     pub(in crate::resolve) fn confined_operators(&mut self) {
-        if self.confined.is_empty() {
+        if self.user_types.confined.is_empty() {
             return;
         }
         let relations = self.access.relations();
@@ -167,8 +167,8 @@ impl Resolver<'_> {
                 Some(None | Some("pg_catalog" | "information_schema"))
             )
         });
-        if self.names_own || holds || gives {
-            self.access.functions.append(&mut self.confined);
+        if self.user_types.has_own_casts || holds || gives {
+            self.access.functions.append(&mut self.user_types.confined);
         }
     }
 

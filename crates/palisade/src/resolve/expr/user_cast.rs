@@ -75,7 +75,7 @@ impl Resolver<'_> {
             .collect();
         self.access.functions.extend(called);
         if !is_system(&target) {
-            self.cast_to.insert(target);
+            self.user_types.cast_to.insert(target);
         }
     }
 
@@ -222,8 +222,8 @@ impl Resolver<'_> {
 
     /// Whether a value made from these columns may be of the type, or have parts that are.
     fn takes_part<'c>(&self, own: &Own, columns: impl IntoIterator<Item = &'c ColumnId>) -> bool {
-        self.calls_own
-            || self.cast_to.contains(own)
+        self.user_types.has_own_calls
+            || self.user_types.cast_to.contains(own)
             || columns.into_iter().any(|column| self.is_of(*column, own))
     }
 

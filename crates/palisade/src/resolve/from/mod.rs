@@ -78,7 +78,7 @@ impl<'a> Resolver<'a> {
                 if json_path.is_some() {
                     return Err(refuse_unsupported("a path after a table"));
                 }
-                self.arms = 1;
+                self.work.arms = 1;
                 let source = match args {
                     Some(_) if self.is_only(name) && !*with_ordinality => {
                         self.only(name, args, alias, ctes)?
@@ -133,12 +133,12 @@ impl<'a> Resolver<'a> {
                     Some(columns) => columns,
                     // Other tables of the same FROM are in scope after LATERAL only.
                     None if *lateral => {
-                        self.arms = 1;
+                        self.work.arms = 1;
                         self.is_derived = true;
                         Columns::Derived(self.query(subquery, Some(&*scope), ctes, true)?)
                     }
                     None => {
-                        self.arms = 1;
+                        self.work.arms = 1;
                         self.is_derived = true;
                         Columns::Derived(self.query(subquery, scope.parent, ctes, true)?)
                     }
@@ -159,7 +159,7 @@ impl<'a> Resolver<'a> {
                     // Inside, the tables around it are out of sight and the other way round.
                     let mut inner = Scope::new(self.catalog.dialect(), scope.parent);
                     self.table_with_joins(table_with_joins, &mut inner, ctes)?;
-                    self.arms = inner.readings;
+                    self.work.arms = inner.readings;
                     self.count_readings(scope);
                     let mut outputs = inner.star().unwrap_or_default();
                     for output in &mut outputs {
@@ -170,7 +170,7 @@ impl<'a> Resolver<'a> {
                     scope.sources.push(source);
                     return Ok(());
                 }
-                self.whole_rows = true;
+                self.engine_names.has_whole_rows = true;
                 // The first one is as if it had no parentheses.
                 scope.nested |= !scope.sources.is_empty();
                 self.table_with_joins(table_with_joins, scope, ctes)
@@ -305,7 +305,7 @@ impl<'a> Resolver<'a> {
             Dialect::Postgres | Dialect::Mysql => false,
         };
         if is_told && !self.mode.is_output() {
-            self.aliases.insert(key.to_owned());
+            self.engine_names.aliases.insert(key.to_owned());
         }
     }
 
@@ -350,7 +350,7 @@ impl<'a> Resolver<'a> {
         if at.is_some() {
             return Err(refuse_unsupported("AT in an alias"));
         }
-        self.is_name(ident)?;
+        self.refuse_text_as_name(ident)?;
         self.normalise_table(ident);
         let key = self.table_key(ident).into_owned();
         self.alias_engine_tells(&key);

@@ -84,7 +84,7 @@ impl<'a> Resolver<'a> {
             // Engines plan it again for each reading.
             self.count_relation(1)?;
             self.failures.read_cte(&cte.key);
-            self.arms = cte.arms;
+            self.work.arms = cte.arms;
             return self.alias_source(alias, Some(key.into()), None, Columns::Derived(columns));
         }
         // `dual` is a table of one row that every MySQL has.
@@ -327,10 +327,10 @@ impl<'a> Resolver<'a> {
         };
         // A materialised view holds what it was computed from as that was.
         let view = body.clone().filter(|_| relation.kind == RelationKind::View);
-        self.arms = view.as_ref().map_or(1, |body| body.resolved.arms);
+        self.work.arms = view.as_ref().map_or(1, |body| body.resolved.arms);
         let is_among = |body: &Arc<ViewBody>| body.resolved.gives_tokens();
         self.aggregate_only.is_present |= self.is_statement() && decision.has_aggregate_only();
-        self.gives_tokens |= decision.gives_tokens() || view.as_ref().is_some_and(is_among);
+        self.tokens.are_given |= decision.gives_tokens() || view.as_ref().is_some_and(is_among);
         self.note_relation(name.span(), relation.id);
         let index = self.references.len();
         *name = ObjectName(vec![

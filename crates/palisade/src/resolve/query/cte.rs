@@ -5,13 +5,14 @@ use std::{collections::BTreeSet, ops::ControlFlow};
 use sqlparser::ast::{Cte, Ident, TableAlias, Visit};
 
 use crate::resolve::{
-    Position, Resolver,
+    Resolver,
     query::{
         Then,
         recursive_cte::{may_end, recursive_seed},
     },
     refuse_unsupported,
     scope::{Output, Scope},
+    state::Position,
 };
 use crate::{code::Code, dialect::Dialect, rejection::Rejection, syntax::each_relation};
 
@@ -113,7 +114,7 @@ impl<'a> Resolver<'a> {
             }
         }
         self.rename(name, &key);
-        self.ctes.insert(self.key(name).into_owned());
+        self.engine_names.ctes.insert(self.key(name).into_owned());
         let mut names = Vec::with_capacity(columns.len());
         for column in columns.iter_mut() {
             if column.data_type.is_some() {
@@ -145,8 +146,8 @@ impl<'a> Resolver<'a> {
             changes: false,
             outer: ctes,
         };
-        let changes = self.targets.len();
-        self.position = match (position, self.catalog.dialect()) {
+        let changes = self.changes.targets.len();
+        self.changes.position = match (position, self.catalog.dialect()) {
             (Position::Outermost, Dialect::Postgres) => Position::With,
             (Position::Outermost, Dialect::Sqlite | Dialect::Mysql)
             | (Position::With | Position::Inside, _) => Position::Inside,
@@ -172,8 +173,8 @@ impl<'a> Resolver<'a> {
                 true,
             )?
         };
-        entry.changes = self.targets.len() > changes;
-        entry.arms = self.arms;
+        entry.changes = self.changes.targets.len() > changes;
+        entry.arms = self.work.arms;
         if !(entry.changes && outputs.is_empty()) {
             entry.columns = Some(rename_outputs(outputs, &names, self.catalog.dialect())?);
         }
@@ -210,7 +211,7 @@ impl<'a> Resolver<'a> {
         };
         let fresh = (self.fresh_ctes.len() + 1..)
             .map(|n| format!("{stem}_cte{n}"))
-            .find(|fresh| is_free(fresh) && !self.ctes.contains(fresh))
+            .find(|fresh| is_free(fresh) && !self.engine_names.ctes.contains(fresh))
             .unwrap_or_default();
         *name = self.encode(&fresh);
         self.fresh_ctes.insert(fresh);

@@ -17,11 +17,12 @@ use sqlparser::ast::{
 };
 
 use crate::resolve::{
-    Mode, Position, Resolver,
+    Mode, Resolver,
     change_permission::Changes,
     query::{cte::uneven, terms::TermNames},
     refuse_unsupported,
     scope::{Origin, Output, Scope},
+    state::Position,
     token::OtherValues,
 };
 use crate::{
@@ -41,7 +42,7 @@ type Then<'t, 'a> = dyn FnMut(&mut Resolver<'a>, Ctes<'_>) -> Result<Vec<Output>
 impl<'a> Resolver<'a> {
     /// The outermost query.
     pub(in crate::resolve) fn top(&mut self, query: &mut Query) -> Result<Vec<Output>, Rejection> {
-        self.position = match self.mode {
+        self.changes.position = match self.mode {
             Mode::Statement
             | Mode::Rewritten {
                 sources: _,
@@ -63,14 +64,14 @@ impl<'a> Resolver<'a> {
         named: bool,
     ) -> Result<Vec<Output>, Rejection> {
         // The target of a change stands in the FROM of the change itself.
-        let expected_target = self.expected_target.take();
+        let expected_target = self.changes.expected_target.take();
         let outside = self.failures.enter_query();
-        self.shape.nesting = self.shape.nesting.max(self.queries_around);
-        self.queries_around += 1;
+        self.shape.nesting = self.shape.nesting.max(self.work.queries_around);
+        self.work.queries_around += 1;
         let outputs = self.whole_query(query, parent, ctes, named)?;
-        self.queries_around -= 1;
+        self.work.queries_around -= 1;
         self.failures.leave_query(outside);
-        self.expected_target = expected_target;
+        self.changes.expected_target = expected_target;
         Ok(outputs)
     }
 
@@ -93,7 +94,7 @@ impl<'a> Resolver<'a> {
             format_clause,
             pipe_operators,
         } = query;
-        let position = std::mem::take(&mut self.position);
+        let position = std::mem::take(&mut self.changes.position);
         let is_derived = std::mem::take(&mut self.is_derived);
         // A view's own query stands inside of whatever reads it.
         let is_inside = match self.mode {
@@ -140,7 +141,7 @@ impl<'a> Resolver<'a> {
         }
         match with {
             None => {
-                self.position = position;
+                self.changes.position = position;
                 self.is_derived = is_derived;
                 self.body(body, order_by, limit_clause, parent, ctes, named)
             }
@@ -167,7 +168,7 @@ impl<'a> Resolver<'a> {
                 parent,
                 ctes,
                 &mut |resolver, ctes| {
-                    resolver.position = position;
+                    resolver.changes.position = position;
                     resolver.is_derived = is_derived;
                     resolver.body(body, order_by, limit_clause, parent, ctes, named)
                 },
@@ -184,7 +185,7 @@ impl<'a> Resolver<'a> {
         ctes: Ctes<'_>,
         named: bool,
     ) -> Result<Vec<Output>, Rejection> {
-        let position = std::mem::take(&mut self.position);
+        let position = std::mem::take(&mut self.changes.position);
         let is_derived = std::mem::take(&mut self.is_derived);
         if position != Position::Inside
             && order_by.is_none()
@@ -240,7 +241,7 @@ impl<'a> Resolver<'a> {
                     | SetQuantifier::DistinctByName => return Err(refuse_unsupported("BY NAME")),
                 }
                 let left = self.set_expr(left, parent, ctes, named)?;
-                let arms = self.arms;
+                let arms = self.work.arms;
                 self.give(&left);
                 let right = self.set_expr(right, parent, ctes, false)?;
                 match set_quantifier {
@@ -253,7 +254,7 @@ impl<'a> Resolver<'a> {
                         self.note_grouped(left.iter().chain(&right));
                     }
                 }
-                self.arms = self.arms.saturating_add(arms);
+                self.work.arms = self.work.arms.saturating_add(arms);
                 if left.len() != right.len() {
                     return Err(Rejection::new(
                         Code::SyntaxInvalid,
@@ -342,7 +343,7 @@ impl<'a> Resolver<'a> {
         ctes: Ctes<'_>,
     ) -> Result<Vec<Output>, Rejection> {
         self.failures.sources += 1;
-        self.arms = 1;
+        self.work.arms = 1;
         let scope = Scope::new(self.catalog.dialect(), parent);
         let mut outputs: Vec<Output> = Vec::new();
         for (number, row) in rows.iter_mut().enumerate() {

@@ -10,9 +10,10 @@ use sqlparser::ast::{
 };
 
 use crate::resolve::{
-    Position, Resolver,
+    Resolver,
     query::cte::{CteEntry, Ctes, relations_named, rename_outputs},
     scope::{Output, Scope},
+    state::Position,
 };
 use crate::{
     code::Code,
@@ -54,16 +55,16 @@ impl<'a> Resolver<'a> {
         // Engines bound how often it may read itself, and fail beyond.
         self.failures.planned = true;
         self.shape.recursive = true;
-        let (references, parameters) = (self.references.len(), self.token_parameters.len());
-        let budget = self.size_budget;
+        let (references, parameters) = (self.references.len(), self.tokens.parameters.len());
+        let budget = self.work.size_budget;
         let read = |resolver: &mut Self, query: &mut Query, ctes: Ctes<'_>| {
             // What an earlier reading found stands in a tree that was dropped.
             resolver.references.truncate(references);
-            resolver.token_parameters.truncate(parameters);
-            resolver.size_budget = budget;
+            resolver.tokens.parameters.truncate(parameters);
+            resolver.work.size_budget = budget;
             // One such query inside of another is read many times.
             resolver.count_relation(1)?;
-            resolver.position = Position::Inside;
+            resolver.changes.position = Position::Inside;
             resolver.query(query, parent, ctes, true)
         };
         let first = read(self, &mut seed, entry.outer)?;
@@ -85,15 +86,15 @@ impl<'a> Resolver<'a> {
         let nothing = vec![None; first.len()];
         let given = first.iter().map(|output| output.lineage.tokens.clone());
         let mut fixed = None;
-        if !self.gives_tokens {
+        if !self.tokens.are_given {
             // With tokens among the arms the tree is dropped, and without them nothing is compared with any.
-            let outer = std::mem::replace(&mut self.comparisons, Comparisons::Left);
+            let outer = std::mem::replace(&mut self.tokens.comparisons, Comparisons::Left);
             let read = arms(self, &nothing);
-            self.comparisons = outer;
+            self.tokens.comparisons = outer;
             fixed = Some(read?);
         }
         // Another arm may be the first thing that has tokens.
-        if self.gives_tokens {
+        if self.tokens.are_given {
             fixed = self.find_token_fixpoint(given.collect(), &mut arms)?;
         }
         let (tree, outputs) = match fixed {
@@ -116,9 +117,9 @@ impl<'a> Resolver<'a> {
         for _ in 0..ROUNDS {
             let read = match arms(self, &assumed) {
                 Err(why) if why.code() == Code::TokenForeign => {
-                    let outer = std::mem::replace(&mut self.comparisons, Comparisons::Left);
+                    let outer = std::mem::replace(&mut self.tokens.comparisons, Comparisons::Left);
                     let read = arms(self, &assumed);
-                    self.comparisons = outer;
+                    self.tokens.comparisons = outer;
                     (read?, Err(why))
                 }
                 read => (read?, Ok(())),

@@ -126,7 +126,7 @@ impl<'a> Resolver<'a> {
         if from.is_empty() {
             self.failures.sources += usize::from(!self.failures.is_outermost());
         }
-        let windows_around = std::mem::take(&mut self.window_terms);
+        let windows_around = std::mem::take(&mut self.work.window_terms);
         let window_names_around = std::mem::take(&mut self.window_names);
         let mut scope = self.resolve_from(from, parent, ctes)?;
         scope.repeats = self.may_give_rows(projection)
@@ -138,7 +138,7 @@ impl<'a> Resolver<'a> {
             || order_by
                 .as_deref()
                 .is_some_and(|terms| self.may_give_rows(terms));
-        let before = self.steps;
+        let before = self.work.steps;
         for NamedWindowDefinition(name, window) in named_window.iter_mut() {
             self.normalise(name);
             match window {
@@ -179,7 +179,7 @@ impl<'a> Resolver<'a> {
             scope.aliases = &outputs;
         }
         if let Some(expr) = selection {
-            self.predicate(expr, &scope, ctes, Usage::Filter)?;
+            self.resolve_condition(expr, &scope, ctes, Usage::Filter)?;
             self.tie(expr, &mut scope);
             self.note_narrowing(expr, from, &scope);
         }
@@ -209,7 +209,7 @@ impl<'a> Resolver<'a> {
             }
         }
         if let Some(expr) = having {
-            self.having(expr, &scope, ctes)?;
+            self.resolve_having(expr, &scope, ctes)?;
         }
         self.listed.truncate(listed);
         let mut order_by = order_by;
@@ -238,16 +238,16 @@ impl<'a> Resolver<'a> {
         let readings = scope.readings;
         drop(scope);
         self.spend_again(before, readings)?;
-        if is_grouped || self.window_terms > 0 {
+        if is_grouped || self.work.window_terms > 0 {
             // No engine puts such a query into the one around it.
             for output in &mut outputs {
                 output.lineage.size = 0;
             }
-            self.arms = 1;
+            self.work.arms = 1;
         } else {
-            self.arms = readings;
+            self.work.arms = readings;
         }
-        self.window_terms = windows_around;
+        self.work.window_terms = windows_around;
         Ok(outputs)
     }
 
@@ -349,8 +349,8 @@ impl<'a> Resolver<'a> {
                     });
                 }
                 SelectItem::ExprWithAlias { expr, alias } => {
-                    self.is_name(alias)?;
-                    self.bound_alias(alias)?;
+                    self.refuse_text_as_name(alias)?;
+                    self.require_short_alias(alias)?;
                     if dialect == Dialect::Mysql {
                         check_alias(&alias.value)?;
                     }
@@ -496,10 +496,10 @@ impl<'a> Resolver<'a> {
         scope: &Scope<'a, '_>,
         ctes: Ctes<'_>,
     ) -> Result<(Lineage, Option<Arc<str>>), Rejection> {
-        let before = self.steps;
+        let before = self.work.steps;
         let columns = self.expr(expr, scope, ctes, Usage::Output)?;
         refuse_spread_row(expr)?;
-        let size = self.steps.saturating_sub(before);
+        let size = self.work.steps.saturating_sub(before);
         if let Some((lineage, name)) = self.column_of(expr, scope) {
             return Ok((lineage, Some(name)));
         }

@@ -32,7 +32,7 @@ impl Resolver<'_> {
         self.count_relation(body.resolved.references.len())?;
         // As often as it is read, whoever read it first.
         self.spend(body.resolved.steps)?;
-        self.view_levels = self.view_levels.max(body.resolved.levels);
+        self.work.view_levels = self.work.view_levels.max(body.resolved.levels);
         let access = &body.resolved.access;
         self.access.relations.extend(&access.relations);
         self.access

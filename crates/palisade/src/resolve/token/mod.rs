@@ -179,7 +179,7 @@ impl<'a> Resolver<'a> {
         sides: &mut [&mut Expr],
         scope: &Scope<'a, '_>,
     ) -> Result<(), Rejection> {
-        if !self.gives_tokens || !self.checks_tokens() {
+        if !self.tokens.are_given || !self.checks_tokens() {
             return Ok(());
         }
         let sides = sides.iter_mut().map(|side| TokenSide::One(side));
@@ -193,7 +193,7 @@ impl<'a> Resolver<'a> {
         right: &mut Expr,
         scope: &Scope<'a, '_>,
     ) -> Result<(), Rejection> {
-        if !self.gives_tokens || !self.checks_tokens() {
+        if !self.tokens.are_given || !self.checks_tokens() {
             return Ok(());
         }
         let mut sides = vec![TokenSide::One(left)];
@@ -209,7 +209,7 @@ impl<'a> Resolver<'a> {
         scope: &Scope<'a, '_>,
     ) -> Result<(), Rejection> {
         match locate_query(subquery) {
-            Some(place) if self.gives_tokens && self.checks_tokens() => {
+            Some(place) if self.tokens.are_given && self.checks_tokens() => {
                 self.untag_sides(vec![TokenSide::One(expr), TokenSide::Rows(place, 0)], scope)
             }
             Some(_) | None => Ok(()),
@@ -234,7 +234,7 @@ impl<'a> Resolver<'a> {
 
     /// Whether what is compared with tokens must be one.
     pub(in crate::resolve) fn checks_tokens(&self) -> bool {
-        self.is_statement() && self.comparisons == Comparisons::Checked
+        self.is_statement() && self.tokens.comparisons == Comparisons::Checked
     }
 
     /// The type of a text that holds a token of `inner` as it is, where a cast to `data_type` would give another text for the
@@ -295,7 +295,7 @@ impl<'a> Resolver<'a> {
             },
             TokenSide::Elements(_) => true,
             TokenSide::Rows(place, at) => {
-                let column = self.subquery_columns.get(&(*place, *at));
+                let column = self.tokens.subquery_columns.get(&(*place, *at));
                 column.is_some_and(|column| column.is_constant)
             }
         }
@@ -333,7 +333,7 @@ impl<'a> Resolver<'a> {
             TokenSide::One(expr) => self.tokens_of(expr, scope),
             TokenSide::Elements(_) => None,
             TokenSide::Rows(place, at) => {
-                let column = self.subquery_columns.get(&(*place, *at));
+                let column = self.tokens.subquery_columns.get(&(*place, *at));
                 column.and_then(|column| column.tokens.clone())
             }
         });
@@ -356,7 +356,7 @@ impl<'a> Resolver<'a> {
                     self.untag_constants(expr, &wanted, scope)?;
                 }
                 TokenSide::Rows(place, at) => {
-                    if let Some(column) = self.subquery_columns.get(&(place, at)) {
+                    if let Some(column) = self.tokens.subquery_columns.get(&(place, at)) {
                         column.check(wanted.others)?;
                     }
                 }
@@ -373,16 +373,16 @@ impl<'a> Resolver<'a> {
         for (at, output) in outputs.iter().enumerate() {
             let column = SubqueryColumn::new(&output.lineage);
             if column.is_constant || column.tokens.is_some() {
-                self.subquery_columns.insert((place, at), column);
+                self.tokens.subquery_columns.insert((place, at), column);
             } else {
-                self.subquery_columns.remove(&(place, at));
+                self.tokens.subquery_columns.remove(&(place, at));
             }
         }
     }
 
     /// What is noted of the first column of a subquery.
     pub(in crate::resolve) fn subquery_column(&self, query: &Query) -> Option<&SubqueryColumn> {
-        self.subquery_columns.get(&(locate_query(query)?, 0))
+        self.tokens.subquery_columns.get(&(locate_query(query)?, 0))
     }
 
     /// The lineage of an expression that has been resolved and is made from `columns`.
@@ -406,7 +406,7 @@ impl<'a> Resolver<'a> {
         if let Expr::Value(value) = expr {
             return self.tokens_of_value(value);
         }
-        if !self.gives_tokens {
+        if !self.tokens.are_given {
             return None;
         }
         // PostgreSQL writes casts into the definitions of views.

@@ -63,7 +63,7 @@ impl<'a> Resolver<'a> {
         values: impl IntoIterator<Item = &'e mut Expr>,
         scope: &Scope<'a, '_>,
     ) -> Result<(), Rejection> {
-        if !self.gives_tokens || !self.is_statement() {
+        if !self.tokens.are_given || !self.is_statement() {
             return Ok(());
         }
         let values = values.into_iter().map(|value| {
@@ -84,7 +84,7 @@ impl<'a> Resolver<'a> {
                 continue;
             }
             let untagged = self.untag_constants(value, &wanted, scope);
-            match self.comparisons {
+            match self.tokens.comparisons {
                 Comparisons::Checked => untagged?,
                 // The tree is dropped, and read again with the tokens that come out.
                 Comparisons::Left => {}
@@ -102,7 +102,7 @@ impl<'a> Resolver<'a> {
         function: &mut Function,
         scope: &Scope<'a, '_>,
     ) -> Result<(), Rejection> {
-        if !self.gives_tokens {
+        if !self.tokens.are_given {
             return Ok(());
         }
         let Some(chosen) = self.choice_call(function).map(|call| call.chosen) else {
@@ -121,7 +121,7 @@ impl<'a> Resolver<'a> {
         origins: &[Origin<'_>],
         others: OtherValues,
     ) -> Result<(), Rejection> {
-        if !self.gives_tokens || !self.checks_tokens() {
+        if !self.tokens.are_given || !self.checks_tokens() {
             return Ok(());
         }
         let tokens: Vec<Option<TokenLineage>> = origins.iter().map(Origin::tokens).collect();
@@ -239,7 +239,9 @@ impl<'a> Resolver<'a> {
                     *text = hash.to_owned();
                     // What was not read from a text has no place.
                     if start.line > 0 {
-                        self.untagged_literals.insert(start, Arc::clone(keys));
+                        self.tokens
+                            .untagged_literals
+                            .insert(start, Arc::clone(keys));
                     }
                     return Ok(());
                 }
@@ -248,8 +250,8 @@ impl<'a> Resolver<'a> {
             Value::Null => Ok(()),
             Value::Placeholder(text) => {
                 let placeholder = self.placeholder_at(text, start).ok_or_else(foreign)?;
-                *text = format!("{TOKEN}{}", self.token_parameters.len());
-                self.token_parameters.push(TokenParameter {
+                *text = format!("{TOKEN}{}", self.tokens.parameters.len());
+                self.tokens.parameters.push(TokenParameter {
                     placeholder,
                     wanted: wanted.clone(),
                 });
@@ -271,13 +273,14 @@ impl<'a> Resolver<'a> {
                 if is_hash(text) =>
             {
                 // In a tree that was dropped it may have been another text.
-                self.untagged_literals
+                self.tokens
+                    .untagged_literals
                     .get(&start)
                     .cloned()
                     .map(TokenLineage::Of)
             }
             Value::Placeholder(text) => {
-                let parameter = self.token_parameters.get(token_index(text)?)?;
+                let parameter = self.tokens.parameters.get(token_index(text)?)?;
                 let keys = Arc::clone(&parameter.wanted.keys);
                 Some(match parameter.wanted.others {
                     OtherValues::Refused => TokenLineage::Of(keys),

@@ -59,7 +59,7 @@ impl<'a> Resolver<'a> {
                 self.join_condition(right, scope, ctes)
             }
             other => {
-                let columns = self.predicate(other, scope, ctes, Usage::Join)?;
+                let columns = self.resolve_condition(other, scope, ctes, Usage::Join)?;
                 let joins = matches!(other, Expr::BinaryOp { left, op, right }
                     if is_comparison(op) && self.is_across(left, right, scope));
                 if !joins {

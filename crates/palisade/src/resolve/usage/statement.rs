@@ -27,6 +27,7 @@ impl Resolver<'_> {
     /// the rows of its tables.
     fn has_where(&self, body: &SetExpr) -> bool {
         let mut changed = self
+            .changes
             .targets
             .iter()
             .filter(|t| t.reference.is_some())
@@ -82,6 +83,7 @@ impl Resolver<'_> {
     /// The word for what the statement does. Several changes of one kind are of that kind, others a merge.
     fn kind(&self, explain: Option<Explain>) -> &'static str {
         let mut kinds = self
+            .changes
             .targets
             .iter()
             .map(|target| self.kind_of_change(target));
