@@ -19,6 +19,29 @@
 //! system says of the process at the other end. Nothing that the process says of itself decides it.
 //!
 //! Unix alone: on other systems the crate is empty.
+//!
+//! # Files
+//!
+//! * `broker`: listens, looks at who connects, greets and serves.
+//! * `layout`: names the folders, and the secrets in them.
+//! * `private`: makes files and folders that only their owner can use.
+//! * `peer`: who is at the other end of a connection, and who asks by it.
+//! * `membership`: the groups of users, as the system tells them.
+//! * `places`: who has how many of the connections that are served.
+//! * `rate`: how often something may happen.
+//! * `handshake`: the first line of each side.
+//! * `secret`: random secrets of a handshake, and their hashes.
+//! * `sessions`: sessions, which a secret of one use resumes.
+//! * `password_store`: passwords in files.
+//! * `credential_store`: passwords as encrypted credentials of systemd.
+//! * `kernel_store`: passwords as keys of the kernel; `absent_kernel_store` where there are none.
+//! * `keyring_store`: passwords in a desktop's secret service or keychain; `absent_keyring_store` where it is not built in.
+//! * `relay`: all that an agent starts: it copies lines.
+//! * `in_flight`: which requests wait for an answer, for the relay.
+//! * `lines`: lines of bounded length.
+//! * `hand_in`: connects for relays whose sandbox forbids sockets.
+//! * `ask`: a connection to a broker, from its other side.
+//! * `harden`: hides this process's memory, and closes what its parent left open.
 
 #![cfg(unix)]
 #![deny(clippy::print_stdout, clippy::print_stderr)]

@@ -1,4 +1,62 @@
 //! `palisade`: a SQL firewall for AI agents, on the command line. Exit codes: [`exit::Exit`].
+//!
+//! # Files
+//!
+//! Commands:
+//!
+//! * `args`: the arguments of each; `completions` and `manual_pages` are made of them.
+//! * `demo`: `palisade demo`.
+//! * `query`: `palisade query` and `execute`; `run` is `palisade run` of a template.
+//! * `tables`: `palisade tables` and `describe`.
+//! * `check`: `palisade check`.
+//! * `explain`: `palisade explain`: a trace as a tree and as a page.
+//! * `statements`: what those about statements share; `batch`, `answer`, `asked_statements` and `server_statements` beside it.
+//! * `scan`: `palisade scan`.
+//! * `serve`: `palisade serve`; `serve_http` over HTTP, `start` what its start finds, `watch` edits while it runs.
+//! * `broker`: `palisade broker`, `relay`, `sandbox` and `load-connections`.
+//! * `mcp_config`: `palisade mcp-config`: entries for MCP clients.
+//! * `changes`: `palisade changes`.
+//! * `ledger`: `palisade ledger`.
+//! * `history`: `palisade history` and `snapshots`.
+//! * `approvals`: `palisade approvals` and `approve`.
+//! * `access_token`: `palisade token`.
+//! * `audit_verify`: `palisade audit verify`; `audit_show` is `palisade audit show`.
+//! * `doctor`: `palisade doctor`; `connector` with `--mcp`, `weakness` what an account may do beyond its use.
+//! * `setup_sql`: `palisade setup-sql`; `account`, `needs` and `step_needs` say what an account needs.
+//! * `init`: `palisade init`; `init_proposals` what it proposes.
+//! * `policy`: `palisade policy`, one file a command.
+//! * `lsp`: `palisade lsp`: it calls what the commands of `policy` call, and has no checks of its own.
+//! * `probe`: `palisade probe`.
+//! * `commands`: the commands that hints name in the place of tools.
+//!
+//! What they work with:
+//!
+//! * `config`: the configuration, one file a section; `config/command` is `palisade config`.
+//! * `file_schemas`: JSON schemas of the files that people write.
+//! * `setup`: from arguments and configuration to a firewall over a database.
+//! * `database`: a database that can be reached; `database_name` how it is written, `target` one of a server.
+//! * `sqlite`: SQLite; `postgres` and `mysql` the other engines.
+//! * `absent`: what stands in the place of engines and features that are not built in.
+//! * `policies`: policy folders, read from disk or compiled in.
+//! * `bundle`: signed bundles of policies: pulled, judged, and the last good ones kept.
+//! * `solver`: properties of policies over any entities.
+//! * `principal_name`: a principal as an operator writes it; `standing` how it stands before the policies.
+//! * `secret`: passwords and other secrets; `key_file` files of keys.
+//! * `changed_lines`: the lines of a policy folder that changed.
+//! * `candidate_log`: the log's part of policies on trial.
+//! * `unreadable`: tables that no policy can permit; `untold_views` views that a server does not tell.
+//! * `starter_columns`: what the starter policies make of a database.
+//!
+//! What they print and send:
+//!
+//! * `output`: standard output; `exit` the exit codes.
+//! * `human`: answers for people; `grid` tables, `snippet` places in files, `progress` long work.
+//! * `json`: an answer as JSON.
+//! * `page`: what pages for a browser share; `what_page` and `coverage_page` are two of them.
+//! * `notice`: what people outside are told of what waits; `webhook` sends it.
+//! * `otlp`: traces and metrics; `counts` what is counted.
+//! * `anchors_sent`: whether the audit log's anchors were taken away.
+//! * `host`: the runtime and the time of this machine.
 
 #![cfg_attr(
     not(all(

@@ -27,6 +27,29 @@
 //! A [`TokenFile`] holds hashes of tokens, each with a name, a principal and an end. It is looked at again at each request, so
 //! that what is revoked is not known any more at once. [`SharedTokens`] are in a store of several servers, and known for five seconds at most
 //! where it does not answer. An answer that goes on for long ends with its token.
+//!
+//! # Files
+//!
+//! * `listen`: takes connections, and bounds them.
+//! * `certificates`: the certificate that the server shows.
+//! * `clients`: client certificates.
+//! * `door`: asks each request for a credential, and looks whether it is one of MCP.
+//! * `credential`: whose a credential is, and for how long.
+//! * `asker`: the principal of a request, for the server behind.
+//! * `token`: random texts that stand for a principal.
+//! * `token_file`: the file of the server's own tokens.
+//! * `tokens`: where tokens are: in the file, or in a store of several servers.
+//! * `oauth`: access tokens of authorization servers.
+//! * `claim_map`: which principal the claims of a token or a certificate name.
+//! * `claim_file`: the file of that map, read again when it changes.
+//! * `file_stamp`: whether a file has changed since it was read.
+//! * `narrowing`: the headers by which a request asks for fewer databases or tools.
+//! * `rates`: how often the bearer of a token may ask.
+//! * `protocol`: answers a request alone or within a session.
+//! * `sessions`: what is said to one client, bounded and bound to who began it.
+//! * `revocation`: ends long answers with the token that asked for them.
+//! * `metrics`: counts for Prometheus.
+//! * `options`: what an operator decides.
 
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 

@@ -198,7 +198,7 @@ fn declare_schemas(
         ),
         ToolName::PolicyExplain => (
             input(choices, [("cursor", cursor())], &[]),
-            Some(list_output("tables", "table_count")),
+            Some(explanation_output()),
         ),
         ToolName::PolicyTest => (statement_input(choices, false), Some(test_output())),
         ToolName::ProposeChange => (propose_input(choices, params(offer)), None),
@@ -480,7 +480,11 @@ fn templates_output() -> JsonObject {
 
 /// A page of entries that are called `entries`. What an entry has is told by its keys.
 fn list_output(entries: &str, count: &str) -> JsonObject {
-    let mut properties = schema([
+    of_list(list_properties(entries, count), entries, count)
+}
+
+fn list_properties(entries: &str, count: &str) -> JsonObject {
+    schema([
         ("content_policy", content_policy()),
         ("engine", type_schema("string")),
         (entries, type_schema("array")),
@@ -489,11 +493,22 @@ fn list_output(entries: &str, count: &str) -> JsonObject {
         ("next_cursor", type_schema("string")),
         ("scope", type_schema("object")),
         ("findings", type_schema("array")),
-    ]);
-    if count == "table_count" {
-        properties.insert("principal".to_owned(), type_schema("string"));
-        properties.insert("limits".to_owned(), type_schema("object"));
-    }
+    ])
+}
+
+/// A list of tables with what the caller may do.
+fn explanation_output() -> JsonObject {
+    let (entries, count) = ("tables", "table_count");
+    let mut properties = list_properties(entries, count);
+    properties.extend(schema([
+        ("principal", type_schema("string")),
+        ("limits", type_schema("object")),
+        ("may_wait_for_approval", array(type_schema("string"))),
+    ]));
+    of_list(properties, entries, count)
+}
+
+fn of_list(properties: JsonObject, entries: &str, count: &str) -> JsonObject {
     answer_or_refusal(object(
         Value::Object(properties),
         &["content_policy", entries, count, "truncated", "findings"],

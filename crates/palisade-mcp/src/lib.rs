@@ -55,6 +55,61 @@
 //! process prints to standard error. A process that serves should log there. `rmcp` logs whole requests and answers at its levels
 //! `debug` and `trace`, and errors of the protocol at `warn` (target `rmcp::service`). A subscriber must not let them through where
 //! logs may not hold data.
+//!
+//! # Files
+//!
+//! Messages:
+//!
+//! * `serve`: a server over two streams, until the client goes away.
+//! * `streams`: keeps standard output for the protocol.
+//! * `lines`: bounds lines before anything is made of them.
+//! * `request`: what keeps a line from being a request.
+//! * `server`: the handler: finds the tool, and makes a result of what comes of it.
+//! * `flight`: requests of a client that have no answer yet.
+//! * `turn`: who may decide on a thread for which others wait.
+//! * `queue`: who runs next, where more is asked for than runs at once.
+//! * `load`: how much a server has to do now.
+//! * `running`: calls that run, and how they end when nothing waits for them.
+//! * `tasks`: calls that go on without their requests, each of its owner.
+//! * `confirm`: a person's approval by the client's own means; of tasks in `confirm/in_task`.
+//! * `watch`: what clients are told without asking.
+//!
+//! Tools:
+//!
+//! * `tool_name`: the table of tools.
+//! * `arguments`: what a tool takes.
+//! * `declare`: the tools as clients see them, with their schemas.
+//! * `tool_set`: which tools a server offers.
+//! * `narrow`: which of them one request leaves.
+//! * `template_tools`: templates as tools; `template_clashes` where two would have one name.
+//! * `icons`: the icons of tools.
+//! * `calls`: finds a call its place and thread, and records it.
+//! * `tool_calls`: what each tool does.
+//! * `change_tools`: the tools of changes in steps.
+//! * `past_tools`: the tools of tables as they were.
+//! * `policy_test`: the answer of `policy_test`.
+//! * `schema_dump`: the answer of `schema_dump`.
+//! * `metadata`: the answers of `list_tables` and `describe_table`.
+//! * `lists`: pages of lists; `cursor` says where the next one begins.
+//! * `answer`: what a tool gives back.
+//! * `refusals`: refusals of calls that run no statement.
+//!
+//! Resources and prompts:
+//!
+//! * `resources`: what tools about names answer, by URI.
+//! * `complete`: completion of arguments.
+//! * `resource_calls`: makes the calls of tools behind both.
+//! * `prompts`: prompts that teach safe use.
+//!
+//! Databases and operators:
+//!
+//! * `connections`: the databases of one server.
+//! * `late`: databases that are opened while the server answers.
+//! * `readiness`: whether databases answer.
+//! * `options`: what an operator decides about a connection.
+//! * `claims`: what a client says of itself, for records.
+//! * `observe`: tells of calls that have ended, for traces and metrics.
+//! * `approval_page`: the operator's page on which a person decides.
 
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 

@@ -22,6 +22,7 @@ mod late;
 mod lifecycle;
 mod lists;
 mod marks;
+mod output_schema;
 mod place;
 mod resources;
 mod schema;
@@ -31,6 +32,7 @@ mod streams;
 mod tasks;
 mod templates;
 
+use crate::output_schema::{OutputSchemas, read_schemas};
 use std::{
     sync::{
         Arc, Mutex, OnceLock,
@@ -811,7 +813,12 @@ struct Client {
     next: u64,
     /// Ids that were answered.
     seen: Vec<u64>,
+    /// What the answers of tools have to be.
+    schemas: OutputSchemas,
 }
+
+/// The id of the request for the schemas.
+const SCHEMAS: u64 = 1 << 40;
 
 impl Client {
     fn start<B: Backend + HasFirewall + 'static>(backend: B) -> Self {
@@ -833,6 +840,7 @@ impl Client {
             server,
             next: 1,
             seen: Vec::new(),
+            schemas: OutputSchemas::new(),
         }
     }
 
@@ -846,6 +854,10 @@ impl Client {
         self.send(INITIALIZE).await;
         let answer = self.receive(0).await;
         self.send(INITIALIZED).await;
+        let list = json!({"jsonrpc": "2.0", "id": SCHEMAS, "method": "tools/list"});
+        self.send(&list.to_string()).await;
+        self.schemas = read_schemas(&self.receive(SCHEMAS).await["result"]);
+        self.seen.retain(|id| *id != SCHEMAS);
         answer["result"].clone()
     }
 
@@ -911,15 +923,22 @@ impl Client {
         self.receive(id).await["error"].clone()
     }
 
-    /// Calls a tool; rows are wanted typed unless the arguments say otherwise.
+    /// Calls a tool; rows are wanted typed unless the arguments say otherwise. The answer is what the tool declares.
     async fn call(&mut self, tool: &str, mut arguments: Value) -> Value {
         if let Some(arguments) = arguments.as_object_mut()
             && ["execute", "query", "run_template"].contains(&tool)
         {
             arguments.entry("format").or_insert_with(|| json!("json"));
         }
-        self.request("tools/call", json!({"name": tool, "arguments": arguments}))
-            .await
+        let result = self
+            .request("tools/call", json!({"name": tool, "arguments": arguments}))
+            .await;
+        if let (Some(schema), Some(content)) =
+            (self.schemas.get(tool), result.get("structuredContent"))
+        {
+            output_schema::check(schema, content).unwrap_or_else(|why| panic!("{tool}: {why}"));
+        }
+        result
     }
 
     /// The refusal that a call must get: structured, and the same as text.

@@ -14,6 +14,7 @@ mod prose;
 mod rooms;
 
 use std::{
+    collections::BTreeSet,
     fs,
     path::{Path, PathBuf},
 };
@@ -264,19 +265,29 @@ fn no_foreign_type_is_public() {
     }
 }
 
+/// Each file that the page sends its reader to is there, with every name in backquotes behind it.
 #[test]
 fn files_to_find_are_there() {
     let root = core().join("../../..");
     let page = fs::read_to_string(root.join("docs/internals/finding-your-way.md")).unwrap();
-    let link = Regex::new(r"\| `([^`]+/[^`]+)` \|").unwrap();
-    let files: Vec<&str> = link
-        .captures_iter(&page)
-        .filter_map(|found| Some(found.get(1)?.as_str()))
-        .collect();
-    assert!(files.len() >= 20, "{files:?}");
-    for file in files {
-        assert!(root.join(file).is_file(), "{file} is not there");
+    let link = Regex::new(r"\| `([^`]+/[^`]+)` \|(.*)").unwrap();
+    let name = Regex::new(r"`(\w+(?:::\w+)*)`").unwrap();
+    let rows: Vec<_> = link.captures_iter(&page).collect();
+    assert!(rows.len() >= 20, "{rows:?}");
+    let mut missing = Vec::new();
+    for row in &rows {
+        let text = fs::read_to_string(root.join(&row[1]))
+            .unwrap_or_else(|error| panic!("{}: {error}", &row[1]));
+        let words: BTreeSet<&str> = text
+            .split(|c: char| !(c.is_alphanumeric() || c == '_'))
+            .collect();
+        for named in name.captures_iter(&row[2]) {
+            if !named[1].split("::").all(|part| words.contains(part)) {
+                missing.push(format!("{}: `{}`", &row[1], &named[1]));
+            }
+        }
     }
+    assert!(missing.is_empty(), "{missing:#?}");
 }
 
 #[test]
