@@ -29,7 +29,9 @@ pub(crate) fn check(schema: &Value, value: &Value) -> Result<(), String> {
                     Value::Array(kinds) => kinds.iter().collect(),
                     kind => vec![kind],
                 };
-                let is_one = kinds.iter().any(|kind| is_of(kind.as_str().unwrap(), value));
+                let is_one = kinds
+                    .iter()
+                    .any(|kind| is_of(kind.as_str().unwrap(), value));
                 require(is_one, || format!("{value} is no {wanted}"))?;
             }
             "enum" => {

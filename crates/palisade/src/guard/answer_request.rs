@@ -10,9 +10,11 @@ use crate::{
         Request, Ticket,
         backend_error::{describe_failure, describe_misfit},
         past::read_as_of,
+        question::Question,
         record::Became,
+        recorded_run::RecordedRun,
         request_text::RequestText,
-        run::{Question, Run},
+        run::{Run, Sent},
         server_lacks::find_lack,
     },
     policy::ApprovalDemand,
@@ -39,6 +41,10 @@ impl Guard {
 
     /// Decides about a request, runs it if it is permitted, scans what comes back and records it. Beside the answer stands
     /// the operator's part of it.
+    ///
+    /// To end it early, use [`Request::cancelled_by`] or a time limit. Where its future is dropped instead, the statement ends on the
+    /// database too. That is recorded as `limit.cancelled`; of a change that was sent, as `database.outcome-unknown`, for it may have
+    /// been kept.
     pub async fn answer(&self, request: Request<'_>) -> (Outcome, Report) {
         let start = self.host.monotonic();
         let Request {
@@ -62,8 +68,10 @@ impl Guard {
         let session = read_as_of(session, past.as_ref().ok());
         let text = RequestText::read(asked, &firewall, &session);
         let question = text.question(&session, limits);
+        let mut recorded = RecordedRun::new(self, question, run);
+        let run = &mut recorded.run;
         let result = match self.admit(&text, past.as_ref().err(), question.session, start) {
-            Ok(()) => self.decide_and_run(question, &mut run).await,
+            Ok(()) => self.decide_and_run(question, run).await,
             Err(rejection) => Err(rejection),
         };
         run.report.duration = self.host.monotonic().saturating_sub(start);
@@ -78,8 +86,7 @@ impl Guard {
                 ..self.refusal(rejection)
             }),
         };
-        let recorded = self.record_outcome(question, &outcome, &mut run);
-        let report = run.report;
+        let (recorded, report) = recorded.finish(&outcome);
         if let Err(why) = recorded {
             // What is not recorded is not answered.
             let rejection = Rejection::internal(why);
@@ -113,7 +120,7 @@ impl Guard {
     }
 
     /// Records what became of a request.
-    fn record_outcome(
+    pub(in crate::guard) fn record_outcome(
         &self,
         question: Question<'_>,
         outcome: &Outcome,
@@ -242,9 +249,16 @@ impl Guard {
     ) -> Result<Completion, BackendError> {
         let ticket = Ticket::issue(statement).cancelled_by(&run.cancel);
         let began = self.host.monotonic();
+        run.sent = Some(Sent {
+            changes: !statement.effect().only_reads(),
+            is_counted: statement.counts_failures(),
+        });
         let executed = run.live.backend.execute(ticket, scan);
         let result = trace_stage!("execute", executed).await;
         run.note_stage(GateStage::Run, began, self.host.monotonic());
+        if let Some(sent) = &mut run.sent {
+            sent.is_counted &= result.is_err();
+        }
         match result {
             Ok(completion) => Ok(completion),
             Err(error) => Err(self.confirm_missing_name(error, &run.live).await),
@@ -277,7 +291,7 @@ impl Guard {
         }
     }
 
-    /// Looks at the schema anew where a failure says that it has changed, and counts one that may tell of hidden rows.
+    /// Looks at the schema anew where a failure says that it has changed. Counts a failure that may tell of hidden rows.
     pub(in crate::guard) async fn note_failure(
         &self,
         error: &BackendError,

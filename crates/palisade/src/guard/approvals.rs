@@ -4,10 +4,7 @@ use crate::{
     approval::{ApprovalRequest, BoundTo, Confirmation, PendingApproval, Redemption, bind},
     audit::ApprovalNote,
     code::Code,
-    guard::{
-        Guard, Refusal,
-        run::{Question, Run},
-    },
+    guard::{Guard, Refusal, question::Question, run::Run},
     policy::{ApprovalDemand, ApprovalLevel},
     rejection::Rejection,
     rewrite::RewrittenStatement,

@@ -31,12 +31,14 @@ impl BackendError {
     pub(in crate::guard) fn may_tell_of_rows(&self) -> bool {
         use BackendErrorKind as Kind;
         match self.kind {
-            Kind::Rejected | Kind::NameNotFound | Kind::Resource | Kind::Timeout => {
-                (self.fault.as_ref()).is_none_or(|fault| !fault.is_of_preparation)
-            }
+            // To be given up by its caller in time is what a time-out is.
+            Kind::Rejected
+            | Kind::NameNotFound
+            | Kind::Resource
+            | Kind::Timeout
+            | Kind::Cancelled => (self.fault.as_ref()).is_none_or(|fault| !fault.is_of_preparation),
             // Keys and conditions that refuse a change tell what they are about by themselves.
             Kind::Constraint
-            | Kind::Cancelled
             | Kind::NotGranted
             | Kind::SecondLock
             | Kind::Conflict

@@ -9,7 +9,7 @@ use crate::{
     audit::CandidateNote,
     code::Code,
     firewall::{Decided, Firewall},
-    guard::run::Question,
+    guard::question::Question,
     policy::PolicySources,
     rejection::Rejection,
     rewrite::RewrittenStatement,

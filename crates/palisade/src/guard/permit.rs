@@ -3,12 +3,7 @@
 use crate::{
     code::Code,
     firewall::Decided,
-    guard::{
-        Backend, Guard,
-        candidate::Made,
-        live::Live,
-        run::{Question, Run},
-    },
+    guard::{Backend, Guard, candidate::Made, live::Live, question::Question, run::Run},
     policy::ApprovalDemand,
     rejection::Rejection,
     rewrite::{Effect, RewrittenStatement},

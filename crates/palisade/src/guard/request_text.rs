@@ -3,7 +3,7 @@
 use crate::{
     dialect::Dialect,
     firewall::{Firewall, TemplateCall},
-    guard::{request::Asked, run::Question},
+    guard::{question::Question, request::Asked},
     limits::Limits,
     rejection::Rejection,
     session::Session,

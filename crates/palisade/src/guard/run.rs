@@ -1,4 +1,4 @@
-//! One statement on its way through the gate, and what is asked of it.
+//! One statement on its way through the gate.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,20 +7,15 @@ use crate::{
     approval::PendingApproval,
     audit::{ApprovalNote, CandidateNote},
     guard::{Backend, Cancel, GateStage, Report, StageTime, live::Live},
-    limits::Limits,
-    session::Session,
-    syntax::Wording,
-    value::Params,
 };
 
-/// A statement as it is decided about.
+/// A statement that the database was given.
 #[derive(Clone, Copy)]
-pub(in crate::guard) struct Question<'a> {
-    pub(in crate::guard) wording: Wording<'a>,
-    pub(in crate::guard) params: &'a Params,
-    /// Whose it is: of a template, the session under which its text runs.
-    pub(in crate::guard) session: &'a Session,
-    pub(in crate::guard) limits: &'a Limits,
+pub(in crate::guard) struct Sent {
+    /// Whether it may have changed anything by now.
+    pub(in crate::guard) changes: bool,
+    /// Whether its end counts among failures, unless it gave an answer.
+    pub(in crate::guard) is_counted: bool,
 }
 
 /// One statement on its way.
@@ -39,6 +34,8 @@ pub(in crate::guard) struct Run {
     pub(in crate::guard) cancel: Cancel,
     /// Whether it is only decided about.
     pub(in crate::guard) is_dry: bool,
+    /// What of it the database was given.
+    pub(in crate::guard) sent: Option<Sent>,
     pub(in crate::guard) report: Report,
     pub(in crate::guard) relations: Vec<String>,
     pub(in crate::guard) obligations: Vec<String>,
@@ -64,6 +61,7 @@ impl Run {
             room: None,
             cancel: Cancel::default(),
             is_dry: false,
+            sent: None,
             report: Report::default(),
             relations: Vec::new(),
             obligations: Vec::new(),

@@ -175,7 +175,7 @@ struct Resolver<'a> {
     failures: expr::plan_failures::PlanFailures,
     engine_names: state::EngineNames,
     user_types: state::UserTypes,
-    changes: state::ChangeState,
+    changes: state::StatementChanges,
     work: state::Work,
     /// Names that the select lists around give so far.
     listed: Vec<Arc<str>>,
@@ -222,7 +222,7 @@ impl<'a> Resolver<'a> {
             },
             engine_names: state::EngineNames::default(),
             user_types: state::UserTypes::default(),
-            changes: state::ChangeState::default(),
+            changes: state::StatementChanges::default(),
             work: state::Work::default(),
             listed: Vec::new(),
             window_names: Vec::new(),

@@ -10,8 +10,8 @@ use sqlparser::tokenizer::Location;
 use crate::{
     catalog::{ColumnId, RelationId},
     resolve::{
-        MAX_SIZE, Target, TokenParameter, change, query::recursive_cte::Comparisons,
-        token::SubqueryColumn,
+        MAX_SIZE, Target, TokenParameter, change::target::ExpectedTarget,
+        query::recursive_cte::Comparisons, token::SubqueryColumn,
     },
     token::TokenKeys,
 };
@@ -55,10 +55,10 @@ pub(in crate::resolve) struct UserTypes {
 
 /// The changes of a statement.
 #[derive(Default)]
-pub(in crate::resolve) struct ChangeState {
+pub(in crate::resolve) struct StatementChanges {
     /// Whether a change may stand where the next body does.
     pub(in crate::resolve) position: Position,
-    pub(in crate::resolve) expected_target: Option<change::ExpectedTarget>,
+    pub(in crate::resolve) expected_target: Option<ExpectedTarget>,
     /// Where MySQL's `VALUES(column)` means a proposed row: of which relation, and in which of its columns the value is the
     /// statement's own.
     pub(in crate::resolve) proposed: Option<(RelationId, Vec<ColumnId>)>,

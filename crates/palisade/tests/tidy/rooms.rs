@@ -161,6 +161,8 @@ const ROOMS: &[(&str, &[&[&str]])] = &[
             &["refresh", "record", "approvals", "constraint_name"],
             &["reading"],
             &["change", "past"],
+            &["recorded_run"],
+            &["answer_request", "dry_run"],
         ],
     ),
 ];
@@ -186,6 +188,7 @@ const CIRCLES: &[&[&str]] = &[&[
     "resolve/query/terms",
     "resolve/scope",
     "resolve/scope/source",
+    "resolve/state",
     "resolve/statement",
     "resolve/steps",
     "resolve/token",

@@ -27,7 +27,7 @@ use crate::{
         },
         live::Live,
         permit::decide,
-        run::Question,
+        question::Question,
         ticket::Ticket,
     },
     limits::Limits,

@@ -10,7 +10,7 @@ use crate::{
     change::{Inverse, Referring, write_key},
     code::Code,
     firewall::Decided,
-    guard::{Backend, Guard, live::Live, permit::decide, run::Question, ticket::Ticket},
+    guard::{Backend, Guard, live::Live, permit::decide, question::Question, ticket::Ticket},
     limits::Limits,
     rejection::Rejection,
     rewrite::Effect,

@@ -44,7 +44,6 @@ use crate::{
     syntax::decode,
 };
 
-pub(in crate::resolve) use target::ExpectedTarget;
 pub(crate) use target::{Conflict, Target};
 
 impl<'a> Resolver<'a> {
