@@ -22,7 +22,7 @@ impl AuditSink for CandidateLog {
             tracing::warn!(
                 principal = %record.principal,
                 statement = %record.statement,
-                decision = note.decision,
+                decision = note.decision.word(),
                 code = note.code.map(|code| code.slug()),
                 policies = %note.policies.join(", "),
                 "the policies on trial decide otherwise"

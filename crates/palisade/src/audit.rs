@@ -1,7 +1,7 @@
 //! Records of what was asked and what became of it: fingerprints, names and counts, never literals,
 //! parameters or cells.
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::{code::Code, policy::PolicyOrigin};
 
@@ -17,13 +17,74 @@ pub enum RecordKind {
     Approval,
 }
 
+/// How an approval stands in a record: for the statement that needs it, or as a person's word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ApprovalState {
+    /// The statement waits for it.
+    Pending,
+    /// It let the statement run.
+    Used,
+    /// A person refused it, and the statement or the change with it.
+    Rejected,
+    /// A person gave it.
+    Approved,
+    /// The client did not give it, and the request goes on to wait.
+    Declined,
+}
+
+/// What was decided of a statement or a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RecordedDecision {
+    /// It was answered.
+    Allow,
+    /// It was refused.
+    Reject,
+}
+
+/// What policies on trial would have made of a statement that was decided otherwise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CandidateDecision {
+    /// It would be refused.
+    Reject,
+    /// It would wait for an approval.
+    Wait,
+    /// It was refused, and would be allowed.
+    Allow,
+    /// Other masks, filters or caps would apply.
+    Otherwise,
+    /// The policies do not load over the database's schema.
+    Unknown,
+}
+
+impl CandidateDecision {
+    /// In a word.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Reject => "reject",
+            Self::Wait => "wait",
+            Self::Allow => "allow",
+            Self::Otherwise => "otherwise",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+impl Serialize for CandidateDecision {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.word())
+    }
+}
+
 /// The approval that a statement waits for, or that let it run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ApprovalNote {
     /// The request's id.
     pub id: String,
-    /// `pending`, `used`, `rejected`; of a person's word `approved` or `declined`.
-    pub state: &'static str,
+    /// How it stands.
+    pub state: ApprovalState,
     /// Who gave it, and how.
     pub by: Option<String>,
 }
@@ -63,8 +124,8 @@ pub struct AuditRecord {
     pub fingerprint: String,
     /// The statement without literals.
     pub statement: String,
-    /// `allow` or `reject`.
-    pub decision: &'static str,
+    /// What was decided of it.
+    pub decision: RecordedDecision,
     /// Whether it was only decided about, and would not have run. Left out where it is not so.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub dry_run: bool,
@@ -112,9 +173,8 @@ pub struct AuditRecord {
 /// What policies on trial would have made of a statement.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CandidateNote {
-    /// `reject`; `wait` for an approval; `allow` what is refused; `otherwise`, with other masks, filters or caps; `unknown`, since
-    /// they do not load over the database's schema.
-    pub decision: &'static str,
+    /// What that is.
+    pub decision: CandidateDecision,
     /// The code of the refusal.
     pub code: Option<Code>,
     /// Ids of those of them that determined it.
@@ -147,5 +207,42 @@ impl AuditSink for NoAudit {
 
     fn records_at_once(&self) -> bool {
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{ApprovalState, CandidateDecision, RecordedDecision};
+
+    /// Records are read by other programs and by later versions of this one.
+    #[test]
+    fn words_on_the_disk_stay() {
+        use CandidateDecision as Candidate;
+        let approval = [
+            ApprovalState::Pending,
+            ApprovalState::Used,
+            ApprovalState::Rejected,
+            ApprovalState::Approved,
+            ApprovalState::Declined,
+        ];
+        assert_eq!(
+            json!(approval),
+            json!(["pending", "used", "rejected", "approved", "declined"])
+        );
+        let decision = [RecordedDecision::Allow, RecordedDecision::Reject];
+        assert_eq!(json!(decision), json!(["allow", "reject"]));
+        let candidate = [
+            Candidate::Reject,
+            Candidate::Wait,
+            Candidate::Allow,
+            Candidate::Otherwise,
+            Candidate::Unknown,
+        ];
+        assert_eq!(
+            json!(candidate),
+            json!(["reject", "wait", "allow", "otherwise", "unknown"])
+        );
     }
 }

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use palisade::audit::{AuditRecord, AuditSink as _, RecordKind};
+use palisade::audit::{AuditRecord, AuditSink as _, RecordKind, RecordedDecision};
 
 use palisade_host::{AuditFile, AuditKey, AuditOptions, list_audit_files, verify_audit};
 
@@ -26,7 +26,7 @@ fn record() -> AuditRecord {
         connection: None,
         fingerprint: String::new(),
         statement: String::new(),
-        decision: "allow",
+        decision: RecordedDecision::Allow,
         dry_run: false,
         code: None,
         detail: None,

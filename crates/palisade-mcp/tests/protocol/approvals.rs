@@ -6,7 +6,7 @@ mod page;
 use std::{path::Path, sync::Arc, time::Duration};
 
 use palisade::{
-    audit::RecordKind,
+    audit::{ApprovalState, RecordKind},
     firewall::Firewall,
     guard::Guard,
     policy::{PolicyFile, PolicySources},
@@ -228,11 +228,11 @@ async fn a_person_at_the_client_approves_one_run() {
     assert_eq!(
         states,
         [
-            (RecordKind::Statement, "pending"),
-            (RecordKind::Approval, "approved"),
-            (RecordKind::Statement, "used"),
-            (RecordKind::Statement, "pending"),
-            (RecordKind::Approval, "declined"),
+            (RecordKind::Statement, ApprovalState::Pending),
+            (RecordKind::Approval, ApprovalState::Approved),
+            (RecordKind::Statement, ApprovalState::Used),
+            (RecordKind::Statement, ApprovalState::Pending),
+            (RecordKind::Approval, ApprovalState::Declined),
         ]
     );
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use palisade::{
+    audit::RecordedDecision,
     firewall::Firewall,
     guard::Guard,
     limits::Limits,
@@ -194,9 +195,21 @@ async fn a_call_reaches_one_connection_and_its_policies_alone() {
     assert_eq!(
         unbound,
         [
-            (Some("list_databases"), "allow", "Agent::\"hr\""),
-            (Some("list_tables"), "reject", "Agent::\"hr\""),
-            (Some("list_tables"), "reject", "Agent::\"hr\""),
+            (
+                Some("list_databases"),
+                RecordedDecision::Allow,
+                "Agent::\"hr\""
+            ),
+            (
+                Some("list_tables"),
+                RecordedDecision::Reject,
+                "Agent::\"hr\""
+            ),
+            (
+                Some("list_tables"),
+                RecordedDecision::Reject,
+                "Agent::\"hr\""
+            ),
         ]
     );
 }

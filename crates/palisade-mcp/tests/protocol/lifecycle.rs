@@ -8,7 +8,11 @@ use std::{
 
 use palisade::change::ChangeEvent;
 use palisade::{
-    audit::RecordKind, firewall::Firewall, guard::Guard, limits::Limits, policy::PolicySources,
+    audit::{ApprovalState, RecordKind, RecordedDecision},
+    firewall::Firewall,
+    guard::Guard,
+    limits::Limits,
+    policy::PolicySources,
     session::Principal,
 };
 use palisade_mcp::{PalisadeServer, ServeOptions};
@@ -278,7 +282,7 @@ async fn a_change_is_looked_at_and_kept() {
         let made = records.iter().filter(|record| {
             record.kind == RecordKind::Statement
                 && record.dry_run == dry
-                && record.decision == "allow"
+                && record.decision == RecordedDecision::Allow
         });
         made.count()
     };
@@ -481,11 +485,11 @@ async fn another_principal_approves_what_it_looked_at() {
         .map(|note| (note.state, note.by.unwrap()))
         .collect();
     assert!(
-        approvals.contains(&("approved", "User::\"ann\"".to_owned())),
+        approvals.contains(&(ApprovalState::Approved, "User::\"ann\"".to_owned())),
         "{approvals:?}"
     );
     assert!(
-        approvals.contains(&("used", "User::\"ann\"".to_owned())),
+        approvals.contains(&(ApprovalState::Used, "User::\"ann\"".to_owned())),
         "{approvals:?}"
     );
 }

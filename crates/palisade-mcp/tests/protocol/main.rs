@@ -42,7 +42,7 @@ use std::{
 };
 
 use palisade::{
-    audit::{AuditRecord, AuditSink, RecordKind},
+    audit::{AuditRecord, AuditSink, RecordKind, RecordedDecision},
     catalog::Catalog,
     code::Code,
     dialect::Dialect,
@@ -642,9 +642,9 @@ async fn every_statement_is_recorded_for_the_configured_principal() {
             records[0].transport,
             records[0].decision
         ),
-        ("Agent::\"default\"", "stdio", "allow")
+        ("Agent::\"default\"", "stdio", RecordedDecision::Allow)
     );
-    assert_eq!(records[1].decision, "reject");
+    assert_eq!(records[1].decision, RecordedDecision::Reject);
     assert!(!format!("{records:?}").contains("a literal"));
 }
 
@@ -731,25 +731,31 @@ async fn calls_about_names_are_recorded_with_tool_session_and_trace() {
             (
                 RecordKind::Call,
                 "describe_table",
-                "allow",
+                RecordedDecision::Allow,
                 None,
                 Some(trace)
             ),
             (
                 RecordKind::Call,
                 "describe_table",
-                "reject",
+                RecordedDecision::Reject,
                 Some(Code::NameUnknownRelation),
                 None
             ),
             (
                 RecordKind::Call,
                 "query",
-                "reject",
+                RecordedDecision::Reject,
                 Some(Code::RequestInvalid),
                 None
             ),
-            (RecordKind::Statement, "query", "allow", None, None),
+            (
+                RecordKind::Statement,
+                "query",
+                RecordedDecision::Allow,
+                None,
+                None
+            ),
         ]
     );
     let sessions: std::collections::BTreeSet<_> = records.iter().map(|r| &r.session).collect();
@@ -778,7 +784,7 @@ async fn calls_of_tools_that_are_not_there_are_recorded() {
         .collect();
     let refused = |tool| {
         let code = Some(Code::RequestInvalid);
-        (RecordKind::Call, tool, "reject", code, true)
+        (RecordKind::Call, tool, RecordedDecision::Reject, code, true)
     };
     assert_eq!(told, [refused(None), refused(Some("policy_test"))]);
     assert!(!format!("{records:?}").contains("Ada"));

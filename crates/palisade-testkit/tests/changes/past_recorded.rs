@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use palisade::{
-    audit::{AuditRecord, RecordKind},
+    audit::{AuditRecord, RecordKind, RecordedDecision},
     code::Code,
     guard::{Allowance, Budgets, ChangeCall, Moments, PastRows, TracedRow},
     session::Session,
@@ -44,7 +44,7 @@ async fn each_read_of_the_past_is_one_record(engine: Engine) {
     let record = the_record(&desk, "create_snapshot");
     assert_eq!(
         (record.decision, record.principal.as_str()),
-        ("allow", "User::\"boss\"")
+        (RecordedDecision::Allow, "User::\"boss\"")
     );
     desk.run("UPDATE customers SET name = 'Adele', ssn = 'SECRET-9' WHERE id = 1");
     let table = desk.name_table("customers");
@@ -81,13 +81,16 @@ async fn each_read_of_the_past_is_one_record(engine: Engine) {
     let record = the_record(&desk, "diff_table");
     assert_eq!(
         (record.decision, record.code, record.rows),
-        ("reject", Some(Code::HistoryUnknown), 0)
+        (RecordedDecision::Reject, Some(Code::HistoryUnknown), 0)
     );
     let refused = desk
         .guard
         .list_history(PastRows { table: "x", ..rows }, None, call);
     refused.await.unwrap_err();
-    assert_eq!(the_record(&desk, "list_history").decision, "reject");
+    assert_eq!(
+        the_record(&desk, "list_history").decision,
+        RecordedDecision::Reject
+    );
 
     desk.guard.list_snapshots(&agent).unwrap();
     assert_eq!(the_record(&desk, "list_snapshots").rows, 1);

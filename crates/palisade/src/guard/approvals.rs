@@ -2,7 +2,7 @@
 
 use crate::{
     approval::{ApprovalRequest, BoundTo, Confirmation, PendingApproval, Redemption, bind},
-    audit::ApprovalNote,
+    audit::{ApprovalNote, ApprovalState},
     code::Code,
     guard::{Guard, Refusal, question::Question, run::Run},
     policy::{ApprovalDemand, ApprovalLevel},
@@ -69,17 +69,17 @@ impl Guard {
         };
         let rejection = match redeemed {
             Redemption::Approved(given) => {
-                run.approval = Some(note(&given.id, "used", Some(given.by)));
+                run.approval = Some(note(&given.id, ApprovalState::Used, Some(given.by)));
                 return Ok(());
             }
             Redemption::Pending(pending) => {
-                run.approval = Some(note(&pending.id, "pending", None));
+                run.approval = Some(note(&pending.id, ApprovalState::Pending, None));
                 let message = tell_pending(&pending);
                 run.pending = Some(pending);
                 refuse(message)
             }
             Redemption::Rejected { id } => {
-                run.approval = Some(note(&id, "rejected", None));
+                run.approval = Some(note(&id, ApprovalState::Rejected, None));
                 Rejection::new(
                     Code::ApprovalRejected,
                     format!("a person rejected this request ({id}), so it was not run"),
@@ -114,7 +114,7 @@ impl Guard {
         };
         let principal = session.principal().to_string();
         // Recorded first: what cannot be recorded is not approved.
-        self.note_answer(pending, session, "approved")?;
+        self.note_answer(pending, session, ApprovalState::Approved)?;
         let now = self.host.unix_time();
         let confirmed = approvals.confirm(&pending.id, &principal, now);
         match confirmed.map_err(|why| self.refusal(Rejection::internal(why)))? {
@@ -148,14 +148,14 @@ impl Guard {
     /// # Errors
     /// `internal` if it cannot be recorded.
     pub fn decline(&self, pending: &PendingApproval, session: &Session) -> Result<(), Refusal> {
-        self.note_answer(pending, session, "declined")
+        self.note_answer(pending, session, ApprovalState::Declined)
     }
 
     fn note_answer(
         &self,
         pending: &PendingApproval,
         session: &Session,
-        state: &'static str,
+        state: ApprovalState,
     ) -> Result<(), Refusal> {
         let note = ApprovalNote {
             id: pending.id.clone(),

@@ -6,7 +6,7 @@ use std::{
 };
 
 use crate::{
-    audit::CandidateNote,
+    audit::{CandidateDecision, CandidateNote},
     code::Code,
     firewall::{Decided, Firewall},
     guard::question::Question,
@@ -56,7 +56,7 @@ impl Candidate {
             session,
             limits,
         } = question;
-        let unknown = || Some(note("unknown", None, &[]));
+        let unknown = || Some(note(CandidateDecision::Unknown, None, &[]));
         let Some(firewall) = self.over(enforced) else {
             return unknown();
         };
@@ -78,19 +78,21 @@ impl Candidate {
             Decided::Reject(Rejection::from(code))
         };
         match (made, &decided) {
-            (Made::Allowed(_) | Made::Waiting(_), Decided::Reject(rejection)) => {
-                Some(note("reject", Some(rejection.code()), rejection.policies()))
-            }
+            (Made::Allowed(_) | Made::Waiting(_), Decided::Reject(rejection)) => Some(note(
+                CandidateDecision::Reject,
+                Some(rejection.code()),
+                rejection.policies(),
+            )),
             (Made::Allowed(_), Decided::Pending(statement, _)) => {
-                Some(note("wait", None, statement.policies()))
+                Some(note(CandidateDecision::Wait, None, statement.policies()))
             }
             (
                 Made::Allowed(statement) | Made::Waiting(statement),
                 Decided::Allow(other) | Decided::Pending(other, _),
             ) => (statement.text() != other.text())
-                .then(|| note("otherwise", None, other.policies())),
+                .then(|| note(CandidateDecision::Otherwise, None, other.policies())),
             (Made::Refused, Decided::Allow(statement)) => {
-                Some(note("allow", None, statement.policies()))
+                Some(note(CandidateDecision::Allow, None, statement.policies()))
             }
             (Made::Refused, Decided::Pending(_, _) | Decided::Reject(_)) => None,
         }
@@ -120,7 +122,7 @@ fn may_run_template(firewall: &Firewall, session: &Session) -> bool {
     })
 }
 
-fn note(decision: &'static str, code: Option<Code>, policies: &[String]) -> CandidateNote {
+fn note(decision: CandidateDecision, code: Option<Code>, policies: &[String]) -> CandidateNote {
     CandidateNote {
         decision,
         code,
@@ -180,18 +182,18 @@ permit(principal, action == Action::"select", resource == Table::"main.t");"#;
         let (before, after) = (SECONDS_OF_2026 - 1, SECONDS_OF_2026);
         for (enforced, candidate, now, expected) in [
             (ALL, ALL, after, None),
-            (ALL, NONE, after, Some("reject")),
-            (ALL, FILTER, after, Some("otherwise")),
-            (ALL, WAITS, after, Some("wait")),
+            (ALL, NONE, after, Some(CandidateDecision::Reject)),
+            (ALL, FILTER, after, Some(CandidateDecision::Otherwise)),
+            (ALL, WAITS, after, Some(CandidateDecision::Wait)),
             (WAITS, ALL, after, None),
-            (WAITS, NONE, after, Some("reject")),
+            (WAITS, NONE, after, Some(CandidateDecision::Reject)),
             (NONE, WAITS, after, None),
-            (ALL, "permit(", after, Some("unknown")),
+            (ALL, "permit(", after, Some(CandidateDecision::Unknown)),
             (ALL, BEFORE_2026, before, None),
-            (ALL, BEFORE_2026, after, Some("reject")),
+            (ALL, BEFORE_2026, after, Some(CandidateDecision::Reject)),
             (NONE, NONE, after, None),
-            (NONE, ALL, after, Some("allow")),
-            (NONE, BEFORE_2026, before, Some("allow")),
+            (NONE, ALL, after, Some(CandidateDecision::Allow)),
+            (NONE, BEFORE_2026, before, Some(CandidateDecision::Allow)),
             (NONE, BEFORE_2026, after, None),
         ] {
             let enforced_by = firewall(enforced);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     answer::Envelope,
-    audit::{ApprovalNote, AuditRecord, AuditSink, RecordKind},
+    audit::{ApprovalNote, AuditRecord, AuditSink, RecordKind, RecordedDecision},
     code::Code,
     firewall::Firewall,
     guard::{Guard, Refusal, run::Run},
@@ -198,7 +198,7 @@ fn blank(
         connection: connection.map(str::to_owned),
         fingerprint: String::new(),
         statement: String::new(),
-        decision: "allow",
+        decision: RecordedDecision::Allow,
         dry_run: false,
         code: None,
         detail: None,
@@ -223,7 +223,7 @@ fn blank(
 
 pub(in crate::guard) fn note_refusal(record: &mut AuditRecord, refusal: &Refusal) {
     let rejection = &refusal.rejection;
-    record.decision = "reject";
+    record.decision = RecordedDecision::Reject;
     record.code = Some(rejection.code());
     record.incident = refusal.incident.clone();
     record.detail = rejection.recorded_detail().map(str::to_owned);

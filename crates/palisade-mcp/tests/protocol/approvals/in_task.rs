@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use palisade::audit::ApprovalState;
 use palisade_mcp::ApprovalPage;
 use palisade_state::ApprovalOptions;
 use serde_json::{Value, json};
@@ -93,7 +94,7 @@ async fn a_person_at_the_client_approves_within_a_task() {
         .filter_map(|record| record.approval.as_ref().map(|note| note.state))
         .collect();
     assert!(
-        answered.contains(&"approved") && answered.contains(&"declined"),
+        answered.contains(&ApprovalState::Approved) && answered.contains(&ApprovalState::Declined),
         "{answered:?}"
     );
     client.stop().await;

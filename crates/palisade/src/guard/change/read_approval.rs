@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use super::decision::Decision;
 use crate::{
     approval::{ApprovalRequest, BoundTo, GivenApproval, PendingApproval, Redemption, bind},
-    audit::ApprovalNote,
+    audit::{ApprovalNote, ApprovalState},
     change::ChangeBody,
     code::Code,
     guard::{Guard, run::Run},
@@ -73,13 +73,13 @@ impl Guard {
         match redeemed {
             Redemption::Approved(given) => Ok(note_approval(decisions, &given)),
             Redemption::Pending(pending) => {
-                noted.approval = Some(note(&pending.id, "pending", None));
+                noted.approval = Some(note(&pending.id, ApprovalState::Pending, None));
                 let message = tell_pending(&pending);
                 noted.pending = Some(pending);
                 Err(refuse(message))
             }
             Redemption::Rejected { id } => {
-                noted.approval = Some(note(&id, "rejected", None));
+                noted.approval = Some(note(&id, ApprovalState::Rejected, None));
                 Err(refuse(format!(
                     "a person rejected that this change reads what it reads ({id}), so it was not run"
                 )))
@@ -185,7 +185,7 @@ fn note_approval<'d>(decisions: &'d mut [Decision], given: &GivenApproval) -> Re
     for decision in decisions.iter_mut() {
         decision.run.approval = Some(ApprovalNote {
             id: given.id.clone(),
-            state: "used",
+            state: ApprovalState::Used,
             by: Some(given.by.clone()),
         });
     }

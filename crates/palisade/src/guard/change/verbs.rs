@@ -11,7 +11,7 @@ use super::{
     millis, proposer, require_step, viewer::came_by_the_same_door, wrong_state,
 };
 use crate::{
-    audit::ApprovalNote,
+    audit::{ApprovalNote, ApprovalState},
     change::{
         ChangeBeginning, ChangeBody, ChangeEvent, ChangeRecord, ChangeState, LedgerEntry, Receipt,
         Step, Stepped, WrongState,
@@ -313,7 +313,7 @@ impl Guard {
             return Err(conflict());
         }
         let by = call.session.principal().to_string();
-        self.note_decision(id, call.session, ("approved", &by))?;
+        self.note_decision(id, call.session, (ApprovalState::Approved, &by))?;
         let record = self.take_step(Step {
             preview: Some(preview),
             by: Some(&by),
@@ -331,7 +331,7 @@ impl Guard {
             let (record, role) = self.find_change(id, session)?;
             require_step(record.state, ChangeEvent::Reject)?;
             let by = session.principal().to_string();
-            self.note_decision(id, session, ("rejected", &by))?;
+            self.note_decision(id, session, (ApprovalState::Rejected, &by))?;
             let record = self.take_step(Step {
                 by: Some(&by),
                 ..self.step(id, ChangeEvent::Reject)
@@ -422,7 +422,7 @@ impl Guard {
         for decision in &mut decisions {
             decision.run.approval = record.decided_by.clone().map(|by| ApprovalNote {
                 id: id.to_owned(),
-                state: "used",
+                state: ApprovalState::Used,
                 by: Some(by),
             });
         }
@@ -664,7 +664,7 @@ impl Guard {
         &self,
         id: &str,
         session: &Session,
-        (state, by): (&'static str, &str),
+        (state, by): (ApprovalState, &str),
     ) -> Result<(), Rejection> {
         let note = ApprovalNote {
             id: id.to_owned(),
