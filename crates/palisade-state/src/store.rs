@@ -376,12 +376,12 @@ impl ApprovalStore {
                 id: id.to_owned(),
                 became,
             };
-            match row.state.as_str() {
-                "pending" if row.expires_ms > millis(now) => {}
-                "pending" => return Err(over("has expired")),
-                "approved" => return Err(over("is approved already")),
-                "rejected" => return Err(over("was rejected")),
-                _ => return Err(over("was approved and has run")),
+            match row.state {
+                RequestState::Pending if row.expires_ms > millis(now) => {}
+                RequestState::Pending => return Err(over("has expired")),
+                RequestState::Approved => return Err(over("is approved already")),
+                RequestState::Rejected => return Err(over("was rejected")),
+                RequestState::Used => return Err(over("was approved and has run")),
             }
             let (request, bound) = self
                 .unseal(id, &row.sealed)
@@ -443,8 +443,8 @@ impl ApprovalStore {
         )?;
         let mut waiting = None;
         for row in find_live(transaction, &digest, now)? {
-            match row.state.as_str() {
-                "approved" => {
+            match row.state {
+                RequestState::Approved => {
                     if !self.is_good(&row, request) {
                         // Whoever wrote that is no operator: the request waits as before.
                         transaction.execute(
@@ -464,10 +464,10 @@ impl ApprovalStore {
                         by: row.given_by.unwrap_or_default(),
                     }));
                 }
-                "rejected" => return Ok(Redemption::Rejected { id: row.id }),
-                "pending" => waiting = Some((row.id, row.expires_ms)),
-                // Used.
-                _ => {}
+                RequestState::Rejected => return Ok(Redemption::Rejected { id: row.id }),
+                RequestState::Pending => waiting = Some((row.id, row.expires_ms)),
+                // One run each: it is asked for anew.
+                RequestState::Used => {}
             }
         }
         match waiting {
@@ -526,12 +526,12 @@ impl Approvals for ApprovalStore {
             .database
             .read(|transaction| find_live(transaction, &digest, millis(request.now)));
         let rows = rows.map_err(|fault: DatabaseFault| fault.0)?;
-        if rows.iter().any(|row| row.state == "rejected") {
+        if rows.iter().any(|row| row.state == RequestState::Rejected) {
             return Ok(None);
         }
         let used = rows
             .into_iter()
-            .find(|row| row.state == "used" && self.is_good(row, request));
+            .find(|row| row.state == RequestState::Used && self.is_good(row, request));
         Ok(used.map(|row| GivenApproval {
             id: row.id,
             by: row.given_by.unwrap_or_default(),
@@ -543,9 +543,9 @@ impl Approvals for ApprovalStore {
             let row = find(transaction, id)?;
             Ok(match row {
                 Some(row) if row.principal == principal && row.expires_ms > millis(now) => {
-                    match (row.level, row.state.as_str()) {
+                    match (row.level, row.state) {
                         (ApprovalLevel::Operator, _) => Confirmation::NeedsOperator,
-                        (ApprovalLevel::Required, "pending") => {
+                        (ApprovalLevel::Required, RequestState::Pending) => {
                             let expires = now.saturating_add(self.options.expire_after);
                             transaction.execute(
                                 "UPDATE approvals SET state = 'approved', expires_ms = ?2,
@@ -554,8 +554,10 @@ impl Approvals for ApprovalStore {
                             )?;
                             Confirmation::Approved
                         }
-                        (ApprovalLevel::Required, "approved") => Confirmation::Approved,
-                        (ApprovalLevel::Required, _) => Confirmation::NotPending,
+                        (ApprovalLevel::Required, RequestState::Approved) => Confirmation::Approved,
+                        (ApprovalLevel::Required, RequestState::Rejected | RequestState::Used) => {
+                            Confirmation::NotPending
+                        }
                     }
                 }
                 Some(_) | None => Confirmation::NotPending,
@@ -567,8 +569,37 @@ impl Approvals for ApprovalStore {
     fn waits(&self, id: &str, principal: &str, now: Duration) -> Result<bool, String> {
         let row = self.database.read(|transaction| find(transaction, id))?;
         Ok(row.is_some_and(|row| {
-            row.principal == principal && row.state == "pending" && row.expires_ms > millis(now)
+            row.principal == principal
+                && row.state == RequestState::Pending
+                && row.expires_ms > millis(now)
         }))
+    }
+}
+
+/// Where a request stands. The words are those of the table's constraint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum RequestState {
+    /// It waits for a person.
+    Pending,
+    /// A person approved it, and it has not run.
+    Approved,
+    /// A person rejected it.
+    Rejected,
+    /// It was approved and has run.
+    Used,
+}
+
+impl RequestState {
+    fn parse(word: &str) -> Result<Self, DatabaseFault> {
+        match word {
+            "pending" => Ok(Self::Pending),
+            "approved" => Ok(Self::Approved),
+            "rejected" => Ok(Self::Rejected),
+            "used" => Ok(Self::Used),
+            _ => Err(DatabaseFault(format!(
+                "the state `{word}` of a request is none that this program knows"
+            ))),
+        }
     }
 }
 
@@ -578,7 +609,7 @@ struct Row {
     digest: Vec<u8>,
     principal: String,
     level: ApprovalLevel,
-    state: String,
+    state: RequestState,
     expires_ms: i64,
     sealed: Vec<u8>,
     given_by: Option<String>,
@@ -596,7 +627,7 @@ fn read_row(row: &StateRow) -> Result<Row, DatabaseFault> {
         principal: row.text(2)?,
         // What is not known is the strictest.
         level: ApprovalLevel::parse(&level).unwrap_or(ApprovalLevel::Operator),
-        state: row.text(4)?,
+        state: RequestState::parse(&row.text(4)?)?,
         expires_ms: row.integer(5)?,
         sealed: row.bytes(6)?,
         given_by: row.find_text(7)?,
@@ -812,6 +843,27 @@ mod tests {
         assert_eq!(
             store.approve(&harmful, NOW, "ann", None),
             Err(ApproveError::Sealed(harmful.clone()))
+        );
+    }
+
+    /// The table's constraint keeps such words out; a file that was made without it is not believed.
+    #[test]
+    fn a_state_that_is_not_known_is_an_error() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("state.db");
+        let store = store(&path);
+        let id = pending(&store, &request("DELETE"));
+        let file = Connection::open(&path).unwrap();
+        file.execute_batch(
+            "PRAGMA ignore_check_constraints = ON; UPDATE approvals SET state = 'Approved'",
+        )
+        .unwrap();
+        let why = "the state `Approved` of a request is none that this program knows";
+        assert_eq!(store.redeem(&request("DELETE")), Err(why.to_owned()));
+        assert_eq!(store.waits(&id, "Agent::\"a\"", NOW), Err(why.to_owned()));
+        assert_eq!(
+            store.approve(&id, NOW, "ann", None),
+            Err(ApproveError::Store(why.to_owned()))
         );
     }
 
