@@ -18,7 +18,7 @@ use std::{cell::Cell, sync::Arc};
 
 use palisade::{
     dialect::Dialect,
-    guard::{Backend, ChangeCall, Moments, Request},
+    guard::{Backend, ChangeCall, ChangeProposal, Moments, Request},
     past::HistoryOrder,
     value::Params,
 };
@@ -222,7 +222,9 @@ fn preview(runtime: &Runtime, world: &World) {
     let sql = format!("UPDATE small SET total = total + 1 WHERE id <= {WRITTEN}");
     let call = ChangeCall::new(&world.session);
     let statements = [(sql.clone(), Params::None)];
-    let proposed = world.guard.propose_change(&statements, (None, None), call);
+    let proposed = world
+        .guard
+        .propose_change(ChangeProposal::new(&statements), call);
     let id = runtime.block_on(proposed).unwrap().change;
     let [bare, gate, preview] = medians_of(
         ROUNDS,

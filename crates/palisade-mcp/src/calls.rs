@@ -7,7 +7,7 @@ use std::{
 
 use palisade::{
     code::Code,
-    guard::{Cancel, Refusal, record_unreached},
+    guard::{Cancel, Refusal, UnreachedCall, record_unreached},
     session::Session,
 };
 use rmcp::model::CallToolResult;
@@ -82,7 +82,14 @@ pub(crate) async fn record_unbound(
                 let at = SystemTime::now()
                     .duration_since(UNIX_EPOCH)
                     .unwrap_or_default();
-                record_unreached(&*audit, at, (connection, &session), (told, took))
+                let call = UnreachedCall {
+                    at,
+                    connection,
+                    session: &session,
+                    result: told,
+                    took,
+                };
+                record_unreached(&*audit, call)
             }
         };
         recorded.and(result)

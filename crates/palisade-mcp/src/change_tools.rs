@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use palisade::{
     answer::Form,
     code::Code,
-    guard::{ChangeCall, LookedAtChange, Refusal, TracedRow},
+    guard::{ChangeCall, ChangeProposal, LookedAtChange, Refusal, TracedRow},
     limits::Limits,
     rejection::Rejection,
     value::Params,
@@ -184,8 +184,12 @@ impl Connection {
                 reason,
                 max_affected_rows,
             } => {
-                let beside = (reason.as_deref(), *max_affected_rows);
-                let proposed = guard.propose_change(statements, beside, plain);
+                let proposal = ChangeProposal {
+                    statements,
+                    reason: reason.as_deref(),
+                    max_affected_rows: *max_affected_rows,
+                };
+                let proposed = guard.propose_change(proposal, plain);
                 self.tell(&proposed.await?)
             }
             ChangeToolCall::Validate(id, form) => {

@@ -7,7 +7,7 @@ mod read_statements;
 use std::io::Write as _;
 
 use palisade::{
-    guard::{ChangeCall, ChangeView, Guard, LookedAtChange, Refusal},
+    guard::{ChangeCall, ChangeProposal, ChangeView, Guard, LookedAtChange, Refusal},
     session::{Session, Transport},
 };
 
@@ -54,8 +54,12 @@ fn show(arguments: &ChangeArguments) -> Result<Exit, Failure> {
 fn propose(arguments: &ProposeArguments) -> Result<Exit, Failure> {
     let desk = Desk::open(&arguments.place)?;
     let list = read_statements::read_statements(arguments, &desk.setup.limits)?;
-    let beside = (arguments.reason.as_deref(), arguments.max_affected_rows);
-    let proposed = desk.guard().propose_change(&list, beside, desk.call());
+    let proposal = ChangeProposal {
+        statements: &list,
+        reason: arguments.reason.as_deref(),
+        max_affected_rows: arguments.max_affected_rows,
+    };
+    let proposed = desk.guard().propose_change(proposal, desk.call());
     desk.tell_proposed(desk.block_on(proposed), arguments.validate)
 }
 

@@ -7,7 +7,7 @@ use std::{
 };
 
 use palisade::{
-    guard::{ChangeView, LookedAtChange, Refusal},
+    guard::{ChangeProposal, ChangeView, LookedAtChange, Refusal},
     session::{Principal, Session, Transport},
     value::Params,
 };
@@ -220,10 +220,13 @@ impl Story {
         let statements: Vec<_> = (statements.iter())
             .map(|sql| ((*sql).to_owned(), Params::None))
             .collect();
-        let proposed =
-            self.desk
-                .guard()
-                .propose_change(&statements, (Some(reason), None), self.desk.call());
+        let proposed = self.desk.guard().propose_change(
+            ChangeProposal {
+                reason: Some(reason),
+                ..ChangeProposal::new(&statements)
+            },
+            self.desk.call(),
+        );
         let proposed = check(self.desk.block_on(proposed))?;
         self.validate(&proposed.change)
     }

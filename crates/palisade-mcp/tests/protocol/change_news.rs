@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use palisade::{
-    guard::ChangeCall,
+    guard::{ChangeCall, ChangeProposal},
     session::{Principal, Session, Transport},
 };
 use palisade_testkit::host::Ticking;
@@ -143,7 +143,7 @@ async fn changes_of_others_are_not_told() {
     let statements = [(sql.to_owned(), palisade::value::Params::None)];
     let call = || ChangeCall::new(&session);
     let proposed = guard
-        .propose_change(&statements, (None, None), call())
+        .propose_change(ChangeProposal::new(&statements), call())
         .await;
     let id = proposed.unwrap().change;
     guard.validate_change(&id, call()).await.unwrap();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use palisade::{
     change::{ChangeState, ChangeStore},
     code::Code,
-    guard::{ChangeCall, ChangeView, Guard, LookedAtChange, Refusal},
+    guard::{ChangeCall, ChangeProposal, ChangeView, Guard, LookedAtChange, Refusal},
     session::{Principal, Session},
     value::Params,
 };
@@ -215,7 +215,9 @@ impl Desk {
             .map(|sql| ((*sql).to_owned(), Params::None))
             .collect();
         let call = ChangeCall::new(session);
-        let proposed = self.guard.propose_change(&statements, (None, None), call);
+        let proposed = self
+            .guard
+            .propose_change(ChangeProposal::new(&statements), call);
         let id = proposed
             .await
             .unwrap_or_else(|why| panic!("{why:?}"))

@@ -6,7 +6,10 @@ use std::{collections::BTreeMap, sync::Arc};
 use palisade::{
     change::{ChangeState, ChangeStore},
     code::Code,
-    guard::{ChangeCall, ChangeView, LookedAtChange, PastRows, Preview, ReceiptView, TracedRow},
+    guard::{
+        ChangeCall, ChangeProposal, ChangeView, LookedAtChange, PastRows, Preview, ReceiptView,
+        TracedRow,
+    },
     past::{HistoryOrder, LabelStore},
     session::{Principal, Session, Transport},
     value::{Params, Value as Cell},
@@ -134,7 +137,13 @@ impl Story {
         let proposed = self
             .desk
             .guard
-            .propose_change(&statements, (Some(reason), None), call)
+            .propose_change(
+                ChangeProposal {
+                    reason: Some(reason),
+                    ..ChangeProposal::new(&statements)
+                },
+                call,
+            )
             .await;
         proposed.unwrap_or_else(|why| panic!("{why:?}"))
     }

@@ -4,7 +4,7 @@
 use palisade::{
     change::ChangeState,
     code::Code,
-    guard::{ChangeCall, ChangedRows, LookedAtChange, Moments, PastRows, Refusal},
+    guard::{ChangeCall, ChangeProposal, ChangedRows, LookedAtChange, Moments, PastRows, Refusal},
     limits::Limits,
     past::HistoryOrder,
     session::{Principal, Session},
@@ -84,7 +84,9 @@ async fn validate(desk: &Desk, session: &Session, sql: &[&str]) -> LookedAtChang
         .iter()
         .map(|sql| ((*sql).to_owned(), Params::None))
         .collect();
-    let proposed = desk.guard.propose_change(&statements, (None, None), call);
+    let proposed = desk
+        .guard
+        .propose_change(ChangeProposal::new(&statements), call);
     let id = taken(proposed.await).change;
     taken(desk.guard.validate_change(&id, call).await)
 }

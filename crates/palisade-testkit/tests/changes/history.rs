@@ -13,8 +13,8 @@ use palisade::{
     code::Code,
     dialect::Dialect,
     guard::{
-        Backend, BackendFuture, ChangeCall, Completion, GivenEstimates, Guard, Moments, Request,
-        RowSink, Ticket,
+        Backend, BackendFuture, ChangeCall, ChangeProposal, Completion, GivenEstimates, Guard,
+        Moments, Request, RowSink, Ticket,
     },
     past::{HistoryOrder, KeptLabel, Label, LabelStanding, LabelStore},
     session::{Principal, Session},
@@ -836,7 +836,7 @@ pub(crate) async fn propose(desk: &Desk, sql: &str) -> String {
     let statements = [(sql.to_owned(), Params::None)];
     let proposed = desk
         .guard
-        .propose_change(&statements, (None, None), ChangeCall::new(&session))
+        .propose_change(ChangeProposal::new(&statements), ChangeCall::new(&session))
         .await;
     proposed
         .map_err(|refusal| refusal.rejection)

@@ -6,7 +6,7 @@ use palisade::{
     audit::AuditSink,
     change::ChangeStore,
     code::Code,
-    guard::{ChangeCall, Guard},
+    guard::{ChangeCall, ChangeProposal, Guard},
     value::Params,
 };
 use palisade_state::{ApprovalOptions, ApprovalStore};
@@ -655,7 +655,9 @@ async fn change_as_agent(
     let session = agent();
     let call = ChangeCall::new(&session);
     let statements = [(sql.to_owned(), Params::None)];
-    let proposed = guard.propose_change(&statements, (None, None), call).await;
+    let proposed = guard
+        .propose_change(ChangeProposal::new(&statements), call)
+        .await;
     let proposed = proposed.unwrap_or_else(|why| panic!("{why:?}"));
     let mut told = format!("{proposed:?}");
     let id = proposed.change;

@@ -24,7 +24,7 @@ use palisade::{
         Step, Stepped,
     },
     code::Code,
-    guard::{ChangeCall, Guard},
+    guard::{ChangeCall, ChangeProposal, Guard},
     host::Host,
     session::{Principal, Session},
     value::Params,
@@ -387,7 +387,7 @@ impl Scene {
         let (guard, _) = self.restart().await;
         let sql = format!("UPDATE notes SET text = '{text}' WHERE id = 1");
         let proposed = guard
-            .propose_change(&[(sql, Params::None)], (None, None), call)
+            .propose_change(ChangeProposal::new(&[(sql, Params::None)]), call)
             .await;
         let id = proposed.unwrap_or_else(|why| panic!("{why:?}")).change;
         let validated = guard.validate_change(&id, call).await;

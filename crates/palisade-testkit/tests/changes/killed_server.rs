@@ -17,7 +17,7 @@ use palisade::{
     change::{ChangeState, ChangeStore, Receipt},
     code::Code,
     firewall::Firewall,
-    guard::{ChangeCall, Guard},
+    guard::{ChangeCall, ChangeProposal, Guard},
     host::Host,
     session::{Principal, Session},
     value::Params,
@@ -126,7 +126,7 @@ async fn a_commit_is_whole_or_nothing_wherever_its_server_is_killed() {
         let sql = format!("UPDATE notes SET text = '{text}' WHERE id = 1");
         let proposed = two
             .guard
-            .propose_change(&[(sql, Params::None)], (None, None), call)
+            .propose_change(ChangeProposal::new(&[(sql, Params::None)]), call)
             .await;
         let id = proposed.unwrap_or_else(|why| panic!("{why:?}")).change;
         let validated = two.guard.validate_change(&id, call).await;

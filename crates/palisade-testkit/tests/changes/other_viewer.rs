@@ -8,7 +8,8 @@ use palisade::{
     change::{ChangeState, ChangeStore},
     code::Code,
     guard::{
-        Allowance, Budgets, ChangeCall, ChangeView, Guard, LookedAtChange, ReceiptView, Refusal,
+        Allowance, Budgets, ChangeCall, ChangeProposal, ChangeView, Guard, LookedAtChange,
+        ReceiptView, Refusal,
     },
     limits::Limits,
     session::{CallOrigin, Principal, Session},
@@ -130,7 +131,13 @@ impl Desk {
         let call = ChangeCall::new(session);
         let proposed = self
             .guard
-            .propose_change(&statements, (None, most), call)
+            .propose_change(
+                ChangeProposal {
+                    max_affected_rows: most,
+                    ..ChangeProposal::new(&statements)
+                },
+                call,
+            )
             .await;
         let id = taken(proposed).change;
         self.validate(session, &id).await;

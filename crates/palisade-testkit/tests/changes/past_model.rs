@@ -7,7 +7,7 @@ use mysql_async::prelude::Queryable as _;
 use palisade::{
     code::Code,
     dialect::Dialect,
-    guard::{ChangeCall, Moments},
+    guard::{ChangeCall, ChangeProposal, Moments},
     past::HistoryOrder,
     rejection::Rejection,
     value::Params,
@@ -261,7 +261,9 @@ impl Model {
                     let statements = [(write.sql(), Params::None)];
                     let session = boss();
                     let call = ChangeCall::new(&session);
-                    let proposed = desk.guard.propose_change(&statements, (None, None), call);
+                    let proposed = desk
+                        .guard
+                        .propose_change(ChangeProposal::new(&statements), call);
                     let proposed = proposed.await.map_err(|refusal| told(&refusal.rejection))?;
                     keep(desk, &proposed.change)
                         .await

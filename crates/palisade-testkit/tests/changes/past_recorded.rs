@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use palisade::{
     audit::{AuditRecord, RecordKind, RecordedDecision},
     code::Code,
-    guard::{Allowance, Budgets, ChangeCall, Moments, PastRows, TracedRow},
+    guard::{Allowance, Budgets, ChangeCall, ChangeProposal, Moments, PastRows, TracedRow},
     session::Session,
     value::{Params, Value},
 };
@@ -203,7 +203,7 @@ async fn what_is_read_of_the_past_counts(engine: Engine) {
     let sql = "UPDATE orders SET total = total + 1 WHERE id > 0".to_owned();
     let proposed = desk
         .guard
-        .propose_change(&[(sql, Params::None)], (None, None), call)
+        .propose_change(ChangeProposal::new(&[(sql, Params::None)]), call)
         .await;
     let id = proposed.unwrap_or_else(|why| panic!("{why:?}")).change;
     for _ in 0..2 {

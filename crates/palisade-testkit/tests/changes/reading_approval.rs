@@ -6,7 +6,7 @@ use palisade::{
     approval::Approvals,
     change::{ChangeState, ChangeStore},
     code::Code,
-    guard::{ChangeCall, Guard, LookedAtChange, Refusal},
+    guard::{ChangeCall, ChangeProposal, Guard, LookedAtChange, Refusal},
     session::{Principal, Session},
     value::Params,
 };
@@ -94,7 +94,9 @@ impl Desk {
     async fn propose(&self, session: &Session, sql: &str) -> String {
         let statements = [(sql.to_owned(), Params::None)];
         let call = ChangeCall::new(session);
-        let proposed = self.guard.propose_change(&statements, (None, None), call);
+        let proposed = self
+            .guard
+            .propose_change(ChangeProposal::new(&statements), call);
         proposed
             .await
             .unwrap_or_else(|why| panic!("{sql}: {why:?}"))

@@ -16,7 +16,7 @@ use palisade::{
     },
     code::Code,
     firewall::Firewall,
-    guard::{Backend, ChangeCall, Guard, LedgerFault, TracedRow},
+    guard::{Backend, ChangeCall, ChangeProposal, Guard, LedgerFault, TracedRow},
     host::Host,
     session::{Principal, Session},
     value::{Params, Value},
@@ -134,7 +134,7 @@ async fn validated(guard: &Guard, agent: &Session) -> String {
     let call = ChangeCall::new(agent);
     let sql = "UPDATE notes SET text = 'secret' WHERE id = 1".to_owned();
     let proposed = guard
-        .propose_change(&[(sql, Params::None)], (None, None), call)
+        .propose_change(ChangeProposal::new(&[(sql, Params::None)]), call)
         .await;
     let id = proposed.unwrap().change;
     let looked = guard.validate_change(&id, call).await;

@@ -6,7 +6,7 @@ use palisade::{
     approval::{ApprovalRequest, Approvals as _, Redemption},
     change::{ChangeState, ChangeStore},
     code::Code,
-    guard::{ChangeCall, Guard},
+    guard::{ChangeCall, ChangeProposal, Guard},
     past::{KeptLabel, LabelKeeping, LabelStore},
     policy::ApprovalLevel,
     session::{Principal, Session, Transport},
@@ -60,7 +60,13 @@ async fn a_change_is_approved_at_one_server_and_kept_at_another() {
     let sql = "UPDATE notes SET text = 'new' WHERE id = 1".to_owned();
     let statements = [(sql, Params::None)];
     let proposed = one
-        .propose_change(&statements, (Some("spelling"), None), ChangeCall::new(&bot))
+        .propose_change(
+            ChangeProposal {
+                reason: Some("spelling"),
+                ..ChangeProposal::new(&statements)
+            },
+            ChangeCall::new(&bot),
+        )
         .await;
     let id = proposed.unwrap().change;
     // Each step at another server.

@@ -6,7 +6,7 @@ use palisade::{
     change::{ChangeState, ChangeStore},
     code::Code,
     dialect::Dialect,
-    guard::{ChangeCall, ChangedRows, Guard, LookedAtChange, RowCounts},
+    guard::{ChangeCall, ChangeProposal, ChangedRows, Guard, LookedAtChange, RowCounts},
     limits::Limits,
     policy::PolicySources,
     session::{Principal, Session},
@@ -129,7 +129,7 @@ impl Desk {
         let call = ChangeCall::new(session);
         let proposed = self
             .guard
-            .propose_change(&statements, (None, None), call)
+            .propose_change(ChangeProposal::new(&statements), call)
             .await;
         proposed.unwrap_or_else(|why| panic!("{why:?}")).change
     }
@@ -809,7 +809,7 @@ async fn postgres_previews_nothing_that_acts_outside() {
         let call = ChangeCall::new(&boss);
         let proposed = desk
             .guard
-            .propose_change(&statements, (None, None), call)
+            .propose_change(ChangeProposal::new(&statements), call)
             .await;
         proposed.map(drop).map_err(|why| why.rejection)
     };
@@ -938,7 +938,9 @@ async fn check_grants(guard: &Guard, desk: &Desk, (upgrade, delete): (&str, &str
         let statements = [(sql.to_owned(), Params::None)];
         let agent = agent();
         let call = ChangeCall::new(&agent);
-        let proposed = guard.propose_change(&statements, (None, None), call).await;
+        let proposed = guard
+            .propose_change(ChangeProposal::new(&statements), call)
+            .await;
         let id = proposed.unwrap_or_else(|why| panic!("{why:?}")).change;
         let looked = guard.validate_change(&id, call).await;
         looked

@@ -9,7 +9,7 @@ use std::{
 use palisade::{
     change::{ChangeState, ChangeStore},
     code::Code,
-    guard::{ChangeCall, Guard, Outcome, Request},
+    guard::{ChangeCall, ChangeProposal, Guard, Outcome, Request},
     limits::Limits,
     past::{HistoryOrder, LabelStore},
     policy::PolicySources,
@@ -161,7 +161,9 @@ async fn change_in_steps(guard: &Guard, sql: &str) -> usize {
     let session = session();
     let call = ChangeCall::new(&session);
     let statements = [(sql.to_owned(), Params::None)];
-    let proposed = guard.propose_change(&statements, (None, None), call).await;
+    let proposed = guard
+        .propose_change(ChangeProposal::new(&statements), call)
+        .await;
     let id = proposed.unwrap_or_else(|why| panic!("{why:?}")).change;
     let looked = guard.validate_change(&id, call).await;
     let looked = looked.unwrap_or_else(|why| panic!("{why:?}"));

@@ -38,9 +38,10 @@ pub use backend_error::{BackendError, BackendErrorKind};
 pub use budget::{Allowance, BudgetStore, Budgets, SpanSpending, Spending};
 pub use cancel::Cancel;
 pub use change::{
-    ChangeCall, ChangeEnd, ChangeOrder, ChangeRun, ChangeView, ChangedRows, Expectation,
-    LedgerFault, Lens, Looked, LookedAtChange, MAX_CHANGE_STATEMENTS, Moments, PastDifference,
-    PastHistory, PastRows, Preview, Purpose, ReceiptView, RowCounts, TracedRow, Traces,
+    ChangeCall, ChangeEnd, ChangeOrder, ChangeProposal, ChangeRun, ChangeView, ChangedRows,
+    Expectation, LedgerFault, Lens, Looked, LookedAtChange, MAX_CHANGE_STATEMENTS, Moments,
+    PastDifference, PastHistory, PastRows, Preview, Purpose, ReceiptView, RowCounts, TracedRow,
+    Traces,
 };
 pub use checks::{Check, Checks, CountCheck, EstimateCheck, PlanText, ReadyText, RowCheck};
 pub use constraint::{ConstraintKind, ViolatedConstraint, read_constraint_name};
@@ -48,7 +49,7 @@ pub use dry_run::DryRun;
 pub use engine_fault::{EngineFault, FaultClass};
 pub use estimates::Estimates;
 pub use past::SnapshotView;
-pub use record::record_unreached;
+pub use record::{UnreachedCall, record_unreached};
 pub use refresh::RefreshError;
 pub use request::Request;
 pub use stages::{GateStage, StageTime};

@@ -154,17 +154,33 @@ impl Guard {
     }
 }
 
-/// Records a call before any gate is open: it ran no statement, and no policies decided. `at` is the time since 1970-01-01 UTC, and
-/// `connection` what the operator calls the database that was meant.
+/// A call that came before any gate was open.
+#[derive(Debug, Clone, Copy)]
+pub struct UnreachedCall<'a> {
+    /// When it came, since 1970-01-01 UTC.
+    pub at: Duration,
+    /// What the operator calls the database that was meant.
+    pub connection: Option<&'a str>,
+    /// Whose it is.
+    pub session: &'a Session,
+    /// What became of it.
+    pub result: Result<(), &'a Refusal>,
+    /// How long it took.
+    pub took: Duration,
+}
+
+/// Records a call before any gate is open: it ran no statement, and no policies decided.
 ///
 /// # Errors
 /// `internal` if it cannot be recorded. Then it is not answered.
-pub fn record_unreached(
-    audit: &dyn AuditSink,
-    at: Duration,
-    (connection, session): (Option<&str>, &Session),
-    (result, took): (Result<(), &Refusal>, Duration),
-) -> Result<(), Refusal> {
+pub fn record_unreached(audit: &dyn AuditSink, call: UnreachedCall<'_>) -> Result<(), Refusal> {
+    let UnreachedCall {
+        at,
+        connection,
+        session,
+        result,
+        took,
+    } = call;
     let mut record = blank(RecordKind::Call, at, (connection, session), took);
     if let Err(refusal) = result {
         note_refusal(&mut record, refusal);

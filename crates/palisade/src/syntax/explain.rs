@@ -7,6 +7,16 @@ use sqlparser::ast::{
 use crate::syntax::statement_kind;
 use crate::{code::Code, dialect::Dialect, rejection::Rejection};
 
+/// Which words stand between EXPLAIN and what it explains.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a word of its own")]
+pub(super) struct ExplainWords {
+    pub(super) analyze: bool,
+    pub(super) verbose: bool,
+    pub(super) query_plan: bool,
+    pub(super) estimate: bool,
+}
+
 /// What a plan is asked to show. Nothing that runs the statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Explain {
@@ -22,11 +32,17 @@ impl Explain {
     /// `syntax.unsupported` with the option's name.
     pub(super) fn read(
         describe_alias: DescribeAlias,
-        (analyze, verbose, query_plan, estimate): (bool, bool, bool, bool),
+        words: ExplainWords,
         format: Option<&AnalyzeFormatKind>,
         options: &[UtilityOption],
         dialect: Dialect,
     ) -> Result<Self, Rejection> {
+        let ExplainWords {
+            analyze,
+            verbose,
+            query_plan,
+            estimate,
+        } = words;
         let mut out = Self {
             json: false,
             verbose,

@@ -9,7 +9,7 @@ use sqlparser::{
 
 use crate::syntax::{
     dialect, explain,
-    explain::Explain,
+    explain::{Explain, ExplainWords},
     letter_case,
     lexer::{keep_buffer, tokenize},
     prescan::Outline,
@@ -364,7 +364,12 @@ fn classify(statement: Statement, dialect: Dialect) -> Result<Tree, Rejection> {
         } => {
             let explain = Explain::read(
                 describe_alias,
-                (analyze, verbose, query_plan, estimate),
+                ExplainWords {
+                    analyze,
+                    verbose,
+                    query_plan,
+                    estimate,
+                },
                 format.as_ref(),
                 &options.unwrap_or_default(),
                 dialect,

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use palisade::{
-    guard::{ChangeCall, TracedRow},
+    guard::{ChangeCall, ChangeProposal, TracedRow},
     rejection::Rejection,
     value::Value as Cell,
 };
@@ -35,7 +35,7 @@ async fn tell_steps<D: Bare>(
     let call = ChangeCall::new(&session);
     let proposed = stand
         .guard
-        .propose_change(&statements, (None, None), call)
+        .propose_change(ChangeProposal::new(&statements), call)
         .await;
     let id = proposed.map_err(|refusal| refusal.rejection)?.change;
     let looked = stand.guard.validate_change(&id, call).await;

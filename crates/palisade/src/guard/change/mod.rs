@@ -97,6 +97,29 @@ impl<'a> ChangeCall<'a> {
     }
 }
 
+/// A change that is to be proposed.
+#[derive(Debug, Clone, Copy)]
+pub struct ChangeProposal<'a> {
+    /// What it runs, in this order.
+    pub statements: &'a [(String, Params)],
+    /// Why, in the words of who proposes it.
+    pub reason: Option<&'a str>,
+    /// How many rows its statements may change together; without it, as many as the policies let them.
+    pub max_affected_rows: Option<u64>,
+}
+
+impl<'a> ChangeProposal<'a> {
+    /// These statements, without a reason.
+    #[must_use]
+    pub fn new(statements: &'a [(String, Params)]) -> Self {
+        Self {
+            statements,
+            reason: None,
+            max_affected_rows: None,
+        }
+    }
+}
+
 /// A change, as whoever asks may know of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ChangeView {

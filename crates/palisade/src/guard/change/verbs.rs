@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{
-    Asking, Bound, ChangeCall, ChangeView, ChangedRows, Decision, LookedAtChange,
+    Asking, Bound, ChangeCall, ChangeProposal, ChangeView, ChangedRows, Decision, LookedAtChange,
     MAX_CHANGE_STATEMENTS, Preview, Purpose, Role, ViewerStanding, decided_body, keep_statement,
     millis, proposer, require_step, viewer::came_by_the_same_door, wrong_state,
 };
@@ -21,7 +21,6 @@ use crate::{
     policy::ApprovalLevel,
     rejection::Rejection,
     session::Session,
-    value::Params,
 };
 
 /// How long after its time a change that left no receipt was not kept: servers end sessions of clients that are gone, and a commit
@@ -35,22 +34,23 @@ impl Guard {
     /// What each statement would be refused with; `change.not-previewable` where it cannot be looked at first.
     pub async fn propose_change(
         &self,
-        statements: &[(String, Params)],
-        (reason, max_affected_rows): (Option<&str>, Option<u64>),
+        proposal: ChangeProposal<'_>,
         call: ChangeCall<'_>,
     ) -> Result<ChangeView, Refusal> {
-        let proposed = self
-            .propose(statements, (reason, max_affected_rows), call)
-            .await;
+        let proposed = self.propose(proposal, call).await;
         proposed.map_err(|rejection| self.refusal(rejection))
     }
 
     async fn propose(
         &self,
-        statements: &[(String, Params)],
-        (reason, max_affected_rows): (Option<&str>, Option<u64>),
+        proposal: ChangeProposal<'_>,
         call: ChangeCall<'_>,
     ) -> Result<ChangeView, Rejection> {
+        let ChangeProposal {
+            statements,
+            reason,
+            max_affected_rows,
+        } = proposal;
         if statements.is_empty() || statements.len() > MAX_CHANGE_STATEMENTS {
             return Err(Rejection::new(
                 Code::RequestInvalid,
