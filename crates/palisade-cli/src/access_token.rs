@@ -20,7 +20,7 @@ use crate::{
     },
     config::{ConfigFile, http::TokenPlace},
     exit::{Exit, Failure},
-    output, principal_name,
+    principal_name, stdout,
 };
 
 /// Runs the command.
@@ -30,7 +30,7 @@ pub(crate) fn run(command: &TokenCommand) -> Result<Exit, Failure> {
         TokenCommand::List(arguments) => list(arguments)?,
         TokenCommand::Revoke(arguments) => revoke(arguments)?,
     };
-    output::text(&text)?;
+    stdout::text(&text)?;
     Ok(Exit::Permitted)
 }
 

@@ -15,8 +15,9 @@ use crate::{
     args::{Format, audit::AuditVerifyArguments},
     config::audit::read_key,
     exit::{Exit, Failure},
-    key_file, output,
+    key_file,
     secret::Secret,
+    stdout,
 };
 
 /// The files of a log, where its key is, and its anchors.
@@ -60,7 +61,7 @@ pub(crate) fn run(arguments: &AuditVerifyArguments) -> Result<Exit, Failure> {
             }
         }
     }
-    output::text(&out)?;
+    stdout::text(&out)?;
     Ok(exit)
 }
 

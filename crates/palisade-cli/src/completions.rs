@@ -6,7 +6,7 @@ use clap_complete::Shell;
 use crate::{
     args::Arguments,
     exit::{Exit, Failure},
-    output,
+    stdout,
 };
 
 pub(crate) const COMPLETIONS_HELP: &str = "\
@@ -45,6 +45,6 @@ pub(crate) fn run(arguments: &CompletionsArguments) -> Result<Exit, Failure> {
     );
     let script = String::from_utf8(script)
         .map_err(|error| Failure::Internal(format!("the script is no text: {error}")))?;
-    output::text(&script)?;
+    stdout::text(&script)?;
     Ok(Exit::Permitted)
 }

@@ -14,9 +14,9 @@ use crate::{
     database_name::Source,
     exit::{Exit, Failure},
     host::{self, Driver},
-    human, mysql, output, postgres,
+    human, mysql, postgres,
     setup::Setup,
-    standing,
+    standing, stdout,
     target::{Engine, Target},
     unreadable,
     weakness::Weak,
@@ -68,7 +68,7 @@ pub(crate) fn run(arguments: &DoctorArguments) -> Result<Exit, Failure> {
         }
         Format::Text => describe(&found),
     };
-    output::text(&text)?;
+    stdout::text(&text)?;
     Ok(if found.weaknesses.is_empty() {
         Exit::Permitted
     } else {

@@ -27,12 +27,11 @@ use crate::{
     file_schemas::{self, SchemaOf},
     human,
     init_proposals::{self, Proposal, quote_name},
-    output,
     policies::{self, STARTER},
     policy::test::{not_loaded, not_run, replace},
     progress::ProgressLine,
     setup::{Setup, require_dialect},
-    unreadable,
+    stdout, unreadable,
 };
 
 const CONFIGURATION_HEAD: &str = "\
@@ -109,7 +108,7 @@ pub(crate) fn run(arguments: &InitArguments) -> Result<Exit, Failure> {
         not_sampled: sample.map_or_else(Vec::new, |sample| sample.not_sampled),
         is_first,
     };
-    output::text(&match arguments.format {
+    stdout::text(&match arguments.format {
         Format::Json => found.json(&written, &report)?,
         Format::Text => {
             let mut out = String::new();

@@ -23,10 +23,10 @@ use crate::{
     changes::{self, args::PlaceArguments},
     database::{Access, Database},
     exit::{Exit, Failure},
-    output,
     query::Gate,
     setup::Setup,
     statements::read_key,
+    stdout,
 };
 
 /// Runs the command.
@@ -116,7 +116,7 @@ fn why(arguments: &LedgerShowArguments) -> Result<Exit, Failure> {
         Format::Json => format!("{}\n", json!(told)),
         Format::Text => told.describe(),
     };
-    output::text(&text).map(|()| Exit::Permitted)
+    stdout::text(&text).map(|()| Exit::Permitted)
 }
 
 /// Why a change could happen.
@@ -200,7 +200,7 @@ fn print_all(all: &[ReceiptView], format: Format) -> String {
 
 fn tell(told: Result<String, Refusal>, format: Format) -> Result<Exit, Failure> {
     match told {
-        Ok(text) => output::text(&text).map(|()| Exit::Permitted),
+        Ok(text) => stdout::text(&text).map(|()| Exit::Permitted),
         Err(refusal) => changes::refuse(refusal, format),
     }
 }
@@ -256,7 +256,7 @@ fn prune(arguments: &LedgerPruneArguments) -> Result<Exit, Failure> {
             ));
         }
     };
-    output::text(&text).map(|()| Exit::Permitted)
+    stdout::text(&text).map(|()| Exit::Permitted)
 }
 
 /// Tells what was found. `in_database` says whether the database has a table of receipts, where it was asked.
@@ -283,7 +283,7 @@ fn report(
             .map(|fault| format!("FAULT {}\n", spell_out(fault)))
             .collect(),
     };
-    output::text(&text)?;
+    stdout::text(&text)?;
     Ok(match faults.is_empty() {
         true => Exit::Permitted,
         false => Exit::Refused,

@@ -127,7 +127,6 @@ mod needs;
 mod notice;
 #[cfg_attr(not(feature = "otlp"), path = "absent/otlp.rs")]
 mod otlp;
-mod output;
 mod page;
 mod policies;
 mod policy;
@@ -156,6 +155,7 @@ mod standing;
 mod start;
 mod starter_columns;
 mod statements;
+mod stdout;
 mod step_needs;
 mod tables;
 mod target;

@@ -12,7 +12,7 @@ use clap_mangen::Man;
 use crate::{
     args::Arguments,
     exit::{Exit, Failure},
-    output,
+    stdout,
 };
 
 pub(crate) const MAN_HELP: &str = "\
@@ -40,7 +40,7 @@ pub(crate) fn run(arguments: &ManArguments) -> Result<Exit, Failure> {
     let mut command = Arguments::command().disable_help_subcommand(true);
     command.build();
     let Some(folder) = &arguments.folder else {
-        output::text(&render_page(&command)?)?;
+        stdout::text(&render_page(&command)?)?;
         return Ok(Exit::Permitted);
     };
     let refused = |path: &Path, error: &std::io::Error| {
@@ -59,7 +59,7 @@ pub(crate) fn run(arguments: &ManArguments) -> Result<Exit, Failure> {
         let shown = command.get_subcommands().filter(|one| !one.is_hide_set());
         waiting.extend(shown.cloned());
     }
-    output::text(&format!("wrote {count} pages to {}\n", folder.display()))?;
+    stdout::text(&format!("wrote {count} pages to {}\n", folder.display()))?;
     Ok(Exit::Permitted)
 }
 

@@ -16,7 +16,7 @@ use crate::{
     batch::{Line, read_line},
     config::ScanFor,
     exit::{Exit, Failure},
-    output,
+    stdout,
 };
 
 pub(crate) const SCAN_HELP: &str = "\
@@ -121,7 +121,7 @@ pub(crate) fn run(arguments: &ScanArguments) -> Result<Exit, Failure> {
             line(&report)? + "\n"
         }
     };
-    output::text(&text)?;
+    stdout::text(&text)?;
     Ok(exit)
 }
 

@@ -8,8 +8,9 @@ use crate::{
     database::{Access, Database},
     database_name::Source,
     exit::{Exit, Failure},
-    host, mysql, output, postgres,
+    host, mysql, postgres,
     setup::Setup,
+    stdout,
     step_needs::{IMAGES_NOTE, StepNeeds},
     target::Engine,
 };
@@ -32,7 +33,7 @@ pub(crate) fn run(arguments: &SetupSqlArguments) -> Result<Exit, Failure> {
     let target = match &database {
         Database::Server(target) => target,
         Database::Sqlite(_) | Database::Memory(_) => {
-            output::text(&describe_file(arguments.steps))?;
+            stdout::text(&describe_file(arguments.steps))?;
             return Ok(Exit::Permitted);
         }
     };
@@ -51,7 +52,7 @@ pub(crate) fn run(arguments: &SetupSqlArguments) -> Result<Exit, Failure> {
         Engine::Postgres => runtime.block_on(postgres::sql(&setup, target, asked))?,
         Engine::Mysql => runtime.block_on(mysql::sql(&setup, target, asked))?,
     };
-    output::text(&text)?;
+    stdout::text(&text)?;
     Ok(Exit::Permitted)
 }
 

@@ -21,9 +21,9 @@ use crate::{
     batch::Batch,
     exit::{Exit, Failure},
     human::{self, Paint},
-    json, output,
+    json,
     setup::Setup,
-    standing,
+    standing, stdout,
 };
 
 /// Answers what the command line asks, on standard output.
@@ -175,5 +175,5 @@ pub(crate) fn print(answer: &Answer, format: Format) -> Result<(), Failure> {
         }
         Format::Text => human::answer(answer, Paint::for_stdout()),
     };
-    output::text(&text)
+    stdout::text(&text)
 }

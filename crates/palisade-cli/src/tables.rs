@@ -21,9 +21,8 @@ use crate::{
     grid::{self, Cell},
     host::now,
     human::{self, Paint},
-    output,
     setup::Setup,
-    standing, statements, unreadable,
+    standing, statements, stdout, unreadable,
 };
 
 /// Lists the tables.
@@ -60,7 +59,7 @@ pub(crate) fn describe(arguments: &DescribeArguments) -> Result<Exit, Failure> {
         Ok(description) => {
             let exit = print(&description, *format, format_description)?;
             if *format == Format::Text {
-                output::text(&describe_row_type(catalog, &description))?;
+                stdout::text(&describe_row_type(catalog, &description))?;
             }
             Ok(exit)
         }
@@ -147,7 +146,7 @@ fn print<T: Serialize>(
         }
         Format::Text => for_people(answer, Paint::for_stdout()),
     };
-    output::text(&text)?;
+    stdout::text(&text)?;
     Ok(Exit::Permitted)
 }
 

@@ -39,7 +39,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const STEP: Duration = Duration::from_millis(250);
 
 /// Who asks, and what of the connection may be changed by this principal.
-pub(crate) struct Asked {
+pub(crate) struct CallContext {
     pub(crate) session: Session,
     pub(crate) is_changeable: bool,
     /// Whether it could approve what others propose.
@@ -101,15 +101,15 @@ pub(crate) async fn record_unbound(
 /// Records a call that ran no statement. What cannot be recorded is not answered.
 pub(crate) async fn record(
     connection: &Arc<Connection>,
-    asked: &Arc<Asked>,
+    context: &Arc<CallContext>,
     result: Result<CallToolResult, Refusal>,
     began: Instant,
 ) -> Result<CallToolResult, Refusal> {
-    let (connection, asked) = (Arc::clone(connection), Arc::clone(asked));
+    let (connection, context) = (Arc::clone(connection), Arc::clone(context));
     // Records are files.
     let job = spawn_blocking(move || {
         let told = result.as_ref().map(|_| ());
-        let session = &asked.session;
+        let session = &context.session;
         match connection.guard.record_call(session, told, began.elapsed()) {
             Ok(()) => result,
             Err(refusal) => Err(refusal),
@@ -139,9 +139,9 @@ const SMALL: usize = 4 * 1024;
 pub(crate) async fn run_on(
     connection: &Arc<Connection>,
     call: &Arc<Call>,
-    asked: &Arc<Asked>,
+    context: &Arc<CallContext>,
 ) -> Result<CallToolResult, Refusal> {
-    let session = &asked.session;
+    let session = &context.session;
     let began = Instant::now();
     let timeout = connection.guard.firewall().limits().statement_timeout();
     let deadline = began + timeout.max(PATIENCE);
@@ -149,34 +149,34 @@ pub(crate) async fn run_on(
         caller: Caller {
             principal: session.principal().to_string(),
             client: session.client().map(str::to_owned),
-            door: asked.door,
+            door: context.door,
         },
         may_be_tried: call.may_be_tried(),
         bytes: call.bytes(),
     };
     loop {
-        let waits = asked.notes.elapsed();
+        let waits = context.notes.elapsed();
         let place = connection.queue.place(ask.clone(), deadline);
         let place = place.instrument(tracing::debug_span!(target: "palisade", "wait"));
         let place = tokio::select! {
             place = place => place,
-            () = asked.cancel.wait() => {
+            () = context.cancel.wait() => {
                 let refused = Err(refusal(cancelled_call()));
                 // Whoever asked records the others.
                 return match call.is_reading() || call.is_statement() {
-                    true => record(connection, asked, refused, began).await,
+                    true => record(connection, context, refused, began).await,
                     false => refused,
                 };
             }
         };
-        asked.notes.note_stage(WAIT, waits);
+        context.notes.note_stage(WAIT, waits);
         let place = match place {
             Ok(place) => place,
             Err(busy) => {
                 let refused = Err(refusal(too_busy(busy)));
                 // It has not come as far as the gate.
                 return match call.is_reading() {
-                    true => record(connection, asked, refused, began).await,
+                    true => record(connection, context, refused, began).await,
                     false => refused,
                 };
             }
@@ -187,15 +187,19 @@ pub(crate) async fn run_on(
             Kind::Trial => TRIAL,
         };
         let is_trial = kind == Kind::Trial && TRIAL < timeout;
-        let (theirs, call, asked) = (Arc::clone(connection), Arc::clone(call), Arc::clone(asked));
-        let running = asked.running.begin();
-        let work_place = match theirs.may_run_here(&call, &asked) {
-            true => asked.work.clone(),
+        let (theirs, call, context) = (
+            Arc::clone(connection),
+            Arc::clone(call),
+            Arc::clone(context),
+        );
+        let running = context.running.begin();
+        let work_place = match theirs.may_run_here(&call, &context) {
+            true => context.work.clone(),
             false => WorkPlace::Aside,
         };
         let work = async move {
             let allotted = Allotted { time, is_trial };
-            let result = theirs.call(&call, &asked, allotted).await;
+            let result = theirs.call(&call, &context, allotted).await;
             drop((place, running));
             result
         };
@@ -242,10 +246,10 @@ fn left(timeout: Duration, waited: Duration, deadline: Instant) -> Duration {
 
 impl Connection {
     /// Whether `call` may run where messages are read: it is small, and nothing of it blocks.
-    fn may_run_here(&self, call: &Call, asked: &Asked) -> bool {
+    fn may_run_here(&self, call: &Call, context: &CallContext) -> bool {
         call.reads_now()
             && call.bytes() <= SMALL
             && self.guard.records_at_once()
-            && !self.guard.firewall().reads_may_wait(&asked.session)
+            && !self.guard.firewall().reads_may_wait(&context.session)
     }
 }

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use palisade::{
     answer::Form,
     code::Code,
-    guard::{ChangeCall, ChangeProposal, LookedAtChange, Refusal, TracedRow},
+    guard::{ChangeCall, ChangeProposal, PreviewedChange, Refusal, TracedRow},
     limits::Limits,
     rejection::Rejection,
     value::Params,
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::{
     answer,
-    calls::Asked,
+    calls::CallContext,
     connections::Connection,
     refusals::{read_only, refusal},
     tool_name::ToolName,
@@ -154,28 +154,28 @@ impl Connection {
     pub(crate) async fn call_changes(
         &self,
         call: &ChangeToolCall,
-        asked: &Asked,
+        context: &CallContext,
         limits: &Limits,
     ) -> Result<CallToolResult, Refusal> {
         let part = call.tool().part_in_changes();
         let may = part.is_some_and(|part| match part {
-            PartInChanges::Proposer => asked.is_changeable,
-            PartInChanges::Approver => asked.may_approve,
-            PartInChanges::Both => asked.is_changeable || asked.may_approve,
+            PartInChanges::Proposer => context.is_changeable,
+            PartInChanges::Approver => context.may_approve,
+            PartInChanges::Both => context.is_changeable || context.may_approve,
         });
         let guard = &self.guard;
         if !may {
             let refused = refusal(read_only(call.tool()));
             if call.is_reading() {
-                guard.record_call(&asked.session, Err(&refused), Duration::ZERO)?;
+                guard.record_call(&context.session, Err(&refused), Duration::ZERO)?;
             }
             return Err(refused);
         }
         let within = |form: Form| ChangeCall {
             limits: Some(limits),
-            room: Some(asked.size.room(form, true)),
-            cancel: Some(&asked.cancel),
-            ..ChangeCall::new(&asked.session)
+            room: Some(context.size.room(form, true)),
+            cancel: Some(&context.cancel),
+            ..ChangeCall::new(&context.session)
         };
         let plain = within(Form::Table);
         match call {
@@ -194,17 +194,17 @@ impl Connection {
             }
             ChangeToolCall::Validate(id, form) => {
                 let validated = guard.validate_change(id, within(*form));
-                self.show(&validated.await?, *form, asked)
+                self.show(&validated.await?, *form, context)
             }
             ChangeToolCall::Inspect(id, form) => {
                 let inspected = guard.inspect_change(id, within(*form));
-                self.show(&inspected.await?, *form, asked)
+                self.show(&inspected.await?, *form, context)
             }
             ChangeToolCall::Approve { change, preview } => {
                 let approved = guard.approve_change((change, preview), plain);
                 self.tell(&approved.await?)
             }
-            ChangeToolCall::Reject(id) => self.tell(&guard.reject_change(id, &asked.session)?),
+            ChangeToolCall::Reject(id) => self.tell(&guard.reject_change(id, &context.session)?),
             ChangeToolCall::Commit(id) => {
                 let committed = guard.commit_change(id, plain);
                 self.tell(&committed.await?)
@@ -219,18 +219,18 @@ impl Connection {
                 self.tell(&proposed.await?)
             }
             ChangeToolCall::List => {
-                let changes = guard.list_changes(&asked.session)?;
+                let changes = guard.list_changes(&context.session)?;
                 self.tell(&json!({"changes": changes}))
             }
             ChangeToolCall::Receipts(None) => {
-                let receipts = guard.list_receipts(&asked.session)?;
+                let receipts = guard.list_receipts(&context.session)?;
                 self.tell(&json!({"receipts": receipts}))
             }
             ChangeToolCall::Receipts(Some(id)) => {
-                self.tell(&guard.get_receipt(id, &asked.session)?)
+                self.tell(&guard.get_receipt(id, &context.session)?)
             }
             ChangeToolCall::Trace { table, key } => {
-                let receipts = guard.trace_row(TracedRow { table, key }, &asked.session)?;
+                let receipts = guard.trace_row(TracedRow { table, key }, &context.session)?;
                 self.tell(&json!({"receipts": receipts}))
             }
         }
@@ -239,11 +239,11 @@ impl Connection {
     /// A change, and behind it the rows that are different.
     fn show(
         &self,
-        looked: &LookedAtChange,
+        looked: &PreviewedChange,
         form: Form,
-        asked: &Asked,
+        context: &CallContext,
     ) -> Result<CallToolResult, Refusal> {
-        let LookedAtChange {
+        let PreviewedChange {
             view,
             preview,
             is_as_validated,
@@ -277,7 +277,7 @@ impl Connection {
         let Some(preview) = preview else {
             return Ok(result);
         };
-        asked.notes.note_answer(&preview.rows);
+        context.notes.note_answer(&preview.rows);
         match form {
             Form::Table => {
                 result

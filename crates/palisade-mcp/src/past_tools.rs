@@ -14,7 +14,7 @@ use rmcp::model::{CallToolResult, ContentBlock};
 use serde_json::{Value, json};
 
 use crate::{
-    answer, calls::Asked, connections::Connection, declare::described_type, refusals::refusal,
+    answer, calls::CallContext, connections::Connection, declare::described_type, refusals::refusal,
 };
 
 /// Characters of a moment: a name or a time.
@@ -89,12 +89,12 @@ pub(crate) fn moment() -> Value {
 }
 
 /// How a call reads rows that it answers in this form.
-fn read_within<'a>(asked: &'a Asked, limits: &'a Limits, form: Form) -> ChangeCall<'a> {
+fn read_within<'a>(context: &'a CallContext, limits: &'a Limits, form: Form) -> ChangeCall<'a> {
     ChangeCall {
         limits: Some(limits),
-        room: Some(asked.size.room(form, true)),
-        cancel: Some(&asked.cancel),
-        ..ChangeCall::new(&asked.session)
+        room: Some(context.size.room(form, true)),
+        cancel: Some(&context.cancel),
+        ..ChangeCall::new(&context.session)
     }
 }
 
@@ -103,10 +103,10 @@ impl Connection {
     pub(crate) async fn call_past(
         &self,
         call: &PastToolCall,
-        asked: &Asked,
+        context: &CallContext,
         limits: &Limits,
     ) -> Result<CallToolResult, Refusal> {
-        let (guard, session) = (&self.guard, &asked.session);
+        let (guard, session) = (&self.guard, &context.session);
         match call {
             PastToolCall::Create(name) => self.tell(&guard.create_snapshot(name, session).await?),
             PastToolCall::Delete(name) => self.tell(&guard.delete_snapshot(name, session)?),
@@ -121,11 +121,11 @@ impl Connection {
                     from,
                     to: to.as_deref(),
                 };
-                let within = read_within(asked, limits, *form);
+                let within = read_within(context, limits, *form);
                 let compared = guard.compare_past(table, moments, within).await?;
                 let PastDifference { from, to, preview } = compared;
                 let told = json!({"from": from, "to": to, "row_counts": preview.row_counts});
-                self.show_cells(told, ("difference", &preview), (*form, asked))
+                self.show_cells(told, ("difference", &preview), (*form, context))
             }
             PastToolCall::History {
                 table,
@@ -137,11 +137,11 @@ impl Connection {
                     table,
                     key: key.as_ref(),
                 };
-                let within = read_within(asked, limits, *form);
+                let within = read_within(context, limits, *form);
                 let listed = guard.list_history(rows, from.as_deref(), within);
                 let PastHistory { from, preview } = listed.await?;
                 let told = from.map_or_else(|| json!({}), |from| json!({"from": from}));
-                self.show_cells(told, ("history", &preview), (*form, asked))
+                self.show_cells(told, ("history", &preview), (*form, context))
             }
         }
     }
@@ -151,9 +151,9 @@ impl Connection {
         &self,
         mut told: Value,
         (name, preview): (&str, &Preview),
-        (form, asked): (Form, &Asked),
+        (form, context): (Form, &CallContext),
     ) -> Result<CallToolResult, Refusal> {
-        asked.notes.note_answer(&preview.rows);
+        context.notes.note_answer(&preview.rows);
         let counted: Vec<Value> = preview.counted.iter().map(answer::count_changed).collect();
         if let (Value::Object(told), false) = (&mut told, counted.is_empty()) {
             told.insert("also_changed".to_owned(), Value::Array(counted));

@@ -38,7 +38,7 @@ use crate::{
     answer::{self, Context, Offered, Templates},
     approval_page::ApprovalPage,
     arguments::{self, Call},
-    calls::{Asked, WorkPlace, record, record_unbound, run_on},
+    calls::{CallContext, WorkPlace, record, record_unbound, run_on},
     claims::claims,
     confirm::{self, AskedOnce, Asking, Next},
     connections::{Chosen, Connection, Connections, ConnectionsError},
@@ -451,7 +451,11 @@ impl PalisadeServer {
     }
 
     /// Who asks `connection` by a request; none if it has no principal.
-    pub(crate) fn who_asks(&self, connection: &Connection, request: &Extensions) -> Option<Asked> {
+    pub(crate) fn who_asks(
+        &self,
+        connection: &Connection,
+        request: &Extensions,
+    ) -> Option<CallContext> {
         let templates = match self.connections.have_templates(request) {
             true => Templates::Listed,
             false => Templates::None,
@@ -462,7 +466,7 @@ impl PalisadeServer {
             (is_changeable, templates == Templates::Listed),
             connection.find_uses((is_changeable, may_approve)),
         );
-        Some(Asked {
+        Some(CallContext {
             is_changeable,
             may_approve,
             session: connection.session(request)?,
@@ -601,39 +605,39 @@ impl PalisadeServer {
             Err(rejection) => return end(None, Err(refusal(rejection))).await,
         };
         let connection = &connection;
-        let Some(asked) = self.who_asks(connection, request) else {
+        let Some(context) = self.who_asks(connection, request) else {
             return refuse(None, refusal(nobody_asks())).into();
         };
-        let asked = Asked {
-            session: asked.session.claiming(claims).called_by(origin),
+        let context = CallContext {
+            session: context.session.claiming(claims).called_by(origin),
             cancel,
             notes: notes.clone(),
-            ..asked
+            ..context
         };
-        notes.note_reach(&connection.name, asked.session.principal());
+        notes.note_reach(&connection.name, context.session.principal());
         let arguments = match &called.template {
             Some((_, template)) => TemplateTool::arguments(template, arguments),
             None => Ok(arguments),
         };
-        let asked = Arc::new(asked);
+        let context = Arc::new(context);
         let history = connection.history();
         let call = arguments.and_then(|arguments| Call::read(tool, arguments, history));
         let result = match call {
             // The gate records what runs statements, and what reads the past, changes or receipts.
-            Ok(call) if call.is_reading() => run_on(connection, &Arc::new(call), &asked).await,
+            Ok(call) if call.is_reading() => run_on(connection, &Arc::new(call), &context).await,
             Ok(call) if !call.is_statement() => {
-                let result = run_on(connection, &Arc::new(call), &asked).await;
-                record(connection, &asked, result, began).await
+                let result = run_on(connection, &Arc::new(call), &context).await;
+                record(connection, &context, result, began).await
             }
             Ok(call) => {
                 let call = Arc::new(call);
-                match run_on(connection, &call, &asked).await {
+                match run_on(connection, &call, &context).await {
                     Ok(result) => Ok(result),
                     Err(refusal) => {
                         let of = (&connection.guard, connection.name.as_str());
-                        let what = (&*call, &asked.session);
+                        let what = (&*call, &context.session);
                         match confirm::ask(&shared.asked, of, what, refusal, asking).await {
-                            Next::Again => run_on(connection, &call, &asked).await,
+                            Next::Again => run_on(connection, &call, &context).await,
                             Next::Input(required) => {
                                 notes.note_outcome(CallOutcome::Asked);
                                 return required.into();
@@ -643,7 +647,7 @@ impl PalisadeServer {
                     }
                 }
             }
-            Err(rejection) => record(connection, &asked, Err(refusal(rejection)), began).await,
+            Err(rejection) => record(connection, &context, Err(refusal(rejection)), began).await,
         };
         notes.note_outcome(CallOutcome::Answered);
         let result = result.unwrap_or_else(|refusal| refuse(Some(connection), refusal));

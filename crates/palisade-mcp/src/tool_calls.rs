@@ -17,7 +17,7 @@ use serde_json::Value;
 use crate::{
     answer::{self, Context, Offered},
     arguments::{Call, DescribeCall, ListCall, Listing, MAX_ROWS},
-    calls::Asked,
+    calls::CallContext,
     connections::Connection,
     cursor::Seals,
     lists::{self, Page, Scope, ShownLimits},
@@ -34,6 +34,24 @@ pub(crate) struct Allotted {
     pub(crate) time: Duration,
     /// Whether it is sent again, with more time, if it runs out of this.
     pub(crate) is_trial: bool,
+}
+
+/// How the rows of a statement are shown.
+#[derive(Clone, Copy)]
+struct RowsShown {
+    form: Form,
+    /// Whether asking for more would give no more.
+    has_most_rows: bool,
+}
+
+impl RowsShown {
+    /// As many as there may be.
+    fn whole(form: Form) -> Self {
+        Self {
+            form,
+            has_most_rows: true,
+        }
+    }
 }
 
 /// A page of a list, and what its cursors are bound to.
@@ -63,37 +81,41 @@ impl Connection {
     pub(crate) async fn call(
         &self,
         call: &Call,
-        asked: &Asked,
+        context: &CallContext,
         allotted: Allotted,
     ) -> Result<CallToolResult, Refusal> {
-        let session = &asked.session;
+        let session = &context.session;
         let all_rows = || self.limits(MAX_ROWS, allotted.time);
         match call {
-            Call::List(listing, call) => self.list(*listing, call, asked).await,
-            Call::ListTemplates(call) => self.list_templates(call, asked),
-            Call::DescribeTable(call) => self.describe_table(call, asked).await,
+            Call::List(listing, call) => self.list(*listing, call, context).await,
+            Call::ListTemplates(call) => self.list_templates(call, context),
+            Call::DescribeTable(call) => self.describe_table(call, context).await,
             Call::PolicyTest(call) => {
                 let limits = all_rows();
                 let request = Request::statement(&call.sql, &call.params, session);
                 let request = request.with_limits(&limits);
-                let request = match asked.is_changeable {
+                let request = match context.is_changeable {
                     true => request.allow_changes(),
                     false => request,
                 };
-                self.test_policy(request, asked).await
+                self.test_policy(request, context).await
             }
             Call::ExplainQuery(call) => {
                 let limits = all_rows();
                 let request = Request::plan(&call.sql, &call.params, session);
                 let request = try_first(request.with_limits(&limits), allotted);
-                self.rows(request, call.form, (asked, true)).await
+                self.rows(request, RowsShown::whole(call.form), context)
+                    .await
             }
             Call::RunTemplate(call) => {
                 let limits = self.limits(call.limit, allotted.time);
                 let request = Request::template(&call.template, &call.arguments, session);
                 let request = try_first(request.with_limits(&limits), allotted);
-                let asked = (asked, self.is_most(call.limit));
-                self.rows(request, call.form, asked).await
+                let shown = RowsShown {
+                    form: call.form,
+                    has_most_rows: self.is_most(call.limit),
+                };
+                self.rows(request, shown, context).await
             }
             Call::Query(call) => {
                 let least = call.timeout_ms.map(Duration::from_millis);
@@ -102,13 +124,16 @@ impl Connection {
                 let request = Request::statement(&call.sql, &call.params, session);
                 let request = request.as_of(call.as_of.as_deref());
                 let request = try_first(request.with_limits(&limits), allotted);
-                let asked = (asked, self.is_most(call.limit));
-                self.rows(request, call.form, asked).await
+                let shown = RowsShown {
+                    form: call.form,
+                    has_most_rows: self.is_most(call.limit),
+                };
+                self.rows(request, shown, context).await
             }
-            Call::Change(call) => self.call_changes(call, asked, &all_rows()).await,
-            Call::Past(call) => self.call_past(call, asked, &all_rows()).await,
+            Call::Change(call) => self.call_changes(call, context, &all_rows()).await,
+            Call::Past(call) => self.call_past(call, context, &all_rows()).await,
             Call::Execute(call) => {
-                if !asked.is_changeable {
+                if !context.is_changeable {
                     return Err(refusal(read_only(ToolName::Execute)));
                 }
                 // What a change gives leaves whole, or the change is taken back.
@@ -118,7 +143,8 @@ impl Connection {
                 };
                 let request = Request::statement(&call.sql, &call.params, session);
                 let request = request.with_limits(&limits).allow_changes();
-                self.rows(request, call.form, (asked, true)).await
+                self.rows(request, RowsShown::whole(call.form), context)
+                    .await
             }
         }
     }
@@ -128,10 +154,10 @@ impl Connection {
         &self,
         listing: Listing,
         call: &ListCall,
-        asked: &Asked,
+        context: &CallContext,
     ) -> Result<CallToolResult, Refusal> {
-        let relations = self.relations(&asked.session).await?;
-        let paged = self.page(listing.tool(), call, lists::digest(&relations), asked);
+        let relations = self.relations(&context.session).await?;
+        let paged = self.page(listing.tool(), call, lists::digest(&relations), context);
         let paged = paged.map_err(refusal)?;
         let (page, seal) = (paged.page, |at| paged.seal(at));
         match listing {
@@ -144,24 +170,28 @@ impl Connection {
                 self.tell_page(dump)
             }
             Listing::Permissions => {
-                let changes = self.changes(asked)?;
+                let changes = self.changes(context)?;
                 let whose = (
-                    asked.session.principal().to_string(),
-                    self.shown_limits(asked),
-                    self.list_waiting(asked),
+                    context.session.principal().to_string(),
+                    self.shown_limits(context),
+                    self.list_waiting(context),
                 );
                 self.tell_page(lists::explain(whose, &relations, &changes, page, seal))
             }
         }
     }
 
-    fn list_templates(&self, call: &ListCall, asked: &Asked) -> Result<CallToolResult, Refusal> {
+    fn list_templates(
+        &self,
+        call: &ListCall,
+        context: &CallContext,
+    ) -> Result<CallToolResult, Refusal> {
         // No tool runs those that change something.
-        let mut templates = self.guard.templates(&asked.session)?;
+        let mut templates = self.guard.templates(&context.session)?;
         templates.retain(|template| !template.changes_rows);
         let names: Vec<&str> = templates.iter().map(|one| one.name.as_str()).collect();
         let paged = self
-            .page(ToolName::ListTemplates, call, names.join("\n"), asked)
+            .page(ToolName::ListTemplates, call, names.join("\n"), context)
             .map_err(refusal)?;
         self.tell_page(metadata::templates(&templates, paged.page, |at| {
             paged.seal(at)
@@ -169,22 +199,22 @@ impl Connection {
     }
 
     /// What one call of the caller may cost.
-    fn shown_limits(&self, asked: &Asked) -> ShownLimits {
+    fn shown_limits(&self, context: &CallContext) -> ShownLimits {
         let firewall = self.guard.firewall();
         let limits = firewall.limits();
         ShownLimits {
             rows: limits.max_rows.min(MAX_ROWS),
-            characters: asked.size.max_chars(),
-            affected_rows: asked.is_changeable.then_some(limits.max_affected_rows),
+            characters: context.size.max_chars(),
+            affected_rows: context.is_changeable.then_some(limits.max_affected_rows),
             timeout_ms: limits.statement_timeout_ms,
         }
     }
 
     /// What may wait for a person's approval, of reading and changing.
-    fn list_waiting(&self, asked: &Asked) -> Vec<&'static str> {
+    fn list_waiting(&self, context: &CallContext) -> Vec<&'static str> {
         let firewall = self.guard.firewall();
-        let reads = firewall.reads_may_wait(&asked.session);
-        let changes = asked.is_changeable && firewall.changes_may_wait(&asked.session);
+        let reads = firewall.reads_may_wait(&context.session);
+        let changes = context.is_changeable && firewall.changes_may_wait(&context.session);
         let waiting = [("read", reads), ("change", changes)];
         let waiting = waiting.into_iter().filter(|(_, may_wait)| *may_wait);
         waiting.map(|(what, _)| what).collect()
@@ -193,13 +223,13 @@ impl Connection {
     async fn describe_table(
         &self,
         call: &DescribeCall,
-        asked: &Asked,
+        context: &CallContext,
     ) -> Result<CallToolResult, Refusal> {
-        let relations = self.relations(&asked.session).await?;
+        let relations = self.relations(&context.session).await?;
         let firewall = self.guard.firewall();
         let catalog = firewall.catalog();
         let (dialect, path) = (catalog.dialect(), catalog.search_path());
-        let changes = self.changes(asked)?;
+        let changes = self.changes(context)?;
         let list = ListCall {
             scope: Scope {
                 pattern: Some(call.table.clone()),
@@ -213,7 +243,7 @@ impl Connection {
             .with_changes(&relations, &changes);
         let digest = lists::digest(&relations);
         let paged = self
-            .page(ToolName::DescribeTable, &list, digest, asked)
+            .page(ToolName::DescribeTable, &list, digest, context)
             .map_err(refusal)?;
         self.tell_page(described.on_page(paged.page, |at| paged.seal(at)))
     }
@@ -222,22 +252,22 @@ impl Connection {
     async fn test_policy(
         &self,
         request: Request<'_>,
-        asked: &Asked,
+        context: &CallContext,
     ) -> Result<CallToolResult, Refusal> {
         match self.guard.dry_run(request).await {
             Ok(run) => self.tell(&policy_test::describe_permitted(&run)),
             // Of what is not the statement's there is nothing to say of it.
             Err(refusal) if refusal.incident.is_some() => Err(refusal),
             Err(refusal) => self.tell(&policy_test::describe_refused(
-                self.describe_refusal(&refusal, asked),
+                self.describe_refusal(&refusal, context),
             )),
         }
     }
 
     /// What may be changed, where the caller may change anything.
-    fn changes(&self, asked: &Asked) -> Result<Vec<PermittedChange>, Refusal> {
-        match asked.is_changeable {
-            true => self.guard.permitted_changes(&asked.session),
+    fn changes(&self, context: &CallContext) -> Result<Vec<PermittedChange>, Refusal> {
+        match context.is_changeable {
+            true => self.guard.permitted_changes(&context.session),
             false => Ok(Vec::new()),
         }
     }
@@ -256,21 +286,20 @@ impl Connection {
     }
 
     /// What a caller would be told of `refusal` by the tool that runs the statement.
-    fn describe_refusal(&self, refusal: &Refusal, asked: &Asked) -> Value {
-        let (tool, offered) = match asked.is_changeable && asked.tools.has(ToolName::Execute) {
+    fn describe_refusal(&self, refusal: &Refusal, context: &CallContext) -> Value {
+        let (tool, offered) = match context.is_changeable && context.tools.has(ToolName::Execute) {
             true => (ToolName::Execute, Offered::Changing),
             false => (ToolName::Query, Offered::Reading),
         };
-        let context = Context {
-            tool,
-            called: ToolName::PolicyTest.name(),
-            connection: Some(&self.name),
-        };
         answer::refusal_body(
             refusal,
-            context,
-            (offered, &asked.tools.names()),
-            asked.templates,
+            Context {
+                tool,
+                called: ToolName::PolicyTest.name(),
+                connection: Some(&self.name),
+            },
+            (offered, &context.tools.names()),
+            context.templates,
         )
     }
 
@@ -285,13 +314,13 @@ impl Connection {
         tool: ToolName,
         call: &ListCall,
         digest: String,
-        asked: &Asked,
+        context: &CallContext,
     ) -> Result<Paged<'_>, Rejection> {
         // Bound to what is visible, and not to the version of a schema that hidden tables are part of.
         let scope = format!(
             "{}\n{}\n{digest}\n{:?}",
             tool.name(),
-            asked.session.principal(),
+            context.session.principal(),
             call.scope
         );
         let from = match &call.cursor {
@@ -300,7 +329,7 @@ impl Connection {
         };
         let page = Page {
             from,
-            room: asked.size.list_bytes(),
+            room: context.size.list_bytes(),
         };
         Ok(Paged {
             page,
@@ -313,16 +342,20 @@ impl Connection {
     async fn rows(
         &self,
         request: Request<'_>,
-        form: Form,
-        (asked, has_most_rows): (&Asked, bool),
+        shown: RowsShown,
+        context: &CallContext,
     ) -> Result<CallToolResult, Refusal> {
-        let room = asked.size.room(form, has_most_rows);
-        let request = request.with_room(room).cancelled_by(&asked.cancel);
-        let start = asked.notes.elapsed();
+        let RowsShown {
+            form,
+            has_most_rows,
+        } = shown;
+        let room = context.size.room(form, has_most_rows);
+        let request = request.with_room(room).cancelled_by(&context.cancel);
+        let start = context.notes.elapsed();
         let (outcome, report) = self.guard.answer(request).await;
-        asked.notes.note_stages(start, &report.stages);
+        context.notes.note_stages(start, &report.stages);
         let envelope = outcome.into_result()?;
-        asked.notes.note_answer(&envelope);
+        context.notes.note_answer(&envelope);
         answer::rows(&envelope, form).map_err(refusal)
     }
 

@@ -14,7 +14,9 @@ use mysql_async::{Column, Conn, Row, prelude::Queryable as _};
 use palisade::{
     catalog::Relation,
     change::{Difference, TableDifference, pair_rows},
-    guard::{BackendError, BackendErrorKind, ChangeEnd, ChangeRun, Looked, OpenTicket, Purpose},
+    guard::{
+        BackendError, BackendErrorKind, BeforeAndAfter, ChangeEnd, ChangeRun, OpenTicket, Purpose,
+    },
     value::{DroppedRows, KeptRows, Value},
 };
 use palisade_pool::{Ended, Failed, Pool, Statement, Task, Work};
@@ -207,7 +209,7 @@ impl Change<'_> {
             difference: again,
             generated,
             looked: pairs
-                .map(|(before, after)| Looked { before, after })
+                .map(|(before, after)| BeforeAndAfter { before, after })
                 .collect(),
             ..ChangeRun::default()
         };

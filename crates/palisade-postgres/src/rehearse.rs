@@ -22,7 +22,9 @@ use palisade::{
     catalog::{Catalog, Relation, RelationKind},
     change::{Difference, RowDifference, TableDifference, pair_rows},
     dialect::Dialect,
-    guard::{BackendError, BackendErrorKind, ChangeEnd, ChangeRun, Looked, OpenTicket, Purpose},
+    guard::{
+        BackendError, BackendErrorKind, BeforeAndAfter, ChangeEnd, ChangeRun, OpenTicket, Purpose,
+    },
     value::{DroppedRows, KeptRows, Value},
 };
 use palisade_pool::{Pool, Task, Work};
@@ -240,7 +242,7 @@ impl<'a> Change<'a> {
                 })?;
                 for ticket in lens.looks(&run.difference) {
                     let ticket = ticket.open(self.stage.catalog)?;
-                    run.looked.push(Looked {
+                    run.looked.push(BeforeAndAfter {
                         before: self.look(beside, &look_beside, &ticket).await?,
                         after: self.look(here, &look, &ticket).await?,
                     });

@@ -18,7 +18,7 @@ use palisade::{
     change::{Difference, GeneratedColumns, RowDifference, TableDifference},
     dialect::Dialect,
     guard::{
-        BackendError, BackendErrorKind, ChangeEnd, ChangeRun, Looked, OpenTicket, Purpose,
+        BackendError, BackendErrorKind, BeforeAndAfter, ChangeEnd, ChangeRun, OpenTicket, Purpose,
         ReadyText,
     },
     value::{DroppedRows, KeptRows, Value},
@@ -201,7 +201,7 @@ impl<'a> Change<'a> {
                 let before = self.look(conn, &looks)?;
                 let pairs = before.into_iter().zip(after);
                 run.looked = pairs
-                    .map(|(before, after)| Looked { before, after })
+                    .map(|(before, after)| BeforeAndAfter { before, after })
                     .collect();
                 run.lock_held = Some(began.elapsed());
             }

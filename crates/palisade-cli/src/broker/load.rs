@@ -13,8 +13,9 @@ use crate::{
     config::{Config, ConfigFile},
     database::{Access, Database},
     exit::{Exit, Failure},
-    host, output,
+    host,
     secret::Password,
+    stdout,
     target::Target,
 };
 
@@ -47,7 +48,7 @@ pub(crate) fn run(arguments: &LoadArguments) -> Result<Exit, Failure> {
                 "no password is stored for a connection `{name}`\n  help: `--list` says for which"
             )));
         }
-        output::text(&format!("The password of `{name}` is removed.\n"))?;
+        stdout::text(&format!("The password of `{name}` is removed.\n"))?;
         return Ok(Exit::Permitted);
     }
     if file.names().next().is_none() {
@@ -79,7 +80,7 @@ pub(crate) fn run(arguments: &LoadArguments) -> Result<Exit, Failure> {
         }
     }
     if asked == 0 {
-        output::text("Nothing is to be asked: no connection is new or has changed.\n")?;
+        stdout::text("Nothing is to be asked: no connection is new or has changed.\n")?;
     }
     Ok(Exit::Permitted)
 }
@@ -151,6 +152,6 @@ fn print_list(file: &ConfigFile, passwords: &Store) -> Result<Exit, Failure> {
             out += &format!("{name}  stored, and not in the configuration\n");
         }
     }
-    output::text(&out)?;
+    stdout::text(&out)?;
     Ok(Exit::Permitted)
 }

@@ -30,7 +30,7 @@ use crate::{
     },
     config::{ConfigFile, broker::BrokerSetup},
     exit::{Exit, Failure},
-    output, serve,
+    serve, stdout,
 };
 
 /// `palisade broker`
@@ -76,8 +76,8 @@ fn status(setup: &BrokerSetup, arguments: &StatusArguments) -> Result<Exit, Fail
         }
     };
     match arguments.format {
-        Format::Json => output::text(&format!("{told}\n"))?,
-        Format::Text => output::text(&print_status(&told))?,
+        Format::Json => stdout::text(&format!("{told}\n"))?,
+        Format::Text => stdout::text(&print_status(&told))?,
     }
     Ok(Exit::Permitted)
 }
@@ -86,7 +86,7 @@ fn end(setup: &BrokerSetup, arguments: &EndArguments) -> Result<Exit, Failure> {
     let session = arguments.session.clone();
     match ask(setup, Ask::End { session })? {
         Welcome::Ended(true) => {
-            output::text("The session has ended, and its connection.\n")?;
+            stdout::text("The session has ended, and its connection.\n")?;
             Ok(Exit::Permitted)
         }
         Welcome::Ended(false) => Err(Failure::Usage(

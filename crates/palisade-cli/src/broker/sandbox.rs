@@ -17,7 +17,7 @@ use crate::{
     },
     config::ConfigFile,
     exit::{Exit, Failure},
-    output, serve,
+    serve, stdout,
 };
 
 /// The program that makes the sandbox.
@@ -129,7 +129,7 @@ pub(crate) fn run(arguments: &SandboxArguments) -> Result<Exit, Failure> {
     let words = bubblewrap_words(&reach, Socket::Bound, command);
     if *print {
         let shown: Vec<String> = words.iter().map(quote).collect();
-        output::text(&format!("{PROGRAM} {}\n", shown.join(" ")))?;
+        stdout::text(&format!("{PROGRAM} {}\n", shown.join(" ")))?;
         return Ok(Exit::Permitted);
     }
     // It takes the place of this process, so that signals and the exit code are the command's.
@@ -414,7 +414,7 @@ fn check_machine() -> Result<Exit, Failure> {
                 "This kernel has no Landlock, so bubblewrap is its only layer.".to_owned()
             }
         };
-        output::text(&format!("This machine makes sandboxes. {second}\n"))?;
+        stdout::text(&format!("This machine makes sandboxes. {second}\n"))?;
         return Ok(Exit::Permitted);
     }
     let apparmor = "/proc/sys/kernel/apparmor_restrict_unprivileged_userns";

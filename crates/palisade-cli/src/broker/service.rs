@@ -10,7 +10,7 @@ use crate::{
     broker::{door::identify, load::find_target},
     config::ConfigFile,
     exit::{Exit, Failure},
-    output,
+    stdout,
 };
 
 /// Where systemd looks for units, and launchd for property lists.
@@ -62,7 +62,7 @@ pub(super) fn install(
         )
     };
     if *print {
-        output::text(&text)?;
+        stdout::text(&text)?;
         return Ok(Exit::Permitted);
     }
     let usual = if is_launchd { PLIST } else { UNIT };
@@ -76,7 +76,7 @@ pub(super) fn install(
         ))
     })?;
     if is_launchd {
-        output::text(&format!(
+        stdout::text(&format!(
             "{} is written. Make a user `{user}` that owns {}, and have it run:\n  {} load-connections --config {} --store file\nNext:\n  launchctl bootstrap system {}\n",
             unit.display(),
             folder.display(),
@@ -110,7 +110,7 @@ pub(super) fn install(
         ),
         false => String::new(),
     };
-    output::text(&format!(
+    stdout::text(&format!(
         "{} is written. The broker can write to its folder alone: put `audit` and `state` there. Next:\n  useradd --system {user}\n  install -d -o {user} {mode} {}\n{load}  systemctl daemon-reload\n  systemctl enable --now palisade-broker\n{agents}",
         unit.display(),
         folder.display(),

@@ -7,7 +7,7 @@ mod read_statements;
 use std::io::Write as _;
 
 use palisade::{
-    guard::{ChangeCall, ChangeProposal, ChangeView, Guard, LookedAtChange, Refusal},
+    guard::{ChangeCall, ChangeProposal, ChangeView, Guard, PreviewedChange, Refusal},
     session::{Session, Transport},
 };
 
@@ -21,10 +21,11 @@ use crate::{
     database::Access,
     exit::{Exit, Failure},
     human::{self, Paint},
-    json, output,
+    json,
     query::Gate,
     setup::Setup,
     statements::note_starter,
+    stdout,
 };
 
 /// Runs the command.
@@ -147,7 +148,7 @@ impl Desk {
 
     fn list(&self) -> Result<Exit, Failure> {
         match self.guard().list_changes(&self.session) {
-            Ok(all) => output::text(&print::list(&all, self.format)).map(|()| Exit::Permitted),
+            Ok(all) => stdout::text(&print::list(&all, self.format)).map(|()| Exit::Permitted),
             Err(refusal) => refuse(refusal, self.format),
         }
     }
@@ -169,7 +170,7 @@ impl Desk {
                 let validated = self.block_on(validated);
                 // It waits all the same, so that its id is told.
                 if validated.is_err() {
-                    output::text(&print::change(&view, self.format))?;
+                    stdout::text(&print::change(&view, self.format))?;
                 }
                 self.show(validated)
             }
@@ -179,15 +180,15 @@ impl Desk {
 
     fn tell(&self, told: Result<ChangeView, Refusal>) -> Result<Exit, Failure> {
         match told {
-            Ok(view) => output::text(&print::change(&view, self.format)).map(|()| Exit::Permitted),
+            Ok(view) => stdout::text(&print::change(&view, self.format)).map(|()| Exit::Permitted),
             Err(refusal) => refuse(refusal, self.format),
         }
     }
 
-    fn show(&self, told: Result<LookedAtChange, Refusal>) -> Result<Exit, Failure> {
+    fn show(&self, told: Result<PreviewedChange, Refusal>) -> Result<Exit, Failure> {
         match told {
             Ok(looked) => {
-                output::text(&print::looked_at(&looked, self.format)).map(|()| Exit::Permitted)
+                stdout::text(&print::previewed(&looked, self.format)).map(|()| Exit::Permitted)
             }
             Err(refusal) => refuse(refusal, self.format),
         }
@@ -202,7 +203,7 @@ pub(crate) fn refuse(mut refusal: Refusal, format: Format) -> Result<Exit, Failu
     match format {
         Format::Json => {
             let line = json::line(&answer).map_err(|error| Failure::Internal(error.to_string()))?;
-            output::text(&format!("{line}\n"))?;
+            stdout::text(&format!("{line}\n"))?;
         }
         Format::Text => {
             // There is no reader if this fails.
@@ -214,7 +215,7 @@ pub(crate) fn refuse(mut refusal: Refusal, format: Format) -> Result<Exit, Failu
         }
     }
     if let Some(looked) = fresh {
-        output::text(&print::looked_at(&looked, format))?;
+        stdout::text(&print::previewed(&looked, format))?;
     }
     Ok(answer.exit())
 }

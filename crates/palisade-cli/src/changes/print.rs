@@ -4,7 +4,7 @@ use std::{fmt::Write as _, time::Duration};
 
 use palisade::{
     change::Receipt,
-    guard::{ChangeView, ChangedRows, LookedAtChange, PastDifference, PastHistory, Preview},
+    guard::{ChangeView, ChangedRows, PastDifference, PastHistory, Preview, PreviewedChange},
     moment::print_utc,
 };
 use palisade_scan::{quote_lines, spell_out};
@@ -33,15 +33,15 @@ pub(crate) fn change(view: &ChangeView, format: Format) -> String {
 }
 
 /// A change and what it does.
-pub(crate) fn looked_at(looked: &LookedAtChange, format: Format) -> String {
+pub(crate) fn previewed(looked: &PreviewedChange, format: Format) -> String {
     match format {
-        Format::Json => format!("{}\n", looked_at_json(looked)),
-        Format::Text => looked_at_text(looked),
+        Format::Json => format!("{}\n", previewed_json(looked)),
+        Format::Text => previewed_text(looked),
     }
 }
 
-fn looked_at_json(looked: &LookedAtChange) -> Value {
-    let LookedAtChange {
+fn previewed_json(looked: &PreviewedChange) -> Value {
+    let PreviewedChange {
         view,
         preview,
         is_as_validated,
@@ -67,8 +67,8 @@ fn looked_at_json(looked: &LookedAtChange) -> Value {
     body
 }
 
-fn looked_at_text(looked: &LookedAtChange) -> String {
-    let LookedAtChange {
+fn previewed_text(looked: &PreviewedChange) -> String {
+    let PreviewedChange {
         view,
         preview,
         is_as_validated,

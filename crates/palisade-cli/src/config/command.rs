@@ -10,15 +10,15 @@ use crate::{
     bundle,
     config::{ConfigFile, bundle::PolicySetup},
     exit::{Exit, Failure},
-    output,
     policies::Policies,
+    stdout,
 };
 
 /// Runs the command.
 pub(crate) fn run(command: &ConfigCommand) -> Result<Exit, Failure> {
     match command {
         ConfigCommand::Schema(arguments) => {
-            output::text(arguments.of.text())?;
+            stdout::text(arguments.of.text())?;
             Ok(Exit::Permitted)
         }
         ConfigCommand::Check(arguments) => check(arguments),
@@ -35,7 +35,7 @@ fn check(arguments: &ConfigCheckArguments) -> Result<Exit, Failure> {
                 [one] => format!("one connection, `{one}`"),
                 several => format!("{} connections, `{}`", several.len(), several.join("`, `")),
             };
-            output::text(&format!(
+            stdout::text(&format!(
                 "`{}` is sound: {told}\n",
                 arguments.file.display()
             ))?;
@@ -49,7 +49,7 @@ fn check(arguments: &ConfigCheckArguments) -> Result<Exit, Failure> {
                 ),
                 Err(failure) => (describe(&failure), failure.exit()),
             };
-            output::text(&format!("{body}\n"))?;
+            stdout::text(&format!("{body}\n"))?;
             Ok(exit)
         }
     }

@@ -21,7 +21,7 @@ use crate::{
         resource::Resource,
     },
     exit::{Exit, Failure},
-    output,
+    stdout,
 };
 
 /// Walks the way, and prints what is found. A fault is exit code 1.
@@ -39,7 +39,7 @@ pub(crate) fn run(url: &str, format: Format) -> Result<Exit, Failure> {
         }
         Format::Text => report::describe(&found),
     };
-    output::text(&text)?;
+    stdout::text(&text)?;
     Ok(match found.has_fault() {
         true => Exit::Refused,
         false => Exit::Permitted,

@@ -7,7 +7,7 @@ use std::{
 };
 
 use palisade::{
-    guard::{ChangeProposal, ChangeView, LookedAtChange, Refusal},
+    guard::{ChangeProposal, ChangeView, PreviewedChange, Refusal},
     session::{Principal, Session, Transport},
     value::Params,
 };
@@ -18,7 +18,7 @@ use crate::{
     config::audit::AuditArguments,
     exit::{Exit, Failure},
     human::{self, Paint},
-    output, sqlite,
+    sqlite, stdout,
 };
 
 /// The folder that is made, and files in it.
@@ -141,7 +141,7 @@ impl Story {
              same by hand; agents have tools of these names.",
             self.config.with_file_name(DATABASE).display()
         );
-        output::text(&format!(
+        stdout::text(&format!(
             "{}\n\n{}",
             self.paint
                 .strong("Palisade: changes that are looked at before they are kept"),
@@ -156,7 +156,7 @@ impl Story {
             &[format!(
                 "propose connection:users {TOO_WIDE:?} --reason {WIDE_REASON:?} --validate"
             )],
-            &print::looked_at(&wide, Format::Text),
+            &print::previewed(&wide, Format::Text),
         )?;
         let id = &wide.view.change;
         let rejected = check(self.desk.guard().reject_change(id, &self.ann))?;
@@ -175,7 +175,7 @@ impl Story {
                 "propose connection:users {:?} {:?} --reason {RIGHT_REASON:?} --validate",
                 RIGHT[0], RIGHT[1]
             )],
-            &print::looked_at(&right, Format::Text),
+            &print::previewed(&right, Format::Text),
         )?;
         let kept = self.agree(&right)?;
         self.step(
@@ -199,7 +199,7 @@ impl Story {
                 "compensate connection:users {} --reason {UNDO_REASON:?} --validate",
                 kept.change
             )],
-            &print::looked_at(&undo, Format::Text),
+            &print::previewed(&undo, Format::Text),
         )?;
         let back = self.agree(&undo)?;
         self.step(
@@ -208,7 +208,7 @@ impl Story {
             &commands_of_agreement(&undo),
             &print::change(&back, Format::Text),
         )?;
-        output::text(&format!(
+        stdout::text(&format!(
             "\n{}\n\n  palisade changes list connection:users --config {config}\n  palisade ledger list connection:users --config {config}\n",
             self.paint.strong("Look around"),
             config = self.config.display()
@@ -216,7 +216,7 @@ impl Story {
         Ok(Exit::Permitted)
     }
 
-    fn propose(&self, statements: &[&str], reason: &str) -> Result<LookedAtChange, Failure> {
+    fn propose(&self, statements: &[&str], reason: &str) -> Result<PreviewedChange, Failure> {
         let statements: Vec<_> = (statements.iter())
             .map(|sql| ((*sql).to_owned(), Params::None))
             .collect();
@@ -231,13 +231,13 @@ impl Story {
         self.validate(&proposed.change)
     }
 
-    fn validate(&self, id: &str) -> Result<LookedAtChange, Failure> {
+    fn validate(&self, id: &str) -> Result<PreviewedChange, Failure> {
         let validated = self.desk.guard().validate_change(id, self.desk.call());
         check(self.desk.block_on(validated))
     }
 
     /// Ann approves what is shown, and the agent keeps it.
-    fn agree(&self, looked: &LookedAtChange) -> Result<ChangeView, Failure> {
+    fn agree(&self, looked: &PreviewedChange) -> Result<ChangeView, Failure> {
         let id = &looked.view.change;
         let preview = looked.view.preview.as_deref().unwrap_or_default();
         let approved = self
@@ -270,12 +270,12 @@ impl Story {
         }
         out.push('\n');
         out.push_str(told);
-        output::text(&out)
+        stdout::text(&out)
     }
 }
 
 /// How Ann approves what is shown, and the agent keeps it, by hand.
-fn commands_of_agreement(looked: &LookedAtChange) -> [String; 2] {
+fn commands_of_agreement(looked: &PreviewedChange) -> [String; 2] {
     let id = &looked.view.change;
     let preview = looked.view.preview.as_deref().unwrap_or_default();
     [

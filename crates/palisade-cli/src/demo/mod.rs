@@ -23,11 +23,10 @@ use crate::{
     database_name::Source,
     exit::{Exit, Failure},
     human::{self, Paint},
-    output,
     policies::{self, DEMO},
     query::Gate,
     setup::Setup,
-    sqlite,
+    sqlite, stdout,
 };
 
 const SCHEMA: &str = include_str!("../../policies/demo/tests/demo.sql");
@@ -65,16 +64,16 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<Exit, Failure> {
     let session = Session::new(setup.principal.clone()).over(Transport::Cli);
     let paint = Paint::for_stdout();
 
-    output::text(&introduction(&place, paint))?;
+    stdout::text(&introduction(&place, paint))?;
     for (n, step) in STEPS.iter().enumerate() {
         let request = Request {
             sql: step.sql.to_owned(),
             params: Params::None,
             session: session.clone(),
         };
-        output::text(&show_step(n + 1, step, &gate.answer(&request), paint))?;
+        stdout::text(&show_step(n + 1, step, &gate.answer(&request), paint))?;
     }
-    output::text(&connections(&place, paint))?;
+    stdout::text(&connections(&place, paint))?;
     Ok(Exit::Permitted)
 }
 

@@ -21,10 +21,9 @@ use crate::{
     database_name::{CatalogSource, Source},
     exit::{Exit, Failure},
     host::now,
-    output,
     policy::test::replace,
     setup::Setup,
-    statements,
+    statements, stdout,
 };
 
 /// Runs the command.
@@ -45,7 +44,7 @@ pub(crate) fn run(arguments: &ExplainArguments) -> Result<Exit, Failure> {
         Some(path) => {
             let answer = statements::answer(&explainer, over, sql, &arguments.form)?;
             replace(path, &html::write(&answer))?;
-            output::text(&format!("wrote {}\n", path.display()))?;
+            stdout::text(&format!("wrote {}\n", path.display()))?;
             Ok(answer.exit())
         }
     }

@@ -19,9 +19,9 @@ use crate::{
         DiffTableArguments, EnableArguments, HistoryArguments, HistoryCommand,
         ListHistoryArguments, PruneArguments, RebaseArguments, SnapshotArguments, SnapshotsCommand,
     },
-    output,
     query::Gate,
     statements::read_key,
+    stdout,
 };
 
 /// Runs a command of histories.
@@ -114,7 +114,7 @@ fn print_scripts(
         Format::Text => scripts.join("\n"),
         Format::Json => format!("{}\n", json!({"sql": scripts})),
     };
-    output::text(&text).map(|()| Exit::Permitted)
+    stdout::text(&text).map(|()| Exit::Permitted)
 }
 
 /// The tables that have a history.
@@ -140,7 +140,7 @@ fn list_tables(place: &PlaceArguments) -> Result<Exit, Failure> {
             .map(|name| format!("{}\n", spell_out(name)))
             .collect(),
     };
-    output::text(&text).map(|()| Exit::Permitted)
+    stdout::text(&text).map(|()| Exit::Permitted)
 }
 
 fn compare(arguments: &DiffTableArguments) -> Result<Exit, Failure> {
@@ -155,7 +155,7 @@ fn compare(arguments: &DiffTableArguments) -> Result<Exit, Failure> {
     match gate.block_on(compared) {
         Ok(compared) => {
             let text = changes::print::difference(&compared, format);
-            output::text(&text).map(|()| Exit::Permitted)
+            stdout::text(&text).map(|()| Exit::Permitted)
         }
         Err(refusal) => changes::refuse(refusal, format),
     }
@@ -176,7 +176,7 @@ fn list_history(arguments: &ListHistoryArguments) -> Result<Exit, Failure> {
     match gate.block_on(listed) {
         Ok(listed) => {
             let text = changes::print::history(&listed, format);
-            output::text(&text).map(|()| Exit::Permitted)
+            stdout::text(&text).map(|()| Exit::Permitted)
         }
         Err(refusal) => changes::refuse(refusal, format),
     }
@@ -216,5 +216,5 @@ fn tell(told: Result<Vec<SnapshotView>, Refusal>, format: Format) -> Result<Exit
             .map(|view| format!("{}  {}\n", view.taken, view.snapshot))
             .collect(),
     };
-    output::text(&text).map(|()| Exit::Permitted)
+    stdout::text(&text).map(|()| Exit::Permitted)
 }

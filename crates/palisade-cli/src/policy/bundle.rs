@@ -15,10 +15,11 @@ use crate::{
     database::Access,
     database_name::CatalogSource,
     exit::{Exit, Failure},
-    key_file, output,
+    key_file,
     policies::{self, Policies},
     secret::Secret,
     setup::Setup,
+    stdout,
 };
 
 /// Runs the command.
@@ -28,7 +29,7 @@ pub(crate) fn run(command: &BundleCommand) -> Result<Exit, Failure> {
         BundleCommand::Pack(arguments) => pack(arguments)?,
         BundleCommand::Verify(arguments) => verify(arguments)?,
     };
-    output::text(&text)?;
+    stdout::text(&text)?;
     Ok(Exit::Permitted)
 }
 

@@ -15,10 +15,10 @@ use crate::{
     args::policy::{CheckFormat, FailOn, PolicyCheckArguments},
     database::Access,
     exit::{Exit, Failure},
-    human, output,
+    human,
     policy::fix,
     setup::Setup,
-    unreadable,
+    stdout, unreadable,
 };
 
 /// Runs the command over `catalog`.
@@ -48,14 +48,14 @@ pub(crate) fn run(
                 CheckFormat::Text => describe(setup, &firewall, &warnings, &unchecked),
                 form => render(setup, form, (&[], &warnings), &unchecked)?,
             };
-            output::text(&text)?;
+            stdout::text(&text)?;
             Ok(match arguments.fail_on {
                 FailOn::Warning if !warnings.is_empty() => Exit::Refused,
                 FailOn::Warning | FailOn::Error => Exit::Permitted,
             })
         }
         Err(Error::Policies(errors)) if arguments.format != CheckFormat::Text => {
-            output::text(&render(
+            stdout::text(&render(
                 setup,
                 arguments.format,
                 (errors.problems(), &[]),

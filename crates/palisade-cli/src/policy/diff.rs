@@ -9,12 +9,13 @@ use crate::{
     args::policy::{DiffArguments, DiffFormat, FailOnDiff},
     asked_statements::{self, AskedInLog, OfOtherVersions, OtherVersions},
     exit::{Exit, Failure},
-    human, output,
+    human,
     policy::{
         diff_rows::{self, RowChange},
         test::{not_loaded, not_run},
     },
     progress::ProgressLine,
+    stdout,
 };
 
 /// Runs the command.
@@ -36,7 +37,7 @@ pub(crate) fn run(arguments: &DiffArguments) -> Result<Exit, Failure> {
         .compare_with(&old)
         .map_err(|error| not_run(&error, &arguments.new))?;
     drop(line);
-    output::text(&match arguments.format {
+    stdout::text(&match arguments.format {
         DiffFormat::Json => print_json(&diff)?,
         DiffFormat::Text => {
             describe(&diff.changes) + &describe_limits(&diff) + &describe_witnesses(&diff)
@@ -207,7 +208,7 @@ fn replay(
         counts.push_str("rows:\n");
         counts.push_str(&diff_rows::describe(rows));
     }
-    output::text(&match arguments.format {
+    stdout::text(&match arguments.format {
         DiffFormat::Json => print_json(&Told {
             replay: &replay,
             not_replayable_versions: left_out,

@@ -7,9 +7,9 @@ use similar::TextDiff;
 
 use crate::{
     exit::{Exit, Failure},
-    output,
     policies::Policies,
     policy::test::replace,
+    stdout,
 };
 
 /// Mends what `warnings` tell of, or only prints how.
@@ -50,7 +50,7 @@ pub(crate) fn run(
             .context_radius(2)
             .header(&shown, &shown)
             .to_string();
-        output::text(&diff)?;
+        stdout::text(&diff)?;
         if !dry_run {
             replace(&path, &new)?;
         }
@@ -60,7 +60,7 @@ pub(crate) fn run(
         true => format!("{count} of {of} warnings would be mended\n"),
         false => format!("{count} of {of} warnings were mended\n"),
     };
-    output::text(&told)?;
+    stdout::text(&told)?;
     Ok(Exit::Permitted)
 }
 

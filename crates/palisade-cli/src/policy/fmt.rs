@@ -9,9 +9,9 @@ use similar::TextDiff;
 use crate::{
     args::{Format, policy::FmtArguments},
     exit::{Exit, Failure},
-    output,
     policies::Policies,
     policy::test::replace,
+    stdout,
 };
 
 /// A file as it is and as it would be.
@@ -41,7 +41,7 @@ pub(crate) fn run(arguments: &FmtArguments) -> Result<Exit, Failure> {
             replace(layout.path.as_ref(), &layout.new)?;
         }
     }
-    output::text(&match arguments.format {
+    stdout::text(&match arguments.format {
         Format::Text => describe(&layouts, arguments.check),
         Format::Json => format!("{}\n", tell(&policies, &layouts, &problems)),
     })?;

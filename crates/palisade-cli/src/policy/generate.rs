@@ -8,12 +8,13 @@ use palisade_corpus::{GenerateError, Generated, PolicyTests, TextForm};
 use crate::{
     args::policy::{TestArguments, TestFormat},
     exit::{Exit, Failure},
-    human, output,
+    human,
     policy::{
         diff::choose_catalog,
         test::{not_loaded, not_run},
     },
     progress::ProgressLine,
+    stdout,
 };
 
 /// Writes the folder `new`, and runs what is in it.
@@ -38,7 +39,7 @@ pub(crate) fn run(arguments: &TestArguments, new: &Path) -> Result<Exit, Failure
     let written = line.follow(written);
     let report = written.run().map_err(|error| not_run(&error, new))?;
     drop(line);
-    output::text(&match arguments.format {
+    stdout::text(&match arguments.format {
         TestFormat::Text => {
             describe(new, &generated)
                 + &report.text(&TextForm {

@@ -13,7 +13,7 @@ use crate::{
     args::{Format, policy::LearnArguments},
     asked_statements::{self, AskedInLog, OtherVersions},
     exit::{Exit, Failure},
-    human, output,
+    human,
     policies::Policies,
     policy::{
         diff::choose_catalog,
@@ -22,6 +22,7 @@ use crate::{
     progress::ProgressLine,
     server_statements::{self, Whose},
     setup::Setup,
+    stdout,
 };
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -79,14 +80,14 @@ pub(crate) fn run(arguments: &LearnArguments) -> Result<Exit, Failure> {
     match &arguments.write {
         Some(folder) => {
             write(folder, &learned)?;
-            output::text(&format!(
+            stdout::text(&format!(
                 "{}`{}` and `{}` were written\n",
                 summarize(&learned, &unseen),
                 folder.join("learned.cedar").display(),
                 folder.join("tests/learned.toml").display()
             ))?;
         }
-        None => output::text(&match arguments.format {
+        None => stdout::text(&match arguments.format {
             Format::Json => {
                 let mut told = serde_json::to_value(&learned)
                     .map_err(|error| Failure::Internal(error.to_string()))?;
@@ -243,6 +244,6 @@ fn list_unused(arguments: &LearnArguments, log: &AskedInLog, days: u16) -> Resul
             out
         }
     };
-    output::text(&text)?;
+    stdout::text(&text)?;
     Ok(Exit::Permitted)
 }

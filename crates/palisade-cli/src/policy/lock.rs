@@ -7,9 +7,9 @@ use serde_json::json;
 use crate::{
     args::{Format, policy::LockArguments},
     exit::{Exit, Failure},
-    output,
     policy::test::{not_loaded, not_run, replace},
     progress::ProgressLine,
+    stdout,
 };
 
 /// Runs the command.
@@ -35,14 +35,14 @@ pub(crate) fn run(arguments: &LockArguments) -> Result<Exit, Failure> {
         (false, Some(_)) => (lock.diff(), State::Stale),
     };
     match arguments.format {
-        Format::Text => output::text(&diff)?,
+        Format::Text => stdout::text(&diff)?,
         Format::Json => {}
     }
     match state {
         State::Written => replace(&lock.path, &lock.new)?,
         State::Current | State::Stale => {}
     }
-    output::text(&match (arguments.format, state) {
+    stdout::text(&match (arguments.format, state) {
         (Format::Json, _) => {
             let told = json!({
                 "file": lock.path.display().to_string(),

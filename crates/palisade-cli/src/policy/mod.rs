@@ -25,10 +25,10 @@ use crate::{
     args::{Format, PolicyArguments, PolicyCommand, PolicyFolderArguments, PolicySchemaArguments},
     database_name::CatalogSource,
     exit::{Exit, Failure},
-    explain, output,
+    explain,
     policies::{self, STARTER},
     setup::Setup,
-    starter_columns,
+    starter_columns, stdout,
 };
 
 /// Runs the command.
@@ -57,7 +57,7 @@ pub(crate) fn run(command: &PolicyCommand) -> Result<Exit, Failure> {
         PolicyCommand::Who(arguments) => access::who(arguments)?,
         PolicyCommand::What(arguments) => access::what(arguments)?,
     };
-    output::text(&text)?;
+    stdout::text(&text)?;
     Ok(Exit::Permitted)
 }
 

@@ -12,12 +12,12 @@ use serde_json::json;
 use crate::{
     args::{Format, policy::PromoteArguments},
     exit::{Exit, Failure},
-    output,
     policy::{
         diff::{describe, describe_limits},
         test::{not_loaded, not_run},
     },
     progress::ProgressLine,
+    stdout,
 };
 
 /// Runs the command.
@@ -37,7 +37,7 @@ pub(crate) fn run(arguments: &PromoteArguments) -> Result<Exit, Failure> {
     let report = new.run().map_err(|error| not_run(&error, candidate))?;
     drop(line);
     if !report.is_passed() {
-        output::text(&match arguments.format {
+        stdout::text(&match arguments.format {
             Format::Json => {
                 let told = json!({ "promoted": false, "kept": null, "tests": report.json() });
                 format!("{told}\n")
@@ -53,7 +53,7 @@ pub(crate) fn run(arguments: &PromoteArguments) -> Result<Exit, Failure> {
         .compare_with(&old)
         .map_err(|error| not_run(&error, candidate))?;
     match arguments.format {
-        Format::Text => output::text(&(describe(&diff.changes) + &describe_limits(&diff)))?,
+        Format::Text => stdout::text(&(describe(&diff.changes) + &describe_limits(&diff)))?,
         Format::Json => {}
     }
     let shown = enforced.display();
@@ -61,7 +61,7 @@ pub(crate) fn run(arguments: &PromoteArguments) -> Result<Exit, Failure> {
         true => Some(replace(candidate, enforced, &tested)?),
         false => None,
     };
-    output::text(&match (arguments.format, kept) {
+    stdout::text(&match (arguments.format, kept) {
         (Format::Json, kept) => {
             let told = json!({
                 "promoted": kept.is_some(),

@@ -7,10 +7,10 @@ use palisade_corpus::{Outcome, PolicyTests, Proof, Proofs, Properties, ProveErro
 use crate::{
     args::{Format, policy::ProveArguments},
     exit::{Exit, Failure},
-    human, output,
+    human,
     policy::test::{not_loaded, not_run},
     progress::ProgressLine,
-    solver,
+    solver, stdout,
 };
 
 /// The file's name, in a policy folder.
@@ -53,7 +53,7 @@ pub(crate) fn run(arguments: &ProveArguments) -> Result<Exit, Failure> {
         error @ ProveError::Names { .. } => Failure::Usage(error.to_string()),
     })?;
     drop(line);
-    output::text(&match arguments.format {
+    stdout::text(&match arguments.format {
         Format::Json => {
             let text = serde_json::to_string(&proofs)
                 .map_err(|error| Failure::Internal(error.to_string()))?;

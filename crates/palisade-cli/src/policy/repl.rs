@@ -22,13 +22,14 @@ use crate::{
     database::Access,
     database_name::{CatalogSource, Source},
     exit::{Exit, Failure},
-    explain, output,
+    explain,
     policies::Policies,
     principal_name,
     query::Gate,
     setup::Setup,
     standing,
     statements::{max_input_bytes, print, read_params},
+    stdout,
 };
 
 const HELP: &str = "\
@@ -186,7 +187,7 @@ impl Repl {
     fn read(&mut self, input: &mut dyn BufRead) -> Result<(), Failure> {
         let is_watched = std::io::stdin().is_terminal();
         if is_watched {
-            output::text(HELP)?;
+            stdout::text(HELP)?;
         }
         let mut statement = String::new();
         loop {
@@ -196,7 +197,7 @@ impl Repl {
                 } else {
                     "     ...> "
                 };
-                output::text(waits)?;
+                stdout::text(waits)?;
             }
             let line = read_line(input, self.max_bytes)
                 .map_err(|error| Failure::Usage(format!("cannot read the statement: {error}")))?;
@@ -238,7 +239,7 @@ impl Repl {
             }
         }
         if is_watched {
-            output::text("\n")?;
+            stdout::text("\n")?;
         }
         self.ask(&statement)
     }
@@ -374,7 +375,7 @@ impl Repl {
     /// Says something that is no answer: beside the answers where these are for programs.
     fn tell(&self, text: &str) -> Result<(), Failure> {
         match self.format {
-            Format::Text => output::text(&format!("{text}\n")),
+            Format::Text => stdout::text(&format!("{text}\n")),
             Format::Json => {
                 // There is no reader if this fails.
                 let _ = writeln!(std::io::stderr(), "{text}");

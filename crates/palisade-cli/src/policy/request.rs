@@ -8,11 +8,12 @@ use crate::{
     args::{Format, policy::RequestArguments},
     asked_statements,
     exit::{Exit, Failure},
-    human, output,
+    human,
     policy::{
         diff::{choose_catalog, table},
         test::{not_loaded, not_run},
     },
+    stdout,
 };
 
 /// Runs the command.
@@ -27,10 +28,10 @@ pub(crate) fn run(arguments: &RequestArguments) -> Result<Exit, Failure> {
             LearnError::Layout(error) => Failure::Internal(error.to_string()),
         })?;
     let Some(request) = request else {
-        output::text("The policies permit it.\n")?;
+        stdout::text("The policies permit it.\n")?;
         return Ok(Exit::Permitted);
     };
-    output::text(&match arguments.format {
+    stdout::text(&match arguments.format {
         Format::Json => {
             let text = serde_json::to_string(&request)
                 .map_err(|error| Failure::Internal(error.to_string()))?;

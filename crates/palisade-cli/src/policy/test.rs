@@ -17,13 +17,13 @@ use crate::{
     changed_lines::ChangedLines,
     coverage_page,
     exit::{Exit, Failure},
-    output,
     policies::Policies,
     policy::{
         check::{Told, sarif},
         generate,
     },
     progress::ProgressLine,
+    stdout,
 };
 
 /// How often a folder is looked at.
@@ -42,10 +42,10 @@ pub(crate) fn run(arguments: &TestArguments) -> Result<Exit, Failure> {
         match test(arguments) {
             Err(Failure::OutputClosed) => return Err(Failure::OutputClosed),
             // What is half-written now is whole after the next change.
-            Err(failure) => output::text(&format!("{failure}\n"))?,
+            Err(failure) => stdout::text(&format!("{failure}\n"))?,
             Ok(_) => {}
         }
-        output::text("\nwaiting for a change …\n")?;
+        stdout::text("\nwaiting for a change …\n")?;
         while look(&arguments.dir) == seen {
             std::thread::sleep(LOOK);
         }
@@ -237,7 +237,7 @@ fn print(
             }
         }
     };
-    output::text(&text)
+    stdout::text(&text)
 }
 
 /// Cases that failed and other problems as errors, and warnings, each with its place.
@@ -314,10 +314,10 @@ fn describe(lint: &TestWarnings, fail_on: FailOn) -> String {
 fn update(report: &Report, arguments: &TestArguments) -> Result<Exit, Failure> {
     let (updates, left) = report.updates().map_err(Failure::Usage)?;
     for update in &updates {
-        output::text(&update.diff())?;
+        stdout::text(&update.diff())?;
     }
     if !left.is_empty() {
-        output::text(&format!(
+        stdout::text(&format!(
             "not written, for a person to decide: {}\n",
             left.join(", ")
         ))?;
@@ -334,7 +334,7 @@ fn update(report: &Report, arguments: &TestArguments) -> Result<Exit, Failure> {
         (count, true) => format!("{count} files would be written"),
         (count, false) => format!("{count} files were written"),
     };
-    output::text(&format!("{told}\n"))?;
+    stdout::text(&format!("{told}\n"))?;
     Ok(if left.is_empty() && report.problems.is_empty() {
         Exit::Permitted
     } else {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use palisade::{
     change::{ChangeState, ChangeStore},
     code::Code,
-    guard::{ChangeCall, ChangeProposal, ChangeView, Guard, LookedAtChange, Refusal},
+    guard::{ChangeCall, ChangeProposal, ChangeView, Guard, PreviewedChange, Refusal},
     session::{Principal, Session},
     value::Params,
 };
@@ -226,7 +226,7 @@ impl Desk {
         id
     }
 
-    async fn finish(&self, session: &Session, id: &str) -> LookedAtChange {
+    async fn finish(&self, session: &Session, id: &str) -> PreviewedChange {
         let call = ChangeCall::new(session);
         let looked = self.guard.validate_change(id, call).await;
         let looked = looked.unwrap_or_else(|why| panic!("{why:?}"));
@@ -242,7 +242,7 @@ impl Desk {
     }
 
     /// Undoes a change; the change that does.
-    async fn undo(&self, session: &Session, id: &str) -> (String, LookedAtChange) {
+    async fn undo(&self, session: &Session, id: &str) -> (String, PreviewedChange) {
         let proposed = self.propose_undo(session, id).await;
         let proposed = proposed.unwrap_or_else(|why| panic!("{why:?}"));
         assert_eq!(proposed.compensates.as_deref(), Some(id));

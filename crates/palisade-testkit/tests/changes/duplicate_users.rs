@@ -7,7 +7,7 @@ use palisade::{
     change::{ChangeState, ChangeStore},
     code::Code,
     guard::{
-        ChangeCall, ChangeProposal, ChangeView, LookedAtChange, PastRows, Preview, ReceiptView,
+        ChangeCall, ChangeProposal, ChangeView, PastRows, Preview, PreviewedChange, ReceiptView,
         TracedRow,
     },
     past::{HistoryOrder, LabelStore},
@@ -157,7 +157,7 @@ impl Story {
         proposed.map_err(|why| why.rejection.code())
     }
 
-    async fn validate(&self, id: &str) -> LookedAtChange {
+    async fn validate(&self, id: &str) -> PreviewedChange {
         let call = ChangeCall::new(&self.agent);
         let looked = self.desk.guard.validate_change(id, call).await;
         looked.unwrap_or_else(|why| panic!("{why:?}"))
@@ -177,7 +177,7 @@ impl Story {
     }
 
     /// The person looks at a change that waits: it is in her list, and she sees what the agent saw.
-    async fn look(&self, looked: &LookedAtChange) {
+    async fn look(&self, looked: &PreviewedChange) {
         let waiting = self.desk.guard.list_changes(&self.person).unwrap();
         let own = &looked.view;
         let found = (waiting.iter()).find(|view| view.change == own.change);

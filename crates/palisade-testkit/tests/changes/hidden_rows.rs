@@ -4,7 +4,7 @@
 use palisade::{
     change::ChangeState,
     code::Code,
-    guard::{ChangeCall, ChangeProposal, ChangedRows, LookedAtChange, Moments, PastRows, Refusal},
+    guard::{ChangeCall, ChangeProposal, ChangedRows, Moments, PastRows, PreviewedChange, Refusal},
     limits::Limits,
     past::HistoryOrder,
     session::{Principal, Session},
@@ -78,7 +78,7 @@ fn rows(table: &str, ids: std::ops::Range<i64>, tenant: i64) -> String {
     format!("INSERT INTO {table} VALUES {};", rows.join(", "))
 }
 
-async fn validate(desk: &Desk, session: &Session, sql: &[&str]) -> LookedAtChange {
+async fn validate(desk: &Desk, session: &Session, sql: &[&str]) -> PreviewedChange {
     let call = ChangeCall::new(session);
     let statements: Vec<(String, Params)> = sql
         .iter()
@@ -96,7 +96,7 @@ fn taken<T>(result: Result<T, Refusal>) -> T {
 }
 
 /// What is shown of what a change does.
-fn describe(looked: &LookedAtChange) -> Value {
+fn describe(looked: &PreviewedChange) -> Value {
     let preview = looked.preview.as_ref().unwrap();
     json!({
         "difference": preview.rows,

@@ -8,7 +8,7 @@ use palisade::{
     change::{ChangeState, ChangeStore},
     code::Code,
     guard::{
-        Allowance, Budgets, ChangeCall, ChangeProposal, ChangeView, Guard, LookedAtChange,
+        Allowance, Budgets, ChangeCall, ChangeProposal, ChangeView, Guard, PreviewedChange,
         ReceiptView, Refusal,
     },
     limits::Limits,
@@ -144,12 +144,12 @@ impl Desk {
         id
     }
 
-    async fn validate(&self, session: &Session, id: &str) -> LookedAtChange {
+    async fn validate(&self, session: &Session, id: &str) -> PreviewedChange {
         let call = ChangeCall::new(session);
         taken(self.guard.validate_change(id, call).await)
     }
 
-    async fn inspect(&self, session: &Session, id: &str) -> Result<LookedAtChange, Refusal> {
+    async fn inspect(&self, session: &Session, id: &str) -> Result<PreviewedChange, Refusal> {
         let call = ChangeCall::new(session);
         self.guard.inspect_change(id, call).await
     }
@@ -191,7 +191,7 @@ fn taken<T>(result: Result<T, Refusal>) -> T {
 }
 
 /// All that is told of a change and of what it does, but for how long others had to wait.
-fn describe(looked: &LookedAtChange) -> Value {
+fn describe(looked: &PreviewedChange) -> Value {
     let preview = looked.preview.as_ref().unwrap();
     json!({
         "view": looked.view,

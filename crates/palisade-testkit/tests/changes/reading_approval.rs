@@ -6,7 +6,7 @@ use palisade::{
     approval::Approvals,
     change::{ChangeState, ChangeStore},
     code::Code,
-    guard::{ChangeCall, ChangeProposal, Guard, LookedAtChange, Refusal},
+    guard::{ChangeCall, ChangeProposal, Guard, PreviewedChange, Refusal},
     session::{Principal, Session},
     value::Params,
 };
@@ -103,12 +103,12 @@ impl Desk {
             .change
     }
 
-    async fn validate(&self, session: &Session, id: &str) -> Result<LookedAtChange, Refusal> {
+    async fn validate(&self, session: &Session, id: &str) -> Result<PreviewedChange, Refusal> {
         let call = ChangeCall::new(session);
         self.guard.validate_change(id, call).await
     }
 
-    async fn inspect(&self, session: &Session, id: &str) -> Result<LookedAtChange, Refusal> {
+    async fn inspect(&self, session: &Session, id: &str) -> Result<PreviewedChange, Refusal> {
         let call = ChangeCall::new(session);
         self.guard.inspect_change(id, call).await
     }

@@ -6,7 +6,7 @@ use palisade::{
     change::{ChangeState, ChangeStore},
     code::Code,
     dialect::Dialect,
-    guard::{ChangeCall, ChangeProposal, ChangedRows, Guard, LookedAtChange, RowCounts},
+    guard::{ChangeCall, ChangeProposal, ChangedRows, Guard, PreviewedChange, RowCounts},
     limits::Limits,
     policy::PolicySources,
     session::{Principal, Session},
@@ -134,7 +134,7 @@ impl Desk {
         proposed.unwrap_or_else(|why| panic!("{why:?}")).change
     }
 
-    async fn validate(&self, session: &Session, id: &str) -> LookedAtChange {
+    async fn validate(&self, session: &Session, id: &str) -> PreviewedChange {
         let looked = self
             .guard
             .validate_change(id, ChangeCall::new(session))
@@ -195,7 +195,7 @@ fn boss() -> Session {
 }
 
 /// The cells that are different: table without its schema, key, change, column, before, after.
-fn cells(looked: &LookedAtChange) -> Vec<String> {
+fn cells(looked: &PreviewedChange) -> Vec<String> {
     let rows = serde_json::to_value(&looked.preview.as_ref().unwrap().rows).unwrap();
     let text = |value: &Value| match value {
         Value::String(text) => text.clone(),
@@ -210,7 +210,7 @@ fn cells(looked: &LookedAtChange) -> Vec<String> {
     rows["rows"].as_array().unwrap().iter().map(line).collect()
 }
 
-fn assert_cells(looked: &LookedAtChange, expected: &[&str]) {
+fn assert_cells(looked: &PreviewedChange, expected: &[&str]) {
     let cells = cells(looked);
     for one in expected {
         assert!(cells.iter().any(|cell| cell == one), "{one}: {cells:#?}");

@@ -10,7 +10,7 @@ mod candidate;
 mod change;
 mod checks;
 mod constraint;
-mod constraint_name;
+mod constraint_disclosure;
 mod dry_run;
 mod engine_fault;
 mod estimates;
@@ -38,9 +38,9 @@ pub use backend_error::{BackendError, BackendErrorKind};
 pub use budget::{Allowance, BudgetStore, Budgets, SpanSpending, Spending};
 pub use cancel::Cancel;
 pub use change::{
-    ChangeCall, ChangeEnd, ChangeOrder, ChangeProposal, ChangeRun, ChangeView, ChangedRows,
-    Expectation, LedgerFault, Lens, Looked, LookedAtChange, MAX_CHANGE_STATEMENTS, Moments,
-    PastDifference, PastHistory, PastRows, Preview, Purpose, ReceiptView, RowCounts, TracedRow,
+    BeforeAndAfter, ChangeCall, ChangeEnd, ChangeOrder, ChangeProposal, ChangeRun, ChangeView,
+    ChangedRows, Expectation, LedgerFault, Lens, MAX_CHANGE_STATEMENTS, Moments, PastDifference,
+    PastHistory, PastRows, Preview, PreviewedChange, Purpose, ReceiptView, RowCounts, TracedRow,
     Traces,
 };
 pub use checks::{Check, Checks, CountCheck, EstimateCheck, PlanText, ReadyText, RowCheck};
@@ -107,7 +107,7 @@ pub struct Refusal {
     /// The request that waits for a person, where an approval is missing and can be given.
     pub pending: Option<Box<PendingApproval>>,
     /// What a change does by now that was to be kept, and did something else when it was looked at.
-    pub fresh: Option<Box<LookedAtChange>>,
+    pub fresh: Option<Box<PreviewedChange>>,
 }
 
 impl Refusal {

@@ -158,7 +158,7 @@ const ROOMS: &[(&str, &[&[&str]])] = &[
             &["change/rehearsal"],
             &["backend", "live"],
             &[""],
-            &["refresh", "record", "approvals", "constraint_name"],
+            &["refresh", "record", "approvals", "constraint_disclosure"],
             &["reading"],
             &["change", "past"],
             &["recorded_run"],

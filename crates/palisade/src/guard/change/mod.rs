@@ -17,7 +17,7 @@ mod viewer;
 
 use std::{
     collections::BTreeSet,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -28,7 +28,7 @@ pub use ledger::{LedgerFault, ReceiptView, TracedRow};
 pub use past_difference::{Moments, PastDifference};
 pub use preview::{ChangedRows, Preview, RowCounts};
 pub use rehearsal::{
-    ChangeEnd, ChangeOrder, ChangeRun, Expectation, Lens, Looked, Purpose, Traces,
+    BeforeAndAfter, ChangeEnd, ChangeOrder, ChangeRun, Expectation, Lens, Purpose, Traces,
 };
 
 use decision::Decision;
@@ -180,7 +180,7 @@ pub struct RevertView {
 
 /// A change and what it does.
 #[derive(Debug)]
-pub struct LookedAtChange {
+pub struct PreviewedChange {
     /// The change.
     pub view: ChangeView,
     /// What it does, where it was run.
@@ -189,7 +189,7 @@ pub struct LookedAtChange {
     pub is_as_validated: bool,
 }
 
-impl Reading for LookedAtChange {
+impl Reading for PreviewedChange {
     fn as_given(&self) -> Given<'_> {
         match &self.preview {
             Some(preview) => Given::Rows(&preview.rows),
@@ -213,29 +213,34 @@ enum Role {
     Approver,
 }
 
-/// What a difference has to be.
-struct Bound {
+/// What a difference has to be for a change to be kept.
+struct CommitExpectation {
     store: Arc<dyn ChangeStore>,
     live: Arc<Live<dyn Backend>>,
     generated: GeneratedColumns,
+    /// Digest of the difference that was looked at.
     digest: String,
     /// The change that it undoes.
     inverse: Option<Arc<Inverse>>,
-    /// What is written of it when it is kept: the change's id, and what is known before.
-    leaves: Option<(String, Receipt)>,
-    /// What was written.
-    made: Mutex<Option<Receipt>>,
+    /// The change's id and the start of its receipt, where it is to be kept.
+    begun_receipt: Option<(String, Receipt)>,
+    /// The receipt as it was written.
+    written_receipt: Mutex<Option<Receipt>>,
 }
 
-impl Bound {
+impl CommitExpectation {
     /// The receipt of what was kept.
     fn take_receipt(&self) -> Option<Receipt> {
-        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        made.take()
+        self.lock_receipt().take()
+    }
+
+    fn lock_receipt(&self) -> MutexGuard<'_, Option<Receipt>> {
+        let receipt = self.written_receipt.lock();
+        receipt.unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Expectation for Bound {
+impl Expectation for CommitExpectation {
     fn is_met(&self, difference: &Difference) -> bool {
         let catalog = self.live.firewall.catalog();
         let text = difference.binding_text(catalog, &self.generated);
@@ -247,7 +252,7 @@ impl Expectation for Bound {
     }
 
     fn leave(&self, run: &ChangeRun) -> Result<Option<Traces>, BackendError> {
-        let Some((id, receipt)) = self.leaves.as_ref() else {
+        let Some((id, receipt)) = self.begun_receipt.as_ref() else {
             return Ok(None);
         };
         let unnoted = |why: String| {
@@ -269,8 +274,7 @@ impl Expectation for Bound {
         };
         let kept_ms = receipt.kept_ms;
         let text = serde_json::to_string(&receipt).map_err(|error| unnoted(error.to_string()))?;
-        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        *made = Some(receipt);
+        *self.lock_receipt() = Some(receipt);
         Ok(Some(Traces {
             change: id.clone(),
             receipt: text,

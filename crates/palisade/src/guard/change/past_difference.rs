@@ -15,7 +15,7 @@ use crate::{
         Backend, BackendError, Guard, Preview, Refusal,
         backend_error::describe_failure,
         change::{
-            ChangeCall, Looked,
+            BeforeAndAfter, ChangeCall,
             preview::{Scanning, SessionLens},
         },
         live::Live,
@@ -168,7 +168,7 @@ impl Guard {
         relation: &Relation,
         (before, after): (&SessionLens, &SessionLens),
         run: &mut Run,
-    ) -> Result<Looked, Rejection> {
+    ) -> Result<BeforeAndAfter, Rejection> {
         let since = before
             .session
             .past()
@@ -207,7 +207,7 @@ impl Guard {
         keys: &[Vec<Value>],
         (before, after): (&SessionLens, &SessionLens),
         run: &mut Run,
-    ) -> Result<Looked, Rejection> {
+    ) -> Result<BeforeAndAfter, Rejection> {
         let live = &before.live;
         let relations = live.firewall.relations(&before.session)?;
         // Keys that were pruned before they were listed are missing, so this is asked afterwards, and where there are none too.
@@ -222,7 +222,7 @@ impl Guard {
             require_answers(standing.map_err(|error| unreachable_history(&error))?)?;
         }
         let rows = name_rows(relation, keys);
-        let mut looked = Looked::default();
+        let mut looked = BeforeAndAfter::default();
         for (lens, seen) in [(before, &mut looked.before), (after, &mut looked.after)] {
             let asked = lens.ask_for(&rows, &relations)?;
             for statement in asked.ok_or_else(|| unreadable(relation))? {

@@ -22,7 +22,7 @@ use crate::{
     guard::{
         Backend,
         change::{
-            rehearsal::{Lens, Looked},
+            rehearsal::{BeforeAndAfter, Lens},
             viewer::{ToldGenerated, is_table},
         },
         live::Live,
@@ -453,7 +453,7 @@ impl SessionLens {
     /// `output.blocked` if something in it reads as instructions, and such answers are blocked.
     pub(in crate::guard) fn show(
         &self,
-        looked: Vec<Looked>,
+        looked: Vec<BeforeAndAfter>,
         scanning: Scanning,
     ) -> Result<Preview, Rejection> {
         let mut shown = Shown::new(&self.limits, &COLUMNS, scanning);
@@ -467,7 +467,7 @@ impl SessionLens {
     /// `output.blocked` if something in it reads as instructions, and such answers are blocked.
     pub(in crate::guard) fn add_rows(
         &self,
-        looked: Vec<Looked>,
+        looked: Vec<BeforeAndAfter>,
         moment: Option<&str>,
         shown: &mut Shown,
     ) -> Result<(), Rejection> {

@@ -84,14 +84,14 @@ pub struct ChangeRun {
     /// Columns in which two runs over the same rows wrote different values.
     pub generated: GeneratedColumns,
     /// What each query of a lens gave.
-    pub looked: Vec<Looked>,
+    pub looked: Vec<BeforeAndAfter>,
     /// How long no other change of the database could be written, where there is one writer.
     pub lock_held: Option<Duration>,
 }
 
 /// What one query gave without the change and with it.
 #[derive(Debug, Default)]
-pub struct Looked {
+pub struct BeforeAndAfter {
     /// Rows without the change.
     pub before: Vec<Vec<Value>>,
     /// Rows with it.

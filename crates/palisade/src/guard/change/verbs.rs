@@ -6,9 +6,9 @@ use std::{
 };
 
 use super::{
-    Asking, Bound, ChangeCall, ChangeProposal, ChangeView, ChangedRows, Decision, LookedAtChange,
-    MAX_CHANGE_STATEMENTS, Preview, Purpose, Role, ViewerStanding, decided_body, keep_statement,
-    millis, proposer, require_step, viewer::came_by_the_same_door, wrong_state,
+    Asking, ChangeCall, ChangeProposal, ChangeView, ChangedRows, CommitExpectation, Decision,
+    MAX_CHANGE_STATEMENTS, Preview, PreviewedChange, Purpose, Role, ViewerStanding, decided_body,
+    keep_statement, millis, proposer, require_step, viewer::came_by_the_same_door, wrong_state,
 };
 use crate::{
     audit::{ApprovalNote, ApprovalState},
@@ -123,7 +123,7 @@ impl Guard {
         &self,
         id: &str,
         call: ChangeCall<'_>,
-    ) -> Result<LookedAtChange, Refusal> {
+    ) -> Result<PreviewedChange, Refusal> {
         let mut run = self.begin_reading();
         let validated = self.validate(id, call, &mut run).await;
         self.end_looking(("validate_change", call.session), run, validated)
@@ -134,7 +134,7 @@ impl Guard {
         id: &str,
         call: ChangeCall<'_>,
         noted: &mut Run,
-    ) -> Result<LookedAtChange, Rejection> {
+    ) -> Result<PreviewedChange, Rejection> {
         let record = self.own_change(id, call.session)?;
         require_step(record.state, ChangeEvent::Validate)?;
         let session = call.session;
@@ -155,7 +155,7 @@ impl Guard {
             ..self.step(id, ChangeEvent::Validate)
         };
         let record = self.take_step(step)?;
-        Ok(LookedAtChange {
+        Ok(PreviewedChange {
             view: self.view(record, Role::Proposer, call.session),
             preview: Some(preview),
             is_as_validated: true,
@@ -171,7 +171,7 @@ impl Guard {
         &self,
         id: &str,
         call: ChangeCall<'_>,
-    ) -> Result<LookedAtChange, Refusal> {
+    ) -> Result<PreviewedChange, Refusal> {
         let mut run = self.begin_reading();
         let inspected = self.inspect(id, call, &mut run).await;
         self.end_looking(("inspect_change", call.session), run, inspected)
@@ -182,7 +182,7 @@ impl Guard {
         id: &str,
         call: ChangeCall<'_>,
         noted: &mut Run,
-    ) -> Result<LookedAtChange, Rejection> {
+    ) -> Result<PreviewedChange, Rejection> {
         let (record, role) = self.find_change(id, call.session)?;
         let record = self.settle(record).await?;
         match (record.state, &record.body.preview) {
@@ -202,7 +202,7 @@ impl Guard {
             ) => {
                 // What is run counts by its statements.
                 self.admit_reading(call.session, noted)?;
-                return Ok(LookedAtChange {
+                return Ok(PreviewedChange {
                     view: self.view(record, role, call.session),
                     preview: None,
                     is_as_validated: true,
@@ -232,7 +232,7 @@ impl Guard {
             let next = &mut view.next_valid_actions;
             next.retain(|action| *action != "approve_change");
         }
-        Ok(LookedAtChange {
+        Ok(PreviewedChange {
             view,
             preview: Some(preview),
             is_as_validated,
@@ -404,11 +404,11 @@ impl Guard {
                 "the policies or the schema are others than when this change was validated; nothing was changed",
             ));
         }
-        let bound = self.bind_preview(&record.body, &decisions)?;
-        let live = Arc::clone(&bound.live);
-        let bound = Arc::new(Bound {
-            leaves: Some((id.to_owned(), self.receipt(&record, &decisions, &live)?)),
-            ..bound
+        let expected = self.expect_preview(&record.body, &decisions)?;
+        let live = Arc::clone(&expected.live);
+        let expected = Arc::new(CommitExpectation {
+            begun_receipt: Some((id.to_owned(), self.receipt(&record, &decisions, &live)?)),
+            ..expected
         });
         let entry = live.backend.find_receipt(id).await;
         let began = ChangeBeginning {
@@ -437,7 +437,7 @@ impl Guard {
             body: Some(&beginning),
             ..self.step(id, event)
         })?;
-        let purpose = Purpose::Keep(Arc::clone(&bound) as Arc<dyn super::Expectation>);
+        let purpose = Purpose::Keep(Arc::clone(&expected) as Arc<dyn super::Expectation>);
         let asking = Asking::own(call.session);
         let as_proposer = (asking, ViewerStanding::Proposer);
         let ran = self
@@ -447,7 +447,7 @@ impl Guard {
         let (event, refused) = match ran {
             Ok(run) if run.is_kept => {
                 body = Some(ChangeBody {
-                    receipt: bound.take_receipt(),
+                    receipt: expected.take_receipt(),
                     ..beginning.clone()
                 });
                 (ChangeEvent::Keep, None)
@@ -585,23 +585,27 @@ impl Guard {
         body: &ChangeBody,
         decisions: &[Decision],
     ) -> Result<Arc<dyn super::Expectation>, Rejection> {
-        Ok(Arc::new(self.bind_preview(body, decisions)?))
+        Ok(Arc::new(self.expect_preview(body, decisions)?))
     }
 
-    fn bind_preview(&self, body: &ChangeBody, decisions: &[Decision]) -> Result<Bound, Rejection> {
+    fn expect_preview(
+        &self,
+        body: &ChangeBody,
+        decisions: &[Decision],
+    ) -> Result<CommitExpectation, Rejection> {
         let (Some(preview), Some(first)) = (&body.preview, decisions.first()) else {
             return Err(Rejection::internal(
                 "a change that was validated has no preview",
             ));
         };
-        Ok(Bound {
+        Ok(CommitExpectation {
             store: Arc::clone(self.change_store()?),
             live: Arc::clone(&first.run.live),
             generated: preview.generated.iter().cloned().collect(),
             digest: preview.digest.clone(),
             inverse: first.inverse.clone(),
-            leaves: None,
-            made: Mutex::default(),
+            begun_receipt: None,
+            written_receipt: Mutex::default(),
         })
     }
 
