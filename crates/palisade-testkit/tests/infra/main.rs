@@ -14,8 +14,8 @@ mod database;
 
 mod live;
 mod memory;
-mod plan_cache;
 mod printed_statements;
 mod properties;
 mod servers;
 mod several_servers;
+mod statement_cache;

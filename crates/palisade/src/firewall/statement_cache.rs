@@ -61,8 +61,8 @@ impl StatementCache {
         sql: &str,
         prepared: &Arc<Prepared>,
     ) {
-        if let Some(plans) = &self.0 {
-            plans.insert(
+        if let Some(cache) = &self.0 {
+            cache.insert(
                 StatementKey::new(session, limits, sql),
                 Arc::clone(prepared),
             );

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod fences;
-mod told;
+mod hints;
 
 use crate::{
     catalog::{

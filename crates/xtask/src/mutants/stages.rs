@@ -12,7 +12,7 @@ pub(super) struct Stage {
 /// `tidy` and what reads sources or the manual is left out: it would notice the switches.
 const STAGES: [Stage; 34] = [
     stage("palisade", "lib"),
-    stage("palisade", "facts"),
+    stage("palisade", "text_facts"),
     stage("palisade", "fence"),
     stage("palisade", "usages"),
     stage("palisade", "context"),

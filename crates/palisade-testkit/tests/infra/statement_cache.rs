@@ -1,4 +1,4 @@
-//! Remembered plans change no decision: the corpus, decided with and without them, in any order of
+//! Remembered statements change no decision: the corpus, decided with and without them, in any order of
 //! sessions, policies and parameters.
 
 use std::{collections::BTreeSet, path::Path, sync::OnceLock};
@@ -17,7 +17,7 @@ use proptest::{
     test_runner::{Config, TestRunner},
 };
 
-/// The corpus and its firewalls: without plans, with room for few, with room for all.
+/// The corpus and its firewalls: without a cache, with room for few, with room for all.
 struct Stage {
     corpus: Corpus,
     principals: Vec<Principal>,
@@ -130,7 +130,7 @@ fn decision(firewall: &Firewall, case: &Case, request: &Request, stage: &Stage) 
 }
 
 #[test]
-fn plans_change_no_decision() {
+fn remembered_statements_change_no_decision() {
     let stage = stage();
     let config = Config {
         cases: 12,
@@ -148,7 +148,7 @@ fn plans_change_no_decision() {
                 };
                 let expected = of(&stage.without);
                 for (name, runner) in [("few", &stage.few), ("all", &stage.all)] {
-                    prop_assert_eq!(&of(runner), &expected, "{} plans: {}", name, case.sql);
+                    prop_assert_eq!(&of(runner), &expected, "room for {}: {}", name, case.sql);
                 }
             }
             Ok(())
@@ -158,7 +158,7 @@ fn plans_change_no_decision() {
 
 /// What was permitted to one is not permitted to another by the memory of it.
 #[test]
-fn a_plan_is_one_session_s_alone() {
+fn a_remembered_statement_is_one_session_s_alone() {
     let stage = stage();
     let mut told_apart = 0;
     for case in &stage.corpus.cases {
