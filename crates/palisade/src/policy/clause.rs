@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 use crate::catalog::{ColumnId, RelationId};
 use crate::policy::{
     cedar::{
-        by_action::covers,
+        by_action::{covers_any, covers_only},
         entities::{action_uid, resource},
         request::Subject,
-        schema::{PolicyAction, ROW_ACTIONS},
+        schema::PolicyAction,
     },
     load::{
         diagnostic::Source,
@@ -98,8 +98,8 @@ pub fn outline(sources: &PolicySources) -> Vec<PolicyOutline> {
                     Some(Clause {
                         line: line_of(range.start + place.start),
                         text: format!("{kind} {{ {} }}", describe(body)),
-                        of_tables: !is_only(&located.policy, &COLUMN_ACTIONS),
-                        of_columns: is_any(&located.policy, &COLUMN_ACTIONS),
+                        of_tables: !covers_only(&located.policy, PolicyAction::is_of_columns),
+                        of_columns: covers_any(&located.policy, PolicyAction::is_of_columns),
                         about: find_about(&located.policy, body)?,
                         condition: describe(body),
                         scope: describe_scope(&located.policy),
@@ -157,28 +157,8 @@ pub(in crate::policy) fn value(
     is_true(&clause.condition)
 }
 
-/// Actions whose resources are columns.
-const COLUMN_ACTIONS: [PolicyAction; 4] = [
-    PolicyAction::ReadPlain,
-    PolicyAction::ReadMasked,
-    PolicyAction::ReadToken,
-    PolicyAction::Write,
-];
-
-/// Whether a policy is of any of these actions.
-fn is_any(policy: &Policy, actions: &[PolicyAction]) -> bool {
-    actions.iter().any(|action| covers(policy, *action))
-}
-
-/// Whether a policy is of these actions alone.
-fn is_only(policy: &Policy, actions: &[PolicyAction]) -> bool {
-    PolicyAction::ALL
-        .iter()
-        .all(|action| actions.contains(action) || !covers(policy, *action))
-}
-
 fn find_about(policy: &Policy, body: &Value) -> Option<ClauseAbout> {
-    if is_only(policy, &ROW_ACTIONS) {
+    if covers_only(policy, PolicyAction::is_of_rows) {
         return Some(ClauseAbout::Rows {
             holding: permit_rows(policy, body)?,
             all: permit_rows(policy, &json!({"Value": true}))?,
@@ -193,7 +173,7 @@ fn find_about(policy: &Policy, body: &Value) -> Option<ClauseAbout> {
     ]
     .iter()
     .any(|attribute| text.contains(attribute));
-    let is_of_others = is_only(policy, &[PolicyAction::Call, PolicyAction::Run]);
+    let is_of_others = covers_only(policy, PolicyAction::is_of_no_relation);
     Some(match is_later || is_of_others {
         true => ClauseAbout::Others,
         false => ClauseAbout::Resources,

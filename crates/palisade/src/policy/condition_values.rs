@@ -7,11 +7,11 @@ use serde_json::Value;
 use crate::catalog::{ColumnId, RelationId};
 use crate::policy::{
     cedar::{
-        by_action::covers,
+        by_action::covers_any,
         entities::{action_uid, resource},
         failure::Failure,
         request::Subject,
-        schema::{PolicyAction, ROW_ACTIONS},
+        schema::PolicyAction,
     },
     mutant::describe,
     set::Loaded,
@@ -121,7 +121,7 @@ pub(in crate::policy) fn find_values(
 
 /// Whether the policy speaks of rows, which are not there before the statement runs.
 fn is_of_rows(policy: &Policy) -> bool {
-    ROW_ACTIONS.iter().any(|action| covers(policy, *action))
+    covers_any(policy, PolicyAction::is_of_rows)
 }
 
 /// What expressions are evaluated over.

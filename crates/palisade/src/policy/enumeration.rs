@@ -20,13 +20,6 @@ const NOT_ENUMERATED: [PolicyAction; 5] = [
     PolicyAction::Approve,
 ];
 
-/// Actions whose policies say how much of a column is shown.
-const OF_COLUMNS: [PolicyAction; 3] = [
-    PolicyAction::ReadPlain,
-    PolicyAction::ReadMasked,
-    PolicyAction::ReadToken,
-];
-
 impl PolicySet {
     /// Whether `principal` is `group`, or in it by the operator's entities.
     pub(crate) fn is_in(&self, principal: &Principal, group: &Principal) -> bool {
@@ -62,9 +55,8 @@ impl PolicySet {
     #[must_use]
     pub fn demands_vary(&self) -> bool {
         let policies = &self.loaded.policies;
-        let mut of_columns = OF_COLUMNS
-            .iter()
-            .filter_map(|action| policies.for_action(*action))
+        let mut of_columns = PolicyAction::filter(PolicyAction::is_read_of_columns)
+            .filter_map(|action| policies.for_action(action))
             .flat_map(cedar_policy::PolicySet::policies);
         let mut demanding = what_if::each(policies).filter(|policy| {
             let id: &str = policy.id().as_ref();

@@ -245,18 +245,10 @@ impl PolicySet {
     /// The actions on tables that some policy permits somebody, as a statement's kind names them.
     #[must_use]
     pub fn permitted_actions(&self) -> Vec<&'static str> {
-        let actions = [
-            PolicyAction::Select,
-            PolicyAction::Insert,
-            PolicyAction::Update,
-            PolicyAction::Delete,
-            PolicyAction::Truncate,
-            PolicyAction::Create,
-            PolicyAction::Alter,
-            PolicyAction::Drop,
-        ];
+        let is_of_statements =
+            |action: PolicyAction| action == PolicyAction::Select || action.is_changing_statement();
         let permitted = |action: &PolicyAction| self.loaded.policies.permits(*action);
-        let actions = actions.into_iter().filter(permitted);
+        let actions = PolicyAction::filter(is_of_statements).filter(permitted);
         actions.map(PolicyAction::name).collect()
     }
 

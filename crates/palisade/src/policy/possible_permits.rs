@@ -5,91 +5,61 @@ use cedar_policy::{
 };
 
 use crate::policy::{
-    cedar::{
-        entities::action_uid,
-        failure::Failure,
-        request::Subject,
-        schema::{PolicyAction, ROW_ACTIONS},
-    },
+    cedar::{entities::action_uid, failure::Failure, request::Subject, schema::PolicyAction},
     set::Loaded,
 };
 
-/// What decides about statements that read.
-pub(in crate::policy) const READING: &[PolicyAction] = &[
-    PolicyAction::Select,
-    PolicyAction::Call,
-    PolicyAction::See,
-    PolicyAction::ReadPlain,
-    PolicyAction::ReadMasked,
-    PolicyAction::ReadToken,
-];
+/// Whether an action decides about what statements read and call.
+pub(in crate::policy) fn is_of_reading(action: PolicyAction) -> bool {
+    action.is_read() || action == PolicyAction::Call
+}
 
-/// What decides about statements that change anything, beside what they read.
-pub(in crate::policy) const CHANGING: &[PolicyAction] = &[
-    PolicyAction::Insert,
-    PolicyAction::Update,
-    PolicyAction::Delete,
-    PolicyAction::Truncate,
-    PolicyAction::Create,
-    PolicyAction::Alter,
-    PolicyAction::Drop,
-    PolicyAction::Change,
-    PolicyAction::Add,
-    PolicyAction::Write,
-];
+/// Whether an action decides about statements that change anything, beside what they read.
+pub(in crate::policy) fn is_of_changing(action: PolicyAction) -> bool {
+    action.is_change() || action.is_definition()
+}
 
-/// By what a statement that changes anything is permitted, beside rows and columns.
-pub(in crate::policy) const STATEMENTS: &[PolicyAction] = &[
-    PolicyAction::Insert,
-    PolicyAction::Update,
-    PolicyAction::Delete,
-    PolicyAction::Truncate,
-    PolicyAction::Create,
-    PolicyAction::Alter,
-    PolicyAction::Drop,
-];
-
-/// Whether a permit of one of `actions` could apply to the subject, whatever the resource. What cannot be told counts as yes.
+/// Whether a permit of an action that `is_asked` could apply to the subject, whatever the resource. What cannot be told counts as yes.
 pub(in crate::policy) fn could_permit(
     loaded: &Loaded,
     subject: &Subject,
-    actions: &[PolicyAction],
+    is_asked: impl Fn(PolicyAction) -> bool,
 ) -> bool {
-    could_any(loaded, subject, actions, |policy| {
+    could_any(loaded, subject, is_asked, |policy| {
         policy.effect() == Effect::Permit
     })
 }
 
-/// Whether a permit of one of `actions` demands an approval and could apply to the subject, whatever the resource. What cannot
+/// Whether a permit of an action that `is_asked` demands an approval and could apply to the subject, whatever the resource. What cannot
 /// be told counts as yes.
 pub(in crate::policy) fn could_demand(
     loaded: &Loaded,
     subject: &Subject,
-    actions: &[PolicyAction],
+    is_asked: impl Fn(PolicyAction) -> bool,
 ) -> bool {
     if !loaded.demands_approval {
         return false;
     }
-    could_any(loaded, subject, actions, |policy| {
+    could_any(loaded, subject, is_asked, |policy| {
         let id: &str = policy.id().as_ref();
         let annotations = loaded.annotations.get(id);
         annotations.is_some_and(|found| found.approval.is_some())
     })
 }
 
-/// Whether one of the policies of `actions` that `is_meant` could apply to the subject.
+/// Whether a policy that `is_meant` could apply to the subject.
 fn could_any(
     loaded: &Loaded,
     subject: &Subject,
-    actions: &[PolicyAction],
+    is_asked: impl Fn(PolicyAction) -> bool,
     is_meant: impl Fn(&Policy) -> bool,
 ) -> bool {
-    actions.iter().any(|action| {
-        let policies = loaded.policies.for_action(*action).into_iter();
+    PolicyAction::filter(is_asked).any(|action| {
+        let policies = loaded.policies.for_action(action).into_iter();
         let mut meant = policies
             .flat_map(PolicySet::policies)
             .filter(|policy| is_meant(policy));
-        meant.any(|policy| could_apply(loaded, subject, *action, policy).unwrap_or(true))
+        meant.any(|policy| could_apply(loaded, subject, action, policy).unwrap_or(true))
     })
 }
 
@@ -105,7 +75,7 @@ fn could_apply(
         return Ok(false);
     }
     // Each table's rows are of a type of their own, and there may be thousands.
-    if ROW_ACTIONS.contains(&action) {
+    if action.is_of_rows() {
         return Ok(true);
     }
     let schema = &loaded.schemas.fixed;

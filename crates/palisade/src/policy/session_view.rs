@@ -41,15 +41,6 @@ use crate::{
     session::{Principal, Session},
 };
 
-/// What decides about reading a relation.
-const OF_RELATIONS: &[PolicyAction] = &[
-    PolicyAction::Select,
-    PolicyAction::See,
-    PolicyAction::ReadPlain,
-    PolicyAction::ReadMasked,
-    PolicyAction::ReadToken,
-];
-
 /// What one session may know of the catalog. An answer, once given, does not change.
 #[derive(Debug)]
 pub struct SessionView {
@@ -153,7 +144,7 @@ impl SessionView {
         }
         let subject = self.subject.as_ref().map_err(Clone::clone)?;
         // Notes whether it depends on the time.
-        let _ = self.steady(OF_RELATIONS);
+        let _ = self.steady(PolicyAction::is_read);
         system_relations::decide_name_relation(&self.loaded, subject, relation)
             .map_err(Rejection::from)
     }
@@ -177,7 +168,7 @@ impl SessionView {
         }
         let subject = self.subject.as_ref().map_err(Clone::clone)?;
         // Notes whether it depends on the time.
-        let _ = self.steady(OF_RELATIONS);
+        let _ = self.steady(PolicyAction::is_read);
         system_relations::is_unforbidden(&self.loaded, subject, known).map_err(Rejection::from)
     }
 
@@ -218,14 +209,9 @@ impl SessionView {
     /// Whether any policy permits anybody to change the schema or to empty tables.
     #[must_use]
     pub fn may_define(&self) -> bool {
-        [
-            PolicyAction::Create,
-            PolicyAction::Alter,
-            PolicyAction::Drop,
-            PolicyAction::Truncate,
-        ]
-        .into_iter()
-        .any(|action| self.loaded.policies.permits(action))
+        // Emptying a table is permitted as a change, and is a statement of its own like a definition.
+        PolicyAction::filter(|action| action.is_definition() || action == PolicyAction::Truncate)
+            .any(|action| self.loaded.policies.permits(action))
     }
 
     /// Whether some policy could permit the principal to change anything. Forbids do not count, nor conditions that look at
@@ -236,10 +222,11 @@ impl SessionView {
             return moment.steady.could_change();
         }
         *self.could_change.get_or_init(|| {
-            let actions = possible_permits::STATEMENTS;
+            let is_asked = PolicyAction::is_changing_statement;
             let subject = self.subject.as_ref();
-            subject
-                .is_ok_and(|subject| possible_permits::could_permit(&self.loaded, subject, actions))
+            subject.is_ok_and(|subject| {
+                possible_permits::could_permit(&self.loaded, subject, is_asked)
+            })
         })
     }
 
@@ -249,9 +236,9 @@ impl SessionView {
         if let Some(moment) = &self.moment {
             return moment.steady.could_approve();
         }
-        let actions = &[PolicyAction::Approve];
+        let is_asked = |action| action == PolicyAction::Approve;
         let subject = self.subject.as_ref();
-        subject.is_ok_and(|subject| possible_permits::could_permit(&self.loaded, subject, actions))
+        subject.is_ok_and(|subject| possible_permits::could_permit(&self.loaded, subject, is_asked))
     }
 
     /// Whether the schema may be changed so.
@@ -264,7 +251,7 @@ impl SessionView {
     ) -> Result<ActionDecision, Rejection> {
         let subject = self.subject.as_ref().map_err(Clone::clone)?;
         // Notes whether it depends on the time; it is not remembered either way.
-        let _ = self.steady(&[ddl::action(access.definition)]);
+        let _ = self.steady(|action| action == ddl::action(access.definition));
         ddl::decision(&self.loaded, subject, access).map_err(Rejection::from)
     }
 
@@ -278,7 +265,7 @@ impl SessionView {
     ) -> Result<Option<ColumnDecision>, Rejection> {
         let subject = self.subject.as_ref().map_err(Clone::clone)?;
         // As of a definition.
-        let _ = self.steady(OF_RELATIONS);
+        let _ = self.steady(PolicyAction::is_read);
         ddl::given_column(&self.loaded, subject, column).map_err(Rejection::from)
     }
 
@@ -291,7 +278,7 @@ impl SessionView {
         if let Some(known) = lock(&self.writes).get(&id) {
             return known.clone();
         }
-        if let Some(steady) = self.steady(writes::ACTIONS) {
+        if let Some(steady) = self.steady(PolicyAction::is_change) {
             return steady.write(id);
         }
         let decision = match self.loaded.catalog.relation(id) {
@@ -325,7 +312,7 @@ impl SessionView {
         if let Some(known) = lock(&self.functions).get(&def.uid) {
             return known.clone();
         }
-        if let Some(steady) = self.steady(&[PolicyAction::Call]) {
+        if let Some(steady) = self.steady(|action| action == PolicyAction::Call) {
             return steady.function(def);
         }
         let decision = functions::decision(&self.loaded, subject, def)
@@ -448,10 +435,12 @@ impl SessionView {
             let Ok(subject) = &self.subject else {
                 return (false, false);
             };
-            let could = |actions| possible_permits::could_demand(&self.loaded, subject, actions);
+            let could = |is_asked: fn(PolicyAction) -> bool| {
+                possible_permits::could_demand(&self.loaded, subject, is_asked)
+            };
             (
-                could(possible_permits::READING),
-                could(possible_permits::CHANGING),
+                could(possible_permits::is_of_reading),
+                could(possible_permits::is_of_changing),
             )
         })
     }
@@ -514,9 +503,12 @@ impl SessionView {
         self.moment.is_some()
     }
 
-    /// The decisions that hold at any time, for what policies of `actions` decide, if those do not look at it.
-    pub(in crate::policy) fn steady(&self, actions: &[PolicyAction]) -> Option<&Self> {
-        self.moment.as_ref()?.steady(&self.loaded, actions)
+    /// The decisions that hold at any time, for what policies of the actions that are asked decide, if those do not look at it.
+    pub(in crate::policy) fn steady(
+        &self,
+        is_asked: impl Fn(PolicyAction) -> bool,
+    ) -> Option<&Self> {
+        self.moment.as_ref()?.steady(&self.loaded, is_asked)
     }
 }
 
@@ -537,9 +529,13 @@ impl Moment {
         }
     }
 
-    /// The decisions to ask for something that policies of `actions` decide: none if those look at the time.
-    fn steady(&self, loaded: &Loaded, actions: &[PolicyAction]) -> Option<&SessionView> {
-        let timeless = actions.iter().all(|action| !loaded.timed.contains(action));
+    /// The decisions to ask for something that policies of the actions asked decide: none if those look at the time.
+    fn steady(
+        &self,
+        loaded: &Loaded,
+        is_asked: impl Fn(PolicyAction) -> bool,
+    ) -> Option<&SessionView> {
+        let timeless = !loaded.timed.iter().any(|action| is_asked(*action));
         self.note_unless(timeless)
     }
 

@@ -269,7 +269,9 @@ impl<'a> Asking<'a> {
         let Some(known) = system_relation(self.loaded.catalog.dialect(), schema, name) else {
             return Ok(());
         };
-        let _ = self.session_view.steady(&[PolicyAction::Select]);
+        let _ = self
+            .session_view
+            .steady(|action| action == PolicyAction::Select);
         let context = self.context(None)?;
         let verdict = system_relations::verdict(
             self.loaded,
@@ -288,7 +290,9 @@ impl<'a> Asking<'a> {
             return Ok(());
         };
         let verdict = {
-            let _ = self.session_view.steady(&[PolicyAction::Call]);
+            let _ = self
+                .session_view
+                .steady(|action| action == PolicyAction::Call);
             let context = self.context(None)?;
             functions::verdict(self.loaded, self.subject, def, context)?
         };
@@ -299,7 +303,9 @@ impl<'a> Asking<'a> {
     }
 
     fn definition(&self, access: &DefinitionAccess) -> Result<(), Rejection> {
-        let _ = self.session_view.steady(&[ddl::action(access.definition)]);
+        let _ = self
+            .session_view
+            .steady(|action| action == ddl::action(access.definition));
         let context = self.context(None)?;
         let verdict = ddl::verdict(self.loaded, self.subject, access, context)?;
         self.refuse_if_forbidden(verdict, &|| "a policy forbids this definition".to_owned())
@@ -323,7 +329,7 @@ impl<'a> Asking<'a> {
         message: &dyn Fn() -> String,
     ) -> Result<(), Rejection> {
         // Its decisions may be others at another time.
-        let _ = self.session_view.steady(&[action]);
+        let _ = self.session_view.steady(|asked| asked == action);
         let entities = self.subject.entities_about(self.loaded, relation)?;
         let verdict = decide_among(
             self.loaded,

@@ -20,13 +20,11 @@ use crate::{
     },
 };
 
-/// Actions whose policies say of columns that they are read to decide about others, or in part.
-const READING: [PolicyAction; 4] = [
-    PolicyAction::See,
-    PolicyAction::Change,
-    PolicyAction::Add,
-    PolicyAction::ReadPlain,
-];
+/// Whether policies of `action` say of columns that they are read to decide about others, or in part: filters of rows, and
+/// forbids of the plaintext that demand a mask.
+fn reads_beside(action: PolicyAction) -> bool {
+    action.is_of_rows() || action == PolicyAction::ReadPlain
+}
 
 /// So many conditions of one policy are supposed each on its own.
 const EACH: usize = 5;
@@ -57,7 +55,7 @@ enum Said {
 /// If a policy cannot be written down.
 pub(in crate::policy) fn suppose_circumstances(policies: &Slices) -> Result<Vec<Slices>, String> {
     let mut found = vec![policies.map(|_, policy| suppose(policy, permit_most(policy.effect())))?];
-    for action in READING {
+    for action in PolicyAction::filter(reads_beside) {
         let looking = policies
             .for_action(action)
             .into_iter()

@@ -225,6 +225,22 @@ fn no_policies() -> Failure {
     Failure::new("no policies for the action")
 }
 
+/// Whether the policy's scope admits an action of which `is_meant` holds.
+pub(in crate::policy) fn covers_any(
+    policy: &Policy,
+    is_meant: impl Fn(PolicyAction) -> bool,
+) -> bool {
+    PolicyAction::filter(is_meant).any(|action| covers(policy, action))
+}
+
+/// Whether the policy's scope admits no action but those of which `is_meant` holds.
+pub(in crate::policy) fn covers_only(
+    policy: &Policy,
+    is_meant: impl Fn(PolicyAction) -> bool,
+) -> bool {
+    !covers_any(policy, |action| !is_meant(action))
+}
+
 /// Whether the policy's scope admits `action`, by itself or as a member of a group.
 pub(in crate::policy) fn covers(policy: &Policy, action: PolicyAction) -> bool {
     let is = |uid: &EntityUid, name: &str| {

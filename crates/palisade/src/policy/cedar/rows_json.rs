@@ -9,7 +9,7 @@ use crate::{
     policy::cedar::{
         attribute_type::AttributeType,
         schema::{
-            Attribute, HAS_COLUMN, PRINCIPAL_TYPES, ROW_ACTIONS, ROW_NAMESPACE, RowAttribute,
+            Attribute, HAS_COLUMN, PRINCIPAL_TYPES, PolicyAction, ROW_NAMESPACE, RowAttribute,
             TAGGED, context, mangle, row_attributes, row_type,
         },
         seen_attribute::seen_attributes,
@@ -28,13 +28,12 @@ pub(in crate::policy) fn rows_json(catalog: &Catalog, relations: &[&Relation]) -
         .iter()
         .map(|relation| row_type(relation))
         .collect();
-    let actions: Map<String, Value> = ROW_ACTIONS
-        .iter()
+    let actions: Map<String, Value> = PolicyAction::filter(PolicyAction::is_of_rows)
         .map(|action| {
             let applies = json!({
                 "principalTypes": PRINCIPAL_TYPES,
                 "resourceTypes": row_types,
-                "context": record(&context(*action)),
+                "context": record(&context(action)),
             });
             (action.name().to_owned(), json!({ "appliesTo": applies }))
         })

@@ -129,6 +129,121 @@ impl PolicyAction {
             | Self::Write => None,
         }
     }
+
+    /// What it is asked about.
+    fn resource(self) -> ActionResource {
+        match self {
+            Self::Select
+            | Self::Insert
+            | Self::Update
+            | Self::Delete
+            | Self::Truncate
+            | Self::Create
+            | Self::Alter
+            | Self::Drop
+            | Self::Approve
+            | Self::Discover => ActionResource::Table,
+            Self::See | Self::Change | Self::Add => ActionResource::Row,
+            Self::ReadPlain | Self::ReadMasked | Self::ReadToken | Self::Write => {
+                ActionResource::Column
+            }
+            Self::Call | Self::Run => ActionResource::Other,
+        }
+    }
+
+    /// What a statement does by it.
+    fn purpose(self) -> ActionPurpose {
+        match self {
+            Self::Select | Self::See | Self::ReadPlain | Self::ReadMasked | Self::ReadToken => {
+                ActionPurpose::Read
+            }
+            Self::Insert
+            | Self::Update
+            | Self::Delete
+            | Self::Truncate
+            | Self::Change
+            | Self::Add
+            | Self::Write => ActionPurpose::Change,
+            Self::Create | Self::Alter | Self::Drop => ActionPurpose::Define,
+            Self::Approve | Self::Discover | Self::Call | Self::Run => ActionPurpose::Other,
+        }
+    }
+
+    /// Whether it is asked about tables.
+    pub(in crate::policy) fn is_of_tables(self) -> bool {
+        self.resource() == ActionResource::Table
+    }
+
+    /// Whether it is asked about rows.
+    pub(in crate::policy) fn is_of_rows(self) -> bool {
+        self.resource() == ActionResource::Row
+    }
+
+    /// Whether it is asked about columns.
+    pub(in crate::policy) fn is_of_columns(self) -> bool {
+        self.resource() == ActionResource::Column
+    }
+
+    /// Whether it is asked about something beside relations: functions and templates.
+    pub(in crate::policy) fn is_of_no_relation(self) -> bool {
+        self.resource() == ActionResource::Other
+    }
+
+    /// Whether it decides about reading a relation: the relation itself, its rows or its columns.
+    pub(in crate::policy) fn is_read(self) -> bool {
+        self.purpose() == ActionPurpose::Read
+    }
+
+    /// Whether it decides about which rows are read, whatever is shown of their columns.
+    pub(in crate::policy) fn is_read_of_rows(self) -> bool {
+        self.is_read() && !self.is_of_columns()
+    }
+
+    /// Whether it decides about how much of a column is shown.
+    pub(in crate::policy) fn is_read_of_columns(self) -> bool {
+        self.is_read() && self.is_of_columns()
+    }
+
+    /// Whether it decides about changing rows of a table: the change as such, its rows or its columns.
+    pub(in crate::policy) fn is_change(self) -> bool {
+        self.purpose() == ActionPurpose::Change
+    }
+
+    /// Whether it decides about changing the schema.
+    pub(in crate::policy) fn is_definition(self) -> bool {
+        self.purpose() == ActionPurpose::Define
+    }
+
+    /// Whether a statement that changes anything is permitted by it, rows and columns aside.
+    pub(in crate::policy) fn is_changing_statement(self) -> bool {
+        (self.is_change() && self.is_of_tables()) || self.is_definition()
+    }
+
+    /// The actions of which `is_meant` holds, in the order of [`ALL`](Self::ALL).
+    pub(in crate::policy) fn filter(is_meant: impl Fn(Self) -> bool) -> impl Iterator<Item = Self> {
+        let all = Self::ALL.iter().copied();
+        all.filter(move |action| is_meant(*action))
+    }
+}
+
+/// What an action is asked about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ActionResource {
+    Table,
+    Row,
+    Column,
+    /// A function or a template.
+    Other,
+}
+
+/// What a statement does by an action.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ActionPurpose {
+    Read,
+    Change,
+    Define,
+    /// Nothing to a table: it calls, runs, approves or finds a name.
+    Other,
 }
 
 /// The Cedar schema generated from `catalog`, the operator's principal types aside. A comment maps
@@ -162,8 +277,7 @@ pub(in crate::policy) fn fixed_text() -> String {
 pub(in crate::policy) fn fixed_text_for_rows() -> String {
     let mut out = FIXED.to_owned();
     out.push_str("action \"read\";\n");
-    let others = PolicyAction::ALL.iter();
-    for action in others.filter(|action| !ROW_ACTIONS.contains(action)) {
+    for action in PolicyAction::filter(|action| !action.is_of_rows()) {
         let group = match action.group() {
             Some(group) => format!(" in [\"{group}\"]"),
             None => String::new(),
@@ -206,7 +320,8 @@ pub(in crate::policy) fn rows_text(catalog: &Catalog, relations: &[&Relation]) -
         out.push_str(NO_ROW_ACTIONS);
     } else {
         let list = format!("[{}]", row_types.join(", "));
-        action(&mut out, &ROW_ACTIONS, "", &list);
+        let of_rows: Vec<PolicyAction> = PolicyAction::filter(PolicyAction::is_of_rows).collect();
+        action(&mut out, &of_rows, "", &list);
     }
     for (schema, relations) in &rows {
         // Writing to a String cannot fail; likewise below.
@@ -221,10 +336,6 @@ pub(in crate::policy) fn rows_text(catalog: &Catalog, relations: &[&Relation]) -
 
 /// The actions on rows where there is no type of rows.
 pub(in crate::policy) const NO_ROW_ACTIONS: &str = "action \"see\", \"change\", \"add\";\n";
-
-/// The actions on rows.
-pub(in crate::policy) const ROW_ACTIONS: [PolicyAction; 3] =
-    [PolicyAction::See, PolicyAction::Change, PolicyAction::Add];
 
 /// A relation of the engine's own.
 fn example(dialect: Dialect) -> Option<&'static str> {

@@ -123,17 +123,6 @@ impl WriteDecision {
     }
 }
 
-/// The actions that decide about changes of rows.
-pub(in crate::policy) const ACTIONS: &[PolicyAction] = &[
-    PolicyAction::Insert,
-    PolicyAction::Update,
-    PolicyAction::Delete,
-    PolicyAction::Truncate,
-    PolicyAction::Write,
-    PolicyAction::Change,
-    PolicyAction::Add,
-];
-
 /// The policy action of a change.
 pub(in crate::policy) fn action(change: Change) -> PolicyAction {
     match change {

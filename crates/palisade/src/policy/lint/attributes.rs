@@ -142,7 +142,7 @@ impl Types<'_> {
             };
             let of_action = self.schema.principals_for_action(&of_principals);
             principals.extend(of_action.into_iter().flatten().map(ToString::to_string));
-            if schema::ROW_ACTIONS.contains(action) {
+            if action.is_of_rows() {
                 let rows = self.named.with_rows_in_scope(&scope);
                 resources.extend(rows.into_iter().map(schema::row_type));
             } else {

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::policy::{
     cedar::{
-        by_action::covers,
+        by_action::covers_any,
         context_use::{STATEMENT, USAGE},
         entities,
         schema::PolicyAction,
@@ -86,8 +86,7 @@ fn row_attribute(path: Path) -> Option<&'static str> {
 
 /// Whether `resource.name` may be a column in this policy.
 fn is_row_column(policy: &Policy, catalog: &Catalog, name: &str) -> bool {
-    let of_rows = [PolicyAction::See, PolicyAction::Change, PolicyAction::Add];
-    of_rows.into_iter().any(|action| covers(policy, action))
+    covers_any(policy, PolicyAction::is_of_rows)
         && catalog
             .relations()
             .iter()

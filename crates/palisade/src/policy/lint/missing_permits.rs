@@ -10,65 +10,62 @@ use crate::policy::{
 /// Actions that serve nothing without others.
 struct Need {
     /// Where one of them is permitted
-    of: &'static [PolicyAction],
+    of: Vec<PolicyAction>,
     /// one of these has to be permitted too, whoever asks.
-    any: &'static [PolicyAction],
+    any: Vec<PolicyAction>,
     /// What is not possible otherwise.
     lost: &'static str,
     /// A policy that permits it.
     example: &'static str,
 }
 
-const READS: &[PolicyAction] = &[
-    PolicyAction::ReadPlain,
-    PolicyAction::ReadMasked,
-    PolicyAction::ReadToken,
-];
-
-const NEEDS: &[Need] = &[
-    Need {
-        of: &[PolicyAction::Select],
-        any: READS,
-        lost: "no policy permits reading a column: rows can be counted and no more",
-        example: "permit (principal, action in Action::\"read\", resource);",
-    },
-    Need {
-        of: &[PolicyAction::Select],
-        any: &[PolicyAction::Call],
-        lost: "no policy permits `call` of a function: even `count(*)` and `coalesce` are refused",
-        example: "permit (principal, action == Action::\"call\", resource) when { [\"pure\", \"volatile\"].contains(resource.safety) };",
-    },
-    Need {
-        of: READS,
-        any: &[PolicyAction::Select],
-        lost: "no policy permits `select` of a table: no column is read",
-        example: "permit (principal, action == Action::\"select\", resource);",
-    },
-    Need {
-        of: &[PolicyAction::Update, PolicyAction::Insert],
-        any: &[PolicyAction::Write],
-        lost: "no policy permits `write` of a column: nothing can be assigned",
-        example: "permit (principal, action == Action::\"write\", resource == Column::\"…\");",
-    },
-    Need {
-        of: &[PolicyAction::Update, PolicyAction::Delete],
-        any: &[PolicyAction::Change],
-        lost: "no policy permits `change` of a row: no row is reached",
-        example: "permit (principal, action == Action::\"change\", resource is row::…);",
-    },
-    Need {
-        of: &[PolicyAction::Update, PolicyAction::Insert],
-        any: &[PolicyAction::Add],
-        lost: "no policy permits `add` of a row: no row may be as it would become",
-        example: "permit (principal, action == Action::\"add\", resource is row::…);",
-    },
-    Need {
-        of: &[PolicyAction::Write],
-        any: &[PolicyAction::Update, PolicyAction::Insert],
-        lost: "no policy permits `update` or `insert` of a table: no column is assigned",
-        example: "permit (principal, action == Action::\"update\", resource == Table::\"…\");",
-    },
-];
+fn needs() -> [Need; 7] {
+    let reads: Vec<PolicyAction> = PolicyAction::filter(PolicyAction::is_read_of_columns).collect();
+    [
+        Need {
+            of: vec![PolicyAction::Select],
+            any: reads.clone(),
+            lost: "no policy permits reading a column: rows can be counted and no more",
+            example: "permit (principal, action in Action::\"read\", resource);",
+        },
+        Need {
+            of: vec![PolicyAction::Select],
+            any: vec![PolicyAction::Call],
+            lost: "no policy permits `call` of a function: even `count(*)` and `coalesce` are refused",
+            example: "permit (principal, action == Action::\"call\", resource) when { [\"pure\", \"volatile\"].contains(resource.safety) };",
+        },
+        Need {
+            of: reads,
+            any: vec![PolicyAction::Select],
+            lost: "no policy permits `select` of a table: no column is read",
+            example: "permit (principal, action == Action::\"select\", resource);",
+        },
+        Need {
+            of: vec![PolicyAction::Update, PolicyAction::Insert],
+            any: vec![PolicyAction::Write],
+            lost: "no policy permits `write` of a column: nothing can be assigned",
+            example: "permit (principal, action == Action::\"write\", resource == Column::\"…\");",
+        },
+        Need {
+            of: vec![PolicyAction::Update, PolicyAction::Delete],
+            any: vec![PolicyAction::Change],
+            lost: "no policy permits `change` of a row: no row is reached",
+            example: "permit (principal, action == Action::\"change\", resource is row::…);",
+        },
+        Need {
+            of: vec![PolicyAction::Update, PolicyAction::Insert],
+            any: vec![PolicyAction::Add],
+            lost: "no policy permits `add` of a row: no row may be as it would become",
+            example: "permit (principal, action == Action::\"add\", resource is row::…);",
+        },
+        Need {
+            of: vec![PolicyAction::Write],
+            any: vec![PolicyAction::Update, PolicyAction::Insert],
+            lost: "no policy permits `update` or `insert` of a table: no column is assigned",
+            example: "permit (principal, action == Action::\"update\", resource == Table::\"…\");",
+        },
+    ]
+}
 
 /// Warns of permits that need others beside them, where no policy permits these to anybody.
 pub(in crate::policy) fn check(located: &[Located<'_>], warnings: &mut Vec<PolicyProblem>) {
@@ -79,11 +76,11 @@ pub(in crate::policy) fn check(located: &[Located<'_>], warnings: &mut Vec<Polic
                 && actions.iter().any(|action| covers(policy, *action))
         })
     };
-    for need in NEEDS {
-        let Some(found) = permits(need.of) else {
+    for need in needs() {
+        let Some(found) = permits(&need.of) else {
             continue;
         };
-        if permits(need.any).is_some() {
+        if permits(&need.any).is_some() {
             continue;
         }
         let of = need

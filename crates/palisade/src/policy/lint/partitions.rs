@@ -5,17 +5,15 @@ use cedar_policy::Effect;
 
 use crate::catalog::Catalog;
 use crate::policy::{
-    cedar::{by_action::covers, named_relations::NamedRelations, schema::PolicyAction},
+    cedar::{by_action::covers_any, named_relations::NamedRelations, schema::PolicyAction},
     load::{diagnostic::PolicyProblem, source::Located},
 };
 
-/// What `inherit` carries from a relation to its parents.
-const OF_READING: [PolicyAction; 4] = [
-    PolicyAction::Select,
-    PolicyAction::See,
-    PolicyAction::ReadPlain,
-    PolicyAction::ReadMasked,
-];
+/// Whether a forbid of `action` is carried from a relation to its parents. One of tokens takes something from them only
+/// where the plaintext is forbidden too.
+fn is_inherited(action: PolicyAction) -> bool {
+    action.is_read() && action != PolicyAction::ReadToken
+}
 
 /// Warns of each forbid whose scope names a relation with a parent.
 pub(in crate::policy) fn check(
@@ -25,8 +23,7 @@ pub(in crate::policy) fn check(
     warnings: &mut Vec<PolicyProblem>,
 ) {
     for Located { policy, origin, .. } in located {
-        let of_reading = OF_READING.into_iter().any(|action| covers(policy, action));
-        if policy.effect() != Effect::Forbid || !of_reading {
+        if policy.effect() != Effect::Forbid || !covers_any(policy, is_inherited) {
             continue;
         }
         let named = named.in_scope(&policy.resource_constraint());

@@ -6,7 +6,7 @@ use cedar_policy::Effect;
 use serde_json::Value;
 
 use crate::policy::{
-    cedar::{by_action::covers, named_relations::NamedRelations, schema::PolicyAction},
+    cedar::{by_action::covers_any, named_relations::NamedRelations, schema::PolicyAction},
     lint::compared_literals::collect_compared,
     load::{
         diagnostic::{PolicyProblem, probably},
@@ -34,8 +34,7 @@ pub(in crate::policy) fn check(
 ) {
     for located in located {
         let Located { policy, origin, .. } = located;
-        let of_rows = [PolicyAction::See, PolicyAction::Change, PolicyAction::Add];
-        if !of_rows.into_iter().any(|action| covers(policy, action)) {
+        if !covers_any(policy, PolicyAction::is_of_rows) {
             continue;
         }
         let compared: BTreeSet<_> = collect_compared(located, attribute).into_iter().collect();

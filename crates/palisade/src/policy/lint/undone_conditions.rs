@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::policy::{
     cedar::{
         by_action::covers,
-        schema::{PolicyAction, ROW_ACTIONS, ROW_NAMESPACE},
+        schema::{PolicyAction, ROW_NAMESPACE},
     },
     load::{diagnostic::PolicyProblem, source::Located},
 };
@@ -104,7 +104,7 @@ fn scope(located: &Located<'_>) -> Option<(Option<String>, Option<String>)> {
 
 /// The actions on rows that a policy is about.
 fn of_rows<'l>(located: &'l Located<'_>) -> impl Iterator<Item = PolicyAction> + 'l {
-    let actions = ROW_ACTIONS.into_iter();
+    let actions = PolicyAction::filter(PolicyAction::is_of_rows);
     actions.filter(|action| covers(&located.policy, *action))
 }
 

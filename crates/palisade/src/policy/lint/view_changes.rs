@@ -4,20 +4,9 @@ use cedar_policy::Effect;
 
 use crate::catalog::RelationKind;
 use crate::policy::{
-    cedar::{by_action::covers, named_relations::NamedRelations, schema::PolicyAction},
+    cedar::{by_action::covers_only, named_relations::NamedRelations, schema::PolicyAction},
     load::{diagnostic::PolicyProblem, source::Located},
 };
-
-/// What is done to tables alone.
-const OF_CHANGING: [PolicyAction; 7] = [
-    PolicyAction::Insert,
-    PolicyAction::Update,
-    PolicyAction::Delete,
-    PolicyAction::Truncate,
-    PolicyAction::Write,
-    PolicyAction::Change,
-    PolicyAction::Add,
-];
 
 /// Warns of each permit of changes, and of nothing else, whose scope names a view.
 pub(in crate::policy) fn check(
@@ -26,11 +15,7 @@ pub(in crate::policy) fn check(
     warnings: &mut Vec<PolicyProblem>,
 ) {
     for Located { policy, origin, .. } in located {
-        let mut covered = PolicyAction::ALL
-            .iter()
-            .filter(|action| covers(policy, **action));
-        if policy.effect() != Effect::Permit || !covered.all(|action| OF_CHANGING.contains(action))
-        {
+        if policy.effect() != Effect::Permit || !covers_only(policy, PolicyAction::is_change) {
             continue;
         }
         let view = named

@@ -7,7 +7,10 @@ use cedar_policy::{Effect, Policy};
 
 use crate::policy::{
     approval::ApprovalLevel,
-    cedar::{by_action::covers, schema::PolicyAction},
+    cedar::{
+        by_action::{covers, covers_any},
+        schema::PolicyAction,
+    },
     load::{
         diagnostic::{PolicyProblem, probably},
         source::Origin,
@@ -426,8 +429,7 @@ fn max_rows(policy: &Policy, value: &str) -> Result<Caps, Refused> {
         Some(rows) => (rows, true),
         None => (value, false),
     };
-    let reads = [PolicyAction::Select, PolicyAction::See];
-    if refuses && !reads.into_iter().any(|action| covers(policy, action)) {
+    if refuses && !covers_any(policy, PolicyAction::is_read_of_rows) {
         return Err(Refused::new(format!("`{REFUSE}` has no effect here"))
             .help("a change of more rows is always refused; write the number alone"));
     }
@@ -470,18 +472,16 @@ fn max_time(policy: &Policy, value: &str) -> Result<Caps, Refused> {
     })
 }
 
+/// Whether a permit of `action` lets rows through that are counted, those read or those changed. Truncation counts none.
+fn lets_rows_through(action: PolicyAction) -> bool {
+    let changes = action.is_change() && action.is_of_tables() && action != PolicyAction::Truncate;
+    changes || action.is_read_of_rows()
+}
+
 /// Refuses a cap on a policy that lets nothing through which could be counted.
 fn require_capping(policy: &Policy, annotation: &str) -> Result<(), Refused> {
     let effective = match policy.effect() {
-        Effect::Permit => [
-            PolicyAction::Select,
-            PolicyAction::See,
-            PolicyAction::Insert,
-            PolicyAction::Update,
-            PolicyAction::Delete,
-        ]
-        .into_iter()
-        .any(|action| covers(policy, action)),
+        Effect::Permit => covers_any(policy, lets_rows_through),
         // A forbid of `select` lets nothing through that could be counted.
         Effect::Forbid => covers(policy, PolicyAction::See),
     };

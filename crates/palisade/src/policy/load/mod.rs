@@ -27,14 +27,14 @@ use cedar_policy::{
 
 use crate::policy::{
     cedar::{
-        by_action::{Slices, covers},
+        by_action::{Slices, covers, covers_any},
         context_use::{HAS_WHERE, looks_at_estimates},
         entities,
         entities::{RelationEntities, Store},
         mentioned_rows::MentionedRows,
         named_relations::NamedRelations,
         schema,
-        schema::{DEFAULT_PRINCIPALS, PolicyAction, ROW_ACTIONS, ROW_NAMESPACE},
+        schema::{DEFAULT_PRINCIPALS, PolicyAction, ROW_NAMESPACE},
         schemas::Schemas,
     },
     inheritance::Inheritance,
@@ -246,8 +246,7 @@ fn find_estimates(
 fn find_mentioned_rows(located: &[Located<'_>], named: &NamedRelations<'_>) -> MentionedRows {
     let mut mentioned = MentionedRows::default();
     for located in located {
-        let is_of_rows = |action: &PolicyAction| covers(&located.policy, *action);
-        if !ROW_ACTIONS.iter().any(is_of_rows) {
+        if !covers_any(&located.policy, PolicyAction::is_of_rows) {
             continue;
         }
         let about = named.with_rows_in_scope(&located.policy.resource_constraint());

@@ -17,10 +17,10 @@ use crate::policy::{
     cedar::{
         attribute_names::attribute_names,
         attribute_type::{AttributeType, attribute_type, shows_presence},
-        by_action::covers,
+        by_action::covers_any,
         failure::Failure,
         named_relations::NamedRelations,
-        schema::{PolicyAction, ROW_ACTIONS, ROW_NAMESPACE, row_type},
+        schema::{PolicyAction, ROW_NAMESPACE, row_type},
         schemas::Schemas,
         seen_attribute::find_seen_attribute,
     },
@@ -130,7 +130,7 @@ impl<'a> Validation<'a> {
         };
         let attributes = attribute_names(json);
         let mut out: Vec<&'a Relation> = self.named.mentioned_in(json);
-        let of_rows = ROW_ACTIONS.iter().any(|action| covers(policy, *action));
+        let of_rows = covers_any(policy, PolicyAction::is_of_rows);
         let is_pinned = match policy.resource_constraint() {
             ResourceConstraint::Is(kind) | ResourceConstraint::IsIn(kind, _) => {
                 self.named.with_row_type(&kind.to_string()).is_some()
