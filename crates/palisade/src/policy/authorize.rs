@@ -10,6 +10,7 @@ use crate::policy::{
     approval::ApprovalDemand,
     cedar::schema::row_type,
     decide::{
+        foreign_key::refuse_hidden_key,
         functions::FunctionDecision,
         writes::{ActionDecision, WriteDecision},
     },
@@ -126,98 +127,19 @@ pub(crate) fn authorize(
     session_view: &Arc<SessionView>,
     access: &AccessSet,
 ) -> Result<Permit, Rejection> {
-    let mut relations = BTreeMap::new();
-    let mut policies = Determining::default();
-    let touched: BTreeSet<RelationId> = access.relations().chain(access.relations_read()).collect();
-    for id in touched {
-        let decision = session_view.relation(id)?;
-        require_selectable(&decision)?;
-        relations.insert(id, decision);
-    }
-    for decision in relations.values() {
-        policies.add(&decision.policies);
-    }
-    let mut changing = BTreeSet::new();
+    let relations = permit_relations(session_view, access)?;
     let changes = permit_changes(session_view, access)?;
-    for definition in access.definitions() {
-        let decided = session_view.decide_definition(definition)?;
-        if !decided.permitted {
-            return Err(refuse_definition(session_view, definition, &decided));
-        }
-        changing.extend(decided.policies);
+    let mut changing = permit_definitions(session_view, access)?;
+    check_given_columns(session_view, access)?;
+    let mut reading = Determining::default();
+    for decision in relations.values() {
+        reading.add(&decision.policies);
     }
-    for column in access.given_columns() {
-        let decided = session_view.decide_given(column)?;
-        let read_as = decided.as_ref().and_then(|decided| decided.level.read_as());
-        if let Some((decided, read_as)) = decided.as_ref().zip(read_as) {
-            let message = format!(
-                "column `{}` would be read as {read_as}, which could be guessed by the values that this definition gives it; \
-                 give the column another name, or no values",
-                column.name
-            );
-            return Err(Rejection::new(Code::WriteMaskedRead, message)
-                .with_policies(decided.policies.clone()));
-        }
-    }
-    let changes_anything = !changes.is_empty() || access.definitions().next().is_some();
-    // Columns of one relation come after each other.
-    let mut of: Option<(RelationId, &Arc<RelationDecision>)> = None;
-    for id in access.columns_read() {
-        if of.is_none_or(|(relation, _)| relation != id.relation) {
-            of = relations
-                .get(&id.relation)
-                .map(|decision| (id.relation, decision));
-        }
-        let column = of.and_then(|(_, decision)| decision.columns.get(usize::from(id.index)));
-        match column.map(|column| (&column.level, &column.policies)) {
-            // What is masked for the reader would be the value itself, or would be lost.
-            Some((ColumnLevel::Masked(_), determining)) if changes_anything => {
-                return Err(refuse_masked_read(session_view, id, determining));
-            }
-            Some((ColumnLevel::Plain | ColumnLevel::Masked(_), determining)) => {
-                policies.add(determining);
-            }
-            // No statement names it: a foreign key's action looks at it.
-            Some((ColumnLevel::Hidden, determining))
-                if access
-                    .changes()
-                    .any(|change| change.cascaded && change.relation == id.relation) =>
-            {
-                return Err(Rejection::new(
-                    Code::ObligationInapplicable,
-                    "a foreign key would reach rows by a column that is not shown",
-                )
-                .with_policies(determining.clone()));
-            }
-            Some((ColumnLevel::Hidden, determining)) => {
-                return Err(refuse(Code::NameUnknownColumn, determining));
-            }
-            None => return Err(refuse(Code::NameUnknownColumn, &[])),
-        }
-    }
-    for (schema, name) in access.system_relations() {
-        let known = system_relation(session_view.catalog().dialect(), schema, name);
-        if !known.map_or(Ok(false), |known| session_view.reads_system(known))? {
-            return Err(refuse(Code::NameSystemRelation, &[]));
-        }
-    }
-    let mut calls = Vec::new();
-    for name in access.functions() {
-        let Some(def) = session_view.catalog().function(name) else {
-            let code = Code::FunctionNotAllowed;
-            return Err(Rejection::new(
-                code,
-                format!("`{}`: {}", shown_name(name), code.summary()),
-            ));
-        };
-        let decision = session_view.function(def)?;
-        if !decision.permitted {
-            return Err(refuse_call(session_view, def, &decision));
-        }
-        calls.push(decision);
-    }
+    permit_columns(session_view, access, &relations, &mut reading)?;
+    permit_system_relations(session_view, access)?;
+    let calls = permit_calls(session_view, access)?;
     for decision in &calls {
-        policies.add(&decision.policies);
+        reading.add(&decision.policies);
     }
     let Changed {
         writes,
@@ -225,8 +147,7 @@ pub(crate) fn authorize(
         filtered_cascades,
     } = check_changed_rows(session_view, access, changes, &mut changing)?;
     let reserved = check_conditions(session_view, access)?;
-    policies.add(session_view.run_policies());
-    let reading = policies;
+    reading.add(session_view.run_policies());
     let policies = reading.ids(&changing);
     let approval = session_view.demanded_approval(&policies, || reading.ids(&BTreeSet::new()));
     let caps = relations.values().map(|decision| decision.caps).fold(
@@ -252,11 +173,135 @@ pub(crate) fn authorize(
     })
 }
 
+type Relations = BTreeMap<RelationId, Arc<RelationDecision>>;
+
+/// Every relation that is touched, each permitted to be selected from.
+fn permit_relations(
+    session_view: &Arc<SessionView>,
+    access: &AccessSet,
+) -> Result<Relations, Rejection> {
+    let touched: BTreeSet<RelationId> = access.relations().chain(access.relations_read()).collect();
+    let mut relations = Relations::new();
+    for id in touched {
+        let decision = session_view.relation(id)?;
+        require_selectable(&decision)?;
+        relations.insert(id, decision);
+    }
+    Ok(relations)
+}
+
+/// Permits every definition, by the policies that are returned.
+fn permit_definitions(
+    session_view: &SessionView,
+    access: &AccessSet,
+) -> Result<BTreeSet<String>, Rejection> {
+    let mut policies = BTreeSet::new();
+    for definition in access.definitions() {
+        let decided = session_view.decide_definition(definition)?;
+        if !decided.permitted {
+            return Err(refuse_definition(session_view, definition, &decided));
+        }
+        policies.extend(decided.policies);
+    }
+    Ok(policies)
+}
+
+/// Refuses a definition that gives values to a column which would be read as tokens or hashes.
+fn check_given_columns(session_view: &SessionView, access: &AccessSet) -> Result<(), Rejection> {
+    for column in access.given_columns() {
+        let decided = session_view.decide_given(column)?;
+        let read_as = decided.as_ref().and_then(|decided| decided.level.read_as());
+        if let Some((decided, read_as)) = decided.as_ref().zip(read_as) {
+            let message = format!(
+                "column `{}` would be read as {read_as}, which could be guessed by the values that this definition gives it; \
+                 give the column another name, or no values",
+                column.name
+            );
+            return Err(Rejection::new(Code::WriteMaskedRead, message)
+                .with_policies(decided.policies.clone()));
+        }
+    }
+    Ok(())
+}
+
+/// Permits every column that is read, by policies that join those of `reading`.
+fn permit_columns<'r>(
+    session_view: &SessionView,
+    access: &AccessSet,
+    relations: &'r Relations,
+    reading: &mut Determining<'r>,
+) -> Result<(), Rejection> {
+    let changes_anything =
+        access.changes().next().is_some() || access.definitions().next().is_some();
+    // Columns of one relation come after each other.
+    let mut of: Option<(RelationId, &Arc<RelationDecision>)> = None;
+    for id in access.columns_read() {
+        if of.is_none_or(|(relation, _)| relation != id.relation) {
+            of = relations
+                .get(&id.relation)
+                .map(|decision| (id.relation, decision));
+        }
+        let column = of.and_then(|(_, decision)| decision.columns.get(usize::from(id.index)));
+        match column.map(|column| (&column.level, &column.policies)) {
+            // What is masked for the reader would be the value itself, or would be lost.
+            Some((ColumnLevel::Masked(_), determining)) if changes_anything => {
+                return Err(refuse_masked_read(session_view, id, determining));
+            }
+            Some((ColumnLevel::Plain | ColumnLevel::Masked(_), determining)) => {
+                reading.add(determining);
+            }
+            Some((ColumnLevel::Hidden, determining)) => {
+                return Err(refuse_hidden_key(access, id, determining)
+                    .unwrap_or_else(|| refuse(Code::NameUnknownColumn, determining)));
+            }
+            None => return Err(refuse(Code::NameUnknownColumn, &[])),
+        }
+    }
+    Ok(())
+}
+
+/// Permits every relation of the engine's own that no policy can name.
+fn permit_system_relations(
+    session_view: &SessionView,
+    access: &AccessSet,
+) -> Result<(), Rejection> {
+    for (schema, name) in access.system_relations() {
+        let known = system_relation(session_view.catalog().dialect(), schema, name);
+        if !known.map_or(Ok(false), |known| session_view.reads_system(known))? {
+            return Err(refuse(Code::NameSystemRelation, &[]));
+        }
+    }
+    Ok(())
+}
+
+/// Every call, each permitted.
+fn permit_calls(
+    session_view: &SessionView,
+    access: &AccessSet,
+) -> Result<Vec<Arc<FunctionDecision>>, Rejection> {
+    let mut calls = Vec::new();
+    for name in access.functions() {
+        let Some(def) = session_view.catalog().function(name) else {
+            let code = Code::FunctionNotAllowed;
+            return Err(Rejection::new(
+                code,
+                format!("`{}`: {}", shown_name(name), code.summary()),
+            ));
+        };
+        let decision = session_view.function(def)?;
+        if !decision.permitted {
+            return Err(refuse_call(session_view, def, &decision));
+        }
+        calls.push(decision);
+    }
+    Ok(calls)
+}
+
 /// What the permission obliges to, by name, for records: filters, masks of the columns that are read, and caps.
 fn name_obligations(
     session_view: &SessionView,
     access: &AccessSet,
-    relations: &BTreeMap<RelationId, Arc<RelationDecision>>,
+    relations: &Relations,
     caps: Caps,
     max_affected: Option<u64>,
 ) -> Vec<String> {
@@ -323,20 +368,44 @@ fn refuse_call(
         None => message,
         Some(instead) => format!("{message}; {instead}"),
     };
-    let principal = session_view.principal();
-    let permit = format!("permit (principal == {principal}, action == Action::\"call\", resource");
     let detail = match (is_forbidden, needs_name) {
         (true, _) => format!("forbidden by {}", decision.policies.join(", ")),
-        (false, true) => {
-            format!("this policy would permit it: `{permit} == Function::{uid:?});`")
-        }
-        (false, false) => format!(
-            "this policy would permit it and others of its class: `{permit}) when {{ resource.safety == \"{class}\" }};`"
-        ),
+        (false, true) => suggest_permit(session_view, "call", &Suggested::Function(uid)),
+        (false, false) => suggest_permit(session_view, "call", &Suggested::Class(class)),
     };
     Rejection::new(Code::FunctionNotAllowed, message)
         .with_policies(decision.policies.clone())
         .with_operator_detail(detail)
+}
+
+/// Of what a permit is suggested.
+enum Suggested<'s> {
+    /// The function with this uid.
+    Function(&'s str),
+    /// Functions of this class.
+    Class(&'s str),
+    /// The table with this uid.
+    Table(&'s str),
+    /// Rows of this type.
+    Rows(&'s str),
+}
+
+/// The policy that would permit the session's principal what was refused, for the operator.
+fn suggest_permit(session_view: &SessionView, action: &str, of: &Suggested<'_>) -> String {
+    let more = match of {
+        Suggested::Class(_) => " and others of its class",
+        Suggested::Function(_) | Suggested::Table(_) | Suggested::Rows(_) => "",
+    };
+    let resource = match of {
+        Suggested::Function(uid) => format!("resource == Function::{uid:?})"),
+        Suggested::Class(class) => format!("resource) when {{ resource.safety == \"{class}\" }}"),
+        Suggested::Table(uid) => format!("resource == Table::{uid:?})"),
+        Suggested::Rows(row_type) => format!("resource is {row_type})"),
+    };
+    let principal = session_view.principal();
+    format!(
+        "this policy would permit it{more}: `permit (principal == {principal}, action == Action::\"{action}\", {resource};`"
+    )
 }
 
 /// What to do without a function that tells of the schema, where the same is told in another way.
@@ -465,6 +534,21 @@ fn check_changed_rows(
         policies.extend(write.row_policies(change).cloned());
         writes.insert(relation, write);
     }
+    permit_written_columns(session_view, access, policies)?;
+    refuse_guesses(session_view, access)?;
+    Ok(Changed {
+        writes,
+        caps,
+        filtered_cascades,
+    })
+}
+
+/// Permits every column that is assigned, by policies that join `policies`.
+fn permit_written_columns(
+    session_view: &SessionView,
+    access: &AccessSet,
+    policies: &mut BTreeSet<String>,
+) -> Result<(), Rejection> {
     for id in access.columns_written() {
         let write = session_view.write(id.relation)?;
         let column = write.columns.get(usize::from(id.index));
@@ -485,12 +569,7 @@ fn check_changed_rows(
         }
         policies.extend(determining.iter().cloned());
     }
-    refuse_guesses(session_view, access)?;
-    Ok(Changed {
-        writes,
-        caps,
-        filtered_cascades,
-    })
+    Ok(())
 }
 
 /// Refuses to write what the session reads as tokens or hashes, and what such columns are generated from: whoever writes a guess and
@@ -558,11 +637,10 @@ fn refuse_change(
     match uid.filter(|_| action.policies.is_empty()) {
         None => refusal,
         Some(uid) => refusal.with_operator_detail(format!(
-            "`{uid}` exists; no policy permits `{change}` of it to {who}; this policy would permit it: \
-             `permit (principal == {principal}, action == Action::\"{change}\", resource == Table::{uid:?});`",
-            change = change.name(),
-            who = session_view.shown_principal(),
-            principal = session_view.principal(),
+            "`{uid}` exists; no policy permits `{}` of it to {}; {}",
+            change.name(),
+            session_view.shown_principal(),
+            suggest_permit(session_view, change.name(), &Suggested::Table(uid)),
         )),
     }
 }
@@ -588,12 +666,10 @@ fn refuse_rows(
         return Rejection::from(code);
     };
     let detail = format!(
-        "no policy permits `{action}` ({what}) on `{}` to {}; this policy would permit it: \
-         `permit (principal == {}, action == Action::\"{action}\", resource is {});`",
+        "no policy permits `{action}` ({what}) on `{}` to {}; {}",
         relation.uid,
         session_view.shown_principal(),
-        session_view.principal(),
-        row_type(relation),
+        suggest_permit(session_view, action, &Suggested::Rows(&row_type(relation))),
     );
     Rejection::from(code).with_operator_detail(detail)
 }

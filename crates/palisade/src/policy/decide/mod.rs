@@ -2,6 +2,7 @@
 
 pub(in crate::policy) mod columns;
 pub(in crate::policy) mod ddl;
+pub(in crate::policy) mod foreign_key;
 pub(in crate::policy) mod functions;
 pub(in crate::policy) mod inherited;
 pub(in crate::policy) mod mask_fit;
