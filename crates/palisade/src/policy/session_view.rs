@@ -190,7 +190,7 @@ impl SessionView {
             .filter(|relation| schema::has_entity(relation))
             .map_or_else(
                 || Ok(relation::deny_relation(self.loaded.catalog.relation(id))),
-                |relation| relation::decision(&self.loaded, subject, relation),
+                |relation| relation::decide_relation(&self.loaded, subject, relation),
             )
             .map(Arc::new)
             .map_err(Rejection::from);
@@ -252,7 +252,7 @@ impl SessionView {
         let subject = self.subject.as_ref().map_err(Clone::clone)?;
         // Notes whether it depends on the time; it is not remembered either way.
         let _ = self.steady(|action| action == ddl::action(access.definition));
-        ddl::decision(&self.loaded, subject, access).map_err(Rejection::from)
+        ddl::decide_definition(&self.loaded, subject, access).map_err(Rejection::from)
     }
 
     /// What the session would read of a column that is to be, where that is tokens or hashes.
@@ -266,7 +266,7 @@ impl SessionView {
         let subject = self.subject.as_ref().map_err(Clone::clone)?;
         // As of a definition.
         let _ = self.steady(PolicyAction::is_read);
-        ddl::given_column(&self.loaded, subject, column).map_err(Rejection::from)
+        ddl::decide_given_column(&self.loaded, subject, column).map_err(Rejection::from)
     }
 
     /// The changes that are permitted of a relation; none unless it is a table.
@@ -283,7 +283,7 @@ impl SessionView {
         }
         let decision = match self.loaded.catalog.relation(id) {
             Some(relation) if relation.kind == RelationKind::Table => {
-                writes::decision(&self.loaded, subject, relation)
+                writes::decide_writes(&self.loaded, subject, relation)
             }
             Some(_) | None => Ok(WriteDecision::nothing()),
         };
@@ -315,7 +315,7 @@ impl SessionView {
         if let Some(steady) = self.steady(|action| action == PolicyAction::Call) {
             return steady.function(def);
         }
-        let decision = functions::decision(&self.loaded, subject, def)
+        let decision = functions::decide_call(&self.loaded, subject, def)
             .map(Arc::new)
             .map_err(Rejection::from);
         lock(&self.functions).insert(def.uid.clone(), decision.clone());

@@ -273,7 +273,7 @@ impl<'a> Asking<'a> {
             .session_view
             .steady(|action| action == PolicyAction::Select);
         let context = self.context(None)?;
-        let verdict = system_relations::verdict(
+        let verdict = system_relations::ask_system_relation(
             self.loaded,
             self.subject,
             known,
@@ -294,7 +294,7 @@ impl<'a> Asking<'a> {
                 .session_view
                 .steady(|action| action == PolicyAction::Call);
             let context = self.context(None)?;
-            functions::verdict(self.loaded, self.subject, def, context)?
+            functions::ask_call(self.loaded, self.subject, def, context)?
         };
         self.refuse_if_forbidden(verdict, &|| {
             let name = shown_name(uid);
@@ -307,7 +307,7 @@ impl<'a> Asking<'a> {
             .session_view
             .steady(|action| action == ddl::action(access.definition));
         let context = self.context(None)?;
-        let verdict = ddl::verdict(self.loaded, self.subject, access, context)?;
+        let verdict = ddl::ask_definition(self.loaded, self.subject, access, context)?;
         self.refuse_if_forbidden(verdict, &|| "a policy forbids this definition".to_owned())
     }
 

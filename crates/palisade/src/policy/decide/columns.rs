@@ -15,7 +15,7 @@ use crate::policy::{
 };
 
 /// One decision for each column; columns that no policy can tell apart share theirs.
-pub(in crate::policy) fn columns(
+pub(in crate::policy) fn decide_columns(
     loaded: &Loaded,
     subject: &Subject,
     relation: &Relation,
@@ -27,7 +27,7 @@ pub(in crate::policy) fn columns(
         let decision = match classes.get(&class) {
             Some(decision) => decision.clone(),
             None => {
-                let decision = column_decision(loaded, subject, relation, &column.uid)?;
+                let decision = decide_column(loaded, subject, relation, &column.uid)?;
                 classes.insert(class, decision.clone());
                 decision
             }
@@ -38,7 +38,7 @@ pub(in crate::policy) fn columns(
     Ok(out)
 }
 
-fn column_decision(
+fn decide_column(
     loaded: &Loaded,
     subject: &Subject,
     relation: &Relation,
@@ -46,28 +46,63 @@ fn column_decision(
 ) -> Result<ColumnDecision, Failure> {
     let column = resource("Column", uid)?;
     let ask = |action| decide(loaded, subject, action, relation, column.clone());
-    decide_by(loaded, &ask)
+    decide_column_by(loaded, &ask)
 }
 
 /// What is decided about a column of which `ask` says who may do what to it.
-pub(in crate::policy) fn decide_by(
+pub(in crate::policy) fn decide_column_by(
     loaded: &Loaded,
     ask: &dyn Fn(PolicyAction) -> Result<Verdict, Failure>,
 ) -> Result<ColumnDecision, Failure> {
-    let plain = ask(PolicyAction::ReadPlain)?;
+    decide_level(loaded, ask, |verdict| verdict)
+}
+
+/// What forbids alone leave of a column.
+pub(in crate::policy) fn decide_unforbidden_column(
+    loaded: &Loaded,
+    subject: &Subject,
+    relation: &Relation,
+    uid: &str,
+) -> Result<ColumnDecision, Failure> {
+    let column = resource("Column", uid)?;
+    let ask = |action| decide(loaded, subject, action, relation, column.clone());
+    decide_level(loaded, &ask, permit_unforbidden)
+}
+
+/// What a verdict says where whatever is not forbidden is permitted.
+fn permit_unforbidden(verdict: Verdict) -> Verdict {
+    // Cedar names policies in a denial only if they forbid.
+    if verdict.permitted || verdict.policies.is_empty() {
+        Verdict {
+            permitted: true,
+            policies: Vec::new(),
+        }
+    } else {
+        verdict
+    }
+}
+
+/// The level of a column, the first of these that is permitted: plain, a token, a mask. It is hidden otherwise.
+/// `interpret` says what Cedar's answers mean for the plaintext and for the mask; a token needs a permit of its own.
+fn decide_level(
+    loaded: &Loaded,
+    ask: &dyn Fn(PolicyAction) -> Result<Verdict, Failure>,
+    interpret: fn(Verdict) -> Verdict,
+) -> Result<ColumnDecision, Failure> {
+    let plain = interpret(ask(PolicyAction::ReadPlain)?);
     if plain.permitted {
         return Ok(ColumnDecision {
             level: ColumnLevel::Plain,
             policies: plain.policies,
         });
     }
-    if let Some(token) = token_decision(loaded, ask, &plain)? {
+    if let Some(token) = decide_token(loaded, ask, &plain)? {
         return Ok(token);
     }
-    let masked = ask(PolicyAction::ReadMasked)?;
+    let masked = interpret(ask(PolicyAction::ReadMasked)?);
     let policies: BTreeSet<String> = plain.policies.into_iter().chain(masked.policies).collect();
     let level = if masked.permitted {
-        ColumnLevel::Masked(demanded_mask(loaded, policies.iter()))
+        ColumnLevel::Masked(find_demanded_mask(loaded, policies.iter()))
     } else {
         ColumnLevel::Hidden
     };
@@ -77,42 +112,9 @@ pub(in crate::policy) fn decide_by(
     })
 }
 
-/// What forbids alone leave of a column.
-pub(in crate::policy) fn forbids(
-    loaded: &Loaded,
-    subject: &Subject,
-    relation: &Relation,
-    uid: &str,
-) -> Result<ColumnDecision, Failure> {
-    let column = resource("Column", uid)?;
-    let ask = |action| decide(loaded, subject, action, relation, column.clone());
-    let plain = ask(PolicyAction::ReadPlain)?;
-    if plain.permitted || plain.policies.is_empty() {
-        return Ok(ColumnDecision {
-            level: ColumnLevel::Plain,
-            policies: Vec::new(),
-        });
-    }
-    if let Some(token) = token_decision(loaded, &ask, &plain)? {
-        return Ok(token);
-    }
-    let masked = ask(PolicyAction::ReadMasked)?;
-    if !masked.permitted && !masked.policies.is_empty() {
-        return Ok(ColumnDecision {
-            level: ColumnLevel::Hidden,
-            policies: plain.policies.into_iter().chain(masked.policies).collect(),
-        });
-    }
-    let mask = demanded_mask(loaded, plain.policies.iter());
-    Ok(ColumnDecision {
-        level: ColumnLevel::Masked(mask),
-        policies: plain.policies,
-    })
-}
-
 /// Tokens in place of a column that is not plain: where `read_token` is permitted, and no forbid has taken
 /// the plaintext for a mask of its own.
-fn token_decision(
+fn decide_token(
     loaded: &Loaded,
     ask: &dyn Fn(PolicyAction) -> Result<Verdict, Failure>,
     plain: &Verdict,
@@ -143,12 +145,12 @@ fn token_decision(
 }
 
 /// The columns of `relation` that `subject` reads as tokens or hashes, each with its uid.
-pub(in crate::policy) fn keyed_columns(
+pub(in crate::policy) fn find_keyed_columns(
     loaded: &Loaded,
     subject: &Subject,
     relation: &Relation,
 ) -> Result<Vec<(ColumnId, String)>, Failure> {
-    let decisions = columns(loaded, subject, relation)?;
+    let decisions = decide_columns(loaded, subject, relation)?;
     let tokens = relation.column_ids().zip(decisions).filter(|(_, decided)| {
         matches!(
             decided.level,
@@ -161,7 +163,7 @@ pub(in crate::policy) fn keyed_columns(
 }
 
 /// The strictest mask that the policies demand; NULL if none does.
-fn demanded_mask<'p>(loaded: &Loaded, policies: impl Iterator<Item = &'p String>) -> Mask {
+fn find_demanded_mask<'p>(loaded: &Loaded, policies: impl Iterator<Item = &'p String>) -> Mask {
     loaded.demands(policies).mask.unwrap_or(Mask::Null)
 }
 

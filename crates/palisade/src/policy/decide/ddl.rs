@@ -36,12 +36,12 @@ pub(in crate::policy) fn action(definition: Definition) -> PolicyAction {
 ///
 /// # Errors
 /// If a policy that could matter fails to evaluate.
-pub(in crate::policy) fn decision(
+pub(in crate::policy) fn decide_definition(
     loaded: &Loaded,
     subject: &Subject,
     access: &DefinitionAccess,
 ) -> Result<ActionDecision, Failure> {
-    let verdict = verdict(loaded, subject, access, subject.context.clone())?;
+    let verdict = ask_definition(loaded, subject, access, subject.context.clone())?;
     let annotations = |id: &String| loaded.annotations.get(id);
     Ok(ActionDecision {
         permitted: verdict.permitted,
@@ -61,8 +61,8 @@ pub(in crate::policy) fn decision(
 /// What policies say of it where `context` holds.
 ///
 /// # Errors
-/// As [`decision`].
-pub(in crate::policy) fn verdict(
+/// As [`decide_definition`].
+pub(in crate::policy) fn ask_definition(
     loaded: &Loaded,
     subject: &Subject,
     access: &DefinitionAccess,
@@ -106,8 +106,8 @@ pub(in crate::policy) fn verdict(
 /// yet: each is tried.
 ///
 /// # Errors
-/// As [`decision`].
-pub(in crate::policy) fn given_column(
+/// As [`decide_definition`].
+pub(in crate::policy) fn decide_given_column(
     loaded: &Loaded,
     subject: &Subject,
     column: &GivenColumn,
@@ -163,7 +163,7 @@ pub(in crate::policy) fn given_column(
                     context,
                 )
             };
-            let decided = columns::decide_by(loaded, &ask)?;
+            let decided = columns::decide_column_by(loaded, &ask)?;
             if decided.level.read_as().is_some() {
                 return Ok(Some(decided));
             }

@@ -25,7 +25,7 @@ pub struct FunctionDecision {
 }
 
 /// What is decided about calling `def`. A function that reaches beyond its arguments needs a permit whose scope names it.
-pub(in crate::policy) fn decision(
+pub(in crate::policy) fn decide_call(
     loaded: &Loaded,
     subject: &Subject,
     def: &FunctionDef,
@@ -37,7 +37,7 @@ pub(in crate::policy) fn decision(
         });
     }
     let function = resource("Function", &def.uid)?;
-    let verdict = verdict(loaded, subject, def, subject.context.clone())?;
+    let verdict = ask_call(loaded, subject, def, subject.context.clone())?;
     let named = || system_relations::is_named(loaded, &verdict.policies, &function);
     let permitted = verdict.permitted && (!def.safety.needs_named_permit() || named());
     Ok(FunctionDecision {
@@ -47,7 +47,7 @@ pub(in crate::policy) fn decision(
 }
 
 /// What policies say of calling `def` where `context` holds.
-pub(in crate::policy) fn verdict(
+pub(in crate::policy) fn ask_call(
     loaded: &Loaded,
     subject: &Subject,
     def: &FunctionDef,

@@ -7,7 +7,7 @@ use cedar_policy::PolicyId;
 
 use crate::policy::{
     cedar::{failure::Failure, request::Subject, schema::PolicyAction},
-    decide::columns::{columns, is_computed},
+    decide::columns::{decide_columns, is_computed},
     obligation::{
         ColumnDecision, ColumnLevel, DatePart, ExprMask, HashDomain, HashMask, Mask, TokenMask,
     },
@@ -129,14 +129,14 @@ impl UnfitMask {
 }
 
 /// The policies whose masks some column of `relation` cannot have.
-pub(in crate::policy) fn unfit_masks(
+pub(in crate::policy) fn find_unfit_masks(
     loaded: &Loaded,
     subject: &Subject,
     relation: &Relation,
 ) -> Result<Vec<(String, UnfitMask)>, Failure> {
     let dialect = loaded.catalog.dialect();
     let mut out = Vec::new();
-    let decisions = columns(loaded, subject, relation)?;
+    let decisions = decide_columns(loaded, subject, relation)?;
     for ((id, column), decision) in relation.column_ids().zip(decisions) {
         let ColumnLevel::Masked(mask) = decision.level else {
             continue;

@@ -13,9 +13,9 @@ use crate::policy::{
     },
     decide::{
         columns,
-        columns::{ColumnClass, columns},
+        columns::{ColumnClass, decide_columns},
         inherited, mask_fit,
-        rows::rows,
+        rows::decide_rows,
         system_relations,
     },
     inheritance,
@@ -29,18 +29,18 @@ use crate::{
 
 /// What is decided about a relation, no looser than what is decided about its ancestors and forbidden
 /// of its descendants.
-pub(in crate::policy) fn decision(
+pub(in crate::policy) fn decide_relation(
     loaded: &Loaded,
     subject: &Subject,
     relation: &Relation,
 ) -> Result<RelationDecision, Failure> {
     let catalog = &loaded.catalog;
-    let mut decision = own_decision(loaded, subject, relation)?;
+    let mut decision = decide_own_relation(loaded, subject, relation)?;
     let above = loaded.inheritance.ancestors(catalog, relation);
     let below = loaded.inheritance.descendants(catalog, relation);
     for other in &above {
         let theirs = if schema::has_entity(other) {
-            own_decision(loaded, subject, other)?
+            decide_own_relation(loaded, subject, other)?
         } else {
             deny_relation(Some(other))
         };
@@ -59,7 +59,7 @@ pub(in crate::policy) fn decision(
             columns::tighten_generated(loaded, relation, &mut decision.columns);
         }
         mask_fit::settle(loaded, subject, relation, &mut decision.columns);
-        let decide = |below: &Relation| self::decision(loaded, subject, below);
+        let decide = |below: &Relation| decide_relation(loaded, subject, below);
         inherited::settle_view(loaded, &decide, relation, &mut decision.columns)?;
         decision.has_hidden_children = has_hidden_children(loaded, subject, &below)?;
     } else {
@@ -82,7 +82,7 @@ fn has_hidden_children(
             return Ok(*whole);
         }
         let whole = schema::has_entity(relation) && {
-            let own = own_decision(loaded, subject, relation)?;
+            let own = decide_own_relation(loaded, subject, relation)?;
             own.visibility == Visibility::Selectable && !own.has_obligation()
         };
         known.insert(relation.id, whole);
@@ -102,7 +102,7 @@ fn has_hidden_children(
 }
 
 /// What policies say of a relation alone.
-fn own_decision(
+fn decide_own_relation(
     loaded: &Loaded,
     subject: &Subject,
     relation: &Relation,
@@ -116,7 +116,7 @@ fn own_decision(
         table.clone(),
     )?;
     if let Some(known) = relation.system {
-        return system_decision(loaded, subject, relation, known, &table, select);
+        return decide_system_relation(loaded, subject, relation, known, &table, select);
     }
     if !select.permitted {
         return decide_unselectable(loaded, subject, relation, table, select);
@@ -125,7 +125,7 @@ fn own_decision(
 }
 
 /// What policies say of a relation of the engine's own, which is not there unless a permit names it.
-fn system_decision(
+fn decide_system_relation(
     loaded: &Loaded,
     subject: &Subject,
     relation: &Relation,
@@ -156,13 +156,13 @@ fn decide_selectable(
     relation: &Relation,
     select: Verdict,
 ) -> Result<RelationDecision, Failure> {
-    let rows = rows(loaded, subject, relation, PolicyAction::See)?;
+    let rows = decide_rows(loaded, subject, relation, PolicyAction::See)?;
     let caps = loaded.demands(&select.policies).caps.tightest(rows.caps);
     let mut policies: BTreeSet<String> = rows.policies;
     policies.extend(select.policies);
     Ok(RelationDecision {
         visibility: Visibility::Selectable,
-        columns: columns(loaded, subject, relation)?,
+        columns: decide_columns(loaded, subject, relation)?,
         rows: rows.filter,
         caps,
         policies: policies.into_iter().collect(),
@@ -287,7 +287,8 @@ fn decide_forbidden_part<'a>(
             *decided = match known.get(&key) {
                 Some(decision) => decision.clone(),
                 None => {
-                    let decision = columns::forbids(loaded, subject, below, &column.uid)?;
+                    let decision =
+                        columns::decide_unforbidden_column(loaded, subject, below, &column.uid)?;
                     known.insert(key, decision.clone());
                     decision
                 }
@@ -295,7 +296,7 @@ fn decide_forbidden_part<'a>(
         }
     }
     if loaded.policies.forbids(PolicyAction::See) {
-        let rows = rows(loaded, subject, below, PolicyAction::See)?;
+        let rows = decide_rows(loaded, subject, below, PolicyAction::See)?;
         out.rows = rows.unforbidden;
         out.policies = rows.forbidding.into_iter().collect();
     }

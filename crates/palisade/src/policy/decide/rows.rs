@@ -32,20 +32,20 @@ use crate::policy::{
 ///
 /// # Errors
 /// If a row policy fails to evaluate whatever the row.
-pub(in crate::policy) fn rows(
+pub(in crate::policy) fn decide_rows(
     loaded: &Loaded,
     subject: &Subject,
     relation: &Relation,
     action: PolicyAction,
 ) -> Result<Rows, Failure> {
-    rows_below(loaded, subject, relation, action, 0)
+    decide_rows_below(loaded, subject, relation, action, 0)
 }
 
 /// How many keys, one after the other, are followed to a row that is seen or not.
 pub(in crate::policy) const KEYS: usize = 8;
 
 /// The same, where `below` keys led to `relation`.
-fn rows_below(
+fn decide_rows_below(
     loaded: &Loaded,
     subject: &Subject,
     relation: &Relation,
@@ -178,7 +178,7 @@ fn seen_rows(
         }
     }
     let action = PolicyAction::See;
-    let found = rows_of_relatives(loaded, subject, relation, action, below).ok()?;
+    let found = decide_rows_of_relatives(loaded, subject, relation, action, below).ok()?;
     found.is_whole.then_some((found.rows, found.policies))
 }
 
@@ -191,17 +191,17 @@ struct FoundRows {
 }
 
 /// The rows of `relation` to which `action` applies, with what its relatives say, and the policies that determined them.
-pub(in crate::policy) fn rows_with_relatives(
+pub(in crate::policy) fn decide_rows_with_relatives(
     loaded: &Loaded,
     subject: &Subject,
     relation: &Relation,
     action: PolicyAction,
 ) -> Result<(RowFilter, Vec<String>), Failure> {
-    let found = rows_of_relatives(loaded, subject, relation, action, 0)?;
+    let found = decide_rows_of_relatives(loaded, subject, relation, action, 0)?;
     Ok((found.rows, found.policies))
 }
 
-fn rows_of_relatives(
+fn decide_rows_of_relatives(
     loaded: &Loaded,
     subject: &Subject,
     relation: &Relation,
@@ -225,18 +225,18 @@ fn rows_of_relatives(
         past: None,
     };
     let (catalog, relatives) = (&loaded.catalog, &loaded.inheritance);
-    let own = rows_below(loaded, subject, relation, action, below)?;
+    let own = decide_rows_below(loaded, subject, relation, action, below)?;
     let mut is_whole = own.untranslatable.is_empty();
     let mut out = of(relation, own.filter, own.policies);
     for other in relatives.ancestors(catalog, relation) {
-        let theirs = rows_below(loaded, subject, other, action, below)?;
+        let theirs = decide_rows_below(loaded, subject, other, action, below)?;
         is_whole &= theirs.untranslatable.is_empty();
         let theirs = of(other, theirs.filter, theirs.policies);
         inheritance::tighten(&mut out, relation, other, &theirs);
     }
     if loaded.policies.forbids(action) {
         for other in relatives.descendants(catalog, relation) {
-            let theirs = rows_below(loaded, subject, other, action, below)?;
+            let theirs = decide_rows_below(loaded, subject, other, action, below)?;
             is_whole &= theirs.untranslatable.is_empty();
             let theirs = of(other, theirs.unforbidden, theirs.forbidding);
             inheritance::tighten(&mut out, relation, other, &theirs);

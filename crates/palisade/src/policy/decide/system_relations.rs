@@ -16,7 +16,7 @@ use crate::policy::{
         schema,
         schema::PolicyAction,
     },
-    decide::{columns::forbids, rows::rows},
+    decide::{columns::decide_unforbidden_column, rows::decide_rows},
     obligation::{Caps, ColumnDecision, ColumnLevel, RelationDecision, RowFilter, Visibility},
     set::Loaded,
     sources::PolicySources,
@@ -121,7 +121,7 @@ pub(in crate::policy) fn decide_name_relation(
     let mut columns = Vec::with_capacity(relation.columns.len());
     for (index, column) in relation.columns.iter().enumerate() {
         let mut decided = if loaded.policies.forbids(PolicyAction::ReadPlain) {
-            forbids(loaded, subject, relation, &column.uid)?
+            decide_unforbidden_column(loaded, subject, relation, &column.uid)?
         } else {
             ColumnDecision {
                 level: ColumnLevel::Plain,
@@ -134,7 +134,7 @@ pub(in crate::policy) fn decide_name_relation(
         columns.push(decided);
     }
     let rows = if loaded.policies.forbids(PolicyAction::See) {
-        rows(loaded, subject, relation, PolicyAction::See)?.unforbidden
+        decide_rows(loaded, subject, relation, PolicyAction::See)?.unforbidden
     } else {
         RowFilter::Everything
     };
@@ -158,7 +158,7 @@ pub(in crate::policy) fn is_unforbidden(
 ) -> Result<bool, Failure> {
     for action in [PolicyAction::Select, PolicyAction::ReadPlain] {
         if loaded.policies.forbids(action)
-            && is_forbidden(&verdict(
+            && is_forbidden(&ask_system_relation(
                 loaded,
                 subject,
                 known,
@@ -187,7 +187,7 @@ fn is_forbidden(verdict: &Verdict) -> bool {
 }
 
 /// What policies say of selecting from, or of the columns of, a relation that none of them names.
-pub(in crate::policy) fn verdict(
+pub(in crate::policy) fn ask_system_relation(
     loaded: &Loaded,
     subject: &Subject,
     known: &SystemRelation,

@@ -13,7 +13,7 @@ use crate::policy::{
         schema,
         schema::PolicyAction,
     },
-    decide::rows::rows_with_relatives,
+    decide::rows::decide_rows_with_relatives,
     obligation::{Caps, RowFilter},
     set::Loaded,
 };
@@ -137,7 +137,7 @@ pub(in crate::policy) fn action(change: Change) -> PolicyAction {
 ///
 /// # Errors
 /// If a policy that could matter fails to evaluate.
-pub(in crate::policy) fn decision(
+pub(in crate::policy) fn decide_writes(
     loaded: &Loaded,
     subject: &Subject,
     relation: &Relation,
@@ -148,7 +148,7 @@ pub(in crate::policy) fn decision(
         .into_iter()
         .filter(|change| loaded.policies.permits(action(*change)));
     for change in possible {
-        let decided = change_decision(loaded, subject, relation, change)?;
+        let decided = decide_change(loaded, subject, relation, change)?;
         out.actions.insert(change, decided);
     }
     if !out.is_target() {
@@ -156,12 +156,12 @@ pub(in crate::policy) fn decision(
     }
     for column in &relation.columns {
         out.columns
-            .push(column_write(loaded, subject, relation, &column.key)?);
+            .push(decide_assignment(loaded, subject, relation, &column.key)?);
     }
     (out.change, out.change_policies) =
-        rows_with_relatives(loaded, subject, relation, PolicyAction::Change)?;
+        decide_rows_with_relatives(loaded, subject, relation, PolicyAction::Change)?;
     (out.add, out.add_policies) =
-        rows_with_relatives(loaded, subject, relation, PolicyAction::Add)?;
+        decide_rows_with_relatives(loaded, subject, relation, PolicyAction::Add)?;
     Ok(out)
 }
 
@@ -172,13 +172,13 @@ fn relatives<'l>(loaded: &'l Loaded, relation: &Relation) -> [Vec<&'l Relation>;
     ]
 }
 
-fn change_decision(
+fn decide_change(
     loaded: &Loaded,
     subject: &Subject,
     relation: &Relation,
     change: Change,
 ) -> Result<ActionDecision, Failure> {
-    let mut out = own_decision(loaded, subject, relation, change)?;
+    let mut out = decide_own_change(loaded, subject, relation, change)?;
     let [above, below] = relatives(loaded, relation);
     for (other, only_forbids) in above
         .into_iter()
@@ -188,7 +188,7 @@ fn change_decision(
         if !schema::has_entity(other) {
             return Ok(ActionDecision::default());
         }
-        let theirs = own_decision(loaded, subject, other, change)?;
+        let theirs = decide_own_change(loaded, subject, other, change)?;
         let forbidden = !theirs.permitted && !theirs.policies.is_empty();
         if only_forbids && !forbidden {
             continue;
@@ -212,7 +212,7 @@ fn change_decision(
 }
 
 /// What policies say of a relation alone.
-fn own_decision(
+fn decide_own_change(
     loaded: &Loaded,
     subject: &Subject,
     relation: &Relation,
@@ -265,7 +265,7 @@ fn own_decision(
 }
 
 /// Whether the column `key` of `relation` may be assigned, and its namesakes among the relatives.
-fn column_write(
+fn decide_assignment(
     loaded: &Loaded,
     subject: &Subject,
     relation: &Relation,

@@ -88,7 +88,7 @@ impl Oracles {
         if !(inserts || updates) || write.add == RowFilter::Nothing {
             return;
         }
-        let Ok(read) = relation::decision(loaded, subject, relation) else {
+        let Ok(read) = relation::decide_relation(loaded, subject, relation) else {
             return;
         };
         let own = Written {
@@ -286,7 +286,7 @@ fn read_decision<'l>(
     let relation = loaded.catalog.find(schema, name)?;
     Some(Shown {
         relation,
-        read: relation::decision(loaded, subject, relation).ok()?,
+        read: relation::decide_relation(loaded, subject, relation).ok()?,
     })
 }
 

@@ -17,10 +17,10 @@ use crate::policy::{
         schema::PolicyAction,
     },
     decide::{
-        columns::{columns, keyed_columns},
-        mask_fit::{UnfitMask, unfit_masks},
+        columns::{decide_columns, find_keyed_columns},
+        mask_fit::{UnfitMask, find_unfit_masks},
         relation,
-        rows::rows,
+        rows::decide_rows,
         writes,
         writes::WriteDecision,
     },
@@ -72,12 +72,13 @@ pub(in crate::policy) fn check(
             }
             if typed_masks {
                 // Where a policy fails, the rows below fail alike or nothing is shown.
-                for (id, unfit) in unfit_masks(loaded, &subject, relation).unwrap_or_default() {
+                for (id, unfit) in find_unfit_masks(loaded, &subject, relation).unwrap_or_default()
+                {
                     findings.unfit.entry(id).or_insert(unfit);
                 }
             }
             // Where a policy fails, it is reported as failing.
-            let columns = columns(loaded, &subject, relation).unwrap_or_default();
+            let columns = decide_columns(loaded, &subject, relation).unwrap_or_default();
             findings.note_different_masks(loaded, relation, &columns);
             findings
                 .masked_away
@@ -88,7 +89,7 @@ pub(in crate::policy) fn check(
                 let strangers = &mut findings.plain_to_others;
                 strangers.note_known(loaded, subject, relation, &columns);
             }
-            let write = writes::decision(loaded, &subject, relation);
+            let write = writes::decide_writes(loaded, &subject, relation);
             if let Some(write) = findings.note_failing(write, &subject) {
                 for change in Change::ALL {
                     let policies = write.action(change).policies;
@@ -102,12 +103,12 @@ pub(in crate::policy) fn check(
             }
             for action in [PolicyAction::Change, PolicyAction::Add] {
                 let wanted = loaded.policies.permits(action) || loaded.policies.forbids(action);
-                let rows = wanted.then(|| rows(loaded, &subject, relation, action));
+                let rows = wanted.then(|| decide_rows(loaded, &subject, relation, action));
                 if let Some(rows) = rows.and_then(|rows| findings.note_failing(rows, &subject)) {
                     findings.note_untranslatable(rows.untranslatable, &relation.uid);
                 }
             }
-            match rows(loaded, &subject, relation, PolicyAction::See) {
+            match decide_rows(loaded, &subject, relation, PolicyAction::See) {
                 Ok(rows) => {
                     findings.note_untranslatable(rows.untranslatable.clone(), &relation.uid);
                     let select = decide(loaded, &subject, PolicyAction::Select, relation, table);
@@ -224,7 +225,7 @@ impl Findings {
 
     /// Notes masks on one of the engine's own relations, in which nothing is masked.
     fn note_system_masks(&mut self, loaded: &Loaded, subject: &Subject, relation: &Relation) {
-        let columns = columns(loaded, subject, relation).unwrap_or_default();
+        let columns = decide_columns(loaded, subject, relation).unwrap_or_default();
         for (column, decided) in relation.columns.iter().zip(columns) {
             let masks = |id: &&String| {
                 let annotations = loaded.annotations.get(*id);
@@ -237,7 +238,7 @@ impl Findings {
                 }
             }
         }
-        match relation::decision(loaded, subject, relation) {
+        match relation::decide_relation(loaded, subject, relation) {
             Ok(decision) if decision.visibility == Visibility::Selectable => {
                 self.note_different_caps(loaded, &decision.policies, &relation.uid);
                 let seen = decision.rows != RowFilter::Nothing;
@@ -346,7 +347,7 @@ impl Findings {
             let written = written.filter(|written| write.is_target() && written.permitted)?;
             Some(written.policies.first().cloned().unwrap_or_default())
         };
-        for (id, column) in keyed_columns(loaded, subject, relation).unwrap_or_default() {
+        for (id, column) in find_keyed_columns(loaded, subject, relation).unwrap_or_default() {
             let dialect = loaded.catalog.dialect();
             let from = computed_from([id.index], relation, dialect);
             let mut from = from.into_iter();
@@ -368,9 +369,9 @@ impl Findings {
                 let Some(below) = below.filter(|below| below.id != relation.id) else {
                     continue;
                 };
-                let write = writes::decision(loaded, subject, below);
+                let write = writes::decide_writes(loaded, subject, below);
                 let policy = write.ok().and_then(|write| permits(&write, base.index));
-                let keyed = || keyed_columns(loaded, subject, below).unwrap_or_default();
+                let keyed = || find_keyed_columns(loaded, subject, below).unwrap_or_default();
                 let Some(policy) = policy.filter(|_| keyed().iter().all(|(id, _)| id != base))
                 else {
                     continue;
@@ -394,7 +395,7 @@ impl Findings {
         if !insert.permitted || write.add != RowFilter::Everything {
             return;
         }
-        let seen = rows(loaded, subject, relation, PolicyAction::See);
+        let seen = decide_rows(loaded, subject, relation, PolicyAction::See);
         if seen.is_ok_and(|seen| seen.filter != RowFilter::Everything) {
             let policy = insert.policies.first().cloned().unwrap_or_default();
             self.unseen.entry(policy).or_insert(relation.uid.clone());
@@ -416,7 +417,7 @@ impl Findings {
         {
             return;
         }
-        let Ok(shown) = relation::decision(loaded, subject, relation) else {
+        let Ok(shown) = relation::decide_relation(loaded, subject, relation) else {
             return;
         };
         // Of what is not read at all, columns are written on purpose.

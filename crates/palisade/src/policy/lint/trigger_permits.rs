@@ -50,7 +50,7 @@ impl TriggerPermits {
                 }
                 let uid = trigger.uid(loaded.catalog.dialect());
                 let may_call = loaded.catalog.function(&uid).is_some_and(|def| {
-                    functions::decision(loaded, subject, def).is_ok_and(|one| one.permitted)
+                    functions::decide_call(loaded, subject, def).is_ok_and(|one| one.permitted)
                 });
                 let found = self.found.entry((relation.uid.clone(), uid)).or_default();
                 found.is_callable |= may_call;

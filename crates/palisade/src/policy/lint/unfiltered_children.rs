@@ -11,7 +11,7 @@ use crate::policy::{
         schema::{PolicyAction, row_type, write_attribute},
         seen_attribute::{SeenAttribute, seen_attributes},
     },
-    decide::rows::rows,
+    decide::rows::decide_rows,
     lint::{list_names, place},
     load::{diagnostic::PolicyProblem, source::Origins},
     obligation::RowFilter,
@@ -43,7 +43,7 @@ impl UnfilteredChildren {
         };
         for attribute in seen_attributes(&loaded.catalog, relation) {
             // Where a policy fails, it is reported as failing.
-            let parent = rows(loaded, subject, attribute.parent, PolicyAction::See);
+            let parent = decide_rows(loaded, subject, attribute.parent, PolicyAction::See);
             let is_filtered =
                 parent.is_ok_and(|parent| matches!(parent.filter, RowFilter::Where(_)));
             let column = relation.column(attribute.column);

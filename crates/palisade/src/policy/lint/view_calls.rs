@@ -43,7 +43,7 @@ impl ViewCalls {
         };
         let is_refused = |uid: &&String| {
             let def = loaded.catalog.function(uid);
-            let decision = def.map(|def| functions::decision(loaded, subject, def));
+            let decision = def.map(|def| functions::decide_call(loaded, subject, def));
             // What fails is told by itself.
             matches!(decision, Some(Ok(decision)) if !decision.permitted)
         };
