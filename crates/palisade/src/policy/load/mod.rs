@@ -6,36 +6,30 @@ pub(in crate::policy) mod diagnostic;
 pub(in crate::policy) mod format;
 pub(in crate::policy) mod missing_attribute;
 pub(in crate::policy) mod named_resources;
+mod report;
 pub(in crate::policy) mod schema_names;
 pub(in crate::policy) mod seen_chains;
 pub(in crate::policy) mod source;
 pub mod template;
+mod texts;
 pub(in crate::policy) mod unseen_attribute;
 pub(in crate::policy) mod validation;
 pub(in crate::policy) mod word;
 pub(in crate::policy) mod written_help;
 
-use std::{
-    collections::{BTreeSet, HashMap},
-    sync::Arc,
-};
+use std::{collections::BTreeSet, sync::Arc};
 
-use cedar_policy::{
-    Effect, EntityNamespace, EntityUid, ResourceConstraint, Schema, SchemaFragment,
-    ffi::DetailedError,
-};
+use cedar_policy::{Entity, EntityUid, ResourceConstraint};
 
 use crate::policy::{
     cedar::{
-        by_action::{Slices, covers, covers_any},
+        by_action::{Slices, covers_any},
         context_use::{HAS_WHERE, looks_at_estimates},
         entities,
         entities::{RelationEntities, Store},
         mentioned_rows::MentionedRows,
         named_relations::NamedRelations,
-        schema,
-        schema::{DEFAULT_PRINCIPALS, PolicyAction, ROW_NAMESPACE},
-        schemas::Schemas,
+        schema::PolicyAction,
     },
     inheritance::Inheritance,
     lint::{
@@ -43,25 +37,19 @@ use crate::policy::{
         policies::WrittenPolicies, probe, statement_attributes, warn,
     },
     load::{
-        annotation::Annotations,
         classification::ColumnFlow,
-        diagnostic::{PolicyErrors, PolicyProblem, Source},
+        diagnostic::{PolicyErrors, PolicyProblem},
+        report::Report,
         source::{Located, Origins},
-        template::Templates,
+        texts::Texts,
         validation::Validation,
     },
-    obligation::Mask,
     rule::Rule,
     set::Loaded,
     sources::PolicySources,
     time_dependent,
 };
-use crate::{catalog::Catalog, dialect::Dialect, digest::sha256_hex, token::SECRET_BYTES};
-
-pub(in crate::policy) const PRINCIPALS_FILE: &str = "principals.cedarschema";
-pub(in crate::policy) const ENTITIES_FILE: &str = "entities.json";
-const CLASSIFICATION_FILE: &str = "classification.toml";
-const TEMPLATES_FILE: &str = "templates.toml";
+use crate::{catalog::Catalog, dialect::Dialect, digest::sha256_hex};
 
 /// Loads `sources` over `catalog`.
 ///
@@ -73,116 +61,187 @@ pub(in crate::policy) fn load(
     flow: &ColumnFlow,
     lint: Lint,
 ) -> Result<Loaded, PolicyErrors> {
-    let mut problems = Vec::new();
-    let (located, annotations) = policies(sources, catalog.dialect(), &mut problems);
-    require_secret(sources, &located, &annotations, &mut problems);
-    schema_names::check(sources, catalog, &mut problems);
-    let principals = Source {
-        name: PRINCIPALS_FILE,
-        text: sources
-            .principals_schema
-            .as_deref()
-            .unwrap_or(DEFAULT_PRINCIPALS),
+    let mut report = Report::default();
+    let texts = Texts::read(sources, catalog, flow, &mut report)?;
+    let stage = Stage {
+        catalog,
+        named: NamedRelations::new(catalog),
+        origins: collect_origins(&texts.located),
     };
-    let schemas = cedar_schemas(&principals, &mut problems);
-    let classification = sources.classification.as_deref();
-    let classification = classification.map(|text| Source {
-        name: CLASSIFICATION_FILE,
-        text,
-    });
-    let mut unmatched = Vec::new();
-    let tags =
-        classification::classify(classification, catalog, flow, &mut problems, &mut unmatched);
-    let templates = sources.templates.as_deref().map(|text| Source {
-        name: TEMPLATES_FILE,
-        text,
-    });
-    let templates = Templates::read(templates.as_ref(), catalog.dialect(), &mut problems);
-    let schemas = require_no_problems(schemas, &mut problems)?;
-    let schema = &schemas.fixed;
+    let given = read_entities(&texts, &mut report);
+    stage.validate(&texts, &mut report);
+    stage.check_written(&texts, &given, lint, &mut report);
+    let checked = stage.prepare(&texts, given, &mut report)?;
+    let warnings = std::mem::take(&mut report.warnings);
+    let mut loaded = assemble((sources, flow), &stage, texts, checked);
+    loaded.warnings = warnings;
+    try_policies(&mut loaded, &stage.origins, lint, report)?;
+    match lint {
+        Lint::Sample => ignores::apply(sources, &mut loaded.warnings, Tried::Some),
+        // The firewall as a whole has more to say.
+        Lint::EveryRelation => {}
+    }
+    Ok(loaded)
+}
 
-    let entities = sources.entities.as_deref().map(|text| Source {
-        name: ENTITIES_FILE,
-        text,
-    });
-    let given = entities
-        .map(|source| entities::operator_entities(&source, schema, &mut problems))
-        .unwrap_or_default();
-    let mut warnings = Vec::new();
-    let origins: Origins<'_> = located
+/// Where the policies stand, by their ids.
+fn collect_origins<'a>(located: &[Located<'a>]) -> Origins<'a> {
+    located
         .iter()
         .map(|l| (l.policy.id().to_string(), l.origin.clone()))
-        .collect();
-    let named = NamedRelations::new(catalog);
-    let types = (schema, &named);
-    let refused = attributes::check(&located, catalog, types, &principals, &mut problems);
-    seen_chains::check(&located, catalog, &named, &mut problems);
-    let others: Vec<_> = located
-        .iter()
-        .filter(|l| !refused.contains(l.policy.id().as_ref() as &str))
-        .cloned()
-        .collect();
-    let validation = Validation {
-        catalog,
-        named: &named,
-        schemas: &schemas,
-        principals: &principals,
-        origins: &origins,
-    };
-    warn(Rule::CedarWarning, &mut warnings, |warnings| {
-        validation.check(&others, &mut problems, warnings);
-    });
-    let written = WrittenPolicies {
-        located: &located,
-        catalog,
-        named: &named,
-        tags: &tags,
-        templates: &templates,
-        entities,
-        given: &given,
-    };
-    written.check(&mut problems, &mut warnings);
-    match lint {
-        // What only misleads an author waits for the author.
-        Lint::Sample => {}
-        Lint::EveryRelation => {
-            warn(Rule::PatternUnmatched, &mut warnings, |warnings| {
-                warnings.append(&mut unmatched);
-            });
-            written.advise_author(schema, &mut warnings);
-        }
-    }
-    aggregate_exceptions::check(&located, &mut problems);
-    let of_statements = statement_attributes::check(&located, &mut problems);
-    let of_estimates = find_estimates(&located, catalog.dialect(), &mut warnings);
-    let in_conditions = named_in_conditions(&located);
-    let source = entities.unwrap_or(Source {
-        name: ENTITIES_FILE,
-        text: "",
-    });
-    let store = Store::new(catalog, (&tags, &templates), given, in_conditions, schema)
-        .map_err(|error| problems.extend(source.cedar_problems(*error, 0, None)))
-        .ok();
-    let policies = Slices::new(located.iter().map(|l| &l.policy))
-        .map_err(|error| problems.push(principals.problem_of_file(error.to_string())))
-        .ok();
-    let (store, policies) = require_no_problems(store.zip(policies), &mut problems)?;
+        .collect()
+}
 
-    let loaded = Loaded {
+/// The operator's entities.
+fn read_entities(texts: &Texts<'_>, report: &mut Report) -> Vec<Entity> {
+    texts
+        .entities
+        .map(|source| {
+            entities::operator_entities(&source, &texts.schemas.fixed, &mut report.problems)
+        })
+        .unwrap_or_default()
+}
+
+/// What the texts are checked against.
+struct Stage<'a> {
+    catalog: &'a Arc<Catalog>,
+    named: NamedRelations<'a>,
+    origins: Origins<'a>,
+}
+
+/// What checked texts are made into.
+struct Checked {
+    store: Store,
+    policies: Slices,
+    /// Ids of the policies that look at the statement.
+    of_statements: BTreeSet<String>,
+    /// Ids of those that look at what the database estimates.
+    of_estimates: BTreeSet<String>,
+}
+
+impl Stage<'_> {
+    /// Whether the policies fit the types of what they speak of.
+    fn validate(&self, texts: &Texts<'_>, report: &mut Report) {
+        let (catalog, named) = (self.catalog, &self.named);
+        let types = (&texts.schemas.fixed, named);
+        let Report { problems, warnings } = report;
+        let refused =
+            attributes::check(&texts.located, catalog, types, &texts.principals, problems);
+        seen_chains::check(&texts.located, catalog, named, problems);
+        // One mistake is reported once.
+        let others: Vec<_> = texts
+            .located
+            .iter()
+            .filter(|l| !refused.contains(l.policy.id().as_ref() as &str))
+            .cloned()
+            .collect();
+        let validation = Validation {
+            catalog,
+            named,
+            schemas: &texts.schemas,
+            principals: &texts.principals,
+            origins: &self.origins,
+        };
+        warn(Rule::CedarWarning, warnings, |warnings| {
+            validation.check(&others, problems, warnings);
+        });
+    }
+
+    /// Whether the policies name what is there, and could mean what they say.
+    fn check_written(&self, texts: &Texts<'_>, given: &[Entity], lint: Lint, report: &mut Report) {
+        let written = WrittenPolicies {
+            located: &texts.located,
+            catalog: self.catalog,
+            named: &self.named,
+            tags: &texts.tags,
+            templates: &texts.templates,
+            entities: texts.entities,
+            given,
+        };
+        let Report { problems, warnings } = report;
+        written.check(problems, warnings);
+        match lint {
+            // What only misleads an author waits for the author.
+            Lint::Sample => {}
+            Lint::EveryRelation => {
+                warn(Rule::PatternUnmatched, warnings, |warnings| {
+                    warnings.extend(texts.unmatched.iter().cloned());
+                });
+                written.advise_author(&texts.schemas.fixed, warnings);
+            }
+        }
+        aggregate_exceptions::check(&texts.located, problems);
+    }
+
+    /// Prepares entities and policies to be asked.
+    ///
+    /// # Errors
+    /// With every problem of the checks, too.
+    fn prepare(
+        &self,
+        texts: &Texts<'_>,
+        given: Vec<Entity>,
+        report: &mut Report,
+    ) -> Result<Checked, PolicyErrors> {
+        let Report { problems, warnings } = report;
+        let located = &texts.located;
+        let of_statements = statement_attributes::check(located, problems);
+        let of_estimates = find_estimates(located, self.catalog.dialect(), warnings);
+        let store = Store::new(
+            self.catalog,
+            (&texts.tags, &texts.templates),
+            given,
+            named_in_conditions(located),
+            &texts.schemas.fixed,
+        )
+        .map_err(|error| problems.extend(texts.entities_source().cedar_problems(*error, 0, None)))
+        .ok();
+        let policies = Slices::new(located.iter().map(|l| &l.policy))
+            .map_err(|error| problems.push(texts.principals.problem_of_file(error.to_string())))
+            .ok();
+        let (store, policies) = report.require(store.zip(policies))?;
+        Ok(Checked {
+            store,
+            policies,
+            of_statements,
+            of_estimates,
+        })
+    }
+}
+
+/// Puts together what decisions are made from. What remains to be found out of it is empty.
+fn assemble(
+    (sources, flow): (&PolicySources, &ColumnFlow),
+    stage: &Stage<'_>,
+    texts: Texts<'_>,
+    checked: Checked,
+) -> Loaded {
+    let Texts {
+        located,
+        annotations,
+        principals,
+        entities: _,
+        schemas,
+        tags,
+        templates,
+        unmatched: _,
+    } = texts;
+    let catalog = stage.catalog;
+    Loaded {
         catalog: Arc::clone(catalog),
-        timed: time_dependent::actions(&policies),
-        schemas: schemas.with_mentioned(find_mentioned_rows(&located, &named)),
-        policies,
+        timed: time_dependent::actions(&checked.policies),
+        schemas: schemas.with_mentioned(find_mentioned_rows(&located, &stage.named)),
+        policies: checked.policies,
         demands_approval: annotations.values().any(|found| found.approval.is_some()),
         annotations,
         unconditional: find_condition_permits(&located),
-        of_estimates,
-        of_statements,
+        of_estimates: checked.of_estimates,
+        of_statements: checked.of_statements,
         named: named_resources::collect(&located),
         beyond: Vec::new(),
         tags: Arc::new(tags),
         templates,
-        store,
+        store: checked.store,
         relation_entities: RelationEntities::default(),
         named_columns: named_ids(&located, "Column"),
         named_tables: named_ids(&located, "Table"),
@@ -199,25 +258,31 @@ pub(in crate::policy) fn load(
             &sources.templates,
         )),
         entities_digest: digest(&(&sources.principals_schema, &sources.entities)),
-        warnings,
-    };
-    let mut warnings = Vec::new();
-    probe::check(&loaded, &origins, lint, &mut problems, &mut warnings);
-    let beyond: Vec<_> = other_databases::check(&loaded, &origins)
+        warnings: Vec::new(),
+    }
+}
+
+/// Asks the policies about relations as sessions would, and keeps what is odd about the answers.
+///
+/// # Errors
+/// With every decision that fails.
+fn try_policies(
+    loaded: &mut Loaded,
+    origins: &Origins<'_>,
+    lint: Lint,
+    mut report: Report,
+) -> Result<(), PolicyErrors> {
+    let Report { problems, warnings } = &mut report;
+    probe::check(loaded, origins, lint, problems, warnings);
+    let beyond: Vec<_> = other_databases::check(loaded, origins)
         .into_iter()
         .map(|problem| problem.of_rule(Rule::BeyondDatabase))
         .collect();
-    require_no_problems(Some(()), &mut problems)?;
-    let mut loaded = loaded;
-    loaded.warnings.extend(warnings);
+    report.require(Some(()))?;
+    loaded.warnings.extend(report.warnings);
     loaded.warnings.extend(beyond.iter().cloned());
     loaded.beyond = beyond;
-    match lint {
-        Lint::Sample => ignores::apply(sources, &mut loaded.warnings, Tried::Some),
-        // The firewall as a whole has more to say.
-        Lint::EveryRelation => {}
-    }
-    Ok(loaded)
+    Ok(())
 }
 
 /// Ids of the policies that look at what a database estimates, with a warning where it estimates nothing.
@@ -264,173 +329,6 @@ fn find_mentioned_rows(located: &[Located<'_>], named: &NamedRelations<'_>) -> M
         }
     }
     mentioned
-}
-
-/// The value of a stage that found nothing wrong.
-fn require_no_problems<T>(
-    value: Option<T>,
-    problems: &mut Vec<PolicyProblem>,
-) -> Result<T, PolicyErrors> {
-    match value {
-        Some(value) if problems.is_empty() => Ok(value),
-        Some(_) | None => Err(PolicyErrors::new(std::mem::take(problems))),
-    }
-}
-
-fn policies<'a>(
-    sources: &'a PolicySources,
-    dialect: Dialect,
-    problems: &mut Vec<PolicyProblem>,
-) -> (Vec<Located<'a>>, HashMap<String, Annotations>) {
-    let mut located: Vec<Located<'a>> = Vec::new();
-    let mut annotations = HashMap::new();
-    for file in &sources.policies {
-        let source = Source {
-            name: &file.name,
-            text: &file.text,
-        };
-        for policy in source::parse(source, problems) {
-            let read = annotation::read(&policy.policy, &policy.origin, dialect, problems);
-            let id = policy.policy.id().to_string();
-            if annotations.insert(id.clone(), read).is_some() {
-                let first = located
-                    .iter()
-                    .find(|l| *l.policy.id() == *policy.policy.id());
-                let help = first.map(|l| {
-                    let first = l.origin.problem("");
-                    format!(
-                        "the first is in {}, line {}",
-                        first.file,
-                        first.line.unwrap_or(1)
-                    )
-                });
-                let problem = policy
-                    .origin
-                    .at_annotation("id", format!("two policies have the id `{id}`"));
-                problems.push(problem.with_help(help));
-                continue;
-            }
-            located.push(policy);
-        }
-    }
-    (located, annotations)
-}
-
-/// Whether tokens and hash masks can be made.
-fn require_secret(
-    sources: &PolicySources,
-    located: &[Located<'_>],
-    annotations: &HashMap<String, Annotations>,
-    problems: &mut Vec<PolicyProblem>,
-) {
-    let (why, help) = match &sources.secret {
-        None => (
-            "needs the operator's secret, and none is configured".to_owned(),
-            "name one with `token_secret_env` or `token_secret_file` in the configuration, or give it to the firewall's builder",
-        ),
-        Some(secret) if !secret.is_long_enough() => (
-            format!("needs a secret of at least {SECRET_BYTES} bytes"),
-            "make another, for example with `openssl rand -hex 32`",
-        ),
-        Some(_) => return,
-    };
-    for Located { policy, origin, .. } in located {
-        let mask = annotations
-            .get(policy.id().as_ref() as &str)
-            .and_then(|annotations| annotations.mask.as_ref());
-        let problem = if matches!(mask, Some(Mask::Hash(_))) {
-            origin.at_annotation("mask", format!("a `hash` mask {why}"))
-        } else if policy.effect() == Effect::Permit && covers(policy, PolicyAction::ReadToken) {
-            origin.problem(format!("`read_token` {why}"))
-        } else {
-            continue;
-        };
-        problems.push(problem.with_help(Some(help)));
-    }
-}
-
-/// The operator's types and the catalog's.
-fn cedar_schemas(principals: &Source<'_>, problems: &mut Vec<PolicyProblem>) -> Option<Schemas> {
-    let (declared, _) = SchemaFragment::from_cedarschema_str(principals.text)
-        .map_err(|error| {
-            problems.extend(principals.cedar_problems(DetailedError::from(&error), 0, None));
-        })
-        .ok()?;
-    let of_rows =
-        |name: &EntityNamespace| name.to_string().split("::").next() == Some(ROW_NAMESPACE);
-    if declared.namespaces().flatten().any(|name| of_rows(&name)) {
-        let message =
-            format!("the namespace `{ROW_NAMESPACE}` holds the types of the catalog's rows");
-        problems.push(
-            principals
-                .problem_of_file(message)
-                .with_help(Some("give it another name")),
-        );
-        return None;
-    }
-    let missing = undeclared_principals(principals, &declared);
-    if !missing.is_empty() {
-        problems.extend(missing);
-        return None;
-    }
-    let Some(schemas) = Schemas::new(declared) else {
-        problems.extend(types_that_do_not_fit(principals));
-        return None;
-    };
-    if !schemas.fixed.is_complete() {
-        problems
-            .push(principals.problem_of_file("every type must be declared here, none `external`"));
-        return None;
-    }
-    Some(schemas)
-}
-
-/// Why Cedar does not take the operator's types beside the catalog's.
-fn types_that_do_not_fit(principals: &Source<'_>) -> Vec<PolicyProblem> {
-    // The operator's text comes first, so that positions in it are those of its file.
-    let text = format!(
-        "{}\n{}{}",
-        principals.text,
-        schema::fixed_text(),
-        schema::NO_ROW_ACTIONS
-    );
-    let found = match Schema::from_cedarschema_str(&text) {
-        Ok(_) => vec![principals.problem_of_file("its types do not fit the catalog's".to_owned())],
-        Err(error) => principals.cedar_problems(DetailedError::from(&error), 0, None),
-    };
-    let help =
-        "it must declare the entity types `Agent`, `User` and `Role`, and none of the catalog's";
-    let problems = found.into_iter().map(|problem| match problem.help {
-        Some(_) => problem,
-        None => problem.with_help(Some(help)),
-    });
-    problems.collect()
-}
-
-/// A problem for each type of principals that every action is for, and that the operator's schema does not declare. It points
-/// at the end of the text, where the declaration is to be added.
-fn undeclared_principals(principals: &Source<'_>, declared: &SchemaFragment) -> Vec<PolicyProblem> {
-    let json = declared.clone().to_json_value().unwrap_or_default();
-    let types = json.get("").and_then(|own| own.get("entityTypes"));
-    let is_declared = |name: &str| types.is_some_and(|types| types.get(name).is_some());
-    let end = principals.text.trim_end().len();
-    schema::PRINCIPAL_TYPES
-        .iter()
-        .filter(|name| !is_declared(name))
-        .map(|name| {
-            let roles = if is_declared("Role") {
-                " in [Role]"
-            } else {
-                ""
-            };
-            principals
-                .at(
-                    end..end,
-                    format!("the entity type `{name}` is not declared"),
-                )
-                .with_help(Some(format!("add `entity {name}{roles};`")))
-        })
-        .collect()
 }
 
 /// What conditions name, whatever they do with it. What a scope names is compared and no more.
@@ -517,7 +415,7 @@ mod tests {
 
     use std::collections::BTreeMap;
 
-    use super::*;
+    use super::{texts::PRINCIPALS_FILE, *};
     use crate::policy::{
         PolicyFile, PolicySet,
         tests::fixture::{self, load, set, sources},
