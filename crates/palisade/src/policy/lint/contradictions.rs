@@ -184,52 +184,16 @@ fn read(json: &Value) -> Option<Part<'_>> {
         let part = read(operands.get("arg")?)?;
         return part.negate();
     }
-    let sides = || Some((operands.get("left")?, operands.get("right")?));
     match operator.as_str() {
-        "==" | "!=" | "<" | "<=" | ">" | ">=" => {
-            let (left, right) = sides()?;
-            if let (Some(of), Some((literal, text))) = (describe_value(left), read_literal(right)) {
-                return Some(Part::compare(of, operator, literal, &text));
-            }
-            let (of, (literal, text)) = (describe_value(right)?, read_literal(left)?);
-            Some(Part::compare(of, turn(operator), literal, &text))
-        }
+        "==" | "!=" | "<" | "<=" | ">" | ">=" => read_comparison(operator, operands),
         // Decimals are compared by methods.
-        "lessThan" | "lessThanOrEqual" | "greaterThan" | "greaterThanOrEqual" => {
-            let [left, right] = operands.as_array()?.as_slice() else {
-                return None;
-            };
-            let operator = match operator.as_str() {
-                "lessThan" => "<",
-                "lessThanOrEqual" => "<=",
-                "greaterThan" => ">",
-                _ => ">=",
-            };
-            let (of, (literal, text)) = (describe_value(left)?, read_literal(right)?);
-            Some(Part::compare(of, operator, literal, &text))
-        }
-        "contains" => {
-            let (left, right) = sides()?;
-            if let (Some((literals, text)), Some(of)) = (read_set(left), describe_value(right)) {
-                let text = format!("{text}.contains({of})");
-                let says = Says::Among(literals);
-                return Some(Part { of, says, text });
-            }
-            let (of, (literal, text)) = (describe_value(left)?, read_literal(right)?);
-            let text = format!("{of}.contains({text})");
-            let says = Says::HasAll(vec![literal]);
-            Some(Part { of, says, text })
-        }
-        "containsAll" | "containsAny" => {
-            let (left, right) = sides()?;
-            let (of, (literals, text)) = (describe_value(left)?, read_set(right)?);
-            let text = format!("{of}.{operator}({text})");
-            let says = match operator.as_str() {
-                "containsAll" => Says::HasAll(literals),
-                _ => Says::HasAny(literals),
-            };
-            Some(Part { of, says, text })
-        }
+        "lessThan" => read_method("<", operands),
+        "lessThanOrEqual" => read_method("<=", operands),
+        "greaterThan" => read_method(">", operands),
+        "greaterThanOrEqual" => read_method(">=", operands),
+        "contains" => read_contains(operands),
+        "containsAll" => read_contains_several(operator, Says::HasAll, operands),
+        "containsAny" => read_contains_several(operator, Says::HasAny, operands),
         "isEmpty" => {
             let of = describe_value(operands.get("arg")?)?;
             let text = format!("{of}.isEmpty()");
@@ -247,6 +211,56 @@ fn read(json: &Value) -> Option<Part<'_>> {
         }
         _ => None,
     }
+}
+
+fn sides(operands: &Value) -> Option<(&Value, &Value)> {
+    Some((operands.get("left")?, operands.get("right")?))
+}
+
+/// A comparison with a literal on either side.
+fn read_comparison<'j>(operator: &'j str, operands: &'j Value) -> Option<Part<'j>> {
+    let (left, right) = sides(operands)?;
+    if let (Some(of), Some((literal, text))) = (describe_value(left), read_literal(right)) {
+        return Some(Part::compare(of, operator, literal, &text));
+    }
+    let (of, (literal, text)) = (describe_value(right)?, read_literal(left)?);
+    Some(Part::compare(of, turn(operator), literal, &text))
+}
+
+/// A comparison by a method that stands for `operator`.
+fn read_method<'j>(operator: &'static str, operands: &'j Value) -> Option<Part<'j>> {
+    let [left, right] = operands.as_array()?.as_slice() else {
+        return None;
+    };
+    let (of, (literal, text)) = (describe_value(left)?, read_literal(right)?);
+    Some(Part::compare(of, operator, literal, &text))
+}
+
+/// `contains`: a value among literals, or a literal in a set.
+fn read_contains(operands: &Value) -> Option<Part<'_>> {
+    let (left, right) = sides(operands)?;
+    if let (Some((literals, text)), Some(of)) = (read_set(left), describe_value(right)) {
+        let text = format!("{text}.contains({of})");
+        let says = Says::Among(literals);
+        return Some(Part { of, says, text });
+    }
+    let (of, (literal, text)) = (describe_value(left)?, read_literal(right)?);
+    let text = format!("{of}.contains({text})");
+    let says = Says::HasAll(vec![literal]);
+    Some(Part { of, says, text })
+}
+
+/// `containsAll` and `containsAny` of literals, of which `say` makes what they say.
+fn read_contains_several<'j>(
+    method: &str,
+    say: fn(Vec<Literal<'j>>) -> Says<'j>,
+    operands: &'j Value,
+) -> Option<Part<'j>> {
+    let (left, right) = sides(operands)?;
+    let (of, (literals, text)) = (describe_value(left)?, read_set(right)?);
+    let text = format!("{of}.{method}({text})");
+    let says = say(literals);
+    Some(Part { of, says, text })
 }
 
 /// The operator with its sides exchanged.
@@ -418,124 +432,130 @@ mod tests {
 
     use crate::policy::tests::fixture::lint;
 
+    /// Checks of which two comparisons in `condition` is warned, if of any.
+    fn check(condition: &str, expected: Option<&str>) {
+        let policy = format!(
+            "permit(principal, action == Action::\"see\", resource is row::main::tickets) when {{ resource has title && resource has id && context has time && ({condition}) }};"
+        );
+        let told = lint(&policy, None);
+        let told: Vec<_> = told
+            .iter()
+            .filter(|told| told.contains("never true together"))
+            .collect();
+        assert_eq!(
+            told.len(),
+            usize::from(expected.is_some()),
+            "{condition}: {told:?}"
+        );
+        if let (Some(told), Some(expected)) = (told.first(), expected) {
+            assert!(told.contains(expected), "{told}");
+        }
+    }
+
     #[test]
-    fn conditions_that_are_never_true_are_warned_of() {
+    fn comparisons_that_exclude_one_another_are_warned_of() {
         for (condition, expected) in [
             (
                 "resource.title == \"a\" && resource.title == \"b\"",
-                Some("`resource.title == \"a\"` and `resource.title == \"b\"`"),
+                "`resource.title == \"a\"` and `resource.title == \"b\"`",
             ),
             (
                 "resource.id > 5 && resource.id < 3",
-                Some("`resource.id > 5` and `resource.id < 3`"),
+                "`resource.id > 5` and `resource.id < 3`",
             ),
             (
                 "resource.id > 5 && resource.id < 6",
-                Some("`resource.id > 5` and `resource.id < 6`"),
+                "`resource.id > 5` and `resource.id < 6`",
             ),
             (
                 "resource.id == 1 && resource.id >= 2",
-                Some("`resource.id == 1` and `resource.id >= 2`"),
+                "`resource.id == 1` and `resource.id >= 2`",
             ),
             (
                 "5 < resource.id && resource.id == 4",
-                Some("`resource.id > 5` and `resource.id == 4`"),
+                "`resource.id > 5` and `resource.id == 4`",
             ),
             (
                 "resource.id == 1 && resource.id != 1",
-                Some("`resource.id == 1` and `resource.id != 1`"),
+                "`resource.id == 1` and `resource.id != 1`",
             ),
             (
                 "principal == User::\"a\" && principal == User::\"b\"",
-                Some("`principal == User::\"a\"` and `principal == User::\"b\"`"),
+                "`principal == User::\"a\"` and `principal == User::\"b\"`",
             ),
             (
                 "resource.id == 9 || (resource.id == 1 && resource.title == \"a\" && resource.id == 2)",
-                Some("`resource.id == 1` and `resource.id == 2`"),
-            ),
-            (
-                "[\"a\", \"b\"].contains(resource.title) && resource.title == \"c\"",
-                Some("`[\"a\", \"b\"].contains(resource.title)` and `resource.title == \"c\"`"),
-            ),
-            (
-                "[\"a\", \"b\"].contains(resource.title) && [\"c\"].contains(resource.title)",
-                Some(
-                    "`[\"a\", \"b\"].contains(resource.title)` and `[\"c\"].contains(resource.title)`",
-                ),
-            ),
-            (
-                "[1, 2].contains(resource.id) && resource.id > 2",
-                Some("`[1, 2].contains(resource.id)` and `resource.id > 2`"),
-            ),
-            (
-                "![\"a\", \"b\"].contains(resource.title) && resource.title == \"a\"",
-                Some("`![\"a\", \"b\"].contains(resource.title)` and `resource.title == \"a\"`"),
-            ),
-            (
-                "[\"a\"].contains(resource.title) && ![\"a\", \"b\"].contains(resource.title)",
-                Some(
-                    "`[\"a\"].contains(resource.title)` and `![\"a\", \"b\"].contains(resource.title)`",
-                ),
+                "`resource.id == 1` and `resource.id == 2`",
             ),
             (
                 "resource.id > 5 && !(resource.id > 3)",
-                Some("`resource.id > 5` and `!(resource.id > 3)`"),
+                "`resource.id > 5` and `!(resource.id > 3)`",
+            ),
+        ] {
+            check(condition, Some(expected));
+        }
+    }
+
+    #[test]
+    fn literals_that_exclude_one_another_are_warned_of() {
+        for (condition, expected) in [
+            (
+                "[\"a\", \"b\"].contains(resource.title) && resource.title == \"c\"",
+                "`[\"a\", \"b\"].contains(resource.title)` and `resource.title == \"c\"`",
             ),
             (
+                "[\"a\", \"b\"].contains(resource.title) && [\"c\"].contains(resource.title)",
+                "`[\"a\", \"b\"].contains(resource.title)` and `[\"c\"].contains(resource.title)`",
+            ),
+            (
+                "[1, 2].contains(resource.id) && resource.id > 2",
+                "`[1, 2].contains(resource.id)` and `resource.id > 2`",
+            ),
+            (
+                "![\"a\", \"b\"].contains(resource.title) && resource.title == \"a\"",
+                "`![\"a\", \"b\"].contains(resource.title)` and `resource.title == \"a\"`",
+            ),
+            (
+                "[\"a\"].contains(resource.title) && ![\"a\", \"b\"].contains(resource.title)",
+                "`[\"a\"].contains(resource.title)` and `![\"a\", \"b\"].contains(resource.title)`",
+            ),
+        ] {
+            check(condition, Some(expected));
+        }
+    }
+
+    #[test]
+    fn times_that_exclude_one_another_are_warned_of() {
+        for (condition, expected) in [
+            (
                 "context.time < datetime(\"2026-01-01\") && context.time > datetime(\"2026-06-01\")",
-                Some(
-                    "`context.time < datetime(\"2026-01-01\")` and `context.time > datetime(\"2026-06-01\")`",
-                ),
+                "`context.time < datetime(\"2026-01-01\")` and `context.time > datetime(\"2026-06-01\")`",
             ),
             (
                 "context.time.toTime() > duration(\"17h\") && context.time.toTime() < duration(\"9h\")",
-                Some(
-                    "`context.time.toTime() > duration(\"17h\")` and `context.time.toTime() < duration(\"9h\")`",
-                ),
-            ),
-            (
-                "context.time > datetime(\"2026-01-01\") && context.time < datetime(\"2026-06-01\")",
-                None,
-            ),
-            (
-                "context.time.toTime() > duration(\"17h\") || context.time.toTime() < duration(\"9h\")",
-                None,
-            ),
-            (
-                "[\"a\", \"b\"].contains(resource.title) && [\"b\"].contains(resource.title)",
-                None,
-            ),
-            (
-                "[\"a\", \"b\"].contains(resource.title) && resource.title != \"a\"",
-                None,
-            ),
-            ("resource.title == \"a\" || resource.title == \"b\"", None),
-            ("resource.id > 3 && resource.id < 5", None),
-            ("resource.id >= 3 && resource.id <= 3", None),
-            ("resource.title == \"a\" && resource.id == 1", None),
-            ("resource.title == \"a\" && resource.title == \"a\"", None),
-            ("resource.title != \"a\" && resource.title != \"b\"", None),
-            (
-                "(resource.id == 1 || resource.id == 2) && resource.id != 1",
-                None,
+                "`context.time.toTime() > duration(\"17h\")` and `context.time.toTime() < duration(\"9h\")`",
             ),
         ] {
-            let policy = format!(
-                "permit(principal, action == Action::\"see\", resource is row::main::tickets) when {{ resource has title && resource has id && context has time && ({condition}) }};"
-            );
-            let told = lint(&policy, None);
-            let told: Vec<_> = told
-                .iter()
-                .filter(|told| told.contains("never true together"))
-                .collect();
-            assert_eq!(
-                told.len(),
-                usize::from(expected.is_some()),
-                "{condition}: {told:?}"
-            );
-            if let (Some(told), Some(expected)) = (told.first(), expected) {
-                assert!(told.contains(expected), "{told}");
-            }
+            check(condition, Some(expected));
+        }
+    }
+
+    #[test]
+    fn conditions_that_may_be_true_are_not_warned_of() {
+        for condition in [
+            "context.time > datetime(\"2026-01-01\") && context.time < datetime(\"2026-06-01\")",
+            "context.time.toTime() > duration(\"17h\") || context.time.toTime() < duration(\"9h\")",
+            "[\"a\", \"b\"].contains(resource.title) && [\"b\"].contains(resource.title)",
+            "[\"a\", \"b\"].contains(resource.title) && resource.title != \"a\"",
+            "resource.title == \"a\" || resource.title == \"b\"",
+            "resource.id > 3 && resource.id < 5",
+            "resource.id >= 3 && resource.id <= 3",
+            "resource.title == \"a\" && resource.id == 1",
+            "resource.title == \"a\" && resource.title == \"a\"",
+            "resource.title != \"a\" && resource.title != \"b\"",
+            "(resource.id == 1 || resource.id == 2) && resource.id != 1",
+        ] {
+            check(condition, None);
         }
     }
 
