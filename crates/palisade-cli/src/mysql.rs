@@ -163,7 +163,13 @@ fn config(target: &Target) -> Result<MysqlConfig, Failure> {
         MysqlConfig::from_url(target.url()).map_err(|error| unavailable(target, &error.into()))?;
     Ok(match target.password()? {
         None => config,
-        Some(password) => config.password(password.reveal()),
+        Some(password) => {
+            let config = config.password(password.reveal());
+            match target.password_source() {
+                Some(source) => config.password_from(source),
+                None => config,
+            }
+        }
     })
 }
 

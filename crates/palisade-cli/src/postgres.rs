@@ -100,6 +100,9 @@ pub(crate) async fn open(target: &Target, access: Access) -> Result<Arc<dyn Back
     if target.acknowledged().superuser {
         config = config.accept_superuser();
     }
+    if let Some(source) = target.password_source() {
+        config = config.password_from(source);
+    }
     if access == Access::Write {
         config = config.writable();
     }

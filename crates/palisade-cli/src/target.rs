@@ -275,6 +275,22 @@ impl Target {
         }
     }
 
+    /// Where the password is read anew for each session: a file, which a rotation writes.
+    pub(crate) fn password_source(
+        &self,
+    ) -> Option<impl Fn() -> Option<String> + Send + Sync + 'static> {
+        match (&self.typed, &self.secret) {
+            (None, Some(secret @ Secret::File(_))) => {
+                let secret = secret.clone();
+                Some(move || {
+                    let password = secret.read().ok()?;
+                    Some(password.reveal().to_owned())
+                })
+            }
+            (Some(_), _) | (None, Some(Secret::Env(_)) | None) => None,
+        }
+    }
+
     /// A backend, if the account can do no more than is acknowledged.
     pub(crate) async fn open(&self, access: Access) -> Result<Arc<dyn Backend>, Failure> {
         match self.engine {

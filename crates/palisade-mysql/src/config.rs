@@ -10,7 +10,8 @@ use std::{
 
 use mysql_async::{Opts, OptsBuilder};
 use palisade_pool::{
-    CONNECT_TIMEOUT, CertificateFiles, ConfigError, PoolSize, TARGET_OPTION, TARGETS, Wanted,
+    CONNECT_TIMEOUT, CertificateFiles, ConfigError, PasswordSource, PoolSize, TARGET_OPTION,
+    TARGETS, Wanted,
 };
 use percent_encoding::percent_decode_str;
 
@@ -33,6 +34,7 @@ pub struct MysqlConfig {
     /// What servers must be for sessions that read.
     pub(crate) wanted: Wanted,
     pub(crate) max_lag: Option<Duration>,
+    pub(crate) passwords: Option<PasswordSource>,
 }
 
 impl MysqlConfig {
@@ -95,6 +97,7 @@ impl MysqlConfig {
             is_writable: false,
             wanted: given.wanted,
             max_lag: None,
+            passwords: None,
         })
     }
 
@@ -170,6 +173,17 @@ impl MysqlConfig {
     /// What holds for all servers.
     fn first(&self) -> Option<&Opts> {
         self.servers.first()
+    }
+
+    /// Asks `read` for the password before each session is made, so that a rotated one is taken up. Where it gives none, the password
+    /// that was known stays. It runs on the thread that makes the session: it may read a small file, and nothing that takes long.
+    #[must_use]
+    pub fn password_from(
+        mut self,
+        read: impl Fn() -> Option<String> + Send + Sync + 'static,
+    ) -> Self {
+        self.passwords = Some(PasswordSource::new(read));
+        self
     }
 
     /// Whether there is a password.

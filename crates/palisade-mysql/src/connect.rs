@@ -10,8 +10,8 @@ use mysql_async::{
 };
 use palisade::guard::BackendError;
 use palisade_pool::{
-    ConfigError, Found, NoServer, Opener, PATIENCE, PoolError, STOPGAP_AGE, Servers, Standing,
-    Trial, Wanted,
+    ConfigError, Found, NoServer, Opener, PATIENCE, PasswordSource, PoolError, STOPGAP_AGE,
+    Servers, Standing, Trial, Wanted,
 };
 use tokio::{runtime::Handle, time::timeout};
 
@@ -208,6 +208,7 @@ pub(crate) struct Connector {
     accepts_powerful: bool,
     /// Those that it may hold in any case.
     meant: BTreeSet<(String, String)>,
+    passwords: Option<PasswordSource>,
 }
 
 impl Connector {
@@ -238,7 +239,19 @@ impl Connector {
             max_lag,
             accepts_powerful: config.accepts_powerful,
             meant: config.meant(),
+            passwords: config.passwords.clone(),
         })
+    }
+
+    /// How to log in with `place` by now.
+    fn login(&self, place: &Opts) -> Opts {
+        let password = self.passwords.as_ref().and_then(PasswordSource::read);
+        match password {
+            Some(password) => OptsBuilder::from_opts(place.clone())
+                .pass(Some(password))
+                .into(),
+            None => place.clone(),
+        }
     }
 
     /// A new connection.
@@ -315,8 +328,8 @@ impl Connector {
 
     /// Ends the session with this id on its server, whatever it is doing. Ids are not used again, so that a late call
     /// hits no other session.
-    async fn kill(bare: &Opts, id: u32) -> Result<(), mysql_async::Error> {
-        let mut conn = Conn::new(bare.clone()).await?;
+    async fn kill(bare: Opts, id: u32) -> Result<(), mysql_async::Error> {
+        let mut conn = Conn::new(bare).await?;
         conn.query_drop(format!("KILL CONNECTION {id}")).await?;
         conn.disconnect().await
     }
@@ -327,7 +340,7 @@ impl Opener<Opts> for Connector {
     type Error = ConnectError;
 
     async fn open(&self, place: &Opts) -> Result<(Session, Standing), Trial<ConnectError>> {
-        let conn = Conn::new(place.clone()).await;
+        let conn = Conn::new(self.login(place)).await;
         let conn = conn.map_err(|error| trial(ConnectError::Engine(error)))?;
         let mut session = Session {
             conn,
@@ -435,7 +448,11 @@ impl palisade_pool::Connector for Connector {
     async fn end(&self, session: Session) -> bool {
         // Closing the socket alone would not do: the server looks at it when it has something to send, and
         // the driver would read what is still on its way.
-        let told = timeout(PATIENCE, Self::kill(&session.bare, session.conn.id())).await;
+        let told = timeout(
+            PATIENCE,
+            Self::kill(self.login(&session.bare), session.conn.id()),
+        )
+        .await;
         drop(session);
         match told {
             Ok(Ok(())) => true,

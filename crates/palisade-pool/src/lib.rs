@@ -13,6 +13,7 @@
 
 mod config;
 mod deadline;
+mod password_source;
 mod pool;
 mod servers;
 mod statement_task;
@@ -23,6 +24,7 @@ mod turns;
 
 pub use config::{CONNECT_TIMEOUT, CertificateFiles, ConfigError};
 pub use deadline::{Ended, Failed, Statement};
+pub use password_source::PasswordSource;
 pub use pool::{Connector, Lease, PATIENCE, Pool, PoolError, PoolSize};
 pub use servers::{
     Found, NoServer, Opener, STOPGAP_AGE, Servers, Standing, TARGET_OPTION, TARGETS, Trial, Wanted,

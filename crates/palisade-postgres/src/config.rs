@@ -3,7 +3,8 @@
 use std::{fmt, net::IpAddr, path::PathBuf, str::FromStr, time::Duration};
 
 use palisade_pool::{
-    CONNECT_TIMEOUT, CertificateFiles, ConfigError, PoolSize, TARGET_OPTION, TARGETS, Wanted,
+    CONNECT_TIMEOUT, CertificateFiles, ConfigError, PasswordSource, PoolSize, TARGET_OPTION,
+    TARGETS, Wanted,
 };
 use percent_encoding::percent_decode_str;
 use tokio_postgres::config::{Host, LoadBalanceHosts};
@@ -25,6 +26,7 @@ pub struct PostgresConfig {
     /// What servers must be for sessions that read.
     pub(crate) wanted: Wanted,
     pub(crate) max_lag: Option<Duration>,
+    pub(crate) passwords: Option<PasswordSource>,
 }
 
 /// The name of a setting that the server keeps for whoever invents it: words of small letters, digits and `_`, with a
@@ -110,6 +112,7 @@ impl PostgresConfig {
             is_pooled: false,
             wanted,
             max_lag: None,
+            passwords: None,
         })
     }
 
@@ -186,6 +189,17 @@ impl PostgresConfig {
     #[must_use]
     pub fn password(mut self, password: &str) -> Self {
         self.server.password(password);
+        self
+    }
+
+    /// Asks `read` for the password before each session is made, so that a rotated one is taken up. Where it gives none, the password
+    /// that was known stays. It runs on the thread that makes the session: it may read a small file, and nothing that takes long.
+    #[must_use]
+    pub fn password_from(
+        mut self,
+        read: impl Fn() -> Option<String> + Send + Sync + 'static,
+    ) -> Self {
+        self.passwords = Some(PasswordSource::new(read));
         self
     }
 

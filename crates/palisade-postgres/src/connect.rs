@@ -1,14 +1,15 @@
 //! Connecting.
 
 use std::{
+    borrow::Cow,
     sync::OnceLock,
     time::{Duration, Instant},
 };
 
 use palisade::guard::BackendError;
 use palisade_pool::{
-    ConfigError, Found, NoServer, Opener, PATIENCE, PoolError, STOPGAP_AGE, Servers, Standing,
-    Trial, Wanted,
+    ConfigError, Found, NoServer, Opener, PATIENCE, PasswordSource, PoolError, STOPGAP_AGE,
+    Servers, Standing, Trial, Wanted,
 };
 use tokio::{runtime::Handle, task::JoinHandle, time::timeout};
 use tokio_postgres::{Client, NoTls, SimpleQueryStream, error::SqlState, tls::MakeTlsConnect};
@@ -166,6 +167,7 @@ pub(crate) struct Connector {
     asks: bool,
     /// Whether a pooler gives each transaction a session, and not each connection.
     is_pooled: bool,
+    passwords: Option<PasswordSource>,
 }
 
 impl Connector {
@@ -191,7 +193,18 @@ impl Connector {
             max_lag,
             asks: !wanted.is_any() || max_lag.is_some(),
             is_pooled: config.is_pooled,
+            passwords: config.passwords.clone(),
         }
+    }
+
+    /// How to log in by now.
+    fn login(&self) -> Cow<'_, tokio_postgres::Config> {
+        let Some(password) = self.passwords.as_ref().and_then(PasswordSource::read) else {
+            return Cow::Borrowed(&self.server);
+        };
+        let mut server = self.server.clone();
+        server.password(password);
+        Cow::Owned(server)
     }
 
     /// A new session, driven by a task on `runtime`.
@@ -247,15 +260,16 @@ impl Connector {
         wire: Wire,
     ) -> Result<Session, tokio_postgres::Error> {
         let excess = Excess::default();
+        let server = self.login();
         let (client, driver) = match &self.tls {
             Tls::Plain => {
                 let wire = Limited::new(wire, excess.clone());
-                let (client, connection) = self.server.connect_raw(wire, NoTls).await?;
+                let (client, connection) = server.connect_raw(wire, NoTls).await?;
                 (client, runtime.spawn(drive(connection)))
             }
             Tls::Encrypted(tls) => {
                 let tls = LimitedConnect::new(tls_to(tls, place), excess.clone());
-                let (client, connection) = self.server.connect_raw(wire, tls).await?;
+                let (client, connection) = server.connect_raw(wire, tls).await?;
                 (client, runtime.spawn(drive(connection)))
             }
         };

@@ -465,7 +465,10 @@ fn run(firewall: &Firewall, name: &str, arguments: &[(&str, Value)]) -> Result<S
         .iter()
         .map(|(name, value)| ((*name).to_owned(), value.clone()))
         .collect();
-    match firewall.run(name, &arguments, &session()).unwrap() {
+    match firewall
+        .check_template(name, &arguments, &session())
+        .unwrap()
+    {
         Decision::Allow(statement) => Ok(format!(
             "{} {:?}",
             palisade::danger::parts(&statement).sql,

@@ -285,7 +285,7 @@ struct Connection {
     writable: bool,
     /// The environment variable that holds the account's password. `[grants]` must name it.
     password_env: Option<Spanned<String>>,
-    /// The file that holds the password, which only its owner may read. `[grants]` must name it.
+    /// The file that holds the password, which only its owner may read. `[grants]` must name it. It is read for each new session, so that a changed password is taken up.
     password_file: Option<Spanned<PathBuf>>,
     /// PostgreSQL: the setting in which the server is told the principal of each statement, for example `"app.user"`.
     hand_principal: Option<Spanned<String>>,

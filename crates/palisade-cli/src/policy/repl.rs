@@ -142,7 +142,7 @@ impl Ground {
         match self {
             Self::Rows(gate) => gate.run(name, arguments, session),
             Self::Decisions(firewall) => {
-                Answer::decided(firewall.run(name, arguments, &crate::host::now(session)))
+                Answer::decided(firewall.check_template(name, arguments, &crate::host::now(session)))
             }
         }
     }

@@ -6,6 +6,7 @@ use serde_json::json;
 use crate::{
     desk::{Answer, Desk},
     examples,
+    serve::Client,
     shop::{BOT, Shop},
 };
 
@@ -332,6 +333,24 @@ fn passwords_come_by_name_and_go_nowhere_else() {
         .unwrap();
     query(&["--password-file", "secret"], None).expect_exit(0);
     query(&["--password-file", "nowhere"], None).fails(3, &["nowhere"]);
+    take_up_rotation(&server, &desk, &url);
+}
+
+/// A password that is rotated while a server runs is taken up from its file.
+fn take_up_rotation(server: &PostgresServer, desk: &Desk, url: &str) {
+    let mut client = Client::new(desk, &[url, "--password-file", "secret"]);
+    let mut read = || client.query("SELECT a FROM t")["structuredContent"]["rows"].clone();
+    assert_eq!(read(), json!([{"a": 7}]));
+    let rotation = "ALTER ROLE ann PASSWORD 'another geheim';
+        SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'ann'";
+    server.query("postgres", rotation).unwrap();
+    desk.write("secret", "another geheim\n");
+    let begun = std::time::Instant::now();
+    while read() != json!([{"a": 7}]) {
+        assert!(begun.elapsed().as_secs() < 20, "the new password is not read");
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    client.end();
 }
 
 #[test]

@@ -292,7 +292,7 @@ fn tell_policies(firewall: &Firewall) -> String {
         for template in templates.iter().flatten() {
             let waits = firewall.template_waits(template, &session);
             writeln!(told, "{template:?} {waits}").unwrap();
-            match firewall.run(&template.name, &BTreeMap::new(), &session) {
+            match firewall.check_template(&template.name, &BTreeMap::new(), &session) {
                 Ok(decision) => writeln!(told, "{}", tell_decision(&decision)).unwrap(),
                 Err(error) => writeln!(told, "{error}").unwrap(),
             }
