@@ -44,7 +44,7 @@
 //! * `secret`: passwords and other secrets; `key_file` files of keys.
 //! * `changed_lines`: the lines of a policy folder that changed.
 //! * `candidate_log`: the log's part of policies on trial.
-//! * `unreadable`: tables that no policy can permit; `untold_views` views that a server does not tell.
+//! * `unreadable`: tables that no policy can permit; `untold_views` views that a server does not tell, `withheld_columns` columns that the account may not read.
 //! * `starter_columns`: what the starter policies make of a database.
 //!
 //! What they print and send:
@@ -166,6 +166,7 @@ mod weakness;
 #[cfg_attr(not(feature = "webhook"), path = "absent/webhook.rs")]
 mod webhook;
 mod what_page;
+mod withheld_columns;
 
 use std::{io::Write as _, process::ExitCode};
 

@@ -46,7 +46,7 @@ use crate::{
     setup::Setup,
     standing,
     start::Start,
-    untold_views, watch,
+    untold_views, watch, withheld_columns,
 };
 
 /// Runs the command until the client goes away.
@@ -513,6 +513,10 @@ fn gate(
     if let Some(note) = untold_views::describe(&guard.firewall(), setup) {
         tracing::warn!(connection = name, "{note}");
     }
+    let asking: BTreeSet<Principal> = principals.iter().cloned().collect();
+    if let Some(note) = withheld_columns::describe(&guard.firewall(), &asking) {
+        tracing::warn!(connection = name, "{note}");
+    }
     match askers {
         Askers::Configured => {
             tracing::info!(principal = %setup.principal, database = name, "serving over standard input and output");
@@ -543,7 +547,7 @@ fn gate(
             folders,
         )),
     }
-    driver.spawn(watch::schema(Arc::clone(&guard), name.clone()));
+    driver.spawn(watch::schema(Arc::clone(&guard), name.clone(), asking));
     driver.spawn(watch::moments(
         Arc::clone(&guard),
         name.clone(),

@@ -1,11 +1,12 @@
 //! While `serve` runs: policies that are edited, and a schema that changes.
 
-use std::{future::pending, path::PathBuf, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, future::pending, path::PathBuf, sync::Arc, time::Duration};
 
 use palisade::{
     firewall::Firewall,
     guard::{Guard, RefreshError},
     policy::{PolicyProblem, PolicySet, Rule},
+    session::Principal,
 };
 use tokio::{
     runtime::Handle,
@@ -14,7 +15,7 @@ use tokio::{
     time::{Interval, MissedTickBehavior, interval},
 };
 
-use crate::{bundle::BundleFeed, database::Access, policies::Policies};
+use crate::{bundle::BundleFeed, database::Access, policies::Policies, withheld_columns};
 
 /// How often the policy folder is looked at.
 const POLICIES: Duration = Duration::from_secs(1);
@@ -158,16 +159,24 @@ fn name_bundle(firewall: &Firewall) -> Option<String> {
     firewall.sources().origin.as_ref().map(ToString::to_string)
 }
 
-/// Looks whether the schema changed, again and again. Runs for ever.
-pub(crate) async fn schema(guard: Arc<Guard>, connection: String) {
+/// Looks whether the schema changed, again and again, and tells which columns `asking` could see if the account could. Runs for ever.
+pub(crate) async fn schema(guard: Arc<Guard>, connection: String, asking: BTreeSet<Principal>) {
     let mut ticks = every(SCHEMA);
     let mut told = String::new();
+    let mut withheld = withheld_columns::describe(&guard.firewall(), &asking);
     // The first is at once, when nothing can have changed.
     ticks.tick().await;
     loop {
         ticks.tick().await;
-        let (guard, handle) = (Arc::clone(&guard), Handle::current());
-        let Ok(looked) = spawn_blocking(move || handle.block_on(guard.refresh())).await else {
+        let (looking, handle) = (Arc::clone(&guard), Handle::current());
+        let looked = spawn_blocking(move || handle.block_on(looking.refresh())).await;
+        // A request may have looked before.
+        let now_withheld = withheld_columns::describe(&guard.firewall(), &asking);
+        if let Some(note) = now_withheld.as_ref().filter(|_| now_withheld != withheld) {
+            tracing::warn!(connection, "{note}");
+        }
+        withheld = now_withheld;
+        let Ok(looked) = looked else {
             continue;
         };
         let now = match looked {

@@ -20,7 +20,7 @@ use tokio_postgres::{Client, Row, Statement, error::SqlState, types::Type};
 use crate::{
     fault,
     history::script::SCHEMA,
-    introspect::{Columns, IntrospectError, USER_SCHEMA},
+    introspect::{Columns, IntrospectError, USER_SCHEMA, from_withheld},
 };
 
 /// What the catalog was made from.
@@ -312,9 +312,13 @@ impl Schema {
     /// sending them takes many times as long.
     pub(crate) async fn fingerprint_now(client: &Client) -> Result<String, IntrospectError> {
         let marks = marks(&relations(), USER_SCHEMA);
+        // A right on a whole table leaves its columns' rows as they were.
+        let withheld = from_withheld();
         let sql = format!(
             "SELECT pg_catalog.encode(pg_catalog.sha256(pg_catalog.convert_to(pg_catalog.concat_ws(E'\n', \
                     pg_catalog.string_agg(m.mark, E'\n' ORDER BY m.mark), \
+                    (SELECT pg_catalog.concat_ws(' ', pg_catalog.count(*), pg_catalog.sum(c.oid::int8 * a.attnum)) \
+                     {withheld}), \
                     (SELECT pg_catalog.concat_ws(' ', pg_catalog.count(*), pg_catalog.sum(k.xmin::text::int8)) \
                      FROM pg_catalog.pg_constraint k), \
                     (SELECT pg_catalog.concat_ws(' ', pg_catalog.count(*), pg_catalog.sum(i.xmin::text::int8)) \

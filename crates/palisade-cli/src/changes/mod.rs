@@ -187,9 +187,8 @@ impl Desk {
 
     fn show(&self, told: Result<PreviewedChange, Refusal>) -> Result<Exit, Failure> {
         match told {
-            Ok(looked) => {
-                stdout::text(&print::previewed(&looked, self.format)).map(|()| Exit::Permitted)
-            }
+            Ok(looked) => stdout::text(&print::previewed_change(&looked, self.format))
+                .map(|()| Exit::Permitted),
             Err(refusal) => refuse(refusal, self.format),
         }
     }
@@ -215,7 +214,7 @@ pub(crate) fn refuse(mut refusal: Refusal, format: Format) -> Result<Exit, Failu
         }
     }
     if let Some(looked) = fresh {
-        stdout::text(&print::previewed(&looked, format))?;
+        stdout::text(&print::previewed_change(&looked, format))?;
     }
     Ok(answer.exit())
 }

@@ -33,14 +33,14 @@ pub(crate) fn change(view: &ChangeView, format: Format) -> String {
 }
 
 /// A change and what it does.
-pub(crate) fn previewed(looked: &PreviewedChange, format: Format) -> String {
+pub(crate) fn previewed_change(looked: &PreviewedChange, format: Format) -> String {
     match format {
-        Format::Json => format!("{}\n", previewed_json(looked)),
-        Format::Text => previewed_text(looked),
+        Format::Json => format!("{}\n", previewed_change_json(looked)),
+        Format::Text => previewed_change_text(looked),
     }
 }
 
-fn previewed_json(looked: &PreviewedChange) -> Value {
+fn previewed_change_json(looked: &PreviewedChange) -> Value {
     let PreviewedChange {
         view,
         preview,
@@ -67,7 +67,7 @@ fn previewed_json(looked: &PreviewedChange) -> Value {
     body
 }
 
-fn previewed_text(looked: &PreviewedChange) -> String {
+fn previewed_change_text(looked: &PreviewedChange) -> String {
     let PreviewedChange {
         view,
         preview,

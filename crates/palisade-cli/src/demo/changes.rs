@@ -156,7 +156,7 @@ impl Story {
             &[format!(
                 "propose connection:users {TOO_WIDE:?} --reason {WIDE_REASON:?} --validate"
             )],
-            &print::previewed(&wide, Format::Text),
+            &print::previewed_change(&wide, Format::Text),
         )?;
         let id = &wide.view.change;
         let rejected = check(self.desk.guard().reject_change(id, &self.ann))?;
@@ -175,7 +175,7 @@ impl Story {
                 "propose connection:users {:?} {:?} --reason {RIGHT_REASON:?} --validate",
                 RIGHT[0], RIGHT[1]
             )],
-            &print::previewed(&right, Format::Text),
+            &print::previewed_change(&right, Format::Text),
         )?;
         let kept = self.agree(&right)?;
         self.step(
@@ -199,7 +199,7 @@ impl Story {
                 "compensate connection:users {} --reason {UNDO_REASON:?} --validate",
                 kept.change
             )],
-            &print::previewed(&undo, Format::Text),
+            &print::previewed_change(&undo, Format::Text),
         )?;
         let back = self.agree(&undo)?;
         self.step(

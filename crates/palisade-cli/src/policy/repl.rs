@@ -141,9 +141,11 @@ impl Ground {
     fn run(&self, name: &str, arguments: &BTreeMap<String, Value>, session: &Session) -> Answer {
         match self {
             Self::Rows(gate) => gate.run(name, arguments, session),
-            Self::Decisions(firewall) => {
-                Answer::decided(firewall.check_template(name, arguments, &crate::host::now(session)))
-            }
+            Self::Decisions(firewall) => Answer::decided(firewall.check_template(
+                name,
+                arguments,
+                &crate::host::now(session),
+            )),
         }
     }
 

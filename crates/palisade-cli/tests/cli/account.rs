@@ -2,7 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::shop::{BOT, Shop};
+use crate::{
+    serve::Client,
+    shop::{BOT, Shop},
+};
 
 /// Makes the account that the policies need, and says what it is called.
 fn make_account(shop: &Shop, policies: &[&str]) -> String {
@@ -227,6 +230,58 @@ fn the_account_may_read_what_is_permitted_in_any_circumstances() {
         "REVOKE SELECT (tenant_id) ON customers FROM {role}"
     ));
     assert!(missing().contains("tenant_id"), "{}", missing());
+}
+
+/// A migration adds a column, and nobody has granted it yet: the rest of the table is served, and the log has the way out.
+#[test]
+fn a_column_that_is_not_granted_yet_is_not_there_yet() {
+    let shop = Shop::new("migrated");
+    let role = make_account(&shop, &["--policies", "p"]);
+    let url = shop.url_as(&role);
+    let serve = [&url, "--policies", "p", "--as", BOT];
+    let mut client = Client::new(&shop.desk, &serve);
+    let mut rows = |sql: &str| client.query(sql)["structuredContent"]["rows"].clone();
+    let one = "SELECT subject FROM tickets ORDER BY subject";
+    let before = rows(one);
+    assert!(
+        before.as_array().is_some_and(|rows| rows.len() == 2),
+        "{before}"
+    );
+    shop.ask("ALTER TABLE tickets ADD COLUMN severity int DEFAULT 3");
+    // The first statement over a table that has changed may have to be sent again.
+    let begun = std::time::Instant::now();
+    while rows(one) != before {
+        assert!(begun.elapsed().as_secs() < 20, "the table is not served");
+        std::thread::sleep(std::time::Duration::from_millis(200));
+    }
+    let all = rows("SELECT * FROM tickets");
+    assert!(
+        all[0].get("subject").is_some() && all[0].get("severity").is_none(),
+        "{all}"
+    );
+    let grant = shop.desk.run(&[
+        "setup-sql",
+        &shop.url_as("postgres"),
+        "--role",
+        &role,
+        "--policies",
+        "p",
+        "--update",
+    ]);
+    shop.load(&grant.expect_exit(0).out);
+    let begun = std::time::Instant::now();
+    while rows("SELECT max(severity) AS most FROM tickets") != json!([{"most": 3}]) {
+        assert!(begun.elapsed().as_secs() < 30, "the column is not served");
+        std::thread::sleep(std::time::Duration::from_millis(500));
+    }
+    client.end();
+    // Whoever starts before the grant is told.
+    shop.ask("ALTER TABLE tickets ADD COLUMN origin text");
+    let log = Client::new(&shop.desk, &serve).end();
+    assert!(
+        log.contains("policies show `public.tickets.origin`, which the account may not read"),
+        "{log}"
+    );
 }
 
 #[test]

@@ -347,7 +347,10 @@ fn take_up_rotation(server: &PostgresServer, desk: &Desk, url: &str) {
     desk.write("secret", "another geheim\n");
     let begun = std::time::Instant::now();
     while read() != json!([{"a": 7}]) {
-        assert!(begun.elapsed().as_secs() < 20, "the new password is not read");
+        assert!(
+            begun.elapsed().as_secs() < 20,
+            "the new password is not read"
+        );
         std::thread::sleep(std::time::Duration::from_millis(100));
     }
     client.end();

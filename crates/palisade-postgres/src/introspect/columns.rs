@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use palisade::ident;
+use palisade::{catalog::CatalogBuilder, ident};
 use tokio_postgres::Client;
 
 use super::{IntrospectError, read::USER_SCHEMA};
@@ -31,6 +31,32 @@ pub(crate) struct ColumnFacts {
     pub(super) stored: bool,
     /// The default's expression, if it is known whether there is one: a domain may get one while a statement runs.
     pub(super) default: Option<Option<String>>,
+}
+
+/// FROM and WHERE of the columns that the account may not read, as `a`, of relations `c` of which it may read others.
+pub(crate) fn from_withheld() -> String {
+    format!(
+        "FROM pg_catalog.pg_class c \
+         JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
+         JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped \
+         WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND {USER_SCHEMA} \
+           AND CASE WHEN pg_catalog.has_table_privilege(c.oid, 'SELECT') THEN false \
+                    WHEN pg_catalog.has_any_column_privilege(c.oid, 'SELECT') \
+                    THEN NOT pg_catalog.has_column_privilege(c.oid, a.attnum, 'SELECT') \
+                    ELSE false END"
+    )
+}
+
+/// Tells `builder` which columns the account may not read, of relations of which it may read others.
+pub(super) async fn read_withheld(
+    client: &Client,
+    mut builder: CatalogBuilder,
+) -> Result<CatalogBuilder, IntrospectError> {
+    let sql = format!("SELECT n.nspname, c.relname, a.attname {}", from_withheld());
+    for row in client.query_typed(&sql, &[]).await? {
+        builder = builder.withheld_column(row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+    }
+    Ok(builder)
 }
 
 impl Columns {

@@ -12,12 +12,15 @@ mod types;
 mod unique;
 
 use palisade::{
-    catalog::{Catalog, CatalogError},
+    catalog::{Catalog, CatalogBuilder, CatalogError},
     dialect::Dialect,
 };
 use tokio_postgres::Client;
 
-pub(crate) use self::{columns::Columns, read::USER_SCHEMA};
+pub(crate) use self::{
+    columns::{Columns, from_withheld},
+    read::USER_SCHEMA,
+};
 use crate::{history, schema_change::Schema, settings};
 
 /// The oldest server that is read, as `server_version_num` counts.
@@ -81,12 +84,20 @@ pub(crate) fn chain(error: &tokio_postgres::Error) -> String {
 /// # Errors
 /// If the server cannot be read, is older than PostgreSQL 15, or changes under our hands.
 pub async fn catalog(client: &Client) -> Result<Catalog, IntrospectError> {
-    Ok(snapshot(client).await?.0)
+    Ok(in_transaction(client, async || read_all(client).await)
+        .await?
+        .0
+        .build()?)
 }
 
-/// The catalog, and what it was made from.
+/// The catalog as the account of a backend has it, and what it was made from.
 pub(crate) async fn snapshot(client: &Client) -> Result<(Catalog, Schema), IntrospectError> {
-    in_transaction(client, async || read_all(client).await).await
+    in_transaction(client, async || {
+        let (builder, schema) = read_all(client).await?;
+        let builder = columns::read_withheld(client, builder).await?;
+        Ok((builder.build()?, schema))
+    })
+    .await
 }
 
 /// The fingerprint of what [`snapshot`] would read.
@@ -113,7 +124,7 @@ async fn in_transaction<T>(
     Ok(read)
 }
 
-async fn read_all(client: &Client) -> Result<(Catalog, Schema), IntrospectError> {
+async fn read_all(client: &Client) -> Result<(CatalogBuilder, Schema), IntrospectError> {
     let database = read::database(client).await?;
     if database.version < MIN_VERSION {
         return Err(IntrospectError::Version(database.version_text));
@@ -149,5 +160,5 @@ async fn read_all(client: &Client) -> Result<(Catalog, Schema), IntrospectError>
     builder = system::read(client, builder).await?;
     builder = descriptions::read(client, builder).await?;
     let schema = Schema::read(client, &columns).await?;
-    Ok((builder.build()?, schema))
+    Ok((builder, schema))
 }

@@ -101,7 +101,7 @@ async fn postgres_tells_what_is_wrong() {
         },
         Mistake {
             sql: "SELECT id FROM plain WHERE mood = 'happy'",
-            message: "The database refused the statement: a text is no value of the type that it is read as. Check the literal against the column's type, which the description of the table tells. It said: invalid input value for enum mood: \"happy\". It points at `'happy' LIMIT 1001`.",
+            message: "The database refused the statement: a text is no value of the type that it is read as. Check the literal against the column's type, which the description of the table tells. It said: invalid input value for enum mood: \"happy\". It points at `'happy' LIMIT 1001`. Its labels are sad, glad.",
             recorded: "22P02 a text is no value of the type that it is read as",
         },
         // What is of truth values elsewhere is told by what it is here.
@@ -110,10 +110,10 @@ async fn postgres_tells_what_is_wrong() {
             message: "The database refused the statement: `&&` is of arrays and ranges on PostgreSQL; write AND.",
             recorded: "42883 no operator takes operands of these types",
         },
-        // Before the engine looks at a row, the kind of a mistake tells nothing of hidden ones.
+        // Before the engine looks at a row, the literal is all that it tells of.
         Mistake {
-            sql: "SELECT id FROM filtered WHERE mood = 'happy'",
-            message: "The database refused the statement: a text is no value of the type that it is read as. Check the literal against the column's type, which the description of the table tells.",
+            sql: "SELECT id FROM filtered WHERE mood IN ('glad', 'happy')",
+            message: "The database refused the statement: a text is no value of the type that it is read as. Check the literal against the column's type, which the description of the table tells. It said: invalid input value for enum mood: \"happy\". Its labels are sad, glad.",
             recorded: "22P02 a text is no value of the type that it is read as",
         },
         // Later it might.

@@ -139,6 +139,7 @@ pub struct CatalogBuilder {
     pub(super) system: SystemColumns,
     pub(super) descriptions: Descriptions,
     companions: Companions,
+    withheld: BTreeSet<(String, String, String)>,
 }
 
 impl CatalogBuilder {
@@ -157,6 +158,7 @@ impl CatalogBuilder {
             system: SystemColumns::new(),
             descriptions: Descriptions::default(),
             companions: Companions::default(),
+            withheld: BTreeSet::new(),
         }
     }
 
@@ -188,6 +190,15 @@ impl CatalogBuilder {
     #[must_use]
     pub fn plain_collations(mut self, plain: bool) -> Self {
         self.plain_collations = plain;
+        self
+    }
+
+    /// Says that the account of the connection may not read a column, though it may read others of its relation. No text of a catalog
+    /// holds that: it is of one account.
+    #[must_use]
+    pub fn withheld_column(mut self, schema: &str, relation: &str, column: &str) -> Self {
+        let names = (schema.to_owned(), relation.to_owned(), column.to_owned());
+        self.withheld.insert(names);
         self
     }
 
@@ -375,7 +386,18 @@ impl CatalogBuilder {
                 relation.parents = ids;
             }
         }
-        catalog.version = sha256_hex(catalog.to_snapshot().as_bytes());
+        let mut text = catalog.to_snapshot();
+        for (schema, relation, column) in &self.withheld {
+            text.push_str(&format!("\nwithheld {schema:?} {relation:?} {column:?}"));
+            let names = (schema.as_str(), relation.as_str());
+            let found = (catalog.relations.iter_mut())
+                .find(|one| (&*one.schema, &*one.name) == names)
+                .and_then(|one| one.columns.iter_mut().find(|one| *one.name == **column));
+            if let Some(found) = found {
+                found.withheld = true;
+            }
+        }
+        catalog.version = sha256_hex(text.as_bytes());
         Ok(catalog)
     }
 }
@@ -488,6 +510,7 @@ pub(super) fn relation(
                 | RelationKind::Virtual
                 | RelationKind::System => DefaultValue::Unknown,
             },
+            withheld: false,
         });
     }
     let position = |name: &str| {

@@ -202,6 +202,9 @@ pub struct Column {
     pub stored: bool,
     /// What a new row has in it that is given no value.
     pub filled: DefaultValue,
+    /// Whether the account of the connection may not read it, though it may read other columns of the relation. It is hidden from
+    /// everybody then, whatever policies say.
+    pub withheld: bool,
 }
 
 impl Catalog {

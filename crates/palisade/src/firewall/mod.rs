@@ -305,6 +305,17 @@ impl Firewall {
         Ok(session_view.templates()?.into_iter().cloned().collect())
     }
 
+    /// The columns, as policies name them, that policies show `session` and that the account of the connection may not read: for the
+    /// operator. They do not exist for the session.
+    #[must_use]
+    pub fn withheld_columns(&self, session: &Session) -> Vec<String> {
+        let view = self.policies.session(session);
+        view.list_withheld()
+            .into_iter()
+            .map(str::to_owned)
+            .collect()
+    }
+
     /// Decides like [`check`](Self::check) and tells how: the record of that decision, not a second
     /// evaluation. It is the operator's; filters and policies of others stand in it.
     ///

@@ -16,6 +16,7 @@ use crate::{
         request_text::RequestText,
         run::{Run, Sent},
         server_lacks::find_lack,
+        wrong_literal::describe_wrong_literal,
     },
     policy::ApprovalDemand,
     rejection::Rejection,
@@ -178,7 +179,7 @@ impl Guard {
                     Err(why) => refuse_answer(&why),
                 });
             }
-            Err(error) => return Err(self.explain_failure(&error, &statement, session, run)),
+            Err(error) => return Err(self.explain_failure(&error, &statement, question, run)),
         };
         // Once more: what was pruned while the statement ran is missing in its rows.
         self.require_label(&*run.live.backend, &statement, session)
@@ -313,9 +314,10 @@ impl Guard {
         &self,
         error: &BackendError,
         statement: &RewrittenStatement,
-        session: &Session,
+        question: Question<'_>,
         run: &mut Run,
     ) -> Rejection {
+        let session = question.session;
         let forbidden = statement
             .estimate_refusal()
             .filter(|_| error.kind == BackendErrorKind::Forbidden);
@@ -329,14 +331,22 @@ impl Guard {
             return describe_misfit(misfit);
         }
         let refused = describe_failure(error, statement, session);
+        if error.kind == BackendErrorKind::SchemaChanged {
+            return self.wait_for_look(refused, &run.live);
+        }
         // The text of a template is not the agent's.
         let is_told = refused.code() == Code::DatabaseRejected && session.template().is_none();
         let fault = error.fault.as_deref().filter(|_| is_told);
         let catalog = run.live.firewall.catalog();
-        match fault.and_then(|fault| find_lack(fault, statement, catalog)) {
-            Some(lack) => {
-                refused.with_message(format!("The database refused the statement: {lack}."))
-            }
+        if let Some(lack) = fault.and_then(|fault| find_lack(fault, statement, catalog)) {
+            return refused.with_message(format!("The database refused the statement: {lack}."));
+        }
+        let relations = || self.relations(session).unwrap_or_default();
+        let asked = question.wording.full_text();
+        match fault
+            .and_then(|fault| describe_wrong_literal(fault, (refused.message(), asked), relations))
+        {
+            Some(told) => refused.with_message(told),
             None => self.name_constraint(refused, error, statement, &[session]),
         }
     }

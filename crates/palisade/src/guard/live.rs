@@ -73,6 +73,18 @@ impl<B: ?Sized> Current<B> {
         misfit.clone()
     }
 
+    /// How long it takes from `now` until a request may look at the database.
+    pub(in crate::guard) fn time_to_look(&self, now: Duration) -> Duration {
+        let last = self.looked.load(Ordering::Relaxed);
+        match last.checked_sub(1) {
+            Some(looked) => {
+                let next = Duration::from_millis(looked).saturating_add(BETWEEN_LOOKS);
+                next.saturating_sub(now)
+            }
+            None => Duration::ZERO,
+        }
+    }
+
     /// Whether a request may look at the database at `now`.
     pub(in crate::guard) fn is_due(&self, now: Duration) -> bool {
         let now = u64::try_from(now.as_millis())
@@ -140,5 +152,8 @@ mod tests {
         let looks = [0, 1, 999, 1000, 1001, 1999, 2000, 10_000]
             .map(|ms| current.is_due(Duration::from_millis(ms)));
         assert_eq!(looks, [true, false, false, true, false, false, true, true]);
+        let left = [10_000, 10_400, 11_000, 20_000]
+            .map(|ms| current.time_to_look(Duration::from_millis(ms)).as_millis());
+        assert_eq!(left, [1000, 600, 0, 0]);
     }
 }

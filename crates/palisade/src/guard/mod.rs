@@ -29,6 +29,7 @@ mod run;
 mod server_lacks;
 mod stages;
 mod ticket;
+mod wrong_literal;
 
 use std::{borrow::Cow, sync::Arc, time::Duration};
 

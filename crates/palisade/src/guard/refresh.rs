@@ -11,6 +11,7 @@ use crate::{
     },
     limits::Limits,
     policy::PolicySources,
+    rejection::Rejection,
 };
 
 /// Why a gate goes on with what it had.
@@ -127,6 +128,19 @@ impl Guard {
                 BackendError::schema_changed(error.detail)
             }
             true | false => error,
+        }
+    }
+
+    /// `refused`, with how long it takes until the schema may be looked at again, where what was decided over is still what there is.
+    pub(in crate::guard) fn wait_for_look(
+        &self,
+        refused: Rejection,
+        decided: &Arc<Live<dyn Backend>>,
+    ) -> Rejection {
+        let wait = self.current.time_to_look(self.host.monotonic());
+        match wait.is_zero() || !Arc::ptr_eq(&self.current.get(), decided) {
+            true => refused,
+            false => refused.with_retry_after(wait),
         }
     }
 

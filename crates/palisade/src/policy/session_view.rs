@@ -20,7 +20,7 @@ use crate::policy::{
         schema::PolicyAction,
     },
     decide::{
-        ddl, functions,
+        columns, ddl, functions,
         functions::FunctionDecision,
         relation, system_relations, writes,
         writes::{ActionDecision, WriteDecision},
@@ -109,6 +109,22 @@ impl SessionView {
     #[must_use]
     pub fn catalog(&self) -> &Arc<Catalog> {
         &self.loaded.catalog
+    }
+
+    /// The columns that policies show the session, and that the account of the connection may not read.
+    pub(crate) fn list_withheld(&self) -> Vec<&str> {
+        let Ok(subject) = &self.subject else {
+            return Vec::new();
+        };
+        let relations = self.loaded.catalog.relations().iter();
+        let selectable = relations.filter(|relation| {
+            let decided = self.relation(relation.id);
+            decided.is_ok_and(|decided| decided.visibility == Visibility::Selectable)
+        });
+        let withheld = |relation| columns::list_withheld(&self.loaded, subject, relation);
+        selectable
+            .flat_map(|relation| withheld(relation).unwrap_or_default())
+            .collect()
     }
 
     /// The decision about a relation. A relation that is unreadable by its kind, or of another catalog,

@@ -172,6 +172,22 @@ pub(in crate::resolve) fn unknown_qualifier(qualifier: &str, scope: &Scope<'_, '
             "`{qualifier}` is called `{alias}` in this statement; write `{alias}` before its columns",
             alias = quoted(alias)
         )
+    } else if scope
+        .visible_names(None)
+        .iter()
+        .any(|name| name == relation)
+    {
+        let column = quoted(relation);
+        let path = match scope.dialect {
+            Dialect::Sqlite => format!("`{column}->>'key'`"),
+            Dialect::Postgres => {
+                format!("`{column}->>'key'`, of a composite value `({column}).field`")
+            }
+            Dialect::Mysql => format!("`JSON_VALUE({column}, '$.key')`"),
+        };
+        format!(
+            "`{qualifier}` is a column, and no table of the statement; a key of its JSON document is {path}"
+        )
     } else if let Some(near) = did_you_mean::closest(qualifier, scope.qualifiers()) {
         let near = quoted(near);
         format!("no table of the statement is called `{qualifier}`; did you mean `{near}`?")

@@ -526,9 +526,25 @@ fn is_verb(word: &str) -> bool {
 }
 
 fn not_allowed(verb: &str) -> Rejection {
+    let of_transactions = [
+        "ABORT",
+        "BEGIN",
+        "COMMIT",
+        "END",
+        "RELEASE",
+        "RELEASE SAVEPOINT",
+        "ROLLBACK",
+        "SAVEPOINT",
+        "START",
+        "START TRANSACTION",
+    ];
+    let why = match of_transactions.contains(&verb) {
+        true => ": each statement is a transaction of its own",
+        false => "",
+    };
     Rejection::new(
         Code::StatementNotAllowed,
-        format!("{verb} statements are not permitted"),
+        format!("{verb} statements are not permitted{why}"),
     )
 }
 

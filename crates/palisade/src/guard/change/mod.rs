@@ -104,7 +104,7 @@ pub struct ChangeProposal<'a> {
     pub statements: &'a [(String, Params)],
     /// Why, in the words of who proposes it.
     pub reason: Option<&'a str>,
-    /// How many rows its statements may change together; without it, as many as the policies let them.
+    /// The most rows that each statement may change; without it, the limits alone say.
     pub max_affected_rows: Option<u64>,
 }
 
@@ -510,6 +510,10 @@ impl Guard {
             return Err(failed(Rejection::internal("a change without statements")));
         };
         let rejection = describe_failure(&error, &decision.statement, asking.proposer());
+        let rejection = match error.kind == BackendErrorKind::SchemaChanged {
+            true => self.wait_for_look(rejection, &live),
+            false => rejection,
+        };
         let told = [asking.proposer(), asking.asker()];
         let rejection = self.name_constraint(rejection, &error, &decision.statement, &told);
         let refusal = self.refusal(rejection.clone());

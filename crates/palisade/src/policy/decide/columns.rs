@@ -14,8 +14,39 @@ use crate::policy::{
     set::Loaded,
 };
 
-/// One decision for each column; columns that no policy can tell apart share theirs.
+/// One decision for each column. What the account may not read is hidden, whatever policies show of it.
 pub(in crate::policy) fn decide_columns(
+    loaded: &Loaded,
+    subject: &Subject,
+    relation: &Relation,
+) -> Result<Vec<ColumnDecision>, Failure> {
+    let mut out = decide_columns_by_policy(loaded, subject, relation)?;
+    for (column, decision) in relation.columns.iter().zip(&mut out) {
+        if column.withheld && decision.level.reads_stored() {
+            decision.level = ColumnLevel::Hidden;
+        }
+    }
+    Ok(out)
+}
+
+/// The columns of `relation` that policies show, and the account may not read.
+pub(in crate::policy) fn list_withheld<'r>(
+    loaded: &Loaded,
+    subject: &Subject,
+    relation: &'r Relation,
+) -> Result<Vec<&'r str>, Failure> {
+    if !relation.columns.iter().any(|column| column.withheld) {
+        return Ok(Vec::new());
+    }
+    let decided = decide_columns_by_policy(loaded, subject, relation)?;
+    let decided = relation.columns.iter().zip(&decided);
+    let withheld =
+        decided.filter(|(column, decision)| column.withheld && decision.level.reads_stored());
+    Ok(withheld.map(|(column, _)| column.uid.as_str()).collect())
+}
+
+/// What policies alone say of each column; columns that no policy can tell apart share a decision.
+fn decide_columns_by_policy(
     loaded: &Loaded,
     subject: &Subject,
     relation: &Relation,

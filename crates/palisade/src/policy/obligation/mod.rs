@@ -28,6 +28,28 @@ pub enum ColumnLevel {
 }
 
 impl ColumnLevel {
+    /// Whether the stored value is read for it: a mask that gives the same for every value reads none.
+    pub(in crate::policy) fn reads_stored(&self) -> bool {
+        match self {
+            Self::Plain => true,
+            Self::Masked(mask) => match mask {
+                Mask::Fixed(_) | Mask::Null => false,
+                Mask::Date(_)
+                | Mask::Bucket(_)
+                | Mask::First(_)
+                | Mask::Last(_)
+                | Mask::Email
+                | Mask::Hash(_)
+                | Mask::Token(_)
+                | Mask::Expr(_)
+                | Mask::Paths(_)
+                | Mask::AggregateOnly(_)
+                | Mask::Inherited(_) => true,
+            },
+            Self::Hidden => false,
+        }
+    }
+
     /// What is read in the place of values, in a word, where equal values are read as equal: then whoever writes a guess knows whether it
     /// is right.
     pub(in crate::policy) fn read_as(&self) -> Option<&'static str> {

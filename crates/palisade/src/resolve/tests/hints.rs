@@ -47,6 +47,10 @@ fn a_wrong_alias_is_told_with_the_right_one() {
                 "SELECT x.id FROM sales s",
                 "no table of the statement is called `x`",
             ),
+            (
+                "SELECT price.cents FROM sales s",
+                "`price` is a column, and no table of the statement; a key of its JSON document is `price->>'key'`",
+            ),
         ],
     );
     let told = outcome(

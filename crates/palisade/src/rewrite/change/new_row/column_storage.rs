@@ -167,6 +167,7 @@ mod tests {
             generated: None,
             stored: false,
             filled: DefaultValue::Unknown,
+            withheld: false,
         }
     }
 

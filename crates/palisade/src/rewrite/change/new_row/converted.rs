@@ -506,6 +506,7 @@ mod tests {
             generated: None,
             stored: false,
             filled: DefaultValue::Unknown,
+            withheld: false,
         }
     }
 

@@ -175,6 +175,7 @@ mod tests {
             generated: None,
             stored: false,
             filled: DefaultValue::Unknown,
+            withheld: false,
         }
     }
 

@@ -420,6 +420,7 @@ mod tests {
             generated: None,
             stored: false,
             filled: DefaultValue::Unknown,
+            withheld: false,
         }
     }
 
