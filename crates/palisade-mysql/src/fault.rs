@@ -186,8 +186,9 @@ fn is_number(message: &str) -> bool {
 fn kind(error: &ServerError) -> BackendErrorKind {
     use BackendErrorKind as Kind;
     match error.code {
-        // Interrupted; time limits of MySQL and MariaDB; waits for a lock.
+        // It waited for a lock.
         1205 => Kind::Locked,
+        // Interrupted; time limits of MySQL and MariaDB.
         1317 | 3024 | 1969 => Kind::Timeout,
         // Privileges on a database, table, column, or of the server; a read-only transaction or server. Which are the lack of a
         // grant is known with the statement alone.

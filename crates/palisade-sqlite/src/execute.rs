@@ -10,7 +10,7 @@
 //!   database `main` if it was qualified, else in none. This goes for tables, table functions
 //!   and common table expressions, never for the alias of a subquery;
 //! * functions of defaults and stored columns of a table of which anything is read, inserted or updated: a call each, as they are spelled
-//!   there (`own.rs`);
+//!   there (`implicit_calls.rs`);
 //! * a view: every column its definition mentions, used or not, then (view, column) for the columns used
 //!   of it;
 //! * a table function: (function, column), hidden columns and `ROWID` too, and no call;

@@ -4,6 +4,7 @@
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex},
+    time::Duration,
 };
 
 use palisade::{
@@ -11,6 +12,7 @@ use palisade::{
     code::Code,
     firewall::Firewall,
     guard::{Backend, Guard, Outcome, Request},
+    limits::Limits,
     session::{Principal, Session},
     value::{Params, Value},
 };
@@ -313,4 +315,42 @@ async fn a_column_that_goes_is_a_change() {
         panic!("it was answered");
     };
     assert_eq!(refusal.rejection.code(), Code::DatabaseSchemaChanged);
+}
+
+/// Whoever drops a request instead of waiting is recorded, and cannot ask more often than others for that.
+#[tokio::test]
+async fn a_request_that_is_dropped_is_recorded_and_counts() {
+    let database = TestDatabase::postgres("dropped", TABLES);
+    let backend = database.postgres_reader().await;
+    let sources = policy_sources(POLICIES.replace("SCHEMA", "public"));
+    let firewall = Firewall::builder(backend.catalog().clone(), sources).limits(Limits {
+        max_failures: 2,
+        ..Limits::default()
+    });
+    let records = Arc::new(Records::default());
+    let guard = Guard::new(
+        Arc::new(firewall.build().unwrap()),
+        backend,
+        Arc::new(Still),
+        Arc::clone(&records) as Arc<dyn AuditSink>,
+    );
+    let session = Session::new(Principal::new("Agent", "a"));
+    let sql = "SELECT f.id FROM filtered f JOIN plain p ON p.id = f.id WHERE f.id / p.id = 1";
+    let client = database.postgres_client().await;
+    let lock = "BEGIN; LOCK TABLE filtered IN ACCESS EXCLUSIVE MODE";
+    client.batch_execute(lock).await.unwrap();
+    for _ in 0..2 {
+        let asked = guard.query(sql, &Params::None, &session);
+        let waited = tokio::time::timeout(Duration::from_millis(400), asked).await;
+        assert!(waited.is_err(), "it did not wait for the lock");
+    }
+    client.batch_execute("ROLLBACK").await.unwrap();
+    let codes: Vec<_> = (records.0.lock().unwrap().iter())
+        .map(|record| record.code)
+        .collect();
+    assert_eq!(codes, [Some(Code::LimitCancelled); 2]);
+    let Outcome::Rejected(refusal) = guard.query(sql, &Params::None, &session).await else {
+        panic!("it was answered");
+    };
+    assert_eq!(refusal.rejection.code(), Code::LimitFailures);
 }

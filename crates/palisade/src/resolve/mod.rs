@@ -30,7 +30,7 @@ use std::{
 };
 
 use sqlparser::{
-    ast::{Ident, SetExpr},
+    ast::Ident,
     tokenizer::{Location, Span},
 };
 
@@ -87,7 +87,7 @@ pub(crate) fn resolve(
         explain,
     } = parsed;
     let mut resolver = Resolver::new(catalog, visible, mode, limits, text, &outline);
-    resolver.failures.stores = stores(&query.body);
+    resolver.failures.stores = syntax::is_change_within(&query.body);
     let outputs = resolver.top(&mut query)?;
     resolver.number_names(&mut query)?;
     if explain.is_some() && !resolver.changes.targets.is_empty() {
@@ -128,23 +128,6 @@ pub(crate) fn resolve(
         query,
         outputs,
     })
-}
-
-/// Whether a statement is a change.
-fn stores(body: &SetExpr) -> bool {
-    match body {
-        SetExpr::Insert(_) | SetExpr::Update(_) | SetExpr::Delete(_) | SetExpr::Merge(_) => true,
-        SetExpr::Query(query) => stores(&query.body),
-        SetExpr::Select(_)
-        | SetExpr::SetOperation {
-            left: _,
-            op: _,
-            set_quantifier: _,
-            right: _,
-        }
-        | SetExpr::Values(_)
-        | SetExpr::Table(_) => false,
-    }
 }
 
 /// The walk's own state.

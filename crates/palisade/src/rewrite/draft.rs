@@ -138,7 +138,7 @@ pub(in crate::rewrite) struct Printed<'a> {
     pub(in crate::rewrite) skeleton: String,
     /// The tree that the skeleton was read as.
     pub(in crate::rewrite) again: Box<Query>,
-    /// The tree, where the whole text is to be read back as well.
+    /// The tree, in builds with debug assertions: the whole text is read back there as well.
     pub(in crate::rewrite) whole: Option<Box<Query>>,
     /// The text of a WITH in which rows are changed.
     pub(in crate::rewrite) changing_with: Option<String>,

@@ -467,7 +467,7 @@ impl<'a> Filtered<'a> {
     fn bound_rows(self) -> Result<Bounded<'a>, Rejection> {
         let Self { parts, mut query } = self;
         let draft = &parts.draft;
-        let removed_parameter = if change::walk::changes_rows(&query.body) {
+        let removed_parameter = if syntax::is_change(&query.body) {
             None
         } else {
             let values = &draft.facts.parameter_values;
@@ -566,6 +566,7 @@ impl<'a> Numbered<'a> {
         } = &parts.draft;
         let dialect = context.catalog.dialect();
         let changing_with = change::walk::print_changing_with(&query);
+        // A second look at what the look at the skeleton implies: tests pay for it, and statements that run do not.
         let whole = cfg!(debug_assertions).then(|| query.clone());
         let (skeleton, again) = if is_positional {
             syntax::print_stable(&query, dialect, context.limits)?

@@ -43,7 +43,7 @@ pub(crate) use prescan::{Cursor, Outline, placeholder_name};
 pub(crate) use print::{print_definition, print_stable, read_query};
 pub(crate) use reparse_cache::Readings;
 pub(crate) use role::{Role, TableRole, name_parts, role, table_role};
-pub(crate) use row_changes::changes_rows;
+pub(crate) use row_changes::{contains_change, is_change, is_change_within};
 pub(crate) use stack::with_stack;
 pub(crate) use visit::{
     TreeVisitor, TreeVisitorMut, each_expr, each_expr_mut, each_relation, visit_tree,

@@ -275,7 +275,7 @@ impl Entry {
         let at = |message: String| source.at(self.sql.span(), message);
         let limits = Limits::default();
         let (used, changes_rows) = syntax::parse(sql, dialect, &limits, |parsed| {
-            let changes_rows = syntax::changes_rows(&parsed.query);
+            let changes_rows = syntax::contains_change(&parsed.query);
             Ok((syntax::placeholders(&parsed), changes_rows))
         })
         .map_err(|why| {

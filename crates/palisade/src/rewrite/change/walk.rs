@@ -2,6 +2,8 @@
 
 use sqlparser::ast::{Query, SetExpr};
 
+use crate::syntax::is_change;
+
 /// The changes in a statement, in the order in which they are resolved: those in its WITH, then its own.
 pub(in crate::rewrite) fn changes(query: &Query) -> Vec<&SetExpr> {
     let Query {
@@ -21,7 +23,7 @@ pub(in crate::rewrite) fn changes(query: &Query) -> Vec<&SetExpr> {
         .map(|cte| &cte.query.body)
         .chain([body])
         .map(|body| &**body)
-        .filter(|body| changes_rows(body))
+        .filter(|body| is_change(body))
         .collect()
 }
 
@@ -44,7 +46,7 @@ pub(in crate::rewrite) fn changes_mut(query: &mut Query) -> Vec<&mut SetExpr> {
         .map(|cte| &mut cte.query.body)
         .chain([body])
         .map(|body| &mut **body)
-        .filter(|body| changes_rows(body))
+        .filter(|body| is_change(body))
         .collect()
 }
 
@@ -53,23 +55,6 @@ pub(in crate::rewrite) fn print_changing_with(query: &Query) -> Option<String> {
     let with = query.with.as_ref()?;
     let mut tables = with.cte_tables.iter();
     tables
-        .any(|cte| changes_rows(&cte.query.body))
+        .any(|cte| is_change(&cte.query.body))
         .then(|| with.to_string())
-}
-
-/// Whether a body changes rows.
-pub(in crate::rewrite) fn changes_rows(body: &SetExpr) -> bool {
-    match body {
-        SetExpr::Insert(_) | SetExpr::Update(_) | SetExpr::Delete(_) | SetExpr::Merge(_) => true,
-        SetExpr::Select(_)
-        | SetExpr::Query(_)
-        | SetExpr::SetOperation {
-            op: _,
-            set_quantifier: _,
-            left: _,
-            right: _,
-        }
-        | SetExpr::Values(_)
-        | SetExpr::Table(_) => false,
-    }
 }

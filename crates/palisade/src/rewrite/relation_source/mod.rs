@@ -336,7 +336,7 @@ pub(in crate::rewrite) fn columns_read(
     columns.map(|column| Arc::clone(&column.key)).collect()
 }
 
-/// A view's query with the source sources of what it reads.
+/// A view's query, with the sources of what it reads in their places.
 fn view_query(
     resolved: &crate::resolve::ResolvedStatement,
     place: Place<'_>,

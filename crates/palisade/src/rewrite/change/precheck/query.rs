@@ -365,7 +365,7 @@ pub(in crate::rewrite) fn prepend_ctes(
     }
     let mut tables = Vec::with_capacity(needed.len());
     for cte in cte_tables.iter().filter(|cte| needed.contains(&name(cte))) {
-        if change::walk::changes_rows(&cte.query.body) {
+        if syntax::is_change(&cte.query.body) {
             return Err(depends_on_change());
         }
         tables.push(cte.clone());
