@@ -5,22 +5,16 @@
 //! catalog, decided when first asked and remembered. Cedar itself skips a policy that fails to
 //! evaluate; here a failure denies. No other module names Cedar.
 
-mod action_note;
 mod approval;
 mod authorize;
 mod cedar;
-mod clause;
-mod condition_values;
 mod decide;
-mod enumeration;
 mod inheritance;
 mod lint;
 mod load;
-mod mutant;
 pub mod obligation;
-mod possible_permits;
+mod review;
 mod rule;
-mod rule_example;
 mod session_view;
 mod set;
 mod sources;
@@ -29,7 +23,6 @@ mod symbolic;
 #[cfg(test)]
 mod tests;
 mod time_dependent;
-mod what_if;
 
 use std::{
     borrow::Cow,
@@ -37,14 +30,10 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-pub use action_note::{ACTIONS, ActionNote};
 pub use approval::{ApprovalDemand, ApprovalLevel, ReadingDemand};
 pub use authorize::Permit;
 pub use cedar::schema::{row_type, schema_text};
 pub use cedar::schema_fragment::read_ahead;
-pub use clause::{Clause, ClauseAbout, PolicyOutline, outline};
-pub(crate) use condition_values::AskedPolicy;
-pub use condition_values::{ConditionPart, ConditionValues};
 pub use decide::functions::FunctionDecision;
 pub(crate) use decide::system_relations::named_in as system_relations_named;
 pub use decide::writes::{ActionDecision, ColumnWrite, WriteDecision};
@@ -55,9 +44,13 @@ pub use load::diagnostic::{PolicyErrors, PolicyProblem, SourceSpan};
 pub use load::format::{find_syntax_errors, format_policies};
 pub use load::template;
 pub use load::word::{PolicyWord, PolicyWordKind, find_begun_word, find_word};
-pub use mutant::{Mutant, Mutation, mutate};
+pub use review::action_note::{ACTIONS, ActionNote};
+pub use review::clause::{Clause, ClauseAbout, PolicyOutline, outline};
+pub(crate) use review::condition_values::AskedPolicy;
+pub use review::condition_values::{ConditionPart, ConditionValues};
+pub use review::mutant::{Mutant, Mutation, mutate};
+pub use review::rule_example::RuleExample;
 pub use rule::Rule;
-pub use rule_example::RuleExample;
 pub use session_view::SessionView;
 pub use sources::{PolicyFile, PolicyOrigin, PolicySources};
 pub(crate) use statement_conditions::PendingEstimatePolicies;
@@ -69,6 +62,7 @@ pub(crate) use authorize::{SpentPermit, authorize};
 
 use cedar::{by_action::Slices, schema::PolicyAction};
 use lint::{ignores, ignores::Tried};
+use review::{clause, condition_values, what_if};
 use set::Loaded;
 
 use crate::{

@@ -27,7 +27,7 @@ use crate::policy::{
     },
     load::template::Template,
     obligation::{ColumnDecision, ColumnLevel, RelationDecision, Visibility},
-    possible_permits,
+    review::possible_permits,
     set::Loaded,
     time_dependent,
 };

@@ -39,7 +39,7 @@ use crate::policy::{
     load::{
         classification::ColumnFlow,
         diagnostic::{PolicyErrors, PolicyProblem},
-        report::Report,
+        report::LoadReport,
         source::{Located, Origins},
         texts::Texts,
         validation::Validation,
@@ -61,21 +61,21 @@ pub(in crate::policy) fn load(
     flow: &ColumnFlow,
     lint: Lint,
 ) -> Result<Loaded, PolicyErrors> {
-    let mut report = Report::default();
+    let mut report = LoadReport::default();
     let texts = Texts::read(sources, catalog, flow, &mut report)?;
-    let stage = Stage {
+    let checks = Checks {
         catalog,
         named: NamedRelations::new(catalog),
         origins: collect_origins(&texts.located),
     };
     let given = read_entities(&texts, &mut report);
-    stage.validate(&texts, &mut report);
-    stage.check_written(&texts, &given, lint, &mut report);
-    let checked = stage.prepare(&texts, given, &mut report)?;
+    checks.validate(&texts, &mut report);
+    checks.check_written(&texts, &given, lint, &mut report);
+    let checked = checks.prepare(&texts, given, &mut report)?;
     let warnings = std::mem::take(&mut report.warnings);
-    let mut loaded = assemble((sources, flow), &stage, texts, checked);
+    let mut loaded = assemble((sources, flow), &checks, texts, checked);
     loaded.warnings = warnings;
-    try_policies(&mut loaded, &stage.origins, lint, report)?;
+    try_policies(&mut loaded, &checks.origins, lint, report)?;
     match lint {
         Lint::Sample => ignores::apply(sources, &mut loaded.warnings, Tried::Some),
         // The firewall as a whole has more to say.
@@ -93,7 +93,7 @@ fn collect_origins<'a>(located: &[Located<'a>]) -> Origins<'a> {
 }
 
 /// The operator's entities.
-fn read_entities(texts: &Texts<'_>, report: &mut Report) -> Vec<Entity> {
+fn read_entities(texts: &Texts<'_>, report: &mut LoadReport) -> Vec<Entity> {
     texts
         .entities
         .map(|source| {
@@ -102,8 +102,8 @@ fn read_entities(texts: &Texts<'_>, report: &mut Report) -> Vec<Entity> {
         .unwrap_or_default()
 }
 
-/// What the texts are checked against.
-struct Stage<'a> {
+/// Checks of the texts, by what these speak of.
+struct Checks<'a> {
     catalog: &'a Arc<Catalog>,
     named: NamedRelations<'a>,
     origins: Origins<'a>,
@@ -119,12 +119,12 @@ struct Checked {
     of_estimates: BTreeSet<String>,
 }
 
-impl Stage<'_> {
+impl Checks<'_> {
     /// Whether the policies fit the types of what they speak of.
-    fn validate(&self, texts: &Texts<'_>, report: &mut Report) {
+    fn validate(&self, texts: &Texts<'_>, report: &mut LoadReport) {
         let (catalog, named) = (self.catalog, &self.named);
         let types = (&texts.schemas.fixed, named);
-        let Report { problems, warnings } = report;
+        let LoadReport { problems, warnings } = report;
         let refused =
             attributes::check(&texts.located, catalog, types, &texts.principals, problems);
         seen_chains::check(&texts.located, catalog, named, problems);
@@ -148,7 +148,13 @@ impl Stage<'_> {
     }
 
     /// Whether the policies name what is there, and could mean what they say.
-    fn check_written(&self, texts: &Texts<'_>, given: &[Entity], lint: Lint, report: &mut Report) {
+    fn check_written(
+        &self,
+        texts: &Texts<'_>,
+        given: &[Entity],
+        lint: Lint,
+        report: &mut LoadReport,
+    ) {
         let written = WrittenPolicies {
             located: &texts.located,
             catalog: self.catalog,
@@ -158,7 +164,7 @@ impl Stage<'_> {
             entities: texts.entities,
             given,
         };
-        let Report { problems, warnings } = report;
+        let LoadReport { problems, warnings } = report;
         written.check(problems, warnings);
         match lint {
             // What only misleads an author waits for the author.
@@ -181,9 +187,9 @@ impl Stage<'_> {
         &self,
         texts: &Texts<'_>,
         given: Vec<Entity>,
-        report: &mut Report,
+        report: &mut LoadReport,
     ) -> Result<Checked, PolicyErrors> {
-        let Report { problems, warnings } = report;
+        let LoadReport { problems, warnings } = report;
         let located = &texts.located;
         let of_statements = statement_attributes::check(located, problems);
         let of_estimates = find_estimates(located, self.catalog.dialect(), warnings);
@@ -212,7 +218,7 @@ impl Stage<'_> {
 /// Puts together what decisions are made from. What remains to be found out of it is empty.
 fn assemble(
     (sources, flow): (&PolicySources, &ColumnFlow),
-    stage: &Stage<'_>,
+    checks: &Checks<'_>,
     texts: Texts<'_>,
     checked: Checked,
 ) -> Loaded {
@@ -226,11 +232,11 @@ fn assemble(
         templates,
         unmatched: _,
     } = texts;
-    let catalog = stage.catalog;
+    let catalog = checks.catalog;
     Loaded {
         catalog: Arc::clone(catalog),
         timed: time_dependent::actions(&checked.policies),
-        schemas: schemas.with_mentioned(find_mentioned_rows(&located, &stage.named)),
+        schemas: schemas.with_mentioned(find_mentioned_rows(&located, &checks.named)),
         policies: checked.policies,
         demands_approval: annotations.values().any(|found| found.approval.is_some()),
         annotations,
@@ -270,9 +276,9 @@ fn try_policies(
     loaded: &mut Loaded,
     origins: &Origins<'_>,
     lint: Lint,
-    mut report: Report,
+    mut report: LoadReport,
 ) -> Result<(), PolicyErrors> {
-    let Report { problems, warnings } = &mut report;
+    let LoadReport { problems, warnings } = &mut report;
     probe::check(loaded, origins, lint, problems, warnings);
     let beyond: Vec<_> = other_databases::check(loaded, origins)
         .into_iter()

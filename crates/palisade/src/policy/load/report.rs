@@ -4,12 +4,12 @@ use crate::policy::load::diagnostic::{PolicyErrors, PolicyProblem};
 
 /// What is wrong with the sources, and what is only odd about them.
 #[derive(Default)]
-pub(super) struct Report {
+pub(super) struct LoadReport {
     pub(super) problems: Vec<PolicyProblem>,
     pub(super) warnings: Vec<PolicyProblem>,
 }
 
-impl Report {
+impl LoadReport {
     /// The value of a stage up to which nothing is wrong.
     ///
     /// # Errors

@@ -17,7 +17,7 @@ use crate::policy::{
         classification,
         classification::{ColumnFlow, Tags},
         diagnostic::{PolicyErrors, PolicyProblem, Source},
-        report::Report,
+        report::LoadReport,
         schema_names, source,
         source::Located,
         template::Templates,
@@ -56,7 +56,7 @@ impl<'a> Texts<'a> {
         sources: &'a PolicySources,
         catalog: &Catalog,
         flow: &ColumnFlow,
-        report: &mut Report,
+        report: &mut LoadReport,
     ) -> Result<Self, PolicyErrors> {
         let problems = &mut report.problems;
         let (located, annotations) = read_policies(sources, catalog.dialect(), problems);

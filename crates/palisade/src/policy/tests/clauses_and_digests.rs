@@ -9,8 +9,8 @@
 
 use crate::policy::{
     ClauseAbout, PolicySet, outline,
+    review::what_if,
     tests::fixture::{self, READ_ALL, agent, column_id, relation_id, set, sources},
-    what_if,
 };
 
 #[test]

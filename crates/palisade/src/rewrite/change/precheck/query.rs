@@ -9,7 +9,7 @@ use sqlparser::ast::{
 };
 
 use crate::rewrite::{
-    ast, change,
+    ast,
     change::precheck::ViolationQuery,
     change::{upsert::on_conflict::Proposed, write_filter},
     refusal::not_as_decided,
@@ -20,7 +20,7 @@ use crate::{
     dialect::Dialect,
     rejection::Rejection,
     resolve::{Placement, WriteFilter, WriteObligations},
-    syntax::{TableRole, TreeVisitor, encode, key, table_role, visit_tree},
+    syntax::{self, TableRole, TreeVisitor, encode, key, table_role, visit_tree},
 };
 
 /// The query that finds a row of `change` that is not admitted. `target` is its own among the references, and `with` stands

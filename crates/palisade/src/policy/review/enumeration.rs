@@ -7,7 +7,7 @@ use cedar_policy::{Effect, Policy};
 use crate::policy::{
     PolicySet,
     cedar::{entities, schema::PolicyAction},
-    what_if,
+    review::what_if,
 };
 use crate::session::Principal;
 

@@ -20,8 +20,8 @@ use crate::{
     },
 };
 
-/// Whether policies of `action` say of columns that they are read to decide about others, or in part: filters of rows, and
-/// forbids of the plaintext that demand a mask.
+/// Whether policies of `action` say of columns that they are read to decide about others, or in part. Those are filters of
+/// rows, and forbids of the plaintext that demand a mask.
 fn reads_beside(action: PolicyAction) -> bool {
     action.is_of_rows() || action == PolicyAction::ReadPlain
 }

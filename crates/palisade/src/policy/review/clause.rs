@@ -20,7 +20,7 @@ use crate::policy::{
         diagnostic::Source,
         source::{clause_ranges, parse},
     },
-    mutant::{describe, print},
+    review::mutant::{describe, print},
     set::Loaded,
     sources::PolicySources,
 };

@@ -13,9 +13,8 @@ use crate::policy::{
         request::Subject,
         schema::PolicyAction,
     },
-    mutant::describe,
+    review::{mutant::describe, what_if::each},
     set::Loaded,
-    what_if::each,
 };
 
 /// A `when` or `unless` of a policy, and the values of its parts.
