@@ -19,7 +19,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let session = Session::new(Principal::new("Agent", "support-bot"));
     match firewall.check(&sql, &Params::None, &session)? {
         Decision::Allow(statement) => println!("{}", statement.sql().unwrap_or("no plain read")),
-        Decision::Reject(why) => println!("{}", serde_json::to_string(&why.for_agent())?),
+        Decision::Reject(why) => {
+            println!("{}", serde_json::to_string(&why.for_agent())?);
+            palisade_examples::tell_operator(&why.into());
+        }
     }
     Ok(())
 }

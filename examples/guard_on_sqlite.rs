@@ -21,7 +21,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let outcome = guard.query(&sql, &Params::None, &session).await;
     match outcome.into_result() {
         Ok(envelope) => println!("{}", envelope.delimited_text()),
-        Err(refusal) => println!("{}", serde_json::to_string(&refusal.rejection.for_agent())?),
+        Err(refusal) => {
+            println!("{}", serde_json::to_string(&refusal.rejection.for_agent())?);
+            palisade_examples::tell_operator(&refusal);
+        }
     }
     Ok(())
 }

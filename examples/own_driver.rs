@@ -26,6 +26,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         Decision::Allow(statement) => statement,
         Decision::Reject(why) => {
             println!("{}", serde_json::to_string(&why.for_agent())?);
+            palisade_examples::tell_operator(&why.into());
             return Ok(());
         }
     };
@@ -46,7 +47,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             break;
         }
     }
-    let answer = scan.finish().map_err(|why| why.to_string())?;
+    let answer = scan.finish()?;
     println!("{}", serde_json::to_string(&answer)?);
     Ok(())
 }

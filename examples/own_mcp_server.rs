@@ -43,8 +43,11 @@ impl Customers {
             Ok(envelope) => {
                 json(serde_json::to_value(envelope.answer())).map(CallToolResult::structured)
             }
-            Err(refusal) => json(serde_json::to_value(refusal.rejection.for_agent()))
-                .map(CallToolResult::structured_error),
+            Err(refusal) => {
+                palisade_examples::tell_operator(&refusal);
+                json(serde_json::to_value(refusal.rejection.for_agent()))
+                    .map(CallToolResult::structured_error)
+            }
         }
     }
 }

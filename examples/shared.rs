@@ -3,7 +3,11 @@
 use std::{error::Error, sync::Arc};
 
 use palisade::{
-    audit::NoAudit, catalog::Catalog, firewall::Firewall, guard::Guard, policy::PolicySources,
+    audit::NoAudit,
+    catalog::Catalog,
+    firewall::Firewall,
+    guard::{Guard, Refusal},
+    policy::PolicySources,
 };
 use palisade_host::Machine;
 use palisade_sqlite::SqliteBackend;
@@ -45,4 +49,10 @@ pub fn guard() -> Result<Guard, Box<dyn Error>> {
     let host = Arc::new(Machine::new());
     let audit = Arc::new(NoAudit);
     Ok(Guard::new(Arc::new(firewall), backend, host, audit))
+}
+
+/// Writes what only the operator may read of a refusal to standard error. No agent gets it.
+pub fn tell_operator(refusal: &Refusal) {
+    let detail = refusal.rejection.operator_detail();
+    eprintln!("{refusal}: {}", detail.unwrap_or("no detail"));
 }

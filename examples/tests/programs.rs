@@ -11,9 +11,15 @@ use std::{
 const SQL: &str = "SELECT name, ssn FROM customers ORDER BY id";
 
 fn printed(program: &str, sql: &str) -> String {
+    printed_apart(program, sql).0
+}
+
+/// What an agent is given, and what the operator reads.
+fn printed_apart(program: &str, sql: &str) -> (String, String) {
     let output = Command::new(program).arg(sql).output().unwrap();
     assert!(output.status.success(), "{output:?}");
-    String::from_utf8(output.stdout).unwrap()
+    let [told, logged] = [output.stdout, output.stderr].map(|text| String::from_utf8(text));
+    (told.unwrap(), logged.unwrap())
 }
 
 fn has_masked_rows(text: &str) {
@@ -51,6 +57,11 @@ fn asks_the_gate() {
     has_masked_rows(&printed(program, SQL));
     let text = printed(program, "DROP TABLE customers");
     assert!(text.contains("\"code\""), "{text}");
+    // The engine's own words are the operator's.
+    let overflow = "SELECT sum(id + 9223372036854775000) FROM customers";
+    let (told, logged) = printed_apart(program, overflow);
+    assert!(!told.contains("integer overflow"), "{told}");
+    assert!(logged.contains("integer overflow"), "{logged}");
 }
 
 /// A program that is ended with the test.

@@ -44,7 +44,7 @@
 //!                 break;
 //!             }
 //!         }
-//!         let answer = scan.finish().map_err(|why| why.to_string())?;
+//!         let answer = scan.finish()?;
 //! #       assert!(serde_json::to_string(&answer)?.contains(r#""ssn":"****3456""#));
 //!         println!("{}", serde_json::to_string(&answer)?);
 //!     }

@@ -1,5 +1,5 @@
-//! A refusal: a value, not an error. It carries what the agent may read and, apart from it, what
-//! only the operator's log may.
+//! A refusal: a value, which a program may also pass on as an error. It carries what the agent may read and, apart from it,
+//! what only the operator's log may.
 
 use std::{borrow::Cow, time::Duration};
 
@@ -23,6 +23,8 @@ struct Details {
 }
 
 /// Why a statement, or its answer, is refused.
+///
+/// As text it is code and message, which the agent may read. `{:?}` prints the operator's detail too.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rejection {
     code: Code,
@@ -79,6 +81,12 @@ impl Rejection {
     pub fn with_retry_after(mut self, time: Duration) -> Self {
         self.retry_after_ms = Some(u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
         self
+    }
+
+    /// After how long the same statement may be sent again, where that is known.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.retry_after_ms.map(Duration::from_millis)
     }
 
     /// Adds what only the operator may read.
@@ -216,3 +224,6 @@ impl std::fmt::Display for Rejection {
         write!(f, "{}: {}", self.code, self.message)
     }
 }
+
+/// It has no source: the operator's detail is no part of what is printed.
+impl std::error::Error for Rejection {}

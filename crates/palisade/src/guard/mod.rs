@@ -31,7 +31,7 @@ mod stages;
 mod ticket;
 mod wrong_literal;
 
-use std::{borrow::Cow, sync::Arc, time::Duration};
+use std::{borrow::Cow, fmt, sync::Arc, time::Duration};
 
 pub use crate::limits::Estimate;
 pub use backend::{Backend, BackendFuture, Completion, GivenEstimates};
@@ -98,7 +98,19 @@ impl Outcome {
     }
 }
 
-/// A refusal on its way out.
+/// A refusal on its way out. It is an error too, so that `guard.query(..).await.into_result()?` passes it on.
+///
+/// As text it is code, message and incident, which the agent may read. `{:?}` prints the operator's detail too.
+///
+/// ```
+/// use palisade::{code::Code, guard::Refusal, rejection::Rejection};
+/// fn pass_on(refusal: Refusal) -> Result<(), Box<dyn std::error::Error>> {
+///     Err(refusal)?
+/// }
+/// let rejection = Rejection::new(Code::NameUnknownRelation, "there is no table `t`");
+/// let told = pass_on(Refusal::from(rejection)).unwrap_err().to_string();
+/// assert_eq!(told, "name.unknown-relation: there is no table `t`");
+/// ```
 #[derive(Debug)]
 pub struct Refusal {
     /// Why.
@@ -123,6 +135,26 @@ impl Refusal {
         }
     }
 }
+
+/// A refusal without an incident, and for which no person is asked.
+impl From<Rejection> for Refusal {
+    fn from(rejection: Rejection) -> Self {
+        Self::new(rejection)
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.rejection.fmt(f)?;
+        match &self.incident {
+            Some(incident) => write!(f, " (incident {incident})"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// It has no source: the operator's detail is no part of what is printed.
+impl std::error::Error for Refusal {}
 
 /// What the operator gets beside it.
 #[derive(Debug, Clone, Default)]
@@ -156,8 +188,8 @@ pub struct Guard {
     budget_store: Option<Arc<dyn BudgetStore>>,
 }
 
-impl std::fmt::Debug for Guard {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Guard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Guard")
             .field("firewall", &self.current.get().firewall)
             .finish_non_exhaustive()
