@@ -42,7 +42,10 @@ impl Value {
     }
 
     /// One parameter, as [`Params::from_json`] takes it.
-    fn from_json(json: &serde_json::Value) -> Result<Self, String> {
+    ///
+    /// # Errors
+    /// A text for the client if it is an array, another object, or a number beyond 64 bits.
+    pub fn from_json(json: &serde_json::Value) -> Result<Self, String> {
         use serde_json::Value as Json;
         match json {
             Json::Null => Ok(Self::Null),
@@ -87,6 +90,50 @@ impl Value {
     }
 }
 
+impl From<i64> for Value {
+    fn from(integer: i64) -> Self {
+        Self::Integer(integer)
+    }
+}
+
+impl From<f64> for Value {
+    fn from(real: f64) -> Self {
+        Self::Real(real)
+    }
+}
+
+impl From<bool> for Value {
+    fn from(bool: bool) -> Self {
+        Self::Bool(bool)
+    }
+}
+
+impl From<&str> for Value {
+    fn from(text: &str) -> Self {
+        Self::text(text)
+    }
+}
+
+impl From<String> for Value {
+    fn from(text: String) -> Self {
+        Self::text(text)
+    }
+}
+
+/// Bytes, also where they are those of a text: text is made of a `String` or a `&str`.
+impl From<Vec<u8>> for Value {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self::Blob(bytes)
+    }
+}
+
+/// `None` is NULL.
+impl<T: Into<Self>> From<Option<T>> for Value {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Self::Null, Into::into)
+    }
+}
+
 /// What is said of a parameter that is none.
 const UNFIT: &str = "a parameter must be null, a boolean, a number, a string, {\"bytes\": \"\\\\x00ff\"}, \
                      {\"integer\": \"9223372036854775807\"} or {\"real\": \"Infinity\"}; \
@@ -110,6 +157,14 @@ fn decode_hex(digits: &str) -> Option<Vec<u8>> {
 }
 
 /// The parameters that came with a statement.
+///
+/// ```
+/// use palisade::value::{Params, Value};
+/// let by_number = Params::from(vec![Value::from(7), "Ann".into(), None::<bool>.into()]);
+/// let by_name = Params::by_name([("id", Value::from(7)), ("name", "Ann".into())]);
+/// # assert_eq!(by_number, Params::Positional(vec![Value::Integer(7), Value::text("Ann"), Value::Null]));
+/// # assert_eq!(by_name, Params::from_json(&serde_json::json!({"name": "Ann", "id": 7})).unwrap());
+/// ```
 #[derive(Debug, Clone, PartialEq, Default)]
 pub enum Params {
     /// None.
@@ -121,7 +176,26 @@ pub enum Params {
     Named(BTreeMap<String, Value>),
 }
 
+/// By number, the first being 1.
+impl From<Vec<Value>> for Params {
+    fn from(values: Vec<Value>) -> Self {
+        Self::Positional(values)
+    }
+}
+
 impl Params {
+    /// Parameters by name, without the sigil. Of a name that comes twice the last value counts.
+    pub fn by_name<N: Into<String>, V: Into<Value>>(
+        values: impl IntoIterator<Item = (N, V)>,
+    ) -> Self {
+        let pairs = values.into_iter();
+        Self::Named(
+            pairs
+                .map(|(name, value)| (name.into(), value.into()))
+                .collect(),
+        )
+    }
+
     /// Parameters from the JSON that a client sends: an array, an object, or null.
     ///
     /// A value is null, a boolean, a number or a string; or an object with one key, for what JSON has no form of its
@@ -355,6 +429,22 @@ mod tests {
         check(json!("\\x00"), Some(Value::text("\\x00")));
         check(json!([1]), None);
         check(json!({}), None);
+    }
+
+    #[test]
+    fn rust_values_become_parameters() {
+        for (made, expected) in [
+            (Value::from(i64::MIN), Value::Integer(i64::MIN)),
+            (Value::from(1.5), Value::Real(1.5)),
+            (Value::from(true), Value::Bool(true)),
+            (Value::from("a"), Value::text("a")),
+            (Value::from("a".to_owned()), Value::text("a")),
+            (Value::from(b"a".to_vec()), Value::Blob(b"a".to_vec())),
+            (Value::from(Some("a")), Value::text("a")),
+            (Value::from(None::<Vec<u8>>), Value::Null),
+        ] {
+            assert_eq!(made, expected);
+        }
     }
 
     #[test]
