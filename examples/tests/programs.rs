@@ -64,6 +64,23 @@ fn asks_the_gate() {
     assert!(logged.contains("integer overflow"), "{logged}");
 }
 
+#[test]
+fn reads_typed_rows() {
+    let program = env!("CARGO_BIN_EXE_typed-rows");
+    let sql = "SELECT id, 9223372036854775807 AS id, ssn, x'00ff' AS b FROM customers WHERE id = ?";
+    let text = printed(program, sql);
+    let lines: Vec<_> = text.lines().collect();
+    assert_eq!(
+        lines,
+        [
+            "id: the integer 2",
+            "id_2: the integer 9223372036854775807",
+            "ssn: the text ****4321",
+            "b: 2 bytes"
+        ]
+    );
+}
+
 /// A program that is ended with the test.
 struct Running(Child);
 

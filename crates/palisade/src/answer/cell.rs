@@ -4,14 +4,24 @@ use serde::Serialize;
 
 use crate::{answer::spell_out, value::Value};
 
-/// A value that has been scanned.
+/// A cell of an answer, cut to size and scanned. It is for programs: characters that hide or imitate are as they are in the database.
+///
+/// As JSON it is what an [`Envelope`](crate::answer::Envelope) has in its place.
 #[derive(Debug, Clone, PartialEq)]
-pub(in crate::answer) enum Cell {
+#[non_exhaustive]
+pub enum Cell {
+    /// SQL NULL, or a cell that was withheld; a notice tells of that.
     Null,
+    /// A boolean.
     Bool(bool),
+    /// A 64-bit integer, exactly as the database has it.
     Integer(i64),
+    /// A double.
     Real(f64),
+    /// Text; also the dates, decimals and documents of servers, a token, and what stands for a cell that was redacted.
     Text(String),
+    /// Bytes.
+    Bytes(Vec<u8>),
 }
 
 /// The largest integer that every JSON reader keeps exactly, 2^53 - 1; beyond it a string is sent.
@@ -24,7 +34,9 @@ impl Cell {
     pub(in crate::answer) fn spelled_out(&self) -> Self {
         match self {
             Self::Text(text) => Self::Text(spell_out(text).into_owned()),
-            Self::Null | Self::Bool(_) | Self::Integer(_) | Self::Real(_) => self.clone(),
+            Self::Null | Self::Bool(_) | Self::Integer(_) | Self::Real(_) | Self::Bytes(_) => {
+                self.clone()
+            }
         }
     }
 
@@ -34,6 +46,43 @@ impl Cell {
             Self::Null | Self::Bool(_) => 4,
             Self::Integer(_) | Self::Real(_) => 8,
             Self::Text(text) => text.len(),
+            // Two digits a byte and the prefix.
+            Self::Bytes(bytes) => bytes.len().saturating_mul(2) + HEX_PREFIX.len(),
+        }
+    }
+
+    /// Cuts it to what counts for so many bytes, and tells whether that took anything away. Only texts and bytes are cut.
+    pub(in crate::answer) fn cut_to(&mut self, most: usize) -> bool {
+        let before = self.bytes();
+        match self {
+            Self::Text(text) => text.truncate(text.floor_char_boundary(most)),
+            Self::Bytes(bytes) => bytes.truncate(most.saturating_sub(HEX_PREFIX.len()) / 2),
+            Self::Null | Self::Bool(_) | Self::Integer(_) | Self::Real(_) => {}
+        }
+        self.bytes() < before
+    }
+
+    /// Whether it is NULL, or was withheld.
+    #[must_use]
+    pub fn is_null(&self) -> bool {
+        *self == Self::Null
+    }
+
+    /// The integer that it is, if it is one.
+    #[must_use]
+    pub fn as_integer(&self) -> Option<i64> {
+        match self {
+            Self::Integer(integer) => Some(*integer),
+            Self::Null | Self::Bool(_) | Self::Real(_) | Self::Text(_) | Self::Bytes(_) => None,
+        }
+    }
+
+    /// The text that it is, if it is one.
+    #[must_use]
+    pub fn as_text(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) => Some(text),
+            Self::Null | Self::Bool(_) | Self::Integer(_) | Self::Real(_) | Self::Bytes(_) => None,
         }
     }
 }
@@ -46,6 +95,7 @@ impl From<Cell> for Value {
             Cell::Integer(integer) => Self::Integer(integer),
             Cell::Real(real) => Self::Real(real),
             Cell::Text(text) => Self::text(text),
+            Cell::Bytes(bytes) => Self::Blob(bytes),
         }
     }
 }
@@ -63,6 +113,7 @@ impl Serialize for Cell {
             }
             Self::Real(r) => serializer.serialize_f64(*r),
             Self::Text(text) => serializer.serialize_str(text),
+            Self::Bytes(bytes) => serializer.serialize_str(&hex(bytes)),
         }
     }
 }

@@ -1,9 +1,6 @@
 //! The one form in which an answer reaches an agent, as JSON and as text.
 
-use serde::{
-    Serialize, Serializer,
-    ser::{SerializeMap, SerializeSeq},
-};
+use serde::{Serialize, Serializer, ser::SerializeMap};
 
 use crate::answer::scan_session::ScannedRows;
 
@@ -120,6 +117,12 @@ impl Envelope {
         &self.answer
     }
 
+    /// The answer in it, by itself.
+    #[must_use]
+    pub fn into_answer(self) -> ScannedRows {
+        self.answer
+    }
+
     /// The same for a model.
     #[must_use]
     pub fn for_model(&self) -> ModelEnvelope {
@@ -217,25 +220,7 @@ struct Rows<'a>(&'a ScannedRows);
 
 impl Serialize for Rows<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut rows = serializer.serialize_seq(Some(self.0.rows.len()))?;
-        for cells in &self.0.rows {
-            rows.serialize_element(&Row {
-                answer: self.0,
-                cells,
-            })?;
-        }
-        rows.end()
-    }
-}
-
-struct Row<'a> {
-    answer: &'a ScannedRows,
-    cells: &'a [crate::answer::cell::Cell],
-}
-
-impl Serialize for Row<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.answer.columns.iter().map(|c| &c.name).zip(self.cells))
+        serializer.collect_seq(self.0.rows())
     }
 }
 

@@ -3,7 +3,11 @@
 
 use std::fmt::Write as _;
 
-use crate::answer::{OutputColumn, cell::Cell, spell_out};
+use crate::answer::{
+    OutputColumn,
+    cell::{Cell, hex},
+    spell_out,
+};
 
 /// The line of the columns' names.
 pub(in crate::answer) fn write_header(text: &mut String, columns: &[OutputColumn]) {
@@ -30,6 +34,7 @@ pub(in crate::answer) fn write_row(text: &mut String, row: &[Cell]) {
             }
             Cell::Real(value) => text.push_str(&real(*value)),
             Cell::Text(value) => write_text(text, &spell_out(value)),
+            Cell::Bytes(bytes) => text.push_str(&hex(bytes)),
         }
     }
     text.push('\n');

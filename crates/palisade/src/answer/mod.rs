@@ -18,12 +18,14 @@ mod model_tokens;
 mod quoted_text;
 mod redact;
 mod room;
+mod row;
 pub mod scan_session;
 #[cfg(all(test, feature = "scan"))]
 mod scan_session_tests;
 mod split;
 mod table;
 
+pub use cell::Cell;
 pub use envelope::{AsOf, CONTENT_POLICY, Envelope, ModelEnvelope};
 pub use finding_rules::{
     Action, ExpectedByColumn, ExpectedFindings, ExpectedFindingsError, SeverityActions,
@@ -32,6 +34,7 @@ pub use marker::Marker;
 pub(crate) use masked_use::{MaskedUse, Replacement, is_told};
 pub(crate) use quoted_text::QuotedText;
 pub use room::{Form, Room};
+pub use row::ScannedRow;
 pub use scan_session::{EmptyReason, Finding, Notice, ScanSession, ScannedRows, TruncationReason};
 #[cfg(feature = "scan")]
 pub use scanned::{Detector, Scanner, Sensitivity, Severity};

@@ -13,10 +13,11 @@ use crate::{
     answer::{
         Action, Detector, ExpectedByColumn, OutputColumn, Room, RowBound, ScanPlan, Scanner,
         Sensitivity, Severity, SeverityActions,
-        cell::{Cell, HEX_PREFIX, hex},
+        cell::{Cell, HEX_PREFIX},
         marker::Marker,
         redact::{self, redact},
         room::{Left, NOTE_CHARS},
+        row::ScannedRow,
         spell_out,
         split::{Split, find_split},
     },
@@ -232,7 +233,16 @@ impl ScannedRows {
             .collect()
     }
 
-    /// The columns, with names made unique.
+    /// The rows, in the order in which the database gave them.
+    pub fn rows(&self) -> impl ExactSizeIterator<Item = ScannedRow<'_>> {
+        let columns = self.columns.as_slice();
+        self.rows
+            .iter()
+            .map(move |cells| ScannedRow { columns, cells })
+    }
+
+    /// The columns, with names made unique: of two that are called `id`, the second is `id_2`, or the next number by which no
+    /// other column goes. Columns of names that stand once keep them.
     #[must_use]
     pub fn columns(&self) -> &[OutputColumn] {
         &self.columns
@@ -494,19 +504,19 @@ impl ScanSession {
     ) -> usize {
         let names: usize = self.columns.iter().map(|column| column.name.len()).sum();
         for (column, cell) in row.iter_mut().enumerate() {
-            let Cell::Text(text) = cell else {
-                continue;
-            };
-            if text.len() <= share {
+            if !cell.cut_to(share) {
                 continue;
             }
-            text.truncate(text.floor_char_boundary(share));
             let cut = (NoticeKind::CellCut, column);
             if !notices.contains(&cut) {
                 notices.push(cut);
             }
             // What is cut off is not reported. What is left may score less.
-            let detectors = self.scanner.detect(text.as_bytes());
+            let detectors = match cell {
+                Cell::Text(text) => self.scanner.detect(text.as_bytes()),
+                Cell::Bytes(bytes) => self.scanner.detect(bytes),
+                Cell::Null | Cell::Bool(_) | Cell::Integer(_) | Cell::Real(_) => Vec::new(),
+            };
             let had_findings = found.iter().any(|(at, _)| *at == column);
             found.retain(|(at, _)| *at != column);
             if had_findings {
@@ -701,13 +711,8 @@ impl ScanSession {
                 // Bytes that hold text are scanned too: a model reads hexadecimal.
                 let kept = bytes.get(..most).unwrap_or(&bytes);
                 let detectors = self.scanner.detect(kept);
-                return self.apply_action(
-                    column,
-                    Cell::Text(hex(kept)),
-                    &detectors,
-                    notices,
-                    found,
-                );
+                let cell = Cell::Bytes(kept.to_vec());
+                return self.apply_action(column, cell, &detectors, notices, found);
             }
             Value::Text(bytes) => match self.token(column, &bytes) {
                 // Digits, which no detector has to look at.
@@ -764,7 +769,7 @@ impl ScanSession {
                 Cell::Text(text) => redact(&text, first, self.scanner, |one| {
                     !self.expected.has(column, one)
                 }),
-                Cell::Null | Cell::Bool(_) | Cell::Integer(_) | Cell::Real(_) => {
+                Cell::Null | Cell::Bool(_) | Cell::Integer(_) | Cell::Real(_) | Cell::Bytes(_) => {
                     redact::name(first.id)
                 }
             }),
@@ -810,6 +815,7 @@ fn common_type<'c>(cells: impl Iterator<Item = &'c Cell>) -> &'static str {
             Cell::Bool(_) | Cell::Integer(_) => Some("INTEGER"),
             Cell::Real(_) => Some("REAL"),
             Cell::Text(_) => Some("TEXT"),
+            Cell::Bytes(_) => Some("BLOB"),
         })
         .collect();
     match (types.len(), types.first()) {

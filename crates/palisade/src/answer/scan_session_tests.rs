@@ -6,8 +6,8 @@ use std::ops::ControlFlow::{Break, Continue};
 
 use crate::{
     answer::{
-        Action, EmptyReason, Form, Marker, OutputColumn, Room, RowBound, ScanPlan, ScanSession,
-        ScannedRows, TruncationReason,
+        Action, Cell, EmptyReason, Form, Marker, OutputColumn, Room, RowBound, ScanPlan,
+        ScanSession, ScannedRows, TruncationReason,
     },
     code::Code,
     value::{ColumnTypes, RowSink as _, Value},
@@ -152,14 +152,55 @@ fn cells_are_cut_at_the_limit_and_no_sooner() {
         (Value::text("0123456789a"), "0123456789", true),
         // No character is cut in two.
         (Value::text("012345678é"), "012345678", true),
-        (Value::Blob(vec![1, 2, 3, 4]), "\\x01020304", false),
-        (Value::Blob(vec![1, 2, 3, 4, 5]), "\\x01020304", true),
     ] {
         let rows = answer(&plan, vec![vec![value.clone()]]);
         let expected: &[_] = if is_cut { &[("cell_cut", 1)] } else { &[] };
         assert_eq!(notices(&rows), expected, "{value:?}");
         assert_eq!(rows.into_values(), [[Value::text(cell)]], "{value:?}");
     }
+    // A byte takes two digits.
+    for (bytes, expected) in [
+        (&[1, 2, 3, 4][..], &[][..]),
+        (&[1, 2, 3, 4, 5], &[("cell_cut", 1)]),
+    ] {
+        let rows = answer(&plan, vec![vec![Value::Blob(bytes.to_vec())]]);
+        assert_eq!(notices(&rows), expected, "{bytes:?}");
+        assert_eq!(
+            serde_json::to_value(&rows).unwrap()["rows"][0]["a"],
+            "\\x01020304"
+        );
+        assert_eq!(rows.into_values(), [[Value::Blob(vec![1, 2, 3, 4])]]);
+    }
+}
+
+#[test]
+fn bytes_of_a_first_row_that_does_not_fit_are_cut() {
+    let plan = ScanPlan {
+        max_result_bytes: 9,
+        ..plan(&["a"])
+    };
+    let rows = answer(&plan, vec![vec![Value::Blob(vec![1; 9])]]);
+    assert_eq!(notices(&rows), [("cell_cut", 1)]);
+    assert_eq!(rows.into_values(), [[Value::Blob(vec![1; 3])]]);
+}
+
+#[test]
+fn rows_have_typed_cells_by_the_names_of_columns() {
+    let row = vec![
+        Value::Integer(i64::MAX),
+        Value::text("\\x00"),
+        Value::Blob(vec![0]),
+        Value::Null,
+    ];
+    let rows = answer(&plan(&["id", "id", "b", "c"]), vec![row]);
+    assert_eq!(rows.rows().len(), 1);
+    let row = rows.rows().next().unwrap();
+    assert_eq!(row.cell("id").and_then(Cell::as_integer), Some(i64::MAX));
+    assert_eq!(row.cell("id_2").and_then(Cell::as_text), Some("\\x00"));
+    assert_eq!(row.cell("b"), Some(&Cell::Bytes(vec![0])));
+    assert!(row.cell("c").is_some_and(Cell::is_null));
+    assert_eq!(row.cell("d"), None);
+    assert_eq!(row.cells().len(), 4);
 }
 
 #[test]
@@ -221,6 +262,7 @@ fn columns_without_a_type_have_that_of_their_values() {
         (vec![Value::Bool(true), Value::Integer(1)], "INTEGER"),
         (vec![Value::Real(0.5)], "REAL"),
         (vec![Value::text("a")], "TEXT"),
+        (vec![Value::Blob(vec![0])], "BLOB"),
         (vec![Value::text("a"), Value::Integer(1)], ""),
         (vec![Value::Null], ""),
         (vec![], ""),

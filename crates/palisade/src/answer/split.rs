@@ -69,7 +69,11 @@ impl Search {
                 Cell::Null => continue,
                 Cell::Text(text) if text.is_empty() => continue,
                 Cell::Text(text) if text.len() <= LONGEST_PART => text.as_str(),
-                Cell::Text(_) | Cell::Bool(_) | Cell::Integer(_) | Cell::Real(_) => {
+                Cell::Text(_)
+                | Cell::Bool(_)
+                | Cell::Integer(_)
+                | Cell::Real(_)
+                | Cell::Bytes(_) => {
                     if is_new {
                         self.look_at(&run);
                     }
