@@ -6,11 +6,7 @@
 
 use std::error::Error;
 
-use palisade::{
-    firewall::Decision,
-    session::{Principal, Session},
-    value::Params,
-};
+use palisade::{Decision, Params, Principal, Session};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let sql = std::env::args().nth(1).ok_or("usage: decide-only SQL")?;

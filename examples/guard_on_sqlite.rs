@@ -6,10 +6,7 @@
 
 use std::error::Error;
 
-use palisade::{
-    session::{Principal, Session},
-    value::Params,
-};
+use palisade::{Params, Principal, Session};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {

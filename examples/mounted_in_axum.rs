@@ -15,7 +15,7 @@ use axum::{
     response::Response,
     routing::get,
 };
-use palisade::session::{Principal, Transport};
+use palisade::{Principal, session::Transport};
 use palisade_mcp::{PalisadeServer, PrincipalSource, ServeOptions};
 use rmcp::transport::streamable_http_server::{
     StreamableHttpServerConfig, StreamableHttpService, session::local::LocalSessionManager,

@@ -7,11 +7,9 @@
 use std::error::Error;
 
 use palisade::{
+    Decision, Params, Principal, Session, Value,
     answer::{Action, Marker, ScanSession},
-    firewall::Decision,
     host::Host as _,
-    session::{Principal, Session},
-    value::{Params, Value},
 };
 use palisade_host::Machine;
 use rusqlite::types::{ToSqlOutput, ValueRef};

@@ -6,11 +6,7 @@
 
 use std::{error::Error, sync::Arc};
 
-use palisade::{
-    guard::Guard,
-    session::{Principal, Session},
-    value::Params,
-};
+use palisade::{Guard, Params, Principal, Session};
 use rmcp::{
     ErrorData, ServerHandler, ServiceExt as _,
     handler::server::wrapper::Parameters,

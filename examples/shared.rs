@@ -2,13 +2,7 @@
 
 use std::{error::Error, sync::Arc};
 
-use palisade::{
-    audit::NoAudit,
-    catalog::Catalog,
-    firewall::Firewall,
-    guard::{Guard, Refusal},
-    policy::PolicySources,
-};
+use palisade::{Firewall, Guard, PolicySources, Refusal, audit::NoAudit, catalog::Catalog};
 use palisade_host::Machine;
 use palisade_sqlite::SqliteBackend;
 

@@ -6,11 +6,7 @@
 
 use std::error::Error;
 
-use palisade::{
-    answer::Cell,
-    session::{Principal, Session},
-    value::{Params, Value},
-};
+use palisade::{Params, Principal, Session, Value, answer::Cell};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {

@@ -7,12 +7,22 @@
 //! The core has no runtime, driver, file, environment, clock or randomness: they are arguments. [`guard::Guard`] is the gate that decides,
 //! runs, scans and records over a [`guard::Backend`].
 //!
+//! What most programs need stands at the root. These modules come next:
+//!
+//! | module | has |
+//! |---|---|
+//! | [`guard`] | the gate and its outcomes: begin here, with a backend of `palisade-sqlite`, `palisade-postgres` or `palisade-mysql` |
+//! | [`session`] | who asks, and how a statement came |
+//! | [`answer`] | scanned rows, their typed cells, and what a model is given |
+//! | [`rejection`], [`code`] | refusals, and what each code means |
+//! | [`policy`], [`firewall`] | policies, and decisions without a database |
+//! | [`audit`], [`approval`], [`change`], [`past`] | traits for records, approvals, changes in steps and snapshots |
+//! | [`host`] | the clock and randomness that a program lends |
+//! | [`catalog`], [`rewrite`], [`danger`] | for those who write a backend or run statements by themselves |
+//!
 //! ```
-//! use palisade::firewall::{Decision, Firewall};
-//! use palisade::policy::PolicySources;
 //! use palisade::answer::{Action, Marker, ScanSession};
-//! use palisade::session::{Principal, Session};
-//! use palisade::value::{Params, Value};
+//! use palisade::{Decision, Firewall, Params, PolicySources, Principal, Session, Value};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let db = rusqlite::Connection::open_in_memory()?;
@@ -62,15 +72,18 @@ pub mod change;
 pub mod code;
 pub mod danger;
 pub mod dialect;
+#[doc(hidden)]
 pub mod did_you_mean;
 mod digest;
 pub mod error;
 pub mod firewall;
 pub mod guard;
 pub mod host;
+#[doc(hidden)]
 pub mod ident;
 pub mod limits;
 mod lineage;
+#[doc(hidden)]
 pub mod moment;
 pub mod past;
 pub mod policy;
@@ -83,3 +96,13 @@ mod syntax;
 pub mod token;
 pub mod tool_names;
 pub mod value;
+
+pub use code::Code;
+pub use error::Error;
+pub use firewall::{Decision, Firewall};
+pub use guard::{Guard, Outcome, Refusal, Request};
+pub use limits::Limits;
+pub use policy::PolicySources;
+pub use rejection::Rejection;
+pub use session::{Principal, Session};
+pub use value::{Params, Value};
