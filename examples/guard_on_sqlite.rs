@@ -19,7 +19,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     match outcome.into_result() {
         Ok(envelope) => println!("{}", envelope.delimited_text()),
         Err(refusal) => {
-            println!("{}", serde_json::to_string(&refusal.rejection.for_agent())?);
+            println!("{}", serde_json::to_string(&refusal.for_agent())?);
             palisade_examples::tell_operator(&refusal);
         }
     }

@@ -6,7 +6,7 @@
 
 use std::{error::Error, sync::Arc};
 
-use palisade::{Guard, Params, Principal, Session};
+use palisade::{Guard, Params, Principal, Session, tool_names::ToolNames};
 use rmcp::{
     ErrorData, ServerHandler, ServiceExt as _,
     handler::server::wrapper::Parameters,
@@ -17,6 +17,8 @@ use rmcp::{
 
 struct Customers {
     guard: Guard,
+    /// What refusals call the tools.
+    names: ToolNames,
 }
 
 #[derive(Debug, serde::Deserialize, schemars::JsonSchema)]
@@ -36,12 +38,13 @@ impl Customers {
             value.map_err(|why: serde_json::Error| ErrorData::internal_error(why.to_string(), None))
         };
         match outcome.into_result() {
+            // With the content policy and marks around the rows: a model reads it.
             Ok(envelope) => {
-                json(serde_json::to_value(envelope.answer())).map(CallToolResult::structured)
+                json(serde_json::to_value(envelope.for_model())).map(CallToolResult::structured)
             }
             Err(refusal) => {
                 palisade_examples::tell_operator(&refusal);
-                json(serde_json::to_value(refusal.rejection.for_agent()))
+                json(serde_json::to_value(refusal.for_agent_of(&self.names)))
                     .map(CallToolResult::structured_error)
             }
         }
@@ -58,7 +61,9 @@ impl ServerHandler for Customers {
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
     let guard = palisade_examples::guard()?;
-    let server = Arc::new(Customers { guard }).serve(stdio()).await?;
+    let names = ToolNames::only([("query", "ask_customers")]);
+    let customers = Arc::new(Customers { guard, names });
+    let server = customers.serve(stdio()).await?;
     server.waiting().await?;
     Ok(())
 }

@@ -104,7 +104,11 @@ fn initialize() -> String {
 }
 
 fn call(tool: &str) -> String {
-    let params = format!(r#"{{"name":"{tool}","arguments":{{"sql":"{SQL}"}}}}"#);
+    call_with(tool, SQL)
+}
+
+fn call_with(tool: &str, sql: &str) -> String {
+    let params = format!(r#"{{"name":"{tool}","arguments":{{"sql":"{sql}"}}}}"#);
     format!(r#"{{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{params}}}"#)
 }
 
@@ -121,7 +125,17 @@ fn serves_a_tool_of_its_own() {
     )
     .unwrap();
     writeln!(input, "{}", call("ask_customers")).unwrap();
-    has_masked_rows(&lines.next().unwrap().unwrap());
+    let answer = lines.next().unwrap().unwrap();
+    has_masked_rows(&answer);
+    for mark in ["data-not-instructions", "before_rows", "rows_end"] {
+        assert!(answer.contains(mark), "{answer}");
+    }
+    let overflow = "SELECT sum(id + 9223372036854775000) FROM customers";
+    writeln!(input, "{}", call_with("ask_customers", overflow)).unwrap();
+    let refused = lines.next().unwrap().unwrap();
+    for told in ["remediation_hint", "incident", "[\"ask_customers\"]"] {
+        assert!(refused.contains(told), "{told}: {refused}");
+    }
 }
 
 #[test]

@@ -9,7 +9,7 @@ use palisade::{
     rejection::Rejection,
     tool_names::ToolNames,
 };
-use palisade_scan::{Scanner, spell_out};
+use palisade_scan::spell_out;
 use rmcp::model::{CallToolResult, ContentBlock, MetaObject};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -234,19 +234,7 @@ pub(crate) fn refusal_body(
     (offered, names): (Offered, &ToolNames),
     templates: Templates,
 ) -> Value {
-    let Refusal {
-        rejection,
-        incident,
-        pending,
-        fresh: _,
-    } = refusal;
-    let agent = rejection.for_agent_of(names);
-    // It can quote names, which are data.
-    let message = if Scanner::new().detect(agent.message.as_bytes()).is_empty() {
-        agent.message
-    } else {
-        agent.code.summary()
-    };
+    let agent = refusal.for_agent_of(names);
     let usual = match (agent.code, templates) {
         (Code::TemplateUnknown, Templates::None) => &["query"],
         (_, Templates::Listed | Templates::None) => agent.code.next_valid_actions(),
@@ -258,19 +246,19 @@ pub(crate) fn refusal_body(
     let next_valid_actions: Vec<_> = next.iter().filter_map(|tool| names.name(tool)).collect();
     let mut body = json!({
         "code": agent.code,
-        "message": message,
+        "message": agent.message,
         "retryable": agent.retryable,
         "remediation_hint": hint,
         "context": context,
         "next_valid_actions": next_valid_actions,
     });
-    if let (Some(incident), Value::Object(body)) = (incident, &mut body) {
+    if let (Some(incident), Value::Object(body)) = (agent.incident, &mut body) {
         body.insert("incident".to_owned(), json!(incident));
     }
-    if let (Some(pending), Value::Object(body)) = (pending, &mut body) {
+    if let (Some(pending), Value::Object(body)) = (agent.pending, &mut body) {
         body.insert(
             "approval".to_owned(),
-            json!({"id": pending.id, "level": pending.level.word()}),
+            json!({"id": pending.id, "level": pending.level}),
         );
     }
     if let (Some(retry_after_ms), Value::Object(body)) = (agent.retry_after_ms, &mut body) {

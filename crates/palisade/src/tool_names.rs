@@ -49,6 +49,15 @@ pub struct ToolNames {
 }
 
 impl ToolNames {
+    /// The names of a server that has these tools alone: what `palisade serve` calls each, and what it is called there.
+    pub fn only<'t, N: Into<String>>(tools: impl IntoIterator<Item = (&'t str, N)>) -> Self {
+        let none = TOOLS.into_iter().chain(usual_names());
+        let mut others: BTreeMap<_, _> = none.map(|usual| (usual.to_owned(), None)).collect();
+        let own = tools.into_iter();
+        others.extend(own.map(|(usual, own)| (usual.to_owned(), Some(own.into()))));
+        Self { others }
+    }
+
     /// The tool that `palisade serve` calls `usual` is called `own`.
     #[must_use]
     pub fn rename(mut self, usual: &str, own: impl Into<String>) -> Self {
@@ -108,6 +117,19 @@ fn usual_names() -> impl Iterator<Item = &'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_server_may_have_few_tools() {
+        let names = ToolNames::only([("query", "ask")]);
+        let named = usual_names()
+            .chain(TOOLS)
+            .filter_map(|tool| names.name(tool));
+        assert!(
+            named.eq(usual_names()
+                .chain(TOOLS)
+                .filter_map(|tool| (tool == "query").then_some("ask")))
+        );
+    }
 
     #[test]
     fn hints_name_tools_that_exist() {

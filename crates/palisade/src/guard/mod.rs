@@ -1,5 +1,6 @@
 //! The one gate to a database: decide, run what was printed, scan, record.
 
+mod agent_refusal;
 mod answer_request;
 mod approvals;
 mod backend;
@@ -34,6 +35,7 @@ mod wrong_literal;
 use std::{borrow::Cow, fmt, sync::Arc, time::Duration};
 
 pub use crate::limits::Estimate;
+pub use agent_refusal::{AgentApproval, AgentRefusal};
 pub use backend::{Backend, BackendFuture, Completion, GivenEstimates};
 pub use backend_error::{BackendError, BackendErrorKind};
 pub use budget::{Allowance, BudgetStore, Budgets, SpanSpending, Spending};
