@@ -81,6 +81,24 @@ fn reads_typed_rows() {
     );
 }
 
+#[test]
+fn runs_what_a_person_approved() {
+    let text = printed(
+        env!("CARGO_BIN_EXE_approvals"),
+        "SELECT name FROM customers",
+    );
+    let (refused, answered) = text.split_once('\n').unwrap();
+    for told in [
+        "approval.required",
+        "expires_ms",
+        "https://desk.example/approvals/",
+    ] {
+        assert!(refused.contains(told), "{told}: {refused}");
+    }
+    assert!(!text.contains("palisade approve"), "{text}");
+    assert!(answered.contains("Ann"), "{answered}");
+}
+
 /// A program that is ended with the test.
 struct Running(Child);
 

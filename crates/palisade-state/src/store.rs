@@ -232,7 +232,9 @@ impl ApprovalStore {
         .map_err(StateError::Other)
     }
 
-    /// A store that is gone with the process. Only the agent's client can approve in it.
+    /// A store that is gone with the process. What waits in it is approved by this process alone: by [`approve`](Self::approve), or
+    /// by the person at the agent's client. Agents are told of the client, unless
+    /// [the host says more](palisade::guard::Guard::with_approval_instruction).
     ///
     /// # Errors
     /// If the machine has no random bytes.

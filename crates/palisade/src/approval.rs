@@ -148,7 +148,8 @@ pub struct PendingApproval {
     pub level: ApprovalLevel,
     /// When it expires, since 1970-01-01 UTC.
     pub expires: Duration,
-    /// Whether a person can approve it by `palisade approve`, apart from the agent's client.
+    /// Whether a person can approve it apart from the agent's client: by `palisade approve`, or as
+    /// [the host says](crate::guard::Guard::with_approval_instruction).
     pub is_out_of_band: bool,
 }
 

@@ -81,7 +81,8 @@ pub(super) async fn wait(
     if request.is_none() && !pending.is_out_of_band {
         return Next::Refused(refused);
     }
-    task.say(describe_waiting(&pending));
+    let how = judge.guard.tell_how_to_approve(&pending.id);
+    task.say(describe_waiting(&pending, &how));
     let mut told = request.and_then(|request| {
         let request = InputRequest::Elicitation(ElicitRequest::new(request));
         task.ask(QUESTION, request)
@@ -130,15 +131,15 @@ async fn read_answer(told: &mut Option<oneshot::Receiver<Value>>) -> Option<Elic
     serde_json::from_value(answer.ok()?).ok()
 }
 
-/// What the client reads of its task.
-fn describe_waiting(pending: &PendingApproval) -> String {
+/// What the client reads of its task; `how` says how a person approves.
+fn describe_waiting(pending: &PendingApproval, how: &str) -> String {
     let id = &pending.id;
     match (pending.level, pending.is_out_of_band) {
         (ApprovalLevel::Operator, _) => format!(
-            "The request {id} waits for an operator's approval, by `palisade approve {id}`. The call goes on by itself then."
+            "The request {id} waits for an operator's approval: {how}. The call goes on by itself then."
         ),
         (ApprovalLevel::Required, true) => format!(
-            "The request {id} waits for a person's approval, at this client or by `palisade approve {id}`. The call goes on by itself then."
+            "The request {id} waits for a person's approval, at this client or apart from it: {how}. The call goes on by itself then."
         ),
         (ApprovalLevel::Required, false) => {
             format!("The request {id} waits for the approval of the person at this client.")

@@ -298,9 +298,9 @@ fn open_page(page: &ApprovalPage, id: &str, described: Option<String>) -> Elicit
     }
 }
 
-const CANNOT_ASK: &str = "your client cannot ask a person, and this server keeps no requests that a person could approve by `palisade approve`";
+const CANNOT_ASK: &str = "your client cannot ask a person, and this server keeps no requests that a person could approve apart from it";
 
-const TOO_LONG: &str = "the statement is too long to be shown to a person, and this server keeps no requests that a person could approve by `palisade approve`";
+const TOO_LONG: &str = "the statement is too long to be shown to a person, and this server keeps no requests that a person could approve apart from it";
 
 fn nobody(why: &str) -> Refusal {
     let message = format!("this needs a person's approval, and was not run: {why}");

@@ -72,9 +72,11 @@ impl Guard {
                 run.approval = Some(note(&given.id, ApprovalState::Used, Some(given.by)));
                 return Ok(());
             }
-            Redemption::Pending(pending) => {
+            Redemption::Pending(mut pending) => {
                 run.approval = Some(note(&pending.id, ApprovalState::Pending, None));
-                let message = tell_pending(&pending);
+                // Who says how a person approves it has a way for that.
+                pending.is_out_of_band |= self.approval_instruction.is_some();
+                let message = self.tell_pending(&pending);
                 run.pending = Some(pending);
                 refuse(message)
             }
@@ -125,7 +127,7 @@ impl Guard {
             ))),
             Confirmation::NeedsOperator => Err(Refusal {
                 pending: Some(Box::new(pending.clone())),
-                ..refuse(tell_pending(pending))
+                ..refuse(self.tell_pending(pending))
             }),
         }
     }
@@ -164,21 +166,31 @@ impl Guard {
         };
         self.record_approval(session, note)
     }
-}
 
-/// What an agent is told of a request that waits.
-fn tell_pending(pending: &PendingApproval) -> String {
-    let whose = match pending.level {
-        ApprovalLevel::Required => "a person's",
-        ApprovalLevel::Operator => "an operator's",
-    };
-    let id = &pending.id;
-    match pending.is_out_of_band {
-        true => format!(
-            "this needs {whose} approval, and was not run. The request {id} waits: a person runs `palisade approve {id}`; then send the same call again"
-        ),
-        false => format!(
-            "this needs {whose} approval, and was not run. The request {id} waits for the person at your client, and nobody else can approve it here"
-        ),
+    /// How a person approves the request called `id`, as a clause: what the host says, or what runs the command line.
+    #[must_use]
+    pub fn tell_how_to_approve(&self, id: &str) -> String {
+        match &self.approval_instruction {
+            Some(instruction) => instruction.replace("{id}", id),
+            None => format!("a person runs `palisade approve {id}`"),
+        }
+    }
+
+    /// What an agent is told of a request that waits.
+    fn tell_pending(&self, pending: &PendingApproval) -> String {
+        let whose = match pending.level {
+            ApprovalLevel::Required => "a person's",
+            ApprovalLevel::Operator => "an operator's",
+        };
+        let id = &pending.id;
+        match pending.is_out_of_band {
+            true => format!(
+                "this needs {whose} approval, and was not run. The request {id} waits: {}; then send the same call again",
+                self.tell_how_to_approve(id)
+            ),
+            false => format!(
+                "this needs {whose} approval, and was not run. The request {id} waits for the person at your client, and nobody else can approve it here"
+            ),
+        }
     }
 }

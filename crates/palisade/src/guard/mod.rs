@@ -177,6 +177,8 @@ pub struct Guard {
     host: Arc<dyn Host>,
     audit: Arc<dyn AuditSink>,
     approvals: Option<Arc<dyn Approvals>>,
+    /// How a person approves what waits, where the host says so.
+    approval_instruction: Option<String>,
     changes: Option<Arc<dyn ChangeStore>>,
     labels: Option<Arc<dyn LabelStore>>,
     candidate: Option<Candidate>,
@@ -222,6 +224,7 @@ impl Guard {
             host,
             audit,
             approvals: None,
+            approval_instruction: None,
             changes: None,
             labels: None,
             candidate: None,
@@ -289,6 +292,23 @@ impl Guard {
     pub fn with_approvals(self, approvals: Arc<dyn Approvals>) -> Self {
         Self {
             approvals: Some(approvals),
+            ..self
+        }
+    }
+
+    /// How a person approves a request that waits, as agents are told: a clause, in which `{id}` stands for the request's id. Without
+    /// it, a person runs `palisade approve {id}`. Requests count as such that are approved apart from the agent's client.
+    ///
+    /// ```
+    /// # fn instruct(guard: palisade::Guard) {
+    /// let guard = guard.with_approval_instruction("a person opens https://desk.example/approvals/{id}");
+    /// assert!(guard.tell_how_to_approve("k7m2").ends_with("/k7m2"));
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn with_approval_instruction(self, clause: impl Into<String>) -> Self {
+        Self {
+            approval_instruction: Some(clause.into()),
             ..self
         }
     }
