@@ -4,8 +4,8 @@ use std::{collections::BTreeSet, path::Path, sync::Arc, time::Duration};
 
 use palisade::{catalog::Catalog, guard::Backend};
 use palisade_mysql::{
-    ConfigError, Conn, ConnectError, IntrospectError, MysqlBackend, MysqlConfig, Obstacle,
-    Weakness, WeaknessKind, examine_beside,
+    ConfigError, Conn, ConnectError, Excess as AccountExcess, IntrospectError, MysqlBackend,
+    MysqlConfig, Obstacle, Weakness, WeaknessKind, examine_beside,
 };
 use tokio::time::timeout;
 
@@ -209,26 +209,28 @@ fn unavailable(target: &Target, error: &ConnectError) -> Failure {
 impl From<Weakness> for Weak {
     fn from(weakness: Weakness) -> Self {
         use WeaknessKind as Kind;
-        let (kind, excess) = match weakness.kind {
-            Kind::Powerful => ("superuser", Excess::Superuser),
-            Kind::CanWrite => ("can-write", Excess::Write),
-            // Only those have these who were given them.
-            Kind::CanCreate => ("can-create", Excess::Write),
-            Kind::CanGrant => ("can-grant", Excess::Write),
-            Kind::Unknown => ("unknown-privilege", Excess::Write),
-            // What active roles may do is found by itself; others are put on with a statement that is no query.
-            Kind::Role => ("role", Excess::Nothing),
-            Kind::SystemTables => ("system-tables", Excess::Nothing),
-            Kind::CanExecute => ("can-execute", Excess::Nothing),
-            Kind::Plaintext => ("plaintext", Excess::Nothing),
-            Kind::NoConnectionLimit => ("no-connection-limit", Excess::Nothing),
-            Kind::UntestedVersion => ("untested-version", Excess::Nothing),
+        let kind = match weakness.kind {
+            Kind::Powerful => "superuser",
+            Kind::CanWrite => "can-write",
+            Kind::CanCreate => "can-create",
+            Kind::CanGrant => "can-grant",
+            Kind::Unknown => "unknown-privilege",
+            Kind::Role => "role",
+            Kind::SystemTables => "system-tables",
+            Kind::CanExecute => "can-execute",
+            Kind::Plaintext => "plaintext",
+            Kind::NoConnectionLimit => "no-connection-limit",
+            Kind::UntestedVersion => "untested-version",
         };
         Self {
             kind,
+            excess: match weakness.kind.excess() {
+                AccountExcess::Superuser => Excess::Superuser,
+                AccountExcess::Write => Excess::Write,
+                AccountExcess::Nothing => Excess::Nothing,
+            },
             description: weakness.description,
             remedy: weakness.remedy,
-            excess,
         }
     }
 }

@@ -9,7 +9,8 @@ use std::{
 
 use palisade::{catalog::Catalog, guard::Backend, ident};
 use palisade_postgres::{
-    ConnectError, PostgresBackend, PostgresConfig, Weakness, WeaknessKind, examine,
+    ConnectError, Excess as AccountExcess, PostgresBackend, PostgresConfig, Weakness, WeaknessKind,
+    examine,
 };
 use palisade_state::{ApprovalOptions, ApprovalStore, StateSecret};
 use percent_encoding::percent_decode_str;
@@ -399,28 +400,32 @@ fn with_password(url: &str, password: &Password) -> Option<String> {
 impl From<Weakness> for Weak {
     fn from(weakness: Weakness) -> Self {
         use WeaknessKind as Kind;
-        let (kind, excess) = match weakness.kind {
-            Kind::Superuser => ("superuser", Excess::Superuser),
-            Kind::RoleAttribute => ("role-attribute", Excess::Write),
-            Kind::PredefinedRole => ("predefined-role", Excess::Write),
-            Kind::ServerFunction => ("server-function", Excess::Write),
-            Kind::Owner => ("owner", Excess::Write),
-            Kind::CanWrite => ("can-write", Excess::Write),
-            // A transaction that only reads makes nothing.
-            Kind::CanCreate => ("can-create", Excess::Create),
-            Kind::Temporary => (TEMPORARY, Excess::Nothing),
-            Kind::SecurityDefiner => ("security-definer", Excess::Nothing),
-            Kind::Plaintext => ("plaintext", Excess::Nothing),
-            Kind::NotReadOnly => ("not-read-only", Excess::Nothing),
-            Kind::NoTimeout => ("no-timeout", Excess::Nothing),
-            Kind::NoConnectionLimit => ("no-connection-limit", Excess::Nothing),
-            Kind::UntestedVersion => ("untested-version", Excess::Nothing),
+        let kind = match weakness.kind {
+            Kind::Superuser => "superuser",
+            Kind::RoleAttribute => "role-attribute",
+            Kind::PredefinedRole => "predefined-role",
+            Kind::ServerFunction => "server-function",
+            Kind::Owner => "owner",
+            Kind::CanWrite => "can-write",
+            Kind::CanCreate => "can-create",
+            Kind::Temporary => TEMPORARY,
+            Kind::SecurityDefiner => "security-definer",
+            Kind::Plaintext => "plaintext",
+            Kind::NotReadOnly => "not-read-only",
+            Kind::NoTimeout => "no-timeout",
+            Kind::NoConnectionLimit => "no-connection-limit",
+            Kind::UntestedVersion => "untested-version",
         };
         Self {
             kind,
+            excess: match weakness.kind.excess() {
+                AccountExcess::Superuser => Excess::Superuser,
+                AccountExcess::Write => Excess::Write,
+                AccountExcess::Create => Excess::Create,
+                AccountExcess::Nothing => Excess::Nothing,
+            },
             description: weakness.description,
             remedy: weakness.remedy,
-            excess,
         }
     }
 }

@@ -46,4 +46,4 @@ pub use mysql_async;
 pub use mysql_async::Conn;
 pub use palisade_pool::ConfigError;
 pub use tls::SslMode;
-pub use weaknesses::{Weakness, WeaknessKind, examine, examine_beside, lag_privileges};
+pub use weaknesses::{Excess, Weakness, WeaknessKind, examine, examine_beside, lag_privileges};

@@ -30,6 +30,32 @@ pub struct Weakness {
     pub remedy: String,
 }
 
+impl Weakness {
+    /// Whether an account should not be used that has it, as `palisade serve` refuses it. Of the others, an operator is told.
+    ///
+    /// An account for changes (`is_writable`) may write; what else it may write to than policies permit is not looked at. No account may
+    /// do everything.
+    #[must_use]
+    pub fn exceeds(&self, is_writable: bool) -> bool {
+        match self.kind.excess() {
+            Excess::Superuser => true,
+            Excess::Write => !is_writable,
+            Excess::Nothing => false,
+        }
+    }
+}
+
+/// What a weakness lets an account do beyond what it is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Excess {
+    /// Everything: hardly any lock of the server's holds.
+    Superuser,
+    /// Write, or reach beyond its grants.
+    Write,
+    /// Nothing that the gate's own transactions do not take away.
+    Nothing,
+}
+
 /// Sorts of weaknesses, the worst first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum WeaknessKind {
@@ -55,6 +81,25 @@ pub enum WeaknessKind {
     NoConnectionLimit,
     /// The server is newer than what was tested.
     UntestedVersion,
+}
+
+impl WeaknessKind {
+    /// What it lets an account do beyond what it is for.
+    #[must_use]
+    pub fn excess(self) -> Excess {
+        match self {
+            Self::Powerful => Excess::Superuser,
+            // Only those can create who were given it.
+            Self::CanWrite | Self::CanCreate | Self::CanGrant | Self::Unknown => Excess::Write,
+            // What active roles may do is found by itself; others are put on with a statement that is no query.
+            Self::Role
+            | Self::SystemTables
+            | Self::CanExecute
+            | Self::Plaintext
+            | Self::NoConnectionLimit
+            | Self::UntestedVersion => Excess::Nothing,
+        }
+    }
 }
 
 /// Looks at the account that `conn` is logged in as, and at its connection. The worst comes first; an empty list
@@ -305,5 +350,22 @@ mod tests {
             let grant = Grant::list_privileges(&[privilege], object);
             assert_eq!(kind(privilege, &grant), expected, "{privilege} {object:?}");
         }
+    }
+
+    fn exceeds(kind: WeaknessKind, is_writable: bool) -> bool {
+        let weakness = Weakness {
+            kind,
+            description: String::new(),
+            remedy: String::new(),
+        };
+        weakness.exceeds(is_writable)
+    }
+
+    #[test]
+    fn what_the_gate_takes_away_is_no_excess() {
+        assert!(!exceeds(WeaknessKind::CanExecute, false));
+        assert!(exceeds(WeaknessKind::CanCreate, false));
+        assert!(!exceeds(WeaknessKind::CanWrite, true));
+        assert!(exceeds(WeaknessKind::Powerful, true));
     }
 }

@@ -36,4 +36,4 @@ pub use palisade_pool::ConfigError;
 pub use tls::SslMode;
 /// The driver whose connections this crate takes.
 pub use tokio_postgres;
-pub use weaknesses::{Weakness, WeaknessKind, examine};
+pub use weaknesses::{Excess, Weakness, WeaknessKind, examine};

@@ -22,6 +22,34 @@ pub struct Weakness {
     pub remedy: String,
 }
 
+impl Weakness {
+    /// Whether an account should not be used that has it, as `palisade serve` refuses it. Of the others, an operator is told.
+    ///
+    /// An account for changes (`is_writable`) may write; what else it may write to than policies permit is not looked at. No account may
+    /// do everything.
+    #[must_use]
+    pub fn exceeds(&self, is_writable: bool) -> bool {
+        match self.kind.excess() {
+            Excess::Superuser => true,
+            Excess::Write => !is_writable,
+            Excess::Create | Excess::Nothing => false,
+        }
+    }
+}
+
+/// What a weakness lets an account do beyond what it is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Excess {
+    /// Everything: hardly any lock of the server's holds.
+    Superuser,
+    /// Write, or reach beyond its grants.
+    Write,
+    /// Create objects, which the gate's own transactions do not let it do while they only read.
+    Create,
+    /// Nothing that the gate's own transactions do not take away.
+    Nothing,
+}
+
 /// Sorts of weaknesses, the worst first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum WeaknessKind {
@@ -54,6 +82,30 @@ pub enum WeaknessKind {
     NoConnectionLimit,
     /// The server is newer than what was tested.
     UntestedVersion,
+}
+
+impl WeaknessKind {
+    /// What it lets an account do beyond what it is for.
+    #[must_use]
+    pub fn excess(self) -> Excess {
+        match self {
+            Self::Superuser => Excess::Superuser,
+            Self::RoleAttribute
+            | Self::PredefinedRole
+            | Self::ServerFunction
+            | Self::Owner
+            | Self::CanWrite => Excess::Write,
+            // A transaction that only reads makes nothing.
+            Self::CanCreate => Excess::Create,
+            Self::Temporary
+            | Self::SecurityDefiner
+            | Self::Plaintext
+            | Self::NotReadOnly
+            | Self::NoTimeout
+            | Self::NoConnectionLimit
+            | Self::UntestedVersion => Excess::Nothing,
+        }
+    }
 }
 
 /// Looks at the account that `client` is logged in as, and at its connection. The worst comes first; an
@@ -389,5 +441,28 @@ fn list(names: &[String]) -> String {
     match names.len().saturating_sub(MAX_NAMES) {
         0 => shown.join(", "),
         more => format!("{} and {more} more", shown.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn exceeds(kind: WeaknessKind, is_writable: bool) -> bool {
+        let weakness = Weakness {
+            kind,
+            description: String::new(),
+            remedy: String::new(),
+        };
+        weakness.exceeds(is_writable)
+    }
+
+    #[test]
+    fn what_the_gate_takes_away_is_no_excess() {
+        assert!(!exceeds(WeaknessKind::Temporary, false));
+        assert!(!exceeds(WeaknessKind::CanCreate, false));
+        assert!(exceeds(WeaknessKind::CanWrite, false));
+        assert!(!exceeds(WeaknessKind::CanWrite, true));
+        assert!(exceeds(WeaknessKind::Superuser, true));
     }
 }
