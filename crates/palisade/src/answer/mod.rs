@@ -1,7 +1,8 @@
 //! After the database: rows become an answer, within their budgets, searched for text that would instruct a model.
 //!
 //! `palisade-scan` searches, by the feature `scan`, which is on unless an embedder turns it off. Without the feature nothing
-//! searches or spells out: answers have no findings, and [`Action`] has no effect. Budgets, tokens and marks are the same.
+//! searches or spells out: answers have no findings, [`Action`] has no effect, and a `Guard` takes none. Budgets, tokens and marks
+//! are the same.
 
 #[cfg(feature = "scan")]
 mod scanned;

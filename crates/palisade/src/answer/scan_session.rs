@@ -335,7 +335,7 @@ pub struct ScanSession {
 
 impl ScanSession {
     /// Begins an answer that must have the shape in `plan`. Column names and types are scanned here.
-    /// `marker` must be random and used for this answer only.
+    /// `marker` must be random and used for this answer only. Without the feature `scan` nothing is found, and `action` has no effect.
     #[must_use]
     pub fn new(plan: &ScanPlan, action: Action, marker: Marker) -> Self {
         Self::with_sensitivity(plan, action, Sensitivity::default(), marker)

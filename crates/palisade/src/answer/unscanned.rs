@@ -1,4 +1,12 @@
 //! The same names without the feature `scan`: nothing is searched or spelled out.
+//!
+//! A gate then takes no actions on findings, which would have no effect:
+//!
+//! ```compile_fail,E0599
+//! fn block(guard: palisade::Guard) {
+//!     guard.with_finding_actions(palisade::answer::Action::Block);
+//! }
+//! ```
 
 use std::{borrow::Cow, ops::Range};
 

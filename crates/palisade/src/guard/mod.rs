@@ -324,6 +324,9 @@ impl Guard {
     }
 
     /// What becomes of a cell in which a detector finds something, whatever its severity or by it; flagged if not called.
+    ///
+    /// It is there with the feature `scan` alone, without which nothing is found.
+    #[cfg(feature = "scan")]
     #[must_use]
     pub fn with_finding_actions(self, on_finding: impl Into<SeverityActions>) -> Self {
         Self {
@@ -332,13 +335,16 @@ impl Guard {
         }
     }
 
-    /// Columns in which findings are no news; none if not called.
+    /// Columns in which findings are no news; none if not called. It is there with the feature `scan` alone.
+    #[cfg(feature = "scan")]
     #[must_use]
     pub fn with_expected_findings(self, expected: Vec<ExpectedFindings>) -> Self {
         Self { expected, ..self }
     }
 
-    /// What cells, and names of columns, are scanned with; the balanced scanner if not called.
+    /// What cells, and names of columns, are scanned with; the balanced scanner if not called. It is there with the feature `scan`
+    /// alone.
+    #[cfg(feature = "scan")]
     #[must_use]
     pub fn with_scanner(self, scanner: Scanner) -> Self {
         Self { scanner, ..self }
