@@ -68,13 +68,14 @@ impl PolicyFolder {
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let dir = tempfile::tempdir()?;
     /// std::fs::write(dir.path().join("main.cedar"), "permit (principal, action, resource);")?;
-    /// let folder = palisade_host::PolicyFolder::read(dir.path())?;
+    /// let path: String = dir.path().display().to_string();
+    /// let folder = palisade_host::PolicyFolder::read(path)?;
     /// assert_eq!(folder.sources.policies[0].name, "main.cedar");
     /// # Ok(())
     /// # }
     /// ```
-    pub fn read(path: &Path) -> Result<Self, PolicyFolderError> {
-        Self::read_under(path, &BTreeMap::new())
+    pub fn read(path: impl AsRef<Path>) -> Result<Self, PolicyFolderError> {
+        Self::read_under(path.as_ref(), &BTreeMap::new())
     }
 
     /// As [`read`](Self::read), where the texts of `buffers` stand in for the files of these names. An editor has them before the
