@@ -43,15 +43,14 @@ async fn authenticate(mut request: Request, next: Next) -> Response {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let options = ServeOptions {
-        transport: Transport::Http,
-        principal: PrincipalSource::by_request(|request| {
+    let options = ServeOptions::new(
+        PrincipalSource::by_request(|request| {
             let parts = request.get::<Parts>()?;
             parts.extensions.get::<Principal>().cloned()
         }),
-        connection: "example".to_owned(),
-        writable: false,
-    };
+        "example",
+    )
+    .over(Transport::Http);
     let palisade = PalisadeServer::new(Arc::new(palisade_examples::guard()?), options);
     let mut config = StreamableHttpServerConfig::default();
     config.legacy_session_mode = false;

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, path::Path, sync::Arc, time::Duration};
 use palisade::{catalog::Catalog, guard::Backend};
 use palisade_mysql::{
     ConfigError, Conn, ConnectError, Excess as AccountExcess, IntrospectError, MysqlBackend,
-    MysqlConfig, Obstacle, Weakness, WeaknessKind, examine_beside,
+    MysqlConfig, Obstacle, Weakness, examine_beside,
 };
 use tokio::time::timeout;
 
@@ -36,9 +36,7 @@ pub(crate) fn parse(url: &str) -> Result<Parts, Problem> {
             ConfigError::Url(_) => {
                 format!("{FORM}; what has a meaning in URLs is written as `%` and two digits")
             }
-            ConfigError::Option { .. } | ConfigError::File { .. } | ConfigError::Tls(_) => {
-                TLS_MODES.to_owned()
-            }
+            _ => TLS_MODES.to_owned(),
         };
         Problem::new(error.to_string(), help)
     })?;
@@ -208,22 +206,8 @@ fn unavailable(target: &Target, error: &ConnectError) -> Failure {
 
 impl From<Weakness> for Weak {
     fn from(weakness: Weakness) -> Self {
-        use WeaknessKind as Kind;
-        let kind = match weakness.kind {
-            Kind::Powerful => "superuser",
-            Kind::CanWrite => "can-write",
-            Kind::CanCreate => "can-create",
-            Kind::CanGrant => "can-grant",
-            Kind::Unknown => "unknown-privilege",
-            Kind::Role => "role",
-            Kind::SystemTables => "system-tables",
-            Kind::CanExecute => "can-execute",
-            Kind::Plaintext => "plaintext",
-            Kind::NoConnectionLimit => "no-connection-limit",
-            Kind::UntestedVersion => "untested-version",
-        };
         Self {
-            kind,
+            kind: weakness.kind.slug(),
             excess: match weakness.kind.excess() {
                 AccountExcess::Superuser => Excess::Superuser,
                 AccountExcess::Write => Excess::Write,

@@ -9,8 +9,7 @@ use std::{
 
 use palisade::{catalog::Catalog, guard::Backend, ident};
 use palisade_postgres::{
-    ConnectError, Excess as AccountExcess, PostgresBackend, PostgresConfig, Weakness, WeaknessKind,
-    examine,
+    ConnectError, Excess as AccountExcess, PostgresBackend, PostgresConfig, Weakness, examine,
 };
 use palisade_state::{ApprovalOptions, ApprovalStore, StateSecret};
 use percent_encoding::percent_decode_str;
@@ -399,25 +398,8 @@ fn with_password(url: &str, password: &Password) -> Option<String> {
 
 impl From<Weakness> for Weak {
     fn from(weakness: Weakness) -> Self {
-        use WeaknessKind as Kind;
-        let kind = match weakness.kind {
-            Kind::Superuser => "superuser",
-            Kind::RoleAttribute => "role-attribute",
-            Kind::PredefinedRole => "predefined-role",
-            Kind::ServerFunction => "server-function",
-            Kind::Owner => "owner",
-            Kind::CanWrite => "can-write",
-            Kind::CanCreate => "can-create",
-            Kind::Temporary => TEMPORARY,
-            Kind::SecurityDefiner => "security-definer",
-            Kind::Plaintext => "plaintext",
-            Kind::NotReadOnly => "not-read-only",
-            Kind::NoTimeout => "no-timeout",
-            Kind::NoConnectionLimit => "no-connection-limit",
-            Kind::UntestedVersion => "untested-version",
-        };
         Self {
-            kind,
+            kind: weakness.kind.slug(),
             excess: match weakness.kind.excess() {
                 AccountExcess::Superuser => Excess::Superuser,
                 AccountExcess::Write => Excess::Write,

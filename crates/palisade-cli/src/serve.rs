@@ -557,11 +557,10 @@ fn gate(
         driver.spawn(watch::budgets(Arc::clone(&guard), name.clone()));
     }
     let (transport, principal) = askers.source(setup);
-    let options = ServeOptions {
-        transport,
-        principal,
-        connection: name,
-        writable: access == Access::Write,
+    let options = ServeOptions::new(principal, name).over(transport);
+    let options = match access {
+        Access::Read => options,
+        Access::Write => options.writable(),
     };
     Ok((guard, options))
 }

@@ -34,10 +34,7 @@ pub(crate) fn open(path: &Path, access: Access) -> Result<Arc<dyn Backend>, Fail
             OpenError::Corrupt { .. } => {
                 "\n  help: restore it from a copy, or try `sqlite3 FILE .recover`"
             }
-            OpenError::File { .. }
-            | OpenError::NotAFile { .. }
-            | OpenError::Unreadable { .. }
-            | OpenError::Introspect(_) => "",
+            _ => "",
         };
         Failure::Unavailable(format!("{error}{hint}"))
     })?;

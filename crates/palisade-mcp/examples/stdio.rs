@@ -8,11 +8,7 @@
 use std::{error::Error, sync::Arc};
 
 use palisade::{
-    audit::NoAudit,
-    firewall::Firewall,
-    guard::Guard,
-    policy::PolicySources,
-    session::{Principal, Transport},
+    audit::NoAudit, firewall::Firewall, guard::Guard, policy::PolicySources, session::Principal,
 };
 use palisade_host::Machine;
 use palisade_mcp::{PalisadeServer, ServeOptions, serve_stdio};
@@ -51,12 +47,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         Arc::new(Machine::new()),
         Arc::new(NoAudit),
     );
-    let options = ServeOptions {
-        transport: Transport::Stdio,
-        principal: Principal::new("Agent", "default").into(),
-        connection: "example".to_owned(),
-        writable: false,
-    };
+    let options = ServeOptions::new(Principal::new("Agent", "default"), "example");
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?

@@ -9,7 +9,16 @@ use palisade::{
 use rmcp::model::Extensions;
 
 /// What the operator decides about a connection, and no client can change.
+///
+/// ```
+/// use palisade::{Principal, session::Transport};
+/// use palisade_mcp::ServeOptions;
+/// let reads = ServeOptions::new(Principal::new("Agent", "support-bot"), "shop");
+/// let changes_over_http = reads.clone().over(Transport::Http).writable();
+/// assert!(changes_over_http.writable && !reads.writable);
+/// ```
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct ServeOptions {
     /// Who asks, whatever a client says of itself.
     pub principal: PrincipalSource,
@@ -20,6 +29,33 @@ pub struct ServeOptions {
     /// Whether the tool `execute` is offered, as far as policies permit changes. The guard's firewall has to allow
     /// changes and its backend has to be writable as well, or every change is refused.
     pub writable: bool,
+}
+
+impl ServeOptions {
+    /// One who reads `connection` over standard input and output.
+    pub fn new(principal: impl Into<PrincipalSource>, connection: impl Into<String>) -> Self {
+        Self {
+            principal: principal.into(),
+            transport: Transport::Stdio,
+            connection: connection.into(),
+            writable: false,
+        }
+    }
+
+    /// The same where statements come otherwise.
+    #[must_use]
+    pub fn over(self, transport: Transport) -> Self {
+        Self { transport, ..self }
+    }
+
+    /// The same with the tool `execute`, as the field of this name says.
+    #[must_use]
+    pub fn writable(self) -> Self {
+        Self {
+            writable: true,
+            ..self
+        }
+    }
 }
 
 /// How large an answer may be, in each copy of it that a client could hand to a model.

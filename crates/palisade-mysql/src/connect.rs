@@ -19,6 +19,7 @@ use crate::{config::MysqlConfig, introspect::IntrospectError, settings::SETUP, w
 
 /// Why there is no connection, or no backend over it.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ConnectError {
     /// The configuration cannot be used.
     #[error(transparent)]

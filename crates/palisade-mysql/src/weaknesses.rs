@@ -58,6 +58,7 @@ pub enum Excess {
 
 /// Sorts of weaknesses, the worst first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum WeaknessKind {
     /// The account administers the server or reaches its files: hardly any lock of the server's holds.
     Powerful,
@@ -84,6 +85,24 @@ pub enum WeaknessKind {
 }
 
 impl WeaknessKind {
+    /// The word for it; stable. `palisade doctor --format json` has the same.
+    #[must_use]
+    pub fn slug(self) -> &'static str {
+        match self {
+            Self::Powerful => "superuser",
+            Self::CanWrite => "can-write",
+            Self::CanCreate => "can-create",
+            Self::CanGrant => "can-grant",
+            Self::Unknown => "unknown-privilege",
+            Self::Role => "role",
+            Self::SystemTables => "system-tables",
+            Self::CanExecute => "can-execute",
+            Self::Plaintext => "plaintext",
+            Self::NoConnectionLimit => "no-connection-limit",
+            Self::UntestedVersion => "untested-version",
+        }
+    }
+
     /// What it lets an account do beyond what it is for.
     #[must_use]
     pub fn excess(self) -> Excess {

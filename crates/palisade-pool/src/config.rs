@@ -10,6 +10,7 @@ pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A configuration that cannot be used. No text of it repeats the URL, which can hold a password.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ConfigError {
     /// The text is no connection URL.
     #[error("the connection URL cannot be read: {0}")]

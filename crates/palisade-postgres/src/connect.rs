@@ -25,6 +25,7 @@ use crate::{
 
 /// Why there is no connection, or no backend over it.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ConnectError {
     /// The configuration cannot be used.
     #[error(transparent)]

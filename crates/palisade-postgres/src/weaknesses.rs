@@ -52,6 +52,7 @@ pub enum Excess {
 
 /// Sorts of weaknesses, the worst first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum WeaknessKind {
     /// The account is a superuser, or may become one: hardly any lock of the server's holds.
     Superuser,
@@ -85,6 +86,27 @@ pub enum WeaknessKind {
 }
 
 impl WeaknessKind {
+    /// The word for it; stable. `palisade doctor --format json` has the same.
+    #[must_use]
+    pub fn slug(self) -> &'static str {
+        match self {
+            Self::Superuser => "superuser",
+            Self::RoleAttribute => "role-attribute",
+            Self::PredefinedRole => "predefined-role",
+            Self::ServerFunction => "server-function",
+            Self::Owner => "owner",
+            Self::CanWrite => "can-write",
+            Self::CanCreate => "can-create",
+            Self::Temporary => "temporary",
+            Self::SecurityDefiner => "security-definer",
+            Self::Plaintext => "plaintext",
+            Self::NotReadOnly => "not-read-only",
+            Self::NoTimeout => "no-timeout",
+            Self::NoConnectionLimit => "no-connection-limit",
+            Self::UntestedVersion => "untested-version",
+        }
+    }
+
     /// What it lets an account do beyond what it is for.
     #[must_use]
     pub fn excess(self) -> Excess {

@@ -40,6 +40,7 @@ use crate::{
 
 /// Why a database was not opened.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum OpenError {
     /// There is no such file, or it cannot be looked at.
     #[error("cannot open `{path}`: {source}")]

@@ -68,6 +68,7 @@ pub(crate) const ADDED: [(i64, &str); 6] = [
 
 /// Why the store cannot be used.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum StateError {
     /// The file.
     #[error("cannot use the state file `{}`: {why}", path.display())]
@@ -87,6 +88,7 @@ pub enum StateError {
 
 /// Why a request was not approved or rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ApproveError {
     /// There is none by that id.
     #[error("there is no request `{0}`; `palisade approvals` lists those that wait")]

@@ -51,12 +51,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         Arc::new(Machine::new()),
         Arc::new(NoAudit),
     );
-    let serve_options = ServeOptions {
-        transport: Transport::Http,
-        principal: principal_source(),
-        connection: "suite".to_owned(),
-        writable: false,
-    };
+    let serve_options = ServeOptions::new(principal_source(), "suite").over(Transport::Http);
     let server = PalisadeServer::new(Arc::new(guard), serve_options);
     let mut options = HttpOptions::new(TokenFile::new(tokens));
     options.requests_per_minute = 1_000_000;

@@ -90,12 +90,7 @@ fn desk(level: &str, file: Option<&Path>, options: ApprovalOptions) -> Desk {
 }
 
 fn serve_as(agent: &str, guard: &Arc<Guard>) -> PalisadeServer {
-    let options = ServeOptions {
-        transport: palisade::session::Transport::Stdio,
-        principal: Principal::new("Agent", agent).into(),
-        connection: "desk".to_owned(),
-        writable: true,
-    };
+    let options = ServeOptions::new(Principal::new("Agent", agent), "desk").writable();
     PalisadeServer::new(Arc::clone(guard), options)
 }
 

@@ -64,11 +64,10 @@ fn gate(
         Arc::new(TestHost::default()),
         Arc::new(records.clone()),
     );
-    let options = ServeOptions {
-        transport: palisade::session::Transport::Stdio,
-        principal: Principal::new("Agent", "default").into(),
-        connection: name.to_owned(),
-        writable,
+    let options = ServeOptions::new(Principal::new("Agent", "default"), name);
+    let options = match writable {
+        true => options.writable(),
+        false => options,
     };
     (Arc::new(guard), options)
 }

@@ -45,12 +45,7 @@ fn served(name: &str, script: &str, max_rows: u64, records: &Records) -> Served 
         Arc::new(TestHost::default()),
         Arc::new(records.clone()),
     );
-    let options = ServeOptions {
-        transport: palisade::session::Transport::Stdio,
-        principal: Principal::new("Agent", name).into(),
-        connection: name.to_owned(),
-        writable: false,
-    };
+    let options = ServeOptions::new(Principal::new("Agent", name), name);
     (Arc::new(guard.with_name(name)), options)
 }
 

@@ -42,12 +42,7 @@ fn server<B: Backend + 'static>(backend: B, statement_timeout_ms: u64) -> Palisa
         .unwrap();
     let records = Arc::new(Records::default());
     let host = Arc::new(TestHost::default());
-    let options = ServeOptions {
-        transport: palisade::session::Transport::Stdio,
-        principal: Principal::new("Agent", "default").into(),
-        connection: "test".to_owned(),
-        writable: false,
-    };
+    let options = ServeOptions::new(Principal::new("Agent", "default"), "test");
     let guard = Guard::new(Arc::new(firewall), backend, host, records);
     PalisadeServer::new(Arc::new(guard), options)
 }

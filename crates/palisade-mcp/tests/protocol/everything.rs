@@ -110,12 +110,7 @@ pub(crate) fn served_on(
         .with_labels(Arc::clone(&store) as Arc<dyn LabelStore>)
         .with_changes(store as Arc<dyn ChangeStore>);
     let guard = Arc::new(guard);
-    let options = ServeOptions {
-        transport: palisade::session::Transport::Stdio,
-        principal: Principal::new("Agent", principal).into(),
-        connection: "desk".to_owned(),
-        writable: true,
-    };
+    let options = ServeOptions::new(Principal::new("Agent", principal), "desk").writable();
     let server = PalisadeServer::new(Arc::clone(&guard), options);
     (guard, server)
 }

@@ -97,12 +97,7 @@ async fn half_granted() -> PalisadeServer {
         .unwrap();
     let host = Arc::new(TestHost::default());
     let guard = Guard::new(Arc::new(firewall), backend, host, Arc::new(NoAudit));
-    let options = ServeOptions {
-        transport: palisade::session::Transport::Stdio,
-        principal: Principal::new("Agent", "default").into(),
-        connection: "test".to_owned(),
-        writable: false,
-    };
+    let options = ServeOptions::new(Principal::new("Agent", "default"), "test");
     PalisadeServer::new(Arc::new(guard), options)
 }
 

@@ -7,13 +7,7 @@ use std::{
     sync::Arc,
 };
 
-use palisade::{
-    answer::Action,
-    code::Code,
-    firewall::Firewall,
-    guard::Guard,
-    session::{Principal, Transport},
-};
+use palisade::{answer::Action, code::Code, firewall::Firewall, guard::Guard, session::Principal};
 use palisade_corpus::{Corpus, Suite, policy_sources};
 use palisade_mcp::{PalisadeServer, ServeOptions};
 use palisade_sqlite::SqliteBackend;
@@ -73,12 +67,7 @@ async fn desk(action: Action, limits: Option<palisade::limits::Limits>) -> Clien
         Arc::new(TestHost::default()),
         Arc::new(Records::default()),
     );
-    let options = ServeOptions {
-        transport: Transport::Stdio,
-        principal: Principal::new("Agent", "support-bot").into(),
-        connection: "desk".to_owned(),
-        writable: false,
-    };
+    let options = ServeOptions::new(Principal::new("Agent", "support-bot"), "desk");
     let server = PalisadeServer::new(Arc::new(guard.with_finding_actions(action)), options);
     let mut client = Client::connect(server);
     client.initialize().await;

@@ -41,12 +41,7 @@ fn late(records: &Records) -> (LateConnection, Sender<Opens>, Arc<AtomicUsize>) 
                     Arc::new(TestHost::default()),
                     Arc::new(records.clone()),
                 );
-                let options = ServeOptions {
-                    transport: palisade::session::Transport::Stdio,
-                    principal: Principal::new("Agent", "default").into(),
-                    connection: "test".to_owned(),
-                    writable: false,
-                };
+                let options = ServeOptions::new(Principal::new("Agent", "default"), "test");
                 Some((Arc::new(guard), options))
             }
         }

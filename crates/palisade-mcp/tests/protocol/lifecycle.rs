@@ -159,12 +159,7 @@ impl Desk {
 }
 
 async fn connect(guard: &Arc<Guard>, kind: &str, id: &str) -> Client {
-    let options = ServeOptions {
-        transport: palisade::session::Transport::Stdio,
-        principal: Principal::new(kind, id).into(),
-        connection: "desk".to_owned(),
-        writable: true,
-    };
+    let options = ServeOptions::new(Principal::new(kind, id), "desk").writable();
     let mut client = Client::connect(PalisadeServer::new(Arc::clone(guard), options));
     let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "0"}});
     client.request("initialize", params).await;

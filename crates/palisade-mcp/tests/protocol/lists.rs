@@ -2,12 +2,7 @@
 
 use std::{collections::BTreeSet, path::Path, sync::Arc};
 
-use palisade::{
-    firewall::Firewall,
-    guard::Guard,
-    policy::PolicySources,
-    session::{Principal, Transport},
-};
+use palisade::{firewall::Firewall, guard::Guard, policy::PolicySources, session::Principal};
 use palisade_mcp::{PalisadeServer, ServeOptions, ToolSet};
 use palisade_sqlite::SqliteBackend;
 use serde_json::{Value, json};
@@ -31,12 +26,7 @@ fn server(script: &str, policies: &str, templates: bool) -> PalisadeServer {
         Arc::new(TestHost::default()),
         Arc::new(Records::default()),
     );
-    let options = ServeOptions {
-        transport: Transport::Stdio,
-        principal: Principal::new("Agent", "default").into(),
-        connection: "test".to_owned(),
-        writable: true,
-    };
+    let options = ServeOptions::new(Principal::new("Agent", "default"), "test").writable();
     PalisadeServer::new(Arc::new(guard), options)
 }
 

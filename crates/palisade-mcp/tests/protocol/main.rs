@@ -983,12 +983,7 @@ fn server_over<B: Backend + HasFirewall + 'static>(
 ) -> PalisadeServer {
     let firewall = backend.firewall();
     let guard = Guard::new(firewall, backend, Arc::new(TestHost::default()), audit);
-    let options = ServeOptions {
-        transport: palisade::session::Transport::Stdio,
-        principal: Principal::new("Agent", "default").into(),
-        connection: "test".to_owned(),
-        writable: false,
-    };
+    let options = ServeOptions::new(Principal::new("Agent", "default"), "test");
     PalisadeServer::new(Arc::new(guard), options)
 }
 

@@ -333,12 +333,7 @@ async fn what_the_time_changes_is_told() {
     let host = Arc::new(MovedHost(Arc::clone(&clock)));
     let records = Arc::new(Records::default());
     let guard = Guard::new(Arc::new(firewall.unwrap()), backend, host, records);
-    let options = ServeOptions {
-        transport: palisade::session::Transport::Stdio,
-        principal: Principal::new("Agent", "default").into(),
-        connection: "test".to_owned(),
-        writable: false,
-    };
+    let options = ServeOptions::new(Principal::new("Agent", "default"), "test");
     let mut client = Client::connect(PalisadeServer::new(Arc::new(guard), options));
     client.initialize().await;
     let uri = format!("{ROOT}/test/schemas/main/tables/tickets");

@@ -2,12 +2,7 @@
 
 use std::sync::Arc;
 
-use palisade::{
-    firewall::Firewall,
-    guard::Guard,
-    policy::PolicySources,
-    session::{Principal, Transport},
-};
+use palisade::{firewall::Firewall, guard::Guard, policy::PolicySources, session::Principal};
 use palisade_mcp::{PalisadeServer, ServeOptions};
 use palisade_sqlite::SqliteBackend;
 use serde_json::{Value, json};
@@ -68,12 +63,7 @@ pub(crate) fn serving(
         Arc::new(TestHost::default()),
         Arc::new(records.clone()),
     );
-    let options = ServeOptions {
-        transport: Transport::Stdio,
-        principal: Principal::new("Agent", "a").into(),
-        connection: "test".to_owned(),
-        writable: true,
-    };
+    let options = ServeOptions::new(Principal::new("Agent", "a"), "test").writable();
     PalisadeServer::new(Arc::new(guard), options)
 }
 

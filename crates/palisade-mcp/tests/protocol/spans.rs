@@ -85,12 +85,7 @@ fn server() -> PalisadeServer {
     let backend = sqlite();
     let (firewall, host) = (backend.firewall(), Arc::new(TestHost::default()));
     let guard = Guard::new(firewall, backend, host, Arc::new(NoAudit));
-    let options = ServeOptions {
-        transport: palisade::session::Transport::Stdio,
-        principal: Principal::new("Agent", "default").into(),
-        connection: "traced".to_owned(),
-        writable: false,
-    };
+    let options = ServeOptions::new(Principal::new("Agent", "default"), "traced");
     PalisadeServer::new(Arc::new(guard), options)
 }
 

@@ -59,12 +59,7 @@ fn gate(
         Arc::new(TestHost::default()),
         Arc::new(records.clone()),
     );
-    let options = ServeOptions {
-        transport: palisade::session::Transport::Stdio,
-        writable: false,
-        principal: Principal::new("Agent", "a").into(),
-        connection: name.to_owned(),
-    };
+    let options = ServeOptions::new(Principal::new("Agent", "a"), name);
     (Arc::new(guard), options)
 }
 

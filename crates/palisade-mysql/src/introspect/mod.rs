@@ -35,6 +35,7 @@ const MIN_MYSQL: (u16, u16) = (8, 0);
 
 /// Why there is no catalog.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum IntrospectError {
     /// The server did not answer.
     #[error("cannot read the schema: {0}")]

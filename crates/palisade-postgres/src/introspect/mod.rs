@@ -28,6 +28,7 @@ const MIN_VERSION: i32 = 15_00_00;
 
 /// Why there is no catalog.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum IntrospectError {
     /// The server did not answer, or not as its documentation says.
     #[error("cannot read the schema: {}", chain(.0))]

@@ -46,6 +46,7 @@ pub fn engine() -> String {
 
 /// Why there is no catalog.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum IntrospectError {
     /// The schema's text did not load.
     #[error(transparent)]
