@@ -1,6 +1,9 @@
 //! Palisade's MCP server mounted beside the routes of an axum server. It prints its address, and serves MCP at `/mcp`. Who asks is
 //! told by each request's key, so that one server tells principals apart.
 //!
+//! Beside `palisade serve --http` it lacks TLS, tokens that end, checks of `Host` and `Origin`, bounds and rates of requests, and metrics.
+//! The routes around it have to give them, or `palisade_http::serve` on a listener of its own.
+//!
 //! ```sh
 //! cargo run --package palisade-examples --bin mounted-in-axum
 //! ```

@@ -157,6 +157,34 @@ fn serves_a_tool_of_its_own() {
 }
 
 #[test]
+fn serves_palisades_tools_beside_its_own() {
+    let mut server = start(env!("CARGO_BIN_EXE_beside-own-tools"));
+    let mut lines = BufReader::new(server.0.stdout.take().unwrap()).lines();
+    let mut input = server.0.stdin.take().unwrap();
+    let mut ask = |request: &str| {
+        writeln!(input, "{request}").unwrap();
+        lines.next().unwrap().unwrap()
+    };
+    let told = ask(&initialize());
+    assert!(
+        told.contains("\"tools\"") && !told.contains("\"prompts\""),
+        "{told}"
+    );
+    let ready = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
+    let list = r#"{"jsonrpc":"2.0","id":2,"method":"tools/list"}"#;
+    let tools = ask(&format!("{ready}\n{list}"));
+    assert!(
+        tools.contains("\"query\"") && tools.contains("\"opening_hours\""),
+        "{tools}"
+    );
+    let hours =
+        r#"{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"opening_hours"}}"#;
+    let hours = ask(hours);
+    assert!(hours.contains("from nine to five"), "{hours}");
+    has_masked_rows(&ask(&call("query")));
+}
+
+#[test]
 fn is_mounted_in_another_server() {
     let mut server = start(env!("CARGO_BIN_EXE_mounted-in-axum"));
     let mut lines = BufReader::new(server.0.stdout.take().unwrap()).lines();
