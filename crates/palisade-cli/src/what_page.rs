@@ -164,7 +164,7 @@ fn badge(action: &str, value: &str) -> String {
         "see" if value == "no rows" => "never",
         "see" if value == "all rows" => "plain",
         _ if value == "never" => "never",
-        _ if value.contains(" or ") => "depends",
+        _ if value.contains(" or ") || value.contains(", after approval (") => "depends",
         _ if value.starts_with("allow") => "plain",
         _ => "depends",
     };
@@ -172,9 +172,10 @@ fn badge(action: &str, value: &str) -> String {
     format!("<span class=\"badge {kind}\">{}</span>", escape(told))
 }
 
-/// What a value of `read` is, by its first word; what circumstances decide is neither.
+/// What a value of `read` is, by its first word; what circumstances or a person decide is neither.
 fn kind_of(value: Option<&str>) -> &'static str {
     match value {
+        Some(value) if value.contains(", after approval (") => "depends",
         None | Some("never") => "never",
         Some("plain") => "plain",
         Some("token") => "token",

@@ -7,6 +7,7 @@ use palisade::{
     code::{Code, Stage},
     dialect::Dialect,
     limits::Limits,
+    policy::ApprovalLevel,
     session::{Principal, Session, Transport},
     token::Lifetime,
     value::Params,
@@ -161,6 +162,8 @@ pub struct Expectation {
     pub rewritten_has: Vec<String>,
     /// The most milliseconds that policies give it.
     pub max_time_ms: Option<u64>,
+    /// Whose approval it waits for.
+    pub approval: Option<ApprovalLevel>,
     /// Who may approve it as a change, and who may not.
     pub approvers: Vec<(Principal, bool)>,
     /// Whether masks and row filters apply, where the case is a cell of a matrix.
@@ -237,6 +240,7 @@ impl Expectation {
             rewritten: None,
             rewritten_has: Vec::new(),
             max_time_ms: None,
+            approval: None,
             approvers: Vec::new(),
             shown: None,
             is_unverified: false,

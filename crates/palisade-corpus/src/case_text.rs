@@ -57,6 +57,9 @@ fn expect(expect: &Expectation, set: &mut impl FnMut(&str, Item)) {
     names("policies", &expect.policies);
     names("columns", &expect.columns);
     names("masked", &expect.masked);
+    if let Some(approval) = expect.approval {
+        set("approval", value(approval.word()));
+    }
     if let Some(message) = &expect.message {
         set("message", value(message));
     }

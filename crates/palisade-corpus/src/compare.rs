@@ -277,6 +277,15 @@ fn operators_part(case: &Case, answer: &Answer, out: &mut Vec<Difference>) {
         let got = tell(answer.max_time_ms);
         out.push(Difference::new("max time", tell(Some(expected)), got));
     }
+    if let Some(expected) = case.expect.approval
+        && answer.approval != Some(expected)
+    {
+        let got = match answer.approval {
+            Some(level) => level.word(),
+            None => "none",
+        };
+        out.push(Difference::new("approval", expected.word(), got));
+    }
     for ((who, is_one), got) in case.expect.approvers.iter().zip(&answer.approvals) {
         if *is_one != got.is_permitted {
             let tell = |may: bool| match may {

@@ -1,12 +1,16 @@
 //! What changes for whom between two versions of a policy folder.
 
 use std::{
+    borrow::Cow,
+    cmp::Ordering,
     collections::{BTreeMap, BTreeSet},
     fmt::{self, Write as _},
 };
 
 use palisade::{
+    code::Code,
     firewall::{AccessClass, Firewall},
+    policy::ApprovalLevel,
     session::Principal,
 };
 use serde::Serialize;
@@ -80,6 +84,8 @@ pub enum Direction {
     Plainer,
     /// More rows are there.
     MoreRows,
+    /// It waits for a lower approval, or for none.
+    LessApproval,
     /// It is otherwise, and may be more.
     Otherwise,
     /// Less is there.
@@ -91,7 +97,11 @@ impl Direction {
     #[must_use]
     pub fn is_wider(self) -> bool {
         match self {
-            Self::NewlyPermitted | Self::Plainer | Self::MoreRows | Self::Otherwise => true,
+            Self::NewlyPermitted
+            | Self::Plainer
+            | Self::MoreRows
+            | Self::LessApproval
+            | Self::Otherwise => true,
             Self::Narrower => false,
         }
     }
@@ -103,6 +113,7 @@ impl fmt::Display for Direction {
             Self::NewlyPermitted => "newly permitted",
             Self::Plainer => "plainer",
             Self::MoreRows => "more rows",
+            Self::LessApproval => "with less approval",
             Self::Otherwise => "otherwise",
             Self::Narrower => "narrower",
         })
@@ -380,11 +391,53 @@ pub(crate) fn compare_cells(
 
 /// Which way it goes from one value of a cell to another. What cannot be compared may be more.
 pub(crate) fn direction(old: &str, new: &str) -> Direction {
-    // Nothing is there.
+    let ((old, old_approval), (new, new_approval)) = (split_approval(old), split_approval(new));
+    let less_approval = new_approval < old_approval;
+    if old == new {
+        return match (less_approval, new_approval > old_approval) {
+            (true, _) => Direction::LessApproval,
+            (false, true) => Direction::Narrower,
+            (false, false) => Direction::Otherwise,
+        };
+    }
+    match direction_of_amounts(&old, &new) {
+        // Less is there, and it comes more easily.
+        Direction::Narrower if less_approval && !is_nothing(&new) => Direction::Otherwise,
+        direction @ (Direction::NewlyPermitted
+        | Direction::Plainer
+        | Direction::MoreRows
+        | Direction::LessApproval
+        | Direction::Otherwise
+        | Direction::Narrower) => direction,
+    }
+}
+
+/// A value without what it says of an approval, and the approval. A value that circumstances decide is left as it is.
+fn split_approval(value: &str) -> (Cow<'_, str>, Option<ApprovalLevel>) {
+    let whole = (Cow::Borrowed(value), None);
+    let Some((amount, rest)) = value.split_once(", after approval (") else {
+        return whole;
+    };
+    let Some((word, caps)) = rest.split_once(')') else {
+        return whole;
+    };
+    // `at most 5 rows or refused` is a cap.
+    let decides = amount.contains(" or ") || caps.replace(" or refused", "").contains(" or ");
+    match (ApprovalLevel::parse(word), decides) {
+        (Some(level), false) => (Cow::Owned(format!("{amount}{caps}")), Some(level)),
+        (Some(_), true) | (None, _) => whole,
+    }
+}
+
+/// Whether nothing is there by a value.
+fn is_nothing(value: &str) -> bool {
+    matches!(value, NEVER | "hidden" | "no rows") || value.starts_with("never: ")
+}
+
+fn direction_of_amounts(old: &str, new: &str) -> Direction {
     let rank = |value: &str| match value {
-        NEVER | "hidden" | "no rows" => Some(0),
-        // Since a policy fails to evaluate.
-        value if value.starts_with("never: ") => Some(0),
+        // Or a policy fails to evaluate.
+        value if is_nothing(value) => Some(0),
         "name only" => Some(1),
         "mask null" => Some(2),
         "plain" | "all rows" | "allow" => Some(9),
@@ -405,11 +458,23 @@ pub(crate) fn direction(old: &str, new: &str) -> Direction {
 
 fn compare_answers(was: &Answer, is: &Answer) -> Option<(Direction, [String; 2])> {
     let told = |answer: &Answer| match answer.code {
-        Some(code) => code.slug().to_owned(),
+        Some(code) => match answer.approval {
+            Some(approval) => format!("{code} ({})", approval.word()),
+            None => code.slug().to_owned(),
+        },
         None => "allow".to_owned(),
     };
     let direction = match (was.code, is.code) {
-        (Some(_), None) => Direction::NewlyPermitted,
+        (Some(Code::ApprovalRequired), None) => Direction::LessApproval,
+        (Some(Code::ApprovalRequired), Some(Code::ApprovalRequired)) => {
+            match is.approval.cmp(&was.approval) {
+                Ordering::Less => Direction::LessApproval,
+                Ordering::Greater => Direction::Narrower,
+                Ordering::Equal => return None,
+            }
+        }
+        (Some(_), None | Some(Code::ApprovalRequired)) => Direction::NewlyPermitted,
+        (Some(Code::ApprovalRequired), Some(_)) => Direction::Narrower,
         (None, Some(_)) => Direction::Narrower,
         // What is shown otherwise is told of its columns and rows.
         (None, None) | (Some(_), Some(_)) => return None,
@@ -459,6 +524,46 @@ mod tests {
                 Direction::NewlyPermitted,
             ),
             ("allow", "never or allow, by a", Direction::Narrower),
+            (
+                "allow, after approval (operator), at most 1 rows",
+                "allow, after approval (required), at most 1 rows",
+                Direction::LessApproval,
+            ),
+            (
+                "allow, after approval (required), at most 5 rows or refused",
+                "allow, at most 5 rows or refused",
+                Direction::LessApproval,
+            ),
+            (
+                "plain",
+                "plain, after approval (required)",
+                Direction::Narrower,
+            ),
+            (
+                "plain, after approval (required)",
+                "mask null",
+                Direction::Otherwise,
+            ),
+            (
+                "plain, after approval (required)",
+                "hidden",
+                Direction::Narrower,
+            ),
+            (
+                "mask null",
+                "plain, after approval (operator)",
+                Direction::Plainer,
+            ),
+            (
+                "never",
+                "plain, after approval (operator)",
+                Direction::NewlyPermitted,
+            ),
+            (
+                "allow, after approval (required) or never, by a",
+                "allow or never, after approval (required), by a",
+                Direction::Otherwise,
+            ),
             ("never", "never or allow, by a", Direction::NewlyPermitted),
         ] {
             assert_eq!(direction(old, new), expected, "{old}, {new}");

@@ -63,6 +63,7 @@
 //! | `used_masks`, `empty_reason` | allowed | what it says of masked columns that were used, and why there is no row |
 //! | `ordered` | allowed | whether the order of rows counts; by default whether `sql` says ORDER BY |
 //! | `max_time_ms` | allowed | the most milliseconds that policies give it |
+//! | `approval` | refused | whose approval it waits for: `"required"` or `"operator"` |
 //! | `truncated`, `findings` | allowed | the notices of the answer |
 //! | `preserve` | allowed | names and rows equal those of the bare engine |
 //! | `affected` | changes | how many rows change |

@@ -322,6 +322,7 @@ fn is_alike(case: &Case, was: &Answer, is: &Answer) -> bool {
             answer.rewritten.clone(),
             answer.shown,
             answer.max_time_ms,
+            answer.approval,
             answer.approvals.clone(),
             answer.json.clone(),
         )

@@ -126,6 +126,7 @@ pub(crate) fn shown_within(level: &AccessLevel, bound: Bound) -> Standing {
         AccessLevel::Nulls => Bound::Null,
         AccessLevel::Token => Bound::Token,
         AccessLevel::Masked(_) => Bound::Mask,
+        AccessLevel::AfterApproval(_, level) => return shown_within(level, bound),
         AccessLevel::NoRows
         | AccessLevel::NameOnly
         | AccessLevel::Plain
@@ -143,6 +144,7 @@ pub(crate) fn shown_within(level: &AccessLevel, bound: Bound) -> Standing {
 pub(crate) fn rows_within(level: &AccessLevel, bound: RowBound) -> Standing {
     match (level, bound) {
         (AccessLevel::Never | AccessLevel::NoRows, _) => Standing::Within,
+        (AccessLevel::AfterApproval(_, level), bound) => rows_within(level, bound),
         (AccessLevel::SomeRows(_), RowBound::Some) => Standing::Within,
         (
             AccessLevel::SomeRows(_)

@@ -34,7 +34,17 @@ pub(crate) enum Wanted {
 impl Wanted {
     /// What shows the most of `levels`.
     pub(crate) fn most_of<'l>(levels: impl Iterator<Item = &'l AccessLevel>) -> Self {
-        let each = levels.map(|level| match level {
+        let each = levels.map(Self::of_level);
+        let rank = |wanted: &Self| match wanted {
+            Self::Plain | Self::EveryRow => 2,
+            Self::Column | Self::Rows => 1,
+            Self::Permit => 0,
+        };
+        each.max_by_key(rank).unwrap_or(Self::Permit)
+    }
+
+    fn of_level(level: &AccessLevel) -> Self {
+        match level {
             AccessLevel::Plain => Self::Plain,
             AccessLevel::Nulls | AccessLevel::Token | AccessLevel::Masked(_) => Self::Column,
             AccessLevel::AllRows => Self::EveryRow,
@@ -43,13 +53,8 @@ impl Wanted {
             | AccessLevel::NoRows
             | AccessLevel::NameOnly
             | AccessLevel::Allowed(_) => Self::Permit,
-        });
-        let rank = |wanted: &Self| match wanted {
-            Self::Plain | Self::EveryRow => 2,
-            Self::Column | Self::Rows => 1,
-            Self::Permit => 0,
-        };
-        each.max_by_key(rank).unwrap_or(Self::Permit)
+            AccessLevel::AfterApproval(_, level) => Self::of_level(level),
+        }
     }
 }
 

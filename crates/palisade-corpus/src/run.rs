@@ -14,7 +14,7 @@ use palisade::{
     error::Error,
     firewall::{Decision, Firewall, FirewallBuilder, Trace},
     guard::{Guard, Request},
-    policy::PolicySources,
+    policy::{ApprovalLevel, PolicySources},
     rejection::Rejection,
     session::{Principal, Session},
     token::{Lifetime, TokenSecret},
@@ -122,6 +122,8 @@ pub struct Answer {
     pub detail: Option<String>,
     /// Whether masks and row filters apply; none if that was not looked at.
     pub shown: Option<Shown>,
+    /// Whose approval it waits for, where it was refused for want of that.
+    pub approval: Option<ApprovalLevel>,
     /// The most milliseconds that policies give it, where the case asks for that.
     pub max_time_ms: Option<u64>,
     /// Whether the principals that the case asks about may approve it as a change.
@@ -910,10 +912,11 @@ fn find_shown(trace: &Trace) -> Shown {
     }
 }
 
-/// What a case asks beside the answer: how much time policies give it, and who may approve it.
+/// What a case asks beside the answer: how much time policies give it, whose approval it waits for, and who may approve it.
 fn look_further(firewall: &Firewall, case: &Case, answer: &mut Answer) -> Result<(), String> {
     let expect = &case.expect;
-    if expect.max_time_ms.is_none() && expect.approvers.is_empty() {
+    let waits = answer.code == Some(Code::ApprovalRequired);
+    if expect.max_time_ms.is_none() && expect.approvers.is_empty() && !waits {
         return Ok(());
     }
     let explained = case.explain(firewall).map_err(|error| error.to_string())?;
@@ -921,6 +924,8 @@ fn look_further(firewall: &Firewall, case: &Case, answer: &mut Answer) -> Result
         return Ok(());
     };
     answer.max_time_ms = trace.max_time_ms;
+    let approval = trace.approval.filter(|_| waits);
+    answer.approval = approval.and_then(ApprovalLevel::parse);
     let tables = trace.relations.iter();
     let tables: Vec<&str> = tables.map(|one| one.relation.as_str()).collect();
     for (principal, _) in &expect.approvers {

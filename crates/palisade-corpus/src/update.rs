@@ -210,11 +210,21 @@ fn set_decision(table: &mut Table, answer: &Answer) {
                 table.remove(key);
             }
             table.remove("message");
+            match answer.approval {
+                Some(level) if table.contains_key("approval") => {
+                    set(table, "approval", level.word());
+                }
+                Some(_) => {}
+                None => {
+                    table.remove("approval");
+                }
+            }
         }
         None => {
             set(table, "decision", "allow");
             table.remove("code");
             table.remove("message");
+            table.remove("approval");
         }
     }
     if table.contains_key("policies") {

@@ -10,6 +10,7 @@ use palisade::{
     did_you_mean,
     limits::Limits,
     moment,
+    policy::ApprovalLevel,
     session::{Principal, Transport},
     token::{Lifetime, LifetimeSyntaxError},
     value::Params,
@@ -248,6 +249,8 @@ struct Written {
     rewritten_has: Vec<String>,
     /// The most milliseconds that policies give it.
     max_time_ms: Option<u64>,
+    /// Whose approval it waits for.
+    approval: Option<WrittenApproval>,
     /// Principals who may approve it as a change.
     #[serde(default)]
     approvers: Vec<String>,
@@ -304,6 +307,23 @@ enum OnFinding {
     Redact,
     Withhold,
     Block,
+}
+
+/// The level of an approval, as policies write it.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum WrittenApproval {
+    Required,
+    Operator,
+}
+
+impl From<WrittenApproval> for ApprovalLevel {
+    fn from(written: WrittenApproval) -> Self {
+        match written {
+            WrittenApproval::Required => Self::Required,
+            WrittenApproval::Operator => Self::Operator,
+        }
+    }
 }
 
 /// A transport, as policies call it.
@@ -582,6 +602,12 @@ fn expectation(
     if verdict != Verdict::Allow && written.max_time_ms.is_some() {
         return Err("a refused case has no `max_time_ms`: nothing is run".to_owned());
     }
+    if written.approval.is_some() && verdict != Verdict::Reject(Code::ApprovalRequired) {
+        return Err(
+            "`approval` is for a case with `decision = \"reject\"` and `code = \"approval.required\"`"
+                .to_owned(),
+        );
+    }
     let asked = [(&written.approvers, true), (&written.no_approvers, false)];
     let approvers = asked.iter().flat_map(|(names, is_one)| {
         let read = |name: &String| match Principal::parse(name) {
@@ -603,6 +629,7 @@ fn expectation(
         rewritten: written.rewritten.clone(),
         rewritten_has: written.rewritten_has.clone(),
         max_time_ms: written.max_time_ms,
+        approval: written.approval.map(Into::into),
         approvers: approvers.collect::<Result<_, String>>()?,
         shown: None,
         is_unverified: false,

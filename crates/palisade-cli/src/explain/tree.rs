@@ -46,6 +46,7 @@ pub(super) fn describe_whole(explained: &Explained) -> Vec<Branch> {
         functions,
         max_rows,
         max_time_ms,
+        approval,
         fenced,
         policies,
         prechecks,
@@ -68,6 +69,9 @@ pub(super) fn describe_whole(explained: &Explained) -> Vec<Branch> {
     }
     if let Some(time) = max_time_ms {
         out.push(Branch::new(format!("time cap: {time} ms")));
+    }
+    if let Some(approval) = approval {
+        out.push(Branch::new(format!("after approval: {approval}")));
     }
     if *fenced {
         out.push(Branch::new(

@@ -3,7 +3,10 @@
 
 use std::fmt;
 
-use crate::policy::obligation::{ColumnLevel, Mask};
+use crate::policy::{
+    ApprovalLevel,
+    obligation::{ColumnLevel, Mask},
+};
 
 /// How much of a place is there for a principal, in one set of circumstances.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,6 +31,8 @@ pub enum AccessLevel {
     AllRows,
     /// The action, within these caps; empty where there is none.
     Allowed(String),
+    /// As much, once somebody has approved the statement.
+    AfterApproval(ApprovalLevel, Box<AccessLevel>),
 }
 
 impl AccessLevel {
@@ -57,19 +62,40 @@ impl AccessLevel {
     /// Whether it shows or permits nothing.
     #[must_use]
     pub fn is_nothing(&self) -> bool {
-        matches!(self, Self::Never | Self::NoRows)
+        match self {
+            Self::Never | Self::NoRows => true,
+            Self::NameOnly
+            | Self::Nulls
+            | Self::Token
+            | Self::Masked(_)
+            | Self::Plain
+            | Self::SomeRows(_)
+            | Self::AllRows
+            | Self::Allowed(_) => false,
+            Self::AfterApproval(_, level) => level.is_nothing(),
+        }
     }
 
     /// Whether nothing more is there than by `other`. None where the two cannot be compared: two masks, or two conditions.
     #[must_use]
     pub fn is_within(&self, other: &Self) -> Option<bool> {
         use AccessLevel::{
-            AllRows, Allowed, Masked, NameOnly, Never, NoRows, Nulls, Plain, SomeRows, Token,
+            AfterApproval, AllRows, Allowed, Masked, NameOnly, Never, NoRows, Nulls, Plain,
+            SomeRows, Token,
         };
         if self == other || self.is_nothing() {
             return Some(true);
         }
         match (self, other) {
+            (AfterApproval(approval, level), AfterApproval(others, other)) => {
+                match level.is_within(other) {
+                    Some(true) => Some(approval >= others),
+                    more @ (Some(false) | None) => more,
+                }
+            }
+            // An approval that is not demanded is never more.
+            (AfterApproval(_, level), _) => level.is_within(other),
+            (_, AfterApproval(_, _)) => Some(false),
             (_, Never | NoRows) => Some(false),
             (_, Plain | AllRows) => Some(true),
             (NameOnly, NameOnly | Nulls | Token | Masked(_) | SomeRows(_) | Allowed(_))
@@ -96,15 +122,38 @@ impl fmt::Display for AccessLevel {
             Self::SomeRows(condition) => f.write_str(condition),
             Self::AllRows => f.write_str("all rows"),
             Self::Allowed(caps) => write!(f, "allow{caps}"),
+            Self::AfterApproval(approval, level) => {
+                let approval = after_approval(*approval);
+                match &**level {
+                    Self::Allowed(caps) => write!(f, "allow{approval}{caps}"),
+                    level @ (Self::Never
+                    | Self::NoRows
+                    | Self::NameOnly
+                    | Self::Nulls
+                    | Self::Token
+                    | Self::Masked(_)
+                    | Self::Plain
+                    | Self::SomeRows(_)
+                    | Self::AllRows
+                    | Self::AfterApproval(..)) => write!(f, "{level}{approval}"),
+                }
+            }
         }
     }
+}
+
+/// What a value says of an approval: `, after approval (operator)`.
+pub(super) fn after_approval(approval: ApprovalLevel) -> String {
+    format!(", after approval ({})", approval.word())
 }
 
 #[cfg(test)]
 mod tests {
     use super::AccessLevel::{
-        AllRows, Allowed, Masked, NameOnly, Never, NoRows, Nulls, Plain, SomeRows, Token,
+        AfterApproval, AllRows, Allowed, Masked, NameOnly, Never, NoRows, Nulls, Plain, SomeRows,
+        Token,
     };
+    use crate::policy::ApprovalLevel::{Operator, Required};
 
     #[test]
     fn what_cannot_be_compared_is_never_within() {
@@ -112,6 +161,7 @@ mod tests {
         let tenant = || SomeRows("tenant == 1".to_owned());
         let five = || Allowed(", at most 5 rows".to_owned());
         let free = || Allowed(String::new());
+        let after = |approval, level| AfterApproval(approval, Box::new(level));
         for (new, old, expected) in [
             (Never, Never, Some(true)),
             (Never, Plain, Some(true)),
@@ -137,6 +187,18 @@ mod tests {
             (NameOnly, free(), Some(true)),
             (free(), NameOnly, Some(false)),
             (free(), Never, Some(false)),
+            (after(Required, free()), free(), Some(true)),
+            (free(), after(Required, free()), Some(false)),
+            (
+                after(Required, free()),
+                after(Operator, free()),
+                Some(false),
+            ),
+            (after(Operator, free()), after(Required, free()), Some(true)),
+            (after(Operator, Plain), after(Required, last()), Some(false)),
+            (after(Operator, Plain), last(), Some(false)),
+            (NoRows, after(Operator, Plain), Some(true)),
+            (after(Operator, Plain), Never, Some(false)),
         ] {
             assert_eq!(new.is_within(&old), expected, "{new:?}, {old:?}");
         }

@@ -13,13 +13,17 @@ use std::{
 
 use serde::Serialize;
 
-use crate::firewall::{Firewall, access_level::AccessLevel, trace::describe_level};
+use crate::firewall::{
+    Firewall,
+    access_level::{AccessLevel, after_approval},
+    trace::describe_level,
+};
 use crate::{
     catalog::{Change, Relation, RelationKind},
     code::Code,
     error::Error,
     policy::{
-        PolicySet, SessionView,
+        ApprovalLevel, PolicySet, SessionView,
         obligation::{
             ColumnLevel, Comparison, Literal, Mask, Operand, PatternPiece, Predicate, RowFilter,
             Visibility,
@@ -65,8 +69,8 @@ pub struct AccessCell {
     pub column: Option<String>,
     /// `select`, `see`, `read`, `insert`, `update`, `delete`, `truncate`, `change`, `add`, `write` or `run`.
     pub action: &'static str,
-    /// `allow`, `plain`, `mask …`, `token`, `hidden`, `all rows`, or the condition of rows. Where circumstances decide, all that
-    /// may come of it, and the policies that look at them.
+    /// `allow`, `plain`, `mask …`, `token`, `hidden`, `all rows`, or the condition of rows; with `after approval (operator)` where
+    /// a person has to approve first. Where circumstances decide, all that may come of it, and the policies that look at them.
     pub value: String,
 }
 
@@ -291,7 +295,10 @@ impl Firewall {
         }
         for template in view.templates()? {
             let place = (format!("template {}", template.name), None, "run");
-            cells.insert(place, Decided::allowed(String::new(), BTreeSet::new()));
+            let by = view.template(&template.name)?.map(|(_, by)| by);
+            let approval = view.demanded_level(&by.unwrap_or_default());
+            let allowed = Decided::allowed(String::new(), BTreeSet::new());
+            cells.insert(place, allowed.after(approval));
         }
         Ok(cells)
     }
@@ -356,6 +363,30 @@ impl Decided {
         }
     }
 
+    /// The same, once somebody has approved it where that is demanded.
+    fn after(self, approval: Option<ApprovalLevel>) -> Self {
+        let Some(approval) = approval.filter(|_| !self.level.is_nothing()) else {
+            return self;
+        };
+        let told = after_approval(approval);
+        let Self { value, level, by } = self;
+        let value = match &level {
+            AccessLevel::Allowed(caps) => format!("allow{told}{caps}"),
+            AccessLevel::Never
+            | AccessLevel::NoRows
+            | AccessLevel::NameOnly
+            | AccessLevel::Nulls
+            | AccessLevel::Token
+            | AccessLevel::Masked(_)
+            | AccessLevel::Plain
+            | AccessLevel::SomeRows(_)
+            | AccessLevel::AllRows
+            | AccessLevel::AfterApproval(_, _) => format!("{value}{told}"),
+        };
+        let level = AccessLevel::AfterApproval(approval, Box::new(level));
+        Self { value, level, by }
+    }
+
     fn rows(rows: &RowFilter, relation: &Relation, by: BTreeSet<String>) -> Self {
         let value = describe_rows(rows, relation);
         let level = match rows {
@@ -393,7 +424,10 @@ fn add_reads(cells: &mut Cells, view: &SessionView, relation: &Relation) -> Resu
         Visibility::Selectable => {}
     }
     let caps = decision.caps.to_string();
-    add(None, "select", Decided::allowed(caps, by.clone()));
+    // No row is seen but by `select`: what both demand is told there.
+    let approval = view.demanded_level(&decision.policies);
+    let select = Decided::allowed(caps, by.clone()).after(approval);
+    add(None, "select", select);
     add(None, "see", Decided::rows(&decision.rows, relation, by));
     for ((_, column), decided) in relation.column_ids().zip(&decision.columns) {
         let by = decided.policies.iter().cloned().collect();
@@ -404,7 +438,8 @@ fn add_reads(cells: &mut Cells, view: &SessionView, relation: &Relation) -> Resu
             }
         };
         let level = AccessLevel::of_column(&decided.level);
-        let decided = Decided { value, level, by };
+        let approval = view.demanded_level(&decided.policies);
+        let decided = Decided { value, level, by }.after(approval);
         add(Some(column.name.to_string()), "read", decided);
     }
     Ok(())
@@ -430,24 +465,28 @@ fn add_changes(
         };
         reaches |= matches!(change, Change::Update | Change::Delete);
         leaves |= matches!(change, Change::Insert | Change::Update);
+        let approval = view.demanded_level(&decided.policies);
         let by = decided.policies.into_iter().collect();
-        let allowed = Decided::allowed(decided.caps.to_string(), by);
+        let allowed = Decided::allowed(decided.caps.to_string(), by).after(approval);
         cells.insert((relation.uid.clone(), None, action), allowed);
     }
     if reaches {
         let by = write.change_policies.iter().cloned().collect();
-        let rows = Decided::rows(&write.change, relation, by);
+        let approval = view.demanded_level(&write.change_policies);
+        let rows = Decided::rows(&write.change, relation, by).after(approval);
         cells.insert((relation.uid.clone(), None, "change"), rows);
     }
     if leaves {
         let by = write.add_policies.iter().cloned().collect();
-        let rows = Decided::rows(&write.add, relation, by);
+        let approval = view.demanded_level(&write.add_policies);
+        let rows = Decided::rows(&write.add, relation, by).after(approval);
         cells.insert((relation.uid.clone(), None, "add"), rows);
         for ((_, column), decided) in relation.column_ids().zip(&write.columns) {
             if decided.permitted {
                 let place = (relation.uid.clone(), Some(column.name.to_string()), "write");
                 let by = decided.policies.iter().cloned().collect();
-                cells.insert(place, Decided::allowed(String::new(), by));
+                let approval = view.demanded_level(&decided.policies);
+                cells.insert(place, Decided::allowed(String::new(), by).after(approval));
             }
         }
     }

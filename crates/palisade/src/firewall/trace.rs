@@ -35,6 +35,9 @@ pub struct Trace {
     pub max_rows: Option<u64>,
     /// The most milliseconds that policies give it.
     pub max_time_ms: Option<u64>,
+    /// Whose approval it waits for, as policies write it; none where it waits for no approval.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub approval: Option<&'static str>,
     /// Whether filters had to be fenced.
     pub fenced: bool,
     /// Ids of the determining policies.
@@ -134,6 +137,7 @@ impl Trace {
             functions: Vec::new(),
             max_rows: None,
             max_time_ms: None,
+            approval: None,
             fenced: false,
             policies: Vec::new(),
             prechecks: Vec::new(),
@@ -155,6 +159,7 @@ impl Trace {
         self.fenced = resolved.needs_fence;
         self.max_rows = permit.caps().most_rows();
         self.max_time_ms = permit.caps().time_ms;
+        self.approval = permit.approval().map(|demand| demand.level.word());
         self.policies = permit.policies().to_vec();
         self.functions = resolved.access.functions().map(str::to_owned).collect();
         for (id, decision) in permit.relations() {

@@ -98,6 +98,11 @@ impl Permit {
         &self.policies
     }
 
+    /// The approval without which it permits nothing.
+    pub(crate) fn approval(&self) -> Option<&ApprovalDemand> {
+        self.approval.as_ref()
+    }
+
     /// The tightest caps on the answer that policies demand, and on the time of the statement.
     pub(crate) fn caps(&self) -> Caps {
         self.caps

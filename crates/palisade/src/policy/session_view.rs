@@ -477,6 +477,11 @@ impl SessionView {
         })
     }
 
+    /// The strictest approval that any of these policies demands.
+    pub(crate) fn demanded_level(&self, determining: &[String]) -> Option<ApprovalLevel> {
+        Some(self.strictest_approval(determining)?.0)
+    }
+
     /// Whether a statement that reads what is plain of a relation waits for an approval.
     pub(crate) fn reading_waits(&self, decision: &RelationDecision) -> bool {
         let plain = decision.columns.iter();
